@@ -1,0 +1,10 @@
+#!/bin/sh
+# Runs every fuzz test of the module for the given time each (go test takes one at a time): fuzz.sh 10s
+set -eu
+cd "$(dirname "$0")/.."
+go list -f '{{.Dir}}' ./... | while read -r package; do
+	grep -hos '^func Fuzz[A-Za-z0-9_]*' "$package"/*_test.go | while read -r _ name; do
+		echo "fuzz: $name in ${package#"$PWD"/} for $1"
+		go test "$package" -run '^$' -fuzz "^$name\$" -fuzztime "$1"
+	done
+done
