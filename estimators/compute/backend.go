@@ -1,0 +1,139 @@
+package compute
+
+// Backend allocates blocks and computes on them. Shapes that do not fit panic;
+// there are no other failures on a healthy device. Unless said otherwise dst may
+// be the same block as an argument but must not overlap it in part.
+//
+// A Backend's methods are called from one goroutine at a time; inside
+// [Backend.Panels] the body uses the backend it is given.
+type Backend interface {
+	// Name says what computes, as in "cpu (OpenBLAS, 2 cores)".
+	Name() string
+
+	// Alloc returns a buffer of n elements with undefined contents, from a pool
+	// where the backend keeps one.
+	Alloc(n int) Buffer
+	// Release gives a buffer back; blocks over it must not be used any more.
+	Release(Buffer)
+	// Upload copies the row-major src into dst.
+	Upload(dst Block, src []float64)
+	// Download copies src into the row-major dst.
+	Download(dst []float64, src Block)
+
+	// NumPanels is the number of ranges that Panels makes of rows: a function of
+	// rows alone.
+	NumPanels(rows int) int
+	// Panels calls body for consecutive ranges [lo, hi) that cover [0, rows), in
+	// any order and perhaps at the same time. The body computes with the backend b
+	// it is given, writes only its own rows (and row panel of a [Partials]), and
+	// releases what it allocates. Panels inside a body run in the calling goroutine.
+	Panels(rows int, body func(b Backend, panel, lo, hi int))
+
+	Elementwise
+	Products
+	Networks
+	Interpolation
+	Sketches
+}
+
+// Elementwise operations and sums. Sums have a fixed order.
+type Elementwise interface {
+	// Fill sets each element of dst to v.
+	Fill(dst Block, v float64)
+	// Copy copies src to dst.
+	Copy(dst, src Block)
+	// Scale multiplies x by alpha.
+	Scale(alpha float64, x Block)
+	// Axpy adds alpha*x to y.
+	Axpy(alpha float64, x, y Block)
+	// Affine sets dst to scale*x + shift.
+	Affine(dst Block, scale float64, x Block, shift float64)
+	// Mul sets dst to the elementwise product a*b.
+	Mul(dst, a, b Block)
+	// MulAdd adds the elementwise product a*b to dst.
+	MulAdd(dst, a, b Block)
+	// ScaleRows sets row i of dst to w_i times row i of x; w is n × 1.
+	ScaleRows(dst, w, x Block)
+	// Dot is the sum over i, j of x_ij*y_ij.
+	Dot(x, y Block) float64
+	// RowDots sets dst_i to beta*dst_i + sum_j a_ij*b_ij; dst is n × 1.
+	RowDots(dst, a, b Block, beta float64)
+	// SumRows sets the 1 × k block dst to the sum of x's rows, in row order.
+	SumRows(dst, x Block)
+	// Extremes finds the smallest and the largest element of x; the first in
+	// row-major order where several are equal.
+	Extremes(x Block) (min, max Extreme)
+	// AddAt adds v to element (i, j) of x.
+	AddAt(x Block, i, j int, v float64)
+}
+
+// Extreme is an element's value and position.
+type Extreme struct {
+	Value    float64
+	Row, Col int
+}
+
+// Products are dense matrix products.
+type Products interface {
+	// Gemm sets c to alpha*op(a)*op(b) + beta*c, where op transposes if the flag
+	// is set. With beta = 0, c's old contents do not matter. c overlaps neither.
+	Gemm(transA, transB bool, alpha float64, a, b Block, beta float64, c Block)
+	// Gram sets the k × k block dst to x'x.
+	Gram(dst, x Block)
+}
+
+// Networks are the elementwise parts of a tanh network's passes (the rest is
+// Gemm) and of a Gaussian policy's score.
+type Networks interface {
+	// AddRow adds the 1 × k block row to each row of x.
+	AddRow(x, row Block)
+	// Tanh sets z to tanh(z + bias); bias is 1 × k.
+	Tanh(z, bias Block)
+	// TanhGrad multiplies d by 1 - h*h, the derivative at h = tanh(z): the
+	// backward pass and the forward tangent alike.
+	TanhGrad(d, h Block)
+	// GaussianScores sets mean to (x-mu)/sigma^2 and logStd to ((x-mu)/sigma)^2-1,
+	// the derivatives of log N(x; mu, diag(sigma^2)) in mu and in log sigma
+	// (n × a each); sigma is exp of the 1 × a block logSigma.
+	GaussianScores(mean, logStd, x, mu, logSigma Block)
+}
+
+// Grid is Size points Low, Low+Step, ... on a line.
+type Grid struct {
+	Low, Step float64
+	Size      int
+}
+
+// Interpolation is local cubic convolution (Keys 1981) of values on a grid: row i
+// of the sparse n × Size matrix W(z) holds the four weights of the points about
+// z_i. The z outside [Low+Step, Low+(Size-2)*Step] are moved to its ends.
+type Interpolation interface {
+	// Interpolate sets dst (n × r) to W(z) table; z is n × 1, table Size × r.
+	Interpolate(dst, z, table Block, g Grid)
+	// InterpolateTrans sets dst (Size × r) to W(z)' x; x is n × r.
+	InterpolateTrans(dst, z, x Block, g Grid)
+	// InterpolateGrad sets dst_i (n × 1) to the derivative of sum_k c_ik (W(z)
+	// table)_ik in z_i; c is n × r.
+	InterpolateGrad(dst, z, table, c Block, g Grid)
+}
+
+// Groups is a partition of n rows into len(Bounds)-1 groups: group g holds the
+// rows Order[Bounds[g]:Bounds[g+1]], each with the sign Signs[row]. Backends may
+// cache a device copy by the pointer, so a Groups is not changed after first use.
+type Groups struct {
+	Order  []int32
+	Bounds []int32
+	Signs  []float64
+}
+
+// Len is the number of groups.
+func (g *Groups) Len() int { return len(g.Bounds) - 1 }
+
+// Sketches are sums over groups of rows.
+type Sketches interface {
+	// GroupOuter sets row g of dst (groups × d.Cols*h.Cols) to the sum, over the
+	// group's rows i, of sign_i d_i h_i', row-major.
+	GroupOuter(dst, d, h Block, g *Groups)
+	// GroupSum sets row g of dst (groups × k) to the sum of sign_i x_i.
+	GroupSum(dst, x Block, g *Groups)
+}

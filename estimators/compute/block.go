@@ -1,0 +1,87 @@
+package compute
+
+import "fmt"
+
+// Buffer is memory that belongs to a backend. Only the backend that made it can
+// reach its elements.
+type Buffer interface {
+	// Len is the number of float64 the buffer holds.
+	Len() int
+}
+
+// Block is a dense Rows × Cols matrix in row-major order: element (i, j) is
+// element Offset + i*Stride + j of Buffer. It is a value; copies and views share
+// the buffer.
+type Block struct {
+	Buffer     Buffer
+	Offset     int
+	Rows, Cols int
+	Stride     int
+}
+
+// NewBlock allocates a rows × cols block, contents undefined. Prefer a [Scope],
+// which releases what it allocated.
+func NewBlock(b Backend, rows, cols int) Block {
+	if rows < 0 || cols < 0 {
+		panic(fmt.Sprintf("compute: NewBlock of %d × %d", rows, cols))
+	}
+	return Block{Buffer: b.Alloc(rows * cols), Rows: rows, Cols: cols, Stride: cols}
+}
+
+// FromSlice allocates a block and uploads src (row-major, rows*cols long) to it.
+func FromSlice(b Backend, rows, cols int, src []float64) Block {
+	x := NewBlock(b, rows, cols)
+	b.Upload(x, src)
+	return x
+}
+
+// ToSlice downloads a block into a new row-major slice.
+func ToSlice(b Backend, x Block) []float64 {
+	dst := make([]float64, x.Rows*x.Cols)
+	b.Download(dst, x)
+	return dst
+}
+
+// View is the sub-matrix of rows [row0, row1) and columns [col0, col1).
+func (x Block) View(row0, row1, col0, col1 int) Block {
+	if row0 < 0 || row1 < row0 || row1 > x.Rows || col0 < 0 || col1 < col0 || col1 > x.Cols {
+		panic(fmt.Sprintf("compute: view [%d:%d, %d:%d] of a %v block", row0, row1, col0, col1, x.Shape()))
+	}
+	return Block{x.Buffer, x.Offset + row0*x.Stride + col0, row1 - row0, col1 - col0, x.Stride}
+}
+
+// RowRange is the view of rows [i, j).
+func (x Block) RowRange(i, j int) Block { return x.View(i, j, 0, x.Cols) }
+
+// ColRange is the view of columns [i, j).
+func (x Block) ColRange(i, j int) Block { return x.View(0, x.Rows, i, j) }
+
+// Row is the 1 × Cols view of row i.
+func (x Block) Row(i int) Block { return x.View(i, i+1, 0, x.Cols) }
+
+// Col is the Rows × 1 view of column j.
+func (x Block) Col(j int) Block { return x.View(0, x.Rows, j, j+1) }
+
+// Reshape is the rows × cols matrix over the same elements in the same order; x
+// must be contiguous.
+func (x Block) Reshape(rows, cols int) Block {
+	if !x.Contiguous() || rows*cols != x.Rows*x.Cols {
+		panic(fmt.Sprintf("compute: reshape of a %v block (stride %d) to %d × %d", x.Shape(), x.Stride, rows, cols))
+	}
+	return Block{x.Buffer, x.Offset, rows, cols, cols}
+}
+
+// Contiguous tells whether the elements follow one another without gaps.
+func (x Block) Contiguous() bool { return x.Stride == x.Cols || x.Rows <= 1 }
+
+// Shape is the block's size for messages, as in "15000 × 64".
+func (x Block) Shape() string { return fmt.Sprintf("%d × %d", x.Rows, x.Cols) }
+
+// SameShape panics, naming operation op, unless all blocks have x's shape.
+func SameShape(op string, x Block, others ...Block) {
+	for _, y := range others {
+		if x.Rows != y.Rows || x.Cols != y.Cols {
+			panic(fmt.Sprintf("compute: %s of a %s and a %s block", op, x.Shape(), y.Shape()))
+		}
+	}
+}

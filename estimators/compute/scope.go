@@ -1,0 +1,58 @@
+package compute
+
+// Scope allocates blocks and releases them together.
+//
+//	s := compute.NewScope(b)
+//	defer s.Release()
+//	x := s.New(n, k)
+type Scope struct {
+	backend Backend
+	buffers []Buffer
+}
+
+// NewScope returns an empty scope over b.
+func NewScope(b Backend) *Scope { return &Scope{backend: b} }
+
+// Backend is the backend that the scope allocates from.
+func (s *Scope) Backend() Backend { return s.backend }
+
+// New allocates a rows × cols block, contents undefined.
+func (s *Scope) New(rows, cols int) Block {
+	x := NewBlock(s.backend, rows, cols)
+	s.buffers = append(s.buffers, x.Buffer)
+	return x
+}
+
+// FromSlice allocates a rows × cols block with the row-major contents src.
+func (s *Scope) FromSlice(rows, cols int, src []float64) Block {
+	x := s.New(rows, cols)
+	s.backend.Upload(x, src)
+	return x
+}
+
+// Release gives all the scope's blocks back to the backend.
+func (s *Scope) Release() {
+	for _, buffer := range s.buffers {
+		s.backend.Release(buffer)
+	}
+	s.buffers = s.buffers[:0]
+}
+
+// Partials holds one rows × cols summand a panel, so that panels that run at the
+// same time can each add up their own rows of a sum over n.
+type Partials struct {
+	all        Block // panels × rows*cols
+	rows, cols int
+}
+
+// NewPartials allocates the summands, in s, for Panels over n rows.
+func NewPartials(s *Scope, n, rows, cols int) Partials {
+	return Partials{s.New(s.backend.NumPanels(n), rows*cols), rows, cols}
+}
+
+// At is the summand of one panel.
+func (p Partials) At(panel int) Block { return p.all.Row(panel).Reshape(p.rows, p.cols) }
+
+// SumTo sets the contiguous rows × cols block dst to the sum of the summands in
+// panel order.
+func (p Partials) SumTo(b Backend, dst Block) { b.SumRows(dst.Reshape(1, p.rows*p.cols), p.all) }
