@@ -1,0 +1,221 @@
+// Package computetest tests compute backends: [TestBackend] is the conformance
+// suite that each of them passes, [Naive] the slow twin it compares with, and
+// [Opaque] a backend whose memory the host cannot read, under which code that
+// reaches around the backend fails.
+package computetest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// naivePanel is the number of rows of the naive backend's panels: few, so that
+// small tests have several.
+const naivePanel = 16
+
+// naive computes with one goroutine, an element at a time, in the order in which
+// the formulas are written.
+type naive struct{}
+
+// naiveBuffer is a naive backend's memory.
+type naiveBuffer []float64
+
+func (x naiveBuffer) Len() int { return len(x) }
+
+// Naive returns the backend that is too simple to be wrong.
+func Naive() compute.Backend { return naive{} }
+
+// at is the address of element (i, j) of x.
+func at(x compute.Block, i, j int) *float64 {
+	if i < 0 || i >= x.Rows || j < 0 || j >= x.Cols {
+		panic(fmt.Sprintf("computetest: element (%d, %d) of a %s block", i, j, x.Shape()))
+	}
+	return &x.Buffer.(naiveBuffer)[x.Offset+i*x.Stride+j]
+}
+
+// each calls f for the positions of a rows × cols matrix in row-major order.
+func each(rows, cols int, f func(i, j int)) {
+	for i := range rows {
+		for j := range cols {
+			f(i, j)
+		}
+	}
+}
+
+// wantShape panics, naming operation op, unless x is rows × cols.
+func wantShape(op string, x compute.Block, rows, cols int) {
+	if x.Rows != rows || x.Cols != cols {
+		panic(fmt.Sprintf("compute: %s wants a %d × %d block, not %s", op, rows, cols, x.Shape()))
+	}
+}
+
+// opShape is the shape of x, transposed if trans is set.
+func opShape(x compute.Block, trans bool) (rows, cols int) {
+	if trans {
+		return x.Cols, x.Rows
+	}
+	return x.Rows, x.Cols
+}
+
+// opAt is element (i, j) of x, of x' if trans is set.
+func opAt(x compute.Block, trans bool, i, j int) float64 {
+	if trans {
+		return *at(x, j, i)
+	}
+	return *at(x, i, j)
+}
+
+func (naive) Name() string { return "naive (Go, one goroutine)" }
+
+func (naive) Alloc(n int) compute.Buffer { return make(naiveBuffer, n) }
+
+func (naive) Release(compute.Buffer) {}
+
+func (naive) Upload(dst compute.Block, src []float64) {
+	if len(src) != dst.Rows*dst.Cols {
+		panic(fmt.Sprintf("compute: Upload of %d numbers to a %s block", len(src), dst.Shape()))
+	}
+	each(dst.Rows, dst.Cols, func(i, j int) { *at(dst, i, j) = src[i*dst.Cols+j] })
+}
+
+func (naive) Download(dst []float64, src compute.Block) {
+	if len(dst) != src.Rows*src.Cols {
+		panic(fmt.Sprintf("compute: Download of a %s block to %d numbers", src.Shape(), len(dst)))
+	}
+	each(src.Rows, src.Cols, func(i, j int) { dst[i*src.Cols+j] = *at(src, i, j) })
+}
+
+func (naive) NumPanels(rows int) int { return (rows + naivePanel - 1) / naivePanel }
+
+// Panels goes through the panels backwards, because their order is not promised.
+func (b naive) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
+	for panel := b.NumPanels(rows) - 1; panel >= 0; panel-- {
+		body(b, panel, panel*naivePanel, min(rows, (panel+1)*naivePanel))
+	}
+}
+
+func (naive) Gemm(transA, transB bool, alpha float64, a, b compute.Block, beta float64, c compute.Block) {
+	rows, inner := opShape(a, transA)
+	innerB, cols := opShape(b, transB)
+	if inner != innerB {
+		panic(fmt.Sprintf("compute: Gemm of a %d × %d and a %d × %d block", rows, inner, innerB, cols))
+	}
+	wantShape("Gemm", c, rows, cols)
+	each(rows, cols, func(i, j int) {
+		sum := 0.0
+		for k := range inner {
+			sum += opAt(a, transA, i, k) * opAt(b, transB, k, j)
+		}
+		old := 0.0
+		if beta != 0 {
+			old = beta * *at(c, i, j)
+		}
+		*at(c, i, j) = alpha*sum + old
+	})
+}
+
+func (b naive) Gram(dst, x compute.Block) { b.Gemm(true, false, 1, x, x, 0, dst) }
+
+// keys is the cubic convolution kernel at distance s from a grid point, in units
+// of the grid's step (Keys 1981, a = -1/2).
+func keys(s float64) float64 {
+	switch s = math.Abs(s); {
+	case s < 1:
+		return (1.5*s-2.5)*s*s + 1
+	case s < 2:
+		return ((-0.5*s+2.5)*s-4)*s + 2
+	}
+	return 0
+}
+
+// keysGrad is the derivative of keys.
+func keysGrad(s float64) float64 {
+	sign := 1.0
+	if s < 0 {
+		s, sign = -s, -1
+	}
+	switch {
+	case s < 1:
+		return sign * (4.5*s - 5) * s
+	case s < 2:
+		return sign * ((-1.5*s+5)*s - 4)
+	}
+	return 0
+}
+
+// position is z_i in units of the grid's step from its first point, moved to the
+// ends of the range that the grid can interpolate in.
+func position(z compute.Block, i int, g compute.Grid) float64 {
+	if g.Size < 4 {
+		panic(fmt.Sprintf("compute: cubic interpolation on a grid of %d points, not 4 or more", g.Size))
+	}
+	return min(max((*at(z, i, 0)-g.Low)/g.Step, 1), float64(g.Size-2))
+}
+
+func (naive) Interpolate(dst, z, table compute.Block, g compute.Grid) {
+	wantShape("Interpolate", z, dst.Rows, 1)
+	wantShape("Interpolate", table, g.Size, dst.Cols)
+	for i := range dst.Rows {
+		u := position(z, i, g)
+		for k := range dst.Cols {
+			sum := 0.0
+			for point := range g.Size {
+				sum += keys(u-float64(point)) * *at(table, point, k)
+			}
+			*at(dst, i, k) = sum
+		}
+	}
+}
+
+func (naive) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
+	wantShape("InterpolateTrans", z, x.Rows, 1)
+	wantShape("InterpolateTrans", dst, g.Size, x.Cols)
+	each(g.Size, x.Cols, func(point, k int) {
+		sum := 0.0
+		for i := range x.Rows {
+			sum += keys(position(z, i, g)-float64(point)) * *at(x, i, k)
+		}
+		*at(dst, point, k) = sum
+	})
+}
+
+func (naive) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid) {
+	wantShape("InterpolateGrad", z, c.Rows, 1)
+	wantShape("InterpolateGrad", dst, c.Rows, 1)
+	wantShape("InterpolateGrad", table, g.Size, c.Cols)
+	for i := range c.Rows {
+		u := position(z, i, g)
+		sum := 0.0
+		each(g.Size, c.Cols, func(point, k int) {
+			sum += keysGrad(u-float64(point)) / g.Step * *at(table, point, k) * *at(c, i, k)
+		})
+		*at(dst, i, 0) = sum
+	}
+}
+
+func (naive) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
+	wantShape("GroupOuter", h, d.Rows, h.Cols)
+	wantShape("GroupOuter", dst, g.Len(), d.Cols*h.Cols)
+	for group := range g.Len() {
+		each(d.Cols, h.Cols, func(j, k int) {
+			sum := 0.0
+			for _, row := range g.Order[g.Bounds[group]:g.Bounds[group+1]] {
+				sum += g.Signs[row] * *at(d, int(row), j) * *at(h, int(row), k)
+			}
+			*at(dst, group, j*h.Cols+k) = sum
+		})
+	}
+}
+
+func (naive) GroupSum(dst, x compute.Block, g *compute.Groups) {
+	wantShape("GroupSum", dst, g.Len(), x.Cols)
+	each(g.Len(), x.Cols, func(group, j int) {
+		sum := 0.0
+		for _, row := range g.Order[g.Bounds[group]:g.Bounds[group+1]] {
+			sum += g.Signs[row] * *at(x, int(row), j)
+		}
+		*at(dst, group, j) = sum
+	})
+}
