@@ -1,0 +1,210 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// testActor draws a policy with weights large enough to bend the tanh, and a
+// normaliser that clips some observations.
+func testActor(tb testing.TB, shape Shape, seed uint64) (*Actor, []float64, Normalizer) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	params := shape.Init(rng)
+	for i := shape.NumParams() - shape.Action; i < len(params); i++ {
+		params[i] = 0.3 * rng.NormFloat64()
+	}
+	n := Identity(shape.Observation, 5)
+	for i := range n.Mean {
+		n.Mean[i], n.Std[i] = rng.NormFloat64(), rng.ExpFloat64()
+	}
+	a, err := NewActor(shape, params, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a, params, n
+}
+
+func testObservation(dim int, rng *rand.Rand) []float32 {
+	x := make([]float32, dim)
+	for i := range x {
+		x[i] = float32(2 * rng.NormFloat64())
+	}
+	return x
+}
+
+// meanTwin is the policy's mean written from the definition, one scalar at a time.
+func meanTwin(shape Shape, params []float64, n Normalizer, observation []float32) []float64 {
+	var x []float64
+	for i, v := range observation {
+		y := (float64(v) - n.Mean[i]) / (n.Std[i] + 1e-8)
+		x = append(x, math.Max(-n.Clip, math.Min(n.Clip, y)))
+	}
+	sizes := append(append([]int(nil), shape.Hidden...), shape.Action)
+	for l, out := range sizes {
+		z := make([]float64, out)
+		for i := range z {
+			z[i] = params[out*len(x)+i]
+			for j := range x {
+				z[i] += params[i*len(x)+j] * x[j]
+			}
+			if l < len(sizes)-1 {
+				z[i] = math.Tanh(z[i])
+			}
+		}
+		params = params[out*(len(x)+1):]
+		x = z
+	}
+	return x
+}
+
+func TestActorMeanAgreesWithTwin(t *testing.T) {
+	for _, shape := range []Shape{
+		{8, 2, []int{64, 64}}, {376, 17, []int{64, 64}}, {3, 1, []int{5}}, {4, 2, nil}, {11, 3, []int{7, 1, 9}},
+	} {
+		a, params, n := testActor(t, shape, 7)
+		rng := rand.New(rand.NewPCG(8, 0))
+		for range 20 {
+			x := testObservation(shape.Observation, rng)
+			want := meanTwin(shape, params, n, x)
+			for i, got := range a.Mean(x) {
+				if math.Abs(got-want[i]) > 1e-13*(1+math.Abs(want[i])) {
+					t.Fatalf("%v: mean[%d] = %v, want %v", shape, i, got, want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestActSamplesTheGaussian(t *testing.T) {
+	shape := Shape{8, 2, DefaultHidden()}
+	a, params, n := testActor(t, shape, 9)
+	rng := rand.New(rand.NewPCG(10, 0))
+	x := testObservation(8, rng)
+	mean := meanTwin(shape, params, n, x)
+	const samples = 100_000
+	var sum, squares [2]float64
+	action := make([]float32, 2)
+	for range samples {
+		a.Act(x, rng, action)
+		for i, v := range action {
+			z := (float64(v) - mean[i]) / math.Exp(params[len(params)-2+i])
+			sum[i] += z
+			squares[i] += z * z
+		}
+	}
+	for i := range sum {
+		if m := sum[i] / samples; math.Abs(m) > 5/math.Sqrt(samples) {
+			t.Errorf("dimension %d: standardised mean %v", i, m)
+		}
+		if v := squares[i] / samples; math.Abs(v-1) > 5*math.Sqrt(2./samples) {
+			t.Errorf("dimension %d: standardised variance %v", i, v)
+		}
+	}
+}
+
+// An episode is a function of its stream and the policy: same stream, same bits.
+func TestActRepeats(t *testing.T) {
+	shape := Shape{17, 6, DefaultHidden()}
+	a, params, n := testActor(t, shape, 11)
+	b, err := NewActor(shape, params, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params[0] = 1e9 // the actors have their own copy
+	rngA, rngB := rand.New(rand.NewPCG(1, 1)), rand.New(rand.NewPCG(1, 1))
+	x := testObservation(17, rand.New(rand.NewPCG(2, 2)))
+	got, want := make([]float32, 6), make([]float32, 6)
+	for range 10 {
+		a.Act(x, rngA, got)
+		b.Act(x, rngB, want)
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("action %v, then %v", got, want)
+			}
+		}
+	}
+}
+
+func TestActDoesNotAllocate(t *testing.T) {
+	a, _, _ := testActor(t, Shape{376, 17, DefaultHidden()}, 12)
+	rng := rand.New(rand.NewPCG(3, 3))
+	x, action := testObservation(376, rng), make([]float32, 17)
+	if n := testing.AllocsPerRun(100, func() { a.Act(x, rng, action) }); n != 0 {
+		t.Errorf("Act allocates %v times", n)
+	}
+}
+
+func TestNewActorRefusesBadInput(t *testing.T) {
+	shape := Shape{3, 2, []int{4}}
+	good := func() ([]float64, Normalizer) { return make([]float64, shape.NumParams()), Identity(3, 5) }
+	for name, tc := range map[string]struct {
+		breakIt func(s *Shape, params *[]float64, n *Normalizer)
+		want    string
+	}{
+		"short params":      {func(_ *Shape, p *[]float64, _ *Normalizer) { *p = (*p)[1:] }, "27 parameters"},
+		"NaN parameter":     {func(_ *Shape, p *[]float64, _ *Normalizer) { (*p)[5] = math.NaN() }, "parameter 5 is NaN"},
+		"zero width":        {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{0} }, "layer sizes [3 0 2]"},
+		"huge width":        {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{1 << 30} }, "between 1 and"},
+		"negative action":   {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Action = -1 }, "layer sizes"},
+		"short mean":        {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean = n.Mean[1:] }, "2 means"},
+		"infinite mean":     {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean[1] = math.Inf(1) }, "mean 1 is +Inf"},
+		"negative std":      {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = -1 }, "deviation 2 is -1"},
+		"NaN std":           {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = math.NaN() }, "deviation 2 is NaN"},
+		"negative clipping": {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Clip = -5 }, "clip is -5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := shape
+			params, n := good()
+			tc.breakIt(&s, &params, &n)
+			if _, err := NewActor(s, params, n); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestInitIsTorchs(t *testing.T) {
+	shape := Shape{8, 2, DefaultHidden()}
+	params := shape.Init(rand.New(rand.NewPCG(4, 4)))
+	if len(params) != shape.NumParams() || len(params) != 8*64+64+64*64+64+64*2+2+2 {
+		t.Fatalf("%d parameters, NumParams %d", len(params), shape.NumParams())
+	}
+	layers := shape.Mean().Layers()
+	for i, bound := range []float64{1 / math.Sqrt(8), 1. / 8, 0.1 / 8} {
+		l, end := layers[i], layers[i].End()
+		if i == 2 {
+			end = l.Bias
+		}
+		largest, sum := 0.0, 0.0
+		for _, v := range params[l.Weights:end] {
+			largest = max(largest, math.Abs(v))
+			sum += v
+		}
+		count := float64(end - l.Weights)
+		if largest > bound || largest < 0.97*bound || math.Abs(sum/count) > 5*bound/math.Sqrt(3*count) {
+			t.Errorf("layer %d: largest %v of bound %v, mean %v", i, largest, bound, sum/count)
+		}
+	}
+	for i := layers[2].Bias; i < len(params); i++ {
+		if params[i] != 0 {
+			t.Errorf("parameter %d, a last bias or log std, is %v", i, params[i])
+		}
+	}
+}
+
+func BenchmarkAct(b *testing.B) {
+	for _, shape := range []Shape{{8, 2, DefaultHidden()}, {17, 6, DefaultHidden()}, {376, 17, DefaultHidden()}} {
+		b.Run(fmt.Sprintf("%d-64-64-%d", shape.Observation, shape.Action), func(b *testing.B) {
+			a, _, _ := testActor(b, shape, 13)
+			rng := rand.New(rand.NewChaCha8([32]byte{}))
+			x, action := testObservation(shape.Observation, rng), make([]float32, shape.Action)
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Act(x, rng, action)
+			}
+		})
+	}
+}
