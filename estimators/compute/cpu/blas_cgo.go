@@ -1,0 +1,151 @@
+//go:build cgo && !purego
+
+package cpu
+
+/*
+#include <cblas.h>
+#include <lapacke.h>
+*/
+import "C"
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/blas/gonum"
+	"gonum.org/v1/gonum/lapack"
+	lapackgonum "gonum.org/v1/gonum/lapack/gonum"
+	"gonum.org/v1/gonum/lapack/lapack64"
+)
+
+const blasName = "OpenBLAS"
+
+func init() {
+	C.scipy_openblas_set_num_threads(1)
+	blas64.Use(openBLAS{})
+	lapack64.Use(openLAPACK{})
+}
+
+// openBLAS is gonum's BLAS with the routines that take the time replaced. Gonum's
+// own checks run first where a size could be wrong: C would read beyond a slice.
+type openBLAS struct{ gonum.Implementation }
+
+func trans(t blas.Transpose) uint32 {
+	if t == blas.NoTrans {
+		return C.CblasNoTrans
+	}
+	return C.CblasTrans
+}
+
+func uplo(u blas.Uplo) uint32 {
+	if u == blas.Upper {
+		return C.CblasUpper
+	}
+	return C.CblasLower
+}
+
+// fits panics unless a slice holds a rows × cols matrix of stride ld.
+func fits(name string, rows, cols, ld int, x []float64) {
+	if rows < 0 || cols < 0 || ld < max(1, cols) || (rows > 0 && cols > 0 && len(x) < (rows-1)*ld+cols) {
+		panic("cpu: " + name + " does not hold the matrix that is asked of it")
+	}
+}
+
+func shape(t blas.Transpose, rows, cols int) (int, int) {
+	if t == blas.NoTrans {
+		return rows, cols
+	}
+	return cols, rows
+}
+
+// Dgemm implements blas.Float64Level3.
+func (o openBLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int,
+	beta float64, c []float64, ldc int) {
+	if m == 0 || n == 0 || k == 0 {
+		o.Implementation.Dgemm(tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+		return
+	}
+	ra, ca := shape(tA, m, k)
+	rb, cb := shape(tB, k, n)
+	fits("a", ra, ca, lda, a)
+	fits("b", rb, cb, ldb, b)
+	fits("c", m, n, ldc, c)
+	C.scipy_cblas_dgemm(C.CblasRowMajor, trans(tA), trans(tB), C.blasint(m), C.blasint(n), C.blasint(k), C.double(alpha),
+		ptr(a), C.blasint(lda), ptr(b), C.blasint(ldb), C.double(beta), ptr(c), C.blasint(ldc))
+}
+
+// Dsyrk implements blas.Float64Level3.
+func (o openBLAS) Dsyrk(ul blas.Uplo, t blas.Transpose, n, k int, alpha float64, a []float64, lda int, beta float64,
+	c []float64, ldc int) {
+	if n == 0 || k == 0 {
+		o.Implementation.Dsyrk(ul, t, n, k, alpha, a, lda, beta, c, ldc)
+		return
+	}
+	ra, ca := shape(t, n, k)
+	fits("a", ra, ca, lda, a)
+	fits("c", n, n, ldc, c)
+	C.scipy_cblas_dsyrk(C.CblasRowMajor, uplo(ul), trans(t), C.blasint(n), C.blasint(k), C.double(alpha),
+		ptr(a), C.blasint(lda), C.double(beta), ptr(c), C.blasint(ldc))
+}
+
+// Dtrsm implements blas.Float64Level3.
+func (o openBLAS) Dtrsm(side blas.Side, ul blas.Uplo, t blas.Transpose, d blas.Diag, m, n int, alpha float64,
+	a []float64, lda int, b []float64, ldb int) {
+	if m == 0 || n == 0 {
+		return
+	}
+	order, cside := m, uint32(C.CblasLeft)
+	if side == blas.Right {
+		order, cside = n, C.CblasRight
+	}
+	cdiag := uint32(C.CblasNonUnit)
+	if d == blas.Unit {
+		cdiag = C.CblasUnit
+	}
+	fits("a", order, order, lda, a)
+	fits("b", m, n, ldb, b)
+	C.scipy_cblas_dtrsm(C.CblasRowMajor, cside, uplo(ul), trans(t), cdiag, C.blasint(m), C.blasint(n), C.double(alpha),
+		ptr(a), C.blasint(lda), ptr(b), C.blasint(ldb))
+}
+
+// openLAPACK is gonum's LAPACK with the symmetric eigenproblem and the Cholesky
+// factorisation replaced.
+type openLAPACK struct{ lapackgonum.Implementation }
+
+// Dsyev implements lapack.Float64 by divide and conquer.
+func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, lda int, w, work []float64, lwork int) bool {
+	if lwork == -1 || n == 0 {
+		return o.Implementation.Dsyev(jobz, ul, n, a, lda, w, work, lwork)
+	}
+	fits("a", n, n, lda, a)
+	fits("w", 1, n, n, w)
+	for i := range n {
+		for _, v := range a[i*lda : i*lda+n] {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return false // LAPACK would not return from some of these
+			}
+		}
+	}
+	job, half := C.char('V'), C.char('U')
+	if jobz == lapack.EVNone {
+		job = 'N'
+	}
+	if ul == blas.Lower {
+		half = 'L'
+	}
+	return C.scipy_LAPACKE_dsyevd(C.LAPACK_ROW_MAJOR, job, half, C.int(n), ptr(a), C.int(lda), ptr(w)) == 0
+}
+
+// Dpotrf implements lapack.Float64.
+func (o openLAPACK) Dpotrf(ul blas.Uplo, n int, a []float64, lda int) bool {
+	if n == 0 {
+		return true
+	}
+	fits("a", n, n, lda, a)
+	half := C.char('U')
+	if ul == blas.Lower {
+		half = 'L'
+	}
+	return C.scipy_LAPACKE_dpotrf(C.LAPACK_ROW_MAJOR, half, C.int(n), ptr(a), C.int(lda)) == 0
+}

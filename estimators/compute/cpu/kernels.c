@@ -1,0 +1,241 @@
+//go:build cgo && !purego
+
+#include "kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <cblas.h>
+
+// One binary runs on any x86-64: the loader picks the widest clone that the
+// processor has.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WIDE
+#endif
+
+#define ROWS(n) for (long i = 0; i < (n); i++)
+#define COLS(k) for (long j = 0; j < (k); j++)
+
+WIDE void k_fill(double *x, long xs, long n, long k, double v) {
+    ROWS(n) COLS(k) x[i * xs + j] = v;
+}
+
+WIDE void k_scale(double alpha, double *x, long xs, long n, long k) {
+    ROWS(n) COLS(k) x[i * xs + j] *= alpha;
+}
+
+WIDE void k_axpy(double alpha, const double *x, long xs, double *y, long ys, long n, long k) {
+    ROWS(n) COLS(k) y[i * ys + j] += alpha * x[i * xs + j];
+}
+
+WIDE void k_affine(double *d, long ds, double scale, const double *x, long xs, double shift, long n, long k) {
+    ROWS(n) COLS(k) d[i * ds + j] = scale * x[i * xs + j] + shift;
+}
+
+WIDE void k_mul(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k) {
+    ROWS(n) COLS(k) d[i * ds + j] = a[i * as + j] * b[i * bs + j];
+}
+
+WIDE void k_mul_add(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k) {
+    ROWS(n) COLS(k) d[i * ds + j] += a[i * as + j] * b[i * bs + j];
+}
+
+WIDE void k_scale_rows(double *d, long ds, const double *w, long ws, const double *x, long xs, long n, long k) {
+    ROWS(n) {
+        const double wi = w[i * ws];
+        COLS(k) d[i * ds + j] = wi * x[i * xs + j];
+    }
+}
+
+// Eight running sums, so that the additions of a row do not wait for one another
+// and the order does not depend on the width of the vectors.
+static inline __attribute__((always_inline)) double dot_row(const double *x, const double *y, long k) {
+    double s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    long j = 0;
+    for (; j + 8 <= k; j += 8)
+        for (int l = 0; l < 8; l++) s[l] += x[j + l] * y[j + l];
+    for (; j < k; j++) s[j & 7] += x[j] * y[j];
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+WIDE double k_dot(const double *x, long xs, const double *y, long ys, long n, long k) {
+    if (xs == k && ys == k) return dot_row(x, y, n * k);
+    double sum = 0;
+    ROWS(n) sum += dot_row(x + i * xs, y + i * ys, k);
+    return sum;
+}
+
+WIDE void k_row_dots(double *d, long ds, const double *a, long as, const double *b, long bs, double beta, long n, long k) {
+    ROWS(n) {
+        const double s = dot_row(a + i * as, b + i * bs, k);
+        d[i * ds] = beta == 0 ? s : beta * d[i * ds] + s;
+    }
+}
+
+WIDE void k_sum_rows(double *d, const double *x, long xs, long n, long k) {
+    COLS(k) d[j] = 0;
+    ROWS(n) COLS(k) d[j] += x[i * xs + j];
+}
+
+WIDE void k_add_row(double *x, long xs, const double *row, long n, long k) {
+    ROWS(n) COLS(k) x[i * xs + j] += row[j];
+}
+
+// tanh x = t/(t+2) with t = exp(2|x|) - 1, which keeps full relative accuracy at
+// small x. exp(y)-1 = 2^m (exp(r)-1) + (2^m - 1) with y = m ln 2 + r, |r| <= ln 2/2,
+// and a Taylor polynomial of degree 13 (error below 1e-17) for exp(r)-1. There are
+// no branches or calls, so the compiler makes vectors of it.
+static inline __attribute__((always_inline)) double tanh_one(double x) {
+    const double shifter = 0x1.8p52;
+    double y = 2 * fabs(x);
+    y = y > 44 ? 44 : y; // tanh is 1 to the last bit beyond 22; NaN passes
+    const double shifted = y * 0x1.71547652b82fep0 + shifter;
+    const double m = shifted - shifter;
+    const double r = (y - m * 0x1.62e42fee00000p-1) - m * 0x1.a39ef35793c76p-33;
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r * r + r;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52; // the low bits of shifted hold m
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    const double t = scale * p + (scale - 1);
+    return copysign(t / (t + 2), x);
+}
+
+WIDE void k_tanh(double *z, long zs, const double *bias, long n, long k) {
+    ROWS(n) COLS(k) z[i * zs + j] = tanh_one(z[i * zs + j] + bias[j]);
+}
+
+WIDE void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k) {
+    ROWS(n) COLS(k) d[i * ds + j] *= 1 - h[i * hs + j] * h[i * hs + j];
+}
+
+void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,
+                       long us, const double *log_sigma, long n, long k) {
+    COLS(k) {
+        const double inverse = exp(-log_sigma[j]);
+        ROWS(n) {
+            const double e = (x[i * xs + j] - mu[i * us + j]) * inverse;
+            mean[i * ms + j] = e * inverse;
+            log_std[i * ls + j] = e * e - 1;
+        }
+    }
+}
+
+// The four cubic convolution weights (Keys 1981, a = -1/2) of the point z and the
+// index of the first of their grid points.
+typedef struct {
+    long first;
+    double w[4];
+} stencil;
+
+static inline __attribute__((always_inline)) double place(double z, double low, double step, long m, long *first) {
+    double at = (z - low) / step;
+    at = at < 1 ? 1 : at;
+    at = at > m - 2 ? m - 2 : at;
+    long cell = (long)at;
+    cell = cell > m - 3 ? m - 3 : cell;
+    cell = cell < 1 ? 1 : cell; // a NaN converts to anything; its weights are NaN wherever they go
+    *first = cell - 1;
+    return at - (double)cell;
+}
+
+static inline __attribute__((always_inline)) stencil weights(double z, double low, double step, long m) {
+    stencil s;
+    const double u = place(z, low, step, m, &s.first);
+    s.w[0] = ((-0.5 * u + 1) * u - 0.5) * u;
+    s.w[1] = (1.5 * u - 2.5) * u * u + 1;
+    s.w[2] = ((-1.5 * u + 2) * u + 0.5) * u;
+    s.w[3] = (0.5 * u - 0.5) * u * u;
+    return s;
+}
+
+static inline __attribute__((always_inline)) stencil weight_grads(double z, double low, double step, long m) {
+    stencil s;
+    const double u = place(z, low, step, m, &s.first);
+    s.w[0] = ((-1.5 * u + 2) * u - 0.5) / step;
+    s.w[1] = (4.5 * u - 5) * u / step;
+    s.w[2] = ((-4.5 * u + 4) * u + 0.5) / step;
+    s.w[3] = (1.5 * u - 1) * u / step;
+    return s;
+}
+
+WIDE void k_interpolate(double *d, long ds, const double *z, long zs, const double *table, long ts, double low,
+                        double step, long m, long n, long r) {
+    ROWS(n) {
+        const stencil s = weights(z[i * zs], low, step, m);
+        const double *t = table + s.first * ts;
+        double *out = d + i * ds;
+        COLS(r) out[j] = (s.w[0] * t[j] + s.w[1] * t[ts + j]) + (s.w[2] * t[2 * ts + j] + s.w[3] * t[3 * ts + j]);
+    }
+}
+
+WIDE void k_interpolate_trans(double *d, long ds, const double *z, long zs, const double *x, long xs, double low,
+                              double step, long m, long n, long r) {
+    for (long g = 0; g < m; g++) COLS(r) d[g * ds + j] = 0;
+    ROWS(n) {
+        const stencil s = weights(z[i * zs], low, step, m);
+        double *out = d + s.first * ds;
+        const double *in = x + i * xs;
+        for (int q = 0; q < 4; q++) COLS(r) out[q * ds + j] += s.w[q] * in[j];
+    }
+}
+
+WIDE void k_interpolate_grad(double *d, long ds, const double *z, long zs, const double *table, long ts,
+                             const double *c, long cs, double low, double step, long m, long n, long r) {
+    ROWS(n) {
+        const stencil s = weight_grads(z[i * zs], low, step, m);
+        const double *t = table + s.first * ts;
+        double sum = 0;
+        for (int q = 0; q < 4; q++) sum += s.w[q] * dot_row(t + q * ts, c + i * cs, r);
+        d[i * ds] = sum;
+    }
+}
+
+// scratch holds a group's rows of d, with their signs, and of h, so that one matrix
+// product makes the sum of their outer products.
+void k_group_outer(double *dst, long dsts, const double *d, long ds, const double *h, long hs, const int32_t *order,
+                   const int32_t *bounds, const double *signs, long lo, long hi, long dk, long hk, double *scratch) {
+    for (long g = lo; g < hi; g++) {
+        const long size = bounds[g + 1] - bounds[g];
+        double *out = dst + (g - lo) * dsts;
+        if (size == 0) {
+            for (long j = 0; j < dk * hk; j++) out[j] = 0;
+            continue;
+        }
+        double *dg = scratch, *hg = scratch + size * dk;
+        for (long i = 0; i < size; i++) {
+            const long row = order[bounds[g] + i];
+            COLS(dk) dg[i * dk + j] = signs[row] * d[row * ds + j];
+            memcpy(hg + i * hk, h + row * hs, (size_t)hk * sizeof(double));
+        }
+        scipy_cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dk, hk, size, 1, dg, dk, hg, hk, 0, out, hk);
+    }
+}
+
+WIDE void k_group_sum(double *dst, long dsts, const double *x, long xs, const int32_t *order, const int32_t *bounds,
+                      const double *signs, long lo, long hi, long k) {
+    for (long g = lo; g < hi; g++) {
+        double *out = dst + (g - lo) * dsts;
+        COLS(k) out[j] = 0;
+        for (long i = bounds[g]; i < bounds[g + 1]; i++) {
+            const long row = order[i];
+            const double sign = signs[row];
+            COLS(k) out[j] += sign * x[row * xs + j];
+        }
+    }
+}

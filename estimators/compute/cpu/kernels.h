@@ -1,0 +1,35 @@
+// The elementwise and gather kernels of the CPU backend. All matrices are
+// row-major; x_s is the stride of x, the distance between rows in elements. Each
+// function runs in the calling thread and sums in a fixed order.
+#ifndef DBQPG_KERNELS_H
+#define DBQPG_KERNELS_H
+
+#include <stdint.h>
+
+void k_fill(double *x, long xs, long n, long k, double v);
+void k_scale(double alpha, double *x, long xs, long n, long k);
+void k_axpy(double alpha, const double *x, long xs, double *y, long ys, long n, long k);
+void k_affine(double *d, long ds, double scale, const double *x, long xs, double shift, long n, long k);
+void k_mul(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k);
+void k_mul_add(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k);
+void k_scale_rows(double *d, long ds, const double *w, long ws, const double *x, long xs, long n, long k);
+double k_dot(const double *x, long xs, const double *y, long ys, long n, long k);
+void k_row_dots(double *d, long ds, const double *a, long as, const double *b, long bs, double beta, long n, long k);
+void k_sum_rows(double *d, const double *x, long xs, long n, long k);
+void k_add_row(double *x, long xs, const double *row, long n, long k);
+void k_tanh(double *z, long zs, const double *bias, long n, long k);
+void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k);
+void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,
+                       long us, const double *log_sigma, long n, long k);
+void k_interpolate(double *d, long ds, const double *z, long zs, const double *table, long ts, double low,
+                   double step, long m, long n, long r);
+void k_interpolate_trans(double *d, long ds, const double *z, long zs, const double *x, long xs, double low,
+                         double step, long m, long n, long r);
+void k_interpolate_grad(double *d, long ds, const double *z, long zs, const double *table, long ts, const double *c,
+                        long cs, double low, double step, long m, long n, long r);
+void k_group_outer(double *dst, long dsts, const double *d, long ds, const double *h, long hs, const int32_t *order,
+                   const int32_t *bounds, const double *signs, long lo, long hi, long dk, long hk, double *scratch);
+void k_group_sum(double *dst, long dsts, const double *x, long xs, const int32_t *order, const int32_t *bounds,
+                 const double *signs, long lo, long hi, long k);
+
+#endif

@@ -1,0 +1,344 @@
+package cpu
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// serial implements [compute.Backend] in the calling goroutine. It is what a
+// panel's body computes with, and what Backend spreads over panels.
+type serial struct{ pool }
+
+var _ compute.Backend = (*serial)(nil)
+
+func (s *serial) Name() string { return "cpu panel" }
+
+func (s *serial) NumPanels(rows int) int { return (rows + panelRows - 1) / panelRows }
+
+func (s *serial) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
+	for panel := range s.NumPanels(rows) {
+		body(s, panel, panel*panelRows, min(rows, (panel+1)*panelRows))
+	}
+}
+
+func (s *serial) Upload(dst compute.Block, src []float64) {
+	if len(src) != dst.Rows*dst.Cols {
+		panic(fmt.Sprintf("cpu: upload of %d elements to a %s block", len(src), dst.Shape()))
+	}
+	to := elements(dst)
+	for i := range dst.Rows {
+		copy(to[i*dst.Stride:], src[i*dst.Cols:(i+1)*dst.Cols])
+	}
+}
+
+func (s *serial) Download(dst []float64, src compute.Block) {
+	if len(dst) != src.Rows*src.Cols {
+		panic(fmt.Sprintf("cpu: download of a %s block to %d elements", src.Shape(), len(dst)))
+	}
+	from := elements(src)
+	for i := range src.Rows {
+		copy(dst[i*src.Cols:(i+1)*src.Cols], from[i*src.Stride:])
+	}
+}
+
+func (s *serial) Fill(dst compute.Block, v float64) {
+	if e := elements(dst); e != nil {
+		fill(e, dst.Stride, dst.Rows, dst.Cols, v)
+	}
+}
+
+func (s *serial) Copy(dst, src compute.Block) {
+	compute.SameShape("copy", dst, src)
+	to, from := elements(dst), elements(src)
+	if to == nil {
+		return
+	}
+	if dst.Contiguous() && src.Contiguous() {
+		copy(to, from)
+		return
+	}
+	for i := range dst.Rows {
+		copy(to[i*dst.Stride:i*dst.Stride+dst.Cols], from[i*src.Stride:])
+	}
+}
+
+func (s *serial) Scale(alpha float64, x compute.Block) {
+	if e := elements(x); e != nil {
+		scale(alpha, e, x.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Axpy(alpha float64, x, y compute.Block) {
+	compute.SameShape("axpy", x, y)
+	if e := elements(x); e != nil {
+		axpy(alpha, e, x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Affine(dst compute.Block, a float64, x compute.Block, shift float64) {
+	compute.SameShape("affine", dst, x)
+	if e := elements(x); e != nil {
+		affine(elements(dst), dst.Stride, a, e, x.Stride, shift, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Mul(dst, a, b compute.Block) {
+	compute.SameShape("mul", dst, a, b)
+	if e := elements(dst); e != nil {
+		mul(e, dst.Stride, elements(a), a.Stride, elements(b), b.Stride, dst.Rows, dst.Cols)
+	}
+}
+
+func (s *serial) MulAdd(dst, a, b compute.Block) {
+	compute.SameShape("muladd", dst, a, b)
+	if e := elements(dst); e != nil {
+		mulAdd(e, dst.Stride, elements(a), a.Stride, elements(b), b.Stride, dst.Rows, dst.Cols)
+	}
+}
+
+func (s *serial) ScaleRows(dst, w, x compute.Block) {
+	compute.SameShape("scale rows", dst, x)
+	checkColumn("scale rows", w, x)
+	if e := elements(dst); e != nil {
+		scaleRows(e, dst.Stride, elements(w), w.Stride, elements(x), x.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Dot(x, y compute.Block) float64 {
+	compute.SameShape("dot", x, y)
+	e := elements(x)
+	if e == nil {
+		return 0
+	}
+	return dot(e, x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
+}
+
+func (s *serial) RowDots(dst, a, b compute.Block, beta float64) {
+	compute.SameShape("row dots", a, b)
+	checkColumn("row dots", dst, a)
+	if a.Cols == 0 {
+		s.Scale(beta, dst)
+		return
+	}
+	if e := elements(dst); e != nil {
+		rowDots(e, dst.Stride, elements(a), a.Stride, elements(b), b.Stride, beta, a.Rows, a.Cols)
+	}
+}
+
+func (s *serial) SumRows(dst, x compute.Block) {
+	checkRow("sum rows", dst, x)
+	if x.Rows == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	if e := elements(dst); e != nil {
+		sumRows(e, elements(x), x.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Extremes(x compute.Block) (min, max compute.Extreme) {
+	e := elements(x)
+	if e == nil {
+		panic("cpu: extremes of an empty block")
+	}
+	min.Value, max.Value = e[0], e[0]
+	for i := range x.Rows {
+		for j, v := range e[i*x.Stride : i*x.Stride+x.Cols] {
+			if v < min.Value {
+				min = compute.Extreme{Value: v, Row: i, Col: j}
+			}
+			if v > max.Value {
+				max = compute.Extreme{Value: v, Row: i, Col: j}
+			}
+		}
+	}
+	return min, max
+}
+
+func (s *serial) AddAt(x compute.Block, i, j int, v float64) {
+	elements(x.View(i, i+1, j, j+1))[0] += v
+}
+
+func general(x compute.Block) blas64.General {
+	return blas64.General{Rows: x.Rows, Cols: x.Cols, Stride: max(1, x.Stride), Data: elements(x)}
+}
+
+func transpose(t bool) blas.Transpose {
+	if t {
+		return blas.Trans
+	}
+	return blas.NoTrans
+}
+
+func (s *serial) Gemm(transA, transB bool, alpha float64, a, b compute.Block, beta float64, c compute.Block) {
+	checkGemm(transA, transB, a, b, c)
+	if c.Rows == 0 || c.Cols == 0 {
+		return
+	}
+	if a.Rows == 0 || a.Cols == 0 {
+		s.Scale(beta, c)
+		return
+	}
+	blas64.Gemm(transpose(transA), transpose(transB), alpha, general(a), general(b), beta, general(c))
+}
+
+func checkGemm(transA, transB bool, a, b, c compute.Block) {
+	m, k, l, n := a.Rows, a.Cols, b.Rows, b.Cols
+	if transA {
+		m, k = k, m
+	}
+	if transB {
+		l, n = n, l
+	}
+	if k != l || c.Rows != m || c.Cols != n {
+		panic(fmt.Sprintf("cpu: product of a %s (transposed: %t) and a %s (transposed: %t) block to a %s block",
+			a.Shape(), transA, b.Shape(), transB, c.Shape()))
+	}
+}
+
+func checkGram(dst, x compute.Block) {
+	if dst.Rows != x.Cols || dst.Cols != x.Cols {
+		panic(fmt.Sprintf("cpu: gram of a %s block to a %s block", x.Shape(), dst.Shape()))
+	}
+}
+
+func (s *serial) Gram(dst, x compute.Block) {
+	checkGram(dst, x)
+	if x.Rows == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	e := elements(dst)
+	if e == nil {
+		return
+	}
+	blas64.Syrk(blas.Trans, 1, general(x), 0,
+		blas64.Symmetric{N: dst.Rows, Stride: dst.Stride, Data: e, Uplo: blas.Upper})
+	for i := range dst.Rows {
+		for j := range i {
+			e[i*dst.Stride+j] = e[j*dst.Stride+i]
+		}
+	}
+}
+
+func (s *serial) AddRow(x, row compute.Block) {
+	checkRow("add row", row, x)
+	if e := elements(x); e != nil {
+		addRow(e, x.Stride, elements(row), x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Tanh(z, bias compute.Block) {
+	checkRow("tanh", bias, z)
+	if e := elements(z); e != nil {
+		tanh(e, z.Stride, elements(bias), z.Rows, z.Cols)
+	}
+}
+
+func (s *serial) TanhGrad(d, h compute.Block) {
+	compute.SameShape("tanh gradient", d, h)
+	if e := elements(d); e != nil {
+		tanhGrad(e, d.Stride, elements(h), h.Stride, d.Rows, d.Cols)
+	}
+}
+
+func (s *serial) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
+	compute.SameShape("gaussian scores", mean, logStd, x, mu)
+	checkRow("gaussian scores", logSigma, x)
+	if e := elements(mean); e != nil {
+		gaussianScores(e, mean.Stride, elements(logStd), logStd.Stride, elements(x), x.Stride, elements(mu), mu.Stride,
+			elements(logSigma), x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) Interpolate(dst, z, table compute.Block, g compute.Grid) {
+	checkGrid("interpolate", g, table)
+	checkColumn("interpolate", z, dst)
+	checkRow("interpolate", table.Row(0), dst)
+	if e := elements(dst); e != nil {
+		interpolate(e, dst.Stride, elements(z), z.Stride, elements(table), table.Stride, g, dst.Rows, dst.Cols)
+	}
+}
+
+func (s *serial) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
+	checkGrid("interpolate transposed", g, dst)
+	checkColumn("interpolate transposed", z, x)
+	checkRow("interpolate transposed", dst.Row(0), x)
+	if x.Rows == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	if e := elements(dst); e != nil {
+		interpolateTrans(e, dst.Stride, elements(z), z.Stride, elements(x), x.Stride, g, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid) {
+	checkGrid("interpolation gradient", g, table)
+	checkColumn("interpolation gradient", z, c)
+	checkColumn("interpolation gradient", dst, c)
+	checkRow("interpolation gradient", table.Row(0), c)
+	if c.Cols == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	if e := elements(dst); e != nil {
+		interpolateGrad(e, dst.Stride, elements(z), z.Stride, elements(table), table.Stride, elements(c), c.Stride, g,
+			c.Rows, c.Cols)
+	}
+}
+
+func (s *serial) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
+	checkGroupOuter(dst, d, h, g)
+	s.groupOuter(dst, d, h, g, 0, g.Len())
+}
+
+func checkGroupOuter(dst, d, h compute.Block, g *compute.Groups) {
+	if dst.Rows != g.Len() || dst.Cols != d.Cols*h.Cols || d.Rows != h.Rows || len(g.Signs) != d.Rows || len(g.Order) != d.Rows {
+		panic(fmt.Sprintf("cpu: outer products of a %s and a %s block in %d groups of %d rows to a %s block",
+			d.Shape(), h.Shape(), g.Len(), len(g.Order), dst.Shape()))
+	}
+}
+
+// groupOuter is GroupOuter for the groups [lo, hi); dst holds just their rows.
+func (s *serial) groupOuter(dst, d, h compute.Block, g *compute.Groups, lo, hi int) {
+	e := elements(dst)
+	if e == nil || d.Rows == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	largest := 0
+	for i := lo; i < hi; i++ {
+		largest = max(largest, int(g.Bounds[i+1]-g.Bounds[i]))
+	}
+	scope := compute.NewScope(s)
+	defer scope.Release()
+	scratch := elements(scope.New(1, max(1, largest*(d.Cols+h.Cols))))
+	groupOuter(e, dst.Stride, elements(d), d.Stride, elements(h), h.Stride, g, lo, hi, d.Cols, h.Cols, scratch)
+}
+
+func (s *serial) GroupSum(dst, x compute.Block, g *compute.Groups) {
+	checkGroupSum(dst, x, g)
+	s.groupSum(dst, x, g, 0, g.Len())
+}
+
+func checkGroupSum(dst, x compute.Block, g *compute.Groups) {
+	if dst.Rows != g.Len() || dst.Cols != x.Cols || len(g.Signs) != x.Rows || len(g.Order) != x.Rows {
+		panic(fmt.Sprintf("cpu: sums of a %s block in %d groups of %d rows to a %s block",
+			x.Shape(), g.Len(), len(g.Order), dst.Shape()))
+	}
+}
+
+// groupSum is GroupSum for the groups [lo, hi); dst holds just their rows.
+func (s *serial) groupSum(dst, x compute.Block, g *compute.Groups, lo, hi int) {
+	e := elements(dst)
+	if e == nil || x.Rows == 0 {
+		s.Fill(dst, 0)
+		return
+	}
+	groupSum(e, dst.Stride, elements(x), x.Stride, g, lo, hi, x.Cols)
+}
