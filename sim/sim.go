@@ -1,0 +1,81 @@
+// Package sim says what an environment is and which tasks there are. The tasks themselves are in sim/tasks.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// A Spec describes one task.
+type Spec struct {
+	Name           string // as in Gymnasium's early versions, e.g. "Swimmer-v2"
+	Model          string // the MJCF file that describes the robot
+	ObservationDim int    // length of an observation
+	ActionDim      int    // length of an action: one control an actuator
+	FrameSkip      int    // engine steps an action is applied for
+	TimeLimit      int    // steps after which an episode that has not terminated is ended
+}
+
+// specs is the one table of tasks, sorted by name. The -v2 rewards and observations on today's MuJoCo are what
+// Gymnasium calls v4 (Ant with its contact forces).
+var specs = []Spec{
+	{"Ant-v2", "ant.xml", 111, 8, 5, 1000},
+	{"HalfCheetah-v2", "half_cheetah.xml", 17, 6, 5, 1000},
+	{"Hopper-v2", "hopper.xml", 11, 3, 4, 1000},
+	{"Humanoid-v2", "humanoid.xml", 376, 17, 5, 1000},
+	{"HumanoidStandup-v2", "humanoidstandup.xml", 376, 17, 5, 1000},
+	{"Swimmer-v2", "swimmer.xml", 8, 2, 4, 1000},
+	{"Walker2d-v2", "walker2d.xml", 17, 6, 4, 1000},
+}
+
+// Tasks returns every task, sorted by name.
+func Tasks() []Spec { return slices.Clone(specs) }
+
+// Lookup returns the task of that name, or an *UnknownTaskError.
+func Lookup(name string) (Spec, error) {
+	for _, spec := range specs {
+		if spec.Name == name {
+			return spec, nil
+		}
+	}
+	return Spec{}, &UnknownTaskError{Name: name, Nearest: nearest(name)}
+}
+
+// An UnknownTaskError says that there is no task of a name, and which name is nearest to it.
+type UnknownTaskError struct {
+	Name    string
+	Nearest string
+}
+
+func (e *UnknownTaskError) Error() string {
+	return fmt.Sprintf("unknown task %q: did you mean %s?", e.Name, e.Nearest)
+}
+
+// An Env is one running instance of a task. It is used by one goroutine at a time; different ones are independent.
+//
+// Lengths of slices are those of the Spec; anything else is a programmer's mistake and panics. An error says that
+// the engine could not go on, for instance because a control is not a number; after one, only Reset and Close
+// may be called.
+type Env interface {
+	Spec() Spec
+
+	// Reset starts an episode: it puts the engine back to its initial state with nothing carried over (the
+	// contact solver's warm start cleared), draws the task's reset noise from rng and writes the first observation.
+	Reset(rng *rand.Rand, observation []float64) error
+
+	// Step applies the action as given for FrameSkip engine steps, writes the observation after it and returns
+	// the step's reward and whether the task's own rules end the episode (the time limit is the caller's).
+	// The engine clamps controls to their range; the reward's control cost does not.
+	Step(action, observation []float64) (reward float64, terminated bool, err error)
+
+	// Close frees the engine's memory. Closing twice is harmless.
+	Close() error
+}
+
+// A StateSetter is an Env whose engine state can be set, as replaying a recorded trace needs.
+type StateSetter interface {
+	// SetState starts an episode like Reset, at the given positions and velocities (the engine's qpos and qvel)
+	// in place of the noisy initial ones. Wrong lengths and numbers that are not finite are errors.
+	SetState(qpos, qvel, observation []float64) error
+}
