@@ -1,0 +1,216 @@
+package computetest
+
+import (
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// operation draws calls of one method of a backend.
+type operation struct {
+	name      string
+	draw      func(d *draw) call
+	fixedRows bool // one row too many in any operand is an error
+	anyShape  bool // no shape is an error
+}
+
+type blocks = []compute.Block
+
+// nothing makes a run of a method without results.
+func nothing(f func(b compute.Backend, x blocks)) func(compute.Backend, blocks) []float64 {
+	return func(b compute.Backend, x blocks) []float64 {
+		f(b, x)
+		return nil
+	}
+}
+
+var operations = []operation{
+	{name: "Upload", anyShape: true, draw: func(d *draw) call {
+		src := d.in(d.n(), d.k())
+		return call{[]operand{d.out(src.rows, src.cols)},
+			nothing(func(b compute.Backend, x blocks) { b.Upload(x[0], src.values) })}
+	}},
+	{name: "Download", anyShape: true, draw: func(d *draw) call {
+		return call{[]operand{d.in(d.n(), d.k())},
+			func(b compute.Backend, x blocks) []float64 { return compute.ToSlice(b, x[0]) }}
+	}},
+	{name: "Fill", anyShape: true, draw: func(d *draw) call {
+		v := d.scalar("v")
+		return call{[]operand{d.out(d.n(), d.k())},
+			nothing(func(b compute.Backend, x blocks) { b.Fill(x[0], v) })}
+	}},
+	{name: "Scale", anyShape: true, draw: func(d *draw) call {
+		alpha := d.scalar("alpha")
+		return call{[]operand{d.in(d.n(), d.k())},
+			nothing(func(b compute.Backend, x blocks) { b.Scale(alpha, x[0]) })}
+	}},
+	{name: "Copy", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.out(n, k), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.Copy(x[1], x[0]) })}
+	}},
+	{name: "Axpy", fixedRows: true, draw: func(d *draw) call {
+		n, k, alpha := d.n(), d.k(), d.scalar("alpha")
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.Axpy(alpha, x[0], x[1]) })}
+	}},
+	{name: "Affine", fixedRows: true, draw: func(d *draw) call {
+		n, k, scale, shift := d.n(), d.k(), d.scalar("scale"), d.scalar("shift")
+		return call{[]operand{d.in(n, k), d.maybe(d.out(n, k), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.Affine(x[1], scale, x[0], shift) })}
+	}},
+	{name: "Mul", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.maybe(d.out(n, k), 0, 1)},
+			nothing(func(b compute.Backend, x blocks) { b.Mul(x[2], x[0], x[1]) })}
+	}},
+	{name: "MulAdd", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.maybe(d.in(n, k), 0, 1)},
+			nothing(func(b compute.Backend, x blocks) { b.MulAdd(x[2], x[0], x[1]) })}
+	}},
+	{name: "ScaleRows", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, 1), d.in(n, k), d.maybe(d.out(n, k), 1)},
+			nothing(func(b compute.Backend, x blocks) { b.ScaleRows(x[2], x[0], x[1]) })}
+	}},
+	{name: "Dot", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0)},
+			func(b compute.Backend, x blocks) []float64 { return []float64{b.Dot(x[0], x[1])} }}
+	}},
+	{name: "RowDots", fixedRows: true, draw: func(d *draw) call {
+		n, k, beta := d.n(), d.k(), d.scalar("beta")
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.added(n, 1, beta)},
+			nothing(func(b compute.Backend, x blocks) { b.RowDots(x[2], x[0], x[1], beta) })}
+	}},
+	{name: "SumRows", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.out(1, k)},
+			nothing(func(b compute.Backend, x blocks) { b.SumRows(x[1], x[0]) })}
+	}},
+	{name: "Extremes", anyShape: true, draw: func(d *draw) call {
+		// Few different values, so that the extreme ones occur several times.
+		return call{[]operand{d.block(max(d.n(), 1), d.k(), func() float64 { return float64(d.rng.IntN(7) - 3) })}, extremes}
+	}},
+	{name: "AddAt", anyShape: true, draw: func(d *draw) call {
+		x, v := d.in(max(d.n(), 1), d.k()), d.scalar("v")
+		i, j := d.intn("i", 0, x.rows-1), d.intn("j", 0, x.cols-1)
+		return call{[]operand{x}, nothing(func(b compute.Backend, x blocks) { b.AddAt(x[0], i, j, v) })}
+	}},
+	{name: "Gemm", fixedRows: true, draw: drawGemm},
+	{name: "Gram", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.out(k, k)},
+			nothing(func(b compute.Backend, x blocks) { b.Gram(x[1], x[0]) })}
+	}},
+	{name: "AddRow", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.in(1, k)},
+			nothing(func(b compute.Backend, x blocks) { b.AddRow(x[0], x[1]) })}
+	}},
+	{name: "Tanh", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.in(1, k)},
+			nothing(func(b compute.Backend, x blocks) { b.Tanh(x[0], x[1]) })}
+	}},
+	{name: "TanhGrad", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.TanhGrad(x[1], x[0]) })}
+	}},
+	{name: "GaussianScores", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.in(n, k), d.in(1, k), d.maybe(d.out(n, k), 0), d.maybe(d.out(n, k), 1)},
+			nothing(func(b compute.Backend, x blocks) { b.GaussianScores(x[3], x[4], x[0], x[1], x[2]) })}
+	}},
+	{name: "Interpolate", fixedRows: true, draw: func(d *draw) call {
+		n, r, g := d.n(), d.k(), d.grid()
+		return call{[]operand{d.positions(n, g), d.in(g.Size, r), d.out(n, r)},
+			nothing(func(b compute.Backend, x blocks) { b.Interpolate(x[2], x[0], x[1], g) })}
+	}},
+	{name: "InterpolateTrans", fixedRows: true, draw: func(d *draw) call {
+		n, r, g := d.n(), d.k(), d.grid()
+		return call{[]operand{d.positions(n, g), d.in(n, r), d.out(g.Size, r)},
+			nothing(func(b compute.Backend, x blocks) { b.InterpolateTrans(x[2], x[0], x[1], g) })}
+	}},
+	{name: "InterpolateGrad", fixedRows: true, draw: func(d *draw) call {
+		n, r, g := d.n(), d.k(), d.grid()
+		return call{[]operand{d.positions(n, g), d.in(g.Size, r), d.in(n, r), d.maybe(d.out(n, 1), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.InterpolateGrad(x[3], x[0], x[1], x[2], g) })}
+	}},
+	{name: "GroupOuter", draw: func(d *draw) call {
+		n, out, in := d.n(), d.k(), d.k()
+		g := d.groups(n)
+		return call{[]operand{d.in(n, out), d.in(n, in), d.out(g.Len(), out*in)},
+			nothing(func(b compute.Backend, x blocks) { b.GroupOuter(x[2], x[0], x[1], g) })}
+	}},
+	{name: "GroupSum", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		g := d.groups(n)
+		return call{[]operand{d.in(n, k), d.out(g.Len(), k)},
+			nothing(func(b compute.Backend, x blocks) { b.GroupSum(x[1], x[0], g) })}
+	}},
+}
+
+// drawGemm draws one of the four transpositions and where the tall dimension is.
+func drawGemm(d *draw) call {
+	dims := [3]int{d.k(), d.k(), d.k()} // rows of c, summed over, columns of c
+	dims[d.intn("tall dimension", 0, 2)] = d.n()
+	transA, transB := d.flag("transA"), d.flag("transB")
+	alpha, beta := d.scalar("alpha"), d.scalar("beta")
+	a, b := d.in(dims[0], dims[1]), d.in(dims[1], dims[2])
+	if transA {
+		a = d.in(dims[1], dims[0])
+	}
+	if transB {
+		b = d.in(dims[2], dims[1])
+	}
+	return call{[]operand{a, b, d.added(dims[0], dims[2], beta)},
+		nothing(func(b compute.Backend, x blocks) { b.Gemm(transA, transB, alpha, x[0], x[1], beta, x[2]) })}
+}
+
+// added is a dst whose old contents count times beta.
+func (d *draw) added(rows, cols int, beta float64) operand {
+	if beta == 0 {
+		return d.out(rows, cols)
+	}
+	return d.in(rows, cols)
+}
+
+func extremes(b compute.Backend, x blocks) []float64 {
+	low, high := b.Extremes(x[0])
+	return []float64{low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row), float64(high.Col)}
+}
+
+func (d *draw) grid() compute.Grid {
+	return compute.Grid{Low: d.rng.NormFloat64(), Step: math.Exp(d.rng.NormFloat64()), Size: d.intn("grid", 4, 24)}
+}
+
+// positions are points on and between the grid's, some of them outside of it.
+func (d *draw) positions(n int, g compute.Grid) operand {
+	return d.block(n, 1, func() float64 {
+		u := d.rng.Float64()*float64(g.Size+3) - 2
+		if d.rng.IntN(8) == 0 {
+			u = math.Round(u)
+		}
+		return g.Low + g.Step*u
+	})
+}
+
+// groups draws a partition of n rows, some of its groups empty.
+func (d *draw) groups(n int) *compute.Groups {
+	g := &compute.Groups{Bounds: []int32{0}}
+	for _, row := range d.rng.Perm(n) {
+		g.Order = append(g.Order, int32(row))
+		g.Signs = append(g.Signs, float64(1-2*d.rng.IntN(2)))
+	}
+	for end, last := 0, d.intn("groups", 1, 9)-1; last >= 0; last-- {
+		end += d.rng.IntN(n - end + 1)
+		if last == 0 {
+			end = n
+		}
+		g.Bounds = append(g.Bounds, int32(end))
+	}
+	return g
+}
