@@ -121,7 +121,7 @@ func (s *serial) RowDots(dst, a, b compute.Block, beta float64) {
 	compute.SameShape("row dots", a, b)
 	checkColumn("row dots", dst, a)
 	if a.Cols == 0 {
-		s.Scale(beta, dst)
+		s.addNothing(beta, dst)
 		return
 	}
 	if e := elements(dst); e != nil {
@@ -180,10 +180,19 @@ func (s *serial) Gemm(transA, transB bool, alpha float64, a, b compute.Block, be
 		return
 	}
 	if a.Rows == 0 || a.Cols == 0 {
-		s.Scale(beta, c)
+		s.addNothing(beta, c)
 		return
 	}
 	blas64.Gemm(transpose(transA), transpose(transB), alpha, general(a), general(b), beta, general(c))
+}
+
+// addNothing sets c to beta*c; a beta of zero makes zeros of anything, NaN too.
+func (s *serial) addNothing(beta float64, c compute.Block) {
+	if beta == 0 {
+		s.Fill(c, 0)
+		return
+	}
+	s.Scale(beta, c)
 }
 
 func checkGemm(transA, transB bool, a, b, c compute.Block) {
