@@ -1,0 +1,71 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReportOfTwoRuns(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "npg-mc-s1", "progress.csv"), "iteration,steps,return_mean\n1,10,5\n2,20,7\n3,30,9\n")
+	write(t, filepath.Join(dir, "npg-uapg-s2", "progress.csv"), "iteration,steps,return_mean\n1,10,1\n2,20,2\n")
+	write(t, filepath.Join(dir, "reference.csv"),
+		"env,algorithm,estimator,seed,iteration,wall_s,avg_return\nA,NPG,MC,7,1,0,3\nB,NPG,MC,7,1,0,99\nA,NPG,MC,7,2,0,5\n")
+	cmd := Command()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--env", "A", "--last", "2", "--reference", filepath.Join(dir, "reference.csv"),
+		"--out", filepath.Join(dir, "plot"), filepath.Join(dir, "npg-mc-s1"), filepath.Join(dir, "npg-uapg-s2")})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| MC | 8 (1) | 4 |", "| DBQPG |  |  |", "| UAPG | 2 (2) |  |"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no row %q in:\n%s", want, out.String())
+		}
+	}
+	for _, suffix := range []string{".svg", ".png"} {
+		if info, err := os.Stat(filepath.Join(dir, "plot"+suffix)); err != nil || info.Size() == 0 {
+			t.Errorf("plot%s: %v, %v", suffix, info, err)
+		}
+	}
+}
+
+func TestReportNamesWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "npg-mc-s1", "progress.csv"), "iteration,steps\n1,10\n")
+	write(t, filepath.Join(dir, "npg-mc-s2", "progress.csv"), "steps,return_mean\n1,ten\n")
+	write(t, filepath.Join(dir, "npg-mc-s3", "progress.csv"), "steps,return_mean\n")
+	for run, want := range map[string]string{
+		"npg-mc-s1": `no column "return_mean"`,
+		"npg-mc-s2": "progress.csv:2",
+		"npg-mc-s3": "no finished iteration",
+		"npg-mc-s4": "no such file",
+		"results":   "not named like a run",
+	} {
+		if _, err := ReadRun(filepath.Join(dir, run)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", run, err, want)
+		}
+	}
+}
+
+func TestSmoothIsARunningMean(t *testing.T) {
+	got := smooth([]float64{1, 2, 3, 4, 5}, 2)
+	for i, want := range []float64{1, 1.5, 2.5, 3.5, 4.5} {
+		if got[i] != want {
+			t.Errorf("smooth[%d] = %v, want %v", i, got[i], want)
+		}
+	}
+}
