@@ -1,0 +1,60 @@
+// Package nearest finds the name that somebody meant, for messages about one that does not exist.
+package nearest
+
+import "strings"
+
+// longest bounds the words compared: the distance costs the product of the two lengths.
+const longest = 100
+
+// Name returns the candidate that takes the fewest edits to reach from name, ignoring case, and how many; the
+// first of equals. A name of three letters or more that is a part of a candidate counts as one edit away from it
+// ("lambda" means gae_lambda, not gamma). Without candidates it returns "".
+func Name(name string, candidates []string) (closest string, edits int) {
+	name = strings.ToLower(name[:min(len(name), longest)])
+	for i, candidate := range candidates {
+		whole := strings.ToLower(candidate[:min(len(candidate), longest)])
+		d := distance(name, whole)
+		if len(name) >= 3 && strings.Contains(whole, name) {
+			d = min(d, 1)
+		}
+		if i == 0 || d < edits {
+			closest, edits = candidate, d
+		}
+	}
+	return closest, edits
+}
+
+// distance is the length of the shortest sequence of single-byte insertions, deletions, substitutions and swaps
+// of neighbours that turns a into b, no byte being edited twice (the optimal string alignment): a swap is the
+// commonest slip of a typing hand.
+func distance(a, b string) int {
+	// Rows of the table of distances between prefixes: a[:i-1], a[:i] and a[:i+1] against every b[:j].
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			substitution := row[j]
+			if a[i] != b[j] {
+				substitution++
+			}
+			next[j+1] = min(substitution, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}
+
+// List writes names as "a, b or c".
+func List(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
