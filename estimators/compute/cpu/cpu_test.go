@@ -5,30 +5,57 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 )
 
+func TestBackend(t *testing.T) {
+	for _, workers := range []int{1, 2, 5} {
+		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
+			computetest.TestBackend(t, func() compute.Backend { return New(workers) })
+		})
+	}
+}
+
+// Products of the shapes that an update makes, in GFLOP/s: the machine's own rate,
+// beside which the other benchmarks are to be read.
 func BenchmarkGemm(b *testing.B) {
 	backend := New(0)
 	for _, s := range []struct {
 		m, k, n int
 		ta, tb  bool
 	}{
-		{15000, 64, 64, false, true}, {15000, 8, 64, false, true}, {15000, 376, 64, false, true}, {64, 15000, 376, true, false}, {64, 15000, 64, true, false}, {300, 15000, 300, true, false},
+		{15000, 64, 64, false, true},
+		{15000, 8, 64, false, true},
+		{15000, 376, 64, false, true},
+		{64, 15000, 376, true, false},
+		{64, 15000, 64, true, false},
+		{300, 15000, 300, true, false},
 	} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
-			dims := func(t bool, r, c int) compute.Block {
-				if t {
-					r, c = c, r
+			block := func(transposed bool, rows, cols int) compute.Block {
+				if transposed {
+					rows, cols = cols, rows
 				}
-				x := compute.NewBlock(backend, r, c)
+				x := compute.NewBlock(backend, rows, cols)
 				backend.Fill(x, 1)
 				return x
 			}
-			x, y, z := dims(s.ta, s.m, s.k), dims(s.tb, s.k, s.n), compute.NewBlock(backend, s.m, s.n)
+			x, y, z := block(s.ta, s.m, s.k), block(s.tb, s.k, s.n), compute.NewBlock(backend, s.m, s.n)
 			for b.Loop() {
 				backend.Gemm(s.ta, s.tb, 1, x, y, 0, z)
 			}
-			b.ReportMetric(2*float64(s.m)*float64(s.k)*float64(s.n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			flops := 2 * float64(s.m) * float64(s.k) * float64(s.n)
+			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
 	}
+}
+
+func BenchmarkTanh(b *testing.B) {
+	backend := New(1)
+	z, bias := compute.NewBlock(backend, 512, 64), compute.NewBlock(backend, 1, 64)
+	backend.Fill(bias, 0.1)
+	for b.Loop() {
+		backend.Tanh(z, bias)
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*512*64), "ns/element")
 }
