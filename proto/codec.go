@@ -1,0 +1,91 @@
+package proto
+
+import "fmt"
+
+// A Message can be sent: it lists its fields once, for reading and writing alike.
+type Message interface {
+	// kind names the message on the wire.
+	kind() string
+	// limit is the largest encoding accepted, in bytes.
+	limit() int
+	// fields visits every field, always in the same order.
+	fields(codec)
+	// check says what types cannot: which values make sense together.
+	check() error
+}
+
+// A codec visits a message's fields: the writer appends them to the encoding, the
+// reader fills them in from it.
+type codec interface {
+	number(name string, v *uint64)
+	flag(name string, v *bool)
+	scalar(name string, v *float64)
+	text(name string, v *string, limit int)
+	numbers(name string, v *[]int, limit int)
+	bytes(name string, v *[]byte)
+	// float32s and float64s visit an array. With columns it is a matrix in row-major
+	// order of *columns columns, without one a vector.
+	float32s(name string, v *[]float32, columns *int)
+	float64s(name string, v *[]float64, columns *int)
+	// ticket visits a ticket; optional visits one that may be absent (nil).
+	ticket(name string, v *Ticket)
+	optional(name string, v **Ticket)
+	// require refuses what is read if its arrays' shapes don't agree.
+	require(agree bool)
+}
+
+// Marshal appends m's encoding to dst and returns the result. It refuses what
+// Unmarshal would refuse; dst is then returned as it was.
+func Marshal(dst []byte, m Message) ([]byte, error) {
+	if err := m.check(); err != nil {
+		return dst, fmt.Errorf("%s: %w", m.kind(), err)
+	}
+	w := newWriter(dst)
+	w.group(func() {
+		header(w, m)
+		m.fields(w)
+	})
+	encoded := w.close()
+	if size := len(encoded) - len(dst); size > m.limit() {
+		return dst, fmt.Errorf("%s: %w: %d bytes, at most %d are allowed", m.kind(), ErrTooLarge, size, m.limit())
+	}
+	return encoded, nil
+}
+
+// Unmarshal decodes data into m, which it overwrites. After an error m's contents are
+// unspecified. A [Chunk]'s Data shares memory with data; nothing else does.
+func Unmarshal(data []byte, m Message) error {
+	if len(data) > m.limit() {
+		return fmt.Errorf("%s: %w: %d bytes, at most %d are allowed", m.kind(), ErrTooLarge, len(data), m.limit())
+	}
+	r := &reader{rest: data}
+	r.group(func() {
+		header(r, m)
+		m.fields(r)
+	})
+	if r.err == nil && len(r.rest) > 0 {
+		r.fail(ErrMalformed, "%d bytes too many", len(r.rest))
+	}
+	if r.err == nil {
+		r.err = m.check()
+	}
+	if r.err != nil {
+		return fmt.Errorf("%s: %w", m.kind(), r.err)
+	}
+	return nil
+}
+
+// header visits the two fields that begin every message.
+func header(c codec, m Message) {
+	version, kind := uint64(Version), m.kind()
+	c.number("v", &version)
+	c.text("kind", &kind, MaxName)
+	r, reading := c.(*reader)
+	switch {
+	case !reading || r.err != nil:
+	case version != Version:
+		r.fail(ErrVersion, "the message speaks version %d, this program version %d: run the same release on both sides", version, Version)
+	case kind != m.kind():
+		r.fail(ErrMalformed, "the message is of kind %q", kind)
+	}
+}

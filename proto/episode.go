@@ -1,0 +1,156 @@
+package proto
+
+import (
+	"fmt"
+	"math"
+)
+
+// An Episode is what one ticket yields: T steps with o observation and a action
+// dimensions. Observations and actions are float32, and the actor acted on these very
+// values, so that both sides see the same numbers.
+type Episode struct {
+	Ticket Ticket
+	// Engine names the physics engine, its version and the class of CPU: results
+	// differ in the last bits between classes.
+	Engine string
+	// Observations is T x o, row-major: row t is what action t was taken at, not
+	// normalised.
+	Observations []float32
+	// FinalObservation is the o values after the last action.
+	FinalObservation []float32
+	// Actions is T x a, row-major, as sampled and applied.
+	Actions []float32
+	// Rewards is T.
+	Rewards []float64
+	// Terminated says that the task ended the episode; otherwise its time limit did.
+	Terminated bool
+}
+
+// Steps returns T.
+func (e *Episode) Steps() int { return len(e.Rewards) }
+
+// ObservationDim returns o.
+func (e *Episode) ObservationDim() int { return len(e.FinalObservation) }
+
+// ActionDim returns a.
+func (e *Episode) ActionDim() int { return len(e.Actions) / max(e.Steps(), 1) }
+
+// Return is the sum of the rewards.
+func (e *Episode) Return() float64 {
+	sum := 0.0
+	for _, r := range e.Rewards {
+		sum += r
+	}
+	return sum
+}
+
+func (e *Episode) kind() string { return "episode" }
+func (e *Episode) limit() int   { return MaxEpisode }
+func (e *Episode) fields(c codec) {
+	o, a := e.ObservationDim(), e.ActionDim()
+	c.ticket("ticket", &e.Ticket)
+	c.text("engine", &e.Engine, MaxName)
+	c.float32s("observations", &e.Observations, &o)
+	c.float32s("final_observation", &e.FinalObservation, nil)
+	c.float32s("actions", &e.Actions, &a)
+	c.float64s("rewards", &e.Rewards, nil)
+	c.flag("terminated", &e.Terminated)
+	c.require(o == e.ObservationDim() && a == e.ActionDim())
+}
+
+func (e *Episode) check() error {
+	if err := e.Ticket.check(); err != nil {
+		return err
+	}
+	if len(e.Engine) > MaxName {
+		return fmt.Errorf("engine: %w: %d bytes", ErrTooLarge, len(e.Engine))
+	}
+	steps, o := e.Steps(), e.ObservationDim()
+	if steps == 0 || o == 0 || len(e.Actions) == 0 ||
+		len(e.Observations) != steps*o || len(e.Actions)%steps != 0 {
+		return fmt.Errorf("%w: %d rewards, %d observations of dimension %d, %d actions",
+			ErrShape, steps, len(e.Observations), o, len(e.Actions))
+	}
+	return firstError(
+		finite("observations", e.Observations, o),
+		finite("final_observation", e.FinalObservation, 1),
+		finite("actions", e.Actions, e.ActionDim()),
+		finite("rewards", e.Rewards, 1),
+	)
+}
+
+// finite refuses NaN and infinities. It names the first by its row and column.
+func finite[T float32 | float64](field string, v []T, columns int) error {
+	for i, x := range v {
+		// x - x is NaN for NaN and the infinities, 0 for all others.
+		if x-x != 0 {
+			return fmt.Errorf("%s: %w: %v at row %d, column %d", field, ErrNotFinite, x, i/columns, i%columns)
+		}
+	}
+	return nil
+}
+
+// A Policy is one version of a run's policy, as actors need it.
+type Policy struct {
+	// Run, Epoch and Iteration say whose it is, and which.
+	Run              string
+	Epoch, Iteration uint64
+	// Task names the task, "Swimmer-v2".
+	Task string
+	// Hidden are the widths of the hidden layers.
+	Hidden []int
+	// Params are the parameters in one vector.
+	Params []float64
+	// Mean and Std, one value a dimension, normalise an observation; the result is
+	// clipped at +-Clip, or not at all if Clip is 0.
+	Mean, Std []float64
+	Clip      float64
+}
+
+// Position is the position that the policy belongs to.
+func (p *Policy) Position() Position { return Position{Epoch: p.Epoch, Iteration: p.Iteration} }
+
+func (p *Policy) kind() string { return "policy" }
+func (p *Policy) limit() int   { return MaxPolicy }
+func (p *Policy) fields(c codec) {
+	c.text("run", &p.Run, MaxName)
+	c.number("epoch", &p.Epoch)
+	c.number("iteration", &p.Iteration)
+	c.text("task", &p.Task, MaxName)
+	c.numbers("hidden", &p.Hidden, MaxLayers)
+	c.float64s("params", &p.Params, nil)
+	c.float64s("mean", &p.Mean, nil)
+	c.float64s("std", &p.Std, nil)
+	c.scalar("clip", &p.Clip)
+}
+
+func (p *Policy) check() error {
+	if len(p.Params) == 0 || len(p.Mean) == 0 || len(p.Mean) != len(p.Std) {
+		return fmt.Errorf("%w: %d parameters, normaliser of %d means and %d deviations",
+			ErrShape, len(p.Params), len(p.Mean), len(p.Std))
+	}
+	if len(p.Hidden) > MaxLayers {
+		return fmt.Errorf("hidden: %w: %d layers, at most %d are allowed", ErrTooLarge, len(p.Hidden), MaxLayers)
+	}
+	for _, width := range p.Hidden {
+		if width < 1 || width > math.MaxInt32 {
+			return fmt.Errorf("hidden: %w: a layer of width %d", ErrInvalid, width)
+		}
+	}
+	for i, s := range p.Std {
+		if s < 0 {
+			return fmt.Errorf("std: %w: %v at row %d", ErrInvalid, s, i)
+		}
+	}
+	if p.Clip < 0 {
+		return fmt.Errorf("clip: %w: %v", ErrInvalid, p.Clip)
+	}
+	return firstError(
+		CheckRun(p.Run),
+		checkText("task", p.Task),
+		finite("params", p.Params, 1),
+		finite("mean", p.Mean, 1),
+		finite("std", p.Std, 1),
+		finite("clip", []float64{p.Clip}, 1),
+	)
+}

@@ -1,0 +1,61 @@
+package proto
+
+import "errors"
+
+// Version is the protocol's version. Both sides must speak the same one.
+const Version = 1
+
+// Limits on what a message may hold. Sizes are in bytes.
+const (
+	// MaxName bounds the names of runs, actors and tasks.
+	MaxName = 128
+	// MaxReason bounds the text of a refusal or a failure.
+	MaxReason = 512
+	// MaxLayers bounds the hidden layers of a policy.
+	MaxLayers = 8
+	// MaxControl bounds a message without arrays.
+	MaxControl = 4 << 10
+	// MaxEpisode bounds an encoded episode. 1,000 steps of the largest task
+	// (376 observations, 17 actions) take 1.6 MB.
+	MaxEpisode = 16 << 20
+	// MaxPolicy bounds an encoded policy.
+	MaxPolicy = 16 << 20
+	// MaxChunk bounds a chunk's message, whatever the server allows.
+	MaxChunk = 512 << 10
+	// ChunkMargin is the part of a message kept free for a chunk's other fields.
+	ChunkMargin = 4 << 10
+
+	// InlineEpisode is the largest episode sent without asking for credit first.
+	// 250 slots may send one at the same time beside the learner's full credit
+	// before a subscription's 64 MB are pending.
+	InlineEpisode = 64 << 10
+	// Credit is how much a learner lets its actors have under way at any time, in
+	// episodes larger than InlineEpisode.
+	Credit = 48 << 20
+)
+
+// ChunkSize returns how many bytes of an episode go into one chunk on a server that
+// accepts messages of maxPayload bytes. It is not positive where the server's limit
+// is too low to work with.
+func ChunkSize(maxPayload int) int {
+	return min(maxPayload, MaxChunk) - ChunkMargin
+}
+
+// Why a message is refused. Errors from [Marshal] and [Unmarshal] wrap one of these
+// and name the message and the field.
+var (
+	// ErrVersion is a message of another protocol version.
+	ErrVersion = errors.New("another protocol version")
+	// ErrMalformed is a message that is not the msgpack expected, or is cut short.
+	ErrMalformed = errors.New("malformed")
+	// ErrChecksum is an array whose CRC32C does not match.
+	ErrChecksum = errors.New("checksum mismatch")
+	// ErrTooLarge is a message, name or list above its limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrShape is a set of arrays whose shapes don't fit together.
+	ErrShape = errors.New("shapes do not fit")
+	// ErrNotFinite is a NaN or an infinity.
+	ErrNotFinite = errors.New("not finite")
+	// ErrInvalid is a value that no honest sender would give.
+	ErrInvalid = errors.New("invalid")
+)

@@ -1,0 +1,248 @@
+package proto
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// A Ticket names one episode. Its random stream is derived from (Seed, Iteration,
+// Index) alone.
+type Ticket struct {
+	// Run is the run's name.
+	Run string
+	// Epoch is the learner's term in office.
+	Epoch uint64
+	// Iteration is the version of the policy to play.
+	Iteration uint64
+	// Index counts the tickets of an iteration from 0.
+	Index uint64
+	// Seed is the run's.
+	Seed uint64
+}
+
+// Position is the position that the ticket belongs to.
+func (t Ticket) Position() Position { return Position{Epoch: t.Epoch, Iteration: t.Iteration} }
+
+// String names the ticket for messages to people.
+func (t Ticket) String() string {
+	return fmt.Sprintf("%s epoch %d iteration %d ticket %d", t.Run, t.Epoch, t.Iteration, t.Index)
+}
+
+func (t *Ticket) fields(c codec) {
+	c.text("run", &t.Run, MaxName)
+	c.number("epoch", &t.Epoch)
+	c.number("iteration", &t.Iteration)
+	c.number("index", &t.Index)
+	c.number("seed", &t.Seed)
+}
+
+func (t *Ticket) check() error { return CheckRun(t.Run) }
+
+// A Position is where a learner stands: the earliest iteration whose episodes it
+// still wants. It is announced to all actors when it changes and when there are
+// tickets again.
+type Position struct {
+	Epoch, Iteration uint64
+}
+
+// Before reports whether p is overtaken by q.
+func (p Position) Before(q Position) bool {
+	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Iteration < q.Iteration
+}
+
+func (p *Position) kind() string { return "position" }
+func (p *Position) limit() int   { return MaxControl }
+func (p *Position) check() error { return nil }
+func (p *Position) fields(c codec) {
+	c.number("epoch", &p.Epoch)
+	c.number("iteration", &p.Iteration)
+}
+
+// A Slot is one player in an actor: it holds at most one ticket and has at most one
+// unacknowledged episode.
+type Slot struct {
+	// Actor names the process, uniquely.
+	Actor string
+	// Number counts the actor's slots from 0.
+	Number uint64
+}
+
+// String names the slot for messages to people.
+func (s Slot) String() string { return fmt.Sprintf("%s/%d", s.Actor, s.Number) }
+
+func (s *Slot) fields(c codec) {
+	c.text("actor", &s.Actor, MaxName)
+	c.number("slot", &s.Number)
+}
+
+func (s *Slot) check() error { return checkText("actor", s.Actor) }
+
+// Ask asks for a ticket. A slot that asks holds none: one given to it before is
+// free again.
+type Ask struct {
+	Slot Slot
+	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
+	Abandoned uint64
+}
+
+func (m *Ask) kind() string { return "ask" }
+func (m *Ask) limit() int   { return MaxControl }
+func (m *Ask) check() error { return m.Slot.check() }
+func (m *Ask) fields(c codec) {
+	m.Slot.fields(c)
+	c.number("abandoned", &m.Abandoned)
+}
+
+// Offer asks for the credit to send an encoded episode of Size bytes.
+type Offer struct {
+	Slot   Slot
+	Ticket Ticket
+	Size   uint64
+}
+
+func (m *Offer) kind() string { return "offer" }
+func (m *Offer) limit() int   { return MaxControl }
+func (m *Offer) fields(c codec) {
+	m.Slot.fields(c)
+	c.ticket("ticket", &m.Ticket)
+	c.number("size", &m.Size)
+}
+
+func (m *Offer) check() error {
+	if m.Size == 0 || m.Size > MaxEpisode {
+		return fmt.Errorf("size: %w: %d bytes, 1 to %d are allowed", ErrTooLarge, m.Size, MaxEpisode)
+	}
+	return firstError(m.Slot.check(), m.Ticket.check())
+}
+
+// A Chunk is part Part of the Parts that an encoded episode was cut into.
+type Chunk struct {
+	Slot   Slot
+	Ticket Ticket
+	Part   uint64 // from 0
+	Parts  uint64
+	Data   []byte
+}
+
+func (m *Chunk) kind() string { return "chunk" }
+func (m *Chunk) limit() int   { return MaxChunk }
+func (m *Chunk) fields(c codec) {
+	m.Slot.fields(c)
+	c.ticket("ticket", &m.Ticket)
+	c.number("part", &m.Part)
+	c.number("parts", &m.Parts)
+	c.bytes("data", &m.Data)
+}
+
+func (m *Chunk) check() error {
+	if m.Part >= m.Parts {
+		return fmt.Errorf("part: %w: part %d of %d", ErrInvalid, m.Part, m.Parts)
+	}
+	if len(m.Data) == 0 {
+		return fmt.Errorf("data: %w: no bytes", ErrInvalid)
+	}
+	return firstError(m.Slot.check(), m.Ticket.check())
+}
+
+// Return gives a ticket back unplayed: because the actor leaves (no Reason), or because
+// the episode failed.
+type Return struct {
+	Slot   Slot
+	Ticket Ticket
+	Reason string
+}
+
+func (m *Return) kind() string { return "return" }
+func (m *Return) limit() int   { return MaxControl }
+func (m *Return) check() error { return firstError(m.Slot.check(), m.Ticket.check()) }
+func (m *Return) fields(c codec) {
+	m.Slot.fields(c)
+	c.ticket("ticket", &m.Ticket)
+	c.text("reason", &m.Reason, MaxReason)
+}
+
+// Status is the learner's answer to a request.
+type Status uint64
+
+// The answers.
+const (
+	// OK grants what was asked, or acknowledges what was sent.
+	OK Status = iota
+	// Wait: nothing to do now, or no credit; ask again later. An upload under way
+	// starts again from its offer.
+	Wait
+	// Stale: the episode is no longer wanted; drop it and ask for a ticket.
+	Stale
+	// Refused: the message is wrong, and will be so the next time. Reason says why.
+	Refused
+
+	statuses
+)
+
+// String names the status.
+func (s Status) String() string {
+	if s >= statuses {
+		return fmt.Sprintf("status %d", uint64(s))
+	}
+	return [...]string{"ok", "wait", "stale", "refused"}[s]
+}
+
+// A Reply is the learner's answer to any request.
+type Reply struct {
+	Status   Status
+	Position Position
+	// Next is a ticket to play, or nil. It answers an Ask, and comes with the
+	// acknowledgement of an episode to save asking.
+	Next *Ticket
+	// Reason says why a request is refused.
+	Reason string
+}
+
+func (m *Reply) kind() string { return "reply" }
+func (m *Reply) limit() int   { return MaxControl }
+func (m *Reply) fields(c codec) {
+	c.number("status", (*uint64)(&m.Status))
+	m.Position.fields(c)
+	c.optional("next", &m.Next)
+	c.text("reason", &m.Reason, MaxReason)
+}
+
+func (m *Reply) check() error {
+	if m.Status >= statuses {
+		return fmt.Errorf("status: %w: %d", ErrInvalid, m.Status)
+	}
+	if m.Next != nil {
+		return m.Next.check()
+	}
+	return nil
+}
+
+// Reason cuts an error's text to what a message may hold.
+func Reason(err error) string {
+	text := err.Error()
+	if len(text) <= MaxReason {
+		return text
+	}
+	cut := MaxReason
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
+}
+
+// checkText refuses a name that is empty or too long.
+func checkText(field, s string) error {
+	if s == "" || len(s) > MaxName {
+		return fmt.Errorf("%s: %w: a name of %d bytes, 1 to %d are allowed", field, ErrInvalid, len(s), MaxName)
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package proto_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"pgregory.net/rapid"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// messages builds one of each, all fields set.
+func messages() []proto.Message {
+	ticket := proto.Ticket{Run: "Swimmer-v2/npg-uapg-s0", Epoch: 3, Iteration: 70000, Index: 12, Seed: math.MaxUint64}
+	slot := proto.Slot{Actor: "host-1234-abcd", Number: 1}
+	return []proto.Message{
+		&proto.Position{Epoch: 3, Iteration: 70000},
+		&proto.Ask{Slot: slot, Abandoned: 300},
+		&proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 20},
+		&proto.Chunk{Slot: slot, Ticket: ticket, Part: 1, Parts: 3, Data: []byte("episode")},
+		&proto.Return{Slot: slot, Ticket: ticket, Reason: "simulation diverged"},
+		&proto.Reply{Status: proto.OK, Position: ticket.Position(), Next: &ticket},
+		&proto.Reply{Status: proto.Refused, Position: ticket.Position(), Reason: "wrong ticket"},
+		&proto.Episode{
+			Ticket: ticket, Engine: "mujoco 3.17.0 avx2",
+			Observations: []float32{1, 2, 3, 4, 5, 6}, FinalObservation: []float32{7, 8, 9},
+			Actions: []float32{0.5, -0.5}, Rewards: []float64{1.25, -2}, Terminated: true,
+		},
+		&proto.Policy{
+			Run: ticket.Run, Epoch: 3, Iteration: 70000, Task: "Swimmer-v2", Hidden: []int{64, 64},
+			Params: []float64{0.1, 0.2, -0.3}, Mean: []float64{0, 1}, Std: []float64{1, 2}, Clip: 5,
+		},
+	}
+}
+
+// fresh returns an empty message of m's type.
+func fresh(m proto.Message) proto.Message {
+	return reflect.New(reflect.TypeOf(m).Elem()).Interface().(proto.Message)
+}
+
+func encode(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(nil, m)
+	if err != nil {
+		t.Fatalf("Marshal(%T): %v", m, err)
+	}
+	return b
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, m := range messages() {
+		got := fresh(m)
+		if err := proto.Unmarshal(encode(t, m), got); err != nil {
+			t.Errorf("%T: %v", m, err)
+		} else if !reflect.DeepEqual(got, m) {
+			t.Errorf("%T: got %+v, sent %+v", m, got, m)
+		}
+	}
+}
+
+// Marshal appends, and leaves what was there.
+func TestMarshalAppends(t *testing.T) {
+	for _, m := range messages() {
+		b, err := proto.Marshal([]byte("before"), m)
+		if err != nil || !bytes.Equal(b, append([]byte("before"), encode(t, m)...)) {
+			t.Errorf("%T: appended %q, %v", m, b, err)
+		}
+	}
+}
+
+// Any episode comes back bit for bit.
+func TestEpisodeRoundTripProperty(t *testing.T) {
+	float32s := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
+	rapid.Check(t, func(t *rapid.T) {
+		steps, o, a := rapid.IntRange(1, 40).Draw(t, "T"), rapid.IntRange(1, 8).Draw(t, "o"), rapid.IntRange(1, 4).Draw(t, "a")
+		sent := &proto.Episode{
+			Ticket: proto.Ticket{Run: "r", Epoch: rapid.Uint64().Draw(t, "epoch"), Iteration: rapid.Uint64().Draw(t, "iteration"),
+				Index: rapid.Uint64().Draw(t, "index"), Seed: rapid.Uint64().Draw(t, "seed")},
+			Engine:           rapid.StringN(0, 10, 40).Draw(t, "engine"),
+			Observations:     rapid.SliceOfN(float32s, steps*o, steps*o).Draw(t, "observations"),
+			FinalObservation: rapid.SliceOfN(float32s, o, o).Draw(t, "final"),
+			Actions:          rapid.SliceOfN(float32s, steps*a, steps*a).Draw(t, "actions"),
+			Rewards:          rapid.SliceOfN(rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64), steps, steps).Draw(t, "rewards"),
+			Terminated:       rapid.Bool().Draw(t, "terminated"),
+		}
+		b, err := proto.Marshal(nil, sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got proto.Episode
+		if err := proto.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(&got, sent) {
+			t.Fatalf("got %+v, sent %+v", got, sent)
+		}
+	})
+}
+
+// The encoding is plain msgpack: a general decoder reads it.
+func TestEncodingIsMsgpack(t *testing.T) {
+	for _, m := range messages() {
+		var got map[string]any
+		if err := msgpack.Unmarshal(encode(t, m), &got); err != nil {
+			t.Errorf("%T: %v", m, err)
+			continue
+		}
+		if got["v"] != int8(proto.Version) || got["kind"] == "" {
+			t.Errorf("%T: v %v, kind %v", m, got["v"], got["kind"])
+		}
+	}
+	var episode map[string]any
+	b := encode(t, messages()[7])
+	if err := msgpack.Unmarshal(b, &episode); err != nil {
+		t.Fatal(err)
+	}
+	rewards := episode["rewards"].([]any)
+	want := []any{"f8", []any{int8(2)}, rewards[2], []byte("\x00\x00\x00\x00\x00\x00\xf4\x3f\x00\x00\x00\x00\x00\x00\x00\xc0")}
+	if !reflect.DeepEqual(rewards, want) {
+		t.Errorf("rewards travel as %#v, want %#v", rewards, want)
+	}
+	shape := episode["observations"].([]any)[1]
+	if !reflect.DeepEqual(shape, []any{int8(2), int8(3)}) {
+		t.Errorf("observations have shape %v, want [2 3]", shape)
+	}
+}
+
+// The bytes on the wire change only together with Version.
+func TestEncodingIsStable(t *testing.T) {
+	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Abandoned: 300}))
+	want := "85" + "a176" + "01" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a96162616e646f6e6564" + "cd012c"
+	if got != want {
+		t.Errorf("an Ask travels as\n%s, want\n%s", got, want)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	episode := func(change func(*proto.Episode)) proto.Message {
+		e := messages()[7].(*proto.Episode)
+		change(e)
+		return e
+	}
+	policy := func(change func(*proto.Policy)) proto.Message {
+		p := messages()[8].(*proto.Policy)
+		change(p)
+		return p
+	}
+	slot, ticket := proto.Slot{Actor: "a"}, proto.Ticket{Run: "r"}
+	tests := []struct {
+		name string
+		m    proto.Message
+		want error
+		says string
+	}{
+		{"NaN reward", episode(func(e *proto.Episode) { e.Rewards[1] = nan }), proto.ErrNotFinite, "rewards: not finite: NaN at row 1, column 0"},
+		{"infinite observation", episode(func(e *proto.Episode) { e.Observations[5] = float32(inf) }), proto.ErrNotFinite, "observations: not finite: +Inf at row 1, column 2"},
+		{"infinite final observation", episode(func(e *proto.Episode) { e.FinalObservation[1] = float32(-inf) }), proto.ErrNotFinite, "final_observation"},
+		{"NaN action", episode(func(e *proto.Episode) { e.Actions[0] = float32(nan) }), proto.ErrNotFinite, "actions"},
+		{"no steps", episode(func(e *proto.Episode) { e.Rewards, e.Actions, e.Observations = nil, nil, nil }), proto.ErrShape, "0 rewards"},
+		{"a reward too many", episode(func(e *proto.Episode) { e.Rewards = append(e.Rewards, 0) }), proto.ErrShape, "3 rewards"},
+		{"ragged actions", episode(func(e *proto.Episode) { e.Actions = append(e.Actions, 0) }), proto.ErrShape, "3 actions"},
+		{"run with a wildcard", episode(func(e *proto.Episode) { e.Ticket.Run = "a.*" }), proto.ErrInvalid, `holds "."`},
+		{"NaN parameter", policy(func(p *proto.Policy) { p.Params[2] = nan }), proto.ErrNotFinite, "params: not finite: NaN at row 2"},
+		{"NaN mean", policy(func(p *proto.Policy) { p.Mean[0] = nan }), proto.ErrNotFinite, "mean"},
+		{"negative deviation", policy(func(p *proto.Policy) { p.Std[0] = -1 }), proto.ErrInvalid, "std"},
+		{"NaN deviation", policy(func(p *proto.Policy) { p.Std[0] = nan }), proto.ErrNotFinite, "std"},
+		{"negative clip", policy(func(p *proto.Policy) { p.Clip = -1 }), proto.ErrInvalid, "clip"},
+		{"NaN clip", policy(func(p *proto.Policy) { p.Clip = nan }), proto.ErrNotFinite, "clip"},
+		{"uneven normaliser", policy(func(p *proto.Policy) { p.Mean = p.Mean[1:] }), proto.ErrShape, "1 means and 2 deviations"},
+		{"no parameters", policy(func(p *proto.Policy) { p.Params = nil }), proto.ErrShape, "0 parameters"},
+		{"layer of width 0", policy(func(p *proto.Policy) { p.Hidden[0] = 0 }), proto.ErrInvalid, "hidden"},
+		{"nine layers", policy(func(p *proto.Policy) { p.Hidden = make([]int, 9) }), proto.ErrTooLarge, "9 layers"},
+		{"no task", policy(func(p *proto.Policy) { p.Task = "" }), proto.ErrInvalid, "task"},
+		{"no actor", &proto.Ask{}, proto.ErrInvalid, "actor"},
+		{"long actor", &proto.Ask{Slot: proto.Slot{Actor: strings.Repeat("a", 200)}}, proto.ErrInvalid, "200 bytes"},
+		{"no run", &proto.Return{Slot: slot}, proto.ErrInvalid, "run"},
+		{"empty offer", &proto.Offer{Slot: slot, Ticket: ticket}, proto.ErrTooLarge, "0 bytes"},
+		{"offer too large", &proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 40}, proto.ErrTooLarge, "1099511627776 bytes"},
+		{"part past the end", &proto.Chunk{Slot: slot, Ticket: ticket, Part: 2, Parts: 2, Data: []byte{1}}, proto.ErrInvalid, "part 2 of 2"},
+		{"empty chunk", &proto.Chunk{Slot: slot, Ticket: ticket, Parts: 1}, proto.ErrInvalid, "no bytes"},
+		{"chunk above the limit", &proto.Chunk{Slot: slot, Ticket: ticket, Parts: 1, Data: make([]byte, proto.MaxChunk)}, proto.ErrTooLarge, "at most 524288"},
+		{"unknown status", &proto.Reply{Status: 17}, proto.ErrInvalid, "17"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			b, err := proto.Marshal([]byte("before"), test.m)
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("Marshal: %v; want %v that says %q", err, test.want, test.says)
+			}
+			if string(b) != "before" {
+				t.Errorf("a refused message left %d bytes", len(b)-len("before"))
+			}
+		})
+	}
+}
+
+func TestChunkSize(t *testing.T) {
+	for payload, want := range map[int]int{1 << 20: 508 << 10, 64 << 20: 508 << 10, 512 << 10: 508 << 10, 64 << 10: 60 << 10, 1 << 10: -3 << 10} {
+		if got := proto.ChunkSize(payload); got != want {
+			t.Errorf("ChunkSize(%d) = %d, want %d", payload, got, want)
+		}
+	}
+	// A full chunk under the longest names still fits.
+	long := strings.Repeat("x", proto.MaxName)
+	largest := uint64(math.MaxUint64)
+	chunk := &proto.Chunk{
+		Slot:   proto.Slot{Actor: long, Number: largest},
+		Ticket: proto.Ticket{Run: long, Epoch: largest, Iteration: largest, Index: largest, Seed: largest},
+		Part:   largest - 1, Parts: largest,
+		Data: make([]byte, proto.ChunkSize(1<<20)),
+	}
+	if n := len(encode(t, chunk)); n > 512<<10 {
+		t.Errorf("the largest chunk takes %d bytes", n)
+	}
+}
+
+func TestPositionOrder(t *testing.T) {
+	ordered := []proto.Position{{}, {Iteration: 1}, {Iteration: 2}, {Epoch: 1}, {Epoch: 1, Iteration: 2}}
+	for i, p := range ordered {
+		for j, q := range ordered {
+			if p.Before(q) != (i < j) {
+				t.Errorf("%v.Before(%v) = %v", p, q, p.Before(q))
+			}
+		}
+	}
+}
+
+func TestReasonKeepsRunesWhole(t *testing.T) {
+	text := strings.Repeat("é", 300)
+	got := proto.Reason(errors.New(text))
+	if len(got) > proto.MaxReason || !strings.HasPrefix(text, got) || len(got) < proto.MaxReason-1 {
+		t.Errorf("Reason kept %d bytes", len(got))
+	}
+	encode(t, &proto.Return{Slot: proto.Slot{Actor: "a"}, Ticket: proto.Ticket{Run: "r"}, Reason: got})
+}
+
+func TestSubjects(t *testing.T) {
+	s := proto.SubjectsOf("Swimmer-v2/npg")
+	for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
+		subject := s.Request(7, m)
+		if prefix := strings.TrimSuffix(s.Requests(7), "*"); !strings.HasPrefix(subject, prefix) {
+			t.Errorf("%q is not under %q", subject, prefix)
+		}
+		got, _ := proto.DecodeRequest(subject, nil)
+		if reflect.TypeOf(got) != reflect.TypeOf(m) {
+			t.Errorf("%q decodes a %T, want %T", subject, got, m)
+		}
+	}
+	if _, err := proto.DecodeRequest("dbqpg.r.1.delete", nil); !errors.Is(err, proto.ErrInvalid) {
+		t.Errorf("an unknown request: %v", err)
+	}
+	for _, bad := range []string{"", "a.b", "a b", "a*", ">", "é", strings.Repeat("a", 129)} {
+		if proto.CheckRun(bad) == nil {
+			t.Errorf("run name %q is accepted", bad)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package proto
+
+import (
+	"fmt"
+	"strings"
+)
+
+// PolicyBucket is the key-value bucket that holds each run's current policy, under
+// the run's name.
+const PolicyBucket = "dbqpg-policies"
+
+// CheckRun refuses a run's name that cannot be part of a subject: 1 to [MaxName]
+// letters, digits, "-", "_", "=" and "/".
+func CheckRun(run string) error {
+	if err := checkText("run", run); err != nil {
+		return err
+	}
+	if i := strings.IndexFunc(run, func(c rune) bool { return !nameRune(c) }); i >= 0 {
+		return fmt.Errorf("run: %w: %q holds %q; letters, digits, - _ = and / are allowed", ErrInvalid, run, run[i:i+1])
+	}
+	return nil
+}
+
+func nameRune(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		c == '-' || c == '_' || c == '=' || c == '/'
+}
+
+// Subjects are the subjects of one run. Requests go to one epoch's learner: nobody
+// who knows of a newer one talks to the learner that it replaced.
+type Subjects struct {
+	run string
+}
+
+// SubjectsOf returns the subjects of a run, whose name [CheckRun] has accepted.
+func SubjectsOf(run string) Subjects { return Subjects{run} }
+
+// Positions is where learners announce their [Position].
+func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
+
+// Request is where an epoch's learner takes requests of m's kind: [Ask], [Offer], [Chunk]
+// or [Return].
+func (s Subjects) Request(epoch uint64, m Message) string {
+	return fmt.Sprintf("dbqpg.%s.%d.%s", s.run, epoch, m.kind())
+}
+
+// Requests is what an epoch's learner subscribes to.
+func (s Subjects) Requests(epoch uint64) string {
+	return fmt.Sprintf("dbqpg.%s.%d.*", s.run, epoch)
+}
+
+// DecodeRequest decodes what arrived on one of the subjects that Requests covers.
+func DecodeRequest(subject string, data []byte) (Message, error) {
+	var m Message
+	switch kind := subject[strings.LastIndexByte(subject, '.')+1:]; kind {
+	case "ask":
+		m = new(Ask)
+	case "offer":
+		m = new(Offer)
+	case "chunk":
+		m = new(Chunk)
+	case "return":
+		m = new(Return)
+	default:
+		return nil, fmt.Errorf("%w: a request of kind %.20q", ErrInvalid, kind)
+	}
+	return m, Unmarshal(data, m)
+}

@@ -1,0 +1,159 @@
+package proto
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// castagnoli is the polynomial of CRC32C, which processors compute in hardware.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Array types on the wire.
+const (
+	typeFloat32 = "f4"
+	typeFloat64 = "f8"
+	typeBytes   = "u1"
+)
+
+// writer is the codec that appends fields to a byte slice.
+type writer struct {
+	out   output
+	enc   *msgpack.Encoder
+	count byte // fields of the group being written
+}
+
+// output is the byte slice that the encoder writes to.
+type output struct{ b []byte }
+
+func (o *output) Write(p []byte) (int, error) { o.b = append(o.b, p...); return len(p), nil }
+func (o *output) WriteByte(c byte) error      { o.b = append(o.b, c); return nil }
+
+// must holds that writing to memory cannot fail.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func newWriter(dst []byte) *writer {
+	w := &writer{out: output{dst}, enc: msgpack.GetEncoder()}
+	w.enc.Reset(&w.out)
+	return w
+}
+
+// close returns what was written; the writer is spent.
+func (w *writer) close() []byte {
+	msgpack.PutEncoder(w.enc)
+	return w.out.b
+}
+
+// group writes a map of at most 15 fields. Its header, which holds the number of
+// fields, comes first on the wire but is known last: it is filled in afterwards.
+func (w *writer) group(visit func()) {
+	outer, start := w.count, len(w.out.b)
+	w.count = 0
+	w.out.b = append(w.out.b, msgpcode.FixedMapLow)
+	visit()
+	if w.count > msgpcode.FixedMapMask {
+		panic("proto: more than 15 fields in a group")
+	}
+	w.out.b[start] |= w.count
+	w.count = outer
+}
+
+func (w *writer) key(name string) {
+	w.count++
+	must(w.enc.EncodeString(name))
+}
+
+func (w *writer) number(name string, v *uint64) {
+	w.key(name)
+	must(w.enc.EncodeUint(*v))
+}
+
+func (w *writer) flag(name string, v *bool) {
+	w.key(name)
+	must(w.enc.EncodeBool(*v))
+}
+
+func (w *writer) scalar(name string, v *float64) {
+	w.key(name)
+	must(w.enc.EncodeFloat64(*v))
+}
+
+func (w *writer) text(name string, v *string, _ int) {
+	w.key(name)
+	must(w.enc.EncodeString(*v))
+}
+
+func (w *writer) numbers(name string, v *[]int, _ int) {
+	w.key(name)
+	must(w.enc.EncodeArrayLen(len(*v)))
+	for _, n := range *v {
+		must(w.enc.EncodeUint(uint64(n)))
+	}
+}
+
+func (w *writer) bytes(name string, v *[]byte) {
+	w.key(name)
+	w.array(typeBytes, len(*v), nil, 1, func() { w.out.b = append(w.out.b, *v...) })
+}
+
+func (w *writer) float32s(name string, v *[]float32, columns *int) {
+	w.key(name)
+	w.array(typeFloat32, len(*v), columns, 4, func() {
+		for _, x := range *v {
+			w.out.b = binary.LittleEndian.AppendUint32(w.out.b, math.Float32bits(x))
+		}
+	})
+}
+
+func (w *writer) float64s(name string, v *[]float64, columns *int) {
+	w.key(name)
+	w.array(typeFloat64, len(*v), columns, 8, func() {
+		for _, x := range *v {
+			w.out.b = binary.LittleEndian.AppendUint64(w.out.b, math.Float64bits(x))
+		}
+	})
+}
+
+// array writes [type, shape, crc, bin]. The checksum is filled in once append has
+// written the bytes that it covers.
+func (w *writer) array(kind string, n int, columns *int, size int, appendAll func()) {
+	must(w.enc.EncodeArrayLen(4))
+	must(w.enc.EncodeString(kind))
+	if columns == nil {
+		must(w.enc.EncodeArrayLen(1))
+		must(w.enc.EncodeUint(uint64(n)))
+	} else {
+		must(w.enc.EncodeArrayLen(2))
+		must(w.enc.EncodeUint(uint64(n / max(*columns, 1))))
+		must(w.enc.EncodeUint(uint64(*columns)))
+	}
+	must(w.enc.EncodeUint32(0))
+	checksum := len(w.out.b) - 4
+	must(w.enc.EncodeBytesLen(n * size))
+	start := len(w.out.b)
+	appendAll()
+	binary.BigEndian.PutUint32(w.out.b[checksum:], crc32.Checksum(w.out.b[start:], castagnoli))
+}
+
+func (w *writer) ticket(name string, v *Ticket) {
+	w.key(name)
+	w.group(func() { v.fields(w) })
+}
+
+func (w *writer) optional(name string, v **Ticket) {
+	if *v == nil {
+		w.key(name)
+		must(w.enc.EncodeNil())
+		return
+	}
+	w.ticket(name, *v)
+}
+
+func (w *writer) require(bool) {}
