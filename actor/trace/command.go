@@ -1,0 +1,55 @@
+package trace
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// Command returns the command line `trace --env TASK --from FILE --out FILE`.
+func Command() *cobra.Command {
+	var name, from, out string
+	command := &cobra.Command{
+		Use:   "trace",
+		Short: "Replay a recorded trace: initial state and actions in; observations, rewards, terminated out",
+		Long: `Replay a recorded trace in a task, to compare it with another implementation.
+
+The input is an npz file with init_qpos, init_qvel and actions (T x action). The output holds these and what
+the task makes of them: observations (T+1 x observation), rewards (T), terminated (T).`,
+		Example: "  actor trace --env Ant-v2 --from trace.npz --out mine.npz",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return replayFile(name, from, out)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&name, "env", "", "task, e.g. Ant-v2")
+	flags.StringVar(&from, "from", "", "trace file to replay (npz)")
+	flags.StringVar(&out, "out", "", "file to write (npz)")
+	for _, required := range []string{"env", "from", "out"} {
+		if err := command.MarkFlagRequired(required); err != nil {
+			panic(err) // a flag that is not defined above
+		}
+	}
+	return command
+}
+
+func replayFile(name, from, out string) error {
+	env, err := tasks.New(name)
+	if err != nil {
+		return err
+	}
+	defer env.Close() //nolint:errcheck // always nil
+	recorded, err := npz.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	replayed, err := Replay(env, recorded)
+	if err != nil {
+		return fmt.Errorf("replay %s in %s: %w", from, name, err)
+	}
+	return npz.WriteFile(out, replayed)
+}

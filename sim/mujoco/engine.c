@@ -1,0 +1,134 @@
+#include "engine.h"
+
+#if __has_include(<mujoco/mujoco.h>)
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+// A guard is where an engine error jumps to: mju_error must not return to its caller. There is one for each
+// call in progress on a thread, and Go keeps a C call on one thread.
+typedef struct {
+	jmp_buf exit;
+	char *message;
+	int code;
+} guard;
+
+static __thread guard *current;
+
+static void note(guard *g, int code, const char *message) {
+	// The first trouble is the cause; what follows are its consequences.
+	if (g->code == ENGINE_OK) {
+		snprintf(g->message, ENGINE_MESSAGE, "%s", message);
+	}
+	g->code = code;
+}
+
+static void handle_log(const mjLogMessage *m) {
+	if (current == NULL || m->level < mjLOG_WARNING) {
+		return;
+	}
+	if (m->level == mjLOG_WARNING) {
+		note(current, ENGINE_WARNING, m->subject);
+		return;
+	}
+	guard *g = current;
+	current = NULL;
+	note(g, ENGINE_ERROR, m->subject);
+	longjmp(g->exit, 1);
+}
+
+// The default handler prints, writes a log file into the working directory and, at an error, exits.
+__attribute__((constructor)) static void install_log_handler(void) { mju_setLogHandler(handle_log); }
+
+// ENTER opens a guarded section; LEAVE closes it and yields its code. No local variable may change between them
+// and be read after an error.
+#define ENTER(text)                     \
+	guard g = {.message = (text)};  \
+	g.message[0] = '\0';            \
+	current = &g;                   \
+	if (_setjmp(g.exit) != 0) {     \
+		return g.code;          \
+	}
+#define LEAVE() (current = NULL, g.code)
+
+int engine_compile(const char *xml, mjModel **model, char message[ENGINE_MESSAGE]) {
+	ENTER(message);
+	char reason[ENGINE_MESSAGE - 1] = "";
+	*model = NULL;
+	mjSpec *spec = mj_parseXMLString(xml, NULL, reason, sizeof reason);
+	if (spec == NULL) {
+		note(&g, ENGINE_ERROR, reason);
+		return LEAVE();
+	}
+	*model = mj_compile(spec, NULL);
+	if (*model == NULL) {
+		g.code = ENGINE_OK; // what the compiler warned of on its way matters less than why it failed
+		note(&g, ENGINE_ERROR, mjs_getError(spec));
+	}
+	mj_deleteSpec(spec);
+	return LEAVE();
+}
+
+int engine_new(simulation *s) {
+	ENTER(s->message);
+	s->data = mj_makeData(s->model);
+	if (s->data == NULL) {
+		note(&g, ENGINE_ERROR, "no memory for the simulation's state");
+	}
+	return LEAVE();
+}
+
+// first_warning notes what the engine counted: it reports only the first warning of a kind to the log.
+static void first_warning(guard *g, const mjData *d) {
+	for (int i = 0; i < mjNWARNING; i++) {
+		if (d->warning[i].number > 0) {
+			note(g, ENGINE_WARNING, mju_warningText(i, d->warning[i].lastinfo));
+			return;
+		}
+	}
+}
+
+int engine_reset(simulation *s, const double *qpos, const double *qvel) {
+	ENTER(s->message);
+	const mjModel *m = s->model;
+	mjData *d = s->data;
+	mj_resetData(m, d);
+	if (qpos != NULL) {
+		memcpy(d->qpos, qpos, m->nq * sizeof *qpos);
+	}
+	if (qvel != NULL) {
+		memcpy(d->qvel, qvel, m->nv * sizeof *qvel);
+	}
+	mj_forward(m, d);
+	first_warning(&g, d);
+	return LEAVE();
+}
+
+int engine_step(simulation *s, int n, int contact_forces) {
+	ENTER(s->message);
+	for (int i = 0; i < n; i++) {
+		mj_step(s->model, s->data);
+	}
+	if (contact_forces) {
+		mj_rnePostConstraint(s->model, s->data);
+	}
+	first_warning(&g, s->data);
+	return LEAVE();
+}
+
+int engine_loop(simulation *s, const double *controls, int rows, int n) {
+	ENTER(s->message);
+	const mjModel *m = s->model;
+	mjData *d = s->data;
+	for (int row = 0; row < rows; row++) {
+		memcpy(d->ctrl, controls + (size_t)row * m->nu, m->nu * sizeof *controls);
+		for (int i = 0; i < n; i++) {
+			mj_step(m, d);
+		}
+	}
+	first_warning(&g, d);
+	return LEAVE();
+}
+
+#endif

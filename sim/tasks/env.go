@@ -1,0 +1,109 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/mujoco"
+)
+
+// ErrReward is returned by Step for a reward that is not a finite number.
+var ErrReward = errors.New("reward is not finite")
+
+// errNotReset is what Step answers before the first Reset and after an error.
+var errNotReset = errors.New("step without a reset after the start or an error")
+
+// env runs one task. It implements sim.Env and sim.StateSetter.
+type env struct {
+	spec  sim.Spec
+	task  task
+	model *mujoco.Model
+	data  *mujoco.Data
+	dt    float64 // seconds a step
+
+	ready      bool      // the state is one that a step may start from
+	at         float64   // task.position before the next step
+	qpos, qvel []float64 // room for a start state
+}
+
+func (e *env) Spec() sim.Spec { return e.spec }
+
+func (e *env) Close() error {
+	e.ready = false
+	e.data.Close()
+	e.model.Close()
+	return nil
+}
+
+func (e *env) Reset(rng *rand.Rand, observation []float64) error {
+	copy(e.qpos, e.model.InitialPositions())
+	clear(e.qvel)
+	e.task.perturb(rng, e.qpos, e.qvel)
+	return e.start(e.qpos, e.qvel, observation)
+}
+
+func (e *env) SetState(qpos, qvel, observation []float64) error {
+	if err := checkState("qpos", qpos, len(e.qpos)); err != nil {
+		return err
+	}
+	if err := checkState("qvel", qvel, len(e.qvel)); err != nil {
+		return err
+	}
+	return e.start(qpos, qvel, observation)
+}
+
+func checkState(name string, v []float64, want int) error {
+	if len(v) != want {
+		return fmt.Errorf("%s has %d numbers, want %d", name, len(v), want)
+	}
+	for i, x := range v {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("%s[%d] is %v", name, i, x)
+		}
+	}
+	return nil
+}
+
+func (e *env) start(qpos, qvel, observation []float64) error {
+	checkLength("observation", observation, e.spec.ObservationDim)
+	e.ready = false
+	if err := e.data.Reset(qpos, qvel); err != nil {
+		return err
+	}
+	e.task.observe(e.data, observation)
+	e.at = e.task.position(e.data)
+	e.ready = true
+	return nil
+}
+
+func (e *env) Step(action, observation []float64) (reward float64, terminated bool, err error) {
+	checkLength("action", action, e.spec.ActionDim)
+	checkLength("observation", observation, e.spec.ObservationDim)
+	if !e.ready {
+		return 0, false, errNotReset
+	}
+	e.ready = false
+	copy(e.data.Controls(), action)
+	if err := e.data.Step(e.spec.FrameSkip, e.task.contactForces); err != nil {
+		return 0, false, err
+	}
+	before := e.at
+	e.at = e.task.position(e.data)
+	e.task.observe(e.data, observation)
+	reward = e.task.reward(e.data, action, (e.at-before)/e.dt)
+	if math.IsNaN(reward) || math.IsInf(reward, 0) {
+		return 0, false, fmt.Errorf("%w: %v", ErrReward, reward)
+	}
+	e.ready = true
+	return reward, e.task.healthy != nil && !e.task.healthy(e.data), nil
+}
+
+// checkLength panics at a programmer's mistake.
+func checkLength(name string, v []float64, want int) {
+	if len(v) != want {
+		panic(fmt.Sprintf("tasks: %s has length %d, want %d", name, len(v), want))
+	}
+}
