@@ -41,22 +41,29 @@ func Version() string { return C.GoString(C.mj_versionString()) }
 // A Model is a compiled robot with its world. It is not changed by simulating, so any number of Data in any
 // goroutines may use it.
 type Model struct {
-	c *C.mjModel
+	c       *C.mjModel
+	warning error
 }
 
 // Compile makes a model of MJCF text that refers to no other files. It must be closed after the Data that use it.
+// What the compiler merely warns of, such as a deprecated attribute, is kept in Warning.
 func Compile(mjcf []byte) (*Model, error) {
 	text := C.CString(string(mjcf))
 	defer C.free(unsafe.Pointer(text))
 	message := (*C.char)(C.malloc(C.ENGINE_MESSAGE))
 	defer C.free(unsafe.Pointer(message))
 	m := &Model{}
-	if err := newError("compile model", C.engine_compile(text, &m.c, message), message); err != nil {
-		m.Close()
+	code := C.engine_compile(text, &m.c, message)
+	err := newError("compile model", code, message)
+	if code == C.ENGINE_ERROR {
 		return nil, err
 	}
+	m.warning = err
 	return m, nil
 }
+
+// Warning returns the first thing that the compiler warned of, an *Error, or nil.
+func (m *Model) Warning() error { return m.warning }
 
 // Close frees the model. Closing twice is harmless.
 func (m *Model) Close() {

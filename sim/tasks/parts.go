@@ -54,3 +54,35 @@ func fillClamped(observation, v []float64, limit float64) {
 		observation[i] = min(max(x, -limit), limit)
 	}
 }
+
+// within says whether each element of v is in (-limit, limit); NaN is not.
+func within(limit float64, v []float64) bool {
+	for _, x := range v {
+		if !(-limit < x && x < limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// observePlanar writes the hopper's and the walker's observation: all positions but the first, then the
+// velocities clamped to +-10.
+func observePlanar(d *mujoco.Data, observation []float64) {
+	position := d.Positions()[1:]
+	fill(observation, position)
+	fillClamped(observation[len(position):], d.Velocities(), 10)
+}
+
+// rewardPlanar is the hopper's and the walker's: forward velocity + 1 for being up - 1e-3 |action|^2.
+func rewardPlanar(_ *mujoco.Data, action []float64, velocity float64) float64 {
+	return velocity + 1 - 1e-3*sumSquares(action)
+}
+
+// mustBody returns the index of a body that the task's model has.
+func mustBody(m *mujoco.Model, name string) int {
+	index, ok := m.Body(name)
+	if !ok {
+		panic("tasks: the model has no body " + name)
+	}
+	return index
+}

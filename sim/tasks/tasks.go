@@ -29,7 +29,13 @@ type task struct {
 
 // tasks makes each task for its model.
 var tasks = map[string]func(*mujoco.Model) task{
-	"Swimmer-v2": newSwimmer,
+	"Ant-v2":             newAnt,
+	"HalfCheetah-v2":     newHalfCheetah,
+	"Hopper-v2":          newHopper,
+	"Humanoid-v2":        newHumanoid,
+	"HumanoidStandup-v2": newHumanoidStandup,
+	"Swimmer-v2":         newSwimmer,
+	"Walker2d-v2":        newWalker2d,
 }
 
 // assets are the MJCF models, which set-up fetches (the folder's README keeps it from being empty before).
