@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn"
+)
+
+// Gaussian is a policy at one parameter vector, evaluated on a batch: the batch's
+// observations have gone through the network, and every layer is kept. Its blocks
+// live in the scope it was made in.
+type Gaussian struct {
+	backend     compute.Backend
+	shape       Shape
+	net         nn.Net
+	activations nn.Activations
+	logStd      compute.Block // 1 × a
+	hostLogStd  []float64
+	precision   compute.Block // a × a: diag(1/std²)
+}
+
+// NewGaussian evaluates the policy with the p × 1 block params on the normalised
+// observations (n × o). params is viewed, not copied: it must not change while the
+// Gaussian is used.
+func NewGaussian(s *compute.Scope, shape Shape, params, observations compute.Block) *Gaussian {
+	if params.Rows != shape.NumParams() || observations.Cols != shape.Observation {
+		panic(fmt.Sprintf("policy: %s parameters and %s observations for a policy %v", params.Shape(), observations.Shape(), shape))
+	}
+	p := shape.Mean().NumParams()
+	g := &Gaussian{
+		backend:    s.Backend(),
+		shape:      shape,
+		net:        shape.Mean().Bind(params.RowRange(0, p)),
+		logStd:     params.RowRange(p, params.Rows).Reshape(1, shape.Action),
+		hostLogStd: make([]float64, shape.Action),
+	}
+	g.backend.Download(g.hostLogStd, g.logStd)
+	precision := make([]float64, shape.Action*shape.Action)
+	for i, logStd := range g.hostLogStd {
+		precision[i*shape.Action+i] = math.Exp(-2 * logStd)
+	}
+	g.precision = s.FromSlice(shape.Action, shape.Action, precision)
+	g.activations = g.net.Forward(s, observations)
+	return g
+}
+
+// Samples is n, the number of observations.
+func (g *Gaussian) Samples() int { return g.activations[0].Rows }
+
+// Mean is the actions' mean, n × a.
+func (g *Gaussian) Mean() compute.Block { return g.activations.Output() }
+
+// LogStd are the logarithms of the standard deviations, one an action dimension.
+func (g *Gaussian) LogStd() []float64 { return append([]float64(nil), g.hostLogStd...) }
+
+// Entropy is the policy's differential entropy, the same in every state:
+// sum_j (log_std_j + log(2 pi e)/2).
+func (g *Gaussian) Entropy() float64 {
+	entropy := 0.0
+	for _, logStd := range g.hostLogStd {
+		entropy += logStd + 0.5*math.Log(2*math.Pi*math.E)
+	}
+	return entropy
+}

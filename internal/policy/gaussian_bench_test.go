@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+)
+
+func normals(n int, rng *rand.Rand) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// fisherFlops counts a product's multiplications and additions: each layer's
+// weights meet the inputs twice (forward and reverse), and all but the first
+// layer's carry a tangent forward and a signal back.
+func fisherFlops(shape Shape, n int) float64 {
+	flops := 0
+	for l, layer := range shape.Mean().Layers() {
+		flops += 4 * layer.In * layer.Out
+		if l > 0 {
+			flops += 4 * layer.In * layer.Out
+		}
+	}
+	return float64(n) * float64(flops)
+}
+
+// The Fisher-vector product beside the machine's own matrix product, whose
+// n × 64 × 64 is a hidden layer.
+func BenchmarkFisher(b *testing.B) {
+	const n = 15000
+	backend := cpu.New(0)
+	for _, shape := range []Shape{{8, 2, DefaultHidden()}, {376, 17, DefaultHidden()}} {
+		scope := compute.NewScope(backend)
+		rng := rand.New(rand.NewPCG(1, 1))
+		p := shape.NumParams()
+		params := scope.FromSlice(p, 1, shape.Init(rng))
+		g := NewGaussian(scope, shape, params, scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
+		fisher, x, y := g.Fisher(0.1), scope.FromSlice(p, 1, normals(p, rng)), scope.New(p, 1)
+		b.Run(fmt.Sprintf("%d-64-64-%d/product", shape.Observation, shape.Action), func(b *testing.B) {
+			for b.Loop() {
+				fisher.MulTo(y, x, false)
+			}
+			b.ReportMetric(fisherFlops(shape, n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+		width := shape.Observation
+		w, h := scope.FromSlice(64, width, normals(64*width, rng)), scope.New(n, 64)
+		b.Run(fmt.Sprintf("%d-64-64-%d/gemm", shape.Observation, shape.Action), func(b *testing.B) {
+			for b.Loop() {
+				backend.Gemm(false, true, 1, g.activations[0], w, 0, h)
+			}
+			b.ReportMetric(2*n*64*float64(width)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+		scope.Release()
+	}
+}
