@@ -1,0 +1,116 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Limits on what Decode reads and Encode writes, far above what a training run needs.
+const (
+	MaxHeader   = 1 << 20 // bytes of JSON
+	MaxTensors  = 256
+	MaxMetadata = 128 // entries
+	MaxRank     = 8   // dimensions of an array
+)
+
+// A DType is the type of an array's elements, by its name in the format.
+type DType string
+
+// The types of elements that this package knows.
+const (
+	F64 DType = "F64"
+	F32 DType = "F32"
+	I64 DType = "I64"
+	U8  DType = "U8"
+)
+
+// Size returns the bytes of one element, 0 for an unknown type.
+func (d DType) Size() int {
+	switch d {
+	case F64, I64:
+		return 8
+	case F32:
+		return 4
+	case U8:
+		return 1
+	}
+	return 0
+}
+
+// An Element is a Go type that arrays are made of.
+type Element interface {
+	float64 | float32 | int64 | uint8
+}
+
+func dtypeOf[T Element]() DType {
+	switch any(*new(T)).(type) {
+	case float64:
+		return F64
+	case float32:
+		return F32
+	case int64:
+		return I64
+	}
+	return U8
+}
+
+// A Tensor is a named array.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []int  // lengths of the dimensions; none for a single number
+	Data  []byte // the elements, little-endian, row-major
+}
+
+// New returns the array of the given values, which it copies. It panics if the shape's product is not their number.
+func New[T Element](name string, shape []int, values []T) Tensor {
+	if n, ok := product(shape); !ok || n != len(values) {
+		panic(fmt.Sprintf("safetensors: tensor %q: shape %v does not hold %d values", name, shape, len(values)))
+	}
+	data, err := binary.Append(make([]byte, 0, binary.Size(values)), binary.LittleEndian, values)
+	if err != nil {
+		panic(err) // only for types that are no numbers
+	}
+	return Tensor{Name: name, DType: dtypeOf[T](), Shape: slices.Clone(shape), Data: data}
+}
+
+// Values returns a copy of the array's elements, or an error if they have another type.
+func Values[T Element](t Tensor) ([]T, error) {
+	if want := dtypeOf[T](); t.DType != want {
+		return nil, fmt.Errorf("tensor %q: its elements are %s, not %s", t.Name, t.DType, want)
+	}
+	values := make([]T, len(t.Data)/t.DType.Size())
+	if _, err := binary.Decode(t.Data, binary.LittleEndian, values); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return values, nil
+}
+
+// A File is what one file holds: arrays in the order of their data, and texts about them.
+type File struct {
+	Metadata map[string]string
+	Tensors  []Tensor
+}
+
+// Tensor returns the array of that name, and whether there is one.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i := slices.IndexFunc(f.Tensors, func(t Tensor) bool { return t.Name == name })
+	if i < 0 {
+		return Tensor{}, false
+	}
+	return f.Tensors[i], true
+}
+
+// product returns the number of elements of an array, false where it is negative or overflows.
+func product(shape []int) (int, bool) {
+	n := 1
+	for _, length := range shape {
+		if length < 0 || length > 0 && n > math.MaxInt/length {
+			return 0, false
+		}
+		n *= length
+	}
+	return n, true
+}
