@@ -1,0 +1,136 @@
+package gp
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// Direct conditions the process in closed form, through the r × r matrix
+// M = noise I + B'B: exact but for the interpolation (package comment, "The closed
+// form"). It takes 2 n r² operations for a fit and as many for a gradient.
+type Direct struct{}
+
+// direct is the posterior. B = [state, fisher^1/2 V] has first dq, then k columns.
+type direct struct {
+	inputs
+	grid     compute.Grid
+	spectrum *spectrum
+	table    compute.Block // L, 128 × q
+	state    compute.Block // [W_1 L ... W_d L], n × dq
+	fisher   float64       // c2 n v
+
+	gram    gram
+	factor  mat.Cholesky  // of M, r × r
+	weights *mat.VecDense // c = M^-1 B'y
+	alpha   compute.Block // K^-1 y, n × 1
+	inverse *mat.SymDense // M^-1, when first needed
+	value   float64       // the log likelihood / n
+}
+
+// Fit implements [Solver].
+func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
+	in, err := prepare(s, k, d)
+	if err != nil {
+		return nil, err
+	}
+	p := &direct{inputs: in, grid: grid(), fisher: k.fisherScale(d.Features.Rows)}
+	p.spectrum = newSpectrum(k, p.grid)
+	p.table = s.FromSlice(p.grid.Size, p.spectrum.rank(), p.spectrum.factor(k.C1*k.OutputScale))
+	p.state = s.New(d.Features.Rows, d.Features.Cols*p.spectrum.rank())
+	p.alpha = s.New(d.Features.Rows, 1)
+	p.interpolate()
+	p.gram = newGram(p.backend, p.state, d.Fisher, d.Targets)
+	if err := p.factorize(); err != nil {
+		return nil, err
+	}
+	if err := p.solve(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// block is the range of B's columns that belong to feature j.
+func (p *direct) block(j int) (from, to int) {
+	q := p.spectrum.rank()
+	return j * q, (j + 1) * q
+}
+
+// interpolate fills the state columns of B.
+func (p *direct) interpolate() {
+	p.backend.Panels(p.state.Rows, func(b compute.Backend, _, lo, hi int) {
+		z, state := p.scaled.RowRange(lo, hi), p.state.RowRange(lo, hi)
+		for j := range z.Cols {
+			b.Interpolate(state.ColRange(p.block(j)), z.Col(j), p.table, p.grid)
+		}
+	})
+}
+
+// factorize finds the Cholesky factor of M = noise I + B'B.
+func (p *direct) factorize() error {
+	return factorize(&p.factor, p.gram.matrix(p.fisher, p.kernel.Noise), p.kernel.Noise)
+}
+
+// solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
+func (p *direct) solve() error {
+	n, columns := p.state.Rows, p.state.Cols
+	p.weights = mat.NewVecDense(p.gram.size(), nil)
+	if err := p.factor.SolveVecTo(p.weights, p.gram.targets(p.fisher)); err != nil {
+		return err
+	}
+	scope := compute.NewScope(p.backend)
+	defer scope.Release()
+	c := scope.FromSlice(p.gram.size(), 1, p.weights.RawVector().Data)
+	noise := p.kernel.Noise
+	p.backend.Copy(p.alpha, p.data.Targets)
+	p.backend.Gemm(false, false, -1/noise, p.state, c.RowRange(0, columns), 1/noise, p.alpha)
+	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, c.RowRange(columns, c.Rows), 1, p.alpha)
+
+	logDet := p.factor.LogDet() + float64(n-p.gram.size())*math.Log(noise)
+	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
+	if math.IsNaN(p.value) || math.IsInf(p.value, 0) {
+		return &NotFiniteError{What: "log likelihood", Value: p.value}
+	}
+	return nil
+}
+
+// Alpha implements [Posterior].
+func (p *direct) Alpha() compute.Block { return p.alpha }
+
+// LogLikelihood implements [Posterior].
+func (p *direct) LogLikelihood() float64 { return p.value }
+
+// FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
+func (p *direct) FisherCore() (*mat.SymDense, error) {
+	return p.gram.core(&p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise)
+}
+
+// StateCore implements [Posterior]: the same with the state columns of B alone.
+func (p *direct) StateCore() (*mat.SymDense, error) {
+	m := p.gram.matrix(p.fisher, p.kernel.Noise).SliceSym(0, p.state.Cols)
+	var factor mat.Cholesky
+	if err := factorize(&factor, m, p.kernel.Noise); err != nil {
+		return nil, err
+	}
+	return p.gram.core(&factor, p.gram.stateFisher, p.kernel.Noise)
+}
+
+// worstCondition is the condition number of M beyond which nothing solved with it
+// would hold a correct digit.
+const worstCondition = 1e15
+
+// factorize finds the Cholesky factor of m, whose eigenvalues are at least noise.
+func factorize(factor *mat.Cholesky, m mat.Symmetric, noise float64) error {
+	if factor.Factorize(m) && factor.Cond() < worstCondition {
+		return nil
+	}
+	e := &NotPositiveDefiniteError{Size: m.SymmetricDim(), Noise: noise}
+	for i := range e.Size {
+		if x := m.At(i, i); !(x <= e.LargestElement) {
+			e.LargestElement = x
+		}
+	}
+	return e
+}

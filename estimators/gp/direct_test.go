@@ -1,0 +1,182 @@
+package gp
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// fit fits directly, or fails the test.
+func fit(t *testing.T, s *compute.Scope, k Kernel, d Data) Posterior {
+	t.Helper()
+	p, err := Direct{}.Fit(s, k, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// kernels are the cases that the closed form must get right: the usual one, the
+// paper's small noise, a rough base kernel whose grid matrix has full rank, and one
+// of the two kernels missing.
+func kernels() map[string]Kernel {
+	smallNoise, rough, noState, noFisher, long := someKernel(), someKernel(), someKernel(), someKernel(), someKernel()
+	smallNoise.Noise = 1e-4
+	rough.Base = Matern52
+	noState.C1 = 0
+	noFisher.C2 = 0
+	long.Lengthscale = 30
+	return map[string]Kernel{"usual": someKernel(), "small noise": smallNoise, "rough": rough,
+		"c1 = 0": noState, "c2 = 0": noFisher, "long lengthscale": long}
+}
+
+func TestDirectAgainstDenseTwin(t *testing.T) {
+	x := newBatch(seeded(t, 1), 60, 3, 4)
+	for name, k := range kernels() {
+		t.Run(name, func(t *testing.T) {
+			twin := newTwin(x, k, true)
+			backends(t, func(t *testing.T, s *compute.Scope) {
+				p := fit(t, s, k, x.upload(s))
+				wantNear(t, "alpha", compute.ToSlice(s.Backend(), p.Alpha()), twin.alpha.RawVector().Data, 1e-6)
+				wantNear(t, "log likelihood", []float64{p.LogLikelihood()}, []float64{twin.value}, 1e-8)
+
+				core, err := p.FisherCore()
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantNear(t, "V'K^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(twin.k).RawMatrix().Data, 1e-7)
+				stateOnly := mat.NewSymDense(x.n, nil)
+				stateOnly.CopySym(twin.state)
+				for i := range x.n {
+					stateOnly.SetSym(i, i, stateOnly.At(i, i)+k.Noise)
+				}
+				if core, err = p.StateCore(); err != nil {
+					t.Fatal(err)
+				}
+				wantNear(t, "V'(c1 K_s + noise I)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(stateOnly).RawMatrix().Data, 1e-7)
+			})
+		})
+	}
+}
+
+// The gradient in every hyperparameter and in every feature, through the minimum
+// and the maximum too, by central differences of the dense twin.
+func TestGradientByFiniteDifferences(t *testing.T) {
+	x := newBatch(seeded(t, 2), 25, 3, 2)
+	for name, k := range kernels() {
+		t.Run(name, func(t *testing.T) {
+			value := func(k Kernel) float64 { return newTwin(x, k, true).value }
+			wantHyper := hyperDifferences(k, value)
+			const h = 1e-6
+			wantFeatures := make([]float64, len(x.features))
+			for i, z := range x.features {
+				x.features[i] = z + h
+				wantFeatures[i] = value(k)
+				x.features[i] = z - h
+				wantFeatures[i] = (wantFeatures[i] - value(k)) / (2 * h)
+				x.features[i] = z
+			}
+			backends(t, func(t *testing.T, s *compute.Scope) {
+				p := fit(t, s, k, x.upload(s))
+				features := s.New(x.n, x.d)
+				hyper, err := p.Gradient(features)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareHyper(t, hyper, wantHyper, 1e-5)
+				got := compute.ToSlice(s.Backend(), features)
+				if k.C1 == 0 {
+					if i := slices.IndexFunc(got, func(g float64) bool { return g != 0 }); i >= 0 {
+						t.Errorf("the gradient in feature %d is %g although c1 = 0", i, got[i])
+					}
+					return
+				}
+				wantNear(t, "features", got, wantFeatures, 2e-5)
+			})
+		})
+	}
+}
+
+// hyperDifferences is the gradient of value in k's hyperparameters by central
+// differences.
+func hyperDifferences(k Kernel, value func(Kernel) float64) Hyper {
+	difference := func(of func(*Kernel) *float64) float64 {
+		up, down := k, k
+		h := 1e-5 * *of(&k)
+		*of(&up) += h
+		*of(&down) -= h
+		return (value(up) - value(down)) / (2 * h)
+	}
+	return Hyper{
+		Lengthscale:    difference(func(k *Kernel) *float64 { return &k.Lengthscale }),
+		OutputScale:    difference(func(k *Kernel) *float64 { return &k.OutputScale }),
+		FisherVariance: difference(func(k *Kernel) *float64 { return &k.FisherVariance }),
+		Noise:          difference(func(k *Kernel) *float64 { return &k.Noise }),
+	}
+}
+
+// compareHyper compares each number on its own.
+func compareHyper(t *testing.T, got, want Hyper, tolerance float64) {
+	t.Helper()
+	for _, x := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"lengthscale", got.Lengthscale, want.Lengthscale},
+		{"output scale", got.OutputScale, want.OutputScale},
+		{"fisher variance", got.FisherVariance, want.FisherVariance},
+		{"noise", got.Noise, want.Noise},
+	} {
+		if math.Abs(x.got-x.want) > tolerance*math.Abs(x.want)+1e-9 {
+			t.Errorf("gradient in the %s is %.10g, by differences %.10g", x.name, x.got, x.want)
+		}
+	}
+}
+
+// Interpolation on 128 points stays within 1e-5 of the exact kernel.
+func TestInterpolationError(t *testing.T) {
+	x := newBatch(seeded(t, 3), 100, 4, 3)
+	exact := newTwin(x, someKernel(), false)
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		p := fit(t, s, someKernel(), x.upload(s))
+		wantNear(t, "alpha", compute.ToSlice(s.Backend(), p.Alpha()), exact.alpha.RawVector().Data, 1e-5)
+		wantNear(t, "log likelihood", []float64{p.LogLikelihood()}, []float64{exact.value}, 1e-6)
+	})
+}
+
+func TestMoments(t *testing.T) {
+	x := newBatch(seeded(t, 4), 60, 3, 4)
+	k := someKernel()
+	twin := newTwin(x, k, true)
+	dense := func(part *mat.SymDense) (mean, variance []float64) {
+		var m mat.VecDense
+		m.MulVec(part, twin.alpha)
+		var solved, reduction mat.Dense
+		_ = twin.factor.SolveTo(&solved, part)
+		reduction.Mul(part, &solved)
+		for i := range x.n {
+			variance = append(variance, part.At(i, i)-reduction.At(i, i))
+		}
+		return m.RawVector().Data, variance
+	}
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		moments := fit(t, s, k, x.upload(s)).(Moments)
+		mean, variance := s.New(x.n, 1), s.New(x.n, 1)
+		for _, part := range []struct {
+			name   string
+			dense  *mat.SymDense
+			direct func(mean, variance compute.Block) error
+		}{{"value", twin.state, moments.ValueMoments}, {"advantage", twin.fisher, moments.AdvantageMoments}} {
+			if err := part.direct(mean, variance); err != nil {
+				t.Fatal(err)
+			}
+			wantMean, wantVariance := dense(part.dense)
+			wantNear(t, part.name+" mean", compute.ToSlice(s.Backend(), mean), wantMean, 1e-9)
+			wantNear(t, part.name+" variance", compute.ToSlice(s.Backend(), variance), wantVariance, 1e-9)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+// Package gp is the Gaussian process behind Bayesian quadrature: a prior over the
+// action-value function whose covariance is a state kernel plus the Fisher kernel,
+// conditioned on a batch of n samples. (Akella et al. 2021, "Deep Bayesian
+// Quadrature Policy Optimization": the labels in brackets are its equations.)
+//
+// # The kernel
+//
+//	k((s,a), (s',a')) = c1 k_s(s,s') + c2 k_f((s,a), (s',a'))      [eqn:kernel_definitions]
+//
+// The Fisher kernel's matrix is K_f = U'G^-1 U, with U the p × n matrix of scores
+// and G = UU'/n. With U's singular value decomposition P S V' of rank k this is
+//
+//	K_f = n v V V'                                                 [sec:appendix_Fisher_mvm]
+//
+// where the Fisher variance v is learned. The process never sees U, only V.
+//
+// The state kernel is deep: features z (n × d), the outputs of a network that this
+// package does not know, are scaled jointly to [-0.95, 0.95], and each dimension
+// has its own one-dimensional [Base] kernel k_l of lengthscale l:
+//
+//	k_s(z, z') = c_o sum_j k_l(|z_j - z'_j|)
+//
+// Structured kernel interpolation (Wilson and Nickisch 2015) [sec:appendix_state_mvm]
+// puts a grid of 128 points under each dimension. With W_j the n × 128 matrix of
+// cubic convolution weights of z's column j (four nonzeros a row) and R the grid's
+// own kernel matrix, which is symmetric and Toeplitz,
+//
+//	K_s = c_o sum_j W_j R W_j'
+//
+// Everything below is about K = c1 K_s + c2 K_f + noise I.
+//
+// # The closed form
+//
+// The paper solves with K by conjugate gradients. But R is smooth: about 14 of its
+// 128 eigenvalues exceed 1e-12 of the largest. With R = E D E' cut there and
+// L = E (c1 c_o D)^1/2,
+//
+//	K = B B' + noise I,    B = [W_1 L, ..., W_d L, (c2 n v)^1/2 V]
+//
+// has r columns, 150 to 300 of them, and the matrix inversion lemma leaves only
+// the r × r matrix M = noise I + B'B to factorise:
+//
+//	alpha = K^-1 y  = (y - B c)/noise,  c = M^-1 B'y     (and so B'alpha = c)
+//	log det K       = log det M + (n - r) log noise
+//	log p(y)        = -1/2 (y'alpha + log det K + n log 2π)
+//	B'K^-1 B        = I - noise M^-1
+//
+// The gradient of the log likelihood [eqn:GP_nll] in anything that K depends on is
+// 1/2 <alpha alpha' - K^-1, dK>. In B it is
+//
+//	dF/dB = alpha c' - B M^-1
+//
+// which gives the features' gradient through the four weights of each row of W_j.
+// Where dK is B times something times B', no sum over n is left: with
+// A = B'(alpha alpha' - K^-1)B = cc' - I + noise M^-1,
+//
+//	output scale      1/(2 c_o) tr A over the state columns
+//	Fisher variance   1/(2 v) tr A over the Fisher columns
+//	lengthscale       1/2 sum_j <A_jj, D^-1/2 E' (dR/dl) E D^-1/2>
+//	noise             1/2 (alpha'alpha - (n - r)/noise - tr M^-1)
+//
+// (dR/dl outside the span of E is lost, below 1e-8 of the gradient at noise 0.3.)
+// The uncertainty of the policy gradient needs two k × k matrices, which are blocks
+// of the same products:
+//
+//	V'K^-1 V                    = (V'V - V'B M^-1 B'V)/noise
+//	V'(c1 K_s + noise I)^-1 V   = the same without the Fisher columns of B
+//
+// [Direct] is this way: two passes over n × r for a fit, one more for the gradient.
+// A rough base kernel has a full-rank R; then r = 128 d + k, and it still works.
+//
+// # The paper's way
+//
+// [Iterative] touches K through products alone: interpolation, Toeplitz and low-rank
+// operators, conjugate gradients for K^-1 y and K^-1 V, stochastic Lanczos quadrature
+// for the log determinant, and Hutchinson's estimate of the traces in the gradient
+// with the same probe vectors. It is the second opinion.
+package gp

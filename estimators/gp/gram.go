@@ -1,0 +1,101 @@
+package gp
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// gram holds, on the host, all products over n that the closed form needs: those of
+// the state columns Z of B, of V, and of the targets y.
+type gram struct {
+	stateState    *mat.SymDense // Z'Z
+	stateFisher   *mat.Dense    // Z'V
+	fisherFisher  *mat.SymDense // V'V
+	stateTargets  []float64     // Z'y
+	fisherTargets []float64     // V'y
+}
+
+// newGram computes the products: n (dq + k)² multiplications and additions.
+func newGram(b compute.Backend, z, v, y compute.Block) gram {
+	scope := compute.NewScope(b)
+	defer scope.Release()
+	square := func(x compute.Block) *mat.SymDense {
+		dst := scope.New(x.Cols, x.Cols)
+		b.Gram(dst, x)
+		return mat.NewSymDense(x.Cols, compute.ToSlice(b, dst))
+	}
+	cross := func(x, y compute.Block) []float64 {
+		dst := scope.New(x.Cols, y.Cols)
+		b.Gemm(true, false, 1, x, y, 0, dst)
+		return compute.ToSlice(b, dst)
+	}
+	return gram{
+		stateState:    square(z),
+		stateFisher:   mat.NewDense(z.Cols, v.Cols, cross(z, v)),
+		fisherFisher:  square(v),
+		stateTargets:  cross(z, y),
+		fisherTargets: cross(v, y),
+	}
+}
+
+// size is r, the number of columns of B.
+func (g gram) size() int { return len(g.stateTargets) + len(g.fisherTargets) }
+
+// matrix is M = noise I + B'B for B = [Z, fisher^1/2 V].
+func (g gram) matrix(fisher, noise float64) *mat.SymDense {
+	m := mat.NewSymDense(g.size(), nil)
+	state, root := len(g.stateTargets), math.Sqrt(fisher)
+	for i := range g.size() {
+		for j := i; j < g.size(); j++ {
+			switch {
+			case j < state:
+				m.SetSym(i, j, g.stateState.At(i, j))
+			case i < state:
+				m.SetSym(i, j, root*g.stateFisher.At(i, j-state))
+			default:
+				m.SetSym(i, j, fisher*g.fisherFisher.At(i-state, j-state))
+			}
+		}
+		m.SetSym(i, i, m.At(i, i)+noise)
+	}
+	return m
+}
+
+// targets is B'y.
+func (g gram) targets(fisher float64) *mat.VecDense {
+	state := len(g.stateTargets)
+	by := mat.NewVecDense(g.size(), append(append([]float64{}, g.stateTargets...), g.fisherTargets...))
+	tail := by.SliceVec(state, g.size()).(*mat.VecDense)
+	tail.ScaleVec(math.Sqrt(fisher), tail)
+	return by
+}
+
+// productFisher is B'V.
+func (g gram) productFisher(fisher float64) *mat.Dense {
+	var scaled, all mat.Dense
+	scaled.Scale(math.Sqrt(fisher), g.fisherFisher)
+	all.Stack(g.stateFisher, &scaled)
+	return &all
+}
+
+// core is V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
+// factor is that of noise I + A'A and product is A'V.
+func (g gram) core(factor *mat.Cholesky, product *mat.Dense, noise float64) (*mat.SymDense, error) {
+	var solved, correction mat.Dense
+	if err := factor.SolveTo(&solved, product); err != nil {
+		return nil, err
+	}
+	correction.Mul(product.T(), &solved)
+	k := g.fisherFisher.SymmetricDim()
+	core := mat.NewSymDense(k, nil)
+	for i := range k {
+		for j := i; j < k; j++ {
+			mean := (correction.At(i, j) + correction.At(j, i)) / 2
+			core.SetSym(i, j, (g.fisherFisher.At(i, j)-mean)/noise)
+		}
+	}
+	return core, nil
+}

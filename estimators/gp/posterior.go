@@ -1,0 +1,108 @@
+package gp
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// Data is a batch of n samples as the process sees it.
+type Data struct {
+	Features compute.Block // n × d, before scaling
+	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
+	Targets  compute.Block // n × 1: y
+}
+
+// A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
+type Solver interface {
+	// Fit allocates in s what the posterior needs, which lives as long as s; d's
+	// blocks must not change meanwhile. Errors: *HyperparameterError,
+	// *NotFiniteError, *ConstantFeaturesError, *NotPositiveDefiniteError, and from
+	// Iterative what its conjugate gradients return.
+	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
+}
+
+// Posterior is a Gaussian process given a batch: K = c1 K_s + c2 K_f + noise I
+// together with the means to solve with it.
+type Posterior interface {
+	// Alpha is K^-1 y, n × 1.
+	Alpha() compute.Block
+	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll).
+	LogLikelihood() float64
+	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
+	// sets features (n × d) to that in the features before scaling.
+	Gradient(features compute.Block) (Hyper, error)
+	// FisherCore is V'K^-1 V, k × k: the middle of U K^-1 U' = P S (V'K^-1 V) S P'
+	// in the gradient's covariance (eq:GP_grad).
+	FisherCore() (*mat.SymDense, error)
+	// StateCore is V'(c1 K_s + noise I)^-1 V, k × k: the middle of the second term
+	// of the natural gradient's precision (eqn:natural_bq_covariace).
+	StateCore() (*mat.SymDense, error)
+}
+
+// inputs is what the two solvers have in common: checked data, scaled features.
+type inputs struct {
+	backend compute.Backend
+	kernel  Kernel
+	data    Data
+	scaling Scaling
+	scaled  compute.Block // n × d
+}
+
+// prepare checks the shapes and the numbers and scales the features. A non-finite
+// number anywhere makes its block's sum of squares non-finite.
+func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
+	n := d.Features.Rows
+	if d.Fisher.Rows != n || d.Targets.Rows != n || d.Targets.Cols != 1 || n == 0 || d.Features.Cols == 0 {
+		panic(fmt.Sprintf("gp: features %s, Fisher vectors %s, targets %s: want n × d, n × k, n × 1",
+			d.Features.Shape(), d.Fisher.Shape(), d.Targets.Shape()))
+	}
+	in := inputs{backend: s.Backend(), kernel: k, data: d, scaled: s.New(n, d.Features.Cols)}
+	if err := k.Validate(); err != nil {
+		return in, err
+	}
+	for _, x := range []struct {
+		name  string
+		block compute.Block
+	}{{"features", d.Features}, {"Fisher vectors", d.Fisher}, {"targets", d.Targets}} {
+		if sum := in.backend.Dot(x.block, x.block); math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return in, &NotFiniteError{What: x.name, Value: sum}
+		}
+	}
+	var err error
+	in.scaling, err = Scale(in.backend, in.scaled, d.Features)
+	return in, err
+}
+
+// logLikelihood is log N(y; 0, K) / n from y'K^-1 y and log det K.
+func logLikelihood(n int, quadratic, logDet float64) float64 {
+	return -(quadratic + logDet + float64(n)*math.Log(2*math.Pi)) / 2 / float64(n)
+}
+
+// NotFiniteError says that an input or a result holds NaN or infinity.
+type NotFiniteError struct {
+	What  string
+	Value float64 // its sum of squares, or the result itself
+}
+
+// Error implements error.
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("gp: the %s are not finite (%g)", e.What, e.Value)
+}
+
+// NotPositiveDefiniteError says that the matrix M = noise I + B'B has no Cholesky
+// factor in float64: the noise is too small beside the kernel.
+type NotPositiveDefiniteError struct {
+	Size           int     // of M
+	Noise          float64 // the smallest eigenvalue that M should have
+	LargestElement float64 // of M's diagonal; NaN or infinite if M overflowed
+}
+
+// Error implements error.
+func (e *NotPositiveDefiniteError) Error() string {
+	return fmt.Sprintf("gp: the %d × %d kernel matrix is not positive definite in float64: its diagonal reaches %.3g and the noise is %.3g; raise the noise",
+		e.Size, e.Size, e.LargestElement, e.Noise)
+}

@@ -1,0 +1,60 @@
+package gp
+
+import (
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// Scaling is the affine map that takes the joint minimum and maximum of all
+// features to -[Bound] and [Bound].
+type Scaling struct {
+	Min, Max compute.Extreme
+}
+
+// Scale sets dst (n × d) to the scaled features x. A *ConstantFeaturesError says
+// that the features are all equal.
+func Scale(b compute.Backend, dst, x compute.Block) (Scaling, error) {
+	low, high := b.Extremes(x)
+	s := Scaling{low, high}
+	if low.Value >= high.Value {
+		return s, &ConstantFeaturesError{Value: low.Value}
+	}
+	b.Affine(dst, s.factor(), x, -s.factor()*low.Value-Bound)
+	return s, nil
+}
+
+// factor is the map's slope.
+func (s Scaling) factor() float64 { return 2 * Bound / (s.Max.Value - s.Min.Value) }
+
+// Backward turns gradient (n × d), the gradient of some F in the scaled features,
+// into the gradient in the features before scaling, in place.
+//
+// The map is f(x) = factor (x - min) - Bound. Each element feels the factor; the
+// minimum and the maximum move all the others as well:
+//
+//	df/dmin = factor (u - 1),  df/dmax = -factor u,  u = (f + Bound)/(2 Bound)
+func (s Scaling) Backward(b compute.Backend, gradient, scaled compute.Block) {
+	scope := compute.NewScope(b)
+	defer scope.Release()
+	ones := scope.New(gradient.Rows, gradient.Cols)
+	b.Fill(ones, 1)
+	sum := b.Dot(gradient, ones)
+	weighted := (b.Dot(gradient, scaled) + Bound*sum) / (2 * Bound)
+
+	factor := s.factor()
+	b.Scale(factor, gradient)
+	b.AddAt(gradient, s.Min.Row, s.Min.Col, factor*(weighted-sum))
+	b.AddAt(gradient, s.Max.Row, s.Max.Col, -factor*weighted)
+}
+
+// ConstantFeaturesError says that all features are equal, so that they cannot be
+// scaled: the feature network is dead.
+type ConstantFeaturesError struct {
+	Value float64
+}
+
+// Error implements error.
+func (e *ConstantFeaturesError) Error() string {
+	return fmt.Sprintf("gp: all features are %g: the feature network tells no states apart", e.Value)
+}
