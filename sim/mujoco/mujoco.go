@@ -15,13 +15,14 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 )
 
 // An Error is an error or a warning of the engine.
 type Error struct {
 	Call    string // what was asked of the engine
-	Message string // the engine's own words
+	Message string // the engine's own words, on one line
 	Warning bool   // the engine went on (after resetting a diverged state); otherwise it stopped half-way
 }
 
@@ -32,7 +33,8 @@ func newError(call string, code C.int, message *C.char) error {
 	if code == C.ENGINE_OK {
 		return nil
 	}
-	return &Error{Call: call, Message: C.GoString(message), Warning: code == C.ENGINE_WARNING}
+	oneLine := strings.Join(strings.Fields(C.GoString(message)), " ")
+	return &Error{Call: call, Message: oneLine, Warning: code == C.ENGINE_WARNING}
 }
 
 // Version returns the version of the engine that runs, e.g. "3.17.0".
