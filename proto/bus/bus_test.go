@@ -1,0 +1,317 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen, on a machine however loaded.
+const patience = 30 * time.Second
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
+	t.Helper()
+	config.Log = slog.New(slog.DiscardHandler)
+	s, err := bus.StartServer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func connect(t testing.TB, s *bus.Server) *bus.Conn {
+	t.Helper()
+	c, err := bus.Connect(deadline(t), s.URL(), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func quiet() bus.ConnConfig { return bus.ConnConfig{Log: slog.New(slog.DiscardHandler)} }
+
+func echo(t testing.TB, c *bus.Conn) {
+	t.Helper()
+	_, err := c.Subscribe("echo", func(m bus.Message) {
+		if err := m.Respond(m.Data); err != nil {
+			t.Errorf("respond: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRequestOverSocketAndInProcess(t *testing.T) {
+	server := startServer(t, bus.ServerConfig{})
+	inside, err := server.Connect(quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(inside.Close)
+	echo(t, inside)
+	for name, c := range map[string]*bus.Conn{"in process": inside, "socket": connect(t, server)} {
+		large := bytes.Repeat([]byte("x"), c.MaxPayload()/2)
+		got, err := c.Request(deadline(t), "echo", large)
+		if err != nil || !bytes.Equal(got, large) {
+			t.Errorf("%s: %d bytes back, %v", name, len(got), err)
+		}
+		if _, err := c.Request(deadline(t), "nobody", nil); !errors.Is(err, bus.ErrNoResponder) {
+			t.Errorf("%s: a request to nobody: %v", name, err)
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = bus.StartServer(bus.ServerConfig{Port: l.Addr().(*net.TCPAddr).Port})
+	if err == nil || !strings.Contains(err.Error(), "choose another port") {
+		t.Errorf("a port in use: %v", err)
+	}
+}
+
+func TestBadAddress(t *testing.T) {
+	for _, address := range []string{"", "http://127.0.0.1:4222", "nats://", "nats://127.0.0.1:port", "::::"} {
+		c, err := bus.Connect(deadline(t), address, quiet())
+		if err == nil {
+			c.Close()
+			t.Errorf("address %q is accepted", address)
+		}
+	}
+}
+
+// Connect waits for a server that isn't there yet, says so, and stops when told.
+func TestConnectBeforeServer(t *testing.T) {
+	port := freePort(t)
+	warned := make(chan struct{})
+	log := slog.New(slog.NewTextHandler(&signal{text: "no NATS server answers", seen: warned}, nil))
+	ctx, cancel := context.WithCancel(deadline(t))
+	result := make(chan error)
+	url := "nats://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	go func() {
+		_, err := bus.Connect(ctx, url, bus.ConnConfig{Log: log})
+		result <- err
+	}()
+	<-warned
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped while connecting: %v", err)
+	}
+	go func() {
+		c, err := bus.Connect(deadline(t), url, quiet())
+		if err == nil {
+			c.Close()
+		}
+		result <- err
+	}()
+	startServer(t, bus.ServerConfig{Port: port})
+	if err := <-result; err != nil {
+		t.Errorf("the server came, but: %v", err)
+	}
+}
+
+// signal closes seen when text is written.
+type signal struct {
+	text string
+	seen chan struct{}
+	once sync.Once
+}
+
+func (s *signal) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.text) {
+		s.once.Do(func() { close(s.seen) })
+	}
+	return len(p), nil
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestStoreComparesAndSets(t *testing.T) {
+	c := connect(t, startServer(t, bus.ServerConfig{}))
+	store, err := c.Store("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := deadline(t)
+	if _, _, err := store.Get(ctx, "Swimmer-v2/npg=1_x"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("a bucket that is not there: %v", err)
+	}
+	if keys, err := store.Keys(ctx); len(keys) != 0 || err != nil {
+		t.Errorf("its keys: %v, %v", keys, err)
+	}
+	first, err := store.Put(ctx, "Swimmer-v2/npg=1_x", []byte("one"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Get(ctx, "other"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("a key that is not there: %v", err)
+	}
+	for _, revision := range []uint64{0, first + 7} {
+		if _, err := store.Put(ctx, "Swimmer-v2/npg=1_x", []byte("lost"), revision); !errors.Is(err, bus.ErrConflict) {
+			t.Errorf("put at revision %d of %d: %v", revision, first, err)
+		}
+	}
+	second, err := store.Put(ctx, "Swimmer-v2/npg=1_x", []byte("two"), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, revision, err := store.Get(ctx, "Swimmer-v2/npg=1_x"); string(value) != "two" || revision != second || err != nil {
+		t.Errorf("got %q at revision %d, %v; want two at %d", value, revision, err, second)
+	}
+	if keys, err := store.Keys(ctx); fmt.Sprint(keys) != "[Swimmer-v2/npg=1_x]" || err != nil {
+		t.Errorf("keys: %v, %v", keys, err)
+	}
+}
+
+// After a restart, connections and subscriptions are back and the store is empty; what is sent meanwhile
+// fails at once.
+func TestServerRestart(t *testing.T) {
+	server := startServer(t, bus.ServerConfig{})
+	_, text, err := net.SplitHostPort(strings.TrimPrefix(server.URL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, _ := strconv.Atoi(text)
+	c := connect(t, server)
+	back := make(chan struct{}, 1)
+	c.OnReconnect(func() { back <- struct{}{} })
+	echo(t, c)
+	store, err := c.Store("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Put(deadline(t), "key", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	for c.URL() != "" { // until the connection has noticed
+		c.Request(deadline(t), "echo", nil)
+	}
+	if _, err := c.Request(deadline(t), "echo", nil); !errors.Is(err, bus.ErrDisconnected) {
+		t.Errorf("request without a server: %v", err)
+	}
+	startServer(t, bus.ServerConfig{Port: port})
+	<-back
+	if _, err := c.Request(deadline(t), "echo", nil); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+	if _, _, err := store.Get(deadline(t), "key"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("the store after the restart: %v", err)
+	}
+	if _, err := store.Put(deadline(t), "key", nil, 0); err != nil {
+		t.Errorf("the store after the restart: %v", err)
+	}
+}
+
+// A handler that stands still loses messages beyond the pending limit: Dropped says how many.
+func TestDropped(t *testing.T) {
+	server := startServer(t, bus.ServerConfig{})
+	receiver, sender := connect(t, server), connect(t, server)
+	release := make(chan struct{})
+	received := make(chan int, 1000)
+	_, err := receiver.Subscribe("flood", func(m bus.Message) {
+		<-release
+		received <- len(m.Data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo(t, receiver)
+	megabyte := make([]byte, 1<<20)
+	for range 100 {
+		if err := sender.Publish("flood", megabyte); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What follows on the same connections arrives behind the flood.
+	if _, err := sender.Request(deadline(t), "echo", nil); err != nil {
+		t.Fatal(err)
+	}
+	dropped := receiver.Dropped()
+	if dropped < 30 || dropped > 40 {
+		t.Errorf("%d of 100 MB dropped with 64 MB pending", dropped)
+	}
+	close(release)
+	for range 100 - dropped {
+		<-received
+	}
+}
+
+// Once a subscription is closed its handler does not run.
+func TestSubscriptionClose(t *testing.T) {
+	c := connect(t, startServer(t, bus.ServerConfig{}))
+	var mu sync.Mutex
+	closed := false
+	sub, err := c.Subscribe("x", func(bus.Message) {
+		mu.Lock()
+		defer mu.Unlock()
+		if closed {
+			t.Error("the handler ran after Close")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		c.Publish("x", nil)
+	}
+	sub.Close()
+	mu.Lock()
+	closed = true
+	mu.Unlock()
+	if err := c.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkRequestInProcess(b *testing.B) {
+	server := startServer(b, bus.ServerConfig{})
+	c, err := server.Connect(quiet())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Close)
+	echo(b, c)
+	ctx := context.Background()
+	for b.Loop() {
+		if _, err := c.Request(ctx, "echo", nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// pingInterval and maxPings: a server that is silent for 15 s is given up.
+	pingInterval = 5 * time.Second
+	maxPings     = 2
+	// reconnectWait is the pause between attempts to reach a server, reconnectJitter what is added at random so
+	// that a thousand actors don't come back at the same instant.
+	reconnectWait   = 500 * time.Millisecond
+	reconnectJitter = 500 * time.Millisecond
+	// pendingMessages and pendingBytes bound what waits for a slow handler before messages are dropped.
+	pendingMessages = 1 << 16
+	pendingBytes    = 64 << 20
+)
+
+var (
+	// ErrNoResponder is a request that nobody is there to answer.
+	ErrNoResponder = errors.New("nobody answers")
+	// ErrDisconnected is a request while there is no connection to the server.
+	ErrDisconnected = errors.New("not connected to the NATS server")
+)
+
+// ConnConfig holds a connection's settings.
+type ConnConfig struct {
+	// Name tells the server's operator who this is.
+	Name string
+	// Log receives losses of the connection and dropped messages; nil is slog.Default.
+	Log *slog.Logger
+}
+
+// Conn is a connection that restores itself, for as long as it takes, when the server goes
+// away; subscriptions survive that. It is safe for concurrent use.
+type Conn struct {
+	nats      *nats.Conn
+	log       *slog.Logger
+	connected chan struct{} // closed at the first connection
+	closed    chan struct{} // closed at the end of the last
+	once      sync.Once     // closes connected
+
+	mu            sync.Mutex
+	subscriptions []*nats.Subscription
+	reconnected   []func()
+}
+
+// Connect connects to the server at address, "nats://host:port". It keeps trying until ctx is done;
+// an address that can never work, or a refused login, is an error at once.
+func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, err
+	}
+	c, err := dial(address, config, nats.RetryOnFailedConnect(true))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.connected:
+		return c, nil
+	case <-c.closed:
+		return nil, fmt.Errorf("connect to %s: %w", address, c.nats.LastError())
+	case <-ctx.Done():
+		c.nats.Close()
+		return nil, fmt.Errorf("connect to %s: %w", address, ctx.Err())
+	}
+}
+
+// checkAddress refuses what isn't a server's address.
+func checkAddress(address string) error {
+	for part := range strings.SplitSeq(address, ",") {
+		if !strings.Contains(part, "://") {
+			part = "nats://" + part
+		}
+		u, err := url.Parse(strings.TrimSpace(part))
+		switch {
+		case err != nil:
+			return fmt.Errorf("%q is not the address of a NATS server, like nats://127.0.0.1:4222: %w", address, err)
+		case u.Hostname() == "":
+			return fmt.Errorf("%q names no host: give the address of a NATS server, like nats://127.0.0.1:4222", address)
+		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss":
+			return fmt.Errorf("%q has scheme %q: the address of a NATS server begins with nats://, tls://, ws:// or wss://", address, u.Scheme)
+		}
+	}
+	return nil
+}
+
+func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
+	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{})}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	failures := newRarely(10 * time.Second)
+	connection, err := nats.Connect(address,
+		nats.Name(config.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(maxPings),
+		// What cannot be sent now fails now: whoever sent it asks again.
+		nats.ReconnectBufSize(-1),
+		nats.ConnectHandler(func(*nats.Conn) { c.markConnected() }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if failures.now() {
+				c.log.Warn("no NATS server answers; trying again", "url", address, "error", err)
+			}
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				c.log.Warn("lost the NATS server; trying again", "url", address, "error", err)
+			}
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(c.failed),
+		extra,
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	c.nats = connection
+	if connection.IsConnected() {
+		c.markConnected()
+	}
+	return c, nil
+}
+
+func (c *Conn) markConnected() { c.once.Do(func() { close(c.connected) }) }
+
+// restored tells those who asked that the connection is back.
+func (c *Conn) restored(nc *nats.Conn) {
+	c.markConnected()
+	c.log.Info("connected to the NATS server again", "url", nc.ConnectedUrlRedacted())
+	c.mu.Lock()
+	callbacks := c.reconnected
+	c.mu.Unlock()
+	for _, callback := range callbacks {
+		callback()
+	}
+}
+
+// failed reports what goes wrong between requests, dropped messages above all.
+func (c *Conn) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if sub == nil {
+		c.log.Warn("NATS", "error", err)
+		return
+	}
+	dropped, _ := sub.Dropped()
+	c.log.Warn("NATS", "error", err, "subject", sub.Subject, "dropped", dropped)
+}
+
+// OnReconnect has f called after each time that a lost connection is back. f must not block.
+func (c *Conn) OnReconnect(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reconnected = append(c.reconnected, f)
+}
+
+// URL is the server that this connection is with, "" while there is none.
+func (c *Conn) URL() string { return c.nats.ConnectedUrlRedacted() }
+
+// MaxPayload is the largest message that the server takes, in bytes.
+func (c *Conn) MaxPayload() int { return int(c.nats.MaxPayload()) }
+
+// Dropped counts the messages that were dropped because a handler was too slow.
+func (c *Conn) Dropped() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, sub := range c.subscriptions {
+		if n, err := sub.Dropped(); err == nil {
+			total += n
+		}
+	}
+	return total
+}
+
+// Request sends data and returns the answer. Without an answer the error wraps ErrNoResponder,
+// ErrDisconnected or ctx's.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	reply, err := c.nats.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return nil, fmt.Errorf("request to %s: %w", subject, translate(err))
+	}
+	return reply.Data, nil
+}
+
+// Publish sends data to whoever listens.
+func (c *Conn) Publish(subject string, data []byte) error {
+	if err := c.nats.Publish(subject, data); err != nil {
+		return fmt.Errorf("publish to %s: %w", subject, translate(err))
+	}
+	return nil
+}
+
+// translate names the errors that callers decide by.
+func translate(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return ErrNoResponder
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected):
+		return ErrDisconnected
+	}
+	return err
+}
+
+// A Message arrived on a subscription.
+type Message struct {
+	Subject string
+	Data    []byte // the receiver's to keep
+	nats    *nats.Msg
+}
+
+// Respond answers a request.
+func (m Message) Respond(data []byte) error {
+	if err := m.nats.Respond(data); err != nil {
+		return fmt.Errorf("answer on %s: %w", m.Subject, translate(err))
+	}
+	return nil
+}
+
+// Subscription is a subscription that can be ended.
+type Subscription struct {
+	nats *nats.Subscription
+	idle sync.Mutex // held while the handler runs
+	done bool
+}
+
+// Subscribe has handle called with each message on subject, one at a time.
+func (c *Conn) Subscribe(subject string, handle func(Message)) (*Subscription, error) {
+	s := new(Subscription)
+	sub, err := c.nats.Subscribe(subject, func(m *nats.Msg) {
+		s.idle.Lock()
+		defer s.idle.Unlock()
+		if !s.done {
+			handle(Message{Subject: m.Subject, Data: m.Data, nats: m})
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", subject, translate(err))
+	}
+	if err := sub.SetPendingLimits(pendingMessages, pendingBytes); err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
+	}
+	s.nats = sub
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscriptions = append(c.subscriptions, sub)
+	return s, nil
+}
+
+// Close ends the subscription. Once it returns, the handler neither runs nor will.
+func (s *Subscription) Close() {
+	// After the connection is closed there is nothing to end, and no other error.
+	_ = s.nats.Unsubscribe()
+	s.idle.Lock()
+	defer s.idle.Unlock()
+	s.done = true
+}
+
+// Flush waits until the server has seen what was sent, subscriptions included.
+func (c *Conn) Flush(ctx context.Context) error {
+	if err := c.nats.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("flush: %w", translate(err))
+	}
+	return nil
+}
+
+// Close ends the connection and waits until its callbacks have run.
+func (c *Conn) Close() {
+	c.nats.Close()
+	<-c.closed
+}
+
+// rarely lets through one event an interval.
+type rarely struct {
+	mu       sync.Mutex
+	interval time.Duration
+	last     time.Time
+}
+
+func newRarely(interval time.Duration) *rarely { return &rarely{interval: interval} }
+
+func (r *rarely) now() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.last) < r.interval {
+		return false
+	}
+	r.last = time.Now()
+	return true
+}

@@ -1,0 +1,156 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// serverPayload is the largest message that an embedded server takes. Only a policy with
+	// very wide layers is larger than a stock server's 1 MiB.
+	serverPayload = 8 << 20
+	// serverMemory bounds what the embedded server's store holds.
+	serverMemory = 256 << 20
+	// startTimeout is how long an embedded server may take to come up; 30 ms is usual.
+	startTimeout = 10 * time.Second
+)
+
+// ServerConfig says where an embedded server listens. The zero value is a free port of
+// 127.0.0.1.
+type ServerConfig struct {
+	// Host is the address to listen on; "" is 127.0.0.1. 0.0.0.0 lets other machines in.
+	Host string
+	// Port is the port to listen on; 0 takes a free one.
+	Port int
+	// Log receives the server's warnings; nil is slog.Default.
+	Log *slog.Logger
+}
+
+// Server is a NATS server in this process.
+type Server struct {
+	nats  *server.Server
+	store string // a directory that the server wants though it keeps nothing in it
+	log   *slog.Logger
+}
+
+// StartServer starts a server and returns once it accepts connections.
+func StartServer(config ServerConfig) (*Server, error) {
+	if config.Host == "" {
+		config.Host = "127.0.0.1"
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	if err := checkFree(config); err != nil {
+		return nil, err
+	}
+	store, err := os.MkdirTemp("", "dbqpg-nats-")
+	if err != nil {
+		return nil, fmt.Errorf("a folder for the NATS server: %w", err)
+	}
+	s := &Server{store: store, log: config.Log}
+	if s.nats, err = server.NewServer(options(config, store)); err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("start the NATS server on %s: %w", address(config), err)
+	}
+	return s, nil
+}
+
+func address(config ServerConfig) string {
+	return net.JoinHostPort(config.Host, strconv.Itoa(config.Port))
+}
+
+// checkFree tells a port in use from other failures to start, with advice.
+func checkFree(config ServerConfig) error {
+	listener, err := net.Listen("tcp", address(config))
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s (choose another port, or 0 for a free one): %w", address(config), err)
+	}
+	return listener.Close()
+}
+
+func options(config ServerConfig, store string) *server.Options {
+	port := config.Port
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return &server.Options{
+		ServerName:         "dbqpg",
+		Host:               config.Host,
+		Port:               port,
+		NoSigs:             true,
+		MaxPayload:         serverPayload,
+		JetStream:          true,
+		JetStreamMaxMemory: serverMemory,
+		JetStreamMaxStore:  1 << 20,
+		StoreDir:           store,
+	}
+}
+
+// start runs the server until it accepts connections.
+func (s *Server) start() error {
+	log := &serverLog{log: s.log}
+	s.nats.SetLoggerV2(log, false, false, false)
+	go s.nats.Start()
+	if s.nats.ReadyForConnections(startTimeout) {
+		return nil
+	}
+	if reason := log.fatal.Load(); reason != nil {
+		return errors.New(*reason)
+	}
+	return fmt.Errorf("not ready after %v", startTimeout)
+}
+
+// URL is what a client elsewhere connects to.
+func (s *Server) URL() string { return s.nats.ClientURL() }
+
+// Connect connects to the server within the process, without a socket.
+func (s *Server) Connect(config ConnConfig) (*Conn, error) {
+	return dial(nats.DefaultURL, config, nats.InProcessServer(s.nats))
+}
+
+// Close stops the server and waits until it is gone.
+func (s *Server) Close() {
+	if s.nats != nil {
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+	}
+	if err := os.RemoveAll(s.store); err != nil {
+		s.log.Warn("the NATS server's folder stays", "error", err)
+	}
+}
+
+// serverLog passes on a server's warnings and errors, and keeps the one that it cannot
+// start for.
+type serverLog struct {
+	log   *slog.Logger
+	fatal atomic.Pointer[string]
+}
+
+func (l *serverLog) Noticef(string, ...any) {}
+func (l *serverLog) Debugf(string, ...any)  {}
+func (l *serverLog) Tracef(string, ...any)  {}
+func (l *serverLog) Warnf(format string, args ...any) {
+	l.log.Warn("NATS server", "message", fmt.Sprintf(format, args...))
+}
+
+func (l *serverLog) Errorf(format string, args ...any) {
+	l.log.Error("NATS server", "message", fmt.Sprintf(format, args...))
+}
+
+func (l *serverLog) Fatalf(format string, args ...any) {
+	reason := fmt.Sprintf(format, args...)
+	l.fatal.Store(&reason)
+}

@@ -1,0 +1,101 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	// ErrNotFound is a key that holds nothing, or a bucket that nobody has made.
+	ErrNotFound = errors.New("no such key")
+	// ErrConflict is a compare-and-set that found another revision.
+	ErrConflict = errors.New("somebody else wrote the key")
+)
+
+// Store is a bucket of keys whose last values the server keeps in memory.
+type Store struct {
+	jetstream jetstream.JetStream
+	bucket    string
+}
+
+// Store returns a bucket. It comes into being at the first Put.
+func (c *Conn) Store(bucket string) (*Store, error) {
+	js, err := jetstream.New(c.nats)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", bucket, err)
+	}
+	return &Store{js, bucket}, nil
+}
+
+// Get returns a key's value and its revision, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
+	if err != nil {
+		return nil, 0, s.explain("read", key, err)
+	}
+	entry, err := kv.Get(ctx, key)
+	if err != nil {
+		return nil, 0, s.explain("read", key, err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+// Put sets a key's value if its revision is still the given one; 0 stands for a key
+// that holds nothing. It returns the new revision, or ErrConflict.
+func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = s.jetstream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket:      s.bucket,
+			Description: "the current policy of each run",
+			Storage:     jetstream.MemoryStorage,
+			History:     1,
+		})
+	}
+	if err != nil {
+		return 0, s.explain("write", key, err)
+	}
+	if revision == 0 {
+		revision, err = kv.Create(ctx, key, value)
+	} else {
+		revision, err = kv.Update(ctx, key, value, revision)
+	}
+	if err != nil {
+		return 0, s.explain("write", key, err)
+	}
+	return revision, nil
+}
+
+// Keys returns the keys that hold something, sorted.
+func (s *Store) Keys(ctx context.Context) ([]string, error) {
+	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.explain("list", "*", err)
+	}
+	keys, err := kv.Keys(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, s.explain("list", "*", err)
+	}
+	return keys, nil
+}
+
+// explain names the errors that callers decide by, and says what to do about a server without JetStream.
+func (s *Store) explain(verb, key string, err error) error {
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
+		err = ErrNotFound
+	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		err = ErrConflict
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		err = fmt.Errorf("the NATS server has no JetStream, start it with -js: %w", err)
+	default:
+		err = translate(err)
+	}
+	return fmt.Errorf("%s %s in store %s: %w", verb, key, s.bucket, err)
+}
