@@ -26,10 +26,9 @@ type actorLayer struct {
 	weights, bias, output []float64
 }
 
-// NewActor returns an actor that acts by the flat params on observations
-// normalised by n. It keeps n's slices but copies nothing else of the caller's
-// that may change: params is copied. The error says what does not fit: a length,
-// or a value that is not finite.
+// NewActor returns an actor that acts by the flat params (copied) on observations
+// normalised by n (whose slices it keeps). The error says what does not fit: a
+// length, or a value that is not finite.
 func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 	if err := shape.Validate(); err != nil {
 		return nil, err

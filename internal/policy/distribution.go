@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// GaussianScores are the log-probability's derivatives at each sample, in the mean
+// and in log_std (n × a each): (x-mu)/std² and ((x-mu)/std)² - 1.
+func (g *Gaussian) GaussianScores(s *compute.Scope, actions compute.Block) (mean, logStd compute.Block) {
+	g.checkActions(actions)
+	mean, logStd = s.New(actions.Rows, actions.Cols), s.New(actions.Rows, actions.Cols)
+	g.backend.GaussianScores(mean, logStd, actions, g.Mean(), g.logStd)
+	return mean, logStd
+}
+
+func (g *Gaussian) checkActions(actions compute.Block) {
+	if actions.Rows != g.Samples() || actions.Cols != g.shape.Action {
+		panic(fmt.Sprintf("policy: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(), g.shape))
+	}
+}
+
+// LogProb is log pi(a_i|s_i) of the actions (n × a), n × 1:
+//
+//	-1/2 sum_j ((x_j-mu_j)/std_j)² - sum_j log_std_j - a/2 log(2 pi).
+func (g *Gaussian) LogProb(s *compute.Scope, actions compute.Block) compute.Block {
+	scope := compute.NewScope(g.backend)
+	defer scope.Release()
+	_, squares := g.GaussianScores(scope, actions) // ((x-mu)/std)² - 1
+	ones := scope.New(actions.Rows, actions.Cols)
+	g.backend.Fill(ones, 1)
+	logProb := s.New(actions.Rows, 1)
+	g.backend.RowDots(logProb, squares, ones, 0)
+	constant := -0.5 * float64(g.shape.Action) * (1 + math.Log(2*math.Pi))
+	for _, logStd := range g.hostLogStd {
+		constant -= logStd
+	}
+	g.backend.Affine(logProb, -0.5, logProb, constant)
+	return logProb
+}
+
+// KL is the divergence KL(g || to) of two policies over the same observations,
+// averaged over these:
+//
+//	sum_j log(std'_j/std_j) + (std_j² + (mu_j-mu'_j)²)/(2 std'_j²) - 1/2.
+func (g *Gaussian) KL(to *Gaussian) float64 {
+	compute.SameShape("KL divergence", g.Mean(), to.Mean())
+	scope := compute.NewScope(g.backend)
+	defer scope.Release()
+	difference, sums := scope.New(g.Samples(), g.shape.Action), scope.New(1, g.shape.Action)
+	g.backend.Copy(difference, g.Mean())
+	g.backend.Axpy(-1, to.Mean(), difference)
+	g.backend.Mul(difference, difference, difference)
+	g.backend.SumRows(sums, difference)
+	kl := 0.0
+	for j, squares := range compute.ToSlice(g.backend, sums) {
+		ratio := g.hostLogStd[j] - to.hostLogStd[j]
+		distance := squares / float64(g.Samples()) * math.Exp(-2*to.hostLogStd[j])
+		kl += 0.5*(math.Expm1(2*ratio)+distance) - ratio
+	}
+	return kl
+}
+
+// Surrogate is the importance-sampled objective relative to the policy pi_0 that
+// sampled the actions (n × a),
+//
+//	sum_i w_i (pi(a_i|s_i)/pi_0(a_i|s_i) - 1),
+//
+// whose gradient at pi_0 is U w: the estimate of a policy gradient with the sample
+// weights w (n × 1; for Monte Carlo the advantages over n, for Bayesian quadrature
+// c2 alpha). reference holds log pi_0(a_i|s_i), n × 1.
+func (g *Gaussian) Surrogate(actions, weights, reference compute.Block) float64 {
+	compute.SameShape("surrogate", weights, reference)
+	scope := compute.NewScope(g.backend)
+	defer scope.Release()
+	ratio := g.LogProb(scope, actions)
+	g.backend.Axpy(-1, reference, ratio)
+	w := compute.ToSlice(g.backend, weights)
+	sum := 0.0
+	for i, logRatio := range compute.ToSlice(g.backend, ratio) {
+		sum += w[i] * math.Expm1(logRatio)
+	}
+	return sum
+}

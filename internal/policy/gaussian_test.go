@@ -1,0 +1,298 @@
+package policy
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/internal/npz"
+)
+
+// fixture is a small policy over a batch that spans several panels, on a backend
+// and on the host.
+type fixture struct {
+	backend                       compute.Backend
+	scope                         *compute.Scope
+	shape                         Shape
+	samples                       int
+	params, observations, actions []float64
+	policy                        *Gaussian
+	actionBlock                   compute.Block
+}
+
+func newFixture(b compute.Backend, shape Shape, samples int, seed uint64) fixture {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	f := fixture{backend: b, scope: compute.NewScope(b), shape: shape, samples: samples}
+	f.params = normals(shape.NumParams(), rng)
+	f.observations = normals(samples*shape.Observation, rng)
+	f.actions = normals(samples*shape.Action, rng)
+	f.policy = f.at(f.params)
+	f.actionBlock = f.scope.FromSlice(samples, shape.Action, f.actions)
+	return f
+}
+
+// at is the policy with other parameters on the same batch.
+func (f fixture) at(params []float64) *Gaussian {
+	return NewGaussian(f.scope, f.shape, f.scope.FromSlice(len(params), 1, params),
+		f.scope.FromSlice(f.samples, f.shape.Observation, f.observations))
+}
+
+func each(t *testing.T, test func(t *testing.T, f fixture)) {
+	for _, b := range nntest.Backends() {
+		t.Run(b.Name(), func(t *testing.T) {
+			f := newFixture(b, Shape{3, 2, []int{5, 4}}, 1100, 1)
+			defer f.scope.Release()
+			test(t, f)
+		})
+	}
+}
+
+func near(t *testing.T, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	if d := nntest.Distance(got, want); !(d <= tolerance) {
+		t.Errorf("%s: off by %.2g", what, d)
+	}
+}
+
+func (f fixture) logStd() []float64 { return f.params[len(f.params)-f.shape.Action:] }
+
+func (f fixture) meanAt(params []float64, i int) []float64 {
+	o := f.shape.Observation
+	mlp := f.shape.Mean()
+	return nntest.Forward(mlp, params[:mlp.NumParams()], f.observations[i*o:(i+1)*o])
+}
+
+// logProbTwin is log N(x; mu, std²) summed over the dimensions.
+func (f fixture) logProbTwin(params []float64, i int) float64 {
+	a := f.shape.Action
+	sum := 0.0
+	for j, mu := range f.meanAt(params, i) {
+		std := math.Exp(params[len(params)-a+j])
+		z := (f.actions[i*a+j] - mu) / std
+		sum += math.Log(math.Exp(-z*z/2) / (std * math.Sqrt(2*math.Pi)))
+	}
+	return sum
+}
+
+// The policy that acts and the policy that learns are the same.
+func TestActorAgreesWithBlocks(t *testing.T) {
+	for _, b := range nntest.Backends() {
+		shape := Shape{11, 3, DefaultHidden()}
+		actor, params, n := testActor(t, shape, 14)
+		rng := rand.New(rand.NewPCG(15, 0))
+		const samples = 600
+		raw := testObservation(samples*11, rng)
+		normalised := make([]float64, len(raw))
+		n.Apply(normalised, raw)
+		s := compute.NewScope(b)
+		g := NewGaussian(s, shape, s.FromSlice(len(params), 1, params), s.FromSlice(samples, 11, normalised))
+		got := compute.ToSlice(b, g.Mean())
+		for i := range samples {
+			near(t, b.Name(), got[3*i:3*i+3], actor.Mean(raw[11*i:11*i+11]), 1e-12)
+		}
+		s.Release()
+	}
+}
+
+func TestLogProbAgreesWithTwin(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		var want []float64
+		for i := range f.samples {
+			want = append(want, f.logProbTwin(f.params, i))
+		}
+		near(t, "log-probability", compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.actionBlock)), want, 1e-12)
+	})
+}
+
+// The entropy is the expected surprise: -log pi at the mean, plus 1/2 a dimension.
+func TestEntropy(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		atMean := compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.policy.Mean()))
+		want := -atMean[0] + 0.5*float64(f.shape.Action)
+		if got := f.policy.Entropy(); math.Abs(got-want) > 1e-12 {
+			t.Errorf("entropy %v, want %v", got, want)
+		}
+	})
+}
+
+func TestKLAgreesWithTwin(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		other := normals(len(f.params), rand.New(rand.NewPCG(2, 0)))
+		got := f.policy.KL(f.at(other))
+		want := 0.0
+		for i := range f.samples {
+			mu, mu1 := f.meanAt(f.params, i), f.meanAt(other, i)
+			for j := range mu {
+				std, std1 := math.Exp(f.logStd()[j]), math.Exp(other[len(other)-f.shape.Action+j])
+				want += (math.Log(std1/std) + (std*std+(mu[j]-mu1[j])*(mu[j]-mu1[j]))/(2*std1*std1) - 0.5) / float64(f.samples)
+			}
+		}
+		if math.Abs(got-want) > 1e-12*want {
+			t.Errorf("KL %v, want %v", got, want)
+		}
+		if self := f.policy.KL(f.policy); self != 0 {
+			t.Errorf("KL of a policy to itself %v", self)
+		}
+	})
+}
+
+// fisherTwin is G with every Jacobian formed one sample at a time.
+func (f fixture) fisherTwin(damping float64, x []float64) []float64 {
+	mlp := f.shape.Mean()
+	p, o := mlp.NumParams(), f.shape.Observation
+	y := make([]float64, len(x))
+	for i := range f.samples {
+		for j, row := range nntest.Jacobian(mlp, f.params[:p], f.observations[i*o:(i+1)*o]) {
+			moved := 0.0
+			for k, v := range row {
+				moved += v * x[k]
+			}
+			moved /= math.Exp(2*f.logStd()[j]) * float64(f.samples)
+			for k, v := range row {
+				y[k] += v * moved
+			}
+		}
+	}
+	for k := p; k < len(x); k++ {
+		y[k] = 2 * x[k]
+	}
+	for k := range x {
+		y[k] += damping * x[k]
+	}
+	return y
+}
+
+func TestFisherAgreesWithDenseTwin(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		p, columns := len(f.params), 3
+		x := normals(p*columns, rand.New(rand.NewPCG(3, 0)))
+		dst := f.scope.New(p, columns)
+		fisher := f.policy.Fisher(0.1)
+		if rows, cols := fisher.Dims(); rows != p || cols != p {
+			t.Errorf("dimensions %d × %d, want %d", rows, cols, p)
+		}
+		fisher.MulTo(dst, f.scope.FromSlice(p, columns, x), false)
+		for j := range columns {
+			column := make([]float64, p)
+			for k := range column {
+				column[k] = x[k*columns+j]
+			}
+			near(t, "product", compute.ToSlice(f.backend, dst.Col(j)), f.fisherTwin(0.1, column), 1e-12)
+		}
+	})
+}
+
+// Half the Fisher matrix's quadratic form is the KL divergence of a small step.
+func TestFisherIsTheCurvatureOfKL(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const step = 1e-4
+		direction := normals(len(f.params), rand.New(rand.NewPCG(4, 0)))
+		moved := make([]float64, len(f.params))
+		for k, v := range direction {
+			moved[k] = f.params[k] + step*v
+		}
+		x, y := f.scope.FromSlice(len(direction), 1, direction), f.scope.New(len(direction), 1)
+		f.policy.Fisher(0).MulTo(y, x, false)
+		got, want := f.policy.KL(f.at(moved))/(step*step), 0.5*f.backend.Dot(x, y)
+		if math.Abs(got-want) > 1e-2*want {
+			t.Errorf("KL over step² %v, x'Gx/2 %v", got, want)
+		}
+	})
+}
+
+// gradient is U w by the scores and one reverse-mode pass.
+func (f fixture) gradient(w []float64) []float64 {
+	p := f.shape.Mean().NumParams()
+	mean, logStd := f.policy.GaussianScores(f.scope, f.actionBlock)
+	weights := f.scope.FromSlice(f.samples, 1, w)
+	f.backend.ScaleRows(mean, weights, mean)
+	f.backend.ScaleRows(logStd, weights, logStd)
+	dst := f.scope.New(f.shape.NumParams(), 1)
+	f.policy.net.VJP(f.backend, f.policy.activations, mean, dst.RowRange(0, p))
+	f.backend.SumRows(dst.RowRange(p, dst.Rows).Reshape(1, f.shape.Action), logStd)
+	return compute.ToSlice(f.backend, dst)
+}
+
+func TestSurrogate(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		w := normals(f.samples, rand.New(rand.NewPCG(5, 0)))
+		weights := f.scope.FromSlice(f.samples, 1, w)
+		reference := f.policy.LogProb(f.scope, f.actionBlock)
+		if got := f.policy.Surrogate(f.actionBlock, weights, reference); got != 0 {
+			t.Errorf("surrogate at its own policy %v", got)
+		}
+		other := append([]float64(nil), f.params...)
+		other[3] += 0.1
+		other[len(other)-1] -= 0.2
+		want := 0.0
+		for i := range f.samples {
+			want += w[i] * (math.Exp(f.logProbTwin(other, i)-f.logProbTwin(f.params, i)) - 1)
+		}
+		if got := f.at(other).Surrogate(f.actionBlock, weights, reference); math.Abs(got-want) > 1e-10*math.Abs(want) {
+			t.Errorf("surrogate %v, want %v", got, want)
+		}
+		// Its gradient at the sampling policy is U w.
+		const step = 1e-5
+		gradient := f.gradient(w)
+		for _, k := range []int{0, 17, 22, 40, len(f.params) - 2, len(f.params) - 1} {
+			at := func(h float64) float64 {
+				p := append([]float64(nil), f.params...)
+				p[k] += h
+				return f.at(p).Surrogate(f.actionBlock, weights, reference)
+			}
+			if got := (at(step) - at(-step)) / (2 * step); math.Abs(got-gradient[k]) > 1e-4*math.Abs(gradient[k])+1e-6 {
+				t.Errorf("parameter %d: difference quotient %v, gradient %v", k, got, gradient[k])
+			}
+		}
+	})
+}
+
+// golden is a batch with its exact answers.
+func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) {
+	t.Helper()
+	arrays, err := npz.ReadFile("../../estimators/testdata/" + name + ".npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
+	f := fixture{
+		backend: b, scope: compute.NewScope(b), shape: Shape{o, a, DefaultHidden()}, samples: n,
+		observations: arrays["observations"].Floats, actions: arrays["actions"].Floats, params: flat(arrays, "policy_"),
+	}
+	f.policy = f.at(f.params)
+	f.actionBlock = f.scope.FromSlice(n, a, f.actions)
+	return f, arrays
+}
+
+// flat joins one array a policy parameter in the flat order.
+func flat(arrays npz.Arrays, prefix string) []float64 {
+	var params []float64
+	for _, name := range []string{"w1", "b1", "w2", "b2", "w3", "b3", "log_std"} {
+		params = append(params, arrays[prefix+name].Floats...)
+	}
+	return params
+}
+
+func TestGoldenGradients(t *testing.T) {
+	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
+		for _, b := range nntest.Backends() {
+			f, arrays := golden(t, b, name)
+			w := make([]float64, f.samples)
+			for i, y := range arrays["targets"].Floats {
+				w[i] = y / float64(f.samples)
+			}
+			near(t, name+": Monte Carlo", f.gradient(w), flat(arrays, "expect_mc_policy_"), 1e-10)
+			// G times the natural gradient is the gradient.
+			p := len(f.params)
+			for _, estimate := range []string{"mc", "dbqpg"} {
+				natural := f.scope.FromSlice(p, 1, flat(arrays, "expect_natural_"+estimate+"_policy_"))
+				product := f.scope.New(p, 1)
+				f.policy.Fisher(arrays["damping"].Floats[0]).MulTo(product, natural, false)
+				near(t, name+": "+estimate, compute.ToSlice(b, product), flat(arrays, "expect_"+estimate+"_policy_"), 1e-10)
+			}
+			f.scope.Release()
+		}
+	}
+}
