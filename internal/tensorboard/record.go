@@ -1,0 +1,131 @@
+package tensorboard
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedChecksum is CRC-32C, masked because a checksum of data that contain checksums is a weak one.
+func maskedChecksum(data []byte) uint32 {
+	c := crc32.Checksum(data, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+const (
+	headerSize = 8 + 4
+	footerSize = 4
+)
+
+// appendRecord appends data as one record.
+func appendRecord(out, data []byte) []byte {
+	start := len(out)
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(data)))
+	out = binary.LittleEndian.AppendUint32(out, maskedChecksum(out[start:]))
+	out = append(out, data...)
+	return binary.LittleEndian.AppendUint32(out, maskedChecksum(data))
+}
+
+// nextRecord returns the data of the record at the start of file and the bytes it takes, false where there is no
+// whole and undamaged one.
+func nextRecord(file []byte) (data []byte, size int, ok bool) {
+	if len(file) < headerSize+footerSize {
+		return nil, 0, false
+	}
+	length := binary.LittleEndian.Uint64(file)
+	if maskedChecksum(file[:8]) != binary.LittleEndian.Uint32(file[8:]) {
+		return nil, 0, false
+	}
+	if length > uint64(len(file)-headerSize-footerSize) {
+		return nil, 0, false
+	}
+	end := headerSize + int(length)
+	data = file[headerSize:end]
+	if maskedChecksum(data) != binary.LittleEndian.Uint32(file[end:]) {
+		return nil, 0, false
+	}
+	return data, end + footerSize, true
+}
+
+// The numbers of the fields, as in event.proto and summary.proto.
+const (
+	eventWallTime    = 1
+	eventStep        = 2
+	eventFileVersion = 3
+	eventSummary     = 5
+	eventSessionLog  = 7
+
+	summaryValue     = 1
+	valueTag         = 1
+	valueSimple      = 2
+	sessionLogStatus = 1
+	sessionStart     = 1
+)
+
+// appendEvent appends the fields common to all events.
+func appendEvent(out []byte, at time.Time, step int64) []byte {
+	out = protowire.AppendTag(out, eventWallTime, protowire.Fixed64Type)
+	out = protowire.AppendFixed64(out, math.Float64bits(float64(at.UnixMicro())/1e6))
+	if step != 0 { // the default is left out
+		out = protowire.AppendTag(out, eventStep, protowire.VarintType)
+		out = protowire.AppendVarint(out, uint64(step))
+	}
+	return out
+}
+
+func versionEvent(at time.Time) []byte {
+	out := appendEvent(nil, at, 0)
+	out = protowire.AppendTag(out, eventFileVersion, protowire.BytesType)
+	return protowire.AppendString(out, "brain.Event:2")
+}
+
+func startEvent(at time.Time, step int64) []byte {
+	log := protowire.AppendTag(nil, sessionLogStatus, protowire.VarintType)
+	log = protowire.AppendVarint(log, sessionStart)
+	out := appendEvent(nil, at, step)
+	out = protowire.AppendTag(out, eventSessionLog, protowire.BytesType)
+	return protowire.AppendBytes(out, log)
+}
+
+func scalarsEvent(at time.Time, step int64, scalars []Scalar) []byte {
+	var summary, value []byte
+	for _, s := range scalars {
+		value = protowire.AppendTag(value[:0], valueTag, protowire.BytesType)
+		value = protowire.AppendString(value, s.Tag)
+		value = protowire.AppendTag(value, valueSimple, protowire.Fixed32Type)
+		value = protowire.AppendFixed32(value, math.Float32bits(float32(s.Value)))
+		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
+		summary = protowire.AppendBytes(summary, value)
+	}
+	out := appendEvent(nil, at, step)
+	out = protowire.AppendTag(out, eventSummary, protowire.BytesType)
+	return protowire.AppendBytes(out, summary)
+}
+
+// parseEvent returns an event's step and whether it is the one that gives the file's version; false where the data
+// are no event.
+func parseEvent(event []byte) (step int64, version, ok bool) {
+	for len(event) > 0 {
+		number, kind, n := protowire.ConsumeTag(event)
+		if n < 0 {
+			return 0, false, false
+		}
+		value := event[n:]
+		size := protowire.ConsumeFieldValue(number, kind, value)
+		if size < 0 {
+			return 0, false, false
+		}
+		if number == eventStep && kind == protowire.VarintType {
+			v, _ := protowire.ConsumeVarint(value)
+			step = int64(v)
+		}
+		version = version || number == eventFileVersion
+		event = value[size:]
+	}
+	return step, version, true
+}
