@@ -17,8 +17,8 @@ check_go() {
 		return
 	fi
 	# With GOTOOLCHAIN=auto, Go 1.21 and newer fetch the version that go.mod names.
-	if ! have=$(go env GOVERSION 2>&1); then
-		missing "go does not run here ($have): install Go $need or newer from https://go.dev/dl"
+	if ! have=$(go env GOVERSION 2>/dev/null); then
+		missing "go does not run here ($(go env GOVERSION 2>&1 | tail -n 1)): install Go $need or newer from https://go.dev/dl"
 		return
 	fi
 	have=${have#go}

@@ -27,7 +27,7 @@ func run(t *testing.T, name, from string) (npz.Arrays, error) {
 	return npz.ReadFile(out)
 }
 
-// Every task answers as Gymnasium does, to 1e-9 along the whole trace.
+// Every task answers as Gymnasium does, to 1e-9 along the whole trace (relative where a value is above 1).
 func TestGoldenTraces(t *testing.T) {
 	for _, spec := range sim.Tasks() {
 		t.Run(spec.Name, func(t *testing.T) {

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // A guard is where an engine error jumps to: mju_error must not return to its caller. There is one for each
@@ -25,14 +26,17 @@ static void note(guard *g, int code, const char *message) {
 }
 
 static void handle_log(const mjLogMessage *m) {
-	if (current == NULL || m->level < mjLOG_WARNING) {
-		return;
-	}
-	if (m->level == mjLOG_WARNING) {
-		note(current, ENGINE_WARNING, m->subject);
-		return;
-	}
 	guard *g = current;
+	if (m->level == mjLOG_WARNING && g != NULL) {
+		note(g, ENGINE_WARNING, m->subject);
+	}
+	if (m->level < mjLOG_ERROR) {
+		return;
+	}
+	if (g == NULL) { // not in a call of ours: nowhere to go, and the engine cannot go on
+		fprintf(stderr, "mujoco: %s\n", m->subject);
+		abort();
+	}
 	current = NULL;
 	note(g, ENGINE_ERROR, m->subject);
 	longjmp(g->exit, 1);

@@ -6,7 +6,7 @@
 package mujoco
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../../.deps/mujoco/include -O2
+#cgo CFLAGS: -I${SRCDIR}/../../.deps/mujoco/include
 #cgo LDFLAGS: -L${SRCDIR}/../../.deps/mujoco/lib -lmujoco -Wl,-rpath,${SRCDIR}/../../.deps/mujoco/lib
 #include <stdlib.h>
 #include "engine.h"
