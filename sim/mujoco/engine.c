@@ -17,12 +17,13 @@ typedef struct {
 
 static __thread guard *current;
 
+// note keeps what to report: an error before a warning.
 static void note(guard *g, int code, const char *message) {
-	// The first trouble is the cause; what follows are its consequences.
-	if (g->code == ENGINE_OK) {
+	// Of equals the first is the cause; what follows are its consequences.
+	if (code > g->code) {
 		snprintf(g->message, ENGINE_MESSAGE, "%s", message);
+		g->code = code;
 	}
-	g->code = code;
 }
 
 static void handle_log(const mjLogMessage *m) {
@@ -67,7 +68,6 @@ int engine_compile(const char *xml, mjModel **model, char message[ENGINE_MESSAGE
 	}
 	*model = mj_compile(spec, NULL);
 	if (*model == NULL) {
-		g.code = ENGINE_OK; // what the compiler warned of on its way matters less than why it failed
 		note(&g, ENGINE_ERROR, mjs_getError(spec));
 	}
 	mj_deleteSpec(spec);

@@ -12,7 +12,7 @@
 #error "another version of MuJoCo is set up than this code is written for: run `make setup` in the repository's root"
 #endif
 
-enum { ENGINE_OK, ENGINE_WARNING, ENGINE_ERROR };
+enum { ENGINE_OK, ENGINE_WARNING, ENGINE_ERROR }; // each outranks those before it
 enum { ENGINE_MESSAGE = 1024 };
 
 // A simulation is a model's state, with room for what went wrong in the latest call.

@@ -127,6 +127,20 @@ func TestBadModels(t *testing.T) {
 	}
 }
 
+func TestCompilerWarning(t *testing.T) {
+	const deprecated = "<compiler settotalmass='3'/>"
+	m, _ := newData(t, fmt.Sprintf(pendulum, "", deprecated))
+	var e *Error
+	if !errors.As(m.Warning(), &e) || !e.Warning || !strings.Contains(e.Message, "settotalmass") {
+		t.Errorf("warning %v", m.Warning())
+	}
+	// Why a model failed is said before what it was warned of.
+	_, err := Compile(fmt.Appendf(nil, pendulum, "", deprecated+"<nonsense/>"))
+	if err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	_, d := newData(t, fmt.Sprintf(pendulum, "", ""))
 	for name, spoil := range map[string]func(){
