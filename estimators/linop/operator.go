@@ -1,0 +1,51 @@
+package linop
+
+import (
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// Operator is a rows × cols matrix known by its products with blocks of columns.
+// An operator keeps the backend that its blocks belong to.
+type Operator interface {
+	// Dims is the matrix's size.
+	Dims() (rows, cols int)
+	// MulTo sets dst to A x, with trans to A'x: dst is rows × k and x cols × k, the
+	// other way round with trans, for any k. They may not overlap. Shapes that do
+	// not fit panic.
+	MulTo(dst, x compute.Block, trans bool)
+}
+
+// Mul allocates A x, with trans A'x, in s.
+func Mul(s *compute.Scope, a Operator, x compute.Block, trans bool) compute.Block {
+	rows, cols := a.Dims()
+	if trans {
+		rows = cols
+	}
+	dst := s.New(rows, x.Cols)
+	a.MulTo(dst, x, trans)
+	return dst
+}
+
+// checkMul panics, naming the operator, unless dst and x suit a.MulTo.
+func checkMul(name string, a Operator, dst, x compute.Block, trans bool) {
+	rows, cols := a.Dims()
+	op := name
+	if trans {
+		rows, cols = cols, rows
+		op += " transposed"
+	}
+	if x.Rows != cols || dst.Rows != rows || dst.Cols != x.Cols {
+		panic(fmt.Sprintf("linop: %s (%d × %d) times a %s block to a %s block", op, rows, cols, x.Shape(), dst.Shape()))
+	}
+}
+
+// squareSize is the order of a square operator.
+func squareSize(use string, a Operator) int {
+	rows, cols := a.Dims()
+	if rows != cols {
+		panic(fmt.Sprintf("linop: %s of a %d × %d operator", use, rows, cols))
+	}
+	return rows
+}
