@@ -5,6 +5,7 @@ ARGS ?=
 BENCH ?= .
 PACKAGES ?= ./...
 FUZZTIME ?= 10s
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup train test lint bench fuzz clean
@@ -21,6 +22,9 @@ train: setup ## Train; ENV=Swimmer-v2 and ARGS="--seed 1 ..." are optional
 test: setup ## Vet and run every test
 	go vet ./...
 	go test ./...
+
+lint: setup ## Check style and the import rules (.golangci.yml); the first run builds the linter
+	go run $(GOLANGCI_LINT) run ./...
 
 bench: setup ## Run the benchmarks; BENCH=Step PACKAGES=./sim/tasks narrow it
 	go test -run '^$$' -bench '$(BENCH)' $(PACKAGES)

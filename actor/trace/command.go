@@ -42,7 +42,7 @@ func replayFile(name, from, out string) error {
 	if err != nil {
 		return err
 	}
-	defer env.Close() //nolint:errcheck // always nil
+	defer env.Close()
 	recorded, err := npz.ReadFile(from)
 	if err != nil {
 		return err

@@ -54,14 +54,13 @@ func Compile(mjcf []byte) (*Model, error) {
 	defer C.free(unsafe.Pointer(text))
 	message := (*C.char)(C.malloc(C.ENGINE_MESSAGE))
 	defer C.free(unsafe.Pointer(message))
-	m := &Model{}
-	code := C.engine_compile(text, &m.c, message)
+	var model *C.mjModel
+	code := C.engine_compile(text, &model, message) //nolint:gocritic // what cgo makes of the call
 	err := newError("compile model", code, message)
 	if code == C.ENGINE_ERROR {
 		return nil, err
 	}
-	m.warning = err
-	return m, nil
+	return &Model{c: model, warning: err}, nil
 }
 
 // Warning returns the first thing that the compiler warned of, an *Error, or nil.
