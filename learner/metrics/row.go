@@ -1,0 +1,96 @@
+// Package metrics keeps what is known about each iteration of a run: a [Row], appended to progress.csv and to
+// TensorBoard's event files.
+package metrics
+
+import (
+	"math"
+	"reflect"
+
+	"github.com/dbqpg/dbqpg/internal/tensorboard"
+)
+
+// A Row is one iteration's numbers. Its fields are progress.csv's columns, in this order, under the name that stands
+// first in their tag; the second name is TensorBoard's, which groups curves by what stands before the slash.
+//
+// Columns whose names begin with "seconds_" are wall clock; all others are the same whenever the run is repeated, or
+// killed and resumed. What does not apply to a run (a noise, without a Gaussian process) is NaN, and an empty field
+// in progress.csv: begin with [NewRow].
+type Row struct {
+	Iteration uint64 `csv:"iteration"`                   // from 1; 0 is the batch that only initialises the normaliser
+	Steps     uint64 `csv:"steps" tag:"run/steps"`       // environment steps so far, this iteration's included
+	Episodes  uint64 `csv:"episodes" tag:"run/episodes"` // likewise
+
+	ReturnMean float64 `csv:"return_mean" tag:"return/mean"`        // of the batch's episodes, undiscounted
+	ReturnMin  float64 `csv:"return_min" tag:"return/min"`          //
+	ReturnMax  float64 `csv:"return_max" tag:"return/max"`          //
+	LengthMean float64 `csv:"length_mean" tag:"return/length_mean"` // steps of an episode
+
+	KL           float64 `csv:"kl" tag:"policy/kl"`                       // mean divergence of the new policy from the old over the batch, in nats
+	Entropy      float64 `csv:"entropy" tag:"policy/entropy"`             // of the policy that played the batch, in nats
+	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm"` // of the (natural) gradient that made the step
+
+	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank"`       // columns kept of the scores' singular value decomposition
+	Noise         float64 `csv:"noise" tag:"kernel/noise"`                   // the Gaussian process's noise variance
+	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the state kernel
+	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood"` // log marginal likelihood per step, before the update
+
+	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss"`                 // mean squared error of V against the returns, before the update
+	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance"` // 1 - var(returns - V) / var(returns)
+
+	SecondsSampling float64 `csv:"seconds_sampling" tag:"seconds/sampling"` // from the policy's publication to the complete batch
+	SecondsUpdating float64 `csv:"seconds_updating" tag:"seconds/updating"` // from the complete batch to the new policy
+
+	ReturnStd      float64 `csv:"return_std" tag:"return/std"`                  // with n-1
+	TargetStd      float64 `csv:"target_std" tag:"critic/target_std"`           // of the targets, before any standardising
+	StepNorm       float64 `csv:"step_norm" tag:"policy/step_norm"`             // of the change in the policy's parameters
+	CGIterations   float64 `csv:"cg_iterations" tag:"policy/cg_iterations"`     // conjugate-gradient iterations for the natural gradient
+	Backtracks     float64 `csv:"backtracks" tag:"policy/backtracks"`           // halvings in TRPO's line search
+	OutputScale    float64 `csv:"output_scale" tag:"kernel/output_scale"`       // of the state kernel
+	FisherVariance float64 `csv:"fisher_variance" tag:"kernel/fisher_variance"` // of the Fisher kernel
+	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed"`        // the run so far, all its starts together
+}
+
+var rowType = reflect.TypeFor[Row]()
+
+// Columns returns progress.csv's columns in order.
+func Columns() []string {
+	names := make([]string, rowType.NumField())
+	for i := range names {
+		names[i] = rowType.Field(i).Tag.Get("csv")
+	}
+	return names
+}
+
+// NewRow returns a row of which nothing applies yet.
+func NewRow() Row {
+	var row Row
+	fields := reflect.ValueOf(&row).Elem()
+	for i := range fields.NumField() {
+		if field := fields.Field(i); field.CanFloat() {
+			field.SetFloat(math.NaN())
+		}
+	}
+	return row
+}
+
+// Scalars returns TensorBoard's view of the row: every number that applies.
+func (r Row) Scalars() []tensorboard.Scalar {
+	var scalars []tensorboard.Scalar
+	fields := reflect.ValueOf(r)
+	for i := range fields.NumField() {
+		tag := rowType.Field(i).Tag.Get("tag")
+		if tag == "" {
+			continue // the iteration is the curves' abscissa
+		}
+		value := math.NaN()
+		if field := fields.Field(i); field.CanUint() {
+			value = float64(field.Uint())
+		} else {
+			value = field.Float()
+		}
+		if !math.IsNaN(value) {
+			scalars = append(scalars, tensorboard.Scalar{Tag: tag, Value: value})
+		}
+	}
+	return scalars
+}
