@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // GaussianScores are the log-probability's derivatives at each sample, in the mean
@@ -14,6 +15,18 @@ func (g *Gaussian) GaussianScores(s *compute.Scope, actions compute.Block) (mean
 	mean, logStd = s.New(actions.Rows, actions.Cols), s.New(actions.Rows, actions.Cols)
 	g.backend.GaussianScores(mean, logStd, actions, g.Mean(), g.logStd)
 	return mean, logStd
+}
+
+// Scores returns U = [grad log pi(a_i|s_i)], p × n, as an operator; its blocks live
+// in s. One backward pass gives each layer's signals.
+func (g *Gaussian) Scores(s *compute.Scope, actions compute.Block) *linop.Scores {
+	mean, logStd := g.GaussianScores(s, actions)
+	signals := g.net.Backward(s, g.activations, mean)
+	layers := make([]linop.ScoreLayer, len(signals))
+	for l := range layers {
+		layers[l] = linop.ScoreLayer{Inputs: g.activations[l], Signals: signals[l]}
+	}
+	return linop.NewScores(g.backend, layers, logStd)
 }
 
 func (g *Gaussian) checkActions(actions compute.Block) {

@@ -46,6 +46,14 @@ func NewGaussian(s *compute.Scope, shape Shape, params, observations compute.Blo
 	return g
 }
 
+// At evaluates the policy with other parameters (p, on the host) on the same batch.
+func (g *Gaussian) At(s *compute.Scope, params []float64) *Gaussian {
+	return NewGaussian(s, g.shape, s.FromSlice(len(params), 1, params), g.activations[0])
+}
+
+// Backend is what the policy's blocks belong to.
+func (g *Gaussian) Backend() compute.Backend { return g.backend }
+
 // Samples is n, the number of observations.
 func (g *Gaussian) Samples() int { return g.activations[0].Rows }
 

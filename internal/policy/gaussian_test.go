@@ -202,17 +202,32 @@ func TestFisherIsTheCurvatureOfKL(t *testing.T) {
 	})
 }
 
-// gradient is U w by the scores and one reverse-mode pass.
+// gradient is U w.
 func (f fixture) gradient(w []float64) []float64 {
-	p := f.shape.Mean().NumParams()
-	mean, logStd := f.policy.GaussianScores(f.scope, f.actionBlock)
-	weights := f.scope.FromSlice(f.samples, 1, w)
-	f.backend.ScaleRows(mean, weights, mean)
-	f.backend.ScaleRows(logStd, weights, logStd)
-	dst := f.scope.New(f.shape.NumParams(), 1)
-	f.policy.net.VJP(f.backend, f.policy.activations, mean, dst.RowRange(0, p))
-	f.backend.SumRows(dst.RowRange(p, dst.Rows).Reshape(1, f.shape.Action), logStd)
+	u := f.policy.Scores(f.scope, f.actionBlock)
+	dst := f.scope.New(len(f.params), 1)
+	u.MulTo(dst, f.scope.FromSlice(f.samples, 1, w), false)
 	return compute.ToSlice(f.backend, dst)
+}
+
+// Column i of U is the gradient of one sample's log-probability.
+func TestScoresAgreeWithFiniteDifferences(t *testing.T) {
+	const step = 1e-6
+	each(t, func(t *testing.T, f fixture) {
+		for _, i := range []int{0, 600, f.samples - 1} {
+			unit := make([]float64, f.samples)
+			unit[i] = 1
+			want := make([]float64, len(f.params))
+			for k := range want {
+				p := append([]float64(nil), f.params...)
+				p[k] = f.params[k] + step
+				up := f.logProbTwin(p, i)
+				p[k] = f.params[k] - step
+				want[k] = (up - f.logProbTwin(p, i)) / (2 * step)
+			}
+			near(t, "score", f.gradient(unit), want, 1e-6)
+		}
+	})
 }
 
 func TestSurrogate(t *testing.T) {
