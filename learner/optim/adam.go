@@ -1,0 +1,107 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Adam's constants, which are PyTorch's defaults.
+const (
+	adamBeta1   = 0.9
+	adamBeta2   = 0.999
+	adamEpsilon = 1e-8
+)
+
+// DefaultWeightDecay is what the paper's experiments use for policy and critic.
+const DefaultWeightDecay = 1e-3
+
+// Adam descends a gradient (Kingma and Ba, 2015) with the semantics of PyTorch's
+// torch.optim.Adam: weight decay is coupled, which is to say that WeightDecay times
+// the parameters is added to the gradient before anything else.
+type Adam struct {
+	LearningRate, WeightDecay float64
+
+	steps  float64
+	first  []float64 // running mean of the gradient
+	second []float64 // running mean of its square
+}
+
+// NewAdam returns an optimiser of n parameters.
+func NewAdam(n int, learningRate, weightDecay float64) *Adam {
+	return &Adam{
+		LearningRate: learningRate, WeightDecay: weightDecay,
+		first: make([]float64, n), second: make([]float64, n),
+	}
+}
+
+// Step moves params downhill along gradient; both have n elements.
+func (a *Adam) Step(params, gradient []float64) {
+	if len(params) != len(a.first) || len(gradient) != len(a.first) {
+		panic(fmt.Sprintf("optim: Adam over %d parameters given %d and a gradient of %d", len(a.first), len(params), len(gradient)))
+	}
+	a.steps++
+	stepSize := a.LearningRate / (1 - math.Pow(adamBeta1, a.steps))
+	correction := math.Sqrt(1 - math.Pow(adamBeta2, a.steps))
+	for i, g := range gradient {
+		g += a.WeightDecay * params[i]
+		a.first[i] += (1 - adamBeta1) * (g - a.first[i])
+		a.second[i] = adamBeta2*a.second[i] + (1-adamBeta2)*g*g
+		params[i] -= stepSize * a.first[i] / (math.Sqrt(a.second[i])/correction + adamEpsilon)
+	}
+}
+
+// State is an optimiser's memory as named arrays, for checkpoints.
+type State map[string][]float64
+
+// State is a copy of the number of steps and the two running means.
+func (a *Adam) State() State {
+	return State{"steps": {a.steps}, "first": slices.Clone(a.first), "second": slices.Clone(a.second)}
+}
+
+// Restore sets the state to what State returned, and copies it. It changes nothing
+// when it returns an error: an array is missing or of another length, or holds a
+// number that no optimiser would.
+func (a *Adam) Restore(s State) error {
+	steps, err := s.array("steps", 1)
+	if err != nil {
+		return err
+	}
+	first, err := s.array("first", len(a.first))
+	if err != nil {
+		return err
+	}
+	second, err := s.array("second", len(a.second))
+	if err != nil {
+		return err
+	}
+	if steps[0] < 0 || steps[0] != math.Trunc(steps[0]) {
+		return fmt.Errorf("optim: Adam's number of steps is %v", steps[0])
+	}
+	for i, v := range second {
+		if v < 0 {
+			return fmt.Errorf("optim: Adam's mean square %d is %v", i, v)
+		}
+	}
+	a.steps = steps[0]
+	copy(a.first, first)
+	copy(a.second, second)
+	return nil
+}
+
+// array is the named array if it has n finite elements.
+func (s State) array(name string, n int) ([]float64, error) {
+	x, ok := s[name]
+	if !ok {
+		return nil, fmt.Errorf("optim: the state has no array %q", name)
+	}
+	if len(x) != n {
+		return nil, fmt.Errorf("optim: the state's array %q has %d elements, want %d", name, len(x), n)
+	}
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("optim: element %d of the state's array %q is %v", i, name, v)
+		}
+	}
+	return x, nil
+}
