@@ -1,0 +1,175 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/internal/safetensors"
+)
+
+func exampleState() *State {
+	return &State{
+		Counters: Counters{
+			Iteration: 7, Epoch: 2, Steps: 105_000, Episodes: 107, Elapsed: 90*time.Minute + 125*time.Millisecond,
+			Best: &Best{Return: 1. / 3, Iteration: 5},
+		},
+		Arrays: Arrays{
+			"policy/parameters": {1, -2, math.Pi, math.SmallestNonzeroFloat64},
+			"critic/adam/steps": {7},
+			"empty":             {},
+		},
+	}
+}
+
+func exampleSettings() map[string]string {
+	return map[string]string{"env": "Swimmer-v2", "batch": "15000", "seed": "1"}
+}
+
+func mustEncode(t testing.TB, state *State, settings map[string]string) []byte {
+	t.Helper()
+	data, err := Encode(state, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestRoundTrip(t *testing.T) {
+	data := mustEncode(t, exampleState(), exampleSettings())
+	state, settings, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := exampleState(); !reflect.DeepEqual(state, want) {
+		t.Errorf("state %+v, want %+v", state, want)
+	}
+	if !reflect.DeepEqual(settings, exampleSettings()) {
+		t.Errorf("settings %v, want %v", settings, exampleSettings())
+	}
+	if !bytes.Equal(mustEncode(t, state, settings), data) {
+		t.Error("encoding what was decoded gives other bytes")
+	}
+	first := exampleState()
+	first.Best = nil
+	if state, _, err := Decode(mustEncode(t, first, nil)); err != nil || state.Best != nil {
+		t.Errorf("a state before its first batch: best %v, %v", state.Best, err)
+	}
+}
+
+// A checkpoint must hold the exact bits, those of numbers that are not numbers too.
+func TestArraysKeepBits(t *testing.T) {
+	want := []float64{math.Float64frombits(0x7ff8_0000_dead_beef), math.Copysign(0, -1), math.Inf(1)}
+	state, _, err := Decode(mustEncode(t, &State{Arrays: Arrays{"x": want}}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if got := math.Float64bits(state.Arrays["x"][i]); got != math.Float64bits(want[i]) {
+			t.Errorf("number %d has bits %x, want %x", i, got, math.Float64bits(want[i]))
+		}
+	}
+}
+
+func TestArraysCopy(t *testing.T) {
+	arrays := exampleState().Arrays
+	dst := make([]float64, 4)
+	if err := arrays.Copy("policy/parameters", dst); err != nil || dst[2] != math.Pi {
+		t.Errorf("copied %v, %v", dst, err)
+	}
+	for name, n := range map[string]int{"policy/parameters": 5, "policy/parameter": 4} {
+		if err := arrays.Copy(name, make([]float64, n)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("copying %q to %d numbers: %v", name, n, err)
+		}
+	}
+}
+
+// The checksum covers everything: no byte can change and no byte can be missing unnoticed.
+func TestDecodeNoticesAnyDamage(t *testing.T) {
+	data := mustEncode(t, exampleState(), exampleSettings())
+	for i := range data {
+		damaged := bytes.Clone(data)
+		damaged[i] ^= 0x10
+		if _, _, err := Decode(damaged); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("byte %d of %d changed: %v", i, len(data), err)
+		}
+		if _, _, err := Decode(data[:i]); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("cut to %d of %d bytes: %v", i, len(data), err)
+		}
+	}
+	if _, _, err := Decode(append(bytes.Clone(data), 0)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("with a byte more: %v", err)
+	}
+}
+
+// seal makes the last bytes of a file the digest of the others, as a liar would.
+func seal(data []byte) []byte {
+	sealed := data[:max(0, len(data)-sha256.Size)]
+	sum := sha256.Sum256(sealed)
+	return append(bytes.Clone(sealed), sum[:]...)
+}
+
+func TestDecodeRefusesSealedNonsense(t *testing.T) {
+	valid := string(mustEncode(t, exampleState(), exampleSettings()))
+	for _, c := range []struct {
+		name, old, new string
+		kind           error
+	}{
+		{"another format", format, "dbqpg checkpoint 2", ErrVersion},
+		{"a negative iteration", `"iteration":"7"`, `"iteration":"-"`, ErrCorrupt},
+		{"no iteration", `"iteration":"7"`, `"iteratiom":"7"`, ErrCorrupt},
+		{"a strange duration", `"elapsed":"1h30m`, `"elapsed":"1x30m`, ErrCorrupt},
+		{"a strange return", `"best_return":"0.`, `"best_return":"0,`, ErrCorrupt},
+		{"no best iteration", `"best_iteration"`, `"best_iteratiom"`, ErrCorrupt},
+		{"an array of another type", `"F64","shape":[4],`, `"I64","shape":[4],`, ErrCorrupt},
+		{"an array of another shape", `"F64","shape":[4],`, `"F64","shape":[5],`, ErrCorrupt},
+	} {
+		if strings.Count(valid, c.old) != 1 {
+			t.Fatalf("%s: %q is not in the file once", c.name, c.old)
+		}
+		if _, _, err := Decode(seal([]byte(strings.Replace(valid, c.old, c.new, 1)))); !errors.Is(err, c.kind) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
+		}
+	}
+}
+
+func TestEncodeRefusesTooMuch(t *testing.T) {
+	arrays := Arrays{}
+	for i := range safetensors.MaxTensors {
+		arrays[strings.Repeat("x", i)] = nil
+	}
+	if _, err := Encode(&State{Arrays: arrays}, nil); err == nil {
+		t.Error("more arrays than fit were encoded")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(mustEncode(f, exampleState(), exampleSettings()))
+	f.Add(mustEncode(f, &State{}, nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, _, err := Decode(data); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+			t.Errorf("error of another kind: %v", err)
+		}
+		data = seal(data)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		state, settings, err := Decode(data)
+		runtime.ReadMemStats(&after)
+		if bytes, limit := after.TotalAlloc-before.TotalAlloc, 2*uint64(len(data))+64<<10; bytes > limit {
+			t.Errorf("decoding %d bytes allocates %d", len(data), bytes)
+		}
+		if err != nil {
+			return
+		}
+		again, _, err := Decode(mustEncode(t, state, settings))
+		if err != nil || !reflect.DeepEqual(again.Counters, state.Counters) && state.Best != nil && !math.IsNaN(state.Best.Return) {
+			t.Errorf("decoded again: %+v, %v; want %+v", again, err, state)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dbqpg/dbqpg/internal/safetensors"
+)
+
+// ErrCorrupt is wrapped by errors about a file that is not, or is no longer, a whole checkpoint.
+var ErrCorrupt = errors.New("corrupt checkpoint")
+
+// ErrVersion is wrapped by errors about a checkpoint of a different version of the program.
+var ErrVersion = errors.New("checkpoint of another version of the program")
+
+const (
+	format         = "dbqpg checkpoint 1"
+	settingsPrefix = "setting."
+	checksumName   = "sha256"
+)
+
+// Encode returns a state and the settings of its run as a file. The same state gives the same bytes.
+func Encode(state *State, settings map[string]string) ([]byte, error) {
+	f := &safetensors.File{Metadata: state.Counters.metadata()}
+	for name, value := range settings {
+		f.Metadata[settingsPrefix+name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
+		values := state.Arrays[name]
+		f.Tensors = append(f.Tensors, safetensors.New(name, []int{len(values)}, values))
+	}
+	f.Tensors = append(f.Tensors, safetensors.New(checksumName, []int{sha256.Size}, make([]uint8, sha256.Size)))
+	data, err := safetensors.Encode(f)
+	if err != nil {
+		return nil, err
+	}
+	sealed := data[:len(data)-sha256.Size]
+	sum := sha256.Sum256(sealed)
+	return append(sealed, sum[:]...), nil
+}
+
+// Decode reads what Encode wrote. Its errors wrap ErrCorrupt or ErrVersion. It allocates less than twice the
+// input's length and 64 KiB.
+func Decode(data []byte) (*State, map[string]string, error) {
+	if len(data) < sha256.Size {
+		return nil, nil, fmt.Errorf("%w: %d bytes are too few", ErrCorrupt, len(data))
+	}
+	sealed, sum := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
+	if sha256.Sum256(sealed) != [sha256.Size]byte(sum) {
+		return nil, nil, fmt.Errorf("%w: its checksum is wrong, the file is damaged or cut short", ErrCorrupt)
+	}
+	f, err := safetensors.Decode(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if f.Metadata["format"] != format {
+		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
+	}
+	state := &State{Arrays: Arrays{}}
+	if state.Counters, err = parseCounters(f.Metadata); err != nil {
+		return nil, nil, err
+	}
+	for _, tensor := range f.Tensors {
+		if tensor.Name == checksumName {
+			continue
+		}
+		if state.Arrays[tensor.Name], err = safetensors.Values[float64](tensor); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	settings := map[string]string{}
+	for key, value := range f.Metadata {
+		if name, ok := strings.CutPrefix(key, settingsPrefix); ok {
+			settings[name] = value
+		}
+	}
+	return state, settings, nil
+}
+
+func (c *Counters) metadata() map[string]string {
+	metadata := map[string]string{
+		"format":    format,
+		"iteration": strconv.FormatUint(c.Iteration, 10),
+		"epoch":     strconv.FormatUint(c.Epoch, 10),
+		"steps":     strconv.FormatUint(c.Steps, 10),
+		"episodes":  strconv.FormatUint(c.Episodes, 10),
+		"elapsed":   c.Elapsed.String(),
+	}
+	if c.Best != nil {
+		metadata["best_return"] = strconv.FormatFloat(c.Best.Return, 'g', -1, 64)
+		metadata["best_iteration"] = strconv.FormatUint(c.Best.Iteration, 10)
+	}
+	return metadata
+}
+
+func parseCounters(metadata map[string]string) (Counters, error) {
+	var failed error
+	check := func(key string, err error) {
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("%w: %s is %.40q", ErrCorrupt, key, metadata[key])
+		}
+	}
+	count := func(key string) uint64 {
+		n, err := strconv.ParseUint(metadata[key], 10, 64)
+		check(key, err)
+		return n
+	}
+	c := Counters{
+		Iteration: count("iteration"),
+		Epoch:     count("epoch"),
+		Steps:     count("steps"),
+		Episodes:  count("episodes"),
+	}
+	elapsed, err := time.ParseDuration(metadata["elapsed"])
+	check("elapsed", err)
+	c.Elapsed = elapsed
+	if _, ok := metadata["best_return"]; ok {
+		value, err := strconv.ParseFloat(metadata["best_return"], 64)
+		check("best_return", err)
+		c.Best = &Best{Return: value, Iteration: count("best_iteration")}
+	}
+	return c, failed
+}

@@ -1,0 +1,202 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+)
+
+const (
+	filePrefix = "iteration-"
+	fileSuffix = ".safetensors"
+	bestName   = "best" + fileSuffix
+	kept       = 2 // newest checkpoints
+)
+
+// A Store is a directory of checkpoints of one run. One process uses it at a time.
+type Store struct {
+	directory string
+	settings  map[string]string
+	log       *slog.Logger
+	newest    string // path of the newest whole checkpoint, "" before there is one
+}
+
+// Open returns the store in that directory, which it creates, and removes what a killed process left half written.
+// Settings are those of the run on which its results depend, by name; log gets the warnings.
+func Open(directory string, settings map[string]string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return nil, fmt.Errorf("create the directory of checkpoints: %w", err)
+	}
+	if err := atomicfile.Clean(directory); err != nil {
+		return nil, err
+	}
+	return &Store{directory: directory, settings: settings, log: log}, nil
+}
+
+// Load returns the newest state, nil if there is none. A corrupt file is set aside with a warning and the one before
+// it taken; if there are only corrupt ones, they are left and that is an error. A state made with other settings is
+// a *MismatchError.
+func (s *Store) Load() (*State, error) {
+	iterations, err := s.iterations()
+	if err != nil {
+		return nil, err
+	}
+	var corrupt []error // one a file passed over, newest first
+	for i, iteration := range slices.Backward(iterations) {
+		state, err := s.read(iteration)
+		if err == nil {
+			s.newest = s.path(iteration)
+			return state, s.setAside(iterations[i+1:], corrupt)
+		}
+		if err = fmt.Errorf("%s: %w", s.path(iteration), err); !errors.Is(err, ErrCorrupt) {
+			return nil, err
+		}
+		corrupt = append(corrupt, err)
+	}
+	return nil, errors.Join(corrupt...)
+}
+
+// read returns the state of an iteration, which must have been made with the store's settings.
+func (s *Store) read(iteration uint64) (*State, error) {
+	data, err := os.ReadFile(s.path(iteration))
+	if err != nil {
+		return nil, err
+	}
+	state, settings, err := Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if state.Iteration != iteration {
+		return nil, fmt.Errorf("%w: it is of iteration %d", ErrCorrupt, state.Iteration)
+	}
+	if d := differences(settings, s.settings); len(d) > 0 {
+		return nil, &MismatchError{d}
+	}
+	return state, nil
+}
+
+// setAside renames corrupt checkpoints, so that they are not taken for the newest again.
+func (s *Store) setAside(iterations []uint64, why []error) error {
+	for _, err := range why {
+		s.log.Warn("passing over a corrupt checkpoint", "error", err, "instead", s.newest)
+	}
+	for _, iteration := range iterations {
+		if err := os.Rename(s.path(iteration), s.path(iteration)+".corrupt"); err != nil {
+			return fmt.Errorf("set a corrupt checkpoint aside: %w", err)
+		}
+	}
+	return nil
+}
+
+// Save makes state the newest checkpoint and removes those that are no longer kept. After an error the checkpoints
+// before it are all still there.
+func (s *Store) Save(state *State) error {
+	data, err := Encode(state, s.settings)
+	if err != nil {
+		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
+	}
+	path := s.path(state.Iteration)
+	if err := atomicfile.Write(path, data); err != nil {
+		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
+	}
+	s.newest = path
+	return s.prune()
+}
+
+// KeepBest keeps the newest checkpoint as the best one: to be called once the batch that its policy played has turned
+// out to be the best, before the next Save.
+func (s *Store) KeepBest() error {
+	if s.newest == "" {
+		panic("checkpoint: KeepBest before the first Save")
+	}
+	data, err := os.ReadFile(s.newest)
+	if err != nil {
+		return fmt.Errorf("keep the best checkpoint: %w", err)
+	}
+	if err := atomicfile.Write(filepath.Join(s.directory, bestName), data); err != nil {
+		return fmt.Errorf("keep the best checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) prune() error {
+	iterations, err := s.iterations()
+	if err != nil {
+		return err
+	}
+	for _, iteration := range iterations[:max(0, len(iterations)-kept)] {
+		if err := os.Remove(s.path(iteration)); err != nil {
+			return fmt.Errorf("remove an old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) path(iteration uint64) string {
+	return filepath.Join(s.directory, fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix))
+}
+
+// iterations returns the iterations of which there are checkpoints, in order.
+func (s *Store) iterations() ([]uint64, error) {
+	entries, err := os.ReadDir(s.directory)
+	if err != nil {
+		return nil, fmt.Errorf("look for checkpoints: %w", err)
+	}
+	var found []uint64
+	for _, entry := range entries {
+		number, isCheckpoint := strings.CutSuffix(strings.TrimPrefix(entry.Name(), filePrefix), fileSuffix)
+		iteration, err := strconv.ParseUint(number, 10, 64)
+		if isCheckpoint && err == nil && s.path(iteration) == filepath.Join(s.directory, entry.Name()) {
+			found = append(found, iteration)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// A MismatchError says that a checkpoint is of a run with other settings.
+type MismatchError struct{ Differences []Difference }
+
+// A Difference is a setting whose value was Then in the checkpoint and is Now in the program; "" where it has none.
+type Difference struct{ Name, Then, Now string }
+
+func (e *MismatchError) Error() string {
+	var texts []string
+	for _, d := range e.Differences {
+		texts = append(texts, fmt.Sprintf("%s was %s and is now %s", d.Name, orNone(d.Then), orNone(d.Now)))
+	}
+	return "made with other settings: " + strings.Join(texts, ", ")
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return value
+}
+
+// differences compares two sets of settings, in the order of their names.
+func differences(then, now map[string]string) []Difference {
+	var names []string
+	for name := range then {
+		names = append(names, name)
+	}
+	for name := range now {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var different []Difference
+	for _, name := range slices.Compact(names) {
+		if then[name] != now[name] {
+			different = append(different, Difference{name, then[name], now[name]})
+		}
+	}
+	return different
+}
