@@ -51,9 +51,6 @@ func (a *Adam) Step(params, gradient []float64) {
 	}
 }
 
-// State is an optimiser's memory as named arrays, for checkpoints.
-type State map[string][]float64
-
 // State is a copy of the number of steps and the two running means.
 func (a *Adam) State() State {
 	return State{"steps": {a.steps}, "first": slices.Clone(a.first), "second": slices.Clone(a.second)}
@@ -63,15 +60,15 @@ func (a *Adam) State() State {
 // when it returns an error: an array is missing or of another length, or holds a
 // number that no optimiser would.
 func (a *Adam) Restore(s State) error {
-	steps, err := s.array("steps", 1)
+	steps, err := s.Array("steps", 1)
 	if err != nil {
 		return err
 	}
-	first, err := s.array("first", len(a.first))
+	first, err := s.Array("first", len(a.first))
 	if err != nil {
 		return err
 	}
-	second, err := s.array("second", len(a.second))
+	second, err := s.Array("second", len(a.second))
 	if err != nil {
 		return err
 	}
@@ -87,21 +84,4 @@ func (a *Adam) Restore(s State) error {
 	copy(a.first, first)
 	copy(a.second, second)
 	return nil
-}
-
-// array is the named array if it has n finite elements.
-func (s State) array(name string, n int) ([]float64, error) {
-	x, ok := s[name]
-	if !ok {
-		return nil, fmt.Errorf("optim: the state has no array %q", name)
-	}
-	if len(x) != n {
-		return nil, fmt.Errorf("optim: the state's array %q has %d elements, want %d", name, len(x), n)
-	}
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("optim: element %d of the state's array %q is %v", i, name, v)
-		}
-	}
-	return x, nil
 }

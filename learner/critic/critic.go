@@ -1,0 +1,161 @@
+package critic
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+// Noise is how the process's observation noise is set.
+type Noise string
+
+const (
+	// NoiseLearned is 1e-4 + softplus(raw), as in the authors' code (preset code).
+	NoiseLearned Noise = "code"
+	// NoiseFixed is 1e-4, as in the paper's text (preset paper).
+	NoiseFixed Noise = "paper"
+)
+
+const (
+	// NoiseFloor is the fixed noise and the least learned one.
+	NoiseFloor   = 1e-4
+	learningRate = 1e-4
+	headScale    = 0.1
+)
+
+// Critic is the feature network, the value head, the process's hyperparameters, and
+// what their optimisers remember.
+type Critic struct {
+	observed int
+	noise    Noise
+	params   []float64   // of Value(observed)
+	raw      [4]float64  // of l, c_o, v, noise, before the softplus
+	value    *optim.Adam // of params
+	process  *optim.Adam // of phi's parameters, then the learned of raw
+}
+
+// New returns a critic for o observation dimensions with the authors' initial
+// values: PyTorch's default for linear layers, the head's weights times 0.1, its
+// bias 0, hyperparameters at softplus(0).
+func New(o int, noise Noise, rng *rand.Rand) *Critic {
+	if noise != NoiseLearned && noise != NoiseFixed {
+		panic(fmt.Sprintf("critic: noise preset %q", noise))
+	}
+	c := &Critic{observed: o, noise: noise, params: Value(o).Init(rng)}
+	head := c.params[Features(o).NumParams():]
+	for i := range head {
+		head[i] *= headScale
+	}
+	head[len(head)-1] = 0
+	c.value = optim.NewAdam(len(c.params), learningRate, optim.DefaultWeightDecay)
+	c.process = optim.NewAdam(Features(o).NumParams()+c.learned(), learningRate, optim.DefaultWeightDecay)
+	return c
+}
+
+// learned is the number of hyperparameters that learn; the noise is the last.
+func (c *Critic) learned() int {
+	if c.noise == NoiseFixed {
+		return len(c.raw) - 1
+	}
+	return len(c.raw)
+}
+
+// Hyper are the process's hyperparameters.
+func (c *Critic) Hyper() gp.Hyper {
+	h := gp.Hyper{
+		Lengthscale:    softplus(c.raw[0]),
+		OutputScale:    softplus(c.raw[1]),
+		FisherVariance: softplus(c.raw[2]),
+		Noise:          NoiseFloor,
+	}
+	if c.noise == NoiseLearned {
+		h.Noise += softplus(c.raw[3])
+	}
+	return h
+}
+
+// Evaluate runs the critic's networks on observations (n × o, normalised).
+func (c *Critic) Evaluate(s *compute.Scope, observations compute.Block) *Evaluation {
+	return Evaluate(s, c.params, observations)
+}
+
+// StepValue takes one Adam step on the value loss, at an evaluation under the
+// current parameters, and returns the loss before it. The error is a
+// [*optim.NotFiniteError]; nothing is changed then.
+func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err error) {
+	loss, gradient := e.lossGradient(returns, true)
+	if err := optim.CheckFinite("gradient of the value loss", gradient); err != nil {
+		return loss, err
+	}
+	c.value.Step(c.params, gradient)
+	return loss, nil
+}
+
+// StepProcess takes one Adam step up the process's log marginal likelihood, at an
+// evaluation under the current parameters, given the likelihood's gradient in its
+// features (n × 10) and in the hyperparameters. The error is a
+// [*optim.NotFiniteError]; nothing is changed then.
+func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyper) error {
+	gradient := e.FeatureGradient(features)
+	slopes := []float64{hyper.Lengthscale, hyper.OutputScale, hyper.FisherVariance, hyper.Noise}
+	for i := range c.learned() {
+		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
+	}
+	for i, g := range gradient {
+		gradient[i] = -g
+	}
+	if err := optim.CheckFinite("gradient of the marginal likelihood", gradient); err != nil {
+		return err
+	}
+	phi := Features(c.observed).NumParams()
+	moved := append(append([]float64(nil), c.params[:phi]...), c.raw[:c.learned()]...)
+	c.process.Step(moved, gradient)
+	copy(c.params, moved[:phi])
+	copy(c.raw[:], moved[phi:])
+	return nil
+}
+
+// softplus is log(1 + exp(x)).
+func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// sigmoid is softplus's derivative.
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// State is a copy of all that the critic learns and remembers.
+func (c *Critic) State() optim.State {
+	s := optim.State{
+		"params": append([]float64(nil), c.params...),
+		"raw":    append([]float64(nil), c.raw[:]...),
+	}
+	s.Join("value", c.value.State())
+	s.Join("process", c.process.State())
+	return s
+}
+
+// Restore sets the state to what State returned. It changes nothing when it returns
+// an error: an array is missing, or of another length, or not finite.
+func (c *Critic) Restore(s optim.State) error {
+	params, err := s.Array("params", len(c.params))
+	if err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	raw, err := s.Array("raw", len(c.raw))
+	if err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	before := c.value.State()
+	if err := c.value.Restore(s.Part("value")); err != nil {
+		return fmt.Errorf("critic: value: %w", err)
+	}
+	if err := c.process.Restore(s.Part("process")); err != nil {
+		c.value.Restore(before)
+		return fmt.Errorf("critic: process: %w", err)
+	}
+	copy(c.params, params)
+	copy(c.raw[:], raw)
+	return nil
+}

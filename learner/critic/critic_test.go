@@ -1,0 +1,377 @@
+package critic
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+func each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
+	for _, b := range nntest.Backends() {
+		t.Run(b.Name(), func(t *testing.T) { test(t, b) })
+	}
+}
+
+// goldenParams are the golden files' feature network and value head in flat order.
+func goldenParams(t *testing.T, name string) []float64 {
+	a := golden(t, name)
+	var params []float64
+	for _, array := range []string{"feature_w1", "feature_b1", "feature_w2", "feature_b2", "feature_w3", "feature_b3", "value_w", "value_b"} {
+		params = append(params, a[array].Floats...)
+	}
+	return params
+}
+
+func TestGoldenValues(t *testing.T) {
+	each(t, func(t *testing.T, b compute.Backend) {
+		a := golden(t, "hopper_gae")
+		s := compute.NewScope(b)
+		defer s.Release()
+		e := Evaluate(s, goldenParams(t, "hopper_gae"), s.FromSlice(400, 11, a["observations"].Floats))
+		near(t, "values", e.Values(), a["expect_values"].Floats, 1e-12)
+	})
+}
+
+// The likelihood's gradient in the feature network's weights, through the process,
+// the scaling of the features and the network.
+func TestGoldenFeatureGradients(t *testing.T) {
+	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
+		for _, b := range nntest.Backends()[1:] {
+			a := golden(t, name)
+			s := compute.NewScope(b)
+			value := func(key string) float64 { return a[key].Floats[0] }
+			n, o := a["observations"].Shape[0], a["observations"].Shape[1]
+			observations := s.FromSlice(n, o, a["observations"].Floats)
+			e := Evaluate(s, goldenParams(t, name), observations)
+			posterior, err := gp.Direct{}.Fit(s,
+				gp.Kernel{C1: value("c1"), C2: value("c2"), Hyper: gp.Hyper{
+					Lengthscale: value("lengthscale"), OutputScale: value("outputscale"),
+					FisherVariance: value("fisher_variance"), Noise: value("noise"),
+				}},
+				gp.Data{
+					Features: e.Features(), Fisher: fisherVectors(t, s, a, observations),
+					Targets: s.FromSlice(n, 1, a["targets"].Floats),
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+			features := s.New(n, 10)
+			if _, err := posterior.Gradient(features); err != nil {
+				t.Fatal(err)
+			}
+			got := e.FeatureGradient(features)
+			var want []float64
+			for _, array := range []string{"w1", "b1", "w2", "b2", "w3", "b3"} {
+				want = append(want, a["expect_mll_grad_feature_"+array].Floats...)
+			}
+			near(t, name, got, want, 1e-3)
+			s.Release()
+		}
+	}
+}
+
+// fisherVectors is V of a golden batch's scores.
+func fisherVectors(t *testing.T, s *compute.Scope, a npz.Arrays, observations compute.Block) compute.Block {
+	t.Helper()
+	var params []float64
+	for _, array := range []string{"w1", "b1", "w2", "b2", "w3", "b3", "log_std"} {
+		params = append(params, a["policy_"+array].Floats...)
+	}
+	actions := a["actions"]
+	shape := policy.Shape{Observation: observations.Cols, Action: actions.Shape[1], Hidden: policy.DefaultHidden()}
+	g := policy.NewGaussian(s, shape, s.FromSlice(len(params), 1, params), observations)
+	u := g.Scores(s, s.FromSlice(actions.Shape[0], actions.Shape[1], actions.Floats))
+	svd, err := linop.ExactSVD(s, u, int(a["rank"].Ints[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svd.V
+}
+
+// Both gradients against differences of what they are gradients of.
+func TestGradientsAgreeWithFiniteDifferences(t *testing.T) {
+	each(t, func(t *testing.T, b compute.Backend) {
+		const n, o, step = 700, 3, 1e-6
+		s := compute.NewScope(b)
+		defer s.Release()
+		rng := rand.New(rand.NewPCG(3, 0))
+		params := Value(o).Init(rng)
+		observations := s.FromSlice(n, o, random(rng, n*o))
+		returns, weights := random(rng, n), s.FromSlice(n, 10, random(rng, 10*n))
+		at := func(i int, h float64) (loss, weighted float64) {
+			moved := append([]float64(nil), params...)
+			moved[i] += h
+			e := Evaluate(s, moved, observations)
+			return e.Loss(returns), b.Dot(e.Features(), weights)
+		}
+		e := Evaluate(s, params, observations)
+		_, ofLoss := e.lossGradient(returns, true)
+		ofFeatures := e.FeatureGradient(weights)
+		head := Features(o).NumParams()
+		for _, i := range []int{0, 100, 200, 1000, 3000, head - 1, head, head + 10} {
+			lossUp, weightedUp := at(i, step)
+			lossDown, weightedDown := at(i, -step)
+			if got, want := (lossUp-lossDown)/(2*step), ofLoss[i]; math.Abs(got-want) > 1e-7 {
+				t.Errorf("loss, parameter %d: difference quotient %v, gradient %v", i, got, want)
+			}
+			if i >= head {
+				continue
+			}
+			if got, want := (weightedUp-weightedDown)/(2*step), ofFeatures[i]; math.Abs(got-want) > 1e-5 {
+				t.Errorf("features, parameter %d: difference quotient %v, gradient %v", i, got, want)
+			}
+		}
+	})
+}
+
+func TestLossIsTheMeanSquare(t *testing.T) {
+	each(t, func(t *testing.T, b compute.Backend) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		rng := rand.New(rand.NewPCG(4, 0))
+		e := New(2, NoiseLearned, rng).Evaluate(s, s.FromSlice(5, 2, random(rng, 10)))
+		returns, want := random(rng, 5), 0.0
+		for i, v := range e.Values() {
+			want += (v - returns[i]) * (v - returns[i]) / 5
+		}
+		if got := e.Loss(returns); math.Abs(got-want) > 1e-14 {
+			t.Errorf("loss %v, want %v", got, want)
+		}
+	})
+}
+
+// problem is a batch with something to learn.
+type problem struct {
+	observations compute.Block
+	returns      []float64
+	data         gp.Data
+}
+
+func newProblem(s *compute.Scope, n int, rng *rand.Rand) problem {
+	x := random(rng, 3*n)
+	p := problem{observations: s.FromSlice(n, 3, x)}
+	for i := range n {
+		p.returns = append(p.returns, math.Sin(x[3*i])+x[3*i+1]*x[3*i+2]+0.1*rng.NormFloat64())
+	}
+	v := random(rng, 2*n)
+	for i := range v {
+		v[i] /= math.Sqrt(float64(n))
+	}
+	p.data = gp.Data{Fisher: s.FromSlice(n, 2, v), Targets: s.FromSlice(n, 1, p.returns)}
+	return p
+}
+
+// fit conditions the process on the problem under the critic's state.
+func (c *Critic) fit(t *testing.T, s *compute.Scope, p problem) (*Evaluation, gp.Posterior) {
+	t.Helper()
+	e := c.Evaluate(s, p.observations)
+	data := p.data
+	data.Features = e.Features()
+	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{C1: gp.DefaultC1, C2: gp.DefaultC2, Hyper: c.Hyper()}, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, posterior
+}
+
+// update is one batch's two steps.
+func (c *Critic) update(t *testing.T, p problem, b compute.Backend) (loss, likelihood float64) {
+	t.Helper()
+	s := compute.NewScope(b)
+	defer s.Release()
+	loss, err := c.StepValue(c.Evaluate(s, p.observations), p.returns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, posterior := c.fit(t, s, p)
+	features := s.New(p.observations.Rows, 10)
+	hyper, err := posterior.Gradient(features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StepProcess(e, features, hyper); err != nil {
+		t.Fatal(err)
+	}
+	return loss, posterior.LogLikelihood()
+}
+
+func TestStepsImproveBoth(t *testing.T) {
+	each(t, func(t *testing.T, b compute.Backend) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		rng := rand.New(rand.NewPCG(5, 0))
+		p := newProblem(s, 60, rng)
+		c := New(3, NoiseLearned, rng)
+		firstLoss, firstLikelihood := c.update(t, p, b)
+		var loss, likelihood float64
+		for range 10 {
+			loss, likelihood = c.update(t, p, b)
+		}
+		if loss >= firstLoss || likelihood <= firstLikelihood {
+			t.Errorf("value loss from %v to %v, log likelihood from %v to %v", firstLoss, loss, firstLikelihood, likelihood)
+		}
+	})
+}
+
+// The process's step follows the gradient of the likelihood in the raw parameters,
+// here taken from differences of the likelihood itself: Adam's first step is the
+// learning rate long and points uphill.
+func TestFirstProcessStepPointsUphill(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(6, 0))
+	p := newProblem(s, 150, rng)
+	c := New(3, NoiseLearned, rng)
+	const step = 1e-4
+	var want [4]float64
+	for i := range want {
+		at := func(h float64) float64 {
+			moved := *c
+			moved.raw[i] += h
+			_, posterior := moved.fit(t, s, p)
+			return posterior.LogLikelihood()
+		}
+		want[i] = learningRate * math.Copysign(1, at(step)-at(-step))
+	}
+	before := append([]float64(nil), c.params...)
+	e, posterior := c.fit(t, s, p)
+	features := s.New(150, 10)
+	hyper, err := posterior.Gradient(features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StepProcess(e, features, hyper); err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range c.raw {
+		if math.Abs(got-want[i]) > 1e-3*learningRate {
+			t.Errorf("hyperparameter %d moved by %v, want %v", i, got, want[i])
+		}
+	}
+	phi := Features(3).NumParams()
+	for i, v := range c.params {
+		if (v != before[i]) != (i < phi) {
+			t.Fatalf("parameter %d of %d (features %d): %v, was %v", i, len(c.params), phi, v, before[i])
+		}
+	}
+}
+
+func TestInitialHyperparameters(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 0))
+	ln2 := math.Ln2
+	if got, want := New(3, NoiseLearned, rng).Hyper(), (gp.Hyper{Lengthscale: ln2, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); got != want {
+		t.Errorf("preset code: %+v, want %+v", got, want)
+	}
+	c := New(3, NoiseFixed, rng)
+	if got := c.Hyper().Noise; got != 1e-4 {
+		t.Errorf("preset paper: noise %v", got)
+	}
+	s := compute.NewScope(nntest.Backends()[2])
+	defer s.Release()
+	p := newProblem(s, 50, rng)
+	features := s.FromSlice(50, 10, random(rng, 500))
+	if err := c.StepProcess(c.Evaluate(s, p.observations), features, gp.Hyper{Lengthscale: 1, Noise: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Hyper().Noise != 1e-4 || c.raw[3] != 0 || c.raw[0] == 0 {
+		t.Errorf("preset paper after a step: raw %v", c.raw)
+	}
+}
+
+func TestSoftplus(t *testing.T) {
+	for _, x := range []float64{-800, -30, -1, 0, 0.5, 40, 800} {
+		want := math.Log1p(math.Exp(x))
+		if x > 100 {
+			want = x
+		}
+		if got := softplus(x); math.Abs(got-want) > 1e-15*want {
+			t.Errorf("softplus(%v) = %v, want %v", x, got, want)
+		}
+		const h = 1e-5
+		if got, want := sigmoid(x), (softplus(x+h)-softplus(x-h))/(2*h); math.Abs(got-want) > 1e-6 {
+			t.Errorf("softplus'(%v) = %v, want %v", x, got, want)
+		}
+	}
+}
+
+// A restored critic goes on as the one it was saved from, to the bit.
+func TestRestoredCriticContinues(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(8, 0))
+	p := newProblem(s, 100, rng)
+	for _, noise := range []Noise{NoiseLearned, NoiseFixed} {
+		c := New(3, noise, rng)
+		for range 3 {
+			c.update(t, p, b)
+		}
+		restored := New(3, noise, rng)
+		if err := restored.Restore(c.State()); err != nil {
+			t.Fatal(err)
+		}
+		c.update(t, p, b)
+		restored.update(t, p, b)
+		got, want := restored.State(), c.State()
+		for name, x := range want {
+			for i, v := range x {
+				if got[name][i] != v {
+					t.Fatalf("%s: %s element %d is %v, want %v", noise, name, i, got[name][i], v)
+				}
+			}
+		}
+	}
+}
+
+func TestRefusedStateChangesNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 0))
+	other := New(3, NoiseLearned, rng)
+	other.value.Step(other.params, make([]float64, len(other.params)))
+	for name, want := range map[string]string{
+		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process", "process.second": "process",
+	} {
+		c, s := New(3, NoiseLearned, rand.New(rand.NewPCG(10, 0))), other.State()
+		before := append([]float64(nil), c.params...)
+		s[name] = s[name][1:]
+		if err := c.Restore(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s too short: error %v", name, err)
+		}
+		if c.params[0] != before[0] || c.value.State()["steps"][0] != 0 {
+			t.Errorf("%s too short: the critic was changed", name)
+		}
+	}
+}
+
+func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(11, 0))
+	p := newProblem(s, 20, rng)
+	c := New(3, NoiseLearned, rng)
+	before := append([]float64(nil), c.params...)
+	p.returns[7] = math.NaN()
+	var notFinite *optim.NotFiniteError
+	if _, err := c.StepValue(c.Evaluate(s, p.observations), p.returns); !errors.As(err, &notFinite) {
+		t.Errorf("value step: error %v", err)
+	}
+	if err := c.StepProcess(c.Evaluate(s, p.observations), s.FromSlice(20, 10, random(rng, 200)), gp.Hyper{Noise: math.Inf(1)}); !errors.As(err, &notFinite) {
+		t.Errorf("process step: error %v", err)
+	}
+	for i, v := range c.params {
+		if v != before[i] {
+			t.Fatalf("parameter %d moved", i)
+		}
+	}
+}

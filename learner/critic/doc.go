@@ -1,0 +1,19 @@
+// Package critic judges states: it turns rewards into the targets that the policy
+// gradient is estimated from, and learns the two functions that this takes.
+//
+// One tanh network o-64-48-10 gives features phi(s) to both of them: a linear value
+// head, V(s) = w'phi(s) + b, from which generalised advantages are made, and the
+// Gaussian process over action values, whose state kernel is a function of phi
+// (paper, fig:deepRBF and appendix_implementation_details). Each batch both take one
+// Adam step of their own:
+//
+//	value  min mean (V(s_i) - R_i)²               in features and head
+//	GP     max log N(y; 0, K)/n (eqn:GP_nll)      in features, l, c_o, v, noise
+//
+// The order within a batch is the authors': advantages come from the values before
+// the value step; the process is fitted to them with the features after it; and the
+// gradient is estimated with the features and hyperparameters after the GP step.
+//
+// Hyperparameters are positive: they are softplus(raw) = log(1 + exp(raw)), and it is
+// the raw numbers that Adam moves and decays.
+package critic

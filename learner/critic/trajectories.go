@@ -1,0 +1,110 @@
+package critic
+
+import (
+	"fmt"
+	"math"
+)
+
+// Trajectories are a batch's episodes, one after the other.
+type Trajectories struct {
+	Rewards []float64 // n
+	Lengths []int     // steps of each episode; they add up to n
+	// Bootstrap continues an episode beyond its last step with the value of its
+	// final observation: V(s_T) where the time limit ended it, 0 where the task did.
+	// nil counts every end as an end, as the paper does.
+	Bootstrap []float64
+}
+
+// Returns are the discounted sums of the rewards to come, n:
+//
+//	R_t = r_t + gamma R_{t+1}.
+func (e Trajectories) Returns(gamma float64) []float64 {
+	returns := make([]float64, len(e.Rewards))
+	e.episodes(func(start, end int, next float64) {
+		for t := end - 1; t >= start; t-- {
+			next = e.Rewards[t] + gamma*next
+			returns[t] = next
+		}
+	})
+	return returns
+}
+
+// Advantages are the generalised advantage estimates (Schulman et al., 2016) for
+// the values V(s_t), n:
+//
+//	A_t = delta_t + gamma lambda A_{t+1},  delta_t = r_t + gamma V(s_{t+1}) - V(s_t).
+func (e Trajectories) Advantages(values []float64, gamma, lambda float64) []float64 {
+	if len(values) != len(e.Rewards) {
+		panic(fmt.Sprintf("critic: %d values for %d rewards", len(values), len(e.Rewards)))
+	}
+	advantages := make([]float64, len(e.Rewards))
+	e.episodes(func(start, end int, bootstrap float64) {
+		next, advantage := bootstrap, 0.0
+		for t := end - 1; t >= start; t-- {
+			advantage = e.Rewards[t] + gamma*next - values[t] + gamma*lambda*advantage
+			advantages[t] = advantage
+			next = values[t]
+		}
+	})
+	return advantages
+}
+
+// episodes visits each episode's steps [start, end) and the value of what follows.
+func (e Trajectories) episodes(visit func(start, end int, bootstrap float64)) {
+	if e.Bootstrap != nil && len(e.Bootstrap) != len(e.Lengths) {
+		panic(fmt.Sprintf("critic: %d continuations of %d episodes", len(e.Bootstrap), len(e.Lengths)))
+	}
+	end := 0
+	for i, length := range e.Lengths {
+		bootstrap := 0.0
+		if e.Bootstrap != nil {
+			bootstrap = e.Bootstrap[i]
+		}
+		start := end
+		end += length
+		if length < 0 || end > len(e.Rewards) {
+			break
+		}
+		visit(start, end, bootstrap)
+	}
+	if end != len(e.Rewards) {
+		panic(fmt.Sprintf("critic: episodes of lengths %v and %d rewards", e.Lengths, len(e.Rewards)))
+	}
+}
+
+// Standardize shifts and scales x to mean 0 and deviation 1, by the n-1 deviation.
+// Where all elements are equal they become 0.
+func Standardize(x []float64) {
+	mean, deviation := moments(x)
+	for i, v := range x {
+		x[i] = v - mean
+		if deviation > 0 {
+			x[i] /= deviation
+		}
+	}
+}
+
+// moments are the mean and the n-1 deviation.
+func moments(x []float64) (mean, deviation float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	squares := 0.0
+	for _, v := range x {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(squares / math.Max(1, float64(len(x)-1)))
+}
+
+// ExplainedVariance is 1 - Var(returns - values)/Var(returns): 1 for values that
+// predict the returns up to a constant, 0 for a constant, negative for worse. It is
+// NaN where the returns do not vary.
+func ExplainedVariance(values, returns []float64) float64 {
+	errors := make([]float64, len(returns))
+	for i, v := range returns {
+		errors[i] = v - values[i]
+	}
+	_, unexplained := moments(errors)
+	_, total := moments(returns)
+	return 1 - unexplained*unexplained/(total*total)
+}

@@ -1,0 +1,276 @@
+package optim
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/policy"
+)
+
+func random(rng *rand.Rand, n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// fixture is a small policy, a batch sampled from it, and a Monte Carlo gradient.
+type fixture struct {
+	b      compute.Backend
+	s      *compute.Scope
+	params []float64
+	Objective
+}
+
+func newFixture(b compute.Backend, seed uint64) fixture {
+	const n, o, a = 700, 3, 2
+	rng := rand.New(rand.NewPCG(seed, 0))
+	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}}
+	f := fixture{b: b, s: compute.NewScope(b), params: random(rng, shape.NumParams())}
+	observations, noise := random(rng, n*o), random(rng, n*a)
+	f.Policy = policy.NewGaussian(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, observations))
+	for i, mean := range compute.ToSlice(b, f.Policy.Mean()) {
+		noise[i] = mean + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
+	}
+	f.Actions = f.s.FromSlice(n, a, noise)
+	weights := random(rng, n)
+	for i := range weights {
+		weights[i] = (weights[i] + observations[i*o]*noise[i*a]) / n
+	}
+	f.setWeights(weights)
+	return f
+}
+
+// setWeights sets w and the gradient U w.
+func (f *fixture) setWeights(w []float64) {
+	f.Weights = f.s.FromSlice(len(w), 1, w)
+	f.Gradient = linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), f.Weights, false)
+}
+
+// golden is a golden batch as a fixture, with its arrays.
+func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) {
+	t.Helper()
+	arrays, err := npz.ReadFile("../../estimators/testdata/" + name + ".npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
+	shape := policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}
+	f := fixture{b: b, s: compute.NewScope(b), params: flat(arrays, "policy_")}
+	f.Policy = policy.NewGaussian(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, arrays["observations"].Floats))
+	f.Actions = f.s.FromSlice(n, a, arrays["actions"].Floats)
+	w := make([]float64, n)
+	for i, y := range arrays["targets"].Floats {
+		w[i] = y / float64(n)
+	}
+	f.setWeights(w)
+	return f, arrays
+}
+
+// flat joins one array a policy parameter in the flat order.
+func flat(arrays npz.Arrays, prefix string) []float64 {
+	var params []float64
+	for _, name := range []string{"w1", "b1", "w2", "b2", "w3", "b3", "log_std"} {
+		params = append(params, arrays[prefix+name].Floats...)
+	}
+	return params
+}
+
+func (f fixture) gradient() []float64 { return compute.ToSlice(f.b, f.Gradient) }
+
+func each(t *testing.T, test func(t *testing.T, f fixture)) {
+	for _, b := range nntest.Backends() {
+		t.Run(b.Name(), func(t *testing.T) {
+			f := newFixture(b, 1)
+			defer f.s.Release()
+			test(t, f)
+		})
+	}
+}
+
+func near(t *testing.T, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	if d := nntest.Distance(got, want); !(d <= tolerance) {
+		t.Errorf("%s: off by %.2g", what, d)
+	}
+}
+
+func clone(x []float64) []float64 { return append([]float64(nil), x...) }
+
+// The dense twin of the natural gradient: G column by column, then elimination.
+func (f fixture) naturalTwin(t *testing.T) []float64 {
+	p := len(f.params)
+	g := f.s.New(p, p)
+	identity := make([]float64, p*p)
+	for i := range p {
+		identity[i*p+i] = 1
+	}
+	f.Policy.Fisher(0.1).MulTo(g, f.s.FromSlice(p, p, identity), false)
+	var d mat.VecDense
+	if err := d.SolveVec(mat.NewDense(p, p, compute.ToSlice(f.b, g)), mat.NewVecDense(p, f.gradient())); err != nil {
+		t.Fatal(err)
+	}
+	return d.RawVector().Data
+}
+
+func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		got, want := clone(f.params), clone(f.params)
+		report, err := NewVanillaPG(len(got), 0.02).Step(got, f.Objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range f.gradient() {
+			want[i] = torchAdam(f.params[i], 0.02, DefaultWeightDecay, []float64{-g})
+		}
+		near(t, "parameters", got, want, 1e-13)
+		if kl := f.Policy.KL(f.Policy.At(f.s, want)); math.Abs(report.KL-kl) > 1e-9*kl {
+			t.Errorf("reported divergence %v, want %v", report.KL, kl)
+		}
+		if norm := mat.Norm(mat.NewVecDense(len(want), f.gradient()), 2); math.Abs(report.GradientNorm-norm) > 1e-12*norm {
+			t.Errorf("reported gradient norm %v, want %v", report.GradientNorm, norm)
+		}
+	})
+}
+
+func TestNPGTakesAdamsStepAlongTheNaturalGradient(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		got, want := clone(f.params), clone(f.params)
+		report, err := NewNPG(len(got), 0.02).Step(got, f.Objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range f.naturalTwin(t) {
+			want[i] = torchAdam(f.params[i], 0.02, DefaultWeightDecay, []float64{-d})
+		}
+		near(t, "parameters", got, want, 1e-5)
+		if report.Solve.Iterations == 0 || report.Solve.Residual > 1e-10 || !(report.KL > 0) {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestGoldenNaturalGradients(t *testing.T) {
+	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
+		for _, b := range nntest.Backends()[1:] {
+			f, arrays := golden(t, b, name)
+			for _, estimate := range []string{"mc", "dbqpg"} {
+				f.Gradient = f.s.FromSlice(len(f.params), 1, flat(arrays, "expect_"+estimate+"_policy_"))
+				d, _, err := f.natural(f.s, DefaultDamping)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, name+" "+estimate, compute.ToSlice(b, d), flat(arrays, "expect_natural_"+estimate+"_policy_"), 1e-4)
+			}
+			f.s.Release()
+		}
+	}
+}
+
+// The leading part of U's decomposition changes how fast the natural gradient is
+// found, not what is found.
+func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
+	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
+		for _, b := range nntest.Backends()[1:] {
+			f, arrays := golden(t, b, name)
+			_, plain, err := f.natural(f.s, DefaultDamping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.SVD, err = linop.ExactSVD(f.s, f.Policy.Scores(f.s, f.Actions), 30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, fast, err := f.natural(f.s, DefaultDamping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, name, compute.ToSlice(b, d), flat(arrays, "expect_natural_mc_policy_"), 1e-4)
+			t.Logf("%s: %d iterations, preconditioned %d", name, plain.Iterations, fast.Iterations)
+			if 3*fast.Iterations > 2*plain.Iterations {
+				t.Errorf("%s: %d iterations without, %d with a preconditioner", name, plain.Iterations, fast.Iterations)
+			}
+			f.s.Release()
+		}
+	}
+}
+
+// The correction sees the direction of the step, and leaves the gradient alone.
+func TestCorrectionsApplyToTheDirection(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		gradient := f.gradient()
+		natural, _, err := f.natural(f.s, DefaultDamping)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, tc := range map[string]struct {
+			algorithm Algorithm
+			want      []float64
+		}{
+			"vanilla": {NewVanillaPG(len(f.params), 0.1), gradient},
+			"npg":     {NewNPG(len(f.params), 0.1), compute.ToSlice(f.b, natural)},
+			"trpo":    {TRPO{}, compute.ToSlice(f.b, natural)},
+		} {
+			var seen []float64
+			o := f.Objective
+			o.Correct = func(d compute.Block) {
+				seen = compute.ToSlice(f.b, d)
+				f.b.Fill(d, 0)
+			}
+			params := clone(f.params)
+			if _, err := tc.algorithm.Step(params, o); err != nil {
+				t.Fatal(err)
+			}
+			near(t, name+": corrected direction", seen, tc.want, 1e-12)
+			near(t, name+": gradient", f.gradient(), gradient, 0)
+			if name == "trpo" { // which has no weight decay
+				near(t, "trpo: parameters without a direction", params, f.params, 0)
+			}
+		}
+	})
+}
+
+func TestNotFiniteGradientTakesNoStep(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		f.b.AddAt(f.Gradient, 4, 0, math.NaN())
+		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
+			params := clone(f.params)
+			var notFinite *NotFiniteError
+			if _, err := a.Step(params, f.Objective); !errors.As(err, &notFinite) || notFinite.Index != 4 {
+				t.Errorf("%T: error %v", a, err)
+			}
+			near(t, "parameters", params, f.params, 0)
+		}
+	})
+}
+
+func TestStatesRoundTrip(t *testing.T) {
+	f := newFixture(nntest.Backends()[2], 3)
+	defer f.s.Release()
+	n := len(f.params)
+	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {TRPO{}, TRPO{}}} {
+		params := clone(f.params)
+		step := func(a Algorithm, params []float64) {
+			if _, err := a.Step(params, f.Objective); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step(pair[0], params)
+		if err := pair[1].Restore(pair[0].State()); err != nil {
+			t.Fatal(err)
+		}
+		restored := clone(params)
+		step(pair[0], params)
+		step(pair[1], restored)
+		near(t, "parameters", restored, params, 0)
+	}
+}

@@ -1,0 +1,115 @@
+package optim
+
+import (
+	"math"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+)
+
+func TestTRPOStaysInTheTrustRegionAndGains(t *testing.T) {
+	for _, b := range nntest.Backends() {
+		for seed := range uint64(8) {
+			f := newFixture(b, seed)
+			params := clone(f.params)
+			report, err := TRPO{}.Step(params, f.Objective)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := f.Policy.At(f.s, params)
+			kl, gain := f.Policy.KL(next), next.Surrogate(f.Actions, f.Weights, f.Policy.LogProb(f.s, f.Actions))
+			if report.Rejected || kl > 0.01 || !(gain > 0) || report.KL != kl {
+				t.Errorf("seed %d: divergence %v, gain %v, report %+v", seed, kl, gain, report)
+			}
+			// The step is along the natural gradient, and the gain at least a tenth of
+			// what the gradient promised for it.
+			natural, _, err := f.natural(f.s, DefaultDamping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			promised, dot, dd, ss := 0.0, 0.0, 0.0, 0.0
+			g := f.gradient()
+			for i, d := range compute.ToSlice(b, natural) {
+				step := params[i] - f.params[i]
+				promised += g[i] * step
+				dot, dd, ss = dot+d*step, dd+d*d, ss+step*step
+			}
+			if cosine := dot / math.Sqrt(dd*ss); cosine < 1-1e-12 {
+				t.Errorf("seed %d: cosine %v between step and natural gradient", seed, cosine)
+			}
+			if gain < 0.1*promised*(1-1e-9) {
+				t.Errorf("seed %d: gain %v of promised %v", seed, gain, promised)
+			}
+			f.s.Release()
+		}
+	}
+}
+
+// For a small region the quadratic model is exact, and the step ends on its rim: the
+// divergence, damping included, is the bound.
+func TestTRPOReachesTheRim(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const bound = 1e-8
+		params := clone(f.params)
+		report, err := TRPO{MaxKL: bound}.Step(params, f.Objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		squares := 0.0
+		for i := range params {
+			squares += (params[i] - f.params[i]) * (params[i] - f.params[i])
+		}
+		if got := report.KL + DefaultDamping/2*squares; report.Halvings != 0 || math.Abs(got-bound) > 1e-3*bound {
+			t.Errorf("damped divergence %v, want %v; report %+v", got, bound, report)
+		}
+	})
+}
+
+// A region far beyond the quadratic model's makes the search halve.
+func TestTRPOHalves(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		params := clone(f.params)
+		report, err := TRPO{MaxKL: 1000}.Step(params, f.Objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Rejected || report.Halvings == 0 || report.KL > 1000 {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestTRPORejects(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		check := func(what string, halvings int, o Objective) {
+			params := clone(f.params)
+			report, err := TRPO{}.Step(params, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !report.Rejected || report.KL != 0 || report.Halvings != halvings || report.Entropy != f.Policy.Entropy() {
+				t.Errorf("%s: report %+v", what, report)
+			}
+			near(t, what, params, f.params, 0)
+		}
+		// A surrogate that falls where the gradient says that it rises.
+		opposite := f.Objective
+		w := compute.ToSlice(f.b, f.Weights)
+		for i := range w {
+			w[i] = -w[i]
+		}
+		opposite.Weights = f.s.FromSlice(len(w), 1, w)
+		check("opposite", 10, opposite)
+
+		still := f.Objective
+		still.Gradient = f.s.New(len(f.params), 1)
+		f.b.Fill(still.Gradient, 0)
+		check("no gradient", 0, still)
+
+		nan := f.Objective
+		nan.Weights = f.s.New(len(w), 1)
+		f.b.Fill(nan.Weights, math.NaN())
+		check("NaN weights", 10, nan)
+	})
+}
