@@ -31,7 +31,7 @@ func BenchmarkDirect(b *testing.B) {
 				}
 				scope.Release()
 			}
-			r := float64(p.(*direct).gram.size())
+			r := float64(p.(*directPosterior).gram.size())
 			report(b, float64(c.n)*r*r)
 		}
 		b.Run(fmt.Sprintf("Fit/n=%d/rank=%d", c.n, c.k), fit)
@@ -47,8 +47,8 @@ func BenchmarkDirect(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			r := float64(posterior.(*direct).gram.size())
-			report(b, 2*float64(c.n)*r*float64(posterior.(*direct).state.Cols))
+			r := float64(posterior.(*directPosterior).gram.size())
+			report(b, 2*float64(c.n)*r*float64(posterior.(*directPosterior).state.Cols))
 		})
 		s.Release()
 	}

@@ -13,8 +13,8 @@ import (
 // form"). It takes 2 n r² operations for a fit and as many for a gradient.
 type Direct struct{}
 
-// direct is the posterior. B = [state, fisher^1/2 V] has first dq, then k columns.
-type direct struct {
+// directPosterior is what Direct.Fit returns. B = [state, fisher^1/2 V] has first dq, then k columns.
+type directPosterior struct {
 	inputs
 	grid     compute.Grid
 	spectrum *spectrum
@@ -36,7 +36,7 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &direct{inputs: in, grid: grid(), fisher: k.fisherScale(d.Features.Rows)}
+	p := &directPosterior{inputs: in, grid: grid(), fisher: k.fisherScale(d.Features.Rows)}
 	p.spectrum = newSpectrum(k, p.grid)
 	p.table = s.FromSlice(p.grid.Size, p.spectrum.rank(), p.spectrum.factor(k.C1*k.OutputScale))
 	p.state = s.New(d.Features.Rows, d.Features.Cols*p.spectrum.rank())
@@ -53,13 +53,13 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 }
 
 // block is the range of B's columns that belong to feature j.
-func (p *direct) block(j int) (from, to int) {
+func (p *directPosterior) block(j int) (from, to int) {
 	q := p.spectrum.rank()
 	return j * q, (j + 1) * q
 }
 
 // interpolate fills the state columns of B.
-func (p *direct) interpolate() {
+func (p *directPosterior) interpolate() {
 	p.backend.Panels(p.state.Rows, func(b compute.Backend, _, lo, hi int) {
 		z, state := p.scaled.RowRange(lo, hi), p.state.RowRange(lo, hi)
 		for j := range z.Cols {
@@ -69,12 +69,12 @@ func (p *direct) interpolate() {
 }
 
 // factorize finds the Cholesky factor of M = noise I + B'B.
-func (p *direct) factorize() error {
+func (p *directPosterior) factorize() error {
 	return factorize(&p.factor, p.gram.matrix(p.fisher, p.kernel.Noise), p.kernel.Noise)
 }
 
 // solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
-func (p *direct) solve() error {
+func (p *directPosterior) solve() error {
 	n, columns := p.state.Rows, p.state.Cols
 	p.weights = mat.NewVecDense(p.gram.size(), nil)
 	if err := p.factor.SolveVecTo(p.weights, p.gram.targets(p.fisher)); err != nil {
@@ -97,18 +97,18 @@ func (p *direct) solve() error {
 }
 
 // Alpha implements [Posterior].
-func (p *direct) Alpha() compute.Block { return p.alpha }
+func (p *directPosterior) Alpha() compute.Block { return p.alpha }
 
 // LogLikelihood implements [Posterior].
-func (p *direct) LogLikelihood() float64 { return p.value }
+func (p *directPosterior) LogLikelihood() float64 { return p.value }
 
 // FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
-func (p *direct) FisherCore() (*mat.SymDense, error) {
+func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
 	return p.gram.core(&p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise)
 }
 
 // StateCore implements [Posterior]: the same with the state columns of B alone.
-func (p *direct) StateCore() (*mat.SymDense, error) {
+func (p *directPosterior) StateCore() (*mat.SymDense, error) {
 	m := p.gram.matrix(p.fisher, p.kernel.Noise).SliceSym(0, p.state.Cols)
 	var factor mat.Cholesky
 	if err := factorize(&factor, m, p.kernel.Noise); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Gradient implements [Posterior]. Only the features need a pass over the samples.
-func (p *direct) Gradient(features compute.Block) (Hyper, error) {
+func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 	compute.SameShape("the gradient in the features", p.scaled, features)
 	if err := p.invert(); err != nil {
 		return Hyper{}, err
@@ -20,7 +20,7 @@ func (p *direct) Gradient(features compute.Block) (Hyper, error) {
 }
 
 // invert finds M^-1.
-func (p *direct) invert() error {
+func (p *directPosterior) invert() error {
 	if p.inverse != nil {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (p *direct) invert() error {
 
 // hyperGradient is 1/2 <alpha alpha' - K^-1, dK> / n for each hyperparameter, from
 // A = B'(alpha alpha' - K^-1)B = cc' - I + noise M^-1.
-func (p *direct) hyperGradient() Hyper {
+func (p *directPosterior) hyperGradient() Hyper {
 	n, r, noise := float64(p.state.Rows), p.gram.size(), p.kernel.Noise
 	a := mat.NewSymDense(r, nil)
 	a.ScaleSym(noise, p.inverse)
@@ -69,7 +69,7 @@ func (p *direct) hyperGradient() Hyper {
 // featureGradient sets dst (n × d) to the gradient in the scaled features: row i of
 // dF/dB = (alpha c' - B M^-1)/n meets the derivatives of the weights in row i of
 // W_1, ..., W_d.
-func (p *direct) featureGradient(dst compute.Block) {
+func (p *directPosterior) featureGradient(dst compute.Block) {
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
 	n, columns, r := float64(p.state.Rows), p.state.Cols, p.gram.size()

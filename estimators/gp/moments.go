@@ -19,19 +19,19 @@ type Moments interface {
 }
 
 // ValueMoments implements [Moments].
-func (p *direct) ValueMoments(mean, variance compute.Block) error {
+func (p *directPosterior) ValueMoments(mean, variance compute.Block) error {
 	return p.moments(mean, variance, p.state, 0, 1)
 }
 
 // AdvantageMoments implements [Moments].
-func (p *direct) AdvantageMoments(mean, variance compute.Block) error {
+func (p *directPosterior) AdvantageMoments(mean, variance compute.Block) error {
 	return p.moments(mean, variance, p.data.Fisher, p.state.Cols, math.Sqrt(p.fisher))
 }
 
 // moments are those of the part of K that is A A', with A = scale x the columns of B
 // from the given one on. B'alpha = c gives the mean A c_A, and B'K^-1 B = I - noise
 // M^-1 the covariance A A' - A A'K^-1 A A' = noise A (M^-1)_AA A'.
-func (p *direct) moments(mean, variance, x compute.Block, from int, scale float64) error {
+func (p *directPosterior) moments(mean, variance, x compute.Block, from int, scale float64) error {
 	if err := p.invert(); err != nil {
 		return err
 	}

@@ -151,19 +151,23 @@ func someKernel() Kernel {
 		Lengthscale: 0.4, OutputScale: 0.8, FisherVariance: 1.3, Noise: 0.2}}
 }
 
-// backends calls the test on each backend; opaque says when something reaches
-// around it, or does not release what it allocated.
+// backends calls the test on each backend.
 func backends(t *testing.T, test func(t *testing.T, s *compute.Scope)) {
 	for _, b := range []compute.Backend{computetest.Naive(), cpu.New(2)} {
-		t.Run(b.Name(), func(t *testing.T) {
-			opaque := computetest.Opaque(b)
-			s := compute.NewScope(opaque)
-			test(t, s)
-			s.Release()
-			if live := opaque.Live(); live != 0 {
-				t.Errorf("%d buffers were not released", live)
-			}
-		})
+		t.Run(b.Name(), func(t *testing.T) { onBackend(t, b, test) })
+	}
+}
+
+// onBackend calls the test with b behind an opaque wall, which says when something
+// reaches around the backend or does not release what it allocated.
+func onBackend(t *testing.T, b compute.Backend, test func(t *testing.T, s *compute.Scope)) {
+	t.Helper()
+	opaque := computetest.Opaque(b)
+	s := compute.NewScope(opaque)
+	test(t, s)
+	s.Release()
+	if live := opaque.Live(); live != 0 {
+		t.Errorf("%d buffers were not released", live)
 	}
 }
 
