@@ -1,0 +1,94 @@
+package linop_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/estimators/linop/linoptest"
+)
+
+// TestLogDetCovers checks the estimate against Cholesky's, and that its standard
+// error is neither too small nor too large: over many matrices the errors in units
+// of it have about unit size.
+func TestLogDetCovers(t *testing.T) {
+	const n, trials = 40, 60
+	b := cpu.New(0)
+	sum := 0.0
+	for trial := range uint64(trials) {
+		rng := rand.New(rand.NewPCG(trial, 0))
+		a := positive(rng, n, 5)
+		var cholesky mat.Cholesky
+		if !cholesky.Factorize(a) {
+			t.Fatal("not positive definite")
+		}
+		s := compute.NewScope(b)
+		got, stdErr, err := linop.LogDet{Probes: 30, Steps: n}.Estimate(b, dense(s, a), rng)
+		s.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := (got - cholesky.LogDet()) / stdErr
+		if !(math.Abs(z) < 6) {
+			t.Errorf("trial %d: %g ± %g, want %g", trial, got, stdErr, cholesky.LogDet())
+		}
+		sum += z * z
+	}
+	if rms := math.Sqrt(sum / trials); rms < 0.6 || rms > 1.5 {
+		t.Errorf("errors are %g standard errors in the root mean square, want about 1", rms)
+	}
+}
+
+// TestLogDetExact has a matrix whose log is a multiple of I, and probes that find
+// an invariant space at once: no error is left.
+func TestLogDetExact(t *testing.T) {
+	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
+		rng := rand.New(rand.NewPCG(1, 0))
+		got, stdErr, err := linop.LogDet{}.Estimate(b, linop.NewNoise(b, 50, 3), rng)
+		if want := 50 * math.Log(3); err != nil || math.Abs(got-want) > 1e-10 || stdErr > 1e-10 {
+			t.Errorf("%g ± %g, %v; want %g", got, stdErr, err, want)
+		}
+	})
+}
+
+// TestLogDetKernel is the use it has: a low rank plus noise, few steps.
+func TestLogDetKernel(t *testing.T) {
+	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
+		const n, r = 60, 4
+		rng := rand.New(rand.NewPCG(2, 0))
+		v := linoptest.Normal(rng, n*r)
+		s := compute.NewScope(b)
+		defer s.Release()
+		a := linop.NewSum(b, linop.NewLowRank(b, 1, s.FromSlice(n, r, v)), linop.NewNoise(b, n, 0.5))
+		var full mat.SymDense
+		full.SymOuterK(1, mat.NewDense(n, r, v))
+		for i := range n {
+			full.SetSym(i, i, full.At(i, i)+0.5)
+		}
+		got, stdErr, err := linop.LogDet{Probes: 40}.Estimate(b, a, rng)
+		want, _ := mat.LogDet(&full)
+		if err != nil || !(math.Abs(got-want) < 5*stdErr) {
+			t.Errorf("%g ± %g, %v; want %g", got, stdErr, err, want)
+		}
+	})
+}
+
+func TestLogDetErrors(t *testing.T) {
+	b := computetest.Naive()
+	rng := rand.New(rand.NewPCG(3, 0))
+	var notPositive *linop.NotPositiveError
+	if _, _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, -2), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
+		t.Errorf("a negative matrix: %v", err)
+	}
+	var notFinite *linop.NotFiniteError
+	if _, _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, math.NaN()), rng); !errors.As(err, &notFinite) {
+		t.Errorf("a matrix of NaN: %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+package linop
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// The sizes of RandomizedSVD's two sketches, in columns a unit of rank. See the
+// package's documentation for what was measured.
+const (
+	rangeColumns = 2   // of U'Omega
+	basisColumns = 1.5 // kept of them
+	sampleGroups = 6   // of the samples
+)
+
+// RandomizedSVD approximates U's leading rank singular triplets by two sketches
+// (see the package's documentation). The products that matter, with n samples, p
+// parameters and rank delta, are
+//
+//	U'Omega          4 n delta (in + out) a layer, flops
+//	a basis of it   17 n delta^2
+//	U S              2 n p
+//	U Q             18 p delta^2
+//	its SVD          5 p delta^2
+//
+// The blocks belong to s; the result depends on U and rng's state alone. Where U
+// has fewer singular values above rounding error, it returns those. The error is a
+// [*RankError] or a [*NotFiniteError].
+func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD, error) {
+	if err := checkRank(u, rank); err != nil {
+		return nil, err
+	}
+	b := s.Backend()
+	inner := compute.NewScope(b)
+	defer inner.Release()
+
+	p, n := u.Dims()
+	y := inner.New(n, min(rangeColumns*rank, n, p))
+	u.rangeSketch(y, rng)
+	q, err := orthonormalize(inner, y, int(math.Ceil(basisColumns*float64(rank))))
+	if err != nil {
+		return nil, err
+	}
+	uq := inner.New(p, q.Cols)
+	if err := u.sampleSketch(uq, q, randomGroups(n, min(sampleGroups*rank, n), rng)); err != nil {
+		return nil, err
+	}
+
+	// With the SVD U Q = P S R', U ~ U Q Q' = P S (Q R)'.
+	right, err := rightVectors(inner, uq, rank, smallestSquare)
+	if err != nil {
+		return nil, err
+	}
+	svd := &SVD{P: s.New(p, right.r.Cols), S: right.s, V: s.New(n, right.r.Cols)}
+	b.Gemm(false, false, 1, uq, right.inverse, 0, svd.P)
+	b.Gemm(false, false, 1, q, right.r, 0, svd.V)
+	return svd, nil
+}
+
+// rangeSketch sets y (n × columns) to U'Omega for random Omega whose part in each
+// layer has rank one: column k is b_k a_k' in the weights and b_k c_k in the bias,
+// so that
+//
+//	U'Omega = sum over layers (H A + 1 c) * (D B)  +  (log_std scores) E,
+//
+// two thin products a layer. All numbers are random signs, so E[Omega Omega'] is a
+// multiple of I, as it is for a dense sketch; signs did a little better than normal
+// numbers, whose products have heavy tails.
+func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
+	s := compute.NewScope(u.b)
+	defer s.Release()
+	signs := func(rows int) compute.Block {
+		return s.FromSlice(rows, y.Cols, randomSigns(rows*y.Cols, rng))
+	}
+	type factors struct{ a, c, b compute.Block }
+	var omega []factors
+	for _, l := range u.layers {
+		omega = append(omega, factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols)})
+	}
+	e := signs(u.logStd.Cols)
+
+	u.b.Panels(y.Rows, func(b compute.Backend, _, lo, hi int) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		rows, inputs, signals := y.RowRange(lo, hi), s.New(hi-lo, y.Cols), s.New(hi-lo, y.Cols)
+		b.Gemm(false, false, 1, u.logStd.RowRange(lo, hi), e, 0, rows)
+		for i, l := range u.layers {
+			b.Gemm(false, false, 1, l.Inputs.RowRange(lo, hi), omega[i].a, 0, inputs)
+			b.AddRow(inputs, omega[i].c)
+			b.Gemm(false, false, 1, l.Signals.RowRange(lo, hi), omega[i].b, 0, signals)
+			b.MulAdd(rows, inputs, signals)
+		}
+	})
+}
+
+func randomSigns(n int, rng *rand.Rand) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = float64(2*rng.IntN(2) - 1)
+	}
+	return x
+}
+
+// orthonormalize returns an orthonormal basis, in s, of the span of y's leading
+// left singular vectors: columns of them, or as many as y has. The first pass
+// leaves errors of rounding times the square of y's condition number, the second
+// takes them out.
+func orthonormalize(s *compute.Scope, y compute.Block, columns int) (compute.Block, error) {
+	for range 2 {
+		right, err := rightVectors(s, y, columns, smallestSquare)
+		if err != nil {
+			return compute.Block{}, err
+		}
+		q := s.New(y.Rows, right.r.Cols)
+		s.Backend().Gemm(false, false, 1, y, right.inverse, 0, q)
+		y = q
+	}
+	return y, nil
+}
+
+// rightFactors are k singular values of some x = P S R' with R, x.Cols × k, and
+// R S^-1: x times that is P.
+type rightFactors struct {
+	s          []float64
+	r, inverse compute.Block
+}
+
+// rightVectors finds the leading singular values of x, columns of them or as many
+// as have squares above floor times the largest's, from the eigenpairs of x'x.
+func rightVectors(s *compute.Scope, x compute.Block, columns int, floor float64) (rightFactors, error) {
+	b, n := s.Backend(), x.Cols
+	gram := compute.NewBlock(b, n, n)
+	defer b.Release(gram.Buffer)
+	b.Gram(gram, x)
+	values, vectors, err := eigenpairs("a sketch of the scores", n, compute.ToSlice(b, gram))
+	if err != nil {
+		return rightFactors{}, err
+	}
+	singular := singularValues(values, columns, floor)
+	k := len(singular)
+	r, inverse := make([]float64, n*k), make([]float64, n*k)
+	for i := range n {
+		for j, sigma := range singular {
+			r[i*k+j] = vectors[i*n+j]
+			inverse[i*k+j] = vectors[i*n+j] / sigma
+		}
+	}
+	return rightFactors{s: singular, r: s.FromSlice(n, k, r), inverse: s.FromSlice(n, k, inverse)}, nil
+}
+
+// randomGroups deals n samples out into groups of nearly equal size, each with a
+// random sign: the columns of a sparse sign matrix S, n × groups.
+func randomGroups(n, groups int, rng *rand.Rand) *compute.Groups {
+	g := &compute.Groups{Order: make([]int32, n), Bounds: make([]int32, groups+1), Signs: randomSigns(n, rng)}
+	for i, row := range rng.Perm(n) {
+		g.Order[i] = int32(row)
+	}
+	for i := range g.Bounds {
+		g.Bounds[i] = int32(i * n / groups)
+	}
+	return g
+}
