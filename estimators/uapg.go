@@ -1,0 +1,45 @@
+package estimators
+
+import (
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// Eigenpairs are the delta leading eigenpairs (nu_j, h_j) of an [Uncertainty].
+type Eigenpairs struct {
+	Values  []float64     // nu_1 >= ... >= nu_delta > 0
+	Vectors compute.Block // p × delta, orthonormal columns h_j
+}
+
+// Vanilla corrects the gradient g (p × 1) in place by the eigenpairs of [Covariance]:
+// it damps the most uncertain directions (eqn:UAPG_practical_vanilla, without its
+// factor nu_delta^-1/2),
+//
+//	g - sum_j (1 - sqrt(nu_delta/nu_j)) h_j h_j'g
+func (e *Eigenpairs) Vanilla(b compute.Backend, g compute.Block) {
+	e.stretch(b, g, func(nu, least float64) float64 { return math.Sqrt(least / nu) })
+}
+
+// Natural corrects the natural gradient d (p × 1) in place by the eigenpairs of
+// [NaturalPrecision]: it takes longer steps in the most confident directions, at most
+// epsilon times as long (eqn:UAPG_npg, without its factor nu_delta^1/2),
+//
+//	d + sum_j (min(sqrt(nu_j/nu_delta), epsilon) - 1) h_j h_j'd
+func (e *Eigenpairs) Natural(b compute.Backend, d compute.Block, epsilon float64) {
+	e.stretch(b, d, func(nu, least float64) float64 { return min(math.Sqrt(nu/least), epsilon) })
+}
+
+// stretch multiplies x's component along each h_j by factor(nu_j, nu_delta).
+func (e *Eigenpairs) stretch(b compute.Backend, x compute.Block, factor func(nu, least float64) float64) {
+	s := compute.NewScope(b)
+	defer s.Release()
+	components := s.New(len(e.Values), 1)
+	b.Gemm(true, false, 1, e.Vectors, x, 0, components)
+	host := compute.ToSlice(b, components)
+	for j, nu := range e.Values {
+		host[j] *= factor(nu, e.Values[len(e.Values)-1]) - 1
+	}
+	b.Upload(components, host)
+	b.Gemm(false, false, 1, e.Vectors, components, 1, x)
+}
