@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// FileName is the name of a run's resolved settings in its directory.
+const FileName = "config.yaml"
+
+// Presets returns the complete settings of a task for an algorithm and an estimator: presets.For.
+type Presets func(task string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error)
+
+// Loader gathers settings from flags, environment, files and presets.
+type Loader struct {
+	settings Settings
+	file     string                 // value of --config
+	flags    map[string]*pflag.Flag // by setting
+	origin   map[string]string      // where each setting that was given comes from
+}
+
+// NewLoader adds a flag for every setting, and --config, to flags.
+func NewLoader(flags *pflag.FlagSet) *Loader {
+	l := &Loader{
+		settings: Settings{Algorithm: NPG, Estimator: UAPG, Preset: Code, Seed: 1, Resume: ResumeNo},
+		flags:    map[string]*pflag.Flag{},
+		origin:   map[string]string{},
+	}
+	flags.StringVar(&l.file, "config", "", "YAML file of settings, by the flags' names with _ for -")
+	for _, s := range l.settings.all() {
+		flag := flags.VarPF(s.value, s.flag(), "", s.help)
+		flag.DefValue = "" // presets decide
+		l.flags[s.name] = flag
+		switch s.name {
+		case "resume":
+			flag.NoOptDefVal = string(ResumeYes)
+		case "bootstrap", "force", "dry_run":
+			flag.NoOptDefVal = "true"
+		}
+	}
+	return l
+}
+
+// Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for
+// each thing that is wrong.
+func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {
+	for name, flag := range l.flags {
+		if flag.Changed {
+			l.origin[name] = "flag"
+		}
+	}
+	if err := l.readEnvironment(environ); err != nil {
+		return nil, err
+	}
+	if l.file != "" {
+		if err := l.readFile(l.file); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.readResumed(); err != nil {
+		return nil, err
+	}
+	if err := l.readPresets(presets); err != nil {
+		return nil, err
+	}
+	if err := l.settings.Validate(); err != nil {
+		return nil, err
+	}
+	return &l.settings, nil
+}
+
+// give sets a setting that no source before has given.
+func (l *Loader) give(s setting, text, origin string) error {
+	if l.origin[s.name] != "" {
+		return nil
+	}
+	l.origin[s.name] = origin
+	return s.value.Set(text)
+}
+
+// readEnvironment reads DBQPG_NAME for every setting. Another variable of that prefix is let be (Kubernetes makes
+// some up), unless it is nearly the name of a setting.
+func (l *Loader) readEnvironment(environ []string) error {
+	settings := l.settings.all()
+	var names []string
+	for _, s := range settings {
+		names = append(names, s.variable())
+	}
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
+		variable, text, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(variable, variablePrefix) {
+			continue
+		}
+		if variable == variablePrefix+"CONFIG" {
+			if l.file == "" {
+				l.file = text
+			}
+			continue
+		}
+		if i := slices.Index(names, variable); i >= 0 {
+			if err := l.give(settings[i], text, "environment"); err != nil {
+				return fmt.Errorf("%s in the environment: %w", variable, err)
+			}
+		} else if meant, edits := nearest.Name(variable, names); edits <= 1 {
+			return fmt.Errorf("%s in the environment is no setting; did you mean %s?", variable, meant)
+		}
+	}
+	return nil
+}
+
+// readFile reads a YAML file of settings.
+func (l *Loader) readFile(path string) error {
+	entries, err := readYAML(path)
+	if err != nil {
+		return err
+	}
+	settings := l.settings.all()
+	var names []string
+	for _, s := range settings {
+		names = append(names, s.name)
+	}
+	for _, e := range entries {
+		i := slices.Index(names, e.name)
+		if i < 0 {
+			meant, _ := nearest.Name(e.name, names)
+			return fmt.Errorf("%s, line %d: %s is no setting; did you mean %s?", path, e.line, e.name, meant)
+		}
+		if err := l.give(settings[i], e.text, path); err != nil {
+			return fmt.Errorf("%s, line %d: %s: %w", path, e.line, e.name, err)
+		}
+	}
+	return nil
+}
+
+// readResumed reads the settings that a run to be resumed was started with.
+func (l *Loader) readResumed() error {
+	s := &l.settings
+	if s.Resume == ResumeNo {
+		return nil
+	}
+	if s.RunDir == "" && s.Env == "" {
+		return errors.New("--resume: say which run, by --run-dir or by --env (with --algorithm, --estimator and --seed)")
+	}
+	directory := s.RunDir
+	if directory == "" {
+		directory = s.DefaultRunDir()
+	}
+	err := l.readFile(filepath.Join(directory, FileName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.Resume == ResumeYes {
+		return fmt.Errorf("--resume: there is no run in %s", directory)
+	}
+	return nil
+}
+
+// readPresets fills in everything not given so far.
+func (l *Loader) readPresets(presets Presets) error {
+	s := &l.settings
+	if s.Env == "" {
+		var names []string
+		for _, task := range sim.Tasks() {
+			names = append(names, task.Name)
+		}
+		return fmt.Errorf("--env: say which task to learn: %s", nearest.List(names))
+	}
+	preset, err := presets(s.Env, s.Algorithm, s.Estimator, s.Preset)
+	if err != nil {
+		return fmt.Errorf("--env: %w", err)
+	}
+	values := preset.all()
+	for i, s := range s.all() {
+		if err := l.give(s, values[i].value.String(), "preset"); err != nil {
+			return fmt.Errorf("preset of %s: %w", s.name, err)
+		}
+	}
+	if s.RunDir == "" {
+		s.RunDir = s.DefaultRunDir()
+	}
+	return nil
+}
+
+// Describe returns every setting with where it comes from, one a line under its section's heading.
+func (l *Loader) Describe() string {
+	return l.settings.render(func(s setting) (comment string, written bool) { return l.origin[s.name], true })
+}

@@ -1,0 +1,263 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+)
+
+// load resolves a command line and an environment, both separated by spaces.
+func load(arguments, environment string) (*config.Settings, *config.Loader, error) {
+	flags := pflag.NewFlagSet("learner", pflag.ContinueOnError)
+	flags.SetOutput(nil)
+	loader := config.NewLoader(flags)
+	if err := flags.Parse(strings.Fields(arguments)); err != nil {
+		return nil, loader, err
+	}
+	settings, err := loader.Load(strings.Fields(environment), presets.For)
+	return settings, loader, err
+}
+
+// inDirectory writes files, by name, into a new working directory for the test.
+func inDirectory(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "batch: 300\nenv: Ant-v2\nseed: 3\nhidden: [32, 16]\nlearning-rate: 1e-3\nbootstrap: true\n"
+	resumed := "batch: 400\nrank: 4\nenv: Hopper-v2\nalgorithm: trpo\n"
+	for _, c := range []struct {
+		name, arguments, environment string
+		want                         string // name=value of some settings
+	}{
+		{"presets alone", "--env Swimmer-v2", "",
+			"env=Swimmer-v2 algorithm=npg estimator=uapg preset=code batch=15000 rank=30 learning_rate=0.0021 seed=1 actors=auto listen=auto"},
+		{"flag over all", "--config f.yaml --batch 100", "DBQPG_BATCH=200", "batch=100"},
+		{"environment over file", "--config f.yaml", "DBQPG_BATCH=200", "batch=200"},
+		{"file over preset", "--config f.yaml", "", "env=Ant-v2 batch=300 seed=3 hidden=[32, 16] learning_rate=0.001 bootstrap=true rank=90"},
+		{"a flag's zero counts", "--env Ant-v2 --actors 0 --gae-lambda 0 --seed 0", "DBQPG_ACTORS=3", "actors=0 gae_lambda=0 seed=0"},
+		{"a flag's false counts", "--config f.yaml --bootstrap=false", "DBQPG_BOOTSTRAP=true", "bootstrap=false"},
+		{"a flag that repeats the preset counts", "--env Swimmer-v2 --rank 30", "DBQPG_RANK=20", "rank=30"},
+		{"file named by the environment", "--env Swimmer-v2", "DBQPG_CONFIG=f.yaml", "env=Swimmer-v2 batch=300"},
+		{"presets follow what was given", "", "DBQPG_ENV=HumanoidStandup-v2 DBQPG_ESTIMATOR=mc", "rank=140 learning_rate=0.000231"},
+		{"preset of the noise", "--env Swimmer-v2 --preset paper", "", "preset=paper"},
+		{"the resumed run's settings", "--resume --run-dir run", "", "env=Hopper-v2 algorithm=trpo batch=400 rank=4 resume=yes"},
+		{"flag over the resumed run's", "--resume --run-dir run --batch 500", "", "batch=500 rank=4"},
+		{"file over the resumed run's", "--resume --run-dir run --config f.yaml", "", "env=Ant-v2 batch=300 rank=4"},
+		{"resumed by its usual place", "--resume --env Swimmer-v2 --seed 7", "", "batch=700"},
+		{"resumed if there", "--resume=auto --env Swimmer-v2 --seed 7", "", "batch=700"},
+		{"resumed if there, but it is not", "--env Swimmer-v2 --seed 8", "DBQPG_RESUME=auto", "batch=15000 resume=auto"},
+		{"other variables", "--env Ant-v2", "DBQPG_PORT=tcp://10.0.0.1:80 DBQPG_NATS_SERVICE_HOST=x PATH=/bin BATCH=1", "batch=15000"},
+		{"sizes as a flag", "--env Ant-v2 --hidden 8,4,2", "", "hidden=[8, 4, 2]"},
+		{"exact numbers", "--env Ant-v2 --c2 0.1e-16", "DBQPG_GAMMA=0.30000000000000004", "c2=1.0e-17 gamma=0.30000000000000004"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inDirectory(t, map[string]string{
+				"f.yaml":          file,
+				"run/config.yaml": resumed,
+				"runs/Swimmer-v2/npg-uapg-s7/config.yaml": "batch: 700\n",
+			})
+			settings, loader, err := load(c.arguments, c.environment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := loader.Describe()
+			for _, want := range strings.Split(strings.ReplaceAll(c.want, ", ", ","), " ") {
+				name, value, _ := strings.Cut(want, "=")
+				line := name + ": " + strings.ReplaceAll(value, ",", ", ") + " "
+				if !strings.Contains(got, "\n"+line) {
+					t.Errorf("settings lack %q:\n%s", line, got)
+				}
+			}
+			if settings.RunDir == "" {
+				t.Error("no run directory")
+			}
+		})
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	inDirectory(t, map[string]string{"f.yaml": "gamma: 0.9\n"})
+	_, loader, err := load("--env Swimmer-v2 --config f.yaml", "DBQPG_BATCH=200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"env: Swimmer-v2                          # flag\n",
+		"batch: 200                               # environment\n",
+		"gamma: 0.9                               # f.yaml\n",
+		"rank: 30                                 # preset\n",
+		"# The batch\n",
+	} {
+		if !strings.Contains(loader.Describe(), want) {
+			t.Errorf("description lacks %q:\n%s", want, loader.Describe())
+		}
+	}
+}
+
+// config.yaml alone repeats the run.
+func TestYAMLRepeatsTheRun(t *testing.T) {
+	inDirectory(t, nil)
+	settings, _, err := load("--env Ant-v2 --batch 77 --rank 9 --c2 1e-300 --hidden 5 --nats nats://h:1 --bootstrap --seed 18446744073709551615 "+
+		"--preset paper --algorithm vanilla --run-dir there --force", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("config.yaml", []byte(settings.YAML()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := load("--config config.yaml", "")
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, settings.YAML())
+	}
+	if again.Force || again.RunDir == "there" {
+		t.Errorf("what concerned one start was kept:\n%s", settings.YAML())
+	}
+	again.Force, again.RunDir = settings.Force, settings.RunDir
+	if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", settings); got != want {
+		t.Errorf("settings read back are\n%s, want\n%s", got, want)
+	}
+	for name, value := range settings.Identity() {
+		if again.Identity()[name] != value {
+			t.Errorf("%s is %s, want %s", name, again.Identity()[name], value)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	inDirectory(t, nil)
+	settings, _, err := load("--env Ant-v2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := settings.Identity()
+	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "bootstrap", "epsilon"} {
+		if identity[name] == "" {
+			t.Errorf("the results depend on %s, which is not in %v", name, identity)
+		}
+	}
+	for _, name := range []string{"iterations", "actors", "nats", "listen", "run_dir", "resume", "force", "dry_run", "log_level"} {
+		if _, ok := identity[name]; ok {
+			t.Errorf("the results do not depend on %s", name)
+		}
+	}
+}
+
+// Every finding is one line that names the setting, and says what to do.
+func TestBadSettings(t *testing.T) {
+	files := map[string]string{
+		"unknown.yaml":   "env: Ant-v2\nlerning_rate: 1\n",
+		"nested.yaml":    "env: Ant-v2\nkernel:\n  c1: 1\n",
+		"twice.yaml":     "gae_lambda: 1\ngae-lambda: 1\n",
+		"word.yaml":      "env: Ant-v2\n\nbatch: many\n",
+		"null.yaml":      "batch:\n",
+		"list.yaml":      "- batch\n",
+		"broken.yaml":    "batch: [1, 2\nseed: 1\n",
+		"large.yaml":     strings.Repeat("# comment\n", 10_000),
+		"directory/file": "",
+	}
+	for _, c := range []struct{ arguments, environment, want string }{
+		{"", "", "--env: say which task to learn: Ant-v2, HalfCheetah-v2, "},
+		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
+		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
+		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg or uapg`},
+		{"--env Ant-v2 --batch x", "", `"x" is not a whole number`},
+		{"--env Ant-v2 --batch 1.5", "", `"1.5" is not a whole number`},
+		{"--env Ant-v2 --batch 99999999999999999999", "", "is not a whole number"},
+		{"--env Ant-v2 --seed -1", "", `"-1" is not a whole number from 0 on`},
+		{"--env Ant-v2 --actors -1", "", `"-1" is neither auto nor`},
+		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a whole number; layers are given like 64,64`},
+		{"--env Ant-v2 --hidden 0", "", "--hidden [0]: must be 1 to 8 layers"},
+		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
+		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},
+		{"--env Ant-v2 --iterations 0", "", "--iterations 0: at least 1"},
+		{"--env Ant-v2 --gamma 0", "", "--gamma 0: must be above 0 and at most 1"},
+		{"--env Ant-v2 --gamma NaN", "", "--gamma NaN: must be"},
+		{"--env Ant-v2 --gae-lambda 1.01", "", "--gae-lambda 1.01: must be from 0 to 1"},
+		{"--env Ant-v2 --learning-rate -1", "", "--learning-rate -1: must be a number above 0"},
+		{"--env Ant-v2 --learning-rate Inf", "", "--learning-rate +Inf: must be"},
+		{"--env Ant-v2 --damping 0", "", "--damping 0: must be"},
+		{"--env Ant-v2 --c1 -1", "", "--c1 -1: must be"},
+		{"--env Ant-v2 --c2 0", "", "--c2 0: must be"},
+		{"--env Ant-v2 --epsilon 0.5", "", "--epsilon 0.5: must be a number from 1 on"},
+		{"--env Ant-v2 --rank 0", "", "--rank 0: at least 1"},
+		{"--env Ant-v2 --rank 101 --batch 100", "", "--rank 101: there are only 100 steps in a batch; lower it, or raise --batch"},
+		{"--env Swimmer-v2 --rank 6000", "", "--rank 6000: the policy has only 4868 parameters; lower it, or widen --hidden"},
+		{"--env Ant-v2 --nats :::", "", `--nats ":::": must be a URL`},
+		{"--env Ant-v2 --nats localhost", "", `--nats "localhost": must be a URL`},
+		{"--env Ant-v2 --listen 4222", "", `--listen "4222": must be host:port`},
+		{"--env Ant-v2 --listen h:70000", "", `--listen "h:70000": must be host:port`},
+		{"--env Ant-v2 --listen h:1 --nats nats://h:1", "", "--nats and --listen: give"},
+		{"--env Ant-v2 --log-level loud", "", `--log-level "loud": must be debug, info, warn or error`},
+		{"--env Ant-v2 --force --resume --run-dir run", "", "--force and --resume"},
+		{"--resume", "", "--resume: say which run"},
+		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
+		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
+		{"--env Ant-v2 --resume=perhaps", "", `"perhaps" is not no, yes or auto`},
+		{"--env Ant-v2", "DBQPG_BATCH=many", `DBQPG_BATCH in the environment: "many" is not a whole number`},
+		{"--env Ant-v2", "DBQPG_BACTH=100", "DBQPG_BACTH in the environment is no setting; did you mean DBQPG_BATCH?"},
+		{"--config missing.yaml", "", "open missing.yaml: no such file"},
+		{"--config directory", "", "directory: is a directory"},
+		{"--config unknown.yaml", "", "unknown.yaml, line 2: lerning_rate is no setting; did you mean learning_rate?"},
+		{"--config nested.yaml", "", "nested.yaml: line 2: kernel must be a plain value or a list"},
+		{"--config twice.yaml", "", "twice.yaml: line 2: gae_lambda is there twice"},
+		{"--config word.yaml", "", `word.yaml, line 3: batch: "many" is not a whole number`},
+		{"--config null.yaml", "", "null.yaml: line 1: batch has no value"},
+		{"--config list.yaml", "", "list.yaml: line 1: settings are given as name: value"},
+		{"--config broken.yaml", "", "broken.yaml: yaml: line"},
+		{"--config large.yaml", "", "large.yaml: it is larger"},
+	} {
+		t.Run(c.arguments+" "+c.environment, func(t *testing.T) {
+			files["run/config.yaml"] = ""
+			inDirectory(t, files)
+			_, _, err := load(c.arguments, c.environment)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAllFindingsAreReported(t *testing.T) {
+	inDirectory(t, nil)
+	_, _, err := load("--env Ant-v2 --gamma 2 --epsilon 0 --rank 0", "")
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("error %v, want three lines", err)
+	}
+}
+
+// Monte Carlo needs no kernel.
+func TestRankMattersToBayesianQuadratureAlone(t *testing.T) {
+	inDirectory(t, nil)
+	if _, _, err := load("--env Ant-v2 --estimator mc --rank 101 --batch 100", ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenAddress(t *testing.T) {
+	for listen, want := range map[string]string{
+		config.AutoListen: "127.0.0.1 4222", "127.0.0.1:0": "127.0.0.1 0", ":4333": " 4333", "[::1]:1": "::1 1",
+	} {
+		s := config.Settings{Listen: listen}
+		host, port, err := s.ListenAddress()
+		if got := fmt.Sprint(host, " ", port); err != nil || got != want {
+			t.Errorf("%s splits into %q, %v; want %q", listen, got, err, want)
+		}
+	}
+}

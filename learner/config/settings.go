@@ -1,0 +1,151 @@
+// Package config holds a run's settings and where they come from.
+//
+// A setting is given, in order of precedence, by a flag (--gae-lambda 0.9), by the environment (DBQPG_GAE_LAMBDA), by
+// a YAML file (gae_lambda: 0.9; that of --config, then the config.yaml of a run that is resumed), or by the preset of
+// its task. One table, in table.go, gives each its name, its help and its place in [Settings]; a new setting is a new
+// field and a new row.
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Algorithm is how a gradient becomes a step of the policy.
+type Algorithm string
+
+// The algorithms.
+const (
+	Vanilla Algorithm = "vanilla" // Adam on the gradient
+	NPG     Algorithm = "npg"     // Adam on the natural gradient
+	TRPO    Algorithm = "trpo"    // line search along the natural gradient, within a trust region
+)
+
+// Estimator is how a batch becomes a gradient.
+type Estimator string
+
+// The estimators.
+const (
+	MonteCarlo Estimator = "mc"
+	DBQPG      Estimator = "dbqpg" // Bayesian quadrature (eq:GP_grad)
+	UAPG       Estimator = "uapg"  // that, corrected by its uncertainty (eqn:UAPG_practical_vanilla, eqn:UAPG_npg)
+)
+
+// Preset says whose choice it is where the paper and the authors' code differ.
+type Preset string
+
+// The presets. They differ in the Gaussian process's noise variance.
+const (
+	Code  Preset = "code"  // 1e-4 + softplus of a learned parameter
+	Paper Preset = "paper" // 1e-4
+)
+
+// Targets are what the gradient's samples are weighted with, or the process fitted to.
+type Targets string
+
+// The targets.
+const (
+	Returns Targets = "returns" // discounted, as they are
+	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
+)
+
+// Solver is how the Gaussian process's equations are solved.
+type Solver string
+
+// The solvers.
+const (
+	Direct            Solver = "direct" // in closed form, by the kernel's small rank
+	ConjugateGradient Solver = "cg"     // by products with structured kernels, as in the paper
+)
+
+// Fisher is the Fisher information matrix in the uncertainty of a gradient.
+type Fisher string
+
+// The matrices.
+const (
+	Empirical Fisher = "empirical" // UU'/n (eqn:kernel_equations)
+	Analytic  Fisher = "analytic"  // of the policy's mean and deviations
+)
+
+// Covariance is how the leading eigenpairs of the uncertainty are found.
+type Covariance string
+
+// The ways.
+const (
+	Projected  Covariance = "projected"  // in closed form, in the span of the scores' singular vectors
+	Randomized Covariance = "randomized" // by a randomised decomposition, as in the paper
+)
+
+// Resume says what to do about a run that is already there.
+type Resume string
+
+// The choices.
+const (
+	ResumeNo   Resume = "no"
+	ResumeYes  Resume = "yes"  // go on with it, which must be there
+	ResumeAuto Resume = "auto" // go on with it if it is there, else start it
+)
+
+// Values of settings that are to be chosen when the run starts.
+const (
+	AutoActors = -1     // local actors: one a core
+	AutoListen = "auto" // the embedded server's address: 127.0.0.1:4222, or a free port if that is taken
+)
+
+// Settings are those of a run. They are complete: no value stands for another, save the two named Auto (a zero is a
+// zero: --actors 0 is a choice). Begin with what presets.For returns and change it field by field; Validate tells
+// what is wrong with the result.
+type Settings struct {
+	// What is learned. These and all up to Epsilon decide what a run's results are.
+	Env       string // task, such as "Swimmer-v2"
+	Algorithm Algorithm
+	Estimator Estimator
+	Preset    Preset
+	Seed      uint64 // of every random stream
+
+	// The batch.
+	Batch  int     // the least number of environment steps in it; the last episode is played to its end
+	Hidden []int   // widths of the policy's hidden layers
+	Clip   float64 // bound on a normalised observation's absolute value
+
+	// The targets.
+	Targets   Targets
+	Gamma     float64 // discount factor, in (0, 1]
+	GAELambda float64 // weight of longer estimates, in [0, 1]
+	Bootstrap bool    // an episode that the time limit ends goes on with its last state's value, not with 0
+
+	// The policy's step.
+	LearningRate float64 // of the policy's Adam; TRPO does without
+	MaxKL        float64 // TRPO's bound on the mean divergence of a step, in nats
+	Damping      float64 // multiple of the identity added to the Fisher matrix
+
+	// Bayesian quadrature.
+	C1         float64 // weight of the state kernel
+	C2         float64 // weight of the Fisher kernel
+	Rank       int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
+	Solver     Solver
+	Fisher     Fisher
+	Covariance Covariance
+	Epsilon    float64 // the most that UAPG lengthens a direction of the natural gradient
+
+	// How long to go on; a run can be resumed with more.
+	Iterations uint64
+
+	// Where and how it runs, which its results do not depend on.
+	Actors   int    // local ones; 0: only such as join over NATS; AutoActors
+	NATS     string // URL of an external NATS server; "": one in this process
+	Listen   string // host:port of the server in this process; AutoListen
+	RunDir   string // directory of the run
+	LogLevel string // debug, info, warn or error
+	Resume   Resume
+	Force    bool // start over, moving the run that is there aside
+	DryRun   bool // say what would be done, and do nothing
+}
+
+// Name is the run's name, "task/algorithm-estimator-sSEED".
+func (s *Settings) Name() string {
+	return fmt.Sprintf("%s/%s-%s-s%d", s.Env, s.Algorithm, s.Estimator, s.Seed)
+}
+
+// DefaultRunDir is where a run goes that is not given a place: under runs in the working directory.
+func (s *Settings) DefaultRunDir() string { return filepath.Join("runs", filepath.FromSlash(s.Name())) }

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Bounds beyond which a setting is taken for a mistake.
+const (
+	maxBatch  = 10_000_000
+	maxLayers = 8
+	maxWidth  = 4096
+	maxActors = 4096
+)
+
+// Validate returns what is wrong with the settings, nil if nothing is: every finding, each on one line that says
+// what to do about it.
+func (s *Settings) Validate() error {
+	var v findings
+	v.require(s.Iterations > 0, "--iterations 0: at least 1 is needed")
+	v.require(s.Batch > 0 && s.Batch <= maxBatch, "--batch %d: must be from 1 to %d", s.Batch, maxBatch)
+	v.positive("clip", s.Clip)
+	v.require(s.Gamma > 0 && s.Gamma <= 1, "--gamma %v: must be above 0 and at most 1", s.Gamma)
+	v.require(s.GAELambda >= 0 && s.GAELambda <= 1, "--gae-lambda %v: must be from 0 to 1", s.GAELambda)
+	if s.Algorithm != TRPO {
+		v.positive("learning-rate", s.LearningRate)
+	}
+	v.positive("max-kl", s.MaxKL)
+	v.positive("damping", s.Damping)
+	v.require(s.C1 >= 0 && !math.IsInf(s.C1, 0), "--c1 %v: must be a number from 0 on", s.C1)
+	v.positive("c2", s.C2)
+	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number from 1 on", s.Epsilon)
+	s.validateTask(&v)
+	s.validateMachine(&v)
+	return errors.Join(v...)
+}
+
+// findings is what is wrong, in the order it was found.
+type findings []error
+
+func (v *findings) require(ok bool, format string, args ...any) {
+	if !ok {
+		*v = append(*v, fmt.Errorf(format, args...))
+	}
+}
+
+func (v *findings) positive(flag string, x float64) {
+	v.require(x > 0 && !math.IsInf(x, 0), "--%s %v: must be a number above 0", flag, x)
+}
+
+// validateTask checks the task, the policy for it, and the rank against both sides of the scores' matrix.
+func (s *Settings) validateTask(v *findings) {
+	layers := len(s.Hidden) >= 1 && len(s.Hidden) <= maxLayers
+	for _, width := range s.Hidden {
+		layers = layers && width >= 1 && width <= maxWidth
+	}
+	v.require(layers, "--hidden %v: must be 1 to %d layers, each 1 to %d wide", s.Hidden, maxLayers, maxWidth)
+	task, err := sim.Lookup(s.Env)
+	if err != nil {
+		*v = append(*v, fmt.Errorf("--env: %w", err))
+	}
+	if s.Estimator == MonteCarlo || !layers || err != nil {
+		return
+	}
+	parameters := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}.NumParams()
+	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
+	v.require(s.Rank <= s.Batch, "--rank %d: there are only %d steps in a batch; lower it, or raise --batch", s.Rank, s.Batch)
+	v.require(s.Rank <= parameters, "--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
+}
+
+// validateMachine checks what says where and how a run runs.
+func (s *Settings) validateMachine(v *findings) {
+	v.require(s.Actors >= AutoActors && s.Actors <= maxActors, "--actors %d: must be auto, or from 0 to %d", s.Actors, maxActors)
+	v.require(s.NATS == "" || s.Listen == AutoListen,
+		"--nats and --listen: give the URL of an external server or the address of the one in this process, not both")
+	if s.NATS != "" {
+		address, err := url.Parse(s.NATS)
+		v.require(err == nil && address.Host != "", "--nats %q: must be a URL such as nats://127.0.0.1:4222", s.NATS)
+	}
+	if _, _, err := s.ListenAddress(); err != nil {
+		*v = append(*v, err)
+	}
+	if _, err := s.Level(); err != nil {
+		*v = append(*v, err)
+	}
+	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: start over or go on, not both")
+	v.require(s.RunDir != "", "--run-dir: must not be empty")
+}
+
+// ListenAddress splits Listen. For AutoListen it is the usual address of a NATS server, 127.0.0.1:4222.
+func (s *Settings) ListenAddress() (host string, port int, err error) {
+	if s.Listen == AutoListen {
+		return "127.0.0.1", 4222, nil
+	}
+	host, digits, err := net.SplitHostPort(s.Listen)
+	if err == nil {
+		var n uint64
+		n, err = strconv.ParseUint(digits, 10, 16)
+		port = int(n)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("--listen %q: must be host:port, such as 127.0.0.1:4222, or auto", s.Listen)
+	}
+	return host, port, nil
+}
+
+// Level is LogLevel as slog has it.
+func (s *Settings) Level() (slog.Level, error) {
+	switch s.LogLevel {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", s.LogLevel)
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/internal/nearest"
+)
+
+// value is a pflag.Value over a field of type T.
+type value[T any] struct {
+	field  *T
+	kind   string // as in the flags' usage
+	parse  func(text string) (T, error)
+	format func(T) string
+}
+
+func (v value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err == nil {
+		*v.field = parsed
+	}
+	return err
+}
+
+func (v value[T]) String() string {
+	if v.field == nil { // pflag asks a zero value, to know whether a default is worth printing
+		return ""
+	}
+	return v.format(*v.field)
+}
+
+func (v value[T]) Type() string { return v.kind }
+
+// kindText is the kind of settings that are free texts.
+const kindText = "text"
+
+func text(field *string) pflag.Value {
+	same := func(text string) string { return text }
+	return value[string]{field, kindText, func(text string) (string, error) { return text, nil }, same}
+}
+
+func whole(field *int) pflag.Value {
+	return value[int]{field, "int", parseWhole, strconv.Itoa}
+}
+
+func parseWhole(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number", text)
+	}
+	return n, nil
+}
+
+// autoWhole is a whole number or "auto", which is -1.
+func autoWhole(field *int) pflag.Value {
+	parse := func(text string) (int, error) {
+		if text == "auto" {
+			return AutoActors, nil
+		}
+		n, err := parseWhole(text)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("%q is neither auto nor a whole number from 0 on", text)
+		}
+		return n, nil
+	}
+	format := func(n int) string {
+		if n == AutoActors {
+			return "auto"
+		}
+		return strconv.Itoa(n)
+	}
+	return value[int]{field, "int", parse, format}
+}
+
+func count(field *uint64) pflag.Value {
+	parse := func(text string) (uint64, error) {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a whole number from 0 on", text)
+		}
+		return n, nil
+	}
+	return value[uint64]{field, "int", parse, func(n uint64) string { return strconv.FormatUint(n, 10) }}
+}
+
+func number(field *float64) pflag.Value {
+	parse := func(text string) (float64, error) {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not a number", text)
+		}
+		return x, nil
+	}
+	return value[float64]{field, "float", parse, formatNumber}
+}
+
+// formatNumber writes the fewest digits that give the same bits, with a point where there is an exponent: some
+// readers of YAML take 5e-05 for a text.
+func formatNumber(x float64) string {
+	text := strconv.FormatFloat(x, 'g', -1, 64)
+	mantissa, exponent, found := strings.Cut(text, "e")
+	if found && !strings.Contains(mantissa, ".") {
+		return mantissa + ".0e" + exponent
+	}
+	return text
+}
+
+func truth(field *bool) pflag.Value {
+	parse := func(text string) (bool, error) {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return false, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return b, nil
+	}
+	return value[bool]{field, "bool", parse, strconv.FormatBool}
+}
+
+// sizes are widths of layers: "64,64", or in brackets as in YAML.
+func sizes(field *[]int) pflag.Value {
+	parse := func(text string) ([]int, error) {
+		if inner, found := strings.CutPrefix(text, "["); found {
+			text, found = strings.CutSuffix(inner, "]")
+			if !found {
+				return nil, errors.New("a bracket is not closed")
+			}
+		}
+		var list []int
+		for part := range strings.SplitSeq(text, ",") {
+			n, err := parseWhole(strings.TrimSpace(part))
+			if err != nil {
+				return nil, fmt.Errorf("%w; layers are given like 64,64", err)
+			}
+			list = append(list, n)
+		}
+		return list, nil
+	}
+	format := func(list []int) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ", ") }
+	return value[[]int]{field, "int,int", parse, format}
+}
+
+// choice is one of a few words.
+func choice[T ~string](field *T, allowed ...T) pflag.Value {
+	words := make([]string, len(allowed))
+	for i, word := range allowed {
+		words[i] = string(word)
+	}
+	parse := func(text string) (T, error) {
+		for _, word := range allowed {
+			if text == string(word) {
+				return word, nil
+			}
+		}
+		meant := ""
+		if word, edits := nearest.Name(text, words); edits <= 2 {
+			meant = "; did you mean " + word + "?"
+		}
+		return "", fmt.Errorf("%q is not %s%s", text, nearest.List(words), meant)
+	}
+	return value[T]{field, strings.Join(words, "|"), parse, func(word T) string { return string(word) }}
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds a configuration file: a complete one has under 4 KiB.
+const maxFile = 64 << 10
+
+// entry is a line of a configuration file.
+type entry struct {
+	name string // with _ for -
+	text string
+	line int
+}
+
+// readYAML reads a file of settings: one mapping from names to texts, numbers, truths or lists of these.
+func readYAML(path string) ([]entry, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	entries, err := parseYAML(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return entries, nil
+}
+
+func parseYAML(data []byte) ([]entry, error) {
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it is larger than a file of settings can be, %d bytes", maxFile)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if document.Kind == 0 || document.Content[0].Tag == "!!null" {
+		return nil, nil // an empty file
+	}
+	mapping := document.Content[0]
+	if mapping.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: settings are given as name: value, one a line", mapping.Line)
+	}
+	var entries []entry
+	seen := map[string]bool{}
+	for i := 0; i < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		e := entry{name: strings.ReplaceAll(key.Value, "-", "_"), line: key.Line}
+		if seen[e.name] {
+			return nil, fmt.Errorf("line %d: %s is there twice", e.line, e.name)
+		}
+		seen[e.name] = true
+		var err error
+		if e.text, err = valueText(value); err != nil {
+			return nil, fmt.Errorf("line %d: %s %w", e.line, e.name, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// valueText is a value as it would be given on the command line.
+func valueText(value *yaml.Node) (string, error) {
+	switch {
+	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
+		return "", errors.New("has no value")
+	case value.Kind == yaml.ScalarNode:
+		return value.Value, nil
+	case value.Kind == yaml.SequenceNode:
+		var parts []string
+		for _, item := range value.Content {
+			if item.Kind != yaml.ScalarNode {
+				return "", errors.New("must be a list of plain values")
+			}
+			parts = append(parts, item.Value)
+		}
+		return strings.Join(parts, ","), nil
+	}
+	return "", errors.New("must be a plain value or a list")
+}
+
+// YAML returns the contents of config.yaml: all that it takes to repeat the run with --config.
+func (s *Settings) YAML() string {
+	return s.render(func(row setting) (comment string, written bool) { return "", row.scope != command })
+}
+
+// render writes the rows that choose lets through, with its comments.
+func (s *Settings) render(choose func(setting) (comment string, written bool)) string {
+	var out strings.Builder
+	for _, section := range s.table() {
+		heading := "# " + section.title + "\n"
+		for _, row := range section.settings {
+			comment, written := choose(row)
+			if !written {
+				continue
+			}
+			line := row.name + ": " + quoted(row.value)
+			if comment != "" {
+				line = fmt.Sprintf("%-40s # %s", line, comment)
+			}
+			out.WriteString(heading + line + "\n")
+			heading = ""
+		}
+	}
+	return out.String()
+}
+
+// quoted is a value as YAML: in quotation marks where it would be taken for something else.
+func quoted(value pflag.Value) string {
+	if value.Type() != kindText {
+		return value.String()
+	}
+	scalar, err := yaml.Marshal(value.String())
+	if err != nil {
+		panic(err) // a text always has a form
+	}
+	return strings.TrimSuffix(string(scalar), "\n")
+}
