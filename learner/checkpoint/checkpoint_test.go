@@ -20,7 +20,7 @@ func exampleState() *State {
 			Iteration: 7, Epoch: 2, Steps: 105_000, Episodes: 107, Elapsed: 90*time.Minute + 125*time.Millisecond,
 			Best: &Best{Return: 1. / 3, Iteration: 5},
 		},
-		Arrays: Arrays{
+		Arrays: map[string][]float64{
 			"policy/parameters": {1, -2, math.Pi, math.SmallestNonzeroFloat64},
 			"critic/adam/steps": {7},
 			"empty":             {},
@@ -66,26 +66,13 @@ func TestRoundTrip(t *testing.T) {
 // A checkpoint must hold the exact bits, those of numbers that are not numbers too.
 func TestArraysKeepBits(t *testing.T) {
 	want := []float64{math.Float64frombits(0x7ff8_0000_dead_beef), math.Copysign(0, -1), math.Inf(1)}
-	state, _, err := Decode(mustEncode(t, &State{Arrays: Arrays{"x": want}}, nil))
+	state, _, err := Decode(mustEncode(t, &State{Arrays: map[string][]float64{"x": want}}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range want {
 		if got := math.Float64bits(state.Arrays["x"][i]); got != math.Float64bits(want[i]) {
 			t.Errorf("number %d has bits %x, want %x", i, got, math.Float64bits(want[i]))
-		}
-	}
-}
-
-func TestArraysCopy(t *testing.T) {
-	arrays := exampleState().Arrays
-	dst := make([]float64, 4)
-	if err := arrays.Copy("policy/parameters", dst); err != nil || dst[2] != math.Pi {
-		t.Errorf("copied %v, %v", dst, err)
-	}
-	for name, n := range map[string]int{"policy/parameters": 5, "policy/parameter": 4} {
-		if err := arrays.Copy(name, make([]float64, n)); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("copying %q to %d numbers: %v", name, n, err)
 		}
 	}
 }
@@ -140,7 +127,7 @@ func TestDecodeRefusesSealedNonsense(t *testing.T) {
 }
 
 func TestEncodeRefusesTooMuch(t *testing.T) {
-	arrays := Arrays{}
+	arrays := map[string][]float64{}
 	for i := range safetensors.MaxTensors {
 		arrays[strings.Repeat("x", i)] = nil
 	}

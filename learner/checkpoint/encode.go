@@ -62,7 +62,7 @@ func Decode(data []byte) (*State, map[string]string, error) {
 	if f.Metadata["format"] != format {
 		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
 	}
-	state := &State{Arrays: Arrays{}}
+	state := &State{Arrays: map[string][]float64{}}
 	if state.Counters, err = parseCounters(f.Metadata); err != nil {
 		return nil, nil, err
 	}

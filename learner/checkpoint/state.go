@@ -18,15 +18,12 @@
 // before they replace anything, and of the two newest at least one is always whole, whatever happens to the other.
 package checkpoint
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A State is all that a run needs to go on.
 type State struct {
 	Counters
-	Arrays Arrays
+	Arrays map[string][]float64 // the numbers, by names such as "policy/parameters"
 }
 
 // Counters say how far a run has come.
@@ -43,22 +40,4 @@ type Counters struct {
 type Best struct {
 	Return    float64 // mean undiscounted return of its episodes
 	Iteration uint64  // of the state whose policy played it
-}
-
-// Arrays are the numbers of a state by name, such as "policy/parameters".
-type Arrays map[string][]float64
-
-// Copy copies the array of that name to dst. A missing array or one of another length is an error: the checkpoint is
-// from a different program.
-func (a Arrays) Copy(name string, dst []float64) error {
-	values, ok := a[name]
-	if !ok {
-		return fmt.Errorf("the checkpoint has no array %q: another version of the program wrote it", name)
-	}
-	if len(values) != len(dst) {
-		return fmt.Errorf("the checkpoint's array %q has %d numbers, not %d: another version of the program wrote it",
-			name, len(values), len(dst))
-	}
-	copy(dst, values)
-	return nil
 }

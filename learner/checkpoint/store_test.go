@@ -21,7 +21,7 @@ func stateOf(iteration uint64, numbers int) *State {
 	for i := range values {
 		values[i] = float64(iteration)
 	}
-	return &State{Counters: Counters{Iteration: iteration, Steps: 10 * iteration}, Arrays: Arrays{"x": values}}
+	return &State{Counters: Counters{Iteration: iteration, Steps: 10 * iteration}, Arrays: map[string][]float64{"x": values}}
 }
 
 func mustOpen(t *testing.T, directory string) (*Store, *bytes.Buffer) {
