@@ -22,11 +22,12 @@ func krylov(s *compute.Scope, a linop.Operator, x compute.Block, depth int) (com
 	for range depth {
 		next, basis := linop.Mul(scope, a, x, false), all.ColRange(0, columns)
 		for range 2 { // what a first subtraction leaves by rounding, the second takes
+			size := b.Dot(next, next)
 			overlap := scope.New(columns, next.Cols)
 			b.Gemm(true, false, 1, basis, next, 0, overlap)
 			b.Gemm(false, false, -1, basis, overlap, 1, next)
 			var err error
-			if next, err = orthonormal(scope, next); err != nil {
+			if next, err = orthonormal(scope, next, size); err != nil {
 				return compute.Block{}, err
 			}
 		}
@@ -40,13 +41,14 @@ func krylov(s *compute.Scope, a linop.Operator, x compute.Block, depth int) (com
 	return all.ColRange(0, columns), nil
 }
 
-// dependent is the singular value of a block, relative to the largest, at which its
-// columns count as linearly dependent.
+// dependent is the length, relative to all columns before their common directions with
+// others were taken out, of what counts as linearly dependent on those.
 const dependent = 1e-7
 
-// orthonormal returns an orthonormal basis, in s, of the span of y's columns: y R S^-1
-// with the eigenvectors R and eigenvalues S² of y'y.
-func orthonormal(s *compute.Scope, y compute.Block) (compute.Block, error) {
+// orthonormal returns an orthonormal basis, in s, of the span of y's columns, but for
+// directions shorter than dependent times the root of size: y R S^-1 with the
+// eigenvectors R and eigenvalues S² of y'y.
+func orthonormal(s *compute.Scope, y compute.Block, size float64) (compute.Block, error) {
 	b, k := s.Backend(), y.Cols
 	if k == 0 {
 		return y, nil
@@ -58,7 +60,7 @@ func orthonormal(s *compute.Scope, y compute.Block) (compute.Block, error) {
 		return y, err
 	}
 	rank := 0
-	for rank < k && values[rank] > dependent*dependent*values[0] {
+	for rank < k && values[rank] > dependent*dependent*size {
 		rank++
 	}
 	if rank == 0 {
