@@ -1,0 +1,109 @@
+// Package linop has matrices that are known by their products, and what can be
+// found out about a matrix from its products alone: solutions, singular vectors,
+// determinants.
+//
+// The matrices of Bayesian quadrature are large and dense, and none is formed. The
+// scores U are p × n, some 29,000 × 15,000 for a humanoid; the kernel K = c1 K_s +
+// c2 K_f + noise I is n × n. But U x is one weighted sum of outer products a layer,
+// and K x a sparse interpolation, a small product, and a thin one:
+//
+//	k := linop.NewSum(b,
+//		linop.NewInterp(b, z, grid, linop.NewToeplitz(s, column)), // c1 K_s, by SKI
+//		linop.NewLowRank(b, c2*n*v, svd.V),                        // c2 K_f = c2 n v V V'
+//		linop.NewNoise(b, n, noise))
+//	result, err := linop.CG{}.Solve(b, k, alpha, y)                // alpha = K^-1 y
+//	linop.Mul(s, u, alpha, false)                                  // U alpha
+//
+// # Scores
+//
+// A linear layer y = w h + b passes the derivative d of a sample's log-probability
+// in y back to d h' in w and d in b. With the inputs of all samples in the rows of
+// H (n × in) and the signals in those of D (n × out), layer l of U m for weights m
+// is D'diag(m)H, and U'N for a direction N in parameter space is the sum over
+// layers of rowsum((H N_w' + N_b) * D), * being the elementwise product. So one
+// forward and one backward pass serve any number of products with U and U' (the
+// paper's supplement, sec:appendix_Fisher_mvm, spends one pass on each).
+//
+// # Solving
+//
+// [CG] minimises the A-norm of the error over growing Krylov spaces; after i
+// iterations the error has fallen by at least 2 ((sqrt(c)-1)/(sqrt(c)+1))^i for a
+// condition number c, and after as many as A has different eigenvalues it is zero.
+// A preconditioner near A^-1 narrows the spectrum; the Fisher matrix's large
+// eigenvalues are those of U U'/n, so the top of U's decomposition makes one
+// ([SVD.Preconditioner]). A block of right-hand sides is solved side by side, each
+// column with its own coefficients, because a product with many columns costs less
+// than many products.
+//
+// # Singular vectors
+//
+// The Fisher kernel needs the leading delta right singular vectors V of U, and the
+// uncertainty correction P and S too. [ExactSVD] has them from the n × n matrix
+// U'U. The usual randomised way (Halko, Martinsson and Tropp 2011) is
+//
+//	Y = U'Omega, Q = an orthonormal basis of Y, U Q = P S R', V = Q R
+//
+// for a random matrix Omega of delta columns or some more: Q holds nearly as much of
+// U as V does if the singular values fall. A dense Omega and U Q cost 4 n p flops a
+// column, 250 GFLOP for the 140 directions of a humanoid. [RandomizedSVD] has two
+// cheaper sketches in their place.
+//
+// The first is Y. Let the part of a column of Omega in each layer be an outer
+// product b a'. Then U'Omega is an elementwise product of two thin ones, (H A) *
+// (D B): 2 n (in + out) flops a column in place of 2 n in out. Such columns are as
+// isotropic as dense ones (E[Omega Omega'] is a multiple of I), and lose nothing
+// that could be measured. The basis Q then keeps the first 1.5 delta left singular
+// vectors of Y. It comes from the eigenpairs of the small matrix Y'Y, twice over
+// because the first result is orthonormal only up to rounding times the square of
+// Y's condition number (as in Cholesky QR; Yamamoto et al. 2015).
+//
+// The second is in place of U Q. Deal the samples out into 6 delta groups, each
+// sample with a random sign: S is the sparse n × 6 delta matrix of this (Clarkson
+// and Woodruff 2013). U S is one pass over the batch. As U is nearly (U Q) Q', U S
+// is nearly (U Q)(Q'S), whence by least squares
+//
+//	U Q ~ (U S) Z (Z'Z)^-1,  Z = S'Q
+//
+// (two sketches from both sides; Tropp, Yurtsever, Udell and Cevher 2017). What Q
+// misses of U comes in as noise, 1.5/(6-1.5) of it. Measured on 15,000 steps of
+// HumanoidStandup-v2 with a fresh policy, delta = 140, against a converged
+// decomposition (Swimmer's and Hopper's spectra fall faster: all cosines are above
+// 0.995 there):
+//
+//	                                      cosine of the gradients
+//	columns, basis, groups  energy in V   DBQPG   UAPG   GFLOP
+//	1, 1, U Q exact             0.75      0.974   0.947    250   (the authors' code)
+//	2, 2, U Q exact             0.88      0.985   0.972    261
+//	2, 2, 8                     0.86      0.982   0.966     38
+//	2, 1.5, 6                   0.85      0.982   0.963     26   (used)
+//	2, 1.5, 4                   0.84      0.979   0.958     22
+//	3, 1.5, 6                   0.88      0.984   0.967     31
+//
+// # Determinants
+//
+// log det A = tr log A, and for a vector w of random signs w'(log A)w has that
+// mean. Lanczos' method from w builds the Gauss quadrature of w's spectral measure,
+// exact for polynomials up to twice its steps, and so of its logarithm to high
+// accuracy (Ubaru, Chen and Saad 2017). The spread over several w gives [LogDet]
+// its standard error.
+//
+// # References
+//
+//   - K. Clarkson and D. Woodruff. Low rank approximation and regression in input
+//     sparsity time. STOC 2013.
+//   - N. Halko, P. Martinsson and J. Tropp. Finding structure with randomness:
+//     probabilistic algorithms for constructing approximate matrix decompositions.
+//     SIAM Review 53, 2011.
+//   - M. Hestenes and E. Stiefel. Methods of conjugate gradients for solving linear
+//     systems. J. Res. Nat. Bur. Standards 49, 1952.
+//   - R. Keys. Cubic convolution interpolation for digital image processing. IEEE
+//     Trans. Acoustics, Speech, and Signal Processing 29, 1981.
+//   - J. Tropp, A. Yurtsever, M. Udell and V. Cevher. Practical sketching algorithms
+//     for low-rank matrix approximation. SIAM J. Matrix Anal. Appl. 38, 2017.
+//   - S. Ubaru, J. Chen and Y. Saad. Fast estimation of tr(f(A)) via stochastic
+//     Lanczos quadrature. SIAM J. Matrix Anal. Appl. 38, 2017.
+//   - A. Wilson and H. Nickisch. Kernel interpolation for scalable structured
+//     Gaussian processes (KISS-GP). ICML 2015.
+//   - Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa and T. Fukaya. Roundoff error
+//     analysis of the CholeskyQR2 algorithm. Electronic Trans. Numer. Anal. 44, 2015.
+package linop
