@@ -16,9 +16,10 @@ type NPG struct {
 	damping float64
 }
 
-// NewNPG returns the algorithm for n policy parameters, with the default damping.
-func NewNPG(n int, learningRate float64) *NPG {
-	return &NPG{NewAdam(n, learningRate, DefaultWeightDecay), DefaultDamping}
+// NewNPG returns the algorithm for n policy parameters; damping times the identity is
+// added to the Fisher matrix.
+func NewNPG(n int, learningRate, damping float64) *NPG {
+	return &NPG{NewAdam(n, learningRate, DefaultWeightDecay), damping}
 }
 
 // Step implements [Algorithm].

@@ -1,0 +1,69 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+// Start sets the state of a run that has not begun: an empty normaliser, no
+// iteration done. The learner must be new.
+func (r *Run) Start(epoch uint64) {
+	r.moments = policy.NewMoments(r.Shape.Observation)
+	r.counters = checkpoint.Counters{Epoch: epoch}
+}
+
+// Resume sets the state that a checkpoint holds, under a new epoch.
+func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
+	r.Start(epoch)
+	arrays := optim.State(state.Arrays)
+	count := make([]float64, 1)
+	for _, x := range []struct {
+		name string
+		dst  []float64
+	}{
+		{"policy.params", r.Params},
+		{"normalizer.count", count},
+		{"normalizer.mean", r.moments.Mean},
+		{"normalizer.m2", r.moments.M2},
+	} {
+		values, err := arrays.Array(x.name, len(x.dst))
+		if err != nil {
+			return fmt.Errorf("the checkpoint: %w", err)
+		}
+		copy(x.dst, values)
+	}
+	r.moments.Count = count[0]
+	if err := r.Optimizer.Restore(arrays.Part("optimizer")); err != nil {
+		return fmt.Errorf("the checkpoint's optimiser: %w", err)
+	}
+	if r.Critic != nil {
+		if err := r.Critic.Restore(arrays.Part("critic")); err != nil {
+			return fmt.Errorf("the checkpoint's critic: %w", err)
+		}
+	}
+	r.counters = state.Counters
+	r.counters.Epoch = epoch
+	return nil
+}
+
+// Iteration is the number of iterations done.
+func (r *Run) Iteration() uint64 { return r.counters.Iteration }
+
+// save writes a checkpoint.
+func (r *Run) save() error {
+	r.counters.Elapsed = r.sinceStart()
+	arrays := optim.State{
+		"policy.params":    r.Params,
+		"normalizer.count": {r.moments.Count},
+		"normalizer.mean":  r.moments.Mean,
+		"normalizer.m2":    r.moments.M2,
+	}
+	arrays.Join("optimizer", r.Optimizer.State())
+	if r.Critic != nil {
+		arrays.Join("critic", r.Critic.State())
+	}
+	return r.Checkpoints.Save(&checkpoint.State{Counters: r.counters, Arrays: arrays})
+}

@@ -1,0 +1,192 @@
+// Package train is the training loop: batches of episodes in, policies out, and a
+// checkpoint after each.
+//
+// An iteration plays the policy, turns the batch into one policy step
+// ([Learner.Update], the paper's Algorithm 1), and merges the batch into the
+// observation normaliser, which is frozen meanwhile. Iteration 0 only initialises
+// the normaliser. All randomness comes from streams derived from the run's seed and
+// the iteration, so the state between two iterations is a few arrays and counters,
+// and a run resumed from it is the same bits as one that never stopped.
+package train
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// Collector plays policies: collect.Collector.
+type Collector interface {
+	Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error)
+}
+
+// Recorder keeps the rows of finished iterations.
+type Recorder interface {
+	Record(row metrics.Row, stats collect.Stats) error
+}
+
+// Run is one training run. Set its fields, then call Start or Resume, then Train.
+type Run struct {
+	*Learner
+	Seed       uint64
+	Iterations uint64  // to do in all
+	BatchSteps int     // least number of steps in a batch
+	Clip       float64 // bound on normalised observations
+
+	Collector   Collector
+	Checkpoints *checkpoint.Store
+	Recorder    Recorder
+	Log         *slog.Logger
+
+	counters  checkpoint.Counters
+	moments   policy.Moments
+	resumedAt time.Time // when this start's share of the elapsed time began
+	elapsed   time.Duration
+}
+
+// Train goes on until all iterations are done, or ctx is, or an error: then the last
+// checkpoint is the state after the last whole iteration.
+func (r *Run) Train(ctx context.Context) error {
+	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
+	if r.moments.Count == 0 {
+		if err := r.initialize(ctx); err != nil {
+			return err
+		}
+	}
+	for r.counters.Iteration < r.Iterations {
+		if err := r.iterate(ctx); err != nil {
+			return fmt.Errorf("iteration %d: %w", r.counters.Iteration+1, err)
+		}
+	}
+	return nil
+}
+
+// initialize plays one batch for the normaliser alone: with mean 0 and deviation 1
+// the first policy step would be taken on badly scaled observations.
+func (r *Run) initialize(ctx context.Context) error {
+	batch, err := r.Collector.Collect(ctx, r.policy(0), r.BatchSteps)
+	if err != nil {
+		return err
+	}
+	r.normalize(batch)
+	return r.save()
+}
+
+// iterate is one iteration.
+func (r *Run) iterate(ctx context.Context) error {
+	row := metrics.NewRow()
+	row.Iteration = r.counters.Iteration + 1
+
+	batch, err := r.Collector.Collect(ctx, r.policy(row.Iteration), r.BatchSteps)
+	if err != nil {
+		return err
+	}
+	collected := time.Now()
+	r.describe(&row, batch)
+	if err := r.update(&row, batch); err != nil {
+		return err
+	}
+	r.normalize(batch)
+	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
+	row.SecondsElapsed = r.sinceStart().Seconds()
+
+	if err := r.keepBest(row); err != nil {
+		return err
+	}
+	r.counters.Iteration = row.Iteration
+	if err := r.Recorder.Record(row, batch.Stats); err != nil {
+		return err
+	}
+	return r.save()
+}
+
+// policy is the message that asks for episodes of an iteration.
+func (r *Run) policy(iteration uint64) *proto.Policy {
+	n := r.moments.Normalizer(r.Clip)
+	return &proto.Policy{
+		Iteration: iteration,
+		Hidden:    r.Shape.Hidden,
+		Params:    r.Params,
+		Mean:      n.Mean,
+		Std:       n.Std,
+		Clip:      n.Clip,
+	}
+}
+
+// update takes the policy step.
+func (r *Run) update(row *metrics.Row, batch *collect.Batch) error {
+	scope := compute.NewScope(r.Backend)
+	defer scope.Release()
+	x := newSamples(scope, batch.Episodes, r.moments.Normalizer(r.Clip))
+	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, nil)
+}
+
+// normalize merges the batch's observations into the normaliser, in ticket order.
+func (r *Run) normalize(batch *collect.Batch) {
+	for _, e := range batch.Episodes {
+		r.moments.Add(e.Observations)
+	}
+}
+
+// describe fills in what the batch itself tells.
+func (r *Run) describe(row *metrics.Row, batch *collect.Batch) {
+	r.counters.Steps += uint64(batch.Steps)
+	r.counters.Episodes += uint64(len(batch.Episodes))
+	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
+	returns := make([]float64, len(batch.Episodes))
+	row.ReturnMin, row.ReturnMax = math.Inf(1), math.Inf(-1)
+	for i, e := range batch.Episodes {
+		returns[i] = e.Return()
+		row.ReturnMin, row.ReturnMax = min(row.ReturnMin, returns[i]), max(row.ReturnMax, returns[i])
+	}
+	row.ReturnMean, row.ReturnStd = mean(returns), deviation(returns)
+	row.LengthMean = float64(batch.Steps) / float64(len(batch.Episodes))
+}
+
+// keepBest keeps the checkpoint of the policy that played the best batch so far.
+func (r *Run) keepBest(row metrics.Row) error {
+	if best := r.counters.Best; best != nil && row.ReturnMean <= best.Return {
+		return nil
+	}
+	r.counters.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: r.counters.Iteration}
+	return r.Checkpoints.KeepBest()
+}
+
+// sinceStart is the run's wall-clock time, over all its starts.
+func (r *Run) sinceStart() time.Duration { return r.elapsed + time.Since(r.resumedAt) }
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// deviation is the n-1 deviation, NaN for a single value.
+func deviation(x []float64) float64 {
+	m, squares := mean(x), 0.0
+	for _, v := range x {
+		squares += (v - m) * (v - m)
+	}
+	return math.Sqrt(squares / float64(len(x)-1))
+}
+
+// distance is the length of y - x.
+func distance(x, y []float64) float64 {
+	squares := 0.0
+	for i := range x {
+		squares += (y[i] - x[i]) * (y[i] - x[i])
+	}
+	return math.Sqrt(squares)
+}

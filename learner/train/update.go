@@ -1,0 +1,270 @@
+package train
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dbqpg/dbqpg/estimators"
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+// exactSamples is the largest batch whose scores are decomposed exactly: beyond it
+// the n × n eigenproblem costs more than the rest of the update.
+const exactSamples = 2000
+
+// Method says how a batch becomes a policy step.
+type Method struct {
+	Shape policy.Shape
+
+	Vanilla  bool // the step follows the gradient, not the natural gradient
+	Bayesian bool // the gradient is a posterior mean, not a Monte-Carlo mean
+	Aware    bool // and is corrected by its uncertainty
+
+	Advantages    bool // generalised advantages for targets, or else discounted returns
+	Gamma, Lambda float64
+	Bootstrap     bool // a time limit's end continues with the value of its last state
+
+	Rank           int       // of the scores' decomposition
+	Solver         gp.Solver // of the kernel system
+	C1, C2         float64
+	AnalyticFisher bool    // in the uncertainty, the exact Fisher matrix in place of the empirical one
+	Randomized     bool    // the paper's randomised decomposition of the uncertainty
+	Epsilon        float64 // bound on the natural correction's step lengthening
+	Damping        float64 // of the Fisher matrix
+}
+
+// Learner is what an update changes: the policy, the critic, and their optimisers.
+type Learner struct {
+	Method
+	Backend   compute.Backend
+	Params    []float64       // the policy's, p
+	Critic    *critic.Critic  // nil where neither advantages nor a kernel are needed
+	Optimizer optim.Algorithm // takes the policy step
+}
+
+// update is one batch on its way to a policy step. The blocks live in scope.
+type update struct {
+	*Learner
+	samples
+	scope *compute.Scope
+	rng   *rand.Rand // of the sketches
+	row   *metrics.Row
+
+	policy     *policy.Gaussian
+	scores     *linop.Scores // U
+	targets    compute.Block // y, n × 1
+	svd        *linop.SVD    // of U; nil for Monte Carlo
+	evaluation *critic.Evaluation
+	posterior  gp.Posterior // nil for Monte Carlo
+	objective  optim.Objective
+}
+
+// stages is the paper's Algorithm 1 after the batch is collected, and the policy
+// step.
+var stages = []struct {
+	Name string
+	run  func(*update) error
+}{
+	{"scores", (*update).evaluate},         // U: one forward, one backward pass
+	{"targets", (*update).judge},           // action values y; a step on the value loss
+	{"decomposition", (*update).decompose}, // U = P S V', for the Fisher kernel
+	{"kernel step", (*update).learnKernel}, // a step on the marginal likelihood
+	{"posterior", (*update).condition},     // alpha = (K + noise I)^-1 y
+	{"gradient", (*update).estimate},       // U alpha, and its uncertainty
+	{"policy step", (*update).step},        // VanillaPG, NPG or TRPO
+}
+
+// Update takes the step that a batch calls for and fills in its row. rng draws the
+// sketches; lap, where not nil, hears how long each stage took.
+func (l *Learner) Update(x samples, scope *compute.Scope, rng *rand.Rand, row *metrics.Row, lap func(stage string, took time.Duration)) error {
+	u := &update{Learner: l, samples: x, scope: scope, rng: rng, row: row}
+	for _, stage := range stages {
+		start := time.Now()
+		if err := stage.run(u); err != nil {
+			return fmt.Errorf("%s: %w", stage.Name, err)
+		}
+		if lap != nil {
+			lap(stage.Name, time.Since(start))
+		}
+	}
+	return nil
+}
+
+// evaluate runs the policy over the batch and keeps the scores' factors.
+func (u *update) evaluate() error {
+	params := u.scope.FromSlice(len(u.Params), 1, u.Params)
+	u.policy = policy.NewGaussian(u.scope, u.Shape, params, u.observations)
+	u.scores = u.policy.Scores(u.scope, u.actions)
+	u.row.Entropy = u.policy.Entropy()
+	return nil
+}
+
+// judge turns the rewards into targets. Advantages come from the values before the
+// value step, as in the authors' code.
+func (u *update) judge() error {
+	targets := u.trajectories.Returns(u.Gamma)
+	if u.Advantages {
+		returns := targets
+		evaluation := u.Critic.Evaluate(u.scope, u.observations)
+		values := evaluation.Values()
+		if u.Bootstrap {
+			u.trajectories.Bootstrap = u.continuations()
+			returns = u.trajectories.Returns(u.Gamma)
+		}
+		targets = u.trajectories.Advantages(values, u.Gamma, u.Lambda)
+		u.row.ExplainedVariance = critic.ExplainedVariance(values, returns)
+		loss, err := u.Critic.StepValue(evaluation, returns)
+		if err != nil {
+			return err
+		}
+		u.row.ValueLoss = loss
+		u.row.TargetStd = deviation(targets)
+		critic.Standardize(targets)
+	} else {
+		u.row.TargetStd = deviation(targets)
+	}
+	u.targets = u.scope.FromSlice(u.size(), 1, targets)
+	return nil
+}
+
+// continuations are the values of the states after the episodes' ends: 0 where the
+// task ended them.
+func (u *update) continuations() []float64 {
+	scope := compute.NewScope(u.Backend)
+	defer scope.Release()
+	final := scope.FromSlice(len(u.terminated), u.Shape.Observation, u.final)
+	values := u.Critic.Evaluate(scope, final).Values()
+	for i, terminated := range u.terminated {
+		if terminated {
+			values[i] = 0
+		}
+	}
+	return values
+}
+
+// decompose finds the leading part of U, exactly where that is cheap.
+func (u *update) decompose() (err error) {
+	switch {
+	case !u.Bayesian:
+	case u.size() <= exactSamples:
+		u.svd, err = linop.ExactSVD(u.scope, u.scores, u.Rank)
+	default:
+		u.svd, err = linop.RandomizedSVD(u.scope, u.scores, u.Rank, u.rng)
+	}
+	if u.svd != nil {
+		u.row.FisherRank = float64(len(u.svd.S))
+	}
+	return err
+}
+
+// kernel is the process's covariance at the critic's current hyperparameters.
+func (u *update) kernel() gp.Kernel {
+	return gp.Kernel{C1: u.C1, C2: u.C2, Hyper: u.Critic.Hyper()}
+}
+
+// learnKernel takes one step up the marginal likelihood of the targets (eqn:GP_nll).
+func (u *update) learnKernel() error {
+	if !u.Bayesian {
+		return nil
+	}
+	scope := compute.NewScope(u.Backend)
+	defer scope.Release()
+	evaluation := u.Critic.Evaluate(scope, u.observations)
+	posterior, err := u.fit(scope, evaluation)
+	if err != nil {
+		return err
+	}
+	u.row.LogLikelihood = posterior.LogLikelihood()
+	features := scope.New(u.size(), evaluation.Features().Cols)
+	hyper, err := posterior.Gradient(features)
+	if err != nil {
+		return err
+	}
+	return u.Critic.StepProcess(evaluation, features, hyper)
+}
+
+// condition fits the process with the kernel just learned.
+func (u *update) condition() (err error) {
+	if !u.Bayesian {
+		return nil
+	}
+	u.evaluation = u.Critic.Evaluate(u.scope, u.observations)
+	u.posterior, err = u.fit(u.scope, u.evaluation)
+	hyper := u.Critic.Hyper()
+	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Lengthscale
+	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
+	return err
+}
+
+func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, error) {
+	return u.Solver.Fit(s, u.kernel(), gp.Data{Features: e.Features(), Fisher: u.svd.V, Targets: u.targets})
+}
+
+// estimate computes the gradient U w and, for UAPG, its correction.
+func (u *update) estimate() (err error) {
+	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
+	u.objective = optim.Objective{Policy: u.policy, Actions: u.actions, Weights: weights, Gradient: gradient, SVD: u.svd}
+	if !u.Bayesian {
+		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0)
+		estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
+		return nil
+	}
+	u.Backend.Affine(weights, u.C2, u.posterior.Alpha(), 0)
+	estimators.DBQPG(u.Backend, gradient, u.scores, u.C2, u.posterior.Alpha())
+	if u.Aware {
+		u.objective.Correct, err = u.correction()
+	}
+	return err
+}
+
+// correction is UAPG's: of the gradient for VanillaPG, of the natural gradient for
+// NPG and TRPO.
+func (u *update) correction() (func(compute.Block), error) {
+	fisher := estimators.Fisher{Damping: u.Damping}
+	if u.AnalyticFisher {
+		fisher.Matrix = u.policy.Fisher(0)
+	}
+	moments := estimators.NaturalPrecision
+	if u.Vanilla {
+		moments = estimators.Covariance
+	}
+	uncertainty, err := moments(u.Backend, fisher, u.svd, u.C2, u.posterior)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := u.eigenpairs(uncertainty)
+	if err != nil {
+		return nil, err
+	}
+	if u.Vanilla {
+		return func(g compute.Block) { pairs.Vanilla(u.Backend, g) }, nil
+	}
+	return func(d compute.Block) { pairs.Natural(u.Backend, d, u.Epsilon) }, nil
+}
+
+func (u *update) eigenpairs(uncertainty *estimators.Uncertainty) (*estimators.Eigenpairs, error) {
+	if u.Randomized {
+		return uncertainty.Randomized(u.scope, len(u.svd.S), 1, u.rng)
+	}
+	return uncertainty.Projected(u.scope)
+}
+
+// step moves the policy.
+func (u *update) step() error {
+	before := append([]float64(nil), u.Params...)
+	report, err := u.Optimizer.Step(u.Params, u.objective)
+	if err != nil {
+		return err
+	}
+	u.row.KL, u.row.GradientNorm = report.KL, report.GradientNorm
+	u.row.CGIterations, u.row.Backtracks = float64(report.Solve.Iterations), float64(report.Halvings)
+	u.row.StepNorm = distance(before, u.Params)
+	return nil
+}
