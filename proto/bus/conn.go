@@ -31,6 +31,8 @@ var (
 	ErrNoResponder = errors.New("nobody answers")
 	// ErrDisconnected is a request while there is no connection to the server.
 	ErrDisconnected = errors.New("not connected to the NATS server")
+	// ErrClosed is the use of a connection after Close, or after the server refused it for good.
+	ErrClosed = errors.New("the connection is closed")
 )
 
 // ConnConfig holds a connection's settings.
@@ -100,7 +102,7 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 	if c.log == nil {
 		c.log = slog.Default()
 	}
-	failures := newRarely(10 * time.Second)
+	failures := &Rarely{Interval: 10 * time.Second}
 	connection, err := nats.Connect(address,
 		nats.Name(config.Name),
 		nats.MaxReconnects(-1),
@@ -113,7 +115,7 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 		nats.ConnectHandler(func(*nats.Conn) { c.markConnected() }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			if failures.now() {
+			if failures.Now() {
 				c.log.Warn("no NATS server answers; trying again", "url", address, "error", err)
 			}
 		}),
@@ -211,6 +213,8 @@ func translate(err error) error {
 		return ErrNoResponder
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected):
 		return ErrDisconnected
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return ErrClosed
 	}
 	return err
 }
@@ -283,19 +287,21 @@ func (c *Conn) Close() {
 	<-c.closed
 }
 
-// rarely lets through one event an interval.
-type rarely struct {
-	mu       sync.Mutex
-	interval time.Duration
-	last     time.Time
+// Rarely lets through one event an interval, so that a state that lasts does not fill a log. It is safe
+// for concurrent use.
+type Rarely struct {
+	// Interval is the least time between two events.
+	Interval time.Duration
+
+	mu   sync.Mutex
+	last time.Time
 }
 
-func newRarely(interval time.Duration) *rarely { return &rarely{interval: interval} }
-
-func (r *rarely) now() bool {
+// Now reports whether it is time for another event.
+func (r *Rarely) Now() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.last) < r.interval {
+	if !r.last.IsZero() && time.Since(r.last) < r.Interval {
 		return false
 	}
 	r.last = time.Now()

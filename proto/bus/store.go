@@ -13,6 +13,8 @@ var (
 	ErrNotFound = errors.New("no such key")
 	// ErrConflict is a compare-and-set that found another revision.
 	ErrConflict = errors.New("somebody else wrote the key")
+	// ErrNoStore is a server that keeps no values.
+	ErrNoStore = errors.New("the NATS server has no JetStream: start it with -js")
 )
 
 // Store is a bucket of keys whose last values the server keeps in memory.
@@ -93,7 +95,7 @@ func (s *Store) explain(verb, key string, err error) error {
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		err = ErrConflict
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		err = fmt.Errorf("the NATS server has no JetStream, start it with -js: %w", err)
+		err = ErrNoStore
 	default:
 		err = translate(err)
 	}

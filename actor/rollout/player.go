@@ -1,0 +1,119 @@
+// Package rollout plays tickets: an episode under one policy version each. A [Player] plays; [Run] is an actor
+// around any number of them, which asks a learner for tickets and sends it the episodes.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// ErrStopped is an episode that was stopped before its end.
+var ErrStopped = errors.New("the episode was stopped")
+
+// Play plays one ticket. The episode is a function of the ticket, the actor's policy and the task.
+func Play(ctx context.Context, env sim.Env, actor *policy.Actor, ticket proto.Ticket) (*proto.Episode, error) {
+	e, err := NewPlayer(env).Play(actor, ticket, func() bool { return ctx.Err() != nil })
+	if errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return e, err
+}
+
+// Player plays episodes one after the other, without allocating once its buffers have grown.
+type Player struct {
+	env     sim.Env
+	source  *rand.ChaCha8
+	rng     *rand.Rand
+	engine  []float64 // the observation as the engine computes it
+	seen    []float32 // and as the policy sees it
+	action  []float32 // the action as the policy samples it
+	control []float64 // and as the engine takes it
+	episode proto.Episode
+}
+
+// NewPlayer returns a player in env, which it uses alone from now on and does not close.
+func NewPlayer(env sim.Env) *Player {
+	spec := env.Spec()
+	source := rand.NewChaCha8([32]byte{})
+	return &Player{
+		env:     env,
+		source:  source,
+		rng:     rand.New(source),
+		engine:  make([]float64, spec.ObservationDim),
+		seen:    make([]float32, spec.ObservationDim),
+		action:  make([]float32, spec.ActionDim),
+		control: make([]float64, spec.ActionDim),
+	}
+}
+
+// Play plays one ticket to the task's own end or its time limit. The episode is the player's: it is valid until the
+// next call. Before each step stop is asked whether to go on; if not, the error is ErrStopped and StepsPlayed says
+// how far it came.
+func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
+	p.begin(ticket)
+	if err := p.env.Reset(p.rng, p.engine); err != nil {
+		return nil, fmt.Errorf("reset: %w", err)
+	}
+	e := &p.episode
+	for limit := p.env.Spec().TimeLimit; len(e.Rewards) < limit && !e.Terminated; {
+		if stop() {
+			return nil, ErrStopped
+		}
+		if err := p.step(actor); err != nil {
+			return nil, fmt.Errorf("step %d: %w", len(e.Rewards), err)
+		}
+	}
+	p.see()
+	e.FinalObservation = append(e.FinalObservation, p.seen...)
+	return e, nil
+}
+
+// StepsPlayed is how many steps of the last ticket were played.
+func (p *Player) StepsPlayed() int { return len(p.episode.Rewards) }
+
+// begin empties the episode and starts the ticket's random stream.
+func (p *Player) begin(ticket proto.Ticket) {
+	e := &p.episode
+	*e = proto.Episode{
+		Ticket:           ticket,
+		Observations:     e.Observations[:0],
+		FinalObservation: e.FinalObservation[:0],
+		Actions:          e.Actions[:0],
+		Rewards:          e.Rewards[:0],
+	}
+	p.source.Seed(streams.Key(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index))
+}
+
+// step takes one action. The policy acts on the observation as rounded to float32, and the engine on the action as
+// rounded: the values that are recorded.
+func (p *Player) step(actor *policy.Actor) error {
+	e := &p.episode
+	p.see()
+	e.Observations = append(e.Observations, p.seen...)
+	actor.Act(p.seen, p.rng, p.action)
+	e.Actions = append(e.Actions, p.action...)
+	for i, x := range p.action {
+		p.control[i] = float64(x)
+	}
+	reward, terminated, err := p.env.Step(p.control, p.engine)
+	if err != nil {
+		return err
+	}
+	e.Rewards = append(e.Rewards, reward)
+	e.Terminated = terminated
+	return nil
+}
+
+// see rounds the engine's observation.
+func (p *Player) see() {
+	for i, x := range p.engine {
+		p.seen[i] = float32(x)
+	}
+}

@@ -1,0 +1,73 @@
+// Package rollouttest has an environment for tests of what happens around episodes: its steps cost nothing, its
+// episodes are short and of all lengths, and a test can hold it up or make it fail.
+package rollouttest
+
+import (
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Spec describes the toy task.
+var Spec = sim.Spec{Name: "Toy", ObservationDim: 3, ActionDim: 2, FrameSkip: 1, TimeLimit: 50}
+
+// Toy is an environment with a memory of its actions. An episode's length is drawn at its start: 1 to 80 steps, so that
+// the time limit of 50 ends some.
+type Toy struct {
+	// BeforeStep, if set, is called before each step with the number of steps that the episode has; an error
+	// is the step's.
+	BeforeStep func(steps int) error
+
+	state  [3]float64
+	steps  int
+	length int
+}
+
+// New returns a toy; its signature is that of tasks.New.
+func New(string) (sim.Env, error) { return &Toy{}, nil }
+
+// Spec returns the package's.
+func (e *Toy) Spec() sim.Spec { return Spec }
+
+// Reset implements sim.Env.
+func (e *Toy) Reset(rng *rand.Rand, observation []float64) error {
+	for i := range e.state {
+		e.state[i] = rng.NormFloat64()
+	}
+	e.steps, e.length = 0, 1+rng.IntN(80)
+	copy(observation, e.state[:])
+	return nil
+}
+
+// Step implements sim.Env.
+func (e *Toy) Step(action, observation []float64) (reward float64, terminated bool, err error) {
+	if e.BeforeStep != nil {
+		if err := e.BeforeStep(e.steps); err != nil {
+			return 0, false, err
+		}
+	}
+	e.steps++
+	for i := range e.state {
+		e.state[i] = 0.9*e.state[i] + 0.1*action[i%len(action)]
+		reward += e.state[i]
+	}
+	copy(observation, e.state[:])
+	return reward, e.steps >= e.length, nil
+}
+
+// Close implements sim.Env.
+func (e *Toy) Close() error { return nil }
+
+// Policy returns a policy for the toy with one hidden layer of four; Run, Epoch and Task are left to the learner.
+func Policy(iteration uint64) *proto.Policy {
+	rng := rand.New(rand.NewPCG(iteration, 0))
+	p := &proto.Policy{
+		Iteration: iteration, Hidden: []int{4}, Params: make([]float64, 4*3+4+2*4+2+2),
+		Mean: []float64{0, 0.1, -0.1}, Std: []float64{1, 2, 0.5}, Clip: 5,
+	}
+	for i := range p.Params {
+		p.Params[i] = 0.3 * rng.NormFloat64()
+	}
+	return p
+}

@@ -1,0 +1,308 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func startServer(t testing.TB) *bus.Server {
+	t.Helper()
+	s, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func connect(t testing.TB, s *bus.Server) *bus.Conn {
+	t.Helper()
+	c, err := s.Connect(bus.ConnConfig{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func newCollector(t testing.TB, s *bus.Server, change ...func(*collect.Config)) *collect.Collector {
+	t.Helper()
+	config := collect.Config{Run: "toy", Epoch: 1, Seed: 3, Task: rollouttest.Spec, Log: quiet}
+	for _, f := range change {
+		f(&config)
+	}
+	c, err := collect.New(deadline(t), connect(t, s), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// run starts an actor that ends with the test.
+func run(t testing.TB, config rollout.Config) (result <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done, ended := make(chan error, 1), make(chan struct{})
+	config.Run, config.Log = "toy", quiet
+	if config.Slots == 0 {
+		config.Slots = 1
+	}
+	go func() {
+		defer close(ended)
+		done <- rollout.Run(ctx, config)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return done
+}
+
+func TestBadConfig(t *testing.T) {
+	conn := connect(t, startServer(t))
+	for says, config := range map[string]rollout.Config{
+		"0 slots":   {Conn: conn, Run: "toy", NewEnv: rollouttest.New},
+		`holds "."`: {Conn: conn, Run: "a.b", Slots: 1, NewEnv: rollouttest.New},
+	} {
+		if err := rollout.Run(deadline(t), config); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want an error that says %q", err, says)
+		}
+	}
+}
+
+// An actor that comes first waits for its learner, and stops when told.
+func TestActorBeforeLearner(t *testing.T) {
+	server := startServer(t)
+	run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	ctx, cancel := context.WithCancel(deadline(t))
+	cancel()
+	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet}); err != nil {
+		t.Errorf("stopped before there was a learner: %v", err)
+	}
+	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+		t.Error(err)
+	}
+}
+
+// An environment that cannot be made ends the actor, whose ticket is free at once.
+func TestNoEnvironment(t *testing.T) {
+	server := startServer(t)
+	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = time.Hour })
+	missing := errors.New("no model file")
+	result := run(t, rollout.Config{Conn: connect(t, server), Slots: 3, NewEnv: func(string) (sim.Env, error) { return nil, missing }})
+	failed := make(chan error)
+	go func() {
+		failed <- <-result
+		run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	}()
+	collected := make(chan error)
+	go func() {
+		_, err := collector.Collect(deadline(t), rollouttest.Policy(0), 100)
+		collected <- err
+	}()
+	if err := <-failed; !errors.Is(err, missing) || !strings.Contains(err.Error(), "task Toy") {
+		t.Errorf("the actor without an environment: %v", err)
+	}
+	if err := <-collected; err != nil {
+		t.Error(err)
+	}
+}
+
+// recorder tells what is done with the toy.
+type recorder struct {
+	*rollouttest.Toy
+	calls chan string
+	gate  chan struct{} // each step takes an element
+}
+
+func (r *recorder) Step(action, observation []float64) (float64, bool, error) {
+	r.calls <- "step"
+	<-r.gate
+	return r.Toy.Step(action, observation)
+}
+
+// An actor stops an episode that is no longer wanted, in the middle, and counts its steps as abandoned.
+func TestStaleEpisodeIsStopped(t *testing.T) {
+	server := startServer(t)
+	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = 50 * time.Millisecond })
+	slow := &recorder{&rollouttest.Toy{}, make(chan string), make(chan struct{})}
+	run(t, rollout.Config{Conn: connect(t, server), NewEnv: func(string) (sim.Env, error) { return slow, nil }})
+	collected := make(chan error)
+	ctx := deadline(t)
+	go func() {
+		_, err := collector.Collect(ctx, rollouttest.Policy(0), 200)
+		collected <- err
+	}()
+	<-slow.calls // in its first step
+	run(t, rollout.Config{Conn: connect(t, server), Slots: 2, NewEnv: rollouttest.New})
+	if err := <-collected; err != nil {
+		t.Fatal(err)
+	}
+	// The announcement is on its way: any number of steps may come before it, but the next policy's batch
+	// completes only if the slow actor gives up the old one.
+	stats := make(chan collect.Stats, 1)
+	go func() {
+		b, err := collector.Collect(ctx, rollouttest.Policy(1), 200)
+		if err == nil {
+			stats <- b.Stats
+		}
+		collected <- err
+	}()
+	for {
+		select {
+		case slow.gate <- struct{}{}:
+		case <-slow.calls:
+		case err := <-collected:
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := <-stats; s.Wasted == 0 {
+				t.Errorf("nothing was abandoned: %+v", s)
+			}
+			go func() { // let it run until the test's end
+				for {
+					select {
+					case <-slow.calls:
+					case slow.gate <- struct{}{}:
+					case <-ctx.Done():
+						return
+					}
+				}
+			}()
+			return
+		}
+	}
+}
+
+// Garbage instead of an announcement, a policy or an answer is survived.
+func TestGarbage(t *testing.T) {
+	server := startServer(t)
+	conn := connect(t, server)
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision, err := store.Put(deadline(t), "toy", []byte("not a policy"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	p := rollouttest.Policy(0)
+	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
+	data, err := proto.Marshal(nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	sub, err := conn.Subscribe("dbqpg.toy.1.ask", func(m bus.Message) {
+		m.Respond([]byte("not a reply"))
+		asked <- struct{}{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, announcement := range []string{"", "not a position", "\xdf\xff\xff\xff\xff"} {
+		if err := conn.Publish("dbqpg.toy.position", []byte(announcement)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.Put(deadline(t), "toy", data, revision); err != nil {
+		t.Fatal(err)
+	}
+	<-asked // it has read the policy, and gets a senseless answer
+	go func() {
+		for range asked {
+		}
+	}()
+	sub.Close()
+	close(asked)
+	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+		t.Error(err)
+	}
+}
+
+// A learner of another protocol version is an error that says so.
+func TestOtherVersion(t *testing.T) {
+	server := startServer(t)
+	conn := connect(t, server)
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rollouttest.Policy(0)
+	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
+	data, err := proto.Marshal(nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[3]++
+	if _, err := store.Put(deadline(t), "toy", data, 0); err != nil {
+		t.Fatal(err)
+	}
+	err = rollout.Run(deadline(t), rollout.Config{Conn: conn, Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet})
+	if !errors.Is(err, proto.ErrVersion) || !strings.Contains(err.Error(), "run the same release on both sides") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+func TestFindRun(t *testing.T) {
+	server := startServer(t)
+	conn := connect(t, server)
+	if _, err := rollout.FindRun(deadline(t), conn); !errors.Is(err, rollout.ErrNoRun) {
+		t.Errorf("an empty server: %v", err)
+	}
+	ctx, cancel := context.WithCancel(deadline(t))
+	var ended []chan error
+	learner := func(name string) {
+		c := newCollector(t, server, func(c *collect.Config) { c.Run = name })
+		done := make(chan error)
+		ended = append(ended, done)
+		go func() {
+			_, err := c.Collect(ctx, rollouttest.Policy(0), 100)
+			c.Close()
+			done <- err
+		}()
+	}
+	find := func(want string) {
+		t.Helper()
+		for ctx.Err() == nil {
+			run, err := rollout.FindRun(deadline(t), conn)
+			if run == want || err != nil && strings.Contains(err.Error(), want) {
+				return
+			}
+		}
+		t.Errorf("FindRun never returned %q", want)
+	}
+	learner("one")
+	find("one")
+	learner("two/b")
+	find("one of one two/b")
+	cancel()
+	for _, done := range ended {
+		<-done
+	}
+	// Their policies are still there, but nobody answers for them.
+	if run, err := rollout.FindRun(deadline(t), conn); !errors.Is(err, rollout.ErrNoRun) {
+		t.Errorf("after the learners left: %q, %v", run, err)
+	}
+}

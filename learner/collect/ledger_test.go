@@ -1,0 +1,254 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+var (
+	ticketZero = proto.Ticket{Run: "r", Epoch: 1, Iteration: 2, Seed: 3}
+	start      = time.Unix(1000, 0)
+)
+
+// played returns an episode of so many steps.
+func played(t proto.Ticket, steps int) *proto.Episode {
+	return &proto.Episode{Ticket: t, Rewards: make([]float64, steps)}
+}
+
+func slotNumber(n int) proto.Slot { return proto.Slot{Actor: "a", Number: uint64(n)} }
+
+// serial is the slow twin: one sampler that plays one ticket after the other. It returns how many it plays.
+func serial(lengths func(index int) int, minSteps int) int {
+	steps, tickets := 0, 0
+	for ; steps < minSteps; tickets++ {
+		steps += lengths(tickets)
+	}
+	return tickets
+}
+
+// Whatever slots do, in whatever order and however often they fail, the batch is the serial sampler's.
+func TestBatchIsSerialPrefix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lengths := rapid.SliceOfN(rapid.IntRange(1, 30), 1, 50).Draw(t, "lengths")
+		length := func(index int) int { return lengths[index%len(lengths)] }
+		minSteps := rapid.IntRange(1, 400).Draw(t, "minSteps")
+		expected := rapid.Float64Range(1, 30).Draw(t, "expected")
+		slots := rapid.IntRange(1, 8).Draw(t, "slots")
+		l := NewLedger(ticketZero, minSteps, expected, time.Minute)
+		held := map[proto.Slot]proto.Ticket{}
+		now := start
+		for range 100_000 {
+			if l.Complete() {
+				break
+			}
+			slot := slotNumber(rapid.IntRange(0, slots-1).Draw(t, "slot"))
+			holds, busy := held[slot]
+			switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
+			case !busy:
+				available := l.Available(now)
+				ticket, ok := l.Grant(slot, now)
+				if available && !ok {
+					t.Fatal("a ticket was available, but not given out")
+				}
+				if ok {
+					held[slot] = ticket
+				}
+			case action < 6: // the episode arrives
+				if _, err := l.Record(played(holds, length(int(holds.Index)))); err != nil {
+					t.Fatal(err)
+				}
+				delete(held, slot)
+			case action == 6: // the actor dies: its lease runs out
+				delete(held, slot)
+				now = now.Add(time.Minute)
+			case action == 7: // the lease runs out although the actor lives
+				now = now.Add(time.Minute)
+			case action == 8: // the actor leaves
+				if err := l.Release(holds, slot, ""); err != nil {
+					t.Fatal(err)
+				}
+				delete(held, slot)
+			case action == 9: // the answer was lost: the slot asks again
+				delete(held, slot)
+			}
+		}
+		if !l.Complete() {
+			t.Skip("the slots drew too much misfortune")
+		}
+		batch := l.Batch()
+		if want := serial(length, minSteps); len(batch) != want {
+			t.Fatalf("%d episodes, the serial sampler plays %d", len(batch), want)
+		}
+		for i, e := range batch {
+			if e.Ticket.Index != uint64(i) || e.Steps() != length(i) {
+				t.Fatalf("episode %d is that of ticket %d, %d steps", i, e.Ticket.Index, e.Steps())
+			}
+		}
+	})
+}
+
+// While no episode is longer than expected, nothing is played in vain, however many slots there are.
+func TestNoWasteBelowExpectation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const limit = 30
+		length := rapid.IntRange(1, limit)
+		minSteps := rapid.IntRange(1, 1000).Draw(t, "minSteps")
+		l := NewLedger(ticketZero, minSteps, limit, time.Minute)
+		var open []proto.Ticket
+		for slots := 0; !l.Complete(); slots++ {
+			if ticket, ok := l.Grant(slotNumber(slots), start); ok {
+				open = append(open, ticket)
+			}
+			if len(open) > 0 && (rapid.Bool().Draw(t, "arrives") || !l.Available(start)) {
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				if _, err := l.Record(played(open[i], length.Draw(t, "length"))); err != nil {
+					t.Fatal(err)
+				}
+				open = append(open[:i], open[i+1:]...)
+			}
+		}
+		if l.Wasted() != 0 || len(open) != 0 {
+			t.Fatalf("%d steps and %d tickets in vain", l.Wasted(), len(open))
+		}
+	})
+}
+
+// A batch of 15,000 steps takes exactly 15 episodes of 1,000, from 1 slot or from 64.
+func TestFifteenTickets(t *testing.T) {
+	for _, slots := range []int{1, 2, 3, 15, 16, 64} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			l := NewLedger(ticketZero, 15_000, 1000, time.Minute)
+			granted := 0
+			for !l.Complete() {
+				var round []proto.Ticket
+				for n := range slots {
+					if ticket, ok := l.Grant(slotNumber(n), start); ok {
+						round = append(round, ticket)
+					}
+				}
+				granted += len(round)
+				for _, ticket := range round {
+					if _, err := l.Record(played(ticket, 1000)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if granted != 15 || len(l.Batch()) != 15 || l.Wasted() != 0 {
+				t.Errorf("%d tickets given out, %d in the batch, %d steps in vain", granted, len(l.Batch()), l.Wasted())
+			}
+		})
+	}
+}
+
+// Long episodes that come late are not passed over: the batch waits for them.
+func TestPrefixWaitsForTheFirst(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 1, time.Minute)
+	first, _ := l.Grant(slotNumber(0), start)
+	for n := 1; n <= 2; n++ {
+		ticket, ok := l.Grant(slotNumber(n), start)
+		if !ok {
+			t.Fatalf("no ticket for slot %d", n)
+		}
+		l.Record(played(ticket, 5))
+	}
+	if l.Complete() {
+		t.Fatal("the batch is complete without its first ticket")
+	}
+	l.Record(played(first, 7))
+	if batch := l.Batch(); !l.Complete() || len(batch) != 2 || batch[0].Steps() != 7 || batch[1].Steps() != 5 {
+		t.Errorf("batch of %d episodes, complete %v; want those of 7 and 5 steps", len(batch), l.Complete())
+	}
+}
+
+func TestFirstEpisodeWins(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 1, time.Minute)
+	ticket, _ := l.Grant(slotNumber(0), start)
+	again, ok := l.Grant(slotNumber(1), start.Add(time.Minute))
+	if !ok || again != ticket {
+		t.Fatalf("after the lease: %v, %v; want %v again", again, ok, ticket)
+	}
+	one, two := played(ticket, 3), played(ticket, 3)
+	if won, err := l.Record(one); !won || err != nil {
+		t.Errorf("the first episode: %v, %v", won, err)
+	}
+	if won, err := l.Record(two); won || err != nil {
+		t.Errorf("the second episode: %v, %v", won, err)
+	}
+	if l.entries[0].episode != one || l.received != 3 {
+		t.Error("the second episode took the first one's place")
+	}
+	if l.Wanted(ticket) {
+		t.Error("a completed ticket is still wanted")
+	}
+}
+
+func TestUnknownTickets(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 1, time.Minute)
+	l.Grant(slotNumber(0), start)
+	change := func(f func(*proto.Ticket)) proto.Ticket {
+		ticket := ticketZero
+		f(&ticket)
+		return ticket
+	}
+	for _, ticket := range []proto.Ticket{
+		change(func(t *proto.Ticket) { t.Run = "other" }),
+		change(func(t *proto.Ticket) { t.Epoch++ }),
+		change(func(t *proto.Ticket) { t.Epoch-- }),
+		change(func(t *proto.Ticket) { t.Iteration-- }),
+		change(func(t *proto.Ticket) { t.Index = 1 }),
+		change(func(t *proto.Ticket) { t.Index = 1 << 63 }),
+		change(func(t *proto.Ticket) { t.Seed++ }),
+	} {
+		if _, err := l.Record(played(ticket, 3)); !errors.Is(err, errUnknown) {
+			t.Errorf("%+v: %v", ticket, err)
+		}
+		if l.Wanted(ticket) {
+			t.Errorf("%+v is wanted", ticket)
+		}
+	}
+}
+
+// A ticket that fails three times in its holders' hands is given up; what others say of it does not count.
+func TestFailingTicket(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 1, time.Minute)
+	for try := range maxFailures {
+		slot := slotNumber(try)
+		ticket, ok := l.Grant(slot, start)
+		if !ok || ticket.Index != 0 {
+			t.Fatalf("try %d: ticket %d, %v", try, ticket.Index, ok)
+		}
+		for range 5 {
+			if err := l.Release(ticket, slotNumber(99), "slander"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := l.Release(ticket, slot, "diverged")
+		if failed := errors.Is(err, errFailed); failed != (try == maxFailures-1) {
+			t.Errorf("try %d: %v", try, err)
+		}
+	}
+}
+
+// A lease is renewed by its holder only.
+func TestRenew(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 10, time.Minute)
+	ticket, _ := l.Grant(slotNumber(0), start)
+	later := start.Add(30 * time.Second)
+	l.Renew(ticket, slotNumber(1), later)
+	if _, ok := l.Grant(slotNumber(1), start.Add(59*time.Second)); ok {
+		t.Error("given out again before the lease ended")
+	}
+	l.Renew(ticket, slotNumber(0), later)
+	if _, ok := l.Grant(slotNumber(1), start.Add(61*time.Second)); ok {
+		t.Error("given out again although it was renewed")
+	}
+	if got, ok := l.Grant(slotNumber(1), later.Add(time.Minute)); !ok || got != ticket {
+		t.Errorf("after the renewed lease: %v, %v", got, ok)
+	}
+}

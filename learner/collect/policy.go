@@ -1,0 +1,131 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// ErrSuperseded says that another learner has taken over the run: this one must stop.
+var ErrSuperseded = errors.New("another learner has taken over this run")
+
+// errForeign is a key of the run's name that holds something else.
+var errForeign = errors.New("the server holds something else under the run's name: choose another name")
+
+// hopeless reports whether trying again cannot help.
+func hopeless(err error) bool {
+	for _, final := range []error{ErrSuperseded, errForeign, bus.ErrNoStore, bus.ErrClosed} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
+}
+
+// NextEpoch returns an epoch above any that a learner of the run has published under on this server, and at
+// least atLeast.
+func NextEpoch(ctx context.Context, conn *bus.Conn, run string, atLeast uint64) (uint64, error) {
+	if err := proto.CheckRun(run); err != nil {
+		return 0, err
+	}
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		return 0, err
+	}
+	current, _, err := read(ctx, store, run)
+	if err != nil {
+		return 0, err
+	}
+	if current != nil {
+		return max(atLeast, current.Epoch+1), nil
+	}
+	return max(atLeast, 1), nil
+}
+
+// read returns the run's current policy and its revision in the store, or nil and 0 if there is none.
+func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uint64, error) {
+	data, revision, err := store.Get(ctx, run)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	current := new(proto.Policy)
+	if err := proto.Unmarshal(data, current); err != nil {
+		return nil, 0, fmt.Errorf("run %s: %w: %w", run, errForeign, err)
+	}
+	return current, revision, nil
+}
+
+// publication is a policy that is to be the run's current one.
+type publication struct {
+	store    *bus.Store
+	run      string
+	position proto.Position
+	data     []byte
+}
+
+// newPublication encodes a policy after making sure that actors can play it and that the server takes it.
+func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload int) (*publication, error) {
+	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: p.Hidden}
+	normalizer := policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip}
+	if _, err := policy.NewActor(shape, p.Params, normalizer); err != nil {
+		return nil, fmt.Errorf("policy of iteration %d: %w", p.Iteration, err)
+	}
+	data, err := proto.Marshal(nil, p)
+	if err != nil {
+		return nil, err
+	}
+	if most := maxPayload - proto.ChunkMargin; len(data) > most {
+		return nil, fmt.Errorf("policy of %d bytes, the NATS server takes %d: make the hidden layers %v smaller or its max_payload larger",
+			len(data), most, p.Hidden)
+	}
+	return &publication{store, p.Run, p.Position(), data}, nil
+}
+
+// put makes the policy the run's current one, if it isn't yet. It compares and sets, so that nothing that a
+// newer learner published is ever overwritten: then it returns ErrSuperseded.
+func (p *publication) put(ctx context.Context) error {
+	for {
+		current, revision, err := read(ctx, p.store, p.run)
+		if err != nil {
+			return err
+		}
+		if current != nil {
+			done, err := p.compare(current)
+			if done || err != nil {
+				return err
+			}
+		}
+		_, err = p.store.Put(ctx, p.run, p.data, revision)
+		if !errors.Is(err, bus.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// compare reports whether the current policy is this one already, or newer.
+func (p *publication) compare(current *proto.Policy) (same bool, err error) {
+	at := current.Position()
+	if at.Before(p.position) {
+		return false, nil
+	}
+	if at == p.position {
+		data, err := proto.Marshal(nil, current)
+		if err != nil {
+			return false, err
+		}
+		if bytes.Equal(data, p.data) {
+			return true, nil
+		}
+	}
+	return false, fmt.Errorf("%w: run %s is at epoch %d, iteration %d; this learner at epoch %d, iteration %d",
+		ErrSuperseded, p.run, at.Epoch, at.Iteration, p.position.Epoch, p.position.Iteration)
+}

@@ -1,0 +1,107 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+var (
+	// errRestart is a chunk that doesn't continue its slot's upload, which must begin again.
+	errRestart = errors.New("the upload must begin again")
+	// errSize is an upload that isn't as large as its offer said.
+	errSize = errors.New("the episode's size is not as offered")
+)
+
+// uploads puts episodes together from their chunks. Each slot has one at a time, and all of them together stay within a
+// credit, so that no actor sends what the learner has no room for. Episodes of one chunk up to
+// proto.InlineEpisode need no credit. It is plain data: the time is passed in.
+type uploads struct {
+	credit int // bytes that may still be offered
+	lease  time.Duration
+	slots  map[proto.Slot]*upload
+}
+
+// upload is an episode under way.
+type upload struct {
+	ticket   proto.Ticket
+	size     int    // as offered
+	parts    uint64 // into which it was cut, 0 before the first has come
+	received uint64 // parts that have come
+	data     []byte // and what they hold
+	expires  time.Time
+}
+
+func newUploads(credit int, lease time.Duration) *uploads {
+	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload)}
+}
+
+// offer reserves credit for an upload and reports whether there was any. It takes the place of the slot's last one.
+func (u *uploads) offer(o *proto.Offer, now time.Time) bool {
+	u.drop(o.Slot)
+	if int(o.Size) > u.credit {
+		return false
+	}
+	u.credit -= int(o.Size)
+	u.slots[o.Slot] = &upload{ticket: o.Ticket, size: int(o.Size), expires: now.Add(u.lease)}
+	return true
+}
+
+// add takes in a chunk. It returns the encoded episode with the last one, and nil before. A chunk that came before is
+// ignored: its acknowledgement was lost.
+func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
+	if c.Parts == 1 && len(c.Data) <= proto.InlineEpisode {
+		return c.Data, nil
+	}
+	up := u.slots[c.Slot]
+	if up == nil || up.ticket != c.Ticket {
+		return nil, fmt.Errorf("%w: nothing was offered", errRestart)
+	}
+	if up.received == 0 {
+		up.parts = c.Parts
+	}
+	if c.Part > up.received || c.Parts != up.parts {
+		u.drop(c.Slot)
+		return nil, fmt.Errorf("%w: part %d of %d came where part %d of %d belongs", errRestart, c.Part, c.Parts, up.received, up.parts)
+	}
+	up.expires = now.Add(u.lease)
+	if c.Part < up.received {
+		return nil, nil
+	}
+	return u.extend(up, c)
+}
+
+// extend adds the chunk that is next. The data grows with what comes, not with what was announced.
+func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
+	up.data = append(up.data, c.Data...)
+	up.received++
+	last := up.received == up.parts
+	if len(up.data) > up.size || last && len(up.data) != up.size {
+		u.drop(c.Slot)
+		return nil, fmt.Errorf("%w: %d bytes, %d were offered", errSize, len(up.data), up.size)
+	}
+	if !last {
+		return nil, nil
+	}
+	u.drop(c.Slot)
+	return up.data, nil
+}
+
+// expire drops the uploads that stopped coming.
+func (u *uploads) expire(now time.Time) {
+	for slot, up := range u.slots {
+		if !up.expires.After(now) {
+			u.drop(slot)
+		}
+	}
+}
+
+// drop forgets a slot's upload and returns its credit.
+func (u *uploads) drop(slot proto.Slot) {
+	if up := u.slots[slot]; up != nil {
+		u.credit += up.size
+		delete(u.slots, slot)
+	}
+}
