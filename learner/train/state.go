@@ -52,8 +52,8 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 // Iteration is the number of iterations done.
 func (r *Run) Iteration() uint64 { return r.counters.Iteration }
 
-// save writes a checkpoint.
-func (r *Run) save() error {
+// state is what the run would resume from.
+func (r *Run) state() *checkpoint.State {
 	r.counters.Elapsed = r.sinceStart()
 	arrays := optim.State{
 		"policy.params":    r.Params,
@@ -65,5 +65,5 @@ func (r *Run) save() error {
 	if r.Critic != nil {
 		arrays.Join("critic", r.Critic.State())
 	}
-	return r.Checkpoints.Save(&checkpoint.State{Counters: r.counters, Arrays: arrays})
+	return &checkpoint.State{Counters: r.counters, Arrays: arrays}
 }

@@ -12,7 +12,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -30,9 +29,12 @@ type Collector interface {
 	Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error)
 }
 
-// Recorder keeps the rows of finished iterations.
-type Recorder interface {
-	Record(row metrics.Row, stats collect.Stats) error
+// Journal keeps what a run has come to, so that it survives a kill: rundir.Run.
+type Journal interface {
+	// Start saves the state in which a run begins.
+	Start(state *checkpoint.State) error
+	// Commit saves an iteration's row and the state after it, and sets state.Best.
+	Commit(state *checkpoint.State, row metrics.Row) error
 }
 
 // Run is one training run. Set its fields, then call Start or Resume, then Train.
@@ -43,10 +45,10 @@ type Run struct {
 	BatchSteps int     // least number of steps in a batch
 	Clip       float64 // bound on normalised observations
 
-	Collector   Collector
-	Checkpoints *checkpoint.Store
-	Recorder    Recorder
-	Log         *slog.Logger
+	Collector Collector
+	Journal   Journal
+	// Report hears of each iteration once it is committed. nil: nobody does.
+	Report func(row metrics.Row, stats collect.Stats)
 
 	counters  checkpoint.Counters
 	moments   policy.Moments
@@ -79,7 +81,7 @@ func (r *Run) initialize(ctx context.Context) error {
 		return err
 	}
 	r.normalize(batch)
-	return r.save()
+	return r.Journal.Start(r.state())
 }
 
 // iterate is one iteration.
@@ -100,14 +102,16 @@ func (r *Run) iterate(ctx context.Context) error {
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
 	row.SecondsElapsed = r.sinceStart().Seconds()
 
-	if err := r.keepBest(row); err != nil {
-		return err
-	}
 	r.counters.Iteration = row.Iteration
-	if err := r.Recorder.Record(row, batch.Stats); err != nil {
+	state := r.state()
+	if err := r.Journal.Commit(state, row); err != nil {
 		return err
 	}
-	return r.save()
+	r.counters.Best = state.Best
+	if r.Report != nil {
+		r.Report(row, batch.Stats)
+	}
+	return nil
 }
 
 // policy is the message that asks for episodes of an iteration.
@@ -151,15 +155,6 @@ func (r *Run) describe(row *metrics.Row, batch *collect.Batch) {
 	}
 	row.ReturnMean, row.ReturnStd = mean(returns), deviation(returns)
 	row.LengthMean = float64(batch.Steps) / float64(len(batch.Episodes))
-}
-
-// keepBest keeps the checkpoint of the policy that played the best batch so far.
-func (r *Run) keepBest(row metrics.Row) error {
-	if best := r.counters.Best; best != nil && row.ReturnMean <= best.Return {
-		return nil
-	}
-	r.counters.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: r.counters.Iteration}
-	return r.Checkpoints.KeepBest()
 }
 
 // sinceStart is the run's wall-clock time, over all its starts.

@@ -1,0 +1,78 @@
+// Command learner trains a policy. `learner --env Swimmer-v2` does so on one machine;
+// actors on others join with `actor --nats URL`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/learner/report"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	switch {
+	case errors.Is(err, context.Canceled):
+		os.Exit(130) // stopped by the user, who has been told how to go on
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "learner: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "learner --env TASK",
+		Short: "Train a policy by deep Bayesian quadrature policy optimization",
+		Long: `Train a policy by deep Bayesian quadrature policy optimization.
+
+Episodes are played by actors in this process, one a core, and by any that join with
+actor --nats URL. What was learned is saved after each iteration in the run's directory:
+stop with Ctrl-C, go on with --resume. The result is the same bits for any number of
+actors, whether stopped in between or not.
+
+Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
+--gae-lambda), then from --config, then from the task's preset.`,
+		Example: `  learner --env Swimmer-v2
+  learner --env Swimmer-v2 --resume
+  learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	cmd.Flags().SortFlags = false
+	loader := config.NewLoader(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		settings, err := loader.Load(os.Environ(), presets.For)
+		if err != nil {
+			return err
+		}
+		if settings.DryRun {
+			plan, err := rundir.Plan(settings)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n# %s\n", loader.Describe(), plan)
+			}
+			return err
+		}
+		level, err := settings.Level()
+		if err != nil {
+			return err
+		}
+		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+		return run(cmd.Context(), settings, log)
+	}
+	cmd.AddCommand(report.Command())
+	return cmd
+}
