@@ -4,13 +4,12 @@ import (
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// Eigenpairs are the delta leading eigenpairs (nu_j, h_j) of an [Uncertainty].
-type Eigenpairs struct {
-	Values  []float64     // nu_1 >= ... >= nu_delta > 0
-	Vectors compute.Block // p × delta, orthonormal columns h_j
-}
+// Eigenpairs are the delta leading eigenpairs (nu_j, h_j) of an [Uncertainty], all
+// nu_j > 0.
+type Eigenpairs linop.Eigen
 
 // Vanilla corrects the gradient g (p × 1) in place by the eigenpairs of [Covariance]:
 // it damps the most uncertain directions (eqn:UAPG_practical_vanilla, without its

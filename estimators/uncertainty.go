@@ -105,80 +105,38 @@ func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
 // eigenvalues are raised to it.
 func (u *Uncertainty) Projected(s *compute.Scope) (*Eigenpairs, error) {
 	k := u.basis.Cols
-	small := mat.NewSymDense(k, nil)
-	small.CopySym(u.middle)
+	small := elements(u.middle)
+	for i := range k {
+		small[i*k+i] += u.damping
+	}
 	if u.fisher != nil {
-		small.AddSym(small, compress(u.backend, u.fisher, u.basis))
+		scope := compute.NewScope(u.backend)
+		defer scope.Release()
+		compressed := scope.FromSlice(k, k, small)
+		u.backend.Gemm(true, false, 1, u.basis, linop.Mul(scope, u.fisher, u.basis, false), 1, compressed)
+		small = compute.ToSlice(u.backend, compressed)
 	}
-	for i := range k {
-		small.SetSym(i, i, small.At(i, i)+u.damping)
-	}
-	return u.ritz(s, u.basis, small, k)
+	return u.bounded(linop.Ritz(s, u.basis, small, k))
 }
 
-// Oversampling is the number of columns that the randomised decomposition takes
-// beyond those asked for (the authors' code).
-const Oversampling = 2
-
-// Randomized returns the rank leading eigenpairs by a randomised decomposition
-// (Halko, Martinsson and Tropp 2011) of the whole matrix A: the products of A and
-// rank + Oversampling random vectors R span a subspace, in which the Rayleigh-Ritz
-// eigenpairs are taken. Depth 1 is the paper's method; more spans [A R, A² R, ...]
-// (Musco and Musco 2015), which converges to the exact pairs. It takes 2 depth
-// (rank + Oversampling) products with G. The vectors live in s.
+// Randomized returns the rank leading eigenpairs by a randomised decomposition from
+// products with the whole matrix ([linop.RandomizedEigen], which has the meaning of
+// depth): 1 is the paper's method, more comes closer to the exact pairs. The vectors
+// live in s.
 func (u *Uncertainty) Randomized(s *compute.Scope, rank, depth int, rng *rand.Rand) (*Eigenpairs, error) {
-	p, width := u.basis.Rows, rank+Oversampling
-	if rank < 1 || depth < 1 || width*depth > p {
-		panic(fmt.Sprintf("estimators: %d eigenpairs at depth %d of a matrix of order %d", rank, depth, p))
-	}
-	scope := compute.NewScope(u.backend)
-	defer scope.Release()
-	random := make([]float64, p*width)
-	for i := range random {
-		random[i] = rng.NormFloat64()
-	}
-	basis, err := krylov(scope, u, scope.FromSlice(p, width, random), depth)
-	if err != nil {
-		return nil, err
-	}
-	return u.ritz(s, basis, compress(u.backend, u, basis), rank)
+	return u.bounded(linop.RandomizedEigen(s, u, rank, depth, rng))
 }
 
-// ritz returns the leading eigenpairs of the whole matrix, rank of them or as many as
-// Q has columns, given its restriction small = Q'AQ to the span of Q.
-func (u *Uncertainty) ritz(s *compute.Scope, q compute.Block, small *mat.SymDense, rank int) (*Eigenpairs, error) {
-	values, vectors, err := eigenpairs(small)
+// bounded raises eigenvalues to the damping, at least.
+func (u *Uncertainty) bounded(pairs *linop.Eigen, err error) (*Eigenpairs, error) {
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("estimators: the gradient's uncertainty: %w", err)
 	}
-	rank = min(rank, len(values))
-	for j := range rank {
-		values[j] = max(values[j], u.damping)
+	for j, value := range pairs.Values {
+		pairs.Values[j] = max(value, u.damping)
 	}
-	scope := compute.NewScope(u.backend)
-	defer scope.Release()
-	leading := elements(vectors.Slice(0, q.Cols, 0, rank))
-	pairs := &Eigenpairs{Values: values[:rank], Vectors: s.New(q.Rows, rank)}
-	u.backend.Gemm(false, false, 1, q, scope.FromSlice(q.Cols, rank, leading), 0, pairs.Vectors)
-	return pairs, nil
-}
-
-// compress is Q'AQ for a symmetric operator.
-func compress(b compute.Backend, a linop.Operator, q compute.Block) *mat.SymDense {
-	s := compute.NewScope(b)
-	defer s.Release()
-	k := q.Cols
-	dst := s.New(k, k)
-	b.Gemm(true, false, 1, q, linop.Mul(s, a, q, false), 0, dst)
-	full := mat.NewDense(k, k, compute.ToSlice(b, dst))
-	small := mat.NewSymDense(k, nil)
-	for i := range k {
-		for j := i; j < k; j++ {
-			small.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
-		}
-	}
-	return small
+	return (*Eigenpairs)(pairs), nil
 }
 
 // elements are those of a symmetric matrix in row-major order.
-func elements(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }
+func elements(m *mat.SymDense) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

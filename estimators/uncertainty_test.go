@@ -125,7 +125,7 @@ func TestNonFiniteUncertainty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e *estimators.NotFiniteError
+		var e *linop.NotFiniteError
 		if _, err := covariance.Projected(s); !errors.As(err, &e) {
 			t.Errorf("a NaN singular value gives %v", err)
 		}
