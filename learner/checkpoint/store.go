@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func Open(directory string, settings map[string]string, log *slog.Logger) (*Stor
 // it taken; if there are only corrupt ones, they are left and that is an error. A state made with other settings is
 // a *MismatchError.
 func (s *Store) Load() (*State, error) {
-	iterations, err := s.iterations()
+	iterations, err := iterations(s.directory)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (s *Store) KeepBest() error {
 }
 
 func (s *Store) prune() error {
-	iterations, err := s.iterations()
+	iterations, err := iterations(s.directory)
 	if err != nil {
 		return err
 	}
@@ -139,21 +140,32 @@ func (s *Store) prune() error {
 	return nil
 }
 
-func (s *Store) path(iteration uint64) string {
-	return filepath.Join(s.directory, fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix))
+func (s *Store) path(iteration uint64) string { return filepath.Join(s.directory, fileName(iteration)) }
+
+func fileName(iteration uint64) string {
+	return fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix)
 }
 
-// iterations returns the iterations of which there are checkpoints, in order.
-func (s *Store) iterations() ([]uint64, error) {
-	entries, err := os.ReadDir(s.directory)
-	if err != nil {
+// Newest returns the iteration of the newest checkpoint in a directory, by its name alone; false if there is none.
+func Newest(directory string) (iteration uint64, ok bool, err error) {
+	all, err := iterations(directory)
+	if err != nil || len(all) == 0 {
+		return 0, false, err
+	}
+	return all[len(all)-1], true, nil
+}
+
+// iterations returns the iterations of which a directory has checkpoints, in order.
+func iterations(directory string) ([]uint64, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("look for checkpoints: %w", err)
 	}
 	var found []uint64
 	for _, entry := range entries {
-		number, isCheckpoint := strings.CutSuffix(strings.TrimPrefix(entry.Name(), filePrefix), fileSuffix)
+		number := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), filePrefix), fileSuffix)
 		iteration, err := strconv.ParseUint(number, 10, 64)
-		if isCheckpoint && err == nil && s.path(iteration) == filepath.Join(s.directory, entry.Name()) {
+		if err == nil && entry.Name() == fileName(iteration) {
 			found = append(found, iteration)
 		}
 	}

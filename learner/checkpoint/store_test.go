@@ -100,6 +100,23 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	}
 }
 
+func TestNewest(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "checkpoints")
+	if _, ok, err := Newest(directory); ok || err != nil {
+		t.Errorf("a missing directory has a newest checkpoint: %v, %v", ok, err)
+	}
+	store, _ := mustOpen(t, directory)
+	mustSave(t, store, 9, 10)
+	for _, name := range []string{"iteration-11.safetensors", "iteration-00000012.safetensors.tmp", "iteration-0000000x.safetensors"} {
+		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if iteration, ok, err := Newest(directory); iteration != 10 || !ok || err != nil {
+		t.Errorf("newest is %d, %v, %v; want 10", iteration, ok, err)
+	}
+}
+
 func TestOpenRemovesUnfinishedFiles(t *testing.T) {
 	directory := t.TempDir()
 	store, _ := mustOpen(t, directory)

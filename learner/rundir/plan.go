@@ -1,0 +1,148 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/config"
+)
+
+const lockName = ".lock"
+
+// plan is what Open is going to do with a directory.
+type plan struct {
+	directory string
+	aside     string // where the run that is there goes; "" if it stays or there is none
+	resume    bool
+	from      string // how far the run that is there has come
+}
+
+// Plan says, in a sentence, what Open would do, or returns the error that it would fail with.
+func Plan(settings *config.Settings) (string, error) {
+	p, err := newPlan(settings)
+	switch {
+	case err != nil:
+		return "", err
+	case p.aside != "":
+		return fmt.Sprintf("would move %s, %s, to %s and start a new run", p.directory, p.from, p.aside), nil
+	case p.resume:
+		return fmt.Sprintf("would go on with the run in %s, %s", p.directory, p.from), nil
+	}
+	return fmt.Sprintf("would start a run in %s", p.directory), nil
+}
+
+func newPlan(settings *config.Settings) (plan, error) {
+	p := plan{directory: settings.RunDir}
+	empty, run, err := inspect(p.directory)
+	switch {
+	case err != nil:
+		return p, err
+	case empty && settings.Resume == config.ResumeYes:
+		return p, fmt.Errorf("--resume: there is no run in %s", p.directory)
+	case empty:
+		return p, nil
+	case !run:
+		return p, fmt.Errorf("%s is not empty and holds no run: choose another --run-dir", p.directory)
+	}
+	if p.from, err = reached(p.directory); err != nil {
+		return p, err
+	}
+	switch {
+	case settings.Force:
+		p.aside, err = freeName(p.directory)
+		return p, err
+	case settings.Resume != config.ResumeNo:
+		p.resume = true
+		return p, nil
+	}
+	return p, fmt.Errorf("%s holds a run already, %s: --resume goes on with it, --force starts over and keeps it aside, "+
+		"--seed or --run-dir starts another", p.directory, p.from)
+}
+
+// inspect tells whether a directory is missing or as good as empty, and if not, whether it is a run's.
+func inspect(directory string) (empty, run bool, err error) {
+	entries, err := os.ReadDir(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("look into the run directory: %w", err)
+	}
+	empty = true
+	for _, entry := range entries {
+		switch entry.Name() {
+		case config.FileName:
+			return false, true, nil
+		case lockName, config.FileName + atomicfile.Suffix: // of a run killed in its first moments
+		default:
+			empty = false
+		}
+	}
+	return empty, false, nil
+}
+
+// reached says how far the run in a directory has come.
+func reached(directory string) (string, error) {
+	iteration, ok, err := checkpoint.Newest(filepath.Join(directory, checkpointsName))
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "which has no checkpoint yet", nil
+	}
+	return fmt.Sprintf("which has done %d iterations", iteration), nil
+}
+
+// freeName returns the first of directory.1, directory.2, ... that does not exist.
+func freeName(directory string) (string, error) {
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s.%d", strings.TrimRight(directory, string(filepath.Separator)), i)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		} else if err != nil {
+			return "", fmt.Errorf("find a name for the old run: %w", err)
+		}
+	}
+}
+
+// prepare carries the plan out as far as the directory itself goes, and returns its lock.
+func (p plan) prepare() (*os.File, error) {
+	if p.aside != "" {
+		lock, err := lockDirectory(p.directory)
+		if err != nil {
+			return nil, err
+		}
+		defer lock.Close()
+		if err := os.Rename(p.directory, p.aside); err != nil {
+			return nil, fmt.Errorf("move the old run aside: %w", err)
+		}
+	}
+	if err := os.MkdirAll(p.directory, 0o755); err != nil {
+		return nil, fmt.Errorf("create the run directory: %w", err)
+	}
+	return lockDirectory(p.directory)
+}
+
+// lockDirectory makes this process the only one that writes to a run's directory, for as long as the file stays open:
+// the lock goes with the process, however that ends. File systems that know no locks are taken as they are.
+func lockDirectory(directory string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(directory, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the run directory: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) {
+		return file, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another learner is at work there: stop it first, or choose another --run-dir")
+	}
+	return nil, errors.Join(fmt.Errorf("lock %s: %w", directory, err), file.Close())
+}

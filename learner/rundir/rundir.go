@@ -1,0 +1,159 @@
+// Package rundir is a run's directory:
+//
+//	config.yaml                     the resolved settings
+//	progress.csv                    a row an iteration
+//	events.out.tfevents.*           the same for TensorBoard, a file each time the run was started
+//	checkpoints/                    the newest states and the best
+//
+// What is done for an iteration is done in an order that a kill at any moment does not hurt: first the rows, then the
+// checkpoint. A resumed run cuts off the rows of the iteration that it does again, so that all files end up as if it
+// had never been stopped.
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/tensorboard"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+)
+
+const (
+	progressName    = "progress.csv"
+	checkpointsName = "checkpoints"
+)
+
+// Run is a run's directory, open and locked.
+type Run struct {
+	lock        *os.File
+	checkpoints *checkpoint.Store
+	progress    *metrics.CSV
+	events      *tensorboard.Writer
+}
+
+// Open opens the directory of a run for writing, and creates it if need be; settings.Resume and Force decide about a
+// run that is already there. It returns the state to go on from, nil for a run that has none yet: that begins with
+// [Run.Start]. Warnings go to log.
+func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State, error) {
+	plan, err := newPlan(settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := plan.prepare()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &Run{lock: lock}
+	if !plan.resume {
+		err = writeSettings(settings) // the mark of a run's directory comes first
+	}
+	var state *checkpoint.State
+	if err == nil {
+		state, err = r.open(settings, log)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	return r, state, nil
+}
+
+func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoint.State, err error) {
+	directory := settings.RunDir
+	if r.checkpoints, err = checkpoint.Open(filepath.Join(directory, checkpointsName), settings.Identity(), log); err != nil {
+		return nil, err
+	}
+	if state, err = r.checkpoints.Load(); err != nil {
+		return nil, advise(err)
+	}
+	next := uint64(0)
+	if state != nil {
+		next = state.Iteration + 1
+	}
+	if err := writeSettings(settings); err != nil { // a run may be resumed with more iterations
+		return nil, err
+	}
+	rows := 0
+	if r.progress, rows, err = metrics.OpenCSV(filepath.Join(directory, progressName), next); err != nil {
+		return nil, err
+	}
+	if state != nil && uint64(rows) < state.Iteration {
+		log.Warn("rows are missing from the progress so far", "file", filepath.Join(directory, progressName),
+			"rows", rows, "iterations", state.Iteration)
+	}
+	r.events, err = tensorboard.Open(directory, int64(next))
+	return state, err
+}
+
+// advise adds to an error about checkpoints what to do.
+func advise(err error) error {
+	var mismatch *checkpoint.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		return fmt.Errorf("%w; resume without changing them, or begin another run with --run-dir", err)
+	case errors.Is(err, checkpoint.ErrVersion):
+		return fmt.Errorf("%w; resume with the program that wrote it", err)
+	}
+	return fmt.Errorf("%w; --force starts over and keeps these files aside", err)
+}
+
+// writeSettings writes config.yaml, unless it is already right.
+func writeSettings(settings *config.Settings) error {
+	path, text := filepath.Join(settings.RunDir, config.FileName), settings.YAML()
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	if err := atomicfile.Write(path, []byte(text)); err != nil {
+		return fmt.Errorf("write the settings: %w", err)
+	}
+	return nil
+}
+
+// Start saves the state in which a new run begins.
+func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(state) }
+
+// Commit saves what an iteration has come to: its row, then the state after it, and if its batch is the best so far
+// the state whose policy played it, which is the one before. It sets state.Best. After an error the run can be
+// resumed from the iteration before.
+func (r *Run) Commit(state *checkpoint.State, row metrics.Row) error {
+	if state.Iteration != row.Iteration {
+		panic(fmt.Sprintf("rundir: state of iteration %d with the row of %d", state.Iteration, row.Iteration))
+	}
+	if err := r.commit(state, row); err != nil {
+		return fmt.Errorf("%w; iteration %d is safe: once this is put right, go on with --resume", err, state.Iteration-1)
+	}
+	return nil
+}
+
+func (r *Run) commit(state *checkpoint.State, row metrics.Row) error {
+	if state.Best == nil || row.ReturnMean > state.Best.Return {
+		if err := r.checkpoints.KeepBest(); err != nil {
+			return err
+		}
+		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: state.Iteration - 1}
+	}
+	if err := r.progress.Append(row); err != nil {
+		return err
+	}
+	if err := r.events.Write(int64(row.Iteration), row.Scalars()); err != nil {
+		return err
+	}
+	return r.checkpoints.Save(state)
+}
+
+// Close closes the files and lets another learner have the directory.
+func (r *Run) Close() error {
+	var errs []error
+	if r.progress != nil {
+		errs = append(errs, r.progress.Close())
+	}
+	if r.events != nil {
+		errs = append(errs, r.events.Close())
+	}
+	return errors.Join(append(errs, r.lock.Close())...)
+}

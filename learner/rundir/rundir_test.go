@@ -1,0 +1,363 @@
+package rundir
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/presets"
+)
+
+func testSettings(t testing.TB, directory string) *config.Settings {
+	t.Helper()
+	s, err := presets.For("Swimmer-v2", config.NPG, config.UAPG, config.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.RunDir = directory
+	return &s
+}
+
+func mustOpen(t *testing.T, s *config.Settings) (*Run, *checkpoint.State, *bytes.Buffer) {
+	t.Helper()
+	var log bytes.Buffer
+	run, state, err := Open(s, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { run.Close() })
+	return run, state, &log
+}
+
+// train does iterations of something that depends on all iterations before, as training does.
+func train(run *Run, state *checkpoint.State, to uint64) error {
+	if state == nil {
+		state = &checkpoint.State{Arrays: map[string][]float64{"x": {0.5, 3}}}
+		if err := run.Start(state); err != nil {
+			return err
+		}
+	}
+	for state.Iteration < to {
+		x := state.Arrays["x"][0]
+		state.Iteration++
+		state.Steps += 15000
+		state.Elapsed++
+		state.Arrays["x"][0] = 3.9 * x * (1 - x)
+		row := metrics.NewRow()
+		row.Iteration, row.Steps, row.ReturnMean, row.SecondsElapsed = state.Iteration, state.Steps, x, state.Elapsed.Seconds()
+		if err := run.Commit(state, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mustTrain(t *testing.T, run *Run, state *checkpoint.State, to uint64) {
+	t.Helper()
+	if err := train(run, state, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestStartAndResume(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "runs", "one")
+	s := testSettings(t, directory)
+	run, state, _ := mustOpen(t, s)
+	if state != nil {
+		t.Errorf("a new run has the state %+v", state)
+	}
+	mustTrain(t, run, nil, 3)
+	if read(t, directory, "config.yaml") != s.YAML() {
+		t.Error("config.yaml is not the settings")
+	}
+	if rows := strings.Count(read(t, directory, "progress.csv"), "\n"); rows != 4 {
+		t.Errorf("progress.csv has %d lines, want 4", rows)
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s.Resume, s.Iterations = config.ResumeYes, 2000
+	run, state, log := mustOpen(t, s)
+	if state == nil || state.Iteration != 3 {
+		t.Fatalf("resumed at %+v", state)
+	}
+	mustTrain(t, run, state, 5)
+	if read(t, directory, "config.yaml") != s.YAML() {
+		t.Error("config.yaml does not have the new number of iterations")
+	}
+	if rows := strings.Count(read(t, directory, "progress.csv"), "\n"); rows != 6 || log.Len() > 0 {
+		t.Errorf("progress.csv has %d lines, want 6; log %q", rows, log)
+	}
+}
+
+func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
+	directory := t.TempDir()
+	run, _, _ := mustOpen(t, testSettings(t, directory))
+	state := &checkpoint.State{Arrays: map[string][]float64{"version": {0}}}
+	if err := run.Start(state); err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range []float64{1, 5, 5, 2} {
+		state.Iteration++
+		state.Arrays["version"][0] = float64(state.Iteration)
+		row := metrics.NewRow()
+		row.Iteration, row.ReturnMean = state.Iteration, value
+		if err := run.Commit(state, row); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	best, _, err := checkpoint.Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Arrays["version"][0] != 1 {
+		t.Errorf("the best policy is version %v, want the one that played iteration 2's batch, 1", best.Arrays["version"])
+	}
+	if want := (checkpoint.Best{Return: 5, Iteration: 1}); state.Best == nil || *state.Best != want {
+		t.Errorf("best is %+v, want %+v", state.Best, want)
+	}
+}
+
+// What Open does about a directory that is there; Plan says the same without doing it.
+func TestPlanAndOpen(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(t *testing.T, s *config.Settings)
+		want   string // Plan's sentence, or the error's; DIR is the directory
+		state  uint64 // iteration of the state that Open returns
+	}{
+		{"new", func(*testing.T, *config.Settings) {}, "would start a run in DIR", 0},
+		{"empty", func(t *testing.T, s *config.Settings) { mkdir(t, s.RunDir) }, "would start a run in DIR", 0},
+		{"killed at once", func(t *testing.T, s *config.Settings) {
+			mkdir(t, s.RunDir)
+			for _, name := range []string{lockName, "config.yaml.tmp"} {
+				if err := os.WriteFile(filepath.Join(s.RunDir, name), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "would start a run in DIR", 0},
+		{"somebody's files", func(t *testing.T, s *config.Settings) {
+			mkdir(t, filepath.Join(s.RunDir, "thesis"))
+			s.Force = true
+		}, "DIR is not empty and holds no run: choose another --run-dir", 0},
+		{"a run", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4) },
+			"DIR holds a run already, which has done 4 iterations: --resume goes on with it, --force starts over and keeps it aside, " +
+				"--seed or --run-dir starts another", 0},
+		{"a run to resume", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeYes },
+			"would go on with the run in DIR, which has done 4 iterations", 4},
+		{"a run to resume if there is one", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeAuto },
+			"would go on with the run in DIR, which has done 4 iterations", 4},
+		{"no run to resume", func(_ *testing.T, s *config.Settings) { s.Resume = config.ResumeYes }, "--resume: there is no run in DIR", 0},
+		{"no run to resume if there is one", func(_ *testing.T, s *config.Settings) { s.Resume = config.ResumeAuto }, "would start a run in DIR", 0},
+		{"a run killed before its first checkpoint", func(t *testing.T, s *config.Settings) {
+			run, _, _ := mustOpen(t, s)
+			run.Close()
+			s.Resume = config.ResumeYes
+		}, "would go on with the run in DIR, which has no checkpoint yet", 0},
+		{"a run to start over", func(t *testing.T, s *config.Settings) {
+			mkdir(t, s.RunDir+".1")
+			makeRun(t, s, 4)
+			s.Force = true
+		}, "would move DIR, which has done 4 iterations, to DIR.2 and start a new run", 0},
+		{"a file", func(t *testing.T, s *config.Settings) {
+			mkdir(t, filepath.Dir(s.RunDir))
+			if err := os.WriteFile(s.RunDir, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, "look into the run directory: ", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testSettings(t, filepath.Join(t.TempDir(), "runs", "one"))
+			c.before(t, s)
+			want := strings.ReplaceAll(c.want, "DIR", s.RunDir)
+			sentence, planError := Plan(s)
+			run, state, err := Open(s, slog.New(slog.DiscardHandler))
+			if err == nil {
+				defer run.Close()
+			}
+			if !strings.HasPrefix(want, "would") {
+				for _, err := range []error{planError, err} {
+					if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+						t.Errorf("error %v, want one line with %q", err, want)
+					}
+				}
+				return
+			}
+			if sentence != want || planError != nil || err != nil {
+				t.Fatalf("plan %q, %v, %v; want %q", sentence, planError, err, want)
+			}
+			if state == nil && c.state != 0 || state != nil && state.Iteration != c.state {
+				t.Errorf("state %+v, want that of iteration %d", state, c.state)
+			}
+		})
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func makeRun(t *testing.T, s *config.Settings, iterations uint64) {
+	t.Helper()
+	run, _, _ := mustOpen(t, s)
+	mustTrain(t, run, nil, iterations)
+	run.Close()
+}
+
+func TestForceKeepsTheOldRun(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 2)
+	before := read(t, s.RunDir, "progress.csv")
+	s.Force = true
+	run, _, _ := mustOpen(t, s)
+	mustTrain(t, run, nil, 1)
+	if got := read(t, s.RunDir+".1", "progress.csv"); got != before {
+		t.Errorf("the old run's progress is %q, want %q", got, before)
+	}
+	if rows := strings.Count(read(t, s.RunDir, "progress.csv"), "\n"); rows != 2 {
+		t.Errorf("the new run's progress has %d lines, want 2", rows)
+	}
+}
+
+func TestOneLearnerADirectory(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	run, _, _ := mustOpen(t, s)
+	mustTrain(t, run, nil, 1)
+	for _, change := range []func(*config.Settings){
+		func(s *config.Settings) { s.Resume = config.ResumeYes },
+		func(s *config.Settings) { s.Force = true },
+	} {
+		other := *s
+		change(&other)
+		if _, _, err := Open(&other, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another learner is at work") {
+			t.Errorf("a second learner got %v", err)
+		}
+	}
+	mustTrain(t, run, nil, 2) // undisturbed
+}
+
+func TestResumeWithOtherSettings(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 2)
+	before := read(t, s.RunDir, "config.yaml")
+	s.Resume, s.Batch, s.Gamma = config.ResumeYes, 16000, 0.99
+	_, _, err := Open(s, slog.New(slog.DiscardHandler))
+	var mismatch *checkpoint.MismatchError
+	want := "batch was 15000 and is now 16000, gamma was 0.995 and is now 0.99; resume without changing them"
+	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	if read(t, s.RunDir, "config.yaml") != before {
+		t.Error("config.yaml was changed")
+	}
+}
+
+func TestResumeWithCorruptCheckpoints(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 5)
+	whole := read(t, s.RunDir, "progress.csv")
+	s.Resume = config.ResumeYes
+	damage := func(name string) {
+		if err := os.Truncate(filepath.Join(s.RunDir, "checkpoints", name), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("iteration-00000005.safetensors")
+	run, state, log := mustOpen(t, s)
+	if state.Iteration != 4 || !strings.Contains(log.String(), "corrupt") {
+		t.Errorf("resumed at iteration %d, log %q", state.Iteration, log)
+	}
+	mustTrain(t, run, state, 5)
+	if got := read(t, s.RunDir, "progress.csv"); got != whole {
+		t.Errorf("progress is\n%s, want\n%s", got, whole)
+	}
+	run.Close()
+	damage("iteration-00000004.safetensors")
+	damage("iteration-00000005.safetensors")
+	if _, _, err := Open(s, slog.New(slog.DiscardHandler)); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("with no whole checkpoint: %v", err)
+	}
+}
+
+func TestMissingRowsAreReported(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 5)
+	if err := os.Remove(filepath.Join(s.RunDir, "progress.csv")); err != nil {
+		t.Fatal(err)
+	}
+	s.Resume = config.ResumeYes
+	run, state, log := mustOpen(t, s)
+	if !strings.Contains(log.String(), "rows are missing") {
+		t.Errorf("log is %q", log)
+	}
+	mustTrain(t, run, state, 6)
+}
+
+// A disk that fills up costs no iteration but the one it happens in.
+func TestCommitToFullDisk(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	run, _, _ := mustOpen(t, s)
+	mustTrain(t, run, nil, 3)
+	full := filepath.Join(s.RunDir, "checkpoints", "iteration-00000004.safetensors"+atomicfile.Suffix)
+	if err := os.Symlink("/dev/full", full); err != nil {
+		t.Fatal(err)
+	}
+	state, err := run.checkpoints.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = train(run, state, 4)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "iteration 3 is safe: once this is put right, go on with --resume") {
+		t.Errorf("error %v", err)
+	}
+	run.Close()
+	s.Resume = config.ResumeYes
+	run, state, _ = mustOpen(t, s)
+	mustTrain(t, run, state, 5)
+
+	undisturbed := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, undisturbed, 5)
+	if got, want := read(t, s.RunDir, "progress.csv"), read(t, undisturbed.RunDir, "progress.csv"); got != want {
+		t.Errorf("progress is\n%s, want\n%s", got, want)
+	}
+}
+
+func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
+	run, _, _ := mustOpen(t, testSettings(t, t.TempDir()))
+	defer func() {
+		if recover() == nil {
+			t.Error("Commit did not panic")
+		}
+	}()
+	run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, metrics.NewRow())
+}
+
+func expectEqual(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
