@@ -53,9 +53,9 @@
 // (D B): 2 n (in + out) flops a column in place of 2 n in out. Such columns are as
 // isotropic as dense ones (E[Omega Omega'] is a multiple of I), and lose nothing
 // that could be measured. The basis Q then keeps the first 1.5 delta left singular
-// vectors of Y. It comes from the eigenpairs of the small matrix Y'Y, twice over
-// because the first result is orthonormal only up to rounding times the square of
-// Y's condition number (as in Cholesky QR; Yamamoto et al. 2015).
+// vectors of Y, from the eigenpairs of the small matrix Y'Y = E L E': Q = Y T with T
+// = E L^-1/2 is orthonormal up to rounding times the square of its condition
+// number. Q itself is never needed, only products with Y, then T.
 //
 // The second is in place of U Q. Deal the samples out into 6 delta groups, each
 // sample with a random sign: S is the sparse n × 6 delta matrix of this (Clarkson
@@ -74,10 +74,10 @@
 //	columns, basis, groups  energy in V   DBQPG   UAPG   GFLOP
 //	1, 1, U Q exact             0.75      0.974   0.947    250   (the authors' code)
 //	2, 2, U Q exact             0.88      0.985   0.972    261
-//	2, 2, 8                     0.86      0.982   0.966     38
-//	2, 1.5, 6                   0.85      0.982   0.963     26   (used)
-//	2, 1.5, 4                   0.84      0.979   0.958     22
-//	3, 1.5, 6                   0.88      0.984   0.967     31
+//	2, 2, 8                     0.86      0.982   0.966     35
+//	2, 1.5, 6                   0.85      0.982   0.963     24   (used)
+//	2, 1.5, 4                   0.84      0.979   0.958     21
+//	3, 1.5, 6                   0.88      0.984   0.967     29
 //
 // # Determinants
 //
@@ -104,6 +104,4 @@
 //     Lanczos quadrature. SIAM J. Matrix Anal. Appl. 38, 2017.
 //   - A. Wilson and H. Nickisch. Kernel interpolation for scalable structured
 //     Gaussian processes (KISS-GP). ICML 2015.
-//   - Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa and T. Fukaya. Roundoff error
-//     analysis of the CholeskyQR2 algorithm. Electronic Trans. Numer. Anal. 44, 2015.
 package linop

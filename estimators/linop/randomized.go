@@ -19,11 +19,11 @@ const (
 // (see the package's documentation). The products that matter, with n samples, p
 // parameters and rank delta, are
 //
-//	U'Omega          4 n delta (in + out) a layer, flops
-//	a basis of it   17 n delta^2
-//	U S              2 n p
-//	U Q             18 p delta^2
-//	its SVD          5 p delta^2
+//	Y = U'Omega        4 n delta (in + out) a layer, flops
+//	its basis Q = Y T  4 n delta^2
+//	U S                2 n p
+//	U Q               18 p delta^2
+//	its SVD            5 p delta^2, 4 n delta^2
 //
 // The blocks belong to s; the result depends on U and rng's state alone. Where U
 // has fewer singular values above rounding error, it returns those. The error is a
@@ -39,23 +39,23 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 	p, n := u.Dims()
 	y := inner.New(n, min(rangeColumns*rank, n, p))
 	u.rangeSketch(y, rng)
-	q, err := orthonormalize(inner, y, int(math.Ceil(basisColumns*float64(rank))))
+	basis, err := rightVectors(inner, y, int(math.Ceil(basisColumns*float64(rank))), smallestSquare)
 	if err != nil {
 		return nil, err
 	}
-	uq := inner.New(p, q.Cols)
-	if err := u.sampleSketch(uq, q, randomGroups(n, min(sampleGroups*rank, n), rng)); err != nil {
+	uq := inner.New(p, basis.r.Cols)
+	if err := u.sampleSketch(uq, y, basis.inverse, randomGroups(n, min(sampleGroups*rank, n), rng)); err != nil {
 		return nil, err
 	}
 
-	// With the SVD U Q = P S R', U ~ U Q Q' = P S (Q R)'.
+	// With the SVD U Q = P S R', U ~ U Q Q' = P S (Q R)', and Q = Y T.
 	right, err := rightVectors(inner, uq, rank, smallestSquare)
 	if err != nil {
 		return nil, err
 	}
 	svd := &SVD{P: s.New(p, right.r.Cols), S: right.s, V: s.New(n, right.r.Cols)}
 	b.Gemm(false, false, 1, uq, right.inverse, 0, svd.P)
-	b.Gemm(false, false, 1, q, right.r, 0, svd.V)
+	b.Gemm(false, false, 1, y, Mul(inner, NewDense(b, basis.inverse), right.r, false), 0, svd.V)
 	return svd, nil
 }
 
@@ -101,23 +101,6 @@ func randomSigns(n int, rng *rand.Rand) []float64 {
 		x[i] = float64(2*rng.IntN(2) - 1)
 	}
 	return x
-}
-
-// orthonormalize returns an orthonormal basis, in s, of the span of y's leading
-// left singular vectors: columns of them, or as many as y has. The first pass
-// leaves errors of rounding times the square of y's condition number, the second
-// takes them out.
-func orthonormalize(s *compute.Scope, y compute.Block, columns int) (compute.Block, error) {
-	for range 2 {
-		right, err := rightVectors(s, y, columns, smallestSquare)
-		if err != nil {
-			return compute.Block{}, err
-		}
-		q := s.New(y.Rows, right.r.Cols)
-		s.Backend().Gemm(false, false, 1, y, right.inverse, 0, q)
-		y = q
-	}
-	return y, nil
 }
 
 // rightFactors are k singular values of some x = P S R' with R, x.Cols × k, and

@@ -2,19 +2,19 @@ package linop
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// sampleSketch sets dst (p × k) to an approximation of U Q for the orthonormal n × k
-// block q. As U ~ (U Q) Q', U S ~ (U Q)(Q'S), and with Z = S'Q the least squares
-// solution is
+// sampleSketch sets dst (p × k) to an approximation of U Q for a basis Q = Y T with
+// orthonormal columns. As U ~ (U Q) Q', U S ~ (U Q)(Q'S), and with Z = S'Q the
+// least squares solution is
 //
 //	U Q ~ (U S) C,  C = Z (Z'Z)^-1.
 //
 // U S sums each group's signed scores: one pass over the batch, 2 n p flops in place
 // of 2 n p k, and 2 groups p k for the product. Where each group is a single
 // sample, S is orthogonal and the result is U Q exactly.
-func (u *Scores) sampleSketch(dst, q compute.Block, groups *compute.Groups) error {
+func (u *Scores) sampleSketch(dst, y, t compute.Block, groups *compute.Groups) error {
 	s := compute.NewScope(u.b)
 	defer s.Release()
-	c, err := leastSquares(s, q, groups)
+	c, err := leastSquares(s, y, t, groups)
 	if err != nil {
 		return err
 	}
@@ -27,21 +27,22 @@ func (u *Scores) sampleSketch(dst, q compute.Block, groups *compute.Groups) erro
 	return nil
 }
 
-// leastSquares returns C = Z (Z'Z)^-1, groups × k, for Z = S'Q. The eigenvalues of
+// leastSquares returns C = Z (Z'Z)^-1, groups × k, for Z = S'Y T. The eigenvalues of
 // Z'Z are near 1 (within (1 ± 1/2)^2 for the sizes here). One that is far below
 // belongs to a direction that S cannot see, where a few samples carry it and fall
 // into one group: it is left out, for its inverse would blow up the residual.
-func leastSquares(s *compute.Scope, q compute.Block, groups *compute.Groups) (compute.Block, error) {
+func leastSquares(s *compute.Scope, y, t compute.Block, groups *compute.Groups) (compute.Block, error) {
 	const floor = 0.01
 	b := s.Backend()
-	z := s.New(groups.Len(), q.Cols)
-	b.GroupSum(z, q, groups)
-	right, err := rightVectors(s, z, q.Cols, floor)
+	sums := s.New(groups.Len(), y.Cols)
+	b.GroupSum(sums, y, groups)
+	z := Mul(s, NewDense(b, sums), t, false)
+	right, err := rightVectors(s, z, z.Cols, floor)
 	if err != nil {
 		return compute.Block{}, err
 	}
 	// With Z = P S R', Z (Z'Z)^-1 = P (R S^-1)'.
-	left, c := s.New(groups.Len(), right.r.Cols), s.New(groups.Len(), q.Cols)
+	left, c := s.New(groups.Len(), right.r.Cols), s.New(groups.Len(), z.Cols)
 	b.Gemm(false, false, 1, z, right.inverse, 0, left)
 	b.Gemm(false, true, 1, left, right.inverse, 0, c)
 	return c, nil

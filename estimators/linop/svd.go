@@ -36,7 +36,7 @@ func checkRank(u *Scores, rank int) error {
 
 // ExactSVD is the leading rank singular triplets of U from the eigenpairs of U'U,
 // n × n. It costs (in + out) n^2 flops a layer and some 10 n^3, for small batches.
-// Singular values below 1e-6 of the largest are rounding error there, and left out.
+// Singular values below 1e-5 of the largest are left out.
 // The blocks belong to s. The error is a [*RankError] or a [*NotFiniteError].
 func ExactSVD(s *compute.Scope, u *Scores, rank int) (*SVD, error) {
 	if err := checkRank(u, rank); err != nil {
@@ -87,9 +87,11 @@ func (u *Scores) gramTo(dst compute.Block) {
 	})
 }
 
-// smallestSquare is where an eigenvalue of a Gram matrix, relative to the largest,
-// is rounding error.
-const smallestSquare = 1e-12
+// smallestSquare is where an eigenvalue of a Gram matrix x'x, relative to the
+// largest, is taken for zero. They carry errors of some 1e-16 of the largest, which
+// a vector of x divided by its length inherits: here at most 1e-6, on a real
+// batch's spectrum 1e-12.
+const smallestSquare = 1e-10
 
 // singularValues are the square roots of the first rank of a Gram matrix's
 // eigenvalues, as far as they exceed floor times the largest.
