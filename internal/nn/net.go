@@ -44,9 +44,9 @@ func (h Activations) Rows(i, j int) Activations {
 	return rows
 }
 
-// NewActivations allocates H_1, ..., H_L for the inputs x (n × in), which become
+// newActivations allocates H_1, ..., H_L for the inputs x (n × in), which become
 // H_0.
-func (m MLP) NewActivations(s *compute.Scope, x compute.Block) Activations {
+func (m MLP) newActivations(s *compute.Scope, x compute.Block) Activations {
 	h := Activations{x}
 	for _, out := range m.Sizes[1:] {
 		h = append(h, s.New(x.Rows, out))
@@ -57,13 +57,13 @@ func (m MLP) NewActivations(s *compute.Scope, x compute.Block) Activations {
 // Forward evaluates the network at x (n × in), panel by panel, and keeps every
 // layer.
 func (n Net) Forward(s *compute.Scope, x compute.Block) Activations {
-	h := n.mlp.NewActivations(s, x)
-	s.Backend().Panels(x.Rows, func(b compute.Backend, _, lo, hi int) { n.ForwardRows(b, h.Rows(lo, hi)) })
+	h := n.mlp.newActivations(s, x)
+	s.Backend().Panels(x.Rows, func(b compute.Backend, _, lo, hi int) { n.forwardRows(b, h.Rows(lo, hi)) })
 	return h
 }
 
-// ForwardRows sets H_1, ..., H_L from H_0.
-func (n Net) ForwardRows(b compute.Backend, h Activations) {
+// forwardRows sets H_1, ..., H_L from H_0.
+func (n Net) forwardRows(b compute.Backend, h Activations) {
 	for l, w := range n.weights {
 		b.Gemm(false, true, 1, h[l], w, 0, h[l+1])
 		if n.hasTanh(l) {
@@ -81,7 +81,7 @@ func (n Net) hasTanh(l int) bool { return l < len(n.weights)-1 || n.mlp.TanhOutp
 // panel by panel.
 func (n Net) Backward(s *compute.Scope, h Activations, signal compute.Block) []compute.Block {
 	compute.SameShape("backward", h.Output(), signal)
-	d := []compute.Block(n.mlp.NewActivations(s, signal))[1:]
+	d := []compute.Block(n.mlp.newActivations(s, signal))[1:]
 	s.Backend().Panels(signal.Rows, func(b compute.Backend, _, lo, hi int) {
 		rows := make([]compute.Block, len(d))
 		for l := range d {

@@ -31,8 +31,8 @@ func fisherFlops(shape Shape, n int) float64 {
 	return float64(n) * float64(flops)
 }
 
-// The Fisher-vector product beside the machine's own matrix product, whose
-// n × 64 × 64 is a hidden layer.
+// The Fisher-vector product beside the machine's own rate for the products it is
+// made of: the first layer's, n × o × 64, and the second's, n × 64 × 64.
 func BenchmarkFisher(b *testing.B) {
 	const n = 15000
 	backend := cpu.New(0)
@@ -43,20 +43,23 @@ func BenchmarkFisher(b *testing.B) {
 		params := scope.FromSlice(p, 1, shape.Init(rng))
 		g := NewGaussian(scope, shape, params, scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
 		fisher, x, y := g.Fisher(0.1), scope.FromSlice(p, 1, normals(p, rng)), scope.New(p, 1)
-		b.Run(fmt.Sprintf("%d-64-64-%d/product", shape.Observation, shape.Action), func(b *testing.B) {
+		name := fmt.Sprintf("%d-64-64-%d", shape.Observation, shape.Action)
+		b.Run(name+"/product", func(b *testing.B) {
 			for b.Loop() {
 				fisher.MulTo(y, x, false)
 			}
 			b.ReportMetric(fisherFlops(shape, n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
-		width := shape.Observation
-		w, h := scope.FromSlice(64, width, normals(64*width, rng)), scope.New(n, 64)
-		b.Run(fmt.Sprintf("%d-64-64-%d/gemm", shape.Observation, shape.Action), func(b *testing.B) {
-			for b.Loop() {
-				backend.Gemm(false, true, 1, g.activations[0], w, 0, h)
-			}
-			b.ReportMetric(2*n*64*float64(width)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-		})
+		for l := range 2 {
+			h, out := g.activations[l], scope.New(n, 64)
+			w := scope.FromSlice(64, h.Cols, normals(64*h.Cols, rng))
+			b.Run(fmt.Sprintf("%s/gemm%d", name, l+1), func(b *testing.B) {
+				for b.Loop() {
+					backend.Gemm(false, true, 1, h, w, 0, out)
+				}
+				b.ReportMetric(2*n*64*float64(h.Cols)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
 		scope.Release()
 	}
 }

@@ -145,7 +145,7 @@ func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
 func TestNPGTakesAdamsStepAlongTheNaturalGradient(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		got, want := clone(f.params), clone(f.params)
-		report, err := NewNPG(len(got), 0.02).Step(got, f.Objective)
+		report, err := NewNPG(len(got), 0.02, DefaultDamping).Step(got, f.Objective)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 			want      []float64
 		}{
 			"vanilla": {NewVanillaPG(len(f.params), 0.1), gradient},
-			"npg":     {NewNPG(len(f.params), 0.1), compute.ToSlice(f.b, natural)},
+			"npg":     {NewNPG(len(f.params), 0.1, DefaultDamping), compute.ToSlice(f.b, natural)},
 			"trpo":    {TRPO{}, compute.ToSlice(f.b, natural)},
 		} {
 			var seen []float64
@@ -242,7 +242,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 func TestNotFiniteGradientTakesNoStep(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		f.b.AddAt(f.Gradient, 4, 0, math.NaN())
-		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
+		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1, DefaultDamping), TRPO{}} {
 			params := clone(f.params)
 			var notFinite *NotFiniteError
 			if _, err := a.Step(params, f.Objective); !errors.As(err, &notFinite) || notFinite.Index != 4 {
@@ -257,7 +257,7 @@ func TestStatesRoundTrip(t *testing.T) {
 	f := newFixture(nntest.Backends()[2], 3)
 	defer f.s.Release()
 	n := len(f.params)
-	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {TRPO{}, TRPO{}}} {
+	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1, DefaultDamping), NewNPG(n, 0.1, DefaultDamping)}, {TRPO{}, TRPO{}}} {
 		params := clone(f.params)
 		step := func(a Algorithm, params []float64) {
 			if _, err := a.Step(params, f.Objective); err != nil {
