@@ -72,7 +72,12 @@
 // # The paper's way
 //
 // [Iterative] touches K through products alone: interpolation, Toeplitz and low-rank
-// operators, conjugate gradients for K^-1 y and K^-1 V, stochastic Lanczos quadrature
-// for the log determinant, and Hutchinson's estimate of the traces in the gradient
-// with the same probe vectors. It is the second opinion.
+// operators. Conjugate gradients give K^-1 y and K^-1 V, stochastic Lanczos quadrature
+// the log determinant, and the gradient's traces come from probe vectors w,
+//
+//	tr K^-1 dK ~ sum (K^-1 w)' dK w,
+//
+// as derivatives of bilinear forms u'K v. As in the authors' code a preconditioner of
+// low rank makes all three converge. It is the second opinion, and the way for kernels
+// whose products are fast but whose rank is not small.
 package gp

@@ -1,6 +1,7 @@
 package gp
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
@@ -9,27 +10,28 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// Iterative conditions the process in the paper's way, through products with K
-// alone: conjugate gradients for the solutions, stochastic Lanczos quadrature for
-// the log determinant, random probes for the traces. LogLikelihood and Gradient are
-// therefore estimates; Alpha and the cores are not. The zero value is ready to use.
+// Iterative conditions the process in the paper's way, through products with K alone:
+// preconditioned conjugate gradients for the solutions, stochastic Lanczos quadrature
+// for the log determinant, probe vectors for the traces. LogLikelihood and Gradient
+// are estimates, close ones where the preconditioner's rank is that of the kernels;
+// Alpha and the cores are exact. The zero value is ready to use.
 type Iterative struct {
-	CG     linop.CG     // zero fields: 2000 iterations, squared residual 1e-18
-	LogDet linop.LogDet // zero fields: 10 probes, 50 steps
-	Probes int          // random vectors for the traces in the gradient; 0 means 10
-	Seed   uint64       // of the random vectors
+	CG     linop.CG     // zero fields: 1000 iterations, squared residual 1e-18
+	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
+	Rank   int          // of the preconditioner; 0 means 150 + k, or n if that is less
+	Probes int          // random vectors for the traces; 0 means 10
+	Seed   uint64       // of all that is random
 }
 
-// withDefaults fills in the zero fields.
-func (i Iterative) withDefaults() Iterative {
+// withDefaults fills in the zero fields for n samples and k Fisher vectors.
+func (i Iterative) withDefaults(n, k int) Iterative {
 	defaults := func(x *int, value int) {
 		if *x == 0 {
 			*x = value
 		}
 	}
-	defaults(&i.CG.MaxIterations, 2000)
-	defaults(&i.LogDet.Probes, 10)
-	defaults(&i.LogDet.Steps, 50)
+	defaults(&i.CG.MaxIterations, 1000)
+	defaults(&i.Rank, min(150+k, n))
 	defaults(&i.Probes, 10)
 	if i.CG.Tolerance == 0 {
 		i.CG.Tolerance = 1e-18
@@ -47,6 +49,7 @@ type iterativePosterior struct {
 	grid   *linop.Toeplitz // c1 c_o R
 	fisher linop.Operator  // c2 K_f
 	noise  linop.Operator
+	inner  *preconditioner
 	alpha  compute.Block
 	value  float64
 }
@@ -58,7 +61,7 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 		return nil, err
 	}
 	b, n, g := s.Backend(), d.Features.Rows, grid()
-	p := &iterativePosterior{inputs: in, solver: i.withDefaults(), random: rand.New(rand.NewPCG(i.Seed, 0)), alpha: s.New(n, 1)}
+	p := &iterativePosterior{inputs: in, solver: i.withDefaults(n, d.Fisher.Cols), random: rand.New(rand.NewPCG(i.Seed, 0))}
 	column, slope := k.column(g)
 	for point := range column {
 		column[point] *= k.C1 * k.OutputScale
@@ -69,6 +72,11 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	p.slope = linop.NewInterp(b, p.scaled, g, linop.NewToeplitz(s, slope))
 	p.fisher = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
 	p.noise = linop.NewNoise(b, n, k.Noise)
+	p.alpha = s.New(n, 1)
+	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.fisher), k.Noise, p.solver.Rank, p.random); err != nil {
+		return nil, err
+	}
+	p.solver.CG.Preconditioner = p.inner.inverse
 	if err := p.solve(); err != nil {
 		return nil, err
 	}
@@ -80,17 +88,18 @@ func (p *iterativePosterior) matrix() linop.Operator {
 	return linop.NewSum(p.backend, p.state, p.fisher, p.noise)
 }
 
-// solve finds alpha and the log likelihood.
+// solve finds alpha and the log likelihood, log det K by way of
+// log det P + log det P^-1/2 K P^-1/2 with the preconditioner P.
 func (p *iterativePosterior) solve() error {
 	b, y := p.backend, p.data.Targets
 	if _, err := p.solver.CG.Solve(b, p.matrix(), p.alpha, y); err != nil {
 		return err
 	}
-	logDet, _, err := p.solver.LogDet.Estimate(b, p.matrix(), p.random)
+	logDet, _, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.random)
 	if err != nil {
 		return err
 	}
-	p.value = logLikelihood(y.Rows, b.Dot(y, p.alpha), logDet)
+	p.value = logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet)
 	return nil
 }
 
@@ -121,24 +130,39 @@ func (p *iterativePosterior) core(a linop.Operator) (*mat.SymDense, error) {
 	return symmetric(v.Cols, compute.ToSlice(p.backend, small)), nil
 }
 
-// Gradient implements [Posterior].
+// Gradient implements [Posterior]. Its traces are tr A = tr Q'AQ + tr (I-QQ')A(I-QQ')
+// with the preconditioner's eigenvectors Q, and only the second of these, which is
+// small, by random vectors (Hutch++; Meyer, Musco, Musco and Woodruff 2021). They are
+// uniform on the sphere, so that the noise, far the largest part of K there, does not
+// add to the variance.
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	n, m := p.alpha.Rows, p.solver.Probes
-	signs := make([]float64, n*m)
-	for i := range signs {
-		signs[i] = float64(2*p.random.IntN(2) - 1)
+	b, n, q := p.backend, p.alpha.Rows, p.inner.vectors
+	m := min(p.solver.Probes, n-q.Cols)
+	random := make([]float64, n*m)
+	for i := range random {
+		random[i] = p.random.NormFloat64()
 	}
-	return p.gradient(features, s.FromSlice(n, m, signs), 1/float64(m))
+	probes, overlap := s.New(n, q.Cols+m), s.New(q.Cols, m)
+	b.Copy(probes.ColRange(0, q.Cols), q)
+	rest := probes.ColRange(q.Cols, probes.Cols)
+	b.Upload(rest, random)
+	b.Gemm(true, false, 1, q, rest, 0, overlap)
+	b.Gemm(false, false, -1, q, overlap, 1, rest)
+	for j := range m {
+		w := rest.Col(j)
+		b.Scale(math.Sqrt(float64(n-q.Cols)/float64(m)/b.Dot(w, w)), w)
+	}
+	return p.gradient(features, probes)
 }
 
-// gradient is 1/2 <alpha alpha' - K^-1, dK> with weight w w', summed over the probes
-// w, for the identity after K^-1: the derivative of the bilinear form
+// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with the sum of w w' over the probes w
+// for the identity that follows K^-1: the derivative of the bilinear form
 // 1/2 sum_j u_j'K v_j of the columns of
 //
-//	[u_j] = [alpha, -weight K^-1 w_1, -weight K^-1 w_2, ...],  [v_j] = [alpha, w_1, w_2, ...]
-func (p *iterativePosterior) gradient(features, probes compute.Block, weight float64) (Hyper, error) {
+//	[u_j] = [alpha, -K^-1 w_1, -K^-1 w_2, ...],  [v_j] = [alpha, w_1, w_2, ...]
+func (p *iterativePosterior) gradient(features, probes compute.Block) (Hyper, error) {
 	compute.SameShape("the gradient in the features", p.scaled, features)
 	s := compute.NewScope(p.backend)
 	defer s.Release()
@@ -151,7 +175,7 @@ func (p *iterativePosterior) gradient(features, probes compute.Block, weight flo
 	if _, err := p.solver.CG.Solve(b, p.matrix(), solved, probes); err != nil {
 		return Hyper{}, err
 	}
-	b.Scale(-weight, solved)
+	b.Scale(-1, solved)
 
 	p.featureGradient(features, u, v)
 	b.Scale(1/float64(2*n), features)
