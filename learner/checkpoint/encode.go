@@ -27,7 +27,7 @@ const (
 
 // Encode returns a state and the settings of its run as a file. The same state gives the same bytes.
 func Encode(state *State, settings map[string]string) ([]byte, error) {
-	f := &safetensors.File{Metadata: state.Counters.metadata()}
+	f := &safetensors.File{Metadata: state.metadata()}
 	for name, value := range settings {
 		f.Metadata[settingsPrefix+name] = value
 	}

@@ -90,12 +90,14 @@ func TestKilledWhileSaving(t *testing.T) {
 			lines.Scan()
 		}
 		time.Sleep(time.Duration(rng.IntN(8000)) * time.Microsecond) // a random moment, not a wait
-		command.Process.Kill()
+		if err := command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
 		saved := lines.Text()
 		for lines.Scan() {
 			saved = lines.Text()
 		}
-		command.Wait()
+		_ = command.Wait() // an error: it was killed
 
 		reported, err := strconv.ParseUint(saved, 10, 64)
 		if err != nil {

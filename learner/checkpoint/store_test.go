@@ -249,5 +249,5 @@ func TestKeepBestPanicsBeforeSave(t *testing.T) {
 			t.Error("KeepBest did not panic")
 		}
 	}()
-	store.KeepBest()
+	_ = store.KeepBest()
 }

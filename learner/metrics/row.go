@@ -82,7 +82,7 @@ func (r Row) Scalars() []tensorboard.Scalar {
 		if tag == "" {
 			continue // the iteration is the curves' abscissa
 		}
-		value := math.NaN()
+		var value float64
 		if field := fields.Field(i); field.CanUint() {
 			value = float64(field.Uint())
 		} else {

@@ -68,7 +68,7 @@ func TestKilledRunEndsLikeAnUndisturbedOne(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.AfterFunc(time.Duration(rng.IntN(60_000))*time.Microsecond, func() { command.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(rng.IntN(60_000))*time.Microsecond, func() { _ = command.Process.Kill() })
 		err := command.Wait()
 		timer.Stop()
 		if err == nil {

@@ -78,7 +78,7 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	if err := writeSettings(settings); err != nil { // a run may be resumed with more iterations
 		return nil, err
 	}
-	rows := 0
+	var rows int
 	if r.progress, rows, err = metrics.OpenCSV(filepath.Join(directory, progressName), next); err != nil {
 		return nil, err
 	}

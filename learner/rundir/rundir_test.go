@@ -352,7 +352,7 @@ func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
 			t.Error("Commit did not panic")
 		}
 	}()
-	run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, metrics.NewRow())
+	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, metrics.NewRow())
 }
 
 func expectEqual(t *testing.T, what string, got, want any) {

@@ -1,0 +1,183 @@
+// Package progress shows how a run is getting on: on a terminal in one line that is kept up to date below the log,
+// elsewhere as a log line an iteration.
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+)
+
+// Display is where a run's log and its progress are shown. Its methods may be called from any goroutine.
+type Display struct {
+	out   io.Writer
+	width func() int // columns of the terminal; nil where out is none
+
+	mu   sync.Mutex
+	line string // the progress line on the terminal; "" while there is none
+}
+
+// New returns a display on a file, such as os.Stderr.
+func New(out *os.File) *Display {
+	d := &Display{out: out}
+	fd := int(out.Fd())
+	if term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
+		d.width = func() int {
+			width, _, err := term.GetSize(fd)
+			if err != nil || width <= 0 {
+				return 80
+			}
+			return width
+		}
+	}
+	return d
+}
+
+// eraseLine puts the cursor at the line's start and clears it.
+const eraseLine = "\r\x1b[K"
+
+// Write writes whole lines of the log, above the progress line: it makes Display the writer of a slog handler.
+func (d *Display) Write(lines []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.line == "" {
+		return d.out.Write(lines)
+	}
+	var all bytes.Buffer
+	all.WriteString(eraseLine)
+	all.Write(lines)
+	all.WriteString(d.line)
+	if _, err := d.out.Write(all.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+// show replaces the progress line. Output that fails is no reason to stop a run.
+func (d *Display) show(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if room := d.width() - 1; len(line) > room { // a full last column would wrap
+		line = line[:max(room, 0)]
+	}
+	d.line = line
+	_, _ = io.WriteString(d.out, eraseLine+line)
+}
+
+// end leaves the progress line where it is and goes to the next.
+func (d *Display) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.line != "" {
+		d.line = ""
+		_, _ = io.WriteString(d.out, "\n")
+	}
+}
+
+// Progress is that of one run on a display. Sampling may be called while Done is not.
+type Progress struct {
+	display *Display
+	log     *slog.Logger
+	total   uint64 // iterations
+
+	mu       sync.Mutex
+	row      metrics.Row   // of the last iteration done
+	best     float64       // return
+	rate     float64       // environment steps a second in the last iteration
+	pace     time.Duration // of an iteration, averaged; 0: unknown
+	sampling string
+	drawn    time.Time
+}
+
+// Start shows the progress of a run of total iterations from where it is. Off a terminal it goes to log.
+func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
+	p := &Progress{display: d, log: log, total: total, row: metrics.NewRow(), best: math.NaN()}
+	p.row.Iteration, p.row.Steps = from.Iteration, from.Steps
+	if from.Best != nil {
+		p.best = from.Best.Return
+	}
+	p.draw()
+	return p
+}
+
+// redraw is how often the line changes within an iteration, at most.
+const redraw = 100 * time.Millisecond
+
+// Sampling says how many steps of a batch there are.
+func (p *Progress) Sampling(steps, batch int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.display.width == nil || time.Since(p.drawn) < redraw {
+		return
+	}
+	p.sampling = fmt.Sprintf("  sampling %d%%", min(100, 100*steps/max(batch, 1)))
+	p.draw()
+}
+
+// smoothing is the weight of the newest iteration in the pace.
+const smoothing = 0.1
+
+// Done says that an iteration is done.
+func (p *Progress) Done(row metrics.Row) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {
+		p.rate = float64(row.Steps-p.row.Steps) / seconds
+		took := time.Duration(seconds * float64(time.Second))
+		if p.pace == 0 {
+			p.pace = took
+		}
+		p.pace += time.Duration(smoothing * float64(took-p.pace))
+	}
+	if !(row.ReturnMean <= p.best) {
+		p.best = row.ReturnMean
+	}
+	p.row, p.sampling = row, ""
+	if p.display.width == nil {
+		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), "best", round(p.best),
+			"steps_per_second", math.Round(p.rate), "left", p.left())
+		return
+	}
+	p.draw()
+}
+
+// End leaves the last line on the terminal.
+func (p *Progress) End() { p.display.end() }
+
+func (p *Progress) draw() {
+	if p.display.width == nil {
+		return
+	}
+	p.drawn = time.Now()
+	line := fmt.Sprintf("iteration %d/%d", p.row.Iteration, p.total)
+	if !math.IsNaN(p.row.ReturnMean) {
+		line += fmt.Sprintf("  return %.1f  best %.1f", p.row.ReturnMean, p.best)
+	}
+	if p.pace != 0 {
+		line += fmt.Sprintf("  %.0f steps/s  %s left", p.rate, p.left())
+	}
+	p.display.show(line + p.sampling)
+}
+
+// left is the time that the iterations to come will take, to the second or the minute.
+func (p *Progress) left() string {
+	left := p.pace * time.Duration(p.total-min(p.row.Iteration, p.total))
+	if left < time.Hour {
+		return left.Round(time.Second).String()
+	}
+	minutes := int(left.Round(time.Minute).Minutes())
+	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
+}
+
+// round keeps what a reader of a log can take in.
+func round(x float64) float64 { return math.Round(10*x) / 10 }

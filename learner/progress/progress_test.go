@@ -1,0 +1,181 @@
+package progress
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+)
+
+// terminal opens a real pseudo-terminal of that width. shown closes it and returns everything that was written to it.
+func terminal(t *testing.T, columns uint16) (tty *os.File, shown func() string) {
+	t.Helper()
+	t.Setenv("TERM", "xterm")
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buffer := make([]byte, 1024)
+		for {
+			n, err := master.Read(buffer) // fails once the other side is closed
+			text.Write(buffer[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return tty, func() string {
+		tty.Close()
+		<-done
+		return strings.ReplaceAll(text.String(), "\r\n", "\n") // the terminal's own doing
+	}
+}
+
+func rowOf(iteration uint64, value float64) metrics.Row {
+	row := metrics.NewRow()
+	row.Iteration, row.Steps, row.ReturnMean = iteration, 15000*iteration, value
+	row.SecondsSampling, row.SecondsUpdating = 2, 1
+	return row
+}
+
+func TestTerminal(t *testing.T) {
+	tty, shown := terminal(t, 100)
+	display := New(tty)
+	log := slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	log.Info("before")
+	p := display.Start(log, 1000, checkpoint.Counters{})
+	p.Done(rowOf(1, 20.25))
+	log.Info("between")
+	p.Done(rowOf(2, 10))
+	p.Done(rowOf(999, 30))
+	p.End()
+	log.Info("after")
+	want := "level=INFO msg=before\n" +
+		eraseLine + "iteration 0/1000" +
+		eraseLine + "iteration 1/1000  return 20.2  best 20.2  5000 steps/s  49m57s left" +
+		eraseLine + "level=INFO msg=between\n" + "iteration 1/1000  return 20.2  best 20.2  5000 steps/s  49m57s left" +
+		eraseLine + "iteration 2/1000  return 10.0  best 20.2  5000 steps/s  49m54s left" +
+		eraseLine + "iteration 999/1000  return 30.0  best 30.0  4985000 steps/s  3s left\n" +
+		"level=INFO msg=after\n"
+	if got := shown(); got != want {
+		t.Errorf("the terminal got\n%q, want\n%q", got, want)
+	}
+}
+
+func TestSamplingOnTerminal(t *testing.T) {
+	tty, shown := terminal(t, 100)
+	p := New(tty).Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	p.drawn = p.drawn.Add(-redraw)
+	p.Sampling(5000, 15000)
+	p.Sampling(6000, 15000) // too soon
+	want := eraseLine + "iteration 0/10" + eraseLine + "iteration 0/10  sampling 33%"
+	if got := shown(); got != want {
+		t.Errorf("the terminal got %q, want %q", got, want)
+	}
+}
+
+// A line as wide as the terminal would wrap, and then not be erased.
+func TestNarrowTerminal(t *testing.T) {
+	tty, shown := terminal(t, 12)
+	New(tty).Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	if got, want := shown(), eraseLine+"iteration 0"; got != want {
+		t.Errorf("the terminal got %q, want %q", got, want)
+	}
+}
+
+func TestResumedRun(t *testing.T) {
+	tty, shown := terminal(t, 100)
+	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
+	p := New(tty).Start(slog.New(slog.DiscardHandler), 8, far)
+	p.Done(rowOf(8, 40))
+	want := eraseLine + "iteration 7/8" + eraseLine + "iteration 8/8  return 40.0  best 50.0  5000 steps/s  0s left"
+	if got := shown(); got != want {
+		t.Errorf("the terminal got %q, want %q", got, want)
+	}
+}
+
+func TestOffTerminal(t *testing.T) {
+	path := t.TempDir() + "/log"
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	display := New(file)
+	log := slog.New(slog.NewTextHandler(display, nil))
+	p := display.Start(log, 10_000, checkpoint.Counters{})
+	p.Sampling(5000, 15000)
+	p.Done(rowOf(1, 20.26))
+	p.End()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `msg="iteration done" iteration=1 of=10000 return=20.3 best=20.3 steps_per_second=5000 left=8h20m` + "\n"
+	if got := string(data); !strings.HasSuffix(got, want) || strings.Count(got, "\n") != 1 {
+		t.Errorf("logged %q, want one line that ends with %q", got, want)
+	}
+}
+
+func TestDumbTerminal(t *testing.T) {
+	tty, shown := terminal(t, 100)
+	t.Setenv("TERM", "dumb")
+	display := New(tty)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(rowOf(1, 2))
+	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=1") {
+		t.Errorf("the terminal got %q", got)
+	}
+}
+
+// Many goroutines log while the line changes: no log line is torn.
+func TestConcurrentLogging(t *testing.T) {
+	tty, shown := terminal(t, 100)
+	display := New(tty)
+	p := display.Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 50 {
+				fmt.Fprintln(display, "a whole line")
+				p.Done(rowOf(1, 1))
+			}
+		})
+	}
+	group.Wait()
+	if got := strings.Count(shown(), eraseLine+"a whole line\n"); got != 200 {
+		t.Errorf("%d whole lines, want 200", got)
+	}
+}
