@@ -79,6 +79,9 @@
 //	2, 1.5, 4                   0.84      0.979   0.958     21
 //	3, 1.5, 6                   0.88      0.984   0.967     29
 //
+// For a symmetric operator that is not made of scores, [RandomizedEigen] projects it
+// on a block Krylov space instead (Musco and Musco 2015).
+//
 // # Determinants
 //
 // log det A = tr log A, and for a vector w of random signs w'(log A)w has that
@@ -98,6 +101,8 @@
 //     systems. J. Res. Nat. Bur. Standards 49, 1952.
 //   - R. Keys. Cubic convolution interpolation for digital image processing. IEEE
 //     Trans. Acoustics, Speech, and Signal Processing 29, 1981.
+//   - C. Musco and C. Musco. Randomized block Krylov methods for stronger and faster
+//     approximate singular value decomposition. NIPS 2015.
 //   - J. Tropp, A. Yurtsever, M. Udell and V. Cevher. Practical sketching algorithms
 //     for low-rank matrix approximation. SIAM J. Matrix Anal. Appl. 38, 2017.
 //   - S. Ubaru, J. Chen and Y. Saad. Fast estimation of tr(f(A)) via stochastic
