@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/learner/report"
@@ -73,6 +74,6 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 		return run(cmd.Context(), settings, log)
 	}
-	cmd.AddCommand(report.Command())
+	cmd.AddCommand(bench.Command(), report.Command())
 	return cmd
 }

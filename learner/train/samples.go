@@ -7,9 +7,9 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// samples are a batch's n steps on the backend, and its episodes' rewards on the
+// Samples are a batch's n steps on the backend, and its episodes' rewards on the
 // host.
-type samples struct {
+type Samples struct {
 	observations compute.Block // n × o, normalised
 	actions      compute.Block // n × a
 	trajectories critic.Trajectories
@@ -17,13 +17,13 @@ type samples struct {
 	terminated   []bool    // whether the task ended the episode, or else its time limit
 }
 
-// newSamples normalises the episodes, in order, and uploads them to s.
-func newSamples(s *compute.Scope, episodes []*proto.Episode, n policy.Normalizer) samples {
+// NewSamples normalises the episodes, in order, and uploads them to s.
+func NewSamples(s *compute.Scope, episodes []*proto.Episode, n policy.Normalizer) Samples {
 	steps, o, a := 0, episodes[0].ObservationDim(), episodes[0].ActionDim()
 	for _, e := range episodes {
 		steps += e.Steps()
 	}
-	x := samples{
+	x := Samples{
 		final:      make([]float64, len(episodes)*o),
 		terminated: make([]bool, len(episodes)),
 	}
@@ -46,4 +46,4 @@ func newSamples(s *compute.Scope, episodes []*proto.Episode, n policy.Normalizer
 }
 
 // size is n.
-func (x samples) size() int { return x.observations.Rows }
+func (x Samples) size() int { return x.observations.Rows }

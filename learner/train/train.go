@@ -131,7 +131,7 @@ func (r *Run) policy(iteration uint64) *proto.Policy {
 func (r *Run) update(row *metrics.Row, batch *collect.Batch) error {
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
-	x := newSamples(scope, batch.Episodes, r.moments.Normalizer(r.Clip))
+	x := NewSamples(scope, batch.Episodes, r.moments.Normalizer(r.Clip))
 	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, nil)
 }
 

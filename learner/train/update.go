@@ -52,7 +52,7 @@ type Learner struct {
 // update is one batch on its way to a policy step. The blocks live in scope.
 type update struct {
 	*Learner
-	samples
+	Samples
 	scope *compute.Scope
 	rng   *rand.Rand // of the sketches
 	row   *metrics.Row
@@ -83,8 +83,8 @@ var stages = []struct {
 
 // Update takes the step that a batch calls for and fills in its row. rng draws the
 // sketches; lap, where not nil, hears how long each stage took.
-func (l *Learner) Update(x samples, scope *compute.Scope, rng *rand.Rand, row *metrics.Row, lap func(stage string, took time.Duration)) error {
-	u := &update{Learner: l, samples: x, scope: scope, rng: rng, row: row}
+func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *metrics.Row, lap func(stage string, took time.Duration)) error {
+	u := &update{Learner: l, Samples: x, scope: scope, rng: rng, row: row}
 	for _, stage := range stages {
 		start := time.Now()
 		if err := stage.run(u); err != nil {

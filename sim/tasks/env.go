@@ -107,3 +107,11 @@ func checkLength(name string, v []float64, want int) {
 		panic(fmt.Sprintf("tasks: %s has length %d, want %d", name, len(v), want))
 	}
 }
+
+// Loop is the bare engine on this task: mj_step in C under each row of controls
+// (steps × a), without observations, rewards or contact forces. It is what
+// benchmarks compare with. The environment must be reset before it is used again.
+func (e *env) Loop(controls []float64) error {
+	e.ready = false
+	return e.data.Loop(controls, e.spec.FrameSkip)
+}

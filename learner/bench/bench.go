@@ -1,0 +1,181 @@
+// Package bench measures what a training iteration is made of, each part beside the
+// machine's own rate in the same run: sampling beside the bare engine, the update
+// beside plain matrix products.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// options are the command's flags.
+type options struct {
+	env       string
+	algorithm string
+	sizes     []int
+	rounds    int
+	actors    int
+	noUpdate  bool
+}
+
+// Command is `learner bench`.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure sampling and updates beside the machine's own rates",
+		Long: `Plays batches of a task with its initial policy and takes policy steps with each
+estimator. Sampling is compared with the bare engine on the same episodes, each stage of
+an update with plain matrix products. All figures are medians over the rounds.`,
+		Example: "  learner bench --env HumanoidStandup-v2 --sizes 5000,15000,45000",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			task, err := sim.Lookup(o.env)
+			if err != nil {
+				return err
+			}
+			if o.rounds < 1 || o.actors < 1 || len(o.sizes) == 0 {
+				return fmt.Errorf("bench: --rounds, --actors and --sizes must be at least 1")
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout(), task)
+		},
+	}
+	cmd.Flags().StringVar(&o.env, "env", "Swimmer-v2", "task")
+	cmd.Flags().StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
+	cmd.Flags().IntSliceVar(&o.sizes, "sizes", []int{15000}, "steps in a batch")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
+	cmd.Flags().IntVar(&o.actors, "actors", runtime.GOMAXPROCS(0), "local actors")
+	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
+	return cmd
+}
+
+func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
+	b := cpu.New(0)
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", processor(), runtime.GOMAXPROCS(0), runtime.Version(), b.Name(), tasks.Engine())
+	return withSampler(ctx, task, o.actors, func(s *sampler) error {
+		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
+			return err
+		}
+		for _, steps := range o.sizes {
+			batch, err := o.sampling(ctx, w, s, steps)
+			if err != nil {
+				return err
+			}
+			if o.noUpdate {
+				continue
+			}
+			if err := o.updates(w, b, task, batch, s.moments.Normalizer(5)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sampling prints how fast batches are played, and returns the last.
+func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps int) (*collect.Batch, error) {
+	var rates, bares, shares []float64
+	var batch *collect.Batch
+	for range o.rounds {
+		var err error
+		if batch, err = s.collect(ctx, steps); err != nil {
+			return nil, err
+		}
+		bare, err := s.bare(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		n := float64(batch.Steps)
+		rates, bares = append(rates, n/batch.Stats.Elapsed.Seconds()), append(bares, n/bare.Seconds())
+		shares = append(shares, bare.Seconds()/batch.Stats.Elapsed.Seconds())
+	}
+	fmt.Fprintf(w, "\n%s, n = %d, %d episodes, %d actors\n", s.task.Name, batch.Steps, len(batch.Episodes), o.actors)
+	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share %.3f\n",
+		median(rates), median(bares), median(shares))
+	return batch, nil
+}
+
+// updates prints how long a policy step takes with each estimator.
+func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *collect.Batch, n policy.Normalizer) error {
+	fmt.Fprintf(w, "  plain products       %8.1f GFLOP/s (n x o by o x 64), %.1f (n x 64 by 64 x 64), %.1f (512 x 512 by 512 x 512)\n",
+		gemm(b, batch.Steps, task.ObservationDim, 64), gemm(b, batch.Steps, 64, 64), gemm(b, 512, 512, 512))
+	monteCarlo := time.Duration(0)
+	for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+		settings, err := presets.For(task.Name, config.Algorithm(o.algorithm), estimator, config.Code)
+		if err != nil {
+			return err
+		}
+		total, stages, err := o.update(newCounter(b), &settings, task, batch, n)
+		if err != nil {
+			return err
+		}
+		if estimator == config.MonteCarlo {
+			monteCarlo = total
+		}
+		fmt.Fprintf(w, "  update %-13s %8.1f ms   %.2f x mc\n", fmt.Sprintf("%s-%s", o.algorithm, estimator),
+			milliseconds(total), total.Seconds()/monteCarlo.Seconds())
+		for _, s := range stages {
+			fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", s.name, milliseconds(s.took), s.flops/1e9, s.flops/1e9/s.took.Seconds())
+		}
+	}
+	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(peakMemory())/1e6)
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+// stage is a part of an update.
+type stage struct {
+	name  string
+	took  time.Duration
+	flops float64
+}
+
+// update measures updates on a batch: the median time of the whole and of each
+// stage. Each starts from the same learner, and includes the batch's upload.
+func (o options) update(b counter, settings *config.Settings, task sim.Spec, batch *collect.Batch, n policy.Normalizer) (total time.Duration, stages []stage, err error) {
+	var totals []time.Duration
+	times := map[string][]time.Duration{}
+	for range o.rounds + 1 { // the first is a warm-up
+		learner := train.New(b, settings, task)
+		stages = stages[:0]
+		row := metrics.NewRow()
+		b.take()
+		start := time.Now()
+		lap := func(name string, took time.Duration) {
+			times[name] = append(times[name], took)
+			stages = append(stages, stage{name: name, flops: b.take()})
+		}
+		scope := compute.NewScope(b)
+		x := train.NewSamples(scope, batch.Episodes, n)
+		lap("upload", time.Since(start))
+		err := learner.Update(x, scope, rand.New(rand.NewPCG(seed, streams.Sketch)), &row, lap)
+		scope.Release()
+		if err != nil {
+			return 0, nil, err
+		}
+		totals = append(totals, time.Since(start))
+	}
+	for i := range stages {
+		stages[i].took = median(times[stages[i].name][1:])
+	}
+	return median(totals[1:]), stages, nil
+}

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// sampler plays batches the way training does, over a NATS server in this process.
+type sampler struct {
+	task      sim.Spec
+	actors    int
+	params    []float64
+	moments   policy.Moments
+	collector *collect.Collector
+	iteration uint64
+}
+
+const seed = 1
+
+// withSampler calls body with a sampler and that many local actors.
+func withSampler(ctx context.Context, task sim.Spec, actors int, body func(s *sampler) error) error {
+	log := slog.New(slog.DiscardHandler)
+	server, err := bus.StartServer(bus.ServerConfig{Log: log})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	conn, err := server.Connect(bus.ConnConfig{Name: "bench", Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	collector, err := collect.New(ctx, conn, collect.Config{Run: "bench", Epoch: 1, Seed: seed, Task: task, Log: log})
+	if err != nil {
+		return err
+	}
+	defer collector.Close()
+	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: policy.DefaultHidden()}
+	s := &sampler{
+		task: task, actors: actors, collector: collector,
+		params:  shape.Init(streams.New(seed, streams.Policy)),
+		moments: policy.NewMoments(task.ObservationDim),
+	}
+
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return rollout.Run(ctx, rollout.Config{Conn: conn, Run: "bench", Slots: actors, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log})
+	})
+	group.Go(func() error {
+		defer done()
+		return body(s)
+	})
+	return group.Wait()
+}
+
+// collect plays a batch of at least that many steps with the initial policy, the
+// observations normalised as in the batch before.
+func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error) {
+	n := s.moments.Normalizer(5)
+	batch, err := s.collector.Collect(ctx, &proto.Policy{
+		Iteration: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip,
+	}, steps)
+	if err != nil {
+		return nil, err
+	}
+	s.iteration++
+	for _, e := range batch.Episodes {
+		s.moments.Add(e.Observations)
+	}
+	return batch, nil
+}
+
+// bare is how long the engine alone takes for a batch's episodes: mj_step in C from
+// the same states under the same actions, on as many threads.
+func (s *sampler) bare(ctx context.Context, batch *collect.Batch) (time.Duration, error) {
+	envs := make([]sim.Env, s.actors)
+	for i := range envs {
+		env, err := tasks.New(s.task.Name)
+		if err != nil {
+			return 0, err
+		}
+		defer env.Close()
+		envs[i] = env
+	}
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	start := time.Now()
+	for _, env := range envs {
+		group.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(len(batch.Episodes)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if err := replay(env, batch.Episodes[i]); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	err := group.Wait()
+	return time.Since(start), err
+}
+
+// replay plays an episode's actions in the engine alone.
+func replay(env sim.Env, e *proto.Episode) error {
+	engine, ok := env.(interface {
+		Loop(controls []float64) error
+	})
+	if !ok {
+		return fmt.Errorf("bench: %s cannot run the bare engine", env.Spec().Name)
+	}
+	rng := streams.New(e.Ticket.Seed, streams.Episode, e.Ticket.Iteration, e.Ticket.Index)
+	if err := env.Reset(rng, make([]float64, env.Spec().ObservationDim)); err != nil {
+		return err
+	}
+	controls := make([]float64, len(e.Actions))
+	for i, v := range e.Actions {
+		controls[i] = float64(v)
+	}
+	return engine.Loop(controls)
+}
