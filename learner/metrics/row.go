@@ -27,7 +27,7 @@ type Row struct {
 
 	KL           float64 `csv:"kl" tag:"policy/kl"`                       // mean divergence of the new policy from the old over the batch, in nats
 	Entropy      float64 `csv:"entropy" tag:"policy/entropy"`             // of the policy that played the batch, in nats
-	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm"` // of the (natural) gradient that made the step
+	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm"` // of the estimated gradient
 
 	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank"`       // columns kept of the scores' singular value decomposition
 	Noise         float64 `csv:"noise" tag:"kernel/noise"`                   // the Gaussian process's noise variance
