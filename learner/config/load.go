@@ -50,6 +50,21 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 	return l
 }
 
+// Explain adds to an error of parsing the flags, if one is unknown, which may have been meant. It is for cobra's
+// SetFlagErrorFunc.
+func (l *Loader) Explain(err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var flags []string
+	for _, s := range l.settings.all() {
+		flags = append(flags, s.flag())
+	}
+	meant, _ := nearest.Name(unknown.GetSpecifiedName(), flags)
+	return fmt.Errorf("%w; did you mean --%s?", err, meant)
+}
+
 // Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for
 // each thing that is wrong.
 func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {

@@ -19,7 +19,7 @@ func load(arguments, environment string) (*config.Settings, *config.Loader, erro
 	flags.SetOutput(nil)
 	loader := config.NewLoader(flags)
 	if err := flags.Parse(strings.Fields(arguments)); err != nil {
-		return nil, loader, err
+		return nil, loader, loader.Explain(err)
 	}
 	settings, err := loader.Load(strings.Fields(environment), presets.For)
 	return settings, loader, err
@@ -206,6 +206,8 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --listen h:1 --nats nats://h:1", "", "--nats and --listen: give"},
 		{"--env Ant-v2 --log-level loud", "", `--log-level "loud": must be debug, info, warn or error`},
 		{"--env Ant-v2 --force --resume --run-dir run", "", "--force and --resume"},
+		{"--env Ant-v2 --lambda 1", "", "unknown flag: --lambda; did you mean --gae-lambda?"},
+		{"--env Ant-v2 -x", "", "unknown shorthand flag: 'x' in -x"},
 		{"--resume", "", "--resume: say which run"},
 		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
 		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
