@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
@@ -272,5 +274,20 @@ func TestStatesRoundTrip(t *testing.T) {
 		step(pair[0], params)
 		step(pair[1], restored)
 		near(t, "parameters", restored, params, 0)
+	}
+}
+
+// A step gives back all that it allocated.
+func TestStepsReleaseTheirBlocks(t *testing.T) {
+	b := computetest.Opaque(cpu.New(2))
+	f := newFixture(b, 4)
+	before := b.Live()
+	for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1, DefaultDamping), TRPO{}} {
+		if _, err := a.Step(clone(f.params), f.Objective); err != nil {
+			t.Fatal(err)
+		}
+		if live := b.Live(); live != before {
+			t.Errorf("%T leaves %d buffers behind", a, live-before)
+		}
 	}
 }
