@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
@@ -71,9 +72,11 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		if err != nil {
 			return err
 		}
-		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-		return run(cmd.Context(), settings, log)
+		display := progress.New(os.Stderr)
+		log := slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{Level: level}))
+		return run(cmd.Context(), settings, display, log)
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
 	cmd.AddCommand(bench.Command(), report.Command())
 	return cmd
 }

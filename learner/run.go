@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -23,7 +27,7 @@ import (
 
 // run trains as the settings say: a NATS server in this process or elsewhere, local
 // actors, the run's directory, and the loop.
-func run(ctx context.Context, settings *config.Settings, log *slog.Logger) (err error) {
+func run(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger) (err error) {
 	task, err := sim.Lookup(settings.Env)
 	if err != nil {
 		return err
@@ -64,7 +68,41 @@ func run(ctx context.Context, settings *config.Settings, log *slog.Logger) (err 
 	}
 	defer collector.Close()
 	r.Collector = collector
-	return trainWithActors(ctx, r, settings, connect, log)
+
+	p := display.Start(log, settings.Iterations, r.Counters())
+	defer p.End()
+	defer watch(collector, p)()
+	r.Report = func(row metrics.Row, _ collect.Stats) { p.Done(row) }
+	err = trainWithActors(ctx, r, settings, connect, log)
+	if errors.Is(err, context.Canceled) {
+		log.Info("stopped", "iterations", r.Counters().Iteration, "go on with", "--run-dir "+settings.RunDir+" --resume")
+	}
+	return err
+}
+
+// watch shows how far the batch being collected is, until the function it returns is
+// called.
+func watch(collector *collect.Collector, p *progress.Progress) (stop func()) {
+	const interval = 200 * time.Millisecond
+	ticker, done := time.NewTicker(interval), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				if steps, want := collector.Progress(); want > 0 {
+					p.Sampling(steps, want)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(done)
+		watching.Wait()
+	}
 }
 
 // openBus returns a way to connect to the run's NATS server: the external one, or one

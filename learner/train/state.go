@@ -49,8 +49,8 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 	return nil
 }
 
-// Iteration is the number of iterations done.
-func (r *Run) Iteration() uint64 { return r.counters.Iteration }
+// Counters say how far the run has come.
+func (r *Run) Counters() checkpoint.Counters { return r.counters }
 
 // state is what the run would resume from.
 func (r *Run) state() *checkpoint.State {
