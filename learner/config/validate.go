@@ -30,6 +30,7 @@ func (s *Settings) Validate() error {
 	v.positive("clip", s.Clip)
 	v.require(s.Gamma > 0 && s.Gamma <= 1, "--gamma %v: must be above 0 and at most 1", s.Gamma)
 	v.require(s.GAELambda >= 0 && s.GAELambda <= 1, "--gae-lambda %v: must be from 0 to 1", s.GAELambda)
+	v.require(!s.Bootstrap || s.Targets == GAE, "--bootstrap: returns have no values to go on with; add --targets gae")
 	if s.Algorithm != TRPO {
 		v.positive("learning-rate", s.LearningRate)
 	}

@@ -264,7 +264,12 @@ func (u *update) step() error {
 		return err
 	}
 	u.row.KL, u.row.GradientNorm = report.KL, report.GradientNorm
-	u.row.CGIterations, u.row.Backtracks = float64(report.Solve.Iterations), float64(report.Halvings)
+	if !u.Vanilla {
+		u.row.CGIterations = float64(report.Solve.Iterations)
+	}
+	if _, searches := u.Optimizer.(optim.TRPO); searches {
+		u.row.Backtracks = float64(report.Halvings)
+	}
 	u.row.StepNorm = distance(before, u.Params)
 	return nil
 }

@@ -1,0 +1,139 @@
+package train_test
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+)
+
+// alternatives are the settings of a method, away from their defaults.
+var alternatives = []struct {
+	name    string
+	applies func(config.Estimator) bool
+	set     func(*config.Settings)
+}{
+	{"paper", bayesian, func(s *config.Settings) { s.Preset = config.Paper }},
+	{"cg", bayesian, func(s *config.Settings) { s.Solver = config.ConjugateGradient }},
+	{"analytic", aware, func(s *config.Settings) { s.Fisher = config.Analytic }},
+	{"randomized", aware, func(s *config.Settings) { s.Covariance = config.Randomized }},
+}
+
+func bayesian(e config.Estimator) bool { return e != config.MonteCarlo }
+func aware(e config.Estimator) bool    { return e == config.UAPG }
+
+// Every algorithm takes steps with every estimator and all kinds of targets, and fills in the columns that apply to it
+// and no others. Each setting makes a difference, except the solver, which must not make one.
+func TestMethods(t *testing.T) {
+	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
+		for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+			for _, targets := range []config.Targets{config.Returns, config.GAE} {
+				t.Run(fmt.Sprintf("%s-%s-%s", algorithm, estimator, targets), func(t *testing.T) {
+					testMethod(t, algorithm, estimator, targets)
+				})
+			}
+		}
+	}
+}
+
+func testMethod(t *testing.T, algorithm config.Algorithm, estimator config.Estimator, targets config.Targets) {
+	prepare := func() *config.Settings {
+		s := settings(t, "Hopper-v2", algorithm, estimator)
+		s.Batch, s.Rank, s.Iterations, s.Targets = 100, 15, 2, targets
+		return s
+	}
+	first, usual := trainMethod(t, "defaults", prepare())
+	length := distance(usual, first)
+	all := prepare()
+	for _, a := range alternatives {
+		if !a.applies(estimator) {
+			continue
+		}
+		s := prepare()
+		a.set(s)
+		a.set(all)
+		_, other := trainMethod(t, a.name, s)
+		switch d := distance(other, usual) / length; {
+		case a.name == "cg" && d > 0.01:
+			t.Errorf("with --solver cg the policy ends %v of its way from where it ends without", d)
+		case a.name != "cg" && d < 1e-4:
+			t.Errorf("with %s the policy goes the same way", a.name)
+		}
+	}
+	if bayesian(estimator) {
+		trainMethod(t, "all alternatives", all)
+	}
+}
+
+// trainMethod trains, and returns the policy's first parameters and its last.
+func trainMethod(t *testing.T, what string, s *config.Settings) (first, last []float64) {
+	t.Helper()
+	j := trainSerially(t, s)
+	for _, row := range j.rows {
+		for _, complaint := range complaints(s, row) {
+			t.Errorf("%s, iteration %d: %s", what, row.Iteration, complaint)
+		}
+	}
+	return j.states[0].Arrays["policy.params"], j.states[s.Iterations].Arrays["policy.params"]
+}
+
+// complaints says what a row has that it should not have: a number in a column that does not apply, none where one does
+// (metrics.Row says which), or a wrong one.
+func complaints(s *config.Settings, row metrics.Row) (all []string) {
+	applies := map[string]bool{
+		"value_loss":         s.Targets == config.GAE,
+		"explained_variance": s.Targets == config.GAE,
+		"cg_iterations":      s.Algorithm != config.Vanilla,
+		"backtracks":         s.Algorithm == config.TRPO,
+	}
+	for _, name := range []string{"fisher_rank", "noise", "lengthscale", "log_likelihood", "output_scale", "fisher_variance"} {
+		applies[name] = bayesian(s.Estimator)
+	}
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	fields := reflect.ValueOf(row)
+	for i, name := range metrics.Columns() {
+		if want, listed := applies[name]; fields.Field(i).CanFloat() {
+			x := fields.Field(i).Float()
+			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)
+		}
+	}
+	complain(s.Preset == config.Paper && bayesian(s.Estimator) && row.Noise != 1e-4, "noise %v, the paper's is 1e-4", row.Noise)
+	complain(s.Preset == config.Code && row.Noise < 0.5, "noise %v, the code's begins near 0.69", row.Noise)
+	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL, s.MaxKL)
+	complain(row.StepNorm == 0, "the policy stood still")
+	return all
+}
+
+func distance(a, b []float64) float64 {
+	squares := 0.0
+	for i := range a {
+		squares += (a[i] - b[i]) * (a[i] - b[i])
+	}
+	return math.Sqrt(squares)
+}
+
+// Bootstrapping changes what is made of episodes that the time limit ended, and nothing about those that the task did.
+func TestBootstrap(t *testing.T) {
+	for _, x := range []struct {
+		env     string
+		changes bool
+	}{{"HalfCheetah-v2", true}, {"Hopper-v2", false}} {
+		s := settings(t, x.env, config.NPG, config.MonteCarlo)
+		s.Targets, s.Batch, s.Iterations = config.GAE, 300, 1
+		without := trainSerially(t, s).states[1].Arrays
+		s.Bootstrap = true
+		with := trainSerially(t, s).states[1].Arrays
+		for _, name := range []string{"policy.params", "critic.params"} {
+			if changes := !reflect.DeepEqual(with[name], without[name]); changes != x.changes {
+				t.Errorf("%s: bootstrapping changes %s: %v", x.env, name, changes)
+			}
+		}
+	}
+}
