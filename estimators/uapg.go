@@ -2,6 +2,7 @@ package estimators
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
@@ -31,13 +32,17 @@ func (e *Eigenpairs) Natural(b compute.Backend, d compute.Block, epsilon float64
 
 // stretch multiplies x's component along each h_j by factor(nu_j, nu_delta).
 func (e *Eigenpairs) stretch(b compute.Backend, x compute.Block, factor func(nu, least float64) float64) {
+	if len(e.Values) == 0 {
+		return
+	}
 	s := compute.NewScope(b)
 	defer s.Release()
 	components := s.New(len(e.Values), 1)
 	b.Gemm(true, false, 1, e.Vectors, x, 0, components)
 	host := compute.ToSlice(b, components)
+	least := slices.Min(e.Values)
 	for j, nu := range e.Values {
-		host[j] *= factor(nu, e.Values[len(e.Values)-1]) - 1
+		host[j] *= factor(nu, least) - 1
 	}
 	b.Upload(components, host)
 	b.Gemm(false, false, 1, e.Vectors, components, 1, x)

@@ -138,23 +138,33 @@ func (p *iterativePosterior) core(a linop.Operator) (*mat.SymDense, error) {
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	b, n, q := p.backend, p.alpha.Rows, p.inner.vectors
+	n, q := p.alpha.Rows, p.inner.vectors
 	m := min(p.solver.Probes, n-q.Cols)
-	random := make([]float64, n*m)
+	probes := s.New(n, q.Cols+m)
+	p.backend.Copy(probes.ColRange(0, q.Cols), q)
+	if m > 0 {
+		p.drawProbes(probes.ColRange(q.Cols, q.Cols+m))
+	}
+	return p.gradient(features, probes)
+}
+
+// drawProbes fills w (n × m) with random vectors such that ww' is I - QQ' on average.
+func (p *iterativePosterior) drawProbes(w compute.Block) {
+	b, q := p.backend, p.inner.vectors
+	s := compute.NewScope(b)
+	defer s.Release()
+	random := make([]float64, w.Rows*w.Cols)
 	for i := range random {
 		random[i] = p.random.NormFloat64()
 	}
-	probes, overlap := s.New(n, q.Cols+m), s.New(q.Cols, m)
-	b.Copy(probes.ColRange(0, q.Cols), q)
-	rest := probes.ColRange(q.Cols, probes.Cols)
-	b.Upload(rest, random)
-	b.Gemm(true, false, 1, q, rest, 0, overlap)
-	b.Gemm(false, false, -1, q, overlap, 1, rest)
-	for j := range m {
-		w := rest.Col(j)
-		b.Scale(math.Sqrt(float64(n-q.Cols)/float64(m)/b.Dot(w, w)), w)
+	b.Upload(w, random)
+	overlap := s.New(q.Cols, w.Cols)
+	b.Gemm(true, false, 1, q, w, 0, overlap)
+	b.Gemm(false, false, -1, q, overlap, 1, w)
+	length := float64(w.Rows-q.Cols) / float64(w.Cols)
+	for j := range w.Cols {
+		b.Scale(math.Sqrt(length/b.Dot(w.Col(j), w.Col(j))), w.Col(j))
 	}
-	return p.gradient(features, probes)
 }
 
 // gradient is 1/2 <alpha alpha' - K^-1, dK> / n with the sum of w w' over the probes w

@@ -24,7 +24,7 @@ func TestSolversAgree(t *testing.T) {
 			solver            Iterative
 			value, derivative float64 // tolerances
 		}{
-			{"default", Iterative{}, 1e-4, 2e-3},
+			{"default", Iterative{}, 1e-8, 1e-5},
 			{"rank 8", Iterative{Rank: 8, LogDet: linop.LogDet{Probes: 200, Steps: 40}, Probes: 30}, 0.03, 0.3},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {

@@ -19,9 +19,10 @@ type preconditioner struct {
 	logDet  float64        // log det P
 }
 
-// newPreconditioner finds eigenpairs of a, in s. The error is a *linop.NotFiniteError.
+// newPreconditioner finds eigenpairs of a, in s. The errors are those of
+// linop.Nystrom.
 func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank int, rng *rand.Rand) (*preconditioner, error) {
-	eigen, err := linop.RandomizedEigen(s, a, rank, 1, rng)
+	eigen, err := linop.Nystrom(s, a, rank, rng)
 	if err != nil {
 		return nil, err
 	}

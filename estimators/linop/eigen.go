@@ -2,6 +2,7 @@ package linop
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -9,7 +10,7 @@ import (
 
 // Eigen holds leading eigenpairs of a symmetric p × p matrix.
 type Eigen struct {
-	Values  []float64     // largest first
+	Values  []float64
 	Vectors compute.Block // p × their number, orthonormal columns
 }
 
@@ -17,16 +18,17 @@ type Eigen struct {
 // asked for (the authors' code).
 const eigenOversampling = 2
 
-// RandomizedEigen approximates the leading eigenpairs of the symmetric operator a:
-// rank of them, or fewer where a has no more that differ from zero. With a random p ×
-// (rank + 2) matrix R, the span of
+// RandomizedEigen approximates the eigenpairs of the symmetric operator a that are
+// largest in magnitude, in this order: rank of them, or fewer where a has no more that
+// differ from zero. Q is an orthonormal basis of the span of
 //
 //	[A R, A² R, ..., A^depth R]
 //
-// is where it looks for eigenvectors. Depth 1 is the randomised decomposition of
-// Halko, Martinsson and Tropp (2011), as in the paper; a larger depth converges to the
-// exact pairs (Musco and Musco 2015). It takes 2 depth products of rank + 2 columns
-// with A. The vectors belong to s. The error is a [*NotFiniteError].
+// with a random p × (rank + 2) matrix R, and the pairs are the singular values and left
+// singular vectors of A Q. Depth 1 is the randomised decomposition of Halko, Martinsson
+// and Tropp (2011), as in the paper; a larger depth converges to the exact pairs (Musco
+// and Musco 2015). It takes 2 depth products of rank + 2 columns with A. The vectors
+// belong to s. The error is a [*NotFiniteError].
 func RandomizedEigen(s *compute.Scope, a Operator, rank, depth int, rng *rand.Rand) (*Eigen, error) {
 	p := squareSize("eigenpairs", a)
 	if rank < 1 || rank > p || depth < 1 {
@@ -39,15 +41,34 @@ func RandomizedEigen(s *compute.Scope, a Operator, rank, depth int, rng *rand.Ra
 	if err != nil {
 		return nil, err
 	}
-	small := inner.New(q.Cols, q.Cols)
-	s.Backend().Gemm(true, false, 1, q, Mul(inner, a, q, false), 0, small)
-	return Ritz(s, q, compute.ToSlice(s.Backend(), small), rank)
+	return singular(s, q, Mul(inner, a, q, false), rank)
+}
+
+// singular returns the eigenpairs that the singular value decomposition of A Q gives,
+// A Q = P S R': the values S with the signs of p_j'(Q r_j), the vectors P, which are one
+// product with A closer to the exact ones than those in the span of Q.
+func singular(s *compute.Scope, q, aq compute.Block, rank int) (*Eigen, error) {
+	b := s.Backend()
+	inner := compute.NewScope(b)
+	defer inner.Release()
+	right, err := rightVectors(inner, aq, rank, smallestSquare)
+	if err != nil {
+		return nil, err
+	}
+	pairs := &Eigen{Values: right.s, Vectors: s.New(q.Rows, right.r.Cols)}
+	b.Gemm(false, false, 1, aq, right.inverse, 0, pairs.Vectors)
+	qr, work := inner.New(q.Rows, right.r.Cols), inner.New(q.Rows, right.r.Cols)
+	b.Gemm(false, false, 1, q, right.r, 0, qr)
+	for j, overlap := range columnDots(b, work, pairs.Vectors, qr) {
+		pairs.Values[j] = math.Copysign(pairs.Values[j], overlap)
+	}
+	return pairs, nil
 }
 
 // Ritz returns the best approximations to the leading eigenpairs of a symmetric A, rank
 // of them or as many as q has columns, whose vectors are in the span of the orthonormal
-// columns q: those of small = q'A q (row-major). The vectors belong to s. The error is
-// a [*NotFiniteError].
+// columns q, largest first: those of small = q'A q (row-major, overwritten). The vectors
+// belong to s. The error is a [*NotFiniteError].
 func Ritz(s *compute.Scope, q compute.Block, small []float64, rank int) (*Eigen, error) {
 	k := q.Cols
 	for i := range k { // rounding leaves it not quite symmetric
