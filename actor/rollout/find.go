@@ -4,67 +4,81 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// ErrNoRun says that no learner is at work on a server.
-var ErrNoRun = errors.New("no learner is at work on this server")
+// FindRun waits until a learner is at work on the server and returns the name of its run. Several learners are an
+// error that lists their runs.
+func FindRun(ctx context.Context, conn *bus.Conn, log *slog.Logger) (string, error) {
+	warnings := &bus.Rarely{Interval: warnInterval}
+	for {
+		runs, err := findRuns(ctx, conn)
+		switch {
+		case len(runs) == 1:
+			return runs[0], nil
+		case len(runs) > 1:
+			return "", fmt.Errorf("%d learners are at work on this server: choose a run with --run, one of %s", len(runs), strings.Join(runs, " "))
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("wait for a learner: %w", ctx.Err())
+		case fatal(err):
+			return "", err
+		case warnings.Now():
+			log.Info("waiting for a learner", "url", conn.URL(), "reason", err)
+		}
+		pause(ctx, nil, idleInterval)
+	}
+}
 
-// FindRun returns the one run that has a learner at work on the server. The error is ErrNoRun if there is none, and
-// lists the runs if there are several.
-func FindRun(ctx context.Context, conn *bus.Conn) (string, error) {
+// errNoRun says that no learner is at work on a server.
+var errNoRun = errors.New("no learner is at work on this server")
+
+// findRuns returns the runs that have a learner at work, or an error why there is none.
+func findRuns(ctx context.Context, conn *bus.Conn) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	store, err := conn.Store(proto.PolicyBucket)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	keys, err := store.Keys(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var runs []string
+	reason := errNoRun
 	for _, run := range keys {
-		alive, err := hasLearner(ctx, conn, store, run)
-		if err != nil {
-			return "", err
-		}
-		if alive {
+		if err := hasLearner(ctx, conn, store, run); err == nil {
 			runs = append(runs, run)
+		} else if !errors.Is(err, bus.ErrNoResponder) {
+			reason = err
 		}
 	}
-	switch len(runs) {
-	case 0:
-		return "", ErrNoRun
-	case 1:
-		return runs[0], nil
+	if len(runs) == 0 {
+		return nil, reason
 	}
-	return "", fmt.Errorf("%d learners are at work on this server: choose a run with --run, one of %s", len(runs), strings.Join(runs, " "))
+	return runs, nil
 }
 
-// hasLearner reports whether somebody answers for a run. It gives back a ticket that it doesn't hold, which
-// changes nothing.
-func hasLearner(ctx context.Context, conn *bus.Conn, store *bus.Store, run string) (bool, error) {
+// hasLearner returns nil if somebody answers for a run. It gives back a ticket that it doesn't hold, which changes
+// nothing.
+func hasLearner(ctx context.Context, conn *bus.Conn, store *bus.Store, run string) error {
 	data, _, err := store.Get(ctx, run)
-	if errors.Is(err, bus.ErrNotFound) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	var p proto.Policy
 	if err := proto.Unmarshal(data, &p); err != nil {
-		return false, fmt.Errorf("run %s: %w", run, err)
+		return fmt.Errorf("run %s: %w", run, err)
 	}
-	hello := &proto.Return{Slot: proto.Slot{Actor: actorName()}, Ticket: proto.Ticket{Run: run, Epoch: p.Epoch}}
+	hello := &proto.Return{Slot: proto.Slot{Actor: actorName()}, Ticket: proto.Ticket{Run: p.Run, Epoch: p.Epoch}}
 	request, err := proto.Marshal(nil, hello)
 	if err != nil {
-		return false, err
+		return err
 	}
-	_, err = conn.Request(ctx, proto.SubjectsOf(run).Request(p.Epoch, hello), request)
-	if errors.Is(err, bus.ErrNoResponder) {
-		return false, nil
-	}
-	return err == nil, err
+	_, err = conn.Request(ctx, proto.SubjectsOf(p.Run).Request(p.Epoch, hello), request)
+	return err
 }

@@ -62,8 +62,8 @@ func newCollector(t testing.TB, s *bus.Server, change ...func(*collect.Config)) 
 	return c
 }
 
-// run starts an actor that ends with the test.
-func run(t testing.TB, config rollout.Config) (result <-chan error) {
+// run starts an actor that ends with the test, or with stop.
+func run(t testing.TB, config rollout.Config) (result <-chan error, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ended := make(chan error, 1), make(chan struct{})
 	config.Run, config.Log = "toy", quiet
@@ -74,8 +74,9 @@ func run(t testing.TB, config rollout.Config) (result <-chan error) {
 		defer close(ended)
 		done <- rollout.Run(ctx, config)
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	return done
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	return done, stop
 }
 
 func TestBadConfig(t *testing.T) {
@@ -109,7 +110,7 @@ func TestNoEnvironment(t *testing.T) {
 	server := startServer(t)
 	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = time.Hour })
 	missing := errors.New("no model file")
-	result := run(t, rollout.Config{Conn: connect(t, server), Slots: 3, NewEnv: func(string) (sim.Env, error) { return nil, missing }})
+	result, _ := run(t, rollout.Config{Conn: connect(t, server), Slots: 3, NewEnv: func(string) (sim.Env, error) { return nil, missing }})
 	failed := make(chan error)
 	go func() {
 		failed <- <-result
@@ -143,54 +144,39 @@ func (r *recorder) Step(action, observation []float64) (float64, bool, error) {
 
 // An actor stops an episode that is no longer wanted, in the middle, and counts its steps as abandoned.
 func TestStaleEpisodeIsStopped(t *testing.T) {
+	ctx := deadline(t) // ends after the actors
 	server := startServer(t)
 	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = 50 * time.Millisecond })
 	slow := &recorder{&rollouttest.Toy{}, make(chan string), make(chan struct{})}
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: func(string) (sim.Env, error) { return slow, nil }})
 	collected := make(chan error)
-	ctx := deadline(t)
 	go func() {
 		_, err := collector.Collect(ctx, rollouttest.Policy(0), 200)
 		collected <- err
 	}()
 	<-slow.calls // in its first step
-	run(t, rollout.Config{Conn: connect(t, server), Slots: 2, NewEnv: rollouttest.New})
+	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 2, NewEnv: rollouttest.New})
 	if err := <-collected; err != nil {
 		t.Fatal(err)
 	}
-	// The announcement is on its way: any number of steps may come before it, but the next policy's batch
-	// completes only if the slow actor gives up the old one.
-	stats := make(chan collect.Stats, 1)
+	stop()
+	// The next batch is the slow actor's alone, and comes only if it gives up the old episode.
 	go func() {
-		b, err := collector.Collect(ctx, rollouttest.Policy(1), 200)
-		if err == nil {
-			stats <- b.Stats
+		for {
+			select {
+			case <-slow.calls:
+			case slow.gate <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 		}
-		collected <- err
 	}()
-	for {
-		select {
-		case slow.gate <- struct{}{}:
-		case <-slow.calls:
-		case err := <-collected:
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := <-stats; s.Wasted == 0 {
-				t.Errorf("nothing was abandoned: %+v", s)
-			}
-			go func() { // let it run until the test's end
-				for {
-					select {
-					case <-slow.calls:
-					case slow.gate <- struct{}{}:
-					case <-ctx.Done():
-						return
-					}
-				}
-			}()
-			return
-		}
+	b, err := collector.Collect(ctx, rollouttest.Policy(1), 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Stats.Wasted == 0 {
+		t.Errorf("nothing was abandoned: %+v", b.Stats)
 	}
 }
 
@@ -265,44 +251,42 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
+// FindRun finds the runs whose learners are there, and no others.
 func TestFindRun(t *testing.T) {
 	server := startServer(t)
 	conn := connect(t, server)
-	if _, err := rollout.FindRun(deadline(t), conn); !errors.Is(err, rollout.ErrNoRun) {
-		t.Errorf("an empty server: %v", err)
-	}
 	ctx, cancel := context.WithCancel(deadline(t))
-	var ended []chan error
-	learner := func(name string) {
+	learner := func(name string) (done chan error) {
 		c := newCollector(t, server, func(c *collect.Config) { c.Run = name })
-		done := make(chan error)
-		ended = append(ended, done)
+		done = make(chan error)
 		go func() {
 			_, err := c.Collect(ctx, rollouttest.Policy(0), 100)
 			c.Close()
 			done <- err
 		}()
+		return done
 	}
-	find := func(want string) {
-		t.Helper()
-		for ctx.Err() == nil {
-			run, err := rollout.FindRun(deadline(t), conn)
-			if run == want || err != nil && strings.Contains(err.Error(), want) {
-				return
+	one := learner("one")
+	if run, err := rollout.FindRun(ctx, conn, quiet); run != "one" || err != nil {
+		t.Errorf("one learner: %q, %v", run, err)
+	}
+	two := learner("two/b")
+	for ctx.Err() == nil { // until its policy is published
+		run, err := rollout.FindRun(ctx, conn, quiet)
+		if err != nil {
+			if !strings.Contains(err.Error(), "--run, one of one two/b") {
+				t.Errorf("two learners: %q, %v", run, err)
 			}
+			break
 		}
-		t.Errorf("FindRun never returned %q", want)
 	}
-	learner("one")
-	find("one")
-	learner("two/b")
-	find("one of one two/b")
 	cancel()
-	for _, done := range ended {
-		<-done
-	}
+	<-one
+	<-two
 	// Their policies are still there, but nobody answers for them.
-	if run, err := rollout.FindRun(deadline(t), conn); !errors.Is(err, rollout.ErrNoRun) {
+	gone, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer stop()
+	if run, err := rollout.FindRun(gone, conn, quiet); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the learners left: %q, %v", run, err)
 	}
 }

@@ -221,7 +221,19 @@ func TestServerRestart(t *testing.T) {
 	if _, err := store.Put(deadline(t), "key", nil, 0); err != nil {
 		t.Fatal(err)
 	}
+	asked, unanswered := make(chan struct{}), make(chan error)
+	if _, err := c.Subscribe("silence", func(bus.Message) { close(asked) }); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := c.Request(deadline(t), "silence", nil)
+		unanswered <- err
+	}()
+	<-asked
 	server.Close()
+	if err := <-unanswered; !errors.Is(err, bus.ErrDisconnected) {
+		t.Errorf("a request whose connection is lost: %v", err)
+	}
 	for c.URL() != "" { // until the connection has noticed
 		c.Request(deadline(t), "echo", nil)
 	}

@@ -55,6 +55,8 @@ type Conn struct {
 	mu            sync.Mutex
 	subscriptions []*nats.Subscription
 	reconnected   []func()
+	session       context.Context // done once the present connection is lost
+	endSession    context.CancelFunc
 }
 
 // Connect connects to the server at address, "nats://host:port". It keeps trying until ctx is done;
@@ -102,6 +104,7 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 	if c.log == nil {
 		c.log = slog.Default()
 	}
+	c.session, c.endSession = context.WithCancel(context.Background())
 	failures := &Rarely{Interval: 10 * time.Second}
 	connection, err := nats.Connect(address,
 		nats.Name(config.Name),
@@ -120,6 +123,7 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.disconnected()
 			if err != nil {
 				c.log.Warn("lost the NATS server; trying again", "url", address, "error", err)
 			}
@@ -150,6 +154,14 @@ func (c *Conn) restored(nc *nats.Conn) {
 	for _, callback := range callbacks {
 		callback()
 	}
+}
+
+// disconnected ends the requests whose answers can't come any more.
+func (c *Conn) disconnected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endSession()
+	c.session, c.endSession = context.WithCancel(context.Background())
 }
 
 // failed reports what goes wrong between requests, dropped messages above all.
@@ -191,7 +203,17 @@ func (c *Conn) Dropped() int {
 // Request sends data and returns the answer. Without an answer the error wraps ErrNoResponder,
 // ErrDisconnected or ctx's.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	c.mu.Lock()
+	session := c.session
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unhook := context.AfterFunc(session, func() { cancel(ErrDisconnected) })
+	defer unhook()
 	reply, err := c.nats.RequestWithContext(ctx, subject, data)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("request to %s: %w", subject, translate(err))
 	}
@@ -285,6 +307,7 @@ func (c *Conn) Flush(ctx context.Context) error {
 func (c *Conn) Close() {
 	c.nats.Close()
 	<-c.closed
+	c.disconnected()
 }
 
 // Rarely lets through one event an interval, so that a state that lasts does not fill a log. It is safe
