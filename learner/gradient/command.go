@@ -1,0 +1,133 @@
+// Package gradient computes the policy gradients of one batch from a file: what the
+// estimators make of given samples, networks and hyperparameters, without a simulator
+// or a training run. It is the command behind `learner gradient`, and how the
+// estimators are held against exact answers.
+package gradient
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/learner/config"
+)
+
+// Options say how the answers are computed. The zero value of each string stands for
+// the default, its first choice.
+type Options struct {
+	Solver     config.Solver     // direct or cg
+	Fisher     config.Fisher     // empirical or analytic, in the gradient's uncertainty
+	Covariance config.Covariance // projected or randomized
+	Preset     config.Preset     // code: the noise of the batch; paper: 1e-4
+	Seed       uint64            // of the random sketches, where there are any
+}
+
+// Command is `learner gradient`.
+func Command() *cobra.Command {
+	var batchPath, outPath string
+	options := Options{Seed: 1}
+	var solver, fisher, covariance, preset string
+	cmd := &cobra.Command{
+		Use:   "gradient --batch FILE --out FILE",
+		Short: "Compute the policy gradients of one batch from a file",
+		Long: `Reads a batch from an npz file: observations (n, o; normalised), actions (n, a), rewards,
+dones and targets (n), the networks policy_* feature_* value_* (w: out, in), and the
+scalars lengthscale outputscale fisher_variance noise c1 c2 rank epsilon damping gamma
+gae_lambda. Writes what follows from it to another npz file: returns, values, the
+Gaussian process's likelihood and its gradients, and the policy gradients by Monte Carlo,
+DBQPG and UAPG, plain and natural, as expect_NAME. Where the batch itself holds an
+expect_NAME, the relative difference is printed.`,
+		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options.Solver, options.Fisher = config.Solver(solver), config.Fisher(fisher)
+			options.Covariance, options.Preset = config.Covariance(covariance), config.Preset(preset)
+			if err := options.validate(); err != nil {
+				return err
+			}
+			return run(cmd, batchPath, outPath, options)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&batchPath, "batch", "", "npz file to read")
+	flags.StringVar(&outPath, "out", "", "npz file to write")
+	flags.StringVar(&solver, "solver", string(config.Direct), "closed form, or the paper's conjugate gradients (direct, cg)")
+	flags.StringVar(&fisher, "fisher", string(config.Empirical), "Fisher matrix in the gradient's uncertainty (empirical, analytic)")
+	flags.StringVar(&covariance, "covariance", string(config.Projected), "its eigenpairs: closed form, or the paper's randomised decomposition (projected, randomized)")
+	flags.StringVar(&preset, "preset", string(config.Code), "noise variance: the batch's, or the paper's 1e-4 (code, paper)")
+	flags.Uint64Var(&options.Seed, "seed", options.Seed, "of what is random: only batches of more than 2,000 samples, cg and randomized have something")
+	for _, name := range []string{"batch", "out"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err)
+		}
+	}
+	return cmd
+}
+
+// run reads, computes, writes and compares.
+func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
+	if err := different(batchPath, outPath); err != nil {
+		return err
+	}
+	arrays, err := npz.ReadFile(batchPath)
+	if err != nil {
+		return fmt.Errorf("batch: %w", err)
+	}
+	batch, err := Parse(arrays)
+	if err != nil {
+		return fmt.Errorf("batch %s: %w", batchPath, err)
+	}
+	answers, err := Compute(cpu.New(0), batch, options)
+	if err != nil {
+		return fmt.Errorf("batch %s: %w", batchPath, err)
+	}
+	if err := npz.WriteFile(outPath, answers); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, d := range Compare(answers, arrays) {
+		fmt.Fprintf(table, "%s\trelative difference %.1e\tcosine %.6f\n", d.Name, d.Relative, d.Cosine)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "wrote %d arrays to %s\n", len(answers), outPath)
+	return nil
+}
+
+// different refuses to write over the batch.
+func different(batchPath, outPath string) error {
+	in, err := os.Stat(batchPath)
+	if err != nil {
+		return fmt.Errorf("batch: %w", err)
+	}
+	out, err := os.Stat(outPath)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && os.SameFile(in, out) {
+		err = fmt.Errorf("--out %s is the batch itself", outPath)
+	}
+	return err
+}
+
+// validate checks the choices.
+func (o Options) validate() error {
+	for _, choice := range []struct{ flag, value, first, second string }{
+		{"solver", string(o.Solver), string(config.Direct), string(config.ConjugateGradient)},
+		{"fisher", string(o.Fisher), string(config.Empirical), string(config.Analytic)},
+		{"covariance", string(o.Covariance), string(config.Projected), string(config.Randomized)},
+		{"preset", string(o.Preset), string(config.Code), string(config.Paper)},
+	} {
+		if choice.value != "" && choice.value != choice.first && choice.value != choice.second {
+			return fmt.Errorf("--%s %s: want %s or %s", choice.flag, choice.value, choice.first, choice.second)
+		}
+	}
+	return nil
+}

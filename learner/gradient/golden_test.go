@@ -1,0 +1,163 @@
+package gradient
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/learner/config"
+)
+
+// golden reads a batch with exact answers: float64, dense linear algebra, scores by
+// automatic differentiation one sample at a time, the radial basis function without a
+// grid, exact eigenpairs.
+func golden(t *testing.T, name string) npz.Arrays {
+	t.Helper()
+	arrays, err := npz.ReadFile(filepath.Join("../../estimators/testdata", name+".npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return arrays
+}
+
+// answer computes what can be computed from the inputs alone.
+func answer(t *testing.T, b compute.Backend, arrays npz.Arrays, options Options) npz.Arrays {
+	t.Helper()
+	inputs := npz.Arrays{}
+	for name, array := range arrays {
+		if !strings.HasPrefix(name, "expect_") {
+			inputs[name] = array
+		}
+	}
+	batch, err := Parse(inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := Compute(b, batch, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
+
+// tolerance is how far an answer may be from the exact one, relative to its norm. The
+// grid's 128 points are what separates them; where it has no part, rounding is.
+func tolerance(name string) float64 {
+	switch {
+	case slices.Contains([]string{"returns", "values", "gae", "feature_scaled", "singular_values", "mc_policy"}, name):
+		return 1e-13
+	case name == "natural_mc_policy", strings.HasSuffix(name, "_spectrum"):
+		return 1e-6
+	case strings.HasPrefix(name, "mll_grad_"):
+		return 1e-3
+	}
+	return 1e-4
+}
+
+// Everything against the exact answers, by either solver and either Fisher matrix, on
+// memory that the host cannot read.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
+		for _, c := range []struct {
+			name    string
+			options Options
+			cosine  float64 // of UAPG's gradients, found as the options say, to the exact ones
+			missing []string
+		}{
+			{"direct", Options{}, 0.98, nil},
+			{"cg", Options{Solver: config.ConjugateGradient}, 0.98, []string{"v_mean", "v_var", "a_mean", "a_var"}},
+			{"analytic", Options{Fisher: config.Analytic}, 0.99, nil},
+			{"randomized", Options{Fisher: config.Analytic, Covariance: config.Randomized, Seed: 1}, 0.95, nil},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				want := golden(t, name)
+				opaque := computetest.Opaque(cpu.New(2))
+				answers := answer(t, opaque, want, c.options)
+				if live := opaque.Live(); live != 0 {
+					t.Errorf("%d buffers were not released", live)
+				}
+				for _, d := range Compare(answers, want) {
+					t.Logf("%-30s relative difference %.1e, cosine %.6f", d.Name, d.Relative, d.Cosine)
+					if d.Name == "uapg_vanilla_policy" || d.Name == "uapg_natural_policy" {
+						if !(d.Cosine >= c.cosine) {
+							t.Errorf("%s: cosine %.4f to the exact one, want %.2f", d.Name, d.Cosine, c.cosine)
+						}
+					} else if !(d.Relative <= tolerance(d.Name)) {
+						t.Errorf("%s: relative difference %.2g, want at most %.0e", d.Name, d.Relative, tolerance(d.Name))
+					}
+				}
+				for _, name := range want.Names() {
+					short, expected := strings.CutPrefix(name, "expect_")
+					if _, ok := answers[name]; expected && ok == slices.Contains(c.missing, short) {
+						t.Errorf("%s: computed: %v", name, ok)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Answers are the same bits on one core and on several.
+func TestSameBitsOnAnyNumberOfCores(t *testing.T) {
+	want := golden(t, "hopper_gae")
+	one, three := answer(t, cpu.New(1), want, Options{}), answer(t, cpu.New(3), want, Options{})
+	for name, array := range one {
+		if !slices.Equal(array.Floats, three[name].Floats) {
+			t.Errorf("%s differs between one core and three", name)
+		}
+	}
+}
+
+// The paper's noise is 1e-4, whatever the batch says.
+func TestPresetPaper(t *testing.T) {
+	arrays := golden(t, "hopper_gae")
+	paper := answer(t, cpu.New(2), arrays, Options{Preset: config.Paper})
+	arrays["noise"] = npz.Scalar(1e-4)
+	code := answer(t, cpu.New(2), arrays, Options{Preset: config.Code})
+	if a, b := paper["expect_mll"].Floats[0], code["expect_mll"].Floats[0]; a != b {
+		t.Errorf("log likelihood %g by the preset, %g by the batch", a, b)
+	}
+}
+
+// A batch too large for the exact decomposition: the golden batch many times over. Its
+// scores have the same singular vectors on the parameters' side, so that Monte Carlo is
+// the same exactly and UAPG's exact spectrum is left out.
+func TestLargeBatch(t *testing.T) {
+	const copies = 6
+	arrays := golden(t, "hopper_gae")
+	want := answer(t, cpu.New(2), arrays, Options{})
+	for _, name := range []string{"observations", "actions", "rewards", "targets"} {
+		array := arrays[name]
+		array.Shape = append([]int{}, array.Shape...)
+		array.Shape[0] *= copies
+		array.Floats = slices.Repeat(array.Floats, copies)
+		arrays[name] = array
+	}
+	arrays["dones"] = npz.Of(slices.Repeat(arrays["dones"].Bools, copies), copies*400)
+	got := answer(t, cpu.New(2), arrays, Options{Seed: 3})
+	for _, d := range Compare(got, want) {
+		switch d.Name {
+		case "mc_policy", "natural_mc_policy":
+			if d.Relative > 1e-6 {
+				t.Errorf("%s: relative difference %.2g", d.Name, d.Relative)
+			}
+		case "dbqpg_policy": // the same direction, more certain of it
+			if d.Cosine < 0.9 {
+				t.Errorf("%s: cosine %.4f", d.Name, d.Cosine)
+			}
+		}
+	}
+	singular, exact := got["expect_singular_values"].Floats, want["expect_singular_values"].Floats
+	if ratio := singular[0] / exact[0] / math.Sqrt(copies); math.Abs(ratio-1) > 0.02 {
+		t.Errorf("the sketched leading singular value is %g of the exact one", ratio)
+	}
+	if _, ok := got["expect_cov_spectrum"]; ok {
+		t.Error("a spectrum of a large batch")
+	}
+}
