@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/report"
@@ -23,6 +24,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)   // a second Ctrl-C ends it at once
+	signal.Ignore(syscall.SIGXFSZ) // a limit on files is an error like a full disk
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	switch {
@@ -77,6 +80,6 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return run(cmd.Context(), settings, display, log)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
-	cmd.AddCommand(bench.Command(), report.Command())
+	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command())
 	return cmd
 }
