@@ -9,7 +9,28 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 )
 
-// Fit and gradient at the sizes of Swimmer-v2 (rank 30) and HumanoidStandup-v2
+// The paper's way, at Swimmer-v2's size.
+func BenchmarkIterative(b *testing.B) {
+	const n, k = 15000, 30
+	x := newBatch(rand.New(rand.NewPCG(1, 0)), n, 10, k)
+	s := compute.NewScope(cpu.New(0))
+	defer s.Release()
+	data, gradient := x.upload(s), s.New(n, 10)
+	kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{0.693, 0.693, 0.693, 0.693}}
+	for b.Loop() {
+		scope := compute.NewScope(s.Backend())
+		p, err := Iterative{}.Fit(scope, kernel, data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Gradient(gradient); err != nil {
+			b.Fatal(err)
+		}
+		scope.Release()
+	}
+}
+
+// The closed form's fit and gradient at the sizes of Swimmer-v2 (rank 30) and HumanoidStandup-v2
 // (rank 140); GFLOP/s counts the 2 n r² operations of each.
 func BenchmarkDirect(b *testing.B) {
 	for _, c := range []struct{ n, k int }{{15000, 30}, {15000, 140}, {45000, 140}} {
