@@ -107,7 +107,7 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-func startServer(t *testing.T, config bus.ServerConfig) *bus.Server {
+func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
 	t.Helper()
 	config.Log = quiet
 	server, err := bus.StartServer(config)
@@ -119,7 +119,7 @@ func startServer(t *testing.T, config bus.ServerConfig) *bus.Server {
 }
 
 // learner returns a collector for the task and a policy to collect under.
-func learner(t *testing.T, server *bus.Server, task string) (*collect.Collector, *proto.Policy) {
+func learner(t testing.TB, server *bus.Server, task string) (*collect.Collector, *proto.Policy) {
 	t.Helper()
 	spec, err := sim.Lookup(task)
 	if err != nil {

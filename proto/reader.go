@@ -192,19 +192,21 @@ func (r *reader) bytes(name string, v *[]byte) {
 func (r *reader) float32s(name string, v *[]float32, columns *int) {
 	r.key(name)
 	b := r.array(typeFloat32, 4, columns)
-	*v = make([]float32, len(b)/4)
-	for i := range *v {
-		(*v)[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	x := make([]float32, len(b)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 	}
+	*v = x
 }
 
 func (r *reader) float64s(name string, v *[]float64, columns *int) {
 	r.key(name)
 	b := r.array(typeFloat64, 8, columns)
-	*v = make([]float64, len(b)/8)
-	for i := range *v {
-		(*v)[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	x := make([]float64, len(b)/8)
+	for i := range x {
+		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 	}
+	*v = x
 }
 
 // array reads [type, shape, crc, bin] and returns bin, whose length agrees with the

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -100,30 +101,30 @@ func (w *writer) numbers(name string, v *[]int, _ int) {
 
 func (w *writer) bytes(name string, v *[]byte) {
 	w.key(name)
-	w.array(typeBytes, len(*v), nil, 1, func() { w.out.b = append(w.out.b, *v...) })
+	w.array(typeBytes, len(*v), nil, 1, func(bin []byte) { copy(bin, *v) })
 }
 
 func (w *writer) float32s(name string, v *[]float32, columns *int) {
 	w.key(name)
-	w.array(typeFloat32, len(*v), columns, 4, func() {
-		for _, x := range *v {
-			w.out.b = binary.LittleEndian.AppendUint32(w.out.b, math.Float32bits(x))
+	w.array(typeFloat32, len(*v), columns, 4, func(bin []byte) {
+		for i, x := range *v {
+			binary.LittleEndian.PutUint32(bin[4*i:], math.Float32bits(x))
 		}
 	})
 }
 
 func (w *writer) float64s(name string, v *[]float64, columns *int) {
 	w.key(name)
-	w.array(typeFloat64, len(*v), columns, 8, func() {
-		for _, x := range *v {
-			w.out.b = binary.LittleEndian.AppendUint64(w.out.b, math.Float64bits(x))
+	w.array(typeFloat64, len(*v), columns, 8, func(bin []byte) {
+		for i, x := range *v {
+			binary.LittleEndian.PutUint64(bin[8*i:], math.Float64bits(x))
 		}
 	})
 }
 
-// array writes [type, shape, crc, bin]. The checksum is filled in once append has
-// written the bytes that it covers.
-func (w *writer) array(kind string, n int, columns *int, size int, appendAll func()) {
+// array writes [type, shape, crc, bin] for n elements of size bytes, which fill puts into bin. The checksum comes
+// first on the wire but is known last: it is filled in afterwards.
+func (w *writer) array(kind string, n int, columns *int, size int, fill func(bin []byte)) {
 	must(w.enc.EncodeArrayLen(4))
 	must(w.enc.EncodeString(kind))
 	if columns == nil {
@@ -138,8 +139,10 @@ func (w *writer) array(kind string, n int, columns *int, size int, appendAll fun
 	checksum := len(w.out.b) - 4
 	must(w.enc.EncodeBytesLen(n * size))
 	start := len(w.out.b)
-	appendAll()
-	binary.BigEndian.PutUint32(w.out.b[checksum:], crc32.Checksum(w.out.b[start:], castagnoli))
+	w.out.b = slices.Grow(w.out.b, n*size)[:start+n*size]
+	bin := w.out.b[start:]
+	fill(bin)
+	binary.BigEndian.PutUint32(w.out.b[checksum:], crc32.Checksum(bin, castagnoli))
 }
 
 func (w *writer) ticket(name string, v *Ticket) {

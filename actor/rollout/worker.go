@@ -122,14 +122,14 @@ func actorName() string {
 
 // join waits until the run has a policy, which says what the task is and which learner to ask.
 func (w *worker) join(ctx context.Context) error {
-	for ctx.Err() == nil {
+	for waited := false; ctx.Err() == nil; waited = true {
 		woken := w.woken()
 		switch _, err := w.read(ctx); {
 		case err == nil:
 			return nil
 		case fatal(err):
 			return err
-		case ctx.Err() == nil && w.warnings.Now():
+		case waited && ctx.Err() == nil && w.warnings.Now():
 			w.Log.Info("waiting for the run's learner", "run", w.Run, "reason", err)
 		}
 		pause(ctx, woken, idleInterval)

@@ -58,7 +58,9 @@ type Collector struct {
 	waiting  bool           // a slot was told to wait
 	stats    Stats          // since the last batch
 	actors   map[string]bool
-	engine   string // of the first episode
+	engine   string // of the latest episode
+
+	complaints int // about actors, since the last batch
 }
 
 // iteration is a batch being collected.
@@ -312,7 +314,7 @@ func (c *Collector) batch(it *iteration) *Batch {
 	b.Stats.Wasted += it.ledger.Wasted()
 	b.Stats.Actors = len(c.actors)
 	b.Stats.Dropped = c.conn.Dropped()
-	c.stats = Stats{}
+	c.stats, c.complaints = Stats{}, 0
 	clear(c.actors)
 	c.expected = float64(b.Steps) / float64(len(b.Episodes))
 	return b

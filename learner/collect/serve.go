@@ -12,8 +12,8 @@ import (
 const (
 	// maxActors bounds the names that are kept to count actors.
 	maxActors = 4096
-	// maxLogged bounds the refusals that are logged a batch.
-	maxLogged = 10
+	// maxComplaints bounds what is logged about wrong messages during a batch.
+	maxComplaints = 20
 )
 
 // serve answers one request. Requests come one at a time.
@@ -63,16 +63,23 @@ func (c *Collector) respond(m bus.Message, reply proto.Reply) {
 	}
 }
 
-// refuse answers a message that is wrong. A sender of many of them does not fill the log.
+// refuse answers a message that is wrong.
 func (c *Collector) refuse(err error) proto.Reply {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.stats.Refused++
-	count := c.stats.Refused
-	c.mu.Unlock()
-	if count <= maxLogged {
-		c.config.Log.Warn("refused a message", "error", err, "count", count)
-	}
+	c.complain("refused a message", "error", err)
 	return proto.Reply{Status: proto.Refused, Reason: proto.Reason(err)}
+}
+
+// complain logs what an actor does wrong, but does not let it fill the log. c.mu is held.
+func (c *Collector) complain(what string, args ...any) {
+	if c.complaints++; c.complaints <= maxComplaints {
+		c.config.Log.Warn(what, args...)
+	}
+	if c.complaints == maxComplaints {
+		c.config.Log.Warn("more complaints about actors follow, but not in this log until the next batch")
+	}
 }
 
 // ask gives out a ticket, if there is one.
@@ -229,7 +236,7 @@ func (c *Collector) note(slot proto.Slot, e *proto.Episode) {
 		c.engine = e.Engine
 	}
 	if e.Engine != c.engine {
-		c.config.Log.Warn("actors run different engines: batches may differ in the last bits from one time to the next",
+		c.complain("actors run different engines: batches may differ in the last bits from one time to the next",
 			"first", c.engine, "now", e.Engine, "actor", slot.Actor)
 		c.engine = e.Engine
 	}
@@ -245,11 +252,11 @@ func (c *Collector) finish(it *iteration, now time.Time) {
 
 // giveBack takes a ticket back from an actor that leaves, or that could not play it.
 func (c *Collector) giveBack(r *proto.Return) proto.Reply {
-	if r.Reason != "" {
-		c.config.Log.Warn("an episode failed", "ticket", r.Ticket, "slot", r.Slot, "reason", r.Reason)
-	}
 	c.mu.Lock()
 	it := c.current
+	if r.Reason != "" {
+		c.complain("an episode failed", "ticket", r.Ticket, "slot", r.Slot, "reason", r.Reason)
+	}
 	c.mu.Unlock()
 	if it != nil {
 		c.release(it, r.Ticket, r.Slot, r.Reason)

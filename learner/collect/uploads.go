@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dbqpg/dbqpg/proto"
@@ -73,8 +74,12 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	return u.extend(up, c)
 }
 
-// extend adds the chunk that is next. The data grows with what comes, not with what was announced.
+// extend adds the chunk that is next. The room grows with what comes, up to four times as much, not with what was
+// announced: a few chunks need it once.
 func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
+	if n := len(up.data) + len(c.Data); n > cap(up.data) {
+		up.data = slices.Grow(up.data, max(n, min(4*n, up.size))-len(up.data))
+	}
 	up.data = append(up.data, c.Data...)
 	up.received++
 	last := up.received == up.parts

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -138,6 +139,29 @@ func TestConnectBeforeServer(t *testing.T) {
 	startServer(t, bus.ServerConfig{Port: port})
 	if err := <-result; err != nil {
 		t.Errorf("the server came, but: %v", err)
+	}
+}
+
+// A password in the address is shown nowhere.
+func TestPasswordIsNotShown(t *testing.T) {
+	ctx, cancel := context.WithCancel(deadline(t))
+	var shown bytes.Buffer
+	warned := &signal{text: "no NATS server answers", seen: make(chan struct{})}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(&shown, warned), nil))
+	result := make(chan error)
+	go func() {
+		_, err := bus.Connect(ctx, "nats://me:secret@127.0.0.1:1", bus.ConnConfig{Log: log})
+		result <- err
+	}()
+	<-warned.seen
+	cancel()
+	if text := (<-result).Error() + shown.String(); strings.Contains(text, "secret") || !strings.Contains(text, "me:xxxxx@") {
+		t.Errorf("shown: %s", text)
+	}
+	for _, address := range []string{"ftp://me:secret@host", "nats://me:secret@", "nats://me:secret@host:port", "nats://me:secret@host\x00"} {
+		if _, err := bus.Connect(ctx, address, quiet()); strings.Contains(err.Error(), "secret") {
+			t.Errorf("shown: %v", err)
+		}
 	}
 }
 

@@ -62,10 +62,11 @@ type Conn struct {
 // Connect connects to the server at address, "nats://host:port". It keeps trying until ctx is done;
 // an address that can never work, or a refused login, is an error at once.
 func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, error) {
-	if err := checkAddress(address); err != nil {
+	shown, err := checkAddress(address)
+	if err != nil {
 		return nil, err
 	}
-	c, err := dial(address, config, nats.RetryOnFailedConnect(true))
+	c, err := dial(address, shown, config, nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +74,17 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	case <-c.connected:
 		return c, nil
 	case <-c.closed:
-		return nil, fmt.Errorf("connect to %s: %w", address, c.nats.LastError())
+		return nil, fmt.Errorf("connect to %s: %w", shown, c.nats.LastError())
 	case <-ctx.Done():
 		c.nats.Close()
-		return nil, fmt.Errorf("connect to %s: %w", address, ctx.Err())
+		return nil, fmt.Errorf("connect to %s: %w", shown, ctx.Err())
 	}
 }
 
-// checkAddress refuses what isn't a server's address.
-func checkAddress(address string) error {
+// checkAddress refuses what isn't a server's address, or several ones separated by commas. It returns the address
+// without passwords, to be shown.
+func checkAddress(address string) (shown string, err error) {
+	var parts []string
 	for part := range strings.SplitSeq(address, ",") {
 		if !strings.Contains(part, "://") {
 			part = "nats://" + part
@@ -89,17 +92,19 @@ func checkAddress(address string) error {
 		u, err := url.Parse(strings.TrimSpace(part))
 		switch {
 		case err != nil:
-			return fmt.Errorf("%q is not the address of a NATS server, like nats://127.0.0.1:4222: %w", address, err)
+			return "", fmt.Errorf("that is not the address of a NATS server, like nats://127.0.0.1:4222: %w", errors.Unwrap(err))
 		case u.Hostname() == "":
-			return fmt.Errorf("%q names no host: give the address of a NATS server, like nats://127.0.0.1:4222", address)
+			return "", fmt.Errorf("%q names no host: give the address of a NATS server, like nats://127.0.0.1:4222", u.Redacted())
 		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss":
-			return fmt.Errorf("%q has scheme %q: the address of a NATS server begins with nats://, tls://, ws:// or wss://", address, u.Scheme)
+			return "", fmt.Errorf("%q has scheme %q: the address of a NATS server begins with nats://, tls://, ws:// or wss://", u.Redacted(), u.Scheme)
 		}
+		parts = append(parts, u.Redacted())
 	}
-	return nil
+	return strings.Join(parts, ","), nil
 }
 
-func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
+// dial connects to address, which logs and errors call by the name shown.
+func dial(address, shown string, config ConnConfig, extra nats.Option) (*Conn, error) {
 	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{})}
 	if c.log == nil {
 		c.log = slog.Default()
@@ -119,13 +124,13 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			if failures.Now() {
-				c.log.Warn("no NATS server answers; trying again", "url", address, "error", err)
+				c.log.Warn("no NATS server answers; trying again", "url", shown, "error", err)
 			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			c.disconnected()
 			if err != nil {
-				c.log.Warn("lost the NATS server; trying again", "url", address, "error", err)
+				c.log.Warn("lost the NATS server; trying again", "url", shown, "error", err)
 			}
 		}),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
@@ -133,7 +138,7 @@ func dial(address string, config ConnConfig, extra nats.Option) (*Conn, error) {
 		extra,
 	)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", address, err)
+		return nil, fmt.Errorf("connect to %s: %w", shown, err)
 	}
 	c.nats = connection
 	if connection.IsConnected() {

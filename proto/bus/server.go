@@ -118,7 +118,7 @@ func (s *Server) URL() string { return s.nats.ClientURL() }
 
 // Connect connects to the server within the process, without a socket.
 func (s *Server) Connect(config ConnConfig) (*Conn, error) {
-	return dial(nats.DefaultURL, config, nats.InProcessServer(s.nats))
+	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(s.nats))
 }
 
 // Close stops the server and waits until it is gone.

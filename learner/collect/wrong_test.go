@@ -1,0 +1,124 @@
+package collect_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Whatever wrong, late or repeated messages arrive, they are answered and the batch is right.
+func TestWrongUploads(t *testing.T) {
+	l := newLab(t)
+	done := make(chan *collect.Batch)
+	go func() { done <- l.collect(1) }()
+	c := l.client("impostor")
+	first := c.ask()
+	honest := play(t, first)
+	expect := func(what string, reply *proto.Reply, status proto.Status, reason string) {
+		t.Helper()
+		if reply.Status != status || !strings.Contains(reply.Reason, reason) {
+			t.Errorf("%s: %v %q, want %v %q", what, reply.Status, reply.Reason, status, reason)
+		}
+		if reply.Position != (proto.Position{Epoch: 1, Iteration: 1}) {
+			t.Errorf("%s: the answer gives position %v", what, reply.Position)
+		}
+	}
+	spoil := func(f func(*proto.Episode)) *proto.Chunk {
+		e := *honest
+		f(&e)
+		return c.chunk(first, &e)
+	}
+	// Each comes from a slot without the ticket, and so does not count as the ticket's failure.
+	c.slot.Number = 1
+	cut := c.chunk(first, honest)
+	cut.Data = cut.Data[:len(cut.Data)/2]
+	flipped := c.chunk(first, honest)
+	flipped.Data[bytes.Index(flipped.Data, []byte("rewards"))+40] ^= 1
+	earlier, later, far := ticket(0, 0), ticket(2, 0), ticket(1, 1<<40)
+	seedless := first
+	seedless.Seed++
+	expect("truncated", c.request(1, cut), proto.Refused, "malformed")
+	expect("corrupted", c.request(1, flipped), proto.Refused, "checksum")
+	expect("another ticket's episode", c.request(1, spoil(func(e *proto.Episode) { e.Ticket.Index++ })), proto.Refused, "invalid")
+	expect("shorter than the task", c.request(1, spoil(func(e *proto.Episode) {
+		e.Terminated = false
+		e.Rewards = e.Rewards[:1]
+		e.Actions = e.Actions[:2]
+		e.Observations = e.Observations[:3]
+	})), proto.Refused, "time limit")
+	expect("another task's", c.request(1, spoil(func(e *proto.Episode) { e.FinalObservation = []float32{1}; e.Observations = make([]float32, e.Steps()) })), proto.Refused, "shapes")
+	expect("of an earlier iteration", c.request(1, c.chunk(earlier, play(t, earlier))), proto.Stale, "")
+	expect("of a later iteration", c.request(1, c.chunk(later, play(t, later))), proto.Stale, "")
+	expect("never given out", c.request(1, c.chunk(far, play(t, first))), proto.Stale, "")
+	expect("of another seed", c.request(1, c.chunk(seedless, play(t, seedless))), proto.Stale, "")
+	expect("an offer too large", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 20}), proto.Refused, "too large")
+	expect("an offer of a stale episode", c.request(1, &proto.Offer{Slot: c.slot, Ticket: earlier, Size: 1 << 10}), proto.Stale, "")
+	expect("the second of two chunks", c.request(1, &proto.Chunk{Slot: c.slot, Ticket: first, Part: 1, Parts: 2, Data: []byte{1}}), proto.Wait, "")
+	expect("noise", c.raw("dbqpg.toy.1.chunk", []byte("noise")), proto.Refused, "malformed")
+	expect("nothing", c.raw("dbqpg.toy.1.ask", nil), proto.Refused, "malformed")
+	expect("an unknown request", c.raw("dbqpg.toy.1.stop", nil), proto.Refused, "stop")
+	expect("a hostile length", c.raw("dbqpg.toy.1.ask", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}), proto.Refused, "malformed")
+	if _, err := c.conn.Request(deadline(t), "dbqpg.toy.0.ask", nil); !errors.Is(err, bus.ErrNoResponder) {
+		t.Errorf("a request to a lower epoch: %v", err)
+	}
+	// The right episode, from whomever, wins; then again, late and from its holder.
+	reply := c.request(1, c.chunk(first, honest))
+	if reply.Status != proto.OK || reply.Next == nil {
+		t.Fatalf("the right episode: %+v", reply)
+	}
+	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
+	c.slot.Number = 0
+	expect("the right episode again", c.request(1, c.chunk(first, honest)), proto.Stale, "")
+	reply = c.request(1, &proto.Ask{Slot: c.slot, Abandoned: math.MaxUint64})
+	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
+	l.actor(2, rollouttest.New)
+	b := <-done
+	requireSerial(t, b, 1)
+	if b.Stats.Refused != 10 || b.Stats.Wasted > 1000 {
+		t.Errorf("%+v, want 10 refused", b.Stats)
+	}
+}
+
+// A ticket whose episodes are never right ends the batch with an error that names it and the reason.
+func TestTicketThatAlwaysFails(t *testing.T) {
+	diverge := func(string) (sim.Env, error) {
+		return &rollouttest.Toy{BeforeStep: func(steps int) error {
+			if steps == 3 {
+				return errors.New("the state is NaN")
+			}
+			return nil
+		}}, nil
+	}
+	l := newLab(t)
+	l.actor(2, diverge)
+	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "iteration 0 ticket") {
+		t.Errorf("an episode that always diverges: %v", err)
+	}
+}
+
+// A reward that is not finite is refused where it arises, and ends the batch by name.
+func TestRewardNotFinite(t *testing.T) {
+	l := newLab(t)
+	l.actor(1, func(string) (sim.Env, error) { return nanEnv{&rollouttest.Toy{}}, nil })
+	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+	if err == nil || !strings.Contains(err.Error(), "rewards: not finite: NaN at row 0") {
+		t.Errorf("a NaN reward: %v", err)
+	}
+}
+
+// nanEnv has rewards that are not numbers.
+type nanEnv struct{ *rollouttest.Toy }
+
+func (e nanEnv) Step(action, observation []float64) (float64, bool, error) {
+	_, terminated, err := e.Toy.Step(action, observation)
+	return math.NaN(), terminated, err
+}
