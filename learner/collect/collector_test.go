@@ -171,6 +171,30 @@ func TestServerRestart(t *testing.T) {
 	requireSerial(t, l.collect(1), 1)
 }
 
+// Once a batch is complete its iteration is over: between batches every answer says so, and there is nothing to do.
+func TestBetweenBatches(t *testing.T) {
+	l := newLab(t)
+	stop := l.actor(2, rollouttest.New)
+	c := l.client("watcher")
+	expect := func(m proto.Message, status proto.Status, iteration uint64) {
+		t.Helper()
+		reply := c.request(1, m)
+		if reply.Status != status || reply.Next != nil || reply.Position != (proto.Position{Epoch: 1, Iteration: iteration}) {
+			t.Errorf("%T: %+v, want %v at iteration %d", m, reply, status, iteration)
+		}
+	}
+	expect(&proto.Ask{Slot: c.slot}, proto.Wait, 0)
+	l.collect(0)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	late := play(t, ticket(0, 0))
+	expect(&proto.Ask{Slot: c.slot}, proto.Wait, 1)
+	expect(&proto.Offer{Slot: c.slot, Ticket: late.Ticket, Size: 100}, proto.Stale, 1)
+	expect(c.chunk(late.Ticket, late), proto.Stale, 1)
+	expect(&proto.Return{Slot: c.slot, Ticket: late.Ticket, Reason: "late"}, proto.OK, 1)
+}
+
 // A learner that was replaced stops, and cannot overwrite its successor's policy.
 func TestReplacedLearner(t *testing.T) {
 	l := newLab(t)

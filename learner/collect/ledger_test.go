@@ -235,6 +235,18 @@ func TestFailingTicket(t *testing.T) {
 	}
 }
 
+// A slot that asks while it holds a ticket has lost it: the ticket is given out again at once.
+func TestSlotAsksAgain(t *testing.T) {
+	l := NewLedger(ticketZero, 10, 10, time.Hour)
+	first, _ := l.Grant(slotNumber(0), start)
+	if again, ok := l.Grant(slotNumber(0), start); !ok || again != first {
+		t.Errorf("the second time: ticket %d, %v; want ticket 0", again.Index, ok)
+	}
+	if _, ok := l.Grant(slotNumber(1), start); ok {
+		t.Error("another slot was given a ticket that is held")
+	}
+}
+
 // A lease is renewed by its holder only.
 func TestRenew(t *testing.T) {
 	l := NewLedger(ticketZero, 10, 10, time.Minute)
