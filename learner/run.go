@@ -32,11 +32,9 @@ func run(ctx context.Context, settings *config.Settings, display *progress.Displ
 	if err != nil {
 		return err
 	}
-	directory, state, err := rundir.Open(settings, log)
-	if err != nil {
+	if _, err := rundir.Plan(settings); err != nil { // nothing is started for a run that cannot be
 		return err
 	}
-	defer func() { err = errors.Join(err, directory.Close()) }()
 	connect, stop, err := openBus(ctx, settings, log)
 	if err != nil {
 		return err
@@ -47,6 +45,16 @@ func run(ctx context.Context, settings *config.Settings, display *progress.Displ
 		return err
 	}
 	defer conn.Close()
+	directory, state, err := rundir.Open(settings, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, directory.Close())
+		if errors.Is(err, context.Canceled) {
+			log.Info("stopped", "go on with", "--run-dir "+settings.RunDir+" --resume")
+		}
+	}()
 
 	r := &train.Run{
 		Learner:    train.New(cpu.New(0), settings, task),
@@ -73,11 +81,7 @@ func run(ctx context.Context, settings *config.Settings, display *progress.Displ
 	defer p.End()
 	defer watch(collector, p)()
 	r.Report = func(row metrics.Row, _ collect.Stats) { p.Done(row) }
-	err = trainWithActors(ctx, r, settings, connect, log)
-	if errors.Is(err, context.Canceled) {
-		log.Info("stopped", "iterations", r.Counters().Iteration, "go on with", "--run-dir "+settings.RunDir+" --resume")
-	}
-	return err
+	return trainWithActors(ctx, r, settings, connect, log)
 }
 
 // watch shows how far the batch being collected is, until the function it returns is

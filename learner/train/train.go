@@ -65,9 +65,9 @@ func (r *Run) Train(ctx context.Context) error {
 			return err
 		}
 	}
-	for r.counters.Iteration < r.Iterations {
-		if err := r.iterate(ctx); err != nil {
-			return fmt.Errorf("iteration %d: %w", r.counters.Iteration+1, err)
+	for next := r.counters.Iteration + 1; next <= r.Iterations; next++ {
+		if err := r.iterate(ctx, next); err != nil {
+			return fmt.Errorf("iteration %d: %w", next, err)
 		}
 	}
 	return nil
@@ -85,9 +85,9 @@ func (r *Run) initialize(ctx context.Context) error {
 }
 
 // iterate is one iteration.
-func (r *Run) iterate(ctx context.Context) error {
+func (r *Run) iterate(ctx context.Context, number uint64) error {
 	row := metrics.NewRow()
-	row.Iteration = r.counters.Iteration + 1
+	row.Iteration = number
 
 	batch, err := r.Collector.Collect(ctx, r.policy(row.Iteration), r.BatchSteps)
 	if err != nil {

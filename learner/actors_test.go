@@ -1,0 +1,58 @@
+package main_test
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The policy after N iterations is the same bits for one local actor (the reference, on one core besides) and for two.
+func TestLocalActors(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		directory := newDirectory(t)
+		start(t, "learner", e.arguments(directory, "--actors", "2")...).succeed()
+		e.requireReference(t, directory)
+	})
+}
+
+// It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL.
+func TestKilledActor(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
+		var actors []*process
+		for range 3 {
+			actor := start(t, "actor", "--nats", learner.url(), "--slots", "1")
+			actor.expect("msg=joined")
+			actors = append(actors, actor)
+		}
+		learner.iteration(1 + rng.IntN(e.iterations-2))
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
+		actors[rng.IntN(3)].kill()
+		learner.succeed()
+		e.requireReference(t, directory)
+	})
+}
+
+// It is the same bits for a local actor beside others that come and go.
+func TestActorsComeAndGo(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "1")...)
+		for _, iteration := range []int{1, 3} {
+			actor := start(t, "actor", "--nats", learner.url(), "--slots", "2")
+			actor.expect("msg=joined")
+			learner.iteration(iteration)
+			actor.signal(syscall.SIGTERM)
+			actor.expect("msg=left")
+			actor.succeed()
+		}
+		start(t, "actor", "--nats", learner.url())
+		learner.succeed()
+		e.requireReference(t, directory)
+	})
+}

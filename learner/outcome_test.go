@@ -1,0 +1,182 @@
+package main_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+)
+
+// example is a run that the tests disturb in many ways.
+type example struct {
+	name       string
+	flags      string
+	iterations int
+	reference  func() (outcome, error) // of the undisturbed run: one local actor, one core
+}
+
+// examples are a task whose episodes all end at the time limit, with batches beyond the exact decomposition's limit, and
+// one whose episodes end early, with small batches, advantages and a line search.
+var examples = []*example{
+	newExample("Swimmer", "--env Swimmer-v2 --batch 2500 --seed 11", 6),
+	newExample("Hopper", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12", 6),
+}
+
+func newExample(name, flags string, iterations int) *example {
+	e := &example{name: name, flags: flags, iterations: iterations}
+	e.reference = sync.OnceValues(func() (outcome, error) {
+		directory := filepath.Join(programs, "reference", name)
+		learner := exec.Command(filepath.Join(programs, "learner"), e.arguments(directory, "--actors", "1")...)
+		learner.Env = append(os.Environ(), "GOMAXPROCS=1")
+		if output, err := learner.CombinedOutput(); err != nil {
+			return outcome{}, fmt.Errorf("the undisturbed run: %w\n%s", err, output)
+		}
+		return readOutcome(directory)
+	})
+	return e
+}
+
+// arguments are the learner's for a run in that directory.
+func (e *example) arguments(directory string, more ...string) []string {
+	return slices.Concat(strings.Fields(e.flags),
+		[]string{"--iterations", strconv.Itoa(e.iterations), "--listen", "127.0.0.1:0", "--run-dir", directory}, more)
+}
+
+// externally are the learner's arguments for a run with a NATS server elsewhere.
+func (e *example) externally(directory, url string, more ...string) []string {
+	return slices.Concat(strings.Fields(e.flags),
+		[]string{"--iterations", strconv.Itoa(e.iterations), "--nats", url, "--run-dir", directory}, more)
+}
+
+// forEachExample runs a test with each example, all at the same time.
+func forEachExample(t *testing.T, test func(*testing.T, *example)) {
+	t.Parallel()
+	for _, e := range examples {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
+	}
+}
+
+// newDirectory is a run's, which is not there yet.
+func newDirectory(t testing.TB) string { return filepath.Join(t.TempDir(), "run") }
+
+// outcome is what a run leaves in its directory, without the wall clock's numbers and the epoch, which tells how
+// often it was started.
+type outcome struct {
+	rows  []string // of progress.csv, the header first, without the seconds
+	state *checkpoint.State
+	best  *checkpoint.State
+}
+
+func readOutcome(directory string) (o outcome, err error) {
+	progress, err := os.ReadFile(filepath.Join(directory, "progress.csv"))
+	if err != nil {
+		return o, err
+	}
+	o.rows = withoutSeconds(string(progress))
+	checkpoints := filepath.Join(directory, "checkpoints")
+	newest, ok, err := checkpoint.Newest(checkpoints)
+	if err != nil || !ok {
+		return o, fmt.Errorf("the newest checkpoint: %v, %w", ok, err)
+	}
+	if o.state, err = readState(filepath.Join(checkpoints, fmt.Sprintf("iteration-%08d.safetensors", newest))); err != nil {
+		return o, err
+	}
+	o.best, err = readState(filepath.Join(checkpoints, "best.safetensors"))
+	return o, err
+}
+
+func readState(path string) (*checkpoint.State, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	state, _, err := checkpoint.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	state.Elapsed, state.Epoch = 0, 0
+	return state, nil
+}
+
+// withoutSeconds returns a table's lines without the columns of the wall clock.
+func withoutSeconds(table string) []string {
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	names := strings.Split(lines[0], ",")
+	for i, line := range lines {
+		var kept []string
+		for j, field := range strings.Split(line, ",") {
+			if !strings.HasPrefix(names[j], "seconds_") {
+				kept = append(kept, field)
+			}
+		}
+		lines[i] = strings.Join(kept, ",")
+	}
+	return lines
+}
+
+// requireReference fails unless a run ended with the same bits as the undisturbed one.
+func (e *example) requireReference(t testing.TB, directory string) {
+	t.Helper()
+	want, err := e.reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readOutcome(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.rows, want.rows) {
+		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
+	}
+	requireState(t, "the last state", got.state, want.state)
+	requireState(t, "the best state", got.best, want.best)
+}
+
+func requireState(t testing.TB, what string, got, want *checkpoint.State) {
+	t.Helper()
+	if g, w := counters(got), counters(want); g != w {
+		t.Fatalf("%s: %s, want %s", what, g, w)
+	}
+	names := slices.Sorted(maps.Keys(want.Arrays))
+	if g := slices.Sorted(maps.Keys(got.Arrays)); !slices.Equal(g, names) {
+		t.Fatalf("%s: arrays %q, want %q", what, g, names)
+	}
+	for _, name := range names {
+		requireBits(t, what+": "+name, got.Arrays[name], want.Arrays[name])
+	}
+}
+
+// counters are a state's, as a text.
+func counters(s *checkpoint.State) string {
+	best := "none"
+	if s.Best != nil {
+		best = fmt.Sprint(*s.Best)
+	}
+	c := s.Counters
+	c.Best = nil
+	return fmt.Sprintf("%+v, best %s", c, best)
+}
+
+func requireBits(t testing.TB, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
+			t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}

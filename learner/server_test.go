@@ -1,0 +1,139 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// serverPort is the variable that makes the test's own program a NATS server on that port, 0 for a free one.
+const serverPort = "LEARNER_TEST_SERVER_PORT"
+
+func serveNATS(port string) (status int) {
+	number, err := strconv.Atoi(port)
+	if err == nil {
+		var server *bus.Server
+		if server, err = bus.StartServer(bus.ServerConfig{Port: number, Log: slog.New(slog.DiscardHandler)}); err == nil {
+			defer server.Close()
+			fmt.Println("ready", server.URL())
+			stopped := make(chan os.Signal, 1)
+			signal.Notify(stopped, os.Interrupt)
+			<-stopped
+			return 0
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// startServer starts a NATS server in a process of its own and returns it with its URL.
+func startServer(t *testing.T, port string) (server *process, url string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serverPort+"="+port)
+	server = startCommand(t, cmd)
+	return server, server.expect(`^ready (nats://\S+)$`)[1]
+}
+
+// A NATS server that is killed, and comes back with an empty memory, is survived by learner and actors; the run ends
+// with the same bits.
+func TestServerLost(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		server, url := startServer(t, "0")
+		port := url[strings.LastIndexByte(url, ':')+1:]
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
+		start(t, "actor", "--nats", url, "--slots", "1")
+		for _, iteration := range []int{1, 3} {
+			learner.iteration(iteration)
+			server.kill()
+			learner.expect("lost the NATS server")
+			server, _ = startServer(t, port)
+		}
+		learner.succeed()
+		e.requireReference(t, directory)
+	})
+}
+
+// A server that isn't there is waited for; Ctrl-C ends that, and leaves no run behind.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "nats://" + listener.Addr().String()
+	listener.Close()
+	directory := newDirectory(t)
+	learner := start(t, "learner", examples[0].externally(directory, nobody)...)
+	learner.expect("no NATS server answers; trying again.*" + nobody)
+	learner.signal(syscall.SIGINT)
+	if status := learner.wait(); status != 130 {
+		t.Errorf("it ended with status %d, want 130", status)
+	}
+	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the run directory: %v", err)
+	}
+}
+
+// A learner that another one of the same run has taken over from stops and says so. Nothing is lost: each has its own
+// directory, and the one that was stopped can go on later, and take over in its turn.
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	e := examples[0]
+	_, url := startServer(t, "0")
+	first, second := newDirectory(t), newDirectory(t)
+	superseded := start(t, "learner", e.externally(first, url, "--iterations", "1000000")...)
+	superseded.iteration(1)
+	start(t, "learner", e.externally(second, url)...).succeed()
+	superseded.fail("another learner has taken over this run", "epoch 2")
+	e.requireReference(t, second)
+
+	done, err := readOutcome(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := e.reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := min(len(done.rows), len(want.rows))
+	if !slices.Equal(done.rows[:both], want.rows[:both]) {
+		t.Errorf("before it was stopped:\n%s\nwant:\n%s", strings.Join(done.rows, "\n"), strings.Join(want.rows, "\n"))
+	}
+	again := start(t, "learner", "--run-dir", first, "--resume")
+	again.iteration(int(done.state.Iteration) + 1)
+	again.signal(syscall.SIGINT)
+	again.wait()
+}
+
+// A directory has one learner at a time.
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	directory := newDirectory(t)
+	holder := start(t, "learner", e.arguments(directory, "--actors", "0")...)
+	holder.url()
+	for _, flag := range []string{"--resume", "--force"} {
+		start(t, "learner", e.arguments(directory, flag)...).fail(directory, "another learner is at work there")
+	}
+	holder.kill()
+	start(t, "learner", e.arguments(directory, "--resume", "--actors", "2")...).succeed()
+	e.requireReference(t, directory)
+	if left, err := filepath.Glob(directory + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("left over: %q, %v", left, err)
+	}
+}
