@@ -98,17 +98,17 @@ func (s *slot) ask(ctx context.Context) error {
 func (s *slot) play(ctx context.Context) (*proto.Episode, error) {
 	t := *s.ticket
 	p, err := s.policyOf(ctx, t)
-	if err != nil {
-		if fatal(err) {
-			return nil, err
-		}
-		woken := s.woken()
-		if !s.stale(t) && ctx.Err() == nil {
-			s.Log.Warn("cannot get a ticket's policy", "ticket", t, "error", err)
-			s.giveBack("")
-			pause(ctx, woken, idleInterval)
-		}
+	switch {
+	case fatal(err):
+		return nil, err
+	case err != nil && s.stale(t):
 		s.ticket = nil
+		return nil, nil
+	case err != nil:
+		s.Log.Info("cannot get a ticket's policy", "ticket", t, "reason", err)
+		woken := s.woken()
+		s.giveBack("")
+		pause(ctx, woken, idleInterval)
 		return nil, nil
 	}
 	if err := s.prepare(p); err != nil {
