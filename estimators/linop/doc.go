@@ -52,32 +52,34 @@
 // product b a'. Then U'Omega is an elementwise product of two thin ones, (H A) *
 // (D B): 2 n (in + out) flops a column in place of 2 n in out. Such columns are as
 // isotropic as dense ones (E[Omega Omega'] is a multiple of I), and lose nothing
-// that could be measured. The basis Q then keeps the first 1.5 delta left singular
+// that could be measured. The basis Q then keeps the first 1.25 delta left singular
 // vectors of Y, from the eigenpairs of the small matrix Y'Y = E L E': Q = Y T with T
 // = E L^-1/2 is orthonormal up to rounding times the square of its condition
 // number. Q itself is never needed, only products with Y, then T.
 //
-// The second is in place of U Q. Deal the samples out into 6 delta groups, each
-// sample with a random sign: S is the sparse n × 6 delta matrix of this (Clarkson
+// The second is in place of U Q. Deal the samples out into 4 delta groups, each
+// sample with a random sign: S is the sparse n × 4 delta matrix of this (Clarkson
 // and Woodruff 2013). U S is one pass over the batch. As U is nearly (U Q) Q', U S
 // is nearly (U Q)(Q'S), whence by least squares
 //
 //	U Q ~ (U S) Z (Z'Z)^-1,  Z = S'Q
 //
 // (two sketches from both sides; Tropp, Yurtsever, Udell and Cevher 2017). What Q
-// misses of U comes in as noise, 1.5/(6-1.5) of it. Measured on 15,000 steps of
-// HumanoidStandup-v2 with a fresh policy, delta = 140, against a converged
-// decomposition (Swimmer's and Hopper's spectra fall faster: all cosines are above
-// 0.995 there):
+// misses of U comes in as noise, 1.25/(4-1.25) of it. Measured on 16,000 steps of
+// HumanoidStandup-v2 and of Ant-v2 with a fresh policy, delta = 140 and 90, against a
+// converged decomposition, means of three seeds (Swimmer's and Hopper's spectra fall
+// faster: all cosines are above 0.995 there):
 //
-//	                                      cosine of the gradients
-//	columns, basis, groups  energy in V   DBQPG   UAPG   GFLOP
-//	1, 1, U Q exact             0.75      0.974   0.947    250   (the authors' code)
-//	2, 2, U Q exact             0.88      0.985   0.972    261
-//	2, 2, 8                     0.86      0.982   0.966     35
-//	2, 1.5, 6                   0.85      0.982   0.963     24   (used)
-//	2, 1.5, 4                   0.84      0.979   0.958     21
-//	3, 1.5, 6                   0.88      0.984   0.967     29
+//	                  HumanoidStandup              Ant
+//	columns, basis,   cosine of the gradients
+//	groups            DBQPG   natural UAPG  GFLOP  DBQPG   natural UAPG
+//	2, 2, 8           0.976      0.982       35    0.992      0.982
+//	2, 1.5, 6         0.974      0.981       22    0.990      0.974
+//	2, 1.5, 4         0.972      0.974       19    0.989      0.966
+//	1.5, 1.25, 4      0.970      0.974       15    0.989      0.970    (used)
+//	1.5, 1.25, 3      0.969      0.964       13    0.989      0.962
+//
+// The authors' sketch, delta + 2 dense columns and U Q exact, takes 250 GFLOP.
 //
 // For a symmetric operator that is not made of scores, [RandomizedEigen] projects it
 // on a block Krylov space instead (Musco and Musco 2015).

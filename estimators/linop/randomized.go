@@ -10,20 +10,20 @@ import (
 // The sizes of RandomizedSVD's two sketches, in columns a unit of rank. See the
 // package's documentation for what was measured.
 const (
-	rangeColumns = 2   // of U'Omega
-	basisColumns = 1.5 // kept of them
-	sampleGroups = 6   // of the samples
+	rangeColumns = 1.5  // of U'Omega
+	basisColumns = 1.25 // kept of them
+	sampleGroups = 4    // of the samples
 )
 
 // RandomizedSVD approximates U's leading rank singular triplets by two sketches
 // (see the package's documentation). The products that matter, with n samples, p
 // parameters and rank delta, are
 //
-//	Y = U'Omega        4 n delta (in + out) a layer, flops
-//	its basis Q = Y T  4 n delta^2
+//	Y = U'Omega        3 n delta (in + out) a layer, flops
+//	its basis Q = Y T  2 n delta^2
 //	U S                2 n p
-//	U Q               18 p delta^2
-//	its SVD            5 p delta^2, 4 n delta^2
+//	U Q               10 p delta^2
+//	its SVD            4 p delta^2, 3 n delta^2
 //
 // The blocks belong to s; the result depends on U and rng's state alone. Where U
 // has fewer singular values above rounding error, it returns those. The error is a
@@ -37,7 +37,7 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 	defer inner.Release()
 
 	p, n := u.Dims()
-	y := inner.New(n, min(rangeColumns*rank, n, p))
+	y := inner.New(n, min(int(math.Ceil(rangeColumns*float64(rank))), n, p))
 	u.rangeSketch(y, rng)
 	basis, err := rightVectors(inner, y, int(math.Ceil(basisColumns*float64(rank))), smallestSquare)
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRandomizedSVDWithoutLoss(t *testing.T) {
 		for seed := uint64(100); seed < 130; seed++ {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			n := 1 + rng.IntN(30)
-			least := (2*n + 2) / 3
+			least := (4*n + 4) / 5
 			rank := least + rng.IntN(n-least+1)
 			s := compute.NewScope(b)
 			data := drawScores(rng, n)

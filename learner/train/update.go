@@ -207,10 +207,16 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, erro
 	return u.Solver.Fit(s, u.kernel(), gp.Data{Features: e.Features(), Fisher: u.svd.V, Targets: u.targets})
 }
 
-// estimate computes the gradient U w and, for UAPG, its correction.
+// estimate computes the gradient U w and, for UAPG, its correction. U's leading part
+// preconditions the natural gradient's solution, unless it is a sketch of fewer than
+// two samples a parameter: then it is too noisy to save an iteration (Ant), or costs
+// some (HumanoidStandup).
 func (u *update) estimate() (err error) {
 	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
-	u.objective = optim.Objective{Policy: u.policy, Actions: u.actions, Weights: weights, Gradient: gradient, SVD: u.svd}
+	u.objective = optim.Objective{Policy: u.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
+	if u.size() <= exactSamples || u.size() >= 2*len(u.Params) {
+		u.objective.SVD = u.svd
+	}
 	if !u.Bayesian {
 		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0)
 		estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
