@@ -30,6 +30,9 @@ func (s *serial) Upload(dst compute.Block, src []float64) {
 		panic(fmt.Sprintf("cpu: upload of %d elements to a %s block", len(src), dst.Shape()))
 	}
 	to := elements(dst)
+	if to == nil {
+		return
+	}
 	for i := range dst.Rows {
 		copy(to[i*dst.Stride:], src[i*dst.Cols:(i+1)*dst.Cols])
 	}
@@ -40,6 +43,9 @@ func (s *serial) Download(dst []float64, src compute.Block) {
 		panic(fmt.Sprintf("cpu: download of a %s block to %d elements", src.Shape(), len(dst)))
 	}
 	from := elements(src)
+	if from == nil {
+		return
+	}
 	for i := range src.Rows {
 		copy(dst[i*src.Cols:(i+1)*src.Cols], from[i*src.Stride:])
 	}
