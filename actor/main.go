@@ -21,10 +21,11 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	// The first signal asks to leave; a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
-	if err := command().ExecuteContext(ctx); err != nil {
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "actor:", err)
 		os.Exit(1)
 	}

@@ -1,6 +1,7 @@
 package critic
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -152,8 +153,7 @@ func (c *Critic) Restore(s optim.State) error {
 		return fmt.Errorf("critic: value: %w", err)
 	}
 	if err := c.process.Restore(s.Part("process")); err != nil {
-		c.value.Restore(before)
-		return fmt.Errorf("critic: process: %w", err)
+		return errors.Join(fmt.Errorf("critic: process: %w", err), c.value.Restore(before))
 	}
 	copy(c.params, params)
 	copy(c.raw[:], raw)

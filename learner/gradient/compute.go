@@ -81,7 +81,7 @@ func (c *computation) judge() {
 func (c *computation) decompose() (err error) {
 	n := c.Samples()
 	observations := c.scope.FromSlice(n, c.Shape.Observation, c.Observations)
-	params := c.scope.FromSlice(len(c.Batch.Policy), 1, c.Batch.Policy)
+	params := c.scope.FromSlice(len(c.Policy), 1, c.Policy)
 	c.policy = policy.NewGaussian(c.scope, c.Shape, params, observations)
 	c.scores = c.policy.Scores(c.scope, c.scope.FromSlice(n, c.Shape.Action, c.Actions))
 	if n <= ExactSamples {
@@ -149,7 +149,7 @@ func (c *computation) moments() error {
 
 // estimate computes the gradients by Monte Carlo and by DBQPG, plain and natural.
 func (c *computation) estimate() error {
-	p := len(c.Batch.Policy)
+	p := len(c.Policy)
 	monteCarlo, naturalMonteCarlo := c.scope.New(p, 1), c.scope.New(p, 1)
 	c.gradient, c.natural = c.scope.New(p, 1), c.scope.New(p, 1)
 	estimators.MonteCarlo(c.b, monteCarlo, c.scores, c.targets)

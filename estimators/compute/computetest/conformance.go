@@ -117,7 +117,7 @@ func (d *draw) in(rows, cols int) operand { return d.block(rows, cols, d.rng.Nor
 
 // out is a dst whose old contents do not matter.
 func (d *draw) out(rows, cols int) operand {
-	return d.block(rows, cols, func() float64 { return math.NaN() })
+	return d.block(rows, cols, math.NaN)
 }
 
 // maybe is x, or one of the earlier operands of its shape where aliasing is drawn.
