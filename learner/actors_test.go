@@ -26,9 +26,10 @@ func TestKilledActor(t *testing.T) {
 		learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
 		var actors []*process
 		for range 3 {
-			actor := start(t, "actor", "--nats", learner.url(), "--slots", "1")
+			actors = append(actors, start(t, "actor", "--nats", learner.url(), "--slots", "1"))
+		}
+		for _, actor := range actors {
 			actor.expect("msg=joined")
-			actors = append(actors, actor)
 		}
 		learner.iteration(1 + rng.IntN(e.iterations-2))
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
@@ -38,20 +39,24 @@ func TestKilledActor(t *testing.T) {
 	})
 }
 
-// It is the same bits for a local actor beside others that come and go.
+// It is the same bits for a local actor beside others that come and go. The learner is held while one comes, so that it
+// does not end before.
 func TestActorsComeAndGo(t *testing.T) {
 	forEachExample(t, func(t *testing.T, e *example) {
+		_, url := startServer(t, "0")
 		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, "--actors", "1")...)
-		for _, iteration := range []int{1, 3} {
-			actor := start(t, "actor", "--nats", learner.url(), "--slots", "2")
-			actor.expect("msg=joined")
+		learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
+		for iteration := 1; iteration < 4; iteration++ {
 			learner.iteration(iteration)
+			learner.signal(syscall.SIGSTOP)
+			actor := start(t, "actor", "--nats", url, "--run", e.run, "--slots", "2")
+			actor.expect("msg=joined")
+			learner.signal(syscall.SIGCONT)
+			learner.iteration(iteration + 1)
 			actor.signal(syscall.SIGTERM)
 			actor.expect("msg=left")
 			actor.succeed()
 		}
-		start(t, "actor", "--nats", learner.url())
 		learner.succeed()
 		e.requireReference(t, directory)
 	})

@@ -19,6 +19,7 @@ import (
 // example is a run that the tests disturb in many ways.
 type example struct {
 	name       string
+	run        string // its name on the bus
 	flags      string
 	iterations int
 	reference  func() (outcome, error) // of the undisturbed run: one local actor, one core
@@ -27,12 +28,12 @@ type example struct {
 // examples are a task whose episodes all end at the time limit, with batches beyond the exact decomposition's limit, and
 // one whose episodes end early, with small batches, advantages and a line search.
 var examples = []*example{
-	newExample("Swimmer", "--env Swimmer-v2 --batch 2500 --seed 11", 6),
-	newExample("Hopper", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12", 6),
+	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11", "--env Swimmer-v2 --batch 2500 --seed 11", 6),
+	newExample("Hopper", "Hopper-v2/trpo-uapg-s12", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12", 6),
 }
 
-func newExample(name, flags string, iterations int) *example {
-	e := &example{name: name, flags: flags, iterations: iterations}
+func newExample(name, run, flags string, iterations int) *example {
+	e := &example{name: name, run: run, flags: flags, iterations: iterations}
 	e.reference = sync.OnceValues(func() (outcome, error) {
 		directory := filepath.Join(programs, "reference", name)
 		learner := exec.Command(filepath.Join(programs, "learner"), e.arguments(directory, "--actors", "1")...)

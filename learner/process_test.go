@@ -165,11 +165,11 @@ func (p *process) kill() {
 func (p *process) wait() int {
 	timer := time.AfterFunc(patience, func() {
 		p.t.Errorf("%s has not ended in %v", p.name, patience)
-		p.cmd.Process.Kill()
+		_ = p.cmd.Process.Kill() // it may have ended now
 	})
 	defer timer.Stop()
 	if p.cmd.ProcessState == nil {
-		p.cmd.Wait() // the exit status tells
+		_ = p.cmd.Wait() // the exit status tells
 	}
 	for {
 		p.mu.Lock()
