@@ -4,7 +4,6 @@ go 1.26.8
 
 require (
 	github.com/fsnotify/fsnotify v1.9.0
-	github.com/google/renameio/v2 v2.0.2
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/sbinet/npyio v0.6.0

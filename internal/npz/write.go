@@ -2,25 +2,22 @@ package npz
 
 import (
 	"archive/zip"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
 // WriteFile writes the arrays, compressed, to path. The file appears whole or not at all.
 func WriteFile(path string, arrays Arrays) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
-	if err != nil {
+	var file bytes.Buffer
+	if err := Write(&file, arrays); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer file.Cleanup() //nolint:errcheck // does nothing once the file is in place
-	if err := Write(file, arrays); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := file.CloseAtomicallyReplace(); err != nil {
+	if err := atomicfile.Write(path, file.Bytes()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
