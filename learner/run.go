@@ -56,6 +56,10 @@ func run(ctx context.Context, settings *config.Settings, display *progress.Displ
 		}
 	}()
 
+	if state != nil && state.Iteration >= settings.Iterations {
+		log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
+		return nil
+	}
 	r := &train.Run{
 		Learner:    train.New(cpu.New(0), settings, task),
 		Seed:       settings.Seed,
