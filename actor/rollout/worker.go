@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,12 +65,13 @@ type worker struct {
 
 // Run plays tickets of a run until ctx is done, then gives back those under way and returns nil. It waits for a
 // learner that isn't there, and survives its loss and the server's. It returns an error where waiting doesn't help: a
-// learner of another version, an environment that cannot be made.
+// learner of another version, an environment that cannot be made. GOMAXPROCS becomes more than Slots, if it isn't.
 func Run(ctx context.Context, config Config) error {
 	w, err := newWorker(config)
 	if err != nil {
 		return err
 	}
+	reserve(config.Slots)
 	announcements, err := w.Conn.Subscribe(w.subjects.Positions(), w.announced)
 	if err != nil {
 		return err
@@ -83,6 +85,15 @@ func Run(ctx context.Context, config Config) error {
 		group.Go(func() error { return newSlot(w, number).run(ctx) })
 	}
 	return group.Wait()
+}
+
+// reserve lets the Go runtime have a processor that is not a slot's. Slots are nearly always in the engine, outside of
+// Go. Were all processors there, the runtime's monitor would take them away from the slots again and again, and wake
+// threads that look for work in vain: on two cores that took a tenth of the steps.
+func reserve(slots int) {
+	if runtime.GOMAXPROCS(0) <= slots {
+		runtime.GOMAXPROCS(slots + 1)
+	}
 }
 
 func newWorker(config Config) (*worker, error) {

@@ -69,7 +69,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 
 func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
 	b := cpu.New(0)
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", processor(), runtime.GOMAXPROCS(0), runtime.Version(), b.Name(), tasks.Engine())
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", processor(), runtime.NumCPU(), runtime.Version(), b.Name(), tasks.Engine())
 	return withSampler(ctx, task, o.actors, func(s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
 			return err
