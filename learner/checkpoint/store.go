@@ -45,23 +45,38 @@ func Open(directory string, settings map[string]string, log *slog.Logger) (*Stor
 // it taken; if there are only corrupt ones, they are left and that is an error. A state made with other settings is
 // a *MismatchError.
 func (s *Store) Load() (*State, error) {
-	iterations, err := iterations(s.directory)
-	if err != nil {
+	state, iterations, corrupt, err := s.find()
+	if state == nil || err != nil {
 		return nil, err
 	}
-	var corrupt []error // one a file passed over, newest first
+	s.newest = s.path(state.Iteration)
+	return state, s.setAside(iterations, corrupt)
+}
+
+// Check returns the error that Load would fail with in that directory, which need not exist, and changes nothing.
+func Check(directory string, settings map[string]string) error {
+	_, _, _, err := (&Store{directory: directory, settings: settings}).find()
+	return err
+}
+
+// find returns the newest state that is whole, nil if there is no checkpoint, and of what it passed over the
+// iterations, and the errors, newest first.
+func (s *Store) find() (state *State, passed []uint64, corrupt []error, err error) {
+	iterations, err := iterations(s.directory)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	for i, iteration := range slices.Backward(iterations) {
 		state, err := s.read(iteration)
 		if err == nil {
-			s.newest = s.path(iteration)
-			return state, s.setAside(iterations[i+1:], corrupt)
+			return state, iterations[i+1:], corrupt, nil
 		}
 		if err = fmt.Errorf("%s: %w", s.path(iteration), err); !errors.Is(err, ErrCorrupt) {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		corrupt = append(corrupt, err)
 	}
-	return nil, errors.Join(corrupt...)
+	return nil, nil, nil, errors.Join(corrupt...)
 }
 
 // read returns the state of an iteration, which must have been made with the store's settings.

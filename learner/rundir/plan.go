@@ -60,6 +60,9 @@ func newPlan(settings *config.Settings) (plan, error) {
 		return p, err
 	case settings.Resume != config.ResumeNo:
 		p.resume = true
+		if err := checkpoint.Check(filepath.Join(p.directory, checkpointsName), settings.Identity()); err != nil {
+			return p, advise(err)
+		}
 		return p, nil
 	}
 	return p, fmt.Errorf("%s holds a run already, %s: --resume goes on with it, --force starts over and keeps it aside, "+

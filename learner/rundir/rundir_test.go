@@ -167,6 +167,10 @@ func TestPlanAndOpen(t *testing.T) {
 			"would go on with the run in DIR, which has done 4 iterations", 4},
 		{"a run to resume if there is one", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeAuto },
 			"would go on with the run in DIR, which has done 4 iterations", 4},
+		{"a run to resume with other settings", func(t *testing.T, s *config.Settings) {
+			makeRun(t, s, 4)
+			s.Resume, s.Gamma = config.ResumeAuto, 0.9
+		}, "DIR/checkpoints/iteration-00000004.safetensors: made with other settings: gamma was 0.995 and is now 0.9", 0},
 		{"no run to resume", func(_ *testing.T, s *config.Settings) { s.Resume = config.ResumeYes }, "--resume: there is no run in DIR", 0},
 		{"no run to resume if there is one", func(_ *testing.T, s *config.Settings) { s.Resume = config.ResumeAuto }, "would start a run in DIR", 0},
 		{"a run killed before its first checkpoint", func(t *testing.T, s *config.Settings) {
