@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/trace"
+	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
@@ -50,7 +51,7 @@ Actors may join at any time and leave at any time, by Ctrl-C or otherwise: what 
 how many there are or how fast they are. An actor waits for a learner that isn't there yet, and for a server that went
 away.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
-  actor --nats nats://learner.example:4222 --run Swimmer-v2/npg-uapg-s0 --slots 4`,
+  actor --nats nats://learner.example:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -60,6 +61,9 @@ away.`,
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
 	flags.StringVar(&s.run, "run", "", "name of the run to play for (default: the only one on the server)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
+	})
 	root.AddCommand(trace.Command())
 	return root
 }
@@ -71,6 +75,11 @@ func play(ctx context.Context, s settings) error {
 	}
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
+	}
+	if s.run != "" {
+		if err := proto.CheckRun(s.run); err != nil {
+			return fmt.Errorf("--run: %w", err)
+		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	err := connectAndPlay(ctx, s, log)

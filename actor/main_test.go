@@ -267,6 +267,8 @@ func TestBadCommandLines(t *testing.T) {
 		"begins with nats://":                {"--nats", "http://127.0.0.1:4222"},
 		"at least one":                       {"--nats", "nats://127.0.0.1:1", "--slots", "0"},
 		`unknown command "play"`:             {"play"},
+		"unknown flag: --nast; --help lists": {"--nast", "nats://127.0.0.1:1"},
+		`--run: run: `:                       {"--nats", "nats://127.0.0.1:1", "--run", "a b"},
 		`required flag(s) "env", "from", "o`: {"trace"},
 	} {
 		p := start(t, args...)

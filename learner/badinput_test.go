@@ -38,7 +38,9 @@ func TestBadSettings(t *testing.T) {
 		{"--env Swimmer-v2 --listen 127.0.0.1:http", []string{"--listen", "host:port"}},
 		{"--env Swimmer-v2 --listen 192.0.2.1:0", []string{"192.0.2.1", "cannot listen"}},
 		{"--env Swimmer-v2 --resume", []string{"--resume: there is no run in"}},
-		{"Swimmer-v2", []string{"Swimmer-v2"}},
+		{"Swimmer-v2", []string{"Swimmer-v2", "neither a flag nor a command", "--env Swimmer-v2"}},
+		{"--env Swimmer-v2 --resume auto", []string{`"auto"`, "--resume=auto"}},
+		{"bnech", []string{`unknown command "bnech"`, "did you mean bench?"}},
 	} {
 		t.Run(strings.ReplaceAll(c.arguments, string(filepath.Separator), "_"), func(t *testing.T) {
 			cmd := exec.Command(filepath.Join(programs, "learner"), strings.Fields(c.arguments)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/gradient"
@@ -53,7 +54,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		Example: `  learner --env Swimmer-v2
   learner --env Swimmer-v2 --resume
   learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3`,
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -82,4 +83,19 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
 	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command())
 	return cmd
+}
+
+// noArguments refuses what is neither a flag nor a command.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if meant, edits := nearest.Name(args[0], names); edits <= 2 {
+		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], meant)
+	}
+	return fmt.Errorf("%q is neither a flag nor a command: a task is given as --env Swimmer-v2, a choice after a flag that can stand alone as --resume=auto", args[0])
 }
