@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,7 +19,12 @@ func Command() *cobra.Command {
 		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean
 return over the last iterations, and draws the learning curves to OUT.svg and OUT.png.`,
 		Example: "  learner report --out docs/results/swimmer runs/Swimmer-v2/npg-*",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, dirs []string) error {
+			if len(dirs) == 0 {
+				return errors.New("report: name the run directories to put side by side, such as runs/Swimmer-v2/npg-*")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			var runs, authors []Curve
 			for _, dir := range dirs {

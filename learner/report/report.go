@@ -7,10 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/learner/config"
 )
 
 // Curve is one run's mean episode return, an entry an iteration.
@@ -31,16 +36,14 @@ func (c Curve) Final(last int) float64 {
 	return sum / float64(len(tail))
 }
 
-// ReadRun reads a run directory's progress.csv. Its name, <algorithm>-<estimator>-s<seed>,
-// says what it is.
+// ReadRun reads a run directory's progress.csv. Its config.yaml says what it is, or where
+// there is none its name, <algorithm>-<estimator>-s<seed>.
 func ReadRun(dir string) (Curve, error) {
-	name := filepath.Base(filepath.Clean(dir))
-	parts := strings.Split(name, "-")
-	if len(parts) != 3 || !strings.HasPrefix(parts[2], "s") {
-		return Curve{}, fmt.Errorf("report: %s is not named like a run, <algorithm>-<estimator>-s<seed>", dir)
+	curve, err := identify(dir)
+	if err != nil {
+		return curve, err
 	}
-	curve := Curve{Estimator: strings.ToUpper(parts[1]), Seed: parts[2][1:]}
-	err := readRows(filepath.Join(dir, "progress.csv"), []string{"steps", "return_mean"}, func(row []string) error {
+	err = readRows(filepath.Join(dir, "progress.csv"), []string{"steps", "return_mean"}, func(row []string) error {
 		steps, errSteps := strconv.ParseFloat(row[0], 64)
 		mean, errMean := strconv.ParseFloat(row[1], 64)
 		curve.Steps = append(curve.Steps, steps)
@@ -51,6 +54,30 @@ func ReadRun(dir string) (Curve, error) {
 		err = fmt.Errorf("report: %s has no finished iteration", dir)
 	}
 	return curve, err
+}
+
+// identify returns the empty curve of a run directory.
+func identify(dir string) (Curve, error) {
+	path := filepath.Join(dir, config.FileName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		name := strings.Split(filepath.Base(filepath.Clean(dir)), "-")
+		if len(name) != 3 || !strings.HasPrefix(name[2], "s") {
+			return Curve{}, fmt.Errorf("report: %s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
+		}
+		return Curve{Estimator: strings.ToUpper(name[1]), Seed: name[2][1:]}, nil
+	}
+	var settings struct{ Estimator, Seed string }
+	if err == nil {
+		err = yaml.Unmarshal(data, &settings)
+	}
+	if err == nil && (settings.Estimator == "" || settings.Seed == "") {
+		err = errors.New("no estimator, or no seed")
+	}
+	if err != nil {
+		return Curve{}, fmt.Errorf("report: %s: %w", path, err)
+	}
+	return Curve{Estimator: strings.ToUpper(settings.Estimator), Seed: settings.Seed}, nil
 }
 
 // ReadReference reads curves from a CSV file with the columns env, estimator, seed,

@@ -43,17 +43,33 @@ func TestReportOfTwoRuns(t *testing.T) {
 	}
 }
 
+// A run keeps its settings in config.yaml, whatever --run-dir called the directory.
+func TestReportOfARunByAnotherName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run-b")
+	write(t, filepath.Join(dir, "config.yaml"), "# What is learned\nestimator: dbqpg\nseed: 7\n")
+	write(t, filepath.Join(dir, "progress.csv"), "steps,return_mean\n10,5\n")
+	curve, err := ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if curve.Estimator != "DBQPG" || curve.Seed != "7" || len(curve.Returns) != 1 {
+		t.Errorf("read %+v, want DBQPG's run of seed 7 with one return", curve)
+	}
+}
+
 func TestReportNamesWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "npg-mc-s1", "progress.csv"), "iteration,steps\n1,10\n")
 	write(t, filepath.Join(dir, "npg-mc-s2", "progress.csv"), "steps,return_mean\n1,ten\n")
 	write(t, filepath.Join(dir, "npg-mc-s3", "progress.csv"), "steps,return_mean\n")
+	write(t, filepath.Join(dir, "half", "config.yaml"), "estimator: mc\n")
 	for run, want := range map[string]string{
 		"npg-mc-s1": `no column "return_mean"`,
 		"npg-mc-s2": "progress.csv:2",
 		"npg-mc-s3": "no finished iteration",
 		"npg-mc-s4": "no such file",
-		"results":   "not named like a run",
+		"results":   "results is no run",
+		"half":      "half/config.yaml: no estimator, or no seed",
 	} {
 		if _, err := ReadRun(filepath.Join(dir, run)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", run, err, want)
