@@ -31,8 +31,9 @@
 //
 // # The closed form
 //
-// The paper solves with K by conjugate gradients. But R is smooth: about 14 of its
-// 128 eigenvalues exceed 1e-12 of the largest. With R = E D E' cut there and
+// The paper solves with K by conjugate gradients. But R is smooth: at the initial
+// lengthscale, 0.69, 12 of its 128 eigenvalues exceed 1e-12 of the largest (21 at
+// 0.3). With R = E D E' cut there and
 // L = E (c1 c_o D)^1/2,
 //
 //	K = B B' + noise I,    B = [W_1 L, ..., W_d L, (c2 n v)^1/2 V]
