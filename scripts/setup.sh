@@ -75,7 +75,7 @@ download() {
 machine=$(uname -m)
 check_machine
 check_go
-check_python
+up_to_date || check_python
 [ "$problems" -eq 0 ] || exit 1
 up_to_date && exit 0
 
