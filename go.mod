@@ -1,6 +1,6 @@
 module github.com/dbqpg/dbqpg
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/fsnotify/fsnotify v1.9.0
