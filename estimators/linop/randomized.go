@@ -7,13 +7,19 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// The sizes of RandomizedSVD's two sketches, in columns a unit of rank. See the
+// The sizes of RandomizedSVD's two sketches: so many columns a unit of rank, and at
+// least the numbers beside, which cost nothing that could be noticed. See the
 // package's documentation for what was measured.
 const (
-	rangeColumns = 1.5  // of U'Omega
-	basisColumns = 1.25 // kept of them
-	sampleGroups = 4    // of the samples
+	rangeColumns, leastColumns = 1.5, 120  // of U'Omega
+	basisColumns, leastBasis   = 1.25, 100 // kept of them
+	sampleGroups, leastGroups  = 4, 400    // of the samples
 )
+
+// size is the number of columns of a sketch.
+func size(perRank float64, rank, least int) int {
+	return max(int(math.Ceil(perRank*float64(rank))), least)
+}
 
 // RandomizedSVD approximates U's leading rank singular triplets by two sketches
 // (see the package's documentation). The products that matter, with n samples, p
@@ -37,14 +43,14 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 	defer inner.Release()
 
 	p, n := u.Dims()
-	y := inner.New(n, min(int(math.Ceil(rangeColumns*float64(rank))), n, p))
+	y := inner.New(n, min(size(rangeColumns, rank, leastColumns), n, p))
 	u.rangeSketch(y, rng)
-	basis, err := rightVectors(inner, y, int(math.Ceil(basisColumns*float64(rank))), smallestSquare)
+	basis, err := rightVectors(inner, y, size(basisColumns, rank, leastBasis), smallestSquare)
 	if err != nil {
 		return nil, err
 	}
 	uq := inner.New(p, basis.r.Cols)
-	if err := u.sampleSketch(uq, y, basis.inverse, randomGroups(n, min(sampleGroups*rank, n), rng)); err != nil {
+	if err := u.sampleSketch(uq, y, basis.inverse, randomGroups(n, min(size(sampleGroups, rank, leastGroups), n), rng)); err != nil {
 		return nil, err
 	}
 
