@@ -173,7 +173,7 @@ func TestInterrupted(t *testing.T) {
 			if status := learner.wait(); status != 130 {
 				t.Errorf("after %v the learner ended with status %d, want 130", s, status)
 			}
-			command := learner.expect(`msg=stopped .*"go on with"="(.*)"`)[1]
+			command := learner.expect(`msg=stopped .*"go on with"="go run ./learner (.*)"`)[1]
 			start(t, "learner", strings.Fields(command)...).succeed()
 			e.requireReference(t, directory)
 		}

@@ -52,7 +52,7 @@ func run(ctx context.Context, settings *config.Settings, display *progress.Displ
 	defer func() {
 		err = errors.Join(err, directory.Close())
 		if errors.Is(err, context.Canceled) {
-			log.Info("stopped", "go on with", "--run-dir "+settings.RunDir+" --resume")
+			log.Info("stopped", "go on with", "go run ./learner --run-dir "+settings.RunDir+" --resume")
 		}
 	}()
 
