@@ -26,7 +26,7 @@ func Plot(base, title string, runs, reference []Curve) error {
 	p.Title.Text = title
 	p.X.Label.Text = "iteration"
 	p.Y.Label.Text = "mean episode return"
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.YOffs = 2 * vg.Inch // below the curves that learn, above those that do not
 	p.Add(plotter.NewGrid())
 	for _, estimator := range Estimators {
 		if err := addLines(p, reference, estimator, " (authors' runs)", 0x70, []vg.Length{vg.Points(3), vg.Points(2)}); err != nil {
