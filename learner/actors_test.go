@@ -16,21 +16,34 @@ func TestLocalActors(t *testing.T) {
 	})
 }
 
-// It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL.
+// It is the same bits for one actor process that finds the run on the learner's own server.
+func TestRemoteActor(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
+		start(t, "actor", "--nats", learner.url(), "--slots", "1")
+		learner.succeed()
+		e.requireReference(t, directory)
+	})
+}
+
+// It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL. All three are
+// there before the learner, so that none comes when it is over.
 func TestKilledActor(t *testing.T) {
 	forEachExample(t, func(t *testing.T, e *example) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rng := rand.New(rand.NewPCG(seed, 0))
-		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
+		_, url := startServer(t, "0")
 		var actors []*process
 		for range 3 {
-			actors = append(actors, start(t, "actor", "--nats", learner.url(), "--slots", "1"))
+			actors = append(actors, start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1"))
 		}
 		for _, actor := range actors {
 			actor.expect("msg=joined")
 		}
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.externally(directory, url, "--actors", "0")...)
 		learner.iteration(1 + rng.IntN(e.iterations-2))
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
 		actors[rng.IntN(3)].kill()
