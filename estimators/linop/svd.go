@@ -3,6 +3,7 @@ package linop
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
@@ -14,6 +15,19 @@ type SVD struct {
 	P compute.Block
 	S []float64
 	V compute.Block
+}
+
+// ExactSamples is the largest batch whose scores are decomposed exactly: beyond it the
+// n × n eigenproblem costs more than all the rest of an update.
+const ExactSamples = 2000
+
+// Decompose is U's leading rank singular triplets: [ExactSVD] for batches of up to
+// [ExactSamples] samples, [RandomizedSVD] for larger ones.
+func Decompose(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD, error) {
+	if _, n := u.Dims(); n <= ExactSamples {
+		return ExactSVD(s, u, rank)
+	}
+	return RandomizedSVD(s, u, rank, rng)
 }
 
 // RankError says that a decomposition was asked for more singular values than

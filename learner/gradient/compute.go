@@ -17,10 +17,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
 
-// ExactSamples is the largest batch whose scores are decomposed exactly, and whose
-// spectra are computed.
-const ExactSamples = 2000
-
 // Compute answers all that it can about a batch, as arrays named expect_NAME.
 func Compute(b compute.Backend, batch *Batch, options Options) (npz.Arrays, error) {
 	scope := compute.NewScope(b)
@@ -84,12 +80,7 @@ func (c *computation) decompose() (err error) {
 	params := c.scope.FromSlice(len(c.Policy), 1, c.Policy)
 	c.policy = policy.NewGaussian(c.scope, c.Shape, params, observations)
 	c.scores = c.policy.Scores(c.scope, c.scope.FromSlice(n, c.Shape.Action, c.Actions))
-	if n <= ExactSamples {
-		c.svd, err = linop.ExactSVD(c.scope, c.scores, c.Rank)
-	} else {
-		c.svd, err = linop.RandomizedSVD(c.scope, c.scores, c.Rank, c.random)
-	}
-	if err == nil {
+	if c.svd, err = linop.Decompose(c.scope, c.scores, c.Rank, c.random); err == nil {
 		c.vector("singular_values", c.svd.S)
 	}
 	return err
@@ -192,11 +183,7 @@ func (c *computation) correct() error {
 
 // corrected computes uapg_vanilla and uapg_natural with a suffix.
 func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs func(*computation, *estimators.Uncertainty) (*estimators.Eigenpairs, error)) error {
-	covariance, err := estimators.Covariance(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
-	if err != nil {
-		return err
-	}
-	precision, err := estimators.NaturalPrecision(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
+	covariance, precision, err := c.uncertainties(fisher)
 	if err != nil {
 		return err
 	}
@@ -218,6 +205,15 @@ func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs f
 	return nil
 }
 
+// uncertainties are the gradient's covariance and the natural gradient's precision.
+func (c *computation) uncertainties(fisher estimators.Fisher) (covariance, precision *estimators.Uncertainty, err error) {
+	if covariance, err = estimators.Covariance(c.b, fisher, c.svd, c.Kernel.C2, c.posterior); err != nil {
+		return nil, nil, err
+	}
+	precision, err = estimators.NaturalPrecision(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
+	return covariance, precision, err
+}
+
 func (c *computation) projected(u *estimators.Uncertainty) (*estimators.Eigenpairs, error) {
 	return u.Projected(c.scope)
 }
@@ -232,15 +228,11 @@ const exactDepth = 5
 // spectra computes the leading eigenvalues of the uncertainties with the analytic
 // Fisher matrix, for small batches: each takes hundreds of products with it.
 func (c *computation) spectra() error {
-	if c.Samples() > ExactSamples {
+	if c.Samples() > linop.ExactSamples {
 		return nil
 	}
 	fisher := estimators.Fisher{Matrix: c.policy.Fisher(0), Damping: c.Damping}
-	covariance, err := estimators.Covariance(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
-	if err != nil {
-		return err
-	}
-	precision, err := estimators.NaturalPrecision(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
+	covariance, precision, err := c.uncertainties(fisher)
 	if err != nil {
 		return err
 	}

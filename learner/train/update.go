@@ -15,10 +15,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/optim"
 )
 
-// exactSamples is the largest batch whose scores are decomposed exactly: beyond it
-// the n × n eigenproblem costs more than the rest of the update.
-const exactSamples = 2000
-
 // Method says how a batch becomes a policy step.
 type Method struct {
 	Shape policy.Shape
@@ -57,13 +53,12 @@ type update struct {
 	rng   *rand.Rand // of the sketches
 	row   *metrics.Row
 
-	policy     *policy.Gaussian
-	scores     *linop.Scores // U
-	targets    compute.Block // y, n × 1
-	svd        *linop.SVD    // of U; nil for Monte Carlo
-	evaluation *critic.Evaluation
-	posterior  gp.Posterior // nil for Monte Carlo
-	objective  optim.Objective
+	policy    *policy.Gaussian
+	scores    *linop.Scores // U
+	targets   compute.Block // y, n × 1
+	svd       *linop.SVD    // of U; nil for Monte Carlo
+	posterior gp.Posterior  // nil for Monte Carlo
+	objective optim.Objective
 }
 
 // stages is the paper's Algorithm 1 after the batch is collected, and the policy
@@ -106,32 +101,36 @@ func (u *update) evaluate() error {
 	return nil
 }
 
-// judge turns the rewards into targets. Advantages come from the values before the
-// value step, as in the authors' code.
-func (u *update) judge() error {
-	targets := u.trajectories.Returns(u.Gamma)
+// judge turns the rewards into targets.
+func (u *update) judge() (err error) {
+	var targets []float64
 	if u.Advantages {
-		returns := targets
-		evaluation := u.Critic.Evaluate(u.scope, u.observations)
-		values := evaluation.Values()
-		if u.Bootstrap {
-			u.trajectories.Bootstrap = u.continuations()
-			returns = u.trajectories.Returns(u.Gamma)
-		}
-		targets = u.trajectories.Advantages(values, u.Gamma, u.Lambda)
-		u.row.ExplainedVariance = critic.ExplainedVariance(values, returns)
-		loss, err := u.Critic.StepValue(evaluation, returns)
-		if err != nil {
-			return err
-		}
-		u.row.ValueLoss = loss
-		u.row.TargetStd = deviation(targets)
-		critic.Standardize(targets)
+		targets, err = u.advantages()
 	} else {
-		u.row.TargetStd = deviation(targets)
+		targets = u.trajectories.Returns(u.Gamma)
+	}
+	if err != nil {
+		return err
+	}
+	u.row.TargetStd = deviation(targets)
+	if u.Advantages {
+		critic.Standardize(targets)
 	}
 	u.targets = u.scope.FromSlice(u.size(), 1, targets)
 	return nil
+}
+
+// advantages come from the values before the value step, which it takes then, as in
+// the authors' code.
+func (u *update) advantages() ([]float64, error) {
+	if u.Bootstrap {
+		u.trajectories.Bootstrap = u.continuations()
+	}
+	evaluation := u.Critic.Evaluate(u.scope, u.observations)
+	values, returns := evaluation.Values(), u.trajectories.Returns(u.Gamma)
+	loss, err := u.Critic.StepValue(evaluation, returns)
+	u.row.ValueLoss, u.row.ExplainedVariance = loss, critic.ExplainedVariance(values, returns)
+	return u.trajectories.Advantages(values, u.Gamma, u.Lambda), err
 }
 
 // continuations are the values of the states after the episodes' ends: 0 where the
@@ -151,14 +150,10 @@ func (u *update) continuations() []float64 {
 
 // decompose finds the leading part of U, exactly where that is cheap.
 func (u *update) decompose() (err error) {
-	switch {
-	case !u.Bayesian:
-	case u.size() <= exactSamples:
-		u.svd, err = linop.ExactSVD(u.scope, u.scores, u.Rank)
-	default:
-		u.svd, err = linop.RandomizedSVD(u.scope, u.scores, u.Rank, u.rng)
+	if !u.Bayesian {
+		return nil
 	}
-	if u.svd != nil {
+	if u.svd, err = linop.Decompose(u.scope, u.scores, u.Rank, u.rng); err == nil {
 		u.row.FisherRank = float64(len(u.svd.S))
 	}
 	return err
@@ -195,8 +190,7 @@ func (u *update) condition() (err error) {
 	if !u.Bayesian {
 		return nil
 	}
-	u.evaluation = u.Critic.Evaluate(u.scope, u.observations)
-	u.posterior, err = u.fit(u.scope, u.evaluation)
+	u.posterior, err = u.fit(u.scope, u.Critic.Evaluate(u.scope, u.observations))
 	hyper := u.Critic.Hyper()
 	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Lengthscale
 	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
@@ -214,7 +208,7 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, erro
 func (u *update) estimate() (err error) {
 	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
 	u.objective = optim.Objective{Policy: u.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
-	if u.size() <= exactSamples || u.size() >= 2*len(u.Params) {
+	if u.size() <= linop.ExactSamples || u.size() >= 2*len(u.Params) {
 		u.objective.SVD = u.svd
 	}
 	if !u.Bayesian {
