@@ -78,8 +78,15 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 				delete(held, slot)
 			}
 		}
-		if !l.Complete() {
-			t.Skip("the slots drew too much misfortune")
+		for !l.Complete() { // a slot without misfortune plays what is left, once all leases have run out
+			now = now.Add(time.Minute)
+			ticket, ok := l.Grant(slotNumber(slots), now)
+			if !ok {
+				t.Fatal("the batch is not complete, and no ticket is left")
+			}
+			if _, err := l.Record(played(ticket, length(int(ticket.Index)))); err != nil {
+				t.Fatal(err)
+			}
 		}
 		batch := l.Batch()
 		if want := serial(length, minSteps); len(batch) != want {
