@@ -21,6 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/session"
 )
 
 func main() {
@@ -78,7 +79,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		}
 		display := progress.New(os.Stderr)
 		log := slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{Level: level}))
-		return run(cmd.Context(), settings, display, log)
+		return session.Train(cmd.Context(), settings, display, log)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
 	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command())

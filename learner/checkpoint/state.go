@@ -14,8 +14,9 @@
 //
 // # The directory
 //
-// A [Store] holds the newest two states and the one whose policy played the best batch. Files are written whole
-// before they replace anything, and of the two newest at least one is always whole, whatever happens to the other.
+// A [Store] holds the newest two states, the one whose policy played the best batch, and those that it was told to
+// keep. Files are written whole before they replace anything, and of the two newest at least one is always whole,
+// whatever happens to the other.
 package checkpoint
 
 import "time"

@@ -18,7 +18,7 @@ const (
 	filePrefix = "iteration-"
 	fileSuffix = ".safetensors"
 	bestName   = "best" + fileSuffix
-	kept       = 2 // newest checkpoints
+	newestKept = 2 // checkpoints
 )
 
 // A Store is a directory of checkpoints of one run. One process uses it at a time.
@@ -26,7 +26,8 @@ type Store struct {
 	directory string
 	settings  map[string]string
 	log       *slog.Logger
-	newest    string // path of the newest whole checkpoint, "" before there is one
+	kept      []uint64 // iterations that are kept for good
+	newest    string   // path of the newest whole checkpoint, "" before there is one
 }
 
 // Open returns the store in that directory, which it creates, and removes what a killed process left half written.
@@ -40,6 +41,9 @@ func Open(directory string, settings map[string]string, log *slog.Logger) (*Stor
 	}
 	return &Store{directory: directory, settings: settings, log: log}, nil
 }
+
+// Keep lets Save keep the checkpoints of these iterations for good.
+func (s *Store) Keep(iterations ...uint64) { s.kept = iterations }
 
 // Load returns the newest state, nil if there is none. A corrupt file is set aside with a warning and the one before
 // it taken; if there are only corrupt ones, they are left and that is an error. A state made with other settings is
@@ -62,7 +66,7 @@ func Check(directory string, settings map[string]string) error {
 // find returns the newest state that is whole, nil if there is no checkpoint, and of what it passed over the
 // iterations, and the errors, newest first.
 func (s *Store) find() (state *State, passed []uint64, corrupt []error, err error) {
-	iterations, err := iterations(s.directory)
+	iterations, err := Iterations(s.directory)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -81,21 +85,31 @@ func (s *Store) find() (state *State, passed []uint64, corrupt []error, err erro
 
 // read returns the state of an iteration, which must have been made with the store's settings.
 func (s *Store) read(iteration uint64) (*State, error) {
-	data, err := os.ReadFile(s.path(iteration))
+	state, settings, err := Read(s.directory, iteration)
 	if err != nil {
 		return nil, err
-	}
-	state, settings, err := Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	if state.Iteration != iteration {
-		return nil, fmt.Errorf("%w: it is of iteration %d", ErrCorrupt, state.Iteration)
 	}
 	if d := differences(settings, s.settings); len(d) > 0 {
 		return nil, &MismatchError{d}
 	}
 	return state, nil
+}
+
+// Read returns the state of one iteration from a directory of checkpoints, and the settings it was made with. The
+// error wraps fs.ErrNotExist if there is none, or is one of Decode's.
+func Read(directory string, iteration uint64) (*State, map[string]string, error) {
+	data, err := os.ReadFile(filepath.Join(directory, fileName(iteration)))
+	if err != nil {
+		return nil, nil, err
+	}
+	state, settings, err := Decode(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state.Iteration != iteration {
+		return nil, nil, fmt.Errorf("%w: it is of iteration %d", ErrCorrupt, state.Iteration)
+	}
+	return state, settings, nil
 }
 
 // setAside renames corrupt checkpoints, so that they are not taken for the newest again.
@@ -143,11 +157,14 @@ func (s *Store) KeepBest() error {
 }
 
 func (s *Store) prune() error {
-	iterations, err := iterations(s.directory)
+	iterations, err := Iterations(s.directory)
 	if err != nil {
 		return err
 	}
-	for _, iteration := range iterations[:max(0, len(iterations)-kept)] {
+	for _, iteration := range iterations[:max(0, len(iterations)-newestKept)] {
+		if slices.Contains(s.kept, iteration) {
+			continue
+		}
 		if err := os.Remove(s.path(iteration)); err != nil {
 			return fmt.Errorf("remove an old checkpoint: %w", err)
 		}
@@ -163,15 +180,16 @@ func fileName(iteration uint64) string {
 
 // Newest returns the iteration of the newest checkpoint in a directory, by its name alone; false if there is none.
 func Newest(directory string) (iteration uint64, ok bool, err error) {
-	all, err := iterations(directory)
+	all, err := Iterations(directory)
 	if err != nil || len(all) == 0 {
 		return 0, false, err
 	}
 	return all[len(all)-1], true, nil
 }
 
-// iterations returns the iterations of which a directory has checkpoints, in order.
-func iterations(directory string) ([]uint64, error) {
+// Iterations returns the iterations of which a directory, which need not exist, has checkpoints, in order, by their
+// names alone.
+func Iterations(directory string) ([]uint64, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("look for checkpoints: %w", err)

@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -97,6 +99,25 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	}
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log)
+	}
+}
+
+func TestStoreKeepsWhatItIsTold(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "checkpoints")
+	store, _ := mustOpen(t, directory)
+	store.Keep(0, 3, 100)
+	mustSave(t, store, 0, 1, 2, 3, 4, 5, 6)
+	expectFiles(t, directory, "iteration-00000000.safetensors", "iteration-00000003.safetensors",
+		"iteration-00000005.safetensors", "iteration-00000006.safetensors")
+	if got, err := Iterations(directory); err != nil || !slices.Equal(got, []uint64{0, 3, 5, 6}) {
+		t.Errorf("checkpoints of iterations %v, %v", got, err)
+	}
+	state, settings, err := Read(directory, 3)
+	if err != nil || !reflect.DeepEqual(state, stateOf(3, 4)) || !maps.Equal(settings, exampleSettings()) {
+		t.Errorf("read %+v, %v, %v", state, settings, err)
+	}
+	if _, _, err := Read(directory, 4); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("read a checkpoint that is not there: %v", err)
 	}
 }
 

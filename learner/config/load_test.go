@@ -65,6 +65,8 @@ func TestPrecedence(t *testing.T) {
 		{"resumed if there, but it is not", "--env Swimmer-v2 --seed 8", "DBQPG_RESUME=auto", "batch=15000 resume=auto"},
 		{"other variables", "--env Ant-v2", "DBQPG_PORT=tcp://10.0.0.1:80 DBQPG_NATS_SERVICE_HOST=x PATH=/bin BATCH=1", "batch=15000"},
 		{"sizes as a flag", "--env Ant-v2 --hidden 8,4,2", "", "hidden=[8, 4, 2]"},
+		{"checkpoints to keep", "--env Ant-v2 --keep-checkpoints 0,150", "", "keep_checkpoints=[0, 150]"},
+		{"no checkpoint to keep", "--env Ant-v2", "", "keep_checkpoints=[]"},
 		{"exact numbers", "--env Ant-v2 --c2 0.1e-16", "DBQPG_GAMMA=0.30000000000000004", "c2=1.0e-17 gamma=0.30000000000000004"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,7 +117,7 @@ func TestOrigins(t *testing.T) {
 func TestYAMLRepeatsTheRun(t *testing.T) {
 	inDirectory(t, nil)
 	settings, _, err := load("--env Ant-v2 --batch 77 --rank 9 --c2 1e-300 --hidden 5 --nats nats://h:1 --bootstrap --seed 18446744073709551615 "+
-		"--preset paper --algorithm vanilla --run-dir there --force", "")
+		"--preset paper --algorithm vanilla --run-dir there --force --keep-checkpoints 3,1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +154,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("the results depend on %s, which is not in %v", name, identity)
 		}
 	}
-	for _, name := range []string{"iterations", "actors", "nats", "listen", "run_dir", "resume", "force", "dry_run", "log_level"} {
+	for _, name := range []string{"iterations", "actors", "nats", "listen", "run_dir", "resume", "force", "dry_run", "log_level", "keep_checkpoints"} {
 		if _, ok := identity[name]; ok {
 			t.Errorf("the results do not depend on %s", name)
 		}
@@ -176,13 +178,17 @@ func TestBadSettings(t *testing.T) {
 		{"", "", "--env: say which task to learn: Ant-v2, HalfCheetah-v2, "},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
-		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg or uapg`},
+		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},
+		{"--env Ant-v2 --estimator ubac", "", "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of npg's natural gradient"},
+		{"--env Ant-v2 --estimator ubac --algorithm trpo", "", "add --algorithm vanilla, or take --estimator uapg"},
 		{"--env Ant-v2 --batch x", "", `"x" is not a whole number`},
 		{"--env Ant-v2 --batch 1.5", "", `"1.5" is not a whole number`},
 		{"--env Ant-v2 --batch 99999999999999999999", "", "is not a whole number"},
 		{"--env Ant-v2 --seed -1", "", `"-1" is not a whole number from 0 on`},
 		{"--env Ant-v2 --actors -1", "", `"-1" is neither auto nor`},
 		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a whole number; layers are given like 64,64`},
+		{"--env Ant-v2 --keep-checkpoints 1,-2", "", `"-2" is not a whole number from 0 on; several are given like 0,150,300`},
+		{"--env Ant-v2 --keep-checkpoints [1", "", "a bracket is not closed"},
 		{"--env Ant-v2 --hidden 0", "", "--hidden [0]: must be 1 to 8 layers"},
 		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
 		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},

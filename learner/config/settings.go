@@ -29,6 +29,7 @@ const (
 	MonteCarlo Estimator = "mc"
 	DBQPG      Estimator = "dbqpg" // Bayesian quadrature (eq:GP_grad)
 	UAPG       Estimator = "uapg"  // that, corrected by its uncertainty (eqn:UAPG_practical_vanilla, eqn:UAPG_npg)
+	UBAC       Estimator = "ubac"  // that, corrected as in Bayesian actor-critic (sec:appendix_BACvsDBQPG)
 )
 
 // Preset says whose choice it is where the paper and the authors' code differ.
@@ -132,10 +133,13 @@ type Settings struct {
 	Iterations uint64
 
 	// Where and how it runs, which its results do not depend on.
-	Actors   int    // local ones; 0: only such as join over NATS; AutoActors
-	NATS     string // URL of an external NATS server; "": one in this process
-	Listen   string // host:port of the server in this process; AutoListen
-	RunDir   string // directory of the run
+	Actors int    // local ones; 0: only such as join over NATS; AutoActors
+	NATS   string // URL of an external NATS server; "": one in this process
+	Listen string // host:port of the server in this process; AutoListen
+	RunDir string // directory of the run
+	// KeepCheckpoints are iterations whose checkpoints are kept besides the newest and the best.
+	KeepCheckpoints []uint64
+
 	LogLevel string // debug, info, warn or error
 	Resume   Resume
 	Force    bool // start over, moving the run that is there aside

@@ -44,7 +44,7 @@ func (s *Settings) table() []section {
 		{"What is learned", []setting{
 			{"env", result, text(&s.Env), "task, such as Swimmer-v2"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "how a gradient becomes a step"},
-			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG), "how a batch becomes a gradient"},
+			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "how a batch becomes a gradient; ubac needs vanilla"},
 			{"preset", result, choice(&s.Preset, Code, Paper), "whose noise variance: the authors' code learns it, the paper's is 1e-4"},
 			{"seed", result, count(&s.Seed), "of all randomness; the same seed gives the same run"},
 			{"iterations", length, count(&s.Iterations), "iterations in all, those of a resumed run included"},
@@ -65,7 +65,7 @@ func (s *Settings) table() []section {
 			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the divergence of a step"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 		}},
-		{"Bayesian quadrature (dbqpg and uapg)", []setting{
+		{"Bayesian quadrature (dbqpg, uapg and ubac)", []setting{
 			{"c1", result, number(&s.C1), "weight of the state kernel"},
 			{"c2", result, number(&s.C2), "weight of the Fisher kernel"},
 			{"rank", result, whole(&s.Rank), "singular values kept of the scores"},
@@ -78,6 +78,7 @@ func (s *Settings) table() []section {
 			{"actors", machine, autoWhole(&s.Actors), "local actors; auto is one a core, 0 waits for such as join with actor --nats"},
 			{"nats", machine, text(&s.NATS), "URL of an external NATS server; without it there is one in this process"},
 			{"listen", machine, text(&s.Listen), "host:port of the NATS server in this process; auto is 127.0.0.1:4222, or a free port if that is taken"},
+			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints are kept besides the newest and the best, such as 0,150,300"},
 			{"log_level", machine, text(&s.LogLevel), "debug, info, warn or error"},
 		}},
 		{"This start", []setting{

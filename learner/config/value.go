@@ -121,14 +121,47 @@ func truth(field *bool) pflag.Value {
 	return value[bool]{field, "bool", parse, strconv.FormatBool}
 }
 
+// unbracketed is a list without the brackets that it may have, as in YAML.
+func unbracketed(text string) (string, error) {
+	inner, found := strings.CutPrefix(text, "[")
+	if !found {
+		return text, nil
+	}
+	if text, found = strings.CutSuffix(inner, "]"); !found {
+		return "", errors.New("a bracket is not closed")
+	}
+	return text, nil
+}
+
+// bracketed is a list as in YAML.
+func bracketed[T any](list []T) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ", ") }
+
+// counts are whole numbers from 0 on, "0,150", or none.
+func counts(field *[]uint64) pflag.Value {
+	parse := func(text string) ([]uint64, error) {
+		text, err := unbracketed(text)
+		if err != nil || strings.TrimSpace(text) == "" {
+			return nil, err
+		}
+		var list []uint64
+		for part := range strings.SplitSeq(text, ",") {
+			n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not a whole number from 0 on; several are given like 0,150,300", part)
+			}
+			list = append(list, n)
+		}
+		return list, nil
+	}
+	return value[[]uint64]{field, "int,int", parse, bracketed[uint64]}
+}
+
 // sizes are widths of layers: "64,64", or in brackets as in YAML.
 func sizes(field *[]int) pflag.Value {
 	parse := func(text string) ([]int, error) {
-		if inner, found := strings.CutPrefix(text, "["); found {
-			text, found = strings.CutSuffix(inner, "]")
-			if !found {
-				return nil, errors.New("a bracket is not closed")
-			}
+		text, err := unbracketed(text)
+		if err != nil {
+			return nil, err
 		}
 		var list []int
 		for part := range strings.SplitSeq(text, ",") {
@@ -140,8 +173,7 @@ func sizes(field *[]int) pflag.Value {
 		}
 		return list, nil
 	}
-	format := func(list []int) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ", ") }
-	return value[[]int]{field, "int,int", parse, format}
+	return value[[]int]{field, "int,int", parse, bracketed[int]}
 }
 
 // choice is one of a few words.

@@ -103,6 +103,23 @@ func reached(directory string) (string, error) {
 	return fmt.Sprintf("which has done %d iterations", iteration), nil
 }
 
+// Complete reports whether the run in settings.RunDir has done all its iterations. A run that is there but was made
+// with other settings is an error, as it is for Open.
+func Complete(settings *config.Settings) (bool, error) {
+	checkpoints := Checkpoints(settings.RunDir)
+	if err := checkpoint.Check(checkpoints, settings.Identity()); err != nil {
+		return false, fmt.Errorf("%s: %w", settings.RunDir, advise(err))
+	}
+	iteration, ok, err := checkpoint.Newest(checkpoints)
+	return ok && iteration >= settings.Iterations, err
+}
+
+// Checkpoints is the directory of a run's checkpoints.
+func Checkpoints(directory string) string { return filepath.Join(directory, checkpointsName) }
+
+// Progress is the file of a run's rows.
+func Progress(directory string) string { return filepath.Join(directory, progressName) }
+
 // freeName returns the first of directory.1, directory.2, ... that does not exist.
 func freeName(directory string) (string, error) {
 	for i := 1; ; i++ {

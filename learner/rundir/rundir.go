@@ -3,7 +3,7 @@
 //	config.yaml                     the resolved settings
 //	progress.csv                    a row an iteration
 //	events.out.tfevents.*           the same for TensorBoard, a file each time the run was started
-//	checkpoints/                    the newest states and the best
+//	checkpoints/                    the newest states, the best, and those that the settings keep
 //
 // What is done for an iteration is done in an order that a kill at any moment does not hurt: first the rows, then the
 // checkpoint. A resumed run cuts off the rows of the iteration that it does again, so that all files end up as if it
@@ -68,6 +68,7 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	if r.checkpoints, err = checkpoint.Open(filepath.Join(directory, checkpointsName), settings.Identity(), log); err != nil {
 		return nil, err
 	}
+	r.checkpoints.Keep(settings.KeepCheckpoints...)
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,6 +230,30 @@ func makeRun(t *testing.T, s *config.Settings, iterations uint64) {
 	run, _, _ := mustOpen(t, s)
 	mustTrain(t, run, nil, iterations)
 	run.Close()
+}
+
+func TestComplete(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	s.Iterations, s.KeepCheckpoints = 4, []uint64{0, 2}
+	want := func(want bool) {
+		t.Helper()
+		if got, err := Complete(s); got != want || err != nil {
+			t.Errorf("complete: %v, %v; want %v", got, err, want)
+		}
+	}
+	want(false)
+	run, _, _ := mustOpen(t, s)
+	mustTrain(t, run, nil, 4)
+	want(true)
+	if got, err := checkpoint.Iterations(Checkpoints(s.RunDir)); err != nil || !slices.Equal(got, []uint64{0, 2, 3, 4}) {
+		t.Errorf("checkpoints of iterations %v, %v", got, err)
+	}
+	s.Iterations = 5
+	want(false)
+	s.Gamma = 0.5
+	if _, err := Complete(s); err == nil || !strings.Contains(err.Error(), "gamma was 0.995 and is now 0.5") {
+		t.Errorf("a run with other settings: %v", err)
+	}
 }
 
 func TestForceKeepsTheOldRun(t *testing.T) {

@@ -20,8 +20,10 @@ import (
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/sim"
 )
 
 // Collector plays policies: collect.Collector.
@@ -56,6 +58,11 @@ type Run struct {
 	elapsed   time.Duration
 }
 
+// NewRun returns the run that valid settings describe. Its collector and its journal are to be set.
+func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
+	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip}
+}
+
 // Train goes on until all iterations are done, or ctx is, or an error: then the last
 // checkpoint is the state after the last whole iteration.
 func (r *Run) Train(ctx context.Context) error {
@@ -76,7 +83,7 @@ func (r *Run) Train(ctx context.Context) error {
 // initialize plays one batch for the normaliser alone: with mean 0 and deviation 1
 // the first policy step would be taken on badly scaled observations.
 func (r *Run) initialize(ctx context.Context) error {
-	batch, err := r.Collector.Collect(ctx, r.policy(0), r.BatchSteps)
+	batch, err := r.Collector.Collect(ctx, r.Policy(0), r.BatchSteps)
 	if err != nil {
 		return err
 	}
@@ -89,7 +96,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) error {
 	row := metrics.NewRow()
 	row.Iteration = number
 
-	batch, err := r.Collector.Collect(ctx, r.policy(row.Iteration), r.BatchSteps)
+	batch, err := r.Collector.Collect(ctx, r.Policy(row.Iteration), r.BatchSteps)
 	if err != nil {
 		return err
 	}
@@ -114,9 +121,12 @@ func (r *Run) iterate(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// policy is the message that asks for episodes of an iteration.
-func (r *Run) policy(iteration uint64) *proto.Policy {
-	n := r.moments.Normalizer(r.Clip)
+// Normalizer is the observation normaliser of the next iteration.
+func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Clip) }
+
+// Policy is the message that asks for episodes of the current policy, under an iteration's number.
+func (r *Run) Policy(iteration uint64) *proto.Policy {
+	n := r.Normalizer()
 	return &proto.Policy{
 		Iteration: iteration,
 		Hidden:    r.Shape.Hidden,
@@ -131,7 +141,7 @@ func (r *Run) policy(iteration uint64) *proto.Policy {
 func (r *Run) update(row *metrics.Row, batch *collect.Batch) error {
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
-	x := NewSamples(scope, batch.Episodes, r.moments.Normalizer(r.Clip))
+	x := NewSamples(scope, batch.Episodes, r.Normalizer())
 	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, nil)
 }
 

@@ -1,0 +1,85 @@
+// Package machine says what a program runs on and what it was built from, for whoever reads its figures.
+package machine
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// cores is taken before anything raises GOMAXPROCS, as local actors do.
+var cores = runtime.GOMAXPROCS(0)
+
+// Cores is the number of processors that the program was given, GOMAXPROCS at its start.
+func Cores() int { return cores }
+
+// Processor names the CPU, where the system tells, or else its architecture.
+func Processor() string {
+	if name := field("/proc/cpuinfo", "model name"); name != "" {
+		return name
+	}
+	return runtime.GOARCH
+}
+
+// PeakMemory is the process's largest resident size so far in bytes, 0 where the system does not tell.
+func PeakMemory() int64 {
+	var kilobytes int64
+	if _, err := fmt.Sscanf(field("/proc/self/status", "VmHWM"), "%d kB", &kilobytes); err != nil {
+		return 0
+	}
+	return kilobytes << 10
+}
+
+// field is the first line "name: value" of a file, "" if there is none.
+func field(path, name string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Describe is the machine in a few words: processor, cores, operating system.
+func Describe() string {
+	return fmt.Sprintf("%s, %d of %d cores, %s/%s", Processor(), Cores(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+}
+
+// Versions names what computed: commit, Go, MuJoCo, BLAS.
+func Versions() string {
+	return strings.Join([]string{Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"), tasks.Engine(), cpu.BLAS()}, ", ")
+}
+
+// Commit is the commit that the program was built from, if the build recorded it: `go build` and `go install` in a
+// working tree do, `go run` does not.
+func Commit() string {
+	const unknown = "commit not recorded (go run)"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown
+	}
+	revision, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = " with changes"
+		}
+	}
+	if revision == "" {
+		return unknown
+	}
+	return "commit " + revision + changed
+}

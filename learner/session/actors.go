@@ -1,0 +1,115 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// connector connects to the run's NATS server under a name for its log.
+type connector func(name string) (*bus.Conn, error)
+
+// openBus returns a way to connect to the run's NATS server: the external one, or one
+// that it starts in this process and stop ends.
+func openBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (connect connector, stop func(), err error) {
+	if settings.NATS != "" {
+		return func(name string) (*bus.Conn, error) {
+			return bus.Connect(ctx, settings.NATS, bus.ConnConfig{Name: name, Log: log})
+		}, func() {}, nil
+	}
+	host, port, err := settings.ListenAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := bus.StartServer(bus.ServerConfig{Host: host, Port: port, Log: log})
+	if err != nil && settings.Listen == config.AutoListen {
+		server, err = bus.StartServer(bus.ServerConfig{Host: host, Log: log})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	log.Info("actors can join", "command", fmt.Sprintf("go run ./actor --nats %s", server.URL()))
+	return func(name string) (*bus.Conn, error) {
+		return server.Connect(bus.ConnConfig{Name: name, Log: log})
+	}, server.Close, nil
+}
+
+// local are the actors in this process.
+type local struct {
+	slots   int // config.AutoActors: one a core; 0: none
+	run     string
+	connect connector
+	log     *slog.Logger
+}
+
+// beside runs body beside the actors; the end of one ends the other.
+func (l local) beside(ctx context.Context, body func(context.Context) error) error {
+	slots := l.slots
+	if slots == config.AutoActors {
+		slots = machine.Cores()
+	}
+	if slots == 0 {
+		return body(ctx)
+	}
+	conn, err := l.connect("local actor")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return rollout.Run(ctx, rollout.Config{
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: l.log,
+		})
+	})
+	group.Go(func() error {
+		defer done()
+		return body(ctx)
+	})
+	return group.Wait()
+}
+
+// Sampling says what Sample collects.
+type Sampling struct {
+	Task   sim.Spec
+	Seed   uint64 // of all episodes' random streams, together with the iteration and the ticket
+	Actors int    // local ones; config.AutoActors: one a core
+}
+
+// Sample calls body with a collector and local actors that play its tickets, over a NATS server of their own, so that
+// batches of whatever policies can be collected as in training.
+func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
+	const run = "sampling"
+	log := slog.New(slog.DiscardHandler)
+	server, err := bus.StartServer(bus.ServerConfig{Log: log})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	connect := func(name string) (*bus.Conn, error) { return server.Connect(bus.ConnConfig{Name: name, Log: log}) }
+	conn, err := connect("sampler")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	collector, err := collect.New(ctx, conn, collect.Config{Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, Log: log})
+	if err != nil {
+		return err
+	}
+	defer collector.Close()
+	return local{slots: s.Actors, run: run, connect: connect, log: log}.beside(ctx, func(ctx context.Context) error {
+		return body(ctx, collector)
+	})
+}
