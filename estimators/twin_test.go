@@ -61,7 +61,7 @@ func (x problem) solve(t *testing.T, s *compute.Scope, rank int) solved {
 	u := linop.NewDense(s.Backend(), s.FromSlice(x.p, x.n, x.scores.RawMatrix().Data))
 	out := solved{problem: x, scope: s, b: s.Backend(), u: u, y: s.FromSlice(x.n, 1, x.targets.RawVector().Data)}
 	p, values, v := x.decompose(rank)
-	out.svd = &linop.SVD{P: upload(s, p), S: values, V: upload(s, v)}
+	out.svd = &linop.SVD{P: linop.NewDense(s.Backend(), upload(s, p)), S: values, V: upload(s, v)}
 	var err error
 	data := gp.Data{Features: upload(s, x.features), Fisher: out.svd.V, Targets: out.y}
 	if out.posterior, err = (gp.Direct{}).Fit(s, x.kernel, data); err != nil {

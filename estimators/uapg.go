@@ -10,7 +10,10 @@ import (
 
 // Eigenpairs are the delta leading eigenpairs (nu_j, h_j) of an [Uncertainty], all
 // nu_j > 0.
-type Eigenpairs linop.Eigen
+type Eigenpairs struct {
+	Values  []float64
+	Vectors linop.Operator // p × delta, orthonormal columns
+}
 
 // Vanilla corrects the gradient g (p × 1) in place by the eigenpairs of [Covariance]:
 // it damps the most uncertain directions (eqn:UAPG_practical_vanilla, without its
@@ -38,12 +41,12 @@ func (e *Eigenpairs) stretch(b compute.Backend, x compute.Block, factor func(nu,
 	s := compute.NewScope(b)
 	defer s.Release()
 	components := s.New(len(e.Values), 1)
-	b.Gemm(true, false, 1, e.Vectors, x, 0, components)
+	e.Vectors.MulTo(components, x, true)
 	host := compute.ToSlice(b, components)
 	least := slices.Min(e.Values)
 	for j, nu := range e.Values {
 		host[j] *= factor(nu, least) - 1
 	}
 	b.Upload(components, host)
-	b.Gemm(false, false, 1, e.Vectors, components, 1, x)
+	b.Axpy(1, linop.Mul(s, e.Vectors, components, false), x)
 }

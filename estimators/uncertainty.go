@@ -29,8 +29,8 @@ type Uncertainty struct {
 	backend compute.Backend
 	fisher  linop.Operator // nil where the middle has it
 	damping float64
-	basis   compute.Block // P, p × k
-	middle  *mat.SymDense // w S A S, plus S²/n for the empirical Fisher matrix
+	basis   linop.Operator // P, p × k
+	middle  *mat.SymDense  // w S A S, plus S²/n for the empirical Fisher matrix
 }
 
 // Covariance is the posterior covariance of the policy gradient over c2 (eq:GP_grad),
@@ -77,11 +77,14 @@ func newUncertainty(b compute.Backend, g Fisher, svd *linop.SVD, weight float64,
 }
 
 // Dims implements [linop.Operator].
-func (u *Uncertainty) Dims() (rows, cols int) { return u.basis.Rows, u.basis.Rows }
+func (u *Uncertainty) Dims() (rows, cols int) {
+	p, _ := u.basis.Dims()
+	return p, p
+}
 
 // MulTo implements [linop.Operator]; the matrix is symmetric.
 func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
-	b, k := u.backend, u.basis.Cols
+	b, k := u.backend, u.middle.SymmetricDim()
 	s := compute.NewScope(b)
 	defer s.Release()
 	if u.fisher != nil {
@@ -90,10 +93,10 @@ func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
 	} else {
 		b.Affine(dst, u.damping, x, 0)
 	}
-	inner, outer := s.New(k, x.Cols), s.New(k, x.Cols)
-	b.Gemm(true, false, 1, u.basis, x, 0, inner)
+	inner := linop.Mul(s, u.basis, x, true)
+	outer := s.New(k, x.Cols)
 	b.Gemm(false, false, 1, s.FromSlice(k, k, elements(u.middle)), inner, 0, outer)
-	b.Gemm(false, false, 1, u.basis, outer, 1, dst)
+	b.Axpy(1, linop.Mul(s, u.basis, outer, false), dst)
 }
 
 // Projected returns all k eigenpairs of the matrix restricted to the span of P, the
@@ -104,19 +107,19 @@ func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
 // and the noise claim more certainty than G allows (v + sigma²/(c2 n) < 1); such
 // eigenvalues are raised to it.
 func (u *Uncertainty) Projected(s *compute.Scope) (*Eigenpairs, error) {
-	k := u.basis.Cols
+	b, k := u.backend, u.middle.SymmetricDim()
 	small := elements(u.middle)
 	for i := range k {
 		small[i*k+i] += u.damping
 	}
 	if u.fisher != nil {
-		scope := compute.NewScope(u.backend)
-		defer scope.Release()
-		compressed := scope.FromSlice(k, k, small)
-		u.backend.Gemm(true, false, 1, u.basis, linop.Mul(scope, u.fisher, u.basis, false), 1, compressed)
-		small = compute.ToSlice(u.backend, compressed)
+		small = u.compress(small)
 	}
-	return u.bounded(linop.Ritz(s, u.basis, small, k))
+	values, vectors, err := linop.Ritz(s, k, small)
+	if err != nil {
+		return nil, fmt.Errorf("estimators: the gradient's uncertainty: %w", err)
+	}
+	return u.bounded(values, linop.NewProduct(b, u.basis, linop.NewDense(b, vectors))), nil
 }
 
 // Randomized returns the rank leading eigenpairs by a randomised decomposition from
@@ -124,18 +127,30 @@ func (u *Uncertainty) Projected(s *compute.Scope) (*Eigenpairs, error) {
 // depth): 1 is the paper's method, more comes closer to the exact pairs. The vectors
 // live in s.
 func (u *Uncertainty) Randomized(s *compute.Scope, rank, depth int, rng *rand.Rand) (*Eigenpairs, error) {
-	return u.bounded(linop.RandomizedEigen(s, u, rank, depth, rng))
-}
-
-// bounded raises eigenvalues to the damping, at least.
-func (u *Uncertainty) bounded(pairs *linop.Eigen, err error) (*Eigenpairs, error) {
+	pairs, err := linop.RandomizedEigen(s, u, rank, depth, rng)
 	if err != nil {
 		return nil, fmt.Errorf("estimators: the gradient's uncertainty: %w", err)
 	}
-	for j, value := range pairs.Values {
-		pairs.Values[j] = max(value, u.damping)
+	return u.bounded(pairs.Values, linop.NewDense(u.backend, pairs.Vectors)), nil
+}
+
+// compress adds P'GP to small, both k × k and row-major.
+func (u *Uncertainty) compress(small []float64) []float64 {
+	s := compute.NewScope(u.backend)
+	defer s.Release()
+	k := u.middle.SymmetricDim()
+	basis := linop.MulOut(s, u.basis)
+	sum := s.FromSlice(k, k, small)
+	u.backend.Gemm(true, false, 1, basis, linop.Mul(s, u.fisher, basis, false), 1, sum)
+	return compute.ToSlice(u.backend, sum)
+}
+
+// bounded raises eigenvalues to the damping, at least.
+func (u *Uncertainty) bounded(values []float64, vectors linop.Operator) *Eigenpairs {
+	for j, value := range values {
+		values[j] = max(value, u.damping)
 	}
-	return (*Eigenpairs)(pairs), nil
+	return &Eigenpairs{values, vectors}
 }
 
 // elements are those of a symmetric matrix in row-major order.

@@ -36,7 +36,9 @@ func (x solved) columns(f func(e compute.Block)) *mat.Dense {
 func compareEigenpairs(t *testing.T, name string, b compute.Backend, got *estimators.Eigenpairs, values []float64, vectors *mat.Dense, tolerance float64) {
 	t.Helper()
 	wantNear(t, name+": values", mat.NewVecDense(len(got.Values), got.Values), mat.NewVecDense(len(values), values), tolerance)
-	gotVectors := download(b, got.Vectors)
+	s := compute.NewScope(b)
+	defer s.Release()
+	gotVectors := download(b, linop.MulOut(s, got.Vectors))
 	for j := range values {
 		if cosine := math.Abs(mat.Dot(gotVectors.ColView(j), vectors.ColView(j))); cosine < 1-tolerance {
 			t.Errorf("%s: eigenvector %d has cosine %g to the exact one", name, j, cosine)

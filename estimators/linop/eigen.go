@@ -65,12 +65,11 @@ func singular(s *compute.Scope, q, aq compute.Block, rank int) (*Eigen, error) {
 	return pairs, nil
 }
 
-// Ritz returns the best approximations to the leading eigenpairs of a symmetric A, rank
-// of them or as many as q has columns, whose vectors are in the span of the orthonormal
-// columns q, largest first: those of small = q'A q (row-major, overwritten). The vectors
-// belong to s. The error is a [*NotFiniteError].
-func Ritz(s *compute.Scope, q compute.Block, small []float64, rank int) (*Eigen, error) {
-	k := q.Cols
+// Ritz returns the best approximations to eigenpairs of a symmetric A whose vectors are
+// in the span of the k orthonormal columns Q, largest first: from the eigenpairs (nu_j,
+// y_j) of small = Q'A Q (k × k, row-major, overwritten) they are (nu_j, Q y_j). vectors,
+// k × k, holds the y_j and belongs to s. The error is a [*NotFiniteError].
+func Ritz(s *compute.Scope, k int, small []float64) (values []float64, vectors compute.Block, err error) {
 	for i := range k { // rounding leaves it not quite symmetric
 		for j := range i {
 			small[j*k+i] = (small[j*k+i] + small[i*k+j]) / 2
@@ -78,15 +77,9 @@ func Ritz(s *compute.Scope, q compute.Block, small []float64, rank int) (*Eigen,
 	}
 	values, y, err := eigenpairs("the projection of an eigenproblem", k, small)
 	if err != nil {
-		return nil, err
+		return nil, compute.Block{}, err
 	}
-	b := s.Backend()
-	inner := compute.NewScope(b)
-	defer inner.Release()
-	rank = min(rank, k)
-	pairs := &Eigen{Values: values[:rank], Vectors: s.New(q.Rows, rank)}
-	b.Gemm(false, false, 1, q, inner.FromSlice(k, k, y).ColRange(0, rank), 0, pairs.Vectors)
-	return pairs, nil
+	return values, s.FromSlice(k, k, y), nil
 }
 
 // dependent is the length, relative to all columns before the directions they share

@@ -63,6 +63,22 @@ func TestToeplitz(t *testing.T) {
 	})
 }
 
+// TestProduct multiplies a dense operator by a Toeplitz one.
+func TestProduct(t *testing.T) {
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			b := s.Backend()
+			left := linop.NewDense(b, s.FromSlice(n, n, linoptest.Normal(rng, n*n)))
+			return linop.NewProduct(b, left, linop.NewToeplitz(s, linoptest.Normal(rng, n)))
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense {
+			left := mat.NewDense(n, n, linoptest.Normal(rng, n*n))
+			left.Mul(left, toeplitz(linoptest.Normal(rng, n)))
+			return left
+		},
+	})
+}
+
 func toeplitz(column []float64) *mat.Dense {
 	n := len(column)
 	a := mat.NewDense(n, n, nil)
@@ -153,6 +169,7 @@ func TestShapesPanic(t *testing.T) {
 		"product of other size": func() { linop.NewNoise(b, 4, 1).MulTo(x, x, false) },
 		"transposed product":    func() { linop.NewDense(b, x).MulTo(compute.NewBlock(b, 3, 1), compute.NewBlock(b, 2, 1), true) },
 		"sum of sizes":          func() { linop.NewSum(b, linop.NewNoise(b, 3, 1), linop.NewNoise(b, 4, 1)) },
+		"product of sizes":      func() { linop.NewProduct(b, linop.NewNoise(b, 3, 1), linop.NewNoise(b, 4, 1)) },
 		"empty sum":             func() { linop.NewSum(b) },
 		"grid of other size": func() {
 			linop.NewInterp(b, x, compute.Grid{Step: 1, Size: 5}, linop.NewNoise(b, 4, 1))

@@ -29,7 +29,7 @@ func size(perRank float64, rank, least int) int {
 //	its basis Q = Y T  2 n delta^2
 //	U S                2 n p
 //	U Q               10 p delta^2
-//	its SVD            4 p delta^2, 3 n delta^2
+//	its SVD            2 p delta^2, 3 n delta^2
 //
 // The blocks belong to s; the result depends on U and rng's state alone. Where U
 // has fewer singular values above rounding error, it returns those. The error is a
@@ -49,18 +49,21 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 	if err != nil {
 		return nil, err
 	}
-	uq := inner.New(p, basis.r.Cols)
+	uq := s.New(p, basis.r.Cols)
 	if err := u.sampleSketch(uq, y, basis.inverse, randomGroups(n, min(size(sampleGroups, rank, leastGroups), n), rng)); err != nil {
 		return nil, err
 	}
 
 	// With the SVD U Q = P S R', U ~ U Q Q' = P S (Q R)', and Q = Y T.
-	right, err := rightVectors(inner, uq, rank, smallestSquare)
+	right, err := rightVectors(s, uq, rank, smallestSquare)
 	if err != nil {
 		return nil, err
 	}
-	svd := &SVD{P: s.New(p, right.r.Cols), S: right.s, V: s.New(n, right.r.Cols)}
-	b.Gemm(false, false, 1, uq, right.inverse, 0, svd.P)
+	svd := &SVD{
+		P: NewProduct(b, NewDense(b, uq), NewDense(b, right.inverse)),
+		S: right.s,
+		V: s.New(n, right.r.Cols),
+	}
 	b.Gemm(false, false, 1, y, Mul(inner, NewDense(b, basis.inverse), right.r, false), 0, svd.V)
 	return svd, nil
 }

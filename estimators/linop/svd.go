@@ -10,9 +10,10 @@ import (
 
 // SVD is a truncated singular value decomposition U ~ P diag(S) V' of a p × n
 // matrix: P is p × k and V n × k with orthonormal columns, S falls. k is the rank
-// that was asked for, or less where U has no more.
+// that was asked for, or less where U has no more. P is not multiplied out unless it
+// was cheap: an update takes a product or two with it, if any.
 type SVD struct {
-	P compute.Block
+	P Operator
 	S []float64
 	V compute.Block
 }
@@ -79,7 +80,7 @@ func ExactSVD(s *compute.Scope, u *Scores, rank int) (*SVD, error) {
 	}
 	p := s.New(u.params, k)
 	u.MulTo(p, inner.FromSlice(n, k, inverse), false)
-	return &SVD{P: p, S: singular, V: s.FromSlice(n, k, v)}, nil
+	return &SVD{P: NewDense(b, p), S: singular, V: s.FromSlice(n, k, v)}, nil
 }
 
 // gramTo sets dst (n × n) to U'U. The scores of two samples in a layer are outer
@@ -134,7 +135,6 @@ func (d *SVD) Preconditioner(s *compute.Scope, scale, ridge float64) Operator {
 		w := scale * sigma * sigma
 		roots[j*k+j] = math.Sqrt(w / (w + ridge))
 	}
-	shrunk := s.New(d.P.Rows, k)
-	b.Gemm(false, false, 1, d.P, s.FromSlice(k, k, roots), 0, shrunk)
-	return NewSum(b, NewNoise(b, d.P.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
+	shrunk := Mul(s, d.P, s.FromSlice(k, k, roots), false)
+	return NewSum(b, NewNoise(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
 }
