@@ -1,0 +1,94 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dbqpg/dbqpg/internal/nearest"
+)
+
+// Kernel is a base kernel: a covariance of two points of the line, as one expression
+// of their distance or of their product and of hyperparameters, all positive. The
+// ones that exist are those of [Names]; [Lookup] finds them.
+type Kernel struct {
+	name  string
+	hyper []string // names of the hyperparameters, in the order of the expression's
+	of    argument
+	value expression
+
+	programs map[int]*program // compiled, by number of points; guarded by the package's lock
+}
+
+// argument is what a kernel takes from two points.
+type argument int
+
+const (
+	distance argument = iota // |x - x'|: the kernel is stationary
+	product                  // x x'
+)
+
+// table is every kernel there is. A new one is a line here and its expression in
+// formulas.go. Its first line is the default of whoever has one.
+var table = []*Kernel{
+	{name: "rbf", of: distance, value: rbf, hyper: []string{lengthscale}},
+	{name: "matern12", of: distance, value: matern12, hyper: []string{lengthscale}},
+	{name: "matern32", of: distance, value: matern32, hyper: []string{lengthscale}},
+	{name: "matern52", of: distance, value: matern52, hyper: []string{lengthscale}},
+	{name: "rational-quadratic", of: distance, value: rationalQuadratic, hyper: []string{lengthscale, alpha}},
+	{name: "periodic", of: distance, value: periodic, hyper: []string{lengthscale, period}},
+	{name: "cosine", of: distance, value: cosine, hyper: []string{period}},
+	{name: "piecewise-polynomial", of: distance, value: piecewisePolynomial, hyper: []string{lengthscale}},
+	{name: "linear", of: product, value: linear},
+}
+
+// Names of hyperparameters, as they are logged and stored.
+const (
+	lengthscale = "lengthscale"
+	period      = "period"
+	alpha       = "alpha"
+)
+
+// Names returns the kernels' names in the table's order: rbf first, the rest by kind.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, k := range table {
+		names[i] = k.name
+	}
+	return names
+}
+
+// Lookup returns the kernel of that name, or an [*UnknownError]. The same name always
+// returns the same pointer.
+func Lookup(name string) (*Kernel, error) {
+	if i := slices.IndexFunc(table, func(k *Kernel) bool { return k.name == name }); i >= 0 {
+		return table[i], nil
+	}
+	closest, _ := nearest.Name(name, Names())
+	return nil, &UnknownError{Name: name, Nearest: closest}
+}
+
+// Name is what the kernel is called on the command line and in files.
+func (k *Kernel) Name() string { return k.name }
+
+// Hyperparameters are the names of the kernel's own, in the order in which they are
+// given and derivatives are returned; empty where it has none. The scale of the kernel
+// as a whole is not among them.
+func (k *Kernel) Hyperparameters() []string { return slices.Clone(k.hyper) }
+
+// Stationary says whether the kernel is a function of the distance alone. It is 1 at
+// distance 0 then, and its matrix over evenly spaced points is Toeplitz.
+func (k *Kernel) Stationary() bool { return k.of == distance }
+
+// String is the kernel's name.
+func (k *Kernel) String() string { return k.name }
+
+// UnknownError says that there is no kernel of a name, and which name is nearest to it.
+type UnknownError struct {
+	Name    string
+	Nearest string
+}
+
+// Error implements error.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown base kernel %q: did you mean %s? There are %s", e.Name, e.Nearest, nearest.List(Names()))
+}
