@@ -115,6 +115,13 @@ type Interpolation interface {
 	// InterpolateGrad sets dst_i (n × 1) to the derivative of sum_k c_ik (W(z)
 	// table)_ik in z_i; c is n × r.
 	InterpolateGrad(dst, z, table, c Block, g Grid)
+	// InterpolateGram sets dst (d Size × d Size) to W'W for the n × d Size matrix
+	// W = [W(z_1), ..., W(z_d)] of z's columns.
+	InterpolateGram(dst, z Block, g Grid)
+	// InterpolateGramGrad sets dst_ij (n × d) to the derivative of half of w_i'Q w_i
+	// in z_ij, where w_i' is row i of that W and the d Size × d Size block q, Q, is
+	// symmetric.
+	InterpolateGramGrad(dst, z, q Block, g Grid)
 }
 
 // Groups is a partition of n rows into len(Bounds)-1 groups: group g holds the

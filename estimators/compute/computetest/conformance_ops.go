@@ -126,18 +126,28 @@ var operations = []operation{
 	}},
 	{name: "Interpolate", fixedRows: true, draw: func(d *draw) call {
 		n, r, g := d.n(), d.k(), d.grid()
-		return call{[]operand{d.positions(n, g), d.in(g.Size, r), d.out(n, r)},
+		return call{[]operand{d.positions(n, 1, g), d.in(g.Size, r), d.out(n, r)},
 			nothing(func(b compute.Backend, x blocks) { b.Interpolate(x[2], x[0], x[1], g) })}
 	}},
 	{name: "InterpolateTrans", fixedRows: true, draw: func(d *draw) call {
 		n, r, g := d.n(), d.k(), d.grid()
-		return call{[]operand{d.positions(n, g), d.in(n, r), d.out(g.Size, r)},
+		return call{[]operand{d.positions(n, 1, g), d.in(n, r), d.out(g.Size, r)},
 			nothing(func(b compute.Backend, x blocks) { b.InterpolateTrans(x[2], x[0], x[1], g) })}
 	}},
 	{name: "InterpolateGrad", fixedRows: true, draw: func(d *draw) call {
 		n, r, g := d.n(), d.k(), d.grid()
-		return call{[]operand{d.positions(n, g), d.in(g.Size, r), d.in(n, r), d.maybe(d.out(n, 1), 0)},
+		return call{[]operand{d.positions(n, 1, g), d.in(g.Size, r), d.in(n, r), d.maybe(d.out(n, 1), 0)},
 			nothing(func(b compute.Backend, x blocks) { b.InterpolateGrad(x[3], x[0], x[1], x[2], g) })}
+	}},
+	{name: "InterpolateGram", draw: func(d *draw) call {
+		n, k, g := d.n(), d.intn("features", 1, 3), d.grid()
+		return call{[]operand{d.positions(n, k, g), d.out(k*g.Size, k*g.Size)},
+			nothing(func(b compute.Backend, x blocks) { b.InterpolateGram(x[1], x[0], g) })}
+	}},
+	{name: "InterpolateGramGrad", fixedRows: true, draw: func(d *draw) call {
+		n, k, g := d.n(), d.intn("features", 1, 3), d.grid()
+		return call{[]operand{d.positions(n, k, g), d.in(k*g.Size, k*g.Size), d.out(n, k)},
+			nothing(func(b compute.Backend, x blocks) { b.InterpolateGramGrad(x[2], x[0], x[1], g) })}
 	}},
 	{name: "GroupOuter", draw: func(d *draw) call {
 		n, out, in := d.n(), d.k(), d.k()
@@ -188,8 +198,8 @@ func (d *draw) grid() compute.Grid {
 }
 
 // positions are points on and between the grid's, some of them outside of it.
-func (d *draw) positions(n int, g compute.Grid) operand {
-	return d.block(n, 1, func() float64 {
+func (d *draw) positions(n, k int, g compute.Grid) operand {
+	return d.block(n, k, func() float64 {
 		u := d.rng.Float64()*float64(g.Size+3) - 2
 		if d.rng.IntN(8) == 0 {
 			u = math.Round(u)

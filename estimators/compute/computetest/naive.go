@@ -195,6 +195,48 @@ func (naive) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid) {
 	}
 }
 
+// gridWeights is the n × d Size matrix W = [W(z_1), ..., W(z_d)], or its derivatives.
+func gridWeights(z compute.Block, g compute.Grid, kernel func(float64) float64, factor float64) [][]float64 {
+	w := make([][]float64, z.Rows)
+	for i := range w {
+		w[i] = make([]float64, z.Cols*g.Size)
+		for j := range z.Cols {
+			u := position(z.Col(j), i, g)
+			for point := range g.Size {
+				w[i][j*g.Size+point] = kernel(u-float64(point)) * factor
+			}
+		}
+	}
+	return w
+}
+
+func (naive) InterpolateGram(dst, z compute.Block, g compute.Grid) {
+	wantShape("InterpolateGram", dst, z.Cols*g.Size, z.Cols*g.Size)
+	w := gridWeights(z, g, keys, 1)
+	each(dst.Rows, dst.Cols, func(p, q int) {
+		sum := 0.0
+		for i := range w {
+			sum += w[i][p] * w[i][q]
+		}
+		*at(dst, p, q) = sum
+	})
+}
+
+func (naive) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
+	wantShape("InterpolateGramGrad", q, z.Cols*g.Size, z.Cols*g.Size)
+	wantShape("InterpolateGramGrad", dst, z.Rows, z.Cols)
+	w, slopes := gridWeights(z, g, keys, 1), gridWeights(z, g, keysGrad, 1/g.Step)
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		sum := 0.0
+		for a := j * g.Size; a < (j+1)*g.Size; a++ {
+			for b := range q.Cols {
+				sum += slopes[i][a] * *at(q, a, b) * w[i][b]
+			}
+		}
+		*at(dst, i, j) = sum
+	})
+}
+
 func (naive) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	wantShape("GroupOuter", h, d.Rows, h.Cols)
 	wantShape("GroupOuter", dst, g.Len(), d.Cols*h.Cols)

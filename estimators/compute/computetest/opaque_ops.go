@@ -112,6 +112,16 @@ func (o *OpaqueBackend) InterpolateGrad(dst, z, table, c compute.Block, g comput
 	o.wrapped.InterpolateGrad(o.same("InterpolateGrad", dst, z, c), o.open(z), o.open(table), o.open(c), g)
 }
 
+// InterpolateGram sets dst to W'W.
+func (o *OpaqueBackend) InterpolateGram(dst, z compute.Block, g compute.Grid) {
+	o.wrapped.InterpolateGram(o.apart("InterpolateGram", dst, z), o.open(z), g)
+}
+
+// InterpolateGramGrad sets dst to the derivatives of half of w_i'Q w_i.
+func (o *OpaqueBackend) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
+	o.wrapped.InterpolateGramGrad(o.apart("InterpolateGramGrad", dst, z, q), o.open(z), o.open(q), g)
+}
+
 // GroupOuter sets the rows of dst to the groups' sums of d_i h_i'.
 func (o *OpaqueBackend) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	o.wrapped.GroupOuter(o.apart("GroupOuter", dst, d, h), o.open(d), o.open(h), g)

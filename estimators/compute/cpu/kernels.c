@@ -206,6 +206,30 @@ WIDE void k_interpolate_grad(double *d, long ds, const double *z, long zs, const
     }
 }
 
+WIDE void k_interpolate_gram(double *d, long ds, const double *zi, const double *zj, long zs, double low, double step,
+                             long m, long n) {
+    for (long g = 0; g < m; g++) COLS(m) d[g * ds + j] = 0;
+    ROWS(n) {
+        const stencil a = weights(zi[i * zs], low, step, m), b = weights(zj[i * zs], low, step, m);
+        double *out = d + a.first * ds + b.first;
+        for (int q = 0; q < 4; q++)
+            for (int p = 0; p < 4; p++) out[q * ds + p] += a.w[q] * b.w[p];
+    }
+}
+
+WIDE void k_interpolate_gram_grad(double *d, long ds, const double *zi, const double *zj, long zs, const double *table,
+                                  long ts, double low, double step, long m, long n) {
+    ROWS(n) {
+        const stencil a = weight_grads(zi[i * zs], low, step, m), b = weights(zj[i * zs], low, step, m);
+        const double *t = table + a.first * ts + b.first;
+        double sum = 0;
+        for (int q = 0; q < 4; q++)
+            sum += a.w[q] * ((b.w[0] * t[q * ts] + b.w[1] * t[q * ts + 1]) +
+                             (b.w[2] * t[q * ts + 2] + b.w[3] * t[q * ts + 3]));
+        d[i * ds] += sum;
+    }
+}
+
 // scratch holds a group's rows of d, with their signs, and of h, so that one matrix
 // product makes the sum of their outer products.
 void k_group_outer(double *dst, long dsts, const double *d, long ds, const double *h, long hs, const int32_t *order,

@@ -27,6 +27,11 @@ void k_interpolate_trans(double *d, long ds, const double *z, long zs, const dou
                          double step, long m, long n, long r);
 void k_interpolate_grad(double *d, long ds, const double *z, long zs, const double *table, long ts, const double *c,
                         long cs, double low, double step, long m, long n, long r);
+// Columns i and j of z make block (i, j) of W'W; they add to the gradient's column i.
+void k_interpolate_gram(double *d, long ds, const double *zi, const double *zj, long zs, double low, double step,
+                        long m, long n);
+void k_interpolate_gram_grad(double *d, long ds, const double *zi, const double *zj, long zs, const double *table,
+                             long ts, double low, double step, long m, long n);
 void k_group_outer(double *dst, long dsts, const double *d, long ds, const double *h, long hs, const int32_t *order,
                    const int32_t *bounds, const double *signs, long lo, long hi, long dk, long hk, double *scratch);
 void k_group_sum(double *dst, long dsts, const double *x, long xs, const int32_t *order, const int32_t *bounds,

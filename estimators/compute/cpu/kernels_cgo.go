@@ -98,6 +98,16 @@ func interpolateGrad(d []float64, ds int, z []float64, zs int, table []float64, 
 		C.double(g.Low), C.double(g.Step), C.long(g.Size), C.long(n), C.long(r))
 }
 
+func interpolateGram(d []float64, ds int, zi, zj []float64, zs int, g compute.Grid, n int) {
+	C.k_interpolate_gram(ptr(d), C.long(ds), ptr(zi), ptr(zj), C.long(zs), C.double(g.Low), C.double(g.Step),
+		C.long(g.Size), C.long(n))
+}
+
+func interpolateGramGrad(d []float64, ds int, zi, zj []float64, zs int, q []float64, qs int, g compute.Grid, n int) {
+	C.k_interpolate_gram_grad(ptr(d), C.long(ds), ptr(zi), ptr(zj), C.long(zs), ptr(q), C.long(qs), C.double(g.Low),
+		C.double(g.Step), C.long(g.Size), C.long(n))
+}
+
 func groupOuter(dst []float64, dsts int, d []float64, ds int, h []float64, hs int, g *compute.Groups,
 	lo, hi, dk, hk int, scratch []float64) {
 	C.k_group_outer(ptr(dst), C.long(dsts), ptr(d), C.long(ds), ptr(h), C.long(hs), ints(g.Order), ints(g.Bounds),

@@ -176,6 +176,31 @@ func interpolateGrad(d []float64, ds int, z []float64, zs int, table []float64, 
 	}
 }
 
+// interpolateGram makes block (i, j) of W'W from the columns i and j of z.
+func interpolateGram(d []float64, ds int, zi, zj []float64, zs int, g compute.Grid, n int) {
+	fill(d, ds, g.Size, g.Size, 0)
+	for i := range n {
+		first, u := place(zi[i*zs], g)
+		second, v := place(zj[i*zs], g)
+		b := weights(v)
+		for q, a := range weights(u) {
+			floats.AddScaled(row(d, ds, first+q, g.Size)[second:second+4], a, b[:])
+		}
+	}
+}
+
+// interpolateGramGrad adds to the gradient's column i what block (i, j) of Q gives.
+func interpolateGramGrad(d []float64, ds int, zi, zj []float64, zs int, q []float64, qs int, g compute.Grid, n int) {
+	for i := range n {
+		first, u := place(zi[i*zs], g)
+		second, v := place(zj[i*zs], g)
+		b := weights(v)
+		for p, a := range weightGrads(u, g.Step) {
+			d[i*ds] += a * floats.Dot(row(q, qs, first+p, g.Size)[second:second+4], b[:])
+		}
+	}
+}
+
 func groupOuter(dst []float64, dsts int, d []float64, ds int, h []float64, hs int, g *compute.Groups,
 	lo, hi, dk, hk int, _ []float64) {
 	for group := lo; group < hi; group++ {

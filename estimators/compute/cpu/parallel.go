@@ -206,6 +206,25 @@ func (b *Backend) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid
 	})
 }
 
+// InterpolateGram implements [compute.Backend]: each pair of columns in one piece.
+func (b *Backend) InterpolateGram(dst, z compute.Block, g compute.Grid) {
+	checkGridBlocks("interpolation gram", g, dst, z)
+	d := z.Cols
+	b.split(d*d, func(s *serial, pair int) {
+		if i, j := pair/d, pair%d; i <= j {
+			s.interpolateGram(dst, z, g, i, j)
+		}
+	})
+}
+
+// InterpolateGramGrad implements [compute.Backend]: each column in one piece, so that
+// a block of q stays in cache while all rows look into it.
+func (b *Backend) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
+	checkGridBlocks("interpolation gram gradient", g, q, z)
+	compute.SameShape("interpolation gram gradient", dst, z)
+	b.split(z.Cols, func(s *serial, i int) { s.interpolateGramGrad(dst, z, q, g, i) })
+}
+
 // GroupOuter implements [compute.Backend].
 func (b *Backend) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	checkGroupOuter(dst, d, h, g)

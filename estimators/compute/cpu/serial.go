@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -304,6 +305,66 @@ func (s *serial) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid)
 	if e := elements(dst); e != nil {
 		interpolateGrad(e, dst.Stride, elements(z), z.Stride, elements(table), table.Stride, elements(c), c.Stride, g,
 			c.Rows, c.Cols)
+	}
+}
+
+func (s *serial) InterpolateGram(dst, z compute.Block, g compute.Grid) {
+	checkGridBlocks("interpolation gram", g, dst, z)
+	for i := range z.Cols {
+		for j := i; j < z.Cols; j++ {
+			s.interpolateGram(dst, z, g, i, j)
+		}
+	}
+}
+
+// interpolateGram sets blocks (i, j) and (j, i) of dst.
+func (s *serial) interpolateGram(dst, z compute.Block, g compute.Grid, i, j int) {
+	upper := gridBlock(dst, g, i, j)
+	if z.Rows == 0 {
+		s.Fill(upper, 0)
+		s.Fill(gridBlock(dst, g, j, i), 0)
+		return
+	}
+	interpolateGram(elements(upper), dst.Stride, elements(z.Col(i)), elements(z.Col(j)), z.Stride, g, z.Rows)
+	if i == j {
+		return
+	}
+	to, from := elements(gridBlock(dst, g, j, i)), elements(upper)
+	for p := range g.Size {
+		for q := range g.Size {
+			to[q*dst.Stride+p] = from[p*dst.Stride+q]
+		}
+	}
+}
+
+func (s *serial) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
+	checkGridBlocks("interpolation gram gradient", g, q, z)
+	compute.SameShape("interpolation gram gradient", dst, z)
+	for i := range z.Cols {
+		s.interpolateGramGrad(dst, z, q, g, i)
+	}
+}
+
+// interpolateGramGrad sets column i of dst.
+func (s *serial) interpolateGramGrad(dst, z, q compute.Block, g compute.Grid, i int) {
+	s.Fill(dst.Col(i), 0)
+	if z.Rows == 0 {
+		return
+	}
+	for j := range z.Cols {
+		interpolateGramGrad(elements(dst.Col(i)), dst.Stride, elements(z.Col(i)), elements(z.Col(j)), z.Stride,
+			elements(gridBlock(q, g, i, j)), q.Stride, g, z.Rows)
+	}
+}
+
+// gridBlock is block (i, j) of a matrix of Size × Size blocks.
+func gridBlock(x compute.Block, g compute.Grid, i, j int) compute.Block {
+	return x.View(i*g.Size, (i+1)*g.Size, j*g.Size, (j+1)*g.Size)
+}
+
+func checkGridBlocks(op string, g compute.Grid, square, z compute.Block) {
+	if square.Rows != z.Cols*g.Size || square.Cols != square.Rows || g.Size < 4 || !(g.Step > 0) || math.IsInf(g.Low, 0) {
+		panic(fmt.Sprintf("cpu: %s of a %s block, positions %s and the grid %+v", op, square.Shape(), z.Shape(), g))
 	}
 }
 
