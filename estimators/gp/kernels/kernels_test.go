@@ -322,6 +322,23 @@ func TestConcurrentCalls(t *testing.T) {
 	all.Wait()
 }
 
+// The same numbers, to the last bit, from every compilation: the order of a sum of
+// terms must not depend on chance.
+func TestCompilationsAgree(t *testing.T) {
+	for _, k := range table {
+		hyper := settings[:len(k.hyper)]
+		wantValue, wantGradient := k.Matrix(grid(), hyper)
+		for range 8 {
+			lock.Lock()
+			k.programs = nil
+			lock.Unlock()
+			if value, gradient := k.Matrix(grid(), hyper); !reflect.DeepEqual(value, wantValue) || !reflect.DeepEqual(gradient, wantGradient) {
+				t.Errorf("%s: another answer after compiling again", k)
+			}
+		}
+	}
+}
+
 func TestLookup(t *testing.T) {
 	names := Names()
 	if names[0] != "rbf" || len(names) != 9 || len(closed) != len(names) {
