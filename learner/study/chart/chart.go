@@ -1,0 +1,187 @@
+// Package chart draws the studies' figures: lines with confidence bands, in panels side by side.
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+)
+
+// Series is one line. Points that are not finite are left out.
+type Series struct {
+	Name      string // in the legend
+	X, Y      []float64
+	Low, High []float64 // the band around it; nil: none
+	Marks     bool      // a dot at each point
+	Color     int       // of the palette, which repeats after ten
+}
+
+// Panel is one pair of axes.
+type Panel struct {
+	Title, X, Y string
+	LogX, LogY  bool // logarithmic axes, which take positive values only
+	Series      []Series
+}
+
+// Figure is rows of panels, of equal length. The first panel has the legend.
+type Figure [][]Panel
+
+// palette is matplotlib's, whose colours are told apart by most people.
+var palette = []color.NRGBA{
+	{0x1f, 0x77, 0xb4, 0xff}, {0xd6, 0x27, 0x28, 0xff}, {0x2c, 0xa0, 0x2c, 0xff}, {0xff, 0x7f, 0x0e, 0xff}, {0x94, 0x67, 0xbd, 0xff},
+	{0x8c, 0x56, 0x4b, 0xff}, {0xe3, 0x77, 0xc2, 0xff}, {0x17, 0xbe, 0xcf, 0xff}, {0xbc, 0xbd, 0x22, 0xff}, {0x7f, 0x7f, 0x7f, 0xff},
+}
+
+// Gray is the colour of what the others are compared with.
+const Gray = 9
+
+const (
+	panelWidth  = 4.4 * vg.Inch
+	panelHeight = 3.4 * vg.Inch
+	minWidth    = 6.5 * vg.Inch // of a figure of one panel
+	padding     = 0.15 * vg.Inch
+	bandAlpha   = 0x30
+)
+
+// Save writes the figure to base.svg and base.png.
+func (f Figure) Save(base string) error {
+	plots := make([][]*plot.Plot, len(f))
+	for i, row := range f {
+		plots[i] = make([]*plot.Plot, len(row))
+		for j, panel := range row {
+			p, err := panel.plot(i == 0 && j == 0)
+			if err != nil {
+				return fmt.Errorf("draw %s: %w", panel.Title, err)
+			}
+			plots[i][j] = p
+		}
+	}
+	for _, format := range []string{"svg", "png"} {
+		data, err := render(plots, format)
+		if err == nil {
+			err = atomicfile.Write(base+"."+format, data)
+		}
+		if err != nil {
+			return fmt.Errorf("save %s.%s: %w", base, format, err)
+		}
+	}
+	return nil
+}
+
+// render draws rows of plots onto one canvas.
+func render(plots [][]*plot.Plot, format string) ([]byte, error) {
+	rows, columns := len(plots), len(plots[0])
+	width, height := max(minWidth, vg.Length(columns)*panelWidth), vg.Length(rows)*panelHeight
+	if rows == 1 && columns == 1 {
+		height = minWidth * 0.62
+	}
+	canvas, err := draw.NewFormattedCanvas(width, height, format)
+	if err != nil {
+		return nil, err
+	}
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: padding, PadY: padding,
+		PadTop: padding, PadBottom: padding, PadLeft: padding, PadRight: padding}
+	for i, row := range plot.Align(plots, tiles, draw.New(canvas)) {
+		for j, area := range row {
+			plots[i][j].Draw(area)
+		}
+	}
+	var out bytes.Buffer
+	_, err = canvas.WriteTo(&out)
+	return out.Bytes(), err
+}
+
+// plot draws the bands first, so that no line is under one.
+func (p Panel) plot(legend bool) (*plot.Plot, error) {
+	out := plot.New()
+	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.Title, p.X, p.Y
+	out.Legend.Top, out.Legend.Left = true, true
+	if p.LogX {
+		out.X.Scale, out.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	if p.LogY {
+		out.Y.Scale, out.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	out.Add(plotter.NewGrid())
+	for _, s := range p.Series {
+		if err := p.addBand(out, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	for _, s := range p.Series {
+		if err := p.addLine(out, s, legend); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return out, nil
+}
+
+func (p Panel) addBand(out *plot.Plot, s Series) error {
+	if s.Low == nil {
+		return nil
+	}
+	outline := p.points(s.X, s.High)
+	low := p.points(s.X, s.Low)
+	for i := len(low) - 1; i >= 0; i-- {
+		outline = append(outline, low[i])
+	}
+	if len(outline) == 0 {
+		return nil
+	}
+	band, err := plotter.NewPolygon(outline)
+	if err != nil {
+		return err
+	}
+	c := palette[s.Color%len(palette)]
+	c.A = bandAlpha
+	band.Color, band.LineStyle.Width = c, 0
+	out.Add(band)
+	return nil
+}
+
+func (p Panel) addLine(out *plot.Plot, s Series, legend bool) error {
+	points := p.points(s.X, s.Y)
+	if len(points) == 0 {
+		return nil
+	}
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width = palette[s.Color%len(palette)], vg.Points(1.3)
+	out.Add(line)
+	thumbnails := []plot.Thumbnailer{line}
+	if s.Marks {
+		dots, err := plotter.NewScatter(points)
+		if err != nil {
+			return err
+		}
+		dots.Color, dots.Shape, dots.Radius = palette[s.Color%len(palette)], draw.CircleGlyph{}, vg.Points(2.2)
+		out.Add(dots)
+		thumbnails = append(thumbnails, dots)
+	}
+	if legend {
+		out.Legend.Add(s.Name, thumbnails...)
+	}
+	return nil
+}
+
+// points are those that can be drawn on the panel's axes.
+func (p Panel) points(x, y []float64) plotter.XYs {
+	var points plotter.XYs
+	for i := range x {
+		drawable := !math.IsNaN(y[i]) && !math.IsInf(y[i], 0) && (!p.LogY || y[i] > 0) && (!p.LogX || x[i] > 0)
+		if drawable {
+			points = append(points, plotter.XY{X: x[i], Y: y[i]})
+		}
+	}
+	return points
+}

@@ -1,0 +1,147 @@
+// Package stats is what a handful of runs can tell: robust means, and intervals for them that claim no more than the
+// runs support.
+//
+// A few training runs scatter widely and have outliers, so that their plain mean says little and its usual error bar
+// less. Following Agarwal, Schwarzer, Castro, Courville and Bellemare, "Deep Reinforcement Learning at the Edge of the
+// Statistical Precipice", NeurIPS 2021 (their package is rliable), runs are summarised by the interquartile mean [IQM],
+// which drops the lowest and the highest quarter, and its uncertainty by a stratified bootstrap [Bootstrap]: runs are
+// drawn again with replacement within each task, many times, and the interval is where the middle 95 % of the
+// statistic's values lie.
+//
+// For a ratio of quadratic forms, such as a variance over a squared mean, drawing with replacement is biased, because
+// a measurement that is drawn twice agrees with itself; there the jackknife [Jackknife] leaves one measurement out at
+// a time instead.
+package stats
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Mean is the mean of x, NaN if x is empty.
+func Mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// IQM is the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
+// down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty.
+func IQM(x []float64) float64 {
+	sorted := slices.Sorted(slices.Values(x))
+	cut := len(x) / 4
+	return Mean(sorted[cut : len(x)-cut])
+}
+
+// Quantile is the value below which the share p of x lies, interpolated linearly between neighbours (numpy's default).
+func Quantile(x []float64, p float64) float64 {
+	if len(x) == 0 || p < 0 || p > 1 {
+		panic(fmt.Sprintf("stats: quantile %v of %d values", p, len(x)))
+	}
+	sorted := slices.Sorted(slices.Values(x))
+	place := p * float64(len(x)-1)
+	i := min(int(place), len(x)-2)
+	if i < 0 {
+		return sorted[0]
+	}
+	return sorted[i] + (place-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// Estimate is a statistic and the 95 % interval around it.
+type Estimate struct{ Value, Low, High float64 }
+
+// Exact is an estimate of which nothing is known but its value.
+func Exact(value float64) Estimate { return Estimate{value, value, value} }
+
+// confidence is the share of the resampled values in an interval.
+const confidence = 0.95
+
+// Bootstrap is the statistic of the strata with its percentile interval over that many resamples, in each of which
+// every stratum is drawn again from itself, with replacement. Strata of one value stay what they are: an interval
+// from them alone has no width and means nothing. The statistic must not keep its argument.
+func Bootstrap(strata [][]float64, resamples int, rng *rand.Rand, statistic func(strata [][]float64) float64) Estimate {
+	drawn := make([][]float64, len(strata))
+	for i, stratum := range strata {
+		drawn[i] = make([]float64, len(stratum))
+	}
+	values := make([]float64, resamples)
+	for r := range values {
+		for i, stratum := range strata {
+			for j := range drawn[i] {
+				drawn[i][j] = stratum[rng.IntN(len(stratum))]
+			}
+		}
+		values[r] = statistic(drawn)
+	}
+	return Estimate{
+		Value: statistic(strata),
+		Low:   Quantile(values, (1-confidence)/2),
+		High:  Quantile(values, (1+confidence)/2),
+	}
+}
+
+// Pooled makes a statistic of all strata together of one of values.
+func Pooled(statistic func([]float64) float64) func([][]float64) float64 {
+	return func(strata [][]float64) float64 { return statistic(slices.Concat(strata...)) }
+}
+
+// Difference makes a statistic of two strata, the first's value less the second's, of one of values.
+func Difference(statistic func([]float64) float64) func([][]float64) float64 {
+	return func(strata [][]float64) float64 { return statistic(strata[0]) - statistic(strata[1]) }
+}
+
+// normal is the 97.5 % quantile of the standard normal distribution.
+const normal = 1.959963984540054
+
+// Jackknife is a positive statistic with the interval of its logarithm's jackknife deviation
+//
+//	s² = (n-1)/n sum_i (log theta_i - mean)²,  theta_i the statistic without measurement i
+//
+// (Efron and Stein 1981) under a normal distribution; at two measurements or more.
+func Jackknife(value float64, without []float64) Estimate {
+	n := len(without)
+	if n < 2 {
+		panic(fmt.Sprintf("stats: jackknife of %d values", n))
+	}
+	logs := make([]float64, n)
+	for i, v := range without {
+		logs[i] = math.Log(v)
+	}
+	center, squares := Mean(logs), 0.0
+	for _, v := range logs {
+		squares += (v - center) * (v - center)
+	}
+	factor := math.Exp(normal * math.Sqrt(squares*float64(n-1)/float64(n)))
+	return Estimate{value, value / factor, value * factor}
+}
+
+// Line is the straight line y = Intercept + Slope x through some points, and how much of their variance it explains.
+type Line struct{ Intercept, Slope, R2 float64 }
+
+// Fit returns the line of least squares through at least two points.
+func Fit(x, y []float64) Line {
+	if len(x) != len(y) || len(x) < 2 {
+		panic(fmt.Sprintf("stats: a line through %d, %d values", len(x), len(y)))
+	}
+	mx, my := Mean(x), Mean(y)
+	var xx, xy, yy float64
+	for i := range x {
+		dx, dy := x[i]-mx, y[i]-my
+		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
+	}
+	slope := xy / xx
+	return Line{my - slope*mx, slope, slope * xy / yy}
+}
+
+// RunningMean is the mean of the last width values at each place, of fewer at the beginning.
+func RunningMean(x []float64, width int) []float64 {
+	out := make([]float64, len(x))
+	for i := range x {
+		out[i] = Mean(x[max(0, i+1-width) : i+1])
+	}
+	return out
+}

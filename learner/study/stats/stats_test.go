@@ -1,0 +1,140 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// What scipy.stats.trim_mean(x, 0.25), which is rliable's, gives.
+func TestIQM(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{1, 5}, 3},
+		{[]float64{1, 2, 30}, 11},      // a quarter of three is less than one
+		{[]float64{100, 3, -50, 5}, 4}, // one of each end goes
+		{[]float64{9, 1, 2, 3, 4}, 3},
+		{[]float64{8, 7, 6, 5, 4, 3, 2, 1000}, 5.5},
+	} {
+		before := slices.Clone(c.x)
+		near(t, "IQM", IQM(c.x), c.want, 1e-12)
+		if !slices.Equal(c.x, before) {
+			t.Errorf("IQM has sorted its argument")
+		}
+	}
+	if !math.IsNaN(IQM(nil)) {
+		t.Error("the IQM of nothing is a number")
+	}
+}
+
+// numpy.quantile.
+func TestQuantile(t *testing.T) {
+	x := []float64{4, 1, 3, 2}
+	for p, want := range map[float64]float64{0: 1, 1: 4, 0.5: 2.5, 0.1: 1.3, 0.975: 3.925} {
+		near(t, "quantile", Quantile(x, p), want, 1e-12)
+	}
+	near(t, "quantile of one", Quantile([]float64{7}, 0.3), 7, 0)
+}
+
+// The bootstrap of the mean of many values is the normal interval, with the n deviation.
+func TestBootstrapOfAMean(t *testing.T) {
+	const n = 200
+	x, squares := make([]float64, n), 0.0
+	for i := range x {
+		x[i] = float64(i)
+		squares += math.Pow(float64(i)-(n-1)/2.0, 2)
+	}
+	half := normal * math.Sqrt(squares/n) / math.Sqrt(n)
+	e := Bootstrap([][]float64{x}, 20000, rand.New(rand.NewPCG(1, 2)), Pooled(Mean))
+	near(t, "mean", e.Value, (n-1)/2.0, 1e-12)
+	near(t, "low", e.Low, e.Value-half, 0.03*half)
+	near(t, "high", e.High, e.Value+half, 0.03*half)
+}
+
+// Within each stratum values are drawn from that stratum alone: constant strata leave nothing to chance, however far
+// apart they are.
+func TestBootstrapIsStratified(t *testing.T) {
+	strata := [][]float64{{0, 0, 0}, {100, 100}}
+	e := Bootstrap(strata, 500, rand.New(rand.NewPCG(1, 2)), Pooled(Mean))
+	if e != Exact(40) {
+		t.Errorf("interval %+v, want 40 alone", e)
+	}
+	e = Bootstrap([][]float64{{1, 3}, {0, 0}}, 2000, rand.New(rand.NewPCG(1, 2)), Difference(Mean))
+	if e != (Estimate{2, 1, 3}) { // a quarter of the resamples each are at the ends
+		t.Errorf("difference %+v, want 2 in [1, 3]", e)
+	}
+}
+
+// 95 % intervals hold the truth nearly as often as they claim to, for IQMs of normal values.
+func TestBootstrapCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const trials, n = 400, 40
+	covered := 0
+	for range trials {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		if e := Bootstrap([][]float64{x}, 400, rng, Pooled(IQM)); e.Low <= 0 && 0 <= e.High {
+			covered++
+		}
+	}
+	near(t, "coverage", float64(covered)/trials, 0.94, 0.035)
+}
+
+// The same stream gives the same interval.
+func TestBootstrapRepeats(t *testing.T) {
+	x := [][]float64{{1, 2, 5, 9}}
+	a := Bootstrap(x, 100, rand.New(rand.NewPCG(5, 6)), Pooled(IQM))
+	if b := Bootstrap(x, 100, rand.New(rand.NewPCG(5, 6)), Pooled(IQM)); a != b {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+}
+
+// The jackknife deviation of the mean is the classical standard error; values near 1 have logarithms near their
+// differences from 1.
+func TestJackknife(t *testing.T) {
+	x := []float64{1.0001, 0.9999, 1.0003, 0.9997, 1.0002}
+	n := float64(len(x))
+	var without []float64
+	sum, squares := 0.0, 0.0
+	for _, v := range x {
+		sum += v
+	}
+	for _, v := range x {
+		without = append(without, (sum-v)/(n-1))
+		squares += (v - sum/n) * (v - sum/n)
+	}
+	e := Jackknife(sum/n, without)
+	half := normal * math.Sqrt(squares/(n-1)/n)
+	near(t, "high", e.High, sum/n+half, 1e-3*half)
+	near(t, "low", e.Low, sum/n-half, 1e-3*half)
+}
+
+func TestFit(t *testing.T) {
+	line := Fit([]float64{1, 2, 3}, []float64{5, 7, 9})
+	near(t, "intercept", line.Intercept, 3, 1e-12)
+	near(t, "slope", line.Slope, 2, 1e-12)
+	near(t, "R²", line.R2, 1, 1e-12)
+	line = Fit([]float64{0, 1, 2, 3}, []float64{0, 2, 1, 3}) // numpy.polyfit and corrcoef²
+	near(t, "intercept", line.Intercept, 0.3, 1e-12)
+	near(t, "slope", line.Slope, 0.8, 1e-12)
+	near(t, "R²", line.R2, 0.64, 1e-12)
+}
+
+func TestRunningMean(t *testing.T) {
+	if got := RunningMean([]float64{1, 2, 3, 4, 5}, 2); !slices.Equal(got, []float64{1, 1.5, 2.5, 3.5, 4.5}) {
+		t.Errorf("running means %v", got)
+	}
+}
