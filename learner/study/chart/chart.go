@@ -104,12 +104,6 @@ func (p Panel) plot(legend bool) (*plot.Plot, error) {
 	out := plot.New()
 	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.Title, p.X, p.Y
 	out.Legend.Top, out.Legend.Left = true, true
-	if p.LogX {
-		out.X.Scale, out.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	}
-	if p.LogY {
-		out.Y.Scale, out.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	}
 	out.Add(plotter.NewGrid())
 	for _, s := range p.Series {
 		if err := p.addBand(out, s); err != nil {
@@ -121,7 +115,16 @@ func (p Panel) plot(legend bool) (*plot.Plot, error) {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
+	scale(&out.X, p.LogX)
+	scale(&out.Y, p.LogY)
 	return out, nil
+}
+
+// scale makes an axis logarithmic, if it can be: it needs a range.
+func scale(axis *plot.Axis, logarithmic bool) {
+	if logarithmic && 0 < axis.Min && axis.Min < axis.Max && !math.IsInf(axis.Max, 0) {
+		axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
 }
 
 func (p Panel) addBand(out *plot.Plot, s Series) error {

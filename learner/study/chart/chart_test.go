@@ -17,7 +17,8 @@ func figure() Figure {
 	empty := Series{Name: "empty", X: x, Y: []float64{math.NaN(), math.NaN(), math.NaN()}}
 	return Figure{
 		{{Title: "linear", X: "n", Y: "value", Series: []Series{band, gaps, empty}}, {Title: "logarithmic", LogX: true, LogY: true, Series: []Series{band}}},
-		{{Title: "below zero", LogY: true, Series: []Series{{Name: "mixed", X: x, Y: []float64{-1, 1, 2}}}}, {Title: "nothing"}},
+		{{Title: "below zero", LogY: true, Series: []Series{{Name: "mixed", X: x, Y: []float64{-1, 1, 2}}}}, {Title: "nothing", LogX: true, LogY: true}},
+		{{Title: "one", LogX: true, LogY: true, Series: []Series{{Name: "one", X: x[:1], Y: []float64{1}, Marks: true}}}, {}},
 	}
 }
 
