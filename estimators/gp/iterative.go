@@ -95,11 +95,11 @@ func (p *iterativePosterior) solve() error {
 	if _, err := p.solver.CG.Solve(b, p.matrix(), p.alpha, y); err != nil {
 		return err
 	}
-	logDet, _, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.random)
+	logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.random)
 	if err != nil {
 		return err
 	}
-	p.value = logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet)
+	p.value = logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value)
 	return nil
 }
 

@@ -95,6 +95,29 @@ func BenchmarkRandomizedSVD(b *testing.B) {
 	}
 }
 
+// BenchmarkToeplitz finds the order from which the circulant way is the faster, for one
+// column and for those of ten dimensions of eleven right-hand sides.
+func BenchmarkToeplitz(b *testing.B) {
+	backend := cpu.New(0)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, n := range []int{128, 256, 512, 1024, 2048, 4096} {
+		for _, columns := range []int{1, 10, 110} {
+			s := compute.NewScope(backend)
+			column := linoptest.Normal(rng, n)
+			x, dst := s.FromSlice(n, columns, linoptest.Normal(rng, n*columns)), s.New(n, columns)
+			for name, a := range map[string]linop.Operator{
+				"dense": linop.NewDenseToeplitz(s, column), "fft": linop.NewCirculant(backend, column)} {
+				b.Run(fmt.Sprintf("n=%d/columns=%d/%s", n, columns, name), func(b *testing.B) {
+					for b.Loop() {
+						a.MulTo(dst, x, false)
+					}
+				})
+			}
+			s.Release()
+		}
+	}
+}
+
 // BenchmarkKernel is one product with the kernel of the paper's way of solving.
 func BenchmarkKernel(b *testing.B) {
 	const n, dims, rank = benchSamples, 10, 140

@@ -21,6 +21,14 @@ type LogDet struct {
 	Steps int
 }
 
+// Estimate is the mean of random numbers that estimate a value, and its standard
+// error: NaN where there is one number only.
+type Estimate struct{ Value, StdErr float64 }
+
+// quadratureShare is the share of the standard error that a Lanczos step has to change
+// the estimate by for another to be worth it.
+const quadratureShare = 0.01
+
 // NotPositiveError says that an operator that has to be positive definite has an
 // eigenvalue estimate that is not positive.
 type NotPositiveError struct{ Eigenvalue float64 }
@@ -31,13 +39,14 @@ func (e *NotPositiveError) Error() string {
 }
 
 // Estimate returns an estimate of log det A = tr log A for a symmetric positive
-// definite A on backend b, and its standard error over the probes (NaN for a single
-// one). The error is a [*NotPositiveError] or a [*NotFiniteError].
+// definite A on backend b. The error is a [*NotPositiveError] or a [*NotFiniteError].
 //
 // For a probe w of random signs, w'(log A)w has tr log A for its mean. Lanczos'
 // method from w gives a tridiagonal T whose eigenpairs (theta, y) are the nodes and
-// weights of a Gauss quadrature: w'(log A)w ~ |w|^2 sum_i y_i1^2 log theta_i.
-func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (mean, stdErr float64, err error) {
+// weights of a Gauss quadrature: w'(log A)w ~ |w|^2 sum_i y_i1^2 log theta_i. Each
+// step lowers it towards its limit, geometrically, and they end where what they change
+// is small beside the probes' spread.
+func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (Estimate, error) {
 	n := squareSize("the logarithm of a determinant", a)
 	if l.Probes == 0 {
 		l.Probes = 10
@@ -47,67 +56,90 @@ func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (mean, s
 	}
 	s := compute.NewScope(b)
 	defer s.Release()
-	signs := make([]float64, n*l.Probes)
-	for i := range signs {
-		signs[i] = float64(2*rng.IntN(2) - 1)
-	}
-	diagonals, offDiagonals := lanczos(s, a, s.FromSlice(n, l.Probes, signs), min(l.Steps, n))
-	estimates := make([]float64, l.Probes)
-	for j := range estimates {
-		if estimates[j], err = logQuadrature(float64(n), diagonals[j], offDiagonals[j]); err != nil {
-			return 0, 0, err
+	k := newLanczos(s, a, s.FromSlice(n, l.Probes, randomSigns(n*l.Probes, rng)))
+	last := Estimate{Value: math.Inf(1)}
+	for step := 1; ; step++ {
+		k.project()
+		estimate, err := k.logDet()
+		if err != nil || step == min(l.Steps, n) || math.Abs(last.Value-estimate.Value) <= quadratureShare*estimate.StdErr {
+			return estimate, err
 		}
+		last = estimate
+		k.extend()
 	}
-	mean, deviation := stat.MeanStdDev(estimates, nil)
-	return mean, deviation / math.Sqrt(float64(l.Probes)), nil
 }
 
-// lanczos runs Lanczos' method from each column of w at once and returns, for each,
-// the diagonal and the off-diagonal of its tridiagonal matrix. New vectors are made
-// orthogonal to all before them, twice: without that, rounding brings converged
-// eigenvalues back as ghosts. A column ends early where its Krylov space does.
-func lanczos(s *compute.Scope, a Operator, w compute.Block, steps int) (diagonals, offDiagonals [][]float64) {
-	b, n, k := s.Backend(), w.Rows, w.Cols
-	diagonals, offDiagonals = make([][]float64, k), make([][]float64, k)
-	work := s.New(n, k)
-	v := s.New(n, k)
-	b.Copy(v, w)
-	normalize(b, work, v)
-	basis := []compute.Block{v}
-	ended := make([]bool, k)
-	for step := range steps {
-		next := s.New(n, k)
-		a.MulTo(next, basis[step], false)
-		scale := columnDots(b, work, next, next)
-		for j, d := range columnDots(b, work, basis[step], next) {
-			if !ended[j] {
-				diagonals[j] = append(diagonals[j], d)
-			}
+// lanczos is Lanczos' method from each column of a block at once: for each an
+// orthonormal basis of its Krylov space, and the tridiagonal matrix that A is there.
+type lanczos struct {
+	scope    *compute.Scope
+	a        Operator
+	basis    []compute.Block // vector i of each column's
+	next     compute.Block   // A times the last
+	work     compute.Block
+	diagonal [][]float64 // by column
+	off      [][]float64
+	ended    []bool // columns whose Krylov space has no more directions
+}
+
+func newLanczos(s *compute.Scope, a Operator, w compute.Block) *lanczos {
+	k := &lanczos{scope: s, a: a, basis: []compute.Block{w}, work: s.New(w.Rows, w.Cols),
+		diagonal: make([][]float64, w.Cols), off: make([][]float64, w.Cols), ended: make([]bool, w.Cols)}
+	normalize(s.Backend(), k.work, w)
+	return k
+}
+
+// project multiplies the last vector by A: the diagonal's next element.
+func (k *lanczos) project() {
+	last := k.basis[len(k.basis)-1]
+	k.next = Mul(k.scope, k.a, last, false)
+	for j, d := range columnDots(k.scope.Backend(), k.work, last, k.next) {
+		if !k.ended[j] {
+			k.diagonal[j] = append(k.diagonal[j], d)
 		}
-		if step == steps-1 {
-			break
-		}
-		for range 2 {
-			for _, v := range basis {
-				overlap := columnDots(b, work, v, next)
-				for j := range overlap {
-					overlap[j] = -overlap[j]
-				}
-				addColumns(b, next, v, overlap)
-			}
-		}
-		for j, norm := range normalize(b, work, next) {
-			// What is left of A v is rounding error: v spans an invariant space.
-			if norm <= 1e-12*math.Sqrt(scale[j]) {
-				ended[j] = true
-			}
-			if !ended[j] {
-				offDiagonals[j] = append(offDiagonals[j], norm)
-			}
-		}
-		basis = append(basis, next)
 	}
-	return diagonals, offDiagonals
+}
+
+// extend takes from the product what is new in it, the next vector. It is made
+// orthogonal to all before it, twice: without that, rounding brings converged
+// eigenvalues back as ghosts.
+func (k *lanczos) extend() {
+	b := k.scope.Backend()
+	size := columnDots(b, k.work, k.next, k.next)
+	for range 2 {
+		for _, v := range k.basis {
+			overlap := columnDots(b, k.work, v, k.next)
+			for j := range overlap {
+				overlap[j] = -overlap[j]
+			}
+			addColumns(b, k.next, v, overlap)
+		}
+	}
+	for j, norm := range normalize(b, k.work, k.next) {
+		// What is left of A v is rounding error: the basis spans an invariant space.
+		if norm <= 1e-12*math.Sqrt(size[j]) {
+			k.ended[j] = true
+		}
+		if !k.ended[j] {
+			k.off[j] = append(k.off[j], norm)
+		}
+	}
+	k.basis = append(k.basis, k.next)
+}
+
+// logDet is the quadratures' mean, each |w|² = n times a weighted sum of logarithms.
+func (k *lanczos) logDet() (Estimate, error) {
+	n := float64(k.next.Rows)
+	values := make([]float64, len(k.diagonal))
+	for j := range values {
+		quadrature, err := logQuadrature(k.diagonal[j], k.off[j])
+		if err != nil {
+			return Estimate{}, err
+		}
+		values[j] = n * quadrature
+	}
+	mean, deviation := stat.MeanStdDev(values, nil)
+	return Estimate{mean, deviation / math.Sqrt(float64(len(values)))}, nil
 }
 
 // normalize divides each column by its length, leaving zeros alone, and returns
@@ -127,9 +159,9 @@ func normalize(b compute.Backend, work, x compute.Block) []float64 {
 	return norms
 }
 
-// logQuadrature is size times the sum of y_i1^2 log theta_i over the eigenpairs of
-// a tridiagonal matrix.
-func logQuadrature(size float64, diagonal, offDiagonal []float64) (float64, error) {
+// logQuadrature is the sum of y_i1^2 log theta_i over the eigenpairs of a tridiagonal
+// matrix.
+func logQuadrature(diagonal, offDiagonal []float64) (float64, error) {
 	m := len(diagonal)
 	t := make([]float64, m*m)
 	for i, d := range diagonal {
@@ -149,5 +181,5 @@ func logQuadrature(size float64, diagonal, offDiagonal []float64) (float64, erro
 		}
 		sum += y[i] * y[i] * math.Log(value)
 	}
-	return size * sum, nil
+	return sum, nil
 }

@@ -30,14 +30,14 @@ func TestLogDetCovers(t *testing.T) {
 			t.Fatal("not positive definite")
 		}
 		s := compute.NewScope(b)
-		got, stdErr, err := linop.LogDet{Probes: 20, Steps: n}.Estimate(b, dense(s, a), rng)
+		got, err := linop.LogDet{Probes: 20, Steps: n}.Estimate(b, dense(s, a), rng)
 		s.Release()
 		if err != nil {
 			t.Fatal(err)
 		}
-		z := (got - cholesky.LogDet()) / stdErr
+		z := (got.Value - cholesky.LogDet()) / got.StdErr
 		if !(math.Abs(z) < 6) {
-			t.Errorf("trial %d: %g ± %g, want %g", trial, got, stdErr, cholesky.LogDet())
+			t.Errorf("trial %d: %g ± %g, want %g", trial, got.Value, got.StdErr, cholesky.LogDet())
 		}
 		sum += z * z
 	}
@@ -51,9 +51,9 @@ func TestLogDetCovers(t *testing.T) {
 func TestLogDetExact(t *testing.T) {
 	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(1, 0))
-		got, stdErr, err := linop.LogDet{}.Estimate(b, linop.NewNoise(b, 50, 3), rng)
-		if want := 50 * math.Log(3); err != nil || math.Abs(got-want) > 1e-10 || stdErr > 1e-10 {
-			t.Errorf("%g ± %g, %v; want %g", got, stdErr, err, want)
+		got, err := linop.LogDet{}.Estimate(b, linop.NewNoise(b, 50, 3), rng)
+		if want := 50 * math.Log(3); err != nil || math.Abs(got.Value-want) > 1e-10 || got.StdErr > 1e-10 {
+			t.Errorf("%g ± %g, %v; want %g", got.Value, got.StdErr, err, want)
 		}
 	})
 }
@@ -72,23 +72,61 @@ func TestLogDetKernel(t *testing.T) {
 		for i := range n {
 			full.SetSym(i, i, full.At(i, i)+0.5)
 		}
-		got, stdErr, err := linop.LogDet{Probes: 12}.Estimate(b, a, rng)
+		got, err := linop.LogDet{Probes: 12}.Estimate(b, a, rng)
 		want, _ := mat.LogDet(&full)
-		if err != nil || !(math.Abs(got-want) < 5*stdErr) {
-			t.Errorf("%g ± %g, %v; want %g", got, stdErr, err, want)
+		if err != nil || !(math.Abs(got.Value-want) < 5*got.StdErr) {
+			t.Errorf("%g ± %g, %v; want %g", got.Value, got.StdErr, err, want)
 		}
 	})
+}
+
+// TestLogDetStops has a matrix whose logarithm a few steps know, and counts products:
+// the quadrature ends where the probes' spread hides what is left of its error.
+func TestLogDetStops(t *testing.T) {
+	const n, probes = 200, 10
+	b := cpu.New(0)
+	s := compute.NewScope(b)
+	defer s.Release()
+	full, want := mat.NewDense(n, n, nil), 0.0
+	for i := range n {
+		value := 0.7 + 0.5*float64(i)/n
+		full.Set(i, i, value)
+		want += math.Log(value)
+	}
+	// A Householder reflection hides the diagonal from the random signs.
+	v := mat.NewVecDense(n, linoptest.Normal(rand.New(rand.NewPCG(6, 0)), n))
+	reflection := scaledIdentity(n, 1)
+	var outer mat.Dense
+	outer.Outer(-2/mat.Dot(v, v), v, v)
+	reflection.Add(reflection, &outer)
+	full.Product(reflection, full, reflection)
+	a := &counted{Operator: dense(s, full)}
+	got, err := linop.LogDet{Probes: probes, Steps: n}.Estimate(b, a, rand.New(rand.NewPCG(7, 0)))
+	if err != nil || !(math.Abs(got.Value-want) < 4*got.StdErr) || a.products > 6 {
+		t.Errorf("%g ± %g after %d products, %v; want %g after 6", got.Value, got.StdErr, a.products, err, want)
+	}
+}
+
+// counted counts an operator's products.
+type counted struct {
+	linop.Operator
+	products int
+}
+
+func (c *counted) MulTo(dst, x compute.Block, trans bool) {
+	c.products++
+	c.Operator.MulTo(dst, x, trans)
 }
 
 func TestLogDetErrors(t *testing.T) {
 	b := computetest.Naive()
 	rng := rand.New(rand.NewPCG(3, 0))
 	var notPositive *linop.NotPositiveError
-	if _, _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, -2), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
+	if _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, -2), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
 		t.Errorf("a negative matrix: %v", err)
 	}
 	var notFinite *linop.NotFiniteError
-	if _, _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, math.NaN()), rng); !errors.As(err, &notFinite) {
+	if _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, math.NaN()), rng); !errors.As(err, &notFinite) {
 		t.Errorf("a matrix of NaN: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package linop_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -76,6 +77,81 @@ func TestProduct(t *testing.T) {
 			left.Mul(left, toeplitz(linoptest.Normal(rng, n)))
 			return left
 		},
+	})
+}
+
+func TestTranspose(t *testing.T) {
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			return linop.NewTranspose(linop.NewDense(s.Backend(), s.FromSlice(n, 7, linoptest.Normal(rng, n*7))))
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense {
+			return mat.DenseCopyOf(mat.NewDense(n, 7, linoptest.Normal(rng, n*7)).T())
+		},
+	})
+}
+
+// TestInverse compares with (V V' + I/2)^-1 = 2 I - 2 V (I/2 + V'V)^-1 V'.
+func TestInverse(t *testing.T) {
+	const rank = 3
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			b := s.Backend()
+			a := linop.NewSum(b, linop.NewNoise(b, n, 0.5), linop.NewLowRank(b, 1, s.FromSlice(n, rank, linoptest.Normal(rng, n*rank))))
+			return linop.NewInverse(b, a, linop.CG{Tolerance: 1e-24})
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense {
+			v := mat.NewDense(n, rank, linoptest.Normal(rng, n*rank))
+			var small, middle, a mat.Dense
+			small.Mul(v.T(), v)
+			small.Add(&small, scaledIdentity(rank, 0.5))
+			if err := middle.Inverse(&small); err != nil {
+				panic(err)
+			}
+			a.Product(v, &middle, v.T())
+			a.Scale(-2, &a)
+			a.Add(&a, scaledIdentity(n, 2))
+			return &a
+		},
+		Tolerance: 1e-9,
+	})
+}
+
+// TestInverseKeepsItsError has a matrix that is not positive definite: the product is
+// NaN, and who asks is told why, also after products that went well.
+func TestInverseKeepsItsError(t *testing.T) {
+	b := linoptestNaive()
+	s := compute.NewScope(b)
+	defer s.Release()
+	diagonal := scaledIdentity(3, 1)
+	diagonal.Set(2, 2, -1)
+	a := linop.NewInverse(b, linop.NewDense(b, s.FromSlice(3, 3, diagonal.RawMatrix().Data)), linop.CG{})
+	good, bad := s.FromSlice(3, 1, []float64{1, 0, 0}), s.FromSlice(3, 1, []float64{0, 0, 1})
+	dst := s.New(3, 1)
+	a.MulTo(dst, good, false)
+	if a.Err() != nil || a.Iterations() != 1 {
+		t.Errorf("in an invariant subspace: %v, %d iterations", a.Err(), a.Iterations())
+	}
+	a.MulTo(dst, bad, false)
+	for i, v := range compute.ToSlice(b, dst) {
+		if !math.IsNaN(v) {
+			t.Errorf("element %d of a product that failed is %g", i, v)
+		}
+	}
+	a.MulTo(dst, good, false)
+	var breakdown *linop.BreakdownError
+	if !errors.As(a.Err(), &breakdown) || breakdown.Value >= 0 {
+		t.Errorf("the error is %v", a.Err())
+	}
+}
+
+// TestCirculant is the way of the larger matrices, at small orders.
+func TestCirculant(t *testing.T) {
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			return linop.NewCirculant(s.Backend(), linoptest.Normal(rng, n))
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense { return toeplitz(linoptest.Normal(rng, n)) },
 	})
 }
 

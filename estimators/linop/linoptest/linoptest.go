@@ -23,6 +23,9 @@ type Case struct {
 	Build func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator
 	// Dense makes the matrix that the operator stands for.
 	Dense func(rng *rand.Rand, n int) *mat.Dense
+	// Tolerance is that of a product's elements, relative to the largest sum of
+	// absolute values of a row of it; 0 means 1e-11. Operators that iterate have more.
+	Tolerance float64
 }
 
 // Tall is a number of samples that every backend makes several panels of.
@@ -47,8 +50,13 @@ func EachBackend(t *testing.T, f func(t *testing.T, b compute.Backend)) {
 }
 
 // Test compares the operator's products with its twin's on each backend: any
-// number of columns, both ways, in views, over NaN, twice with the same bits.
+// number of columns, both ways, in views, over NaN, twice with the same bits; and its
+// products with one another: it is linear, block by block and column by column, its
+// transpose is its adjoint, and it leaves its argument and the memory as they were.
 func Test(t *testing.T, c Case) {
+	if c.Tolerance == 0 {
+		c.Tolerance = 1e-11
+	}
 	EachBackend(t, func(t *testing.T, b compute.Backend) {
 		rapid.Check(t, func(t *rapid.T) {
 			seed := rapid.Uint64().Draw(t, "seed")
@@ -67,6 +75,7 @@ func Test(t *testing.T, c Case) {
 
 func test(t rapid.TB, c Case, b compute.Backend, seed uint64, n, k int, trans bool) {
 	t.Helper()
+	t.Logf("seed %d, %d samples, %d columns, transposed %t", seed, n, k, trans)
 	s := compute.NewScope(b)
 	defer s.Release()
 	operator, dense := c.Build(s, rand.New(rand.NewPCG(seed, 1)), n), c.Dense(rand.New(rand.NewPCG(seed, 1)), n)
@@ -78,39 +87,132 @@ func test(t rapid.TB, c Case, b compute.Backend, seed uint64, n, k int, trans bo
 	if trans {
 		rows, cols, twin = cols, rows, dense.T()
 	}
-
 	x := mat.NewDense(cols, k, Normal(rand.New(rand.NewPCG(seed, 2)), cols*k))
 	var want mat.Dense
 	want.Mul(twin, x)
-	// Both blocks are views into the middle of larger ones that are full of NaN.
+	p := products{t, s, operator, trans, c.Tolerance * max(1, mat.Norm(&want, math.Inf(1)))}
+	got := p.inViews(x, rows)
+	p.near("the dense twin's product", got, &want)
+	p.linear(x, got)
+	p.adjoint(x, got, mat.NewDense(rows, k, Normal(rand.New(rand.NewPCG(seed, 3)), rows*k)))
+}
+
+// products are those of one operator one way.
+type products struct {
+	t         rapid.TB
+	scope     *compute.Scope
+	operator  linop.Operator
+	trans     bool
+	tolerance float64 // of an element
+}
+
+// inViews multiplies x twice, from and to views into the middle of larger blocks that
+// are full of NaN: the product is the same to the bit, and nothing else has changed.
+func (p products) inViews(x *mat.Dense, rows int) *mat.Dense {
+	p.t.Helper()
+	s, b := p.scope, p.scope.Backend()
+	cols, k := x.Dims()
 	in, out := s.New(cols+2, k+3), s.New(rows+2, k+2)
 	b.Fill(in, math.NaN())
 	b.Fill(out, math.NaN())
-	xBlock, dst := in.View(1, cols+1, 2, k+2), out.View(1, rows+1, 1, k+1)
-	b.Upload(xBlock, x.RawMatrix().Data)
-	operator.MulTo(dst, xBlock, trans)
+	source, dst := in.View(1, cols+1, 2, k+2), out.View(1, rows+1, 1, k+1)
+	b.Upload(source, x.RawMatrix().Data)
+	before := live(b)
+	p.operator.MulTo(dst, source, p.trans)
 	first := compute.ToSlice(b, dst)
-	tolerance := 1e-11 * max(1, mat.Norm(&want, math.Inf(1)))
-	for i, v := range first {
-		if !(math.Abs(v-want.At(i/k, i%k)) <= tolerance) {
-			t.Fatalf("seed %d, n %d, trans %t: element (%d, %d) is %g, want %g", seed, n, trans, i/k, i%k, v, want.At(i/k, i%k))
-		}
+	p.operator.MulTo(dst, source, p.trans)
+	if after := live(b); after != before {
+		p.t.Fatalf("two products leave %d blocks unreleased", after-before)
 	}
-
-	operator.MulTo(dst, xBlock, trans)
 	for i, v := range compute.ToSlice(b, dst) {
 		if v != first[i] {
-			t.Fatalf("element (%d, %d) is %g and, repeated, %g", i/k, i%k, first[i], v)
+			p.t.Fatalf("element (%d, %d) is %g and, repeated, %g", i/k, i%k, first[i], v)
 		}
 	}
-	nan := 0
-	for _, v := range compute.ToSlice(b, out) {
-		if math.IsNaN(v) {
-			nan++
+	for i, v := range compute.ToSlice(b, source) {
+		if v != x.At(i/k, i%k) {
+			p.t.Fatalf("the product changed its argument's element (%d, %d) to %g", i/k, i%k, v)
 		}
 	}
-	if around := (rows+2)*(k+2) - rows*k; nan != around {
-		t.Fatalf("%d of %d elements around dst were written to", around-nan, around)
+	for name, c := range map[string]struct {
+		block compute.Block
+		want  int
+	}{"argument": {in, (cols+2)*(k+3) - cols*k}, "product": {out, (rows+2)*(k+2) - rows*k}} {
+		nan := 0
+		for _, v := range compute.ToSlice(b, c.block) {
+			if math.IsNaN(v) {
+				nan++
+			}
+		}
+		if nan != c.want {
+			p.t.Fatalf("%d of %d elements around the %s were written to", c.want-nan, c.want, name)
+		}
+	}
+	return mat.NewDense(rows, k, first)
+}
+
+// live is the number of blocks in use, where the backend knows it.
+func live(b compute.Backend) int {
+	if o, ok := b.(*computetest.OpaqueBackend); ok {
+		return o.Live()
+	}
+	return 0
+}
+
+// times is the product with x, or with its transpose.
+func (p products) times(x mat.Matrix, trans bool) *mat.Dense {
+	b := p.scope.Backend()
+	s := compute.NewScope(b)
+	defer s.Release()
+	rows, cols := x.Dims()
+	product := linop.Mul(s, p.operator, s.FromSlice(rows, cols, mat.DenseCopyOf(x).RawMatrix().Data), trans)
+	return mat.NewDense(product.Rows, product.Cols, compute.ToSlice(b, product))
+}
+
+// linear multiplies the columns of x one by one, and a combination of them.
+func (p products) linear(x, product *mat.Dense) {
+	p.t.Helper()
+	rows, k := product.Dims()
+	cols, _ := x.Dims()
+	one, sum, sumOfProducts := mat.NewDense(rows, k, nil), mat.NewDense(cols, 1, nil), mat.NewDense(rows, 1, nil)
+	weights := 0.0
+	for j := range k {
+		one.Slice(0, rows, j, j+1).(*mat.Dense).Copy(p.times(x.Slice(0, cols, j, j+1), p.trans))
+		w := float64(j) - 1.5
+		weights += math.Abs(w)
+		for i := range cols {
+			sum.Set(i, 0, sum.At(i, 0)+w*x.At(i, j))
+		}
+		for i := range rows {
+			sumOfProducts.Set(i, 0, sumOfProducts.At(i, 0)+w*product.At(i, j))
+		}
+	}
+	p.near("the products of the columns one by one", one, product)
+	p.tolerance *= 1 + weights
+	p.near("the product of a sum", p.times(sum, p.trans), sumOfProducts)
+}
+
+// adjoint compares y'(A x) with (A'y)'x.
+func (p products) adjoint(x, product, y *mat.Dense) {
+	p.t.Helper()
+	back := p.times(y, !p.trans)
+	var left, right mat.Dense
+	left.Mul(y.T(), product)
+	right.Mul(back.T(), x)
+	p.tolerance *= mat.Norm(y, 1) + mat.Norm(x, 1)
+	p.near("y'(A x) and (A'y)'x", &left, &right)
+}
+
+// near fails unless all elements agree.
+func (p products) near(what string, got, want *mat.Dense) {
+	p.t.Helper()
+	rows, cols := want.Dims()
+	for i := range rows {
+		for j := range cols {
+			if g, w := got.At(i, j), want.At(i, j); !(math.Abs(g-w) <= p.tolerance) {
+				p.t.Fatalf("%s: element (%d, %d) is %g, want %g", what, i, j, g, w)
+			}
+		}
 	}
 }
 
