@@ -65,6 +65,17 @@
 //
 //	d_UAPG = d + sum_j (min(sqrt(nu_j/nu_delta), eps) - 1) h_j h_j'd     [eqn:UAPG_npg]
 //
+// # The correction of Bayesian actor-critic
+//
+// For comparison, an older way to take shorter steps where C is large [UBAC], with C's
+// largest eigenvalue nu_0:
+//
+//	g_UBAC = (I - C/nu_0) g                            [sec:appendix_BACvsDBQPG]
+//
+// Its covariance is not the identity: the most uncertain direction gets no step at all,
+// and all those whose variance is small beside it nearly a full one. It is of no use to
+// the natural gradient, whose largest eigenvalues are all about the same.
+//
 // # Finding the eigenpairs
 //
 // With the rank-delta decomposition U = P S V' (package linop) both matrices are

@@ -40,7 +40,7 @@ dones and targets (n), the networks policy_* feature_* value_* (w: out, in), and
 scalars lengthscale outputscale fisher_variance noise c1 c2 rank epsilon damping gamma
 gae_lambda. Writes what follows from it to another npz file: returns, values, the
 Gaussian process's likelihood and its gradients, and the policy gradients by Monte Carlo,
-DBQPG and UAPG, plain and natural, as expect_NAME. Where the batch itself holds an
+DBQPG and UAPG, plain and natural, and UBAC, as expect_NAME. Where the batch holds an
 expect_NAME, the relative difference is printed.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,

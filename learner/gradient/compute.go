@@ -166,7 +166,8 @@ func (c *computation) precondition(dst, g compute.Block) error {
 	return err
 }
 
-// correct computes UAPG's gradients: as the options say, and by the closed form.
+// correct computes UAPG's and UBAC's gradients: as the options say, and by the closed
+// form.
 func (c *computation) correct() error {
 	fisher, pairs := estimators.Fisher{Damping: c.Damping}, (*computation).projected
 	if c.options.Fisher == config.Analytic {
@@ -181,7 +182,7 @@ func (c *computation) correct() error {
 	return c.corrected("_projected", estimators.Fisher{Damping: c.Damping}, (*computation).projected)
 }
 
-// corrected computes uapg_vanilla and uapg_natural with a suffix.
+// corrected computes uapg_vanilla, uapg_natural and ubac with a suffix.
 func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs func(*computation, *estimators.Uncertainty) (*estimators.Eigenpairs, error)) error {
 	covariance, precision, err := c.uncertainties(fisher)
 	if err != nil {
@@ -202,6 +203,13 @@ func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs f
 	c.b.Copy(x, c.natural)
 	confident.Natural(c.b, x, c.Epsilon)
 	c.policyGradient("uapg_natural"+suffix, x)
+	nu0, err := covariance.Largest(c.random)
+	if err != nil {
+		return err
+	}
+	c.b.Copy(x, c.gradient)
+	estimators.UBAC(c.b, x, covariance, nu0)
+	c.policyGradient("ubac"+suffix, x)
 	return nil
 }
 

@@ -14,7 +14,10 @@ func TestEveryTaskHasValidPresets(t *testing.T) {
 			t.Errorf("%s has no preset", spec.Name)
 		}
 		for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
-			for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+			for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG, config.UBAC} {
+				if estimator == config.UBAC && algorithm != config.Vanilla {
+					continue
+				}
 				s, err := For(spec.Name, algorithm, estimator, config.Code)
 				if err != nil {
 					t.Fatal(err)

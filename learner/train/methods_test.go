@@ -19,17 +19,21 @@ var alternatives = []struct {
 	{"paper", bayesian, func(s *config.Settings) { s.Preset = config.Paper }},
 	{"cg", bayesian, func(s *config.Settings) { s.Solver = config.ConjugateGradient }},
 	{"analytic", aware, func(s *config.Settings) { s.Fisher = config.Analytic }},
-	{"randomized", aware, func(s *config.Settings) { s.Covariance = config.Randomized }},
+	{"randomized", uapg, func(s *config.Settings) { s.Covariance = config.Randomized }},
 }
 
 func bayesian(e config.Estimator) bool { return e != config.MonteCarlo }
-func aware(e config.Estimator) bool    { return e == config.UAPG }
+func aware(e config.Estimator) bool    { return uapg(e) || e == config.UBAC }
+func uapg(e config.Estimator) bool     { return e == config.UAPG }
 
 // Every algorithm takes steps with every estimator and all kinds of targets, and fills in the columns that apply to it
 // and no others. Each setting makes a difference, except the solver, which must not make one.
 func TestMethods(t *testing.T) {
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
-		for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+		for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG, config.UBAC} {
+			if estimator == config.UBAC && algorithm != config.Vanilla {
+				continue
+			}
 			for _, targets := range []config.Targets{config.Returns, config.GAE} {
 				t.Run(fmt.Sprintf("%s-%s-%s", algorithm, estimator, targets), func(t *testing.T) {
 					testMethod(t, algorithm, estimator, targets)

@@ -19,9 +19,10 @@ import (
 type Method struct {
 	Shape policy.Shape
 
-	Vanilla  bool // the step follows the gradient, not the natural gradient
-	Bayesian bool // the gradient is a posterior mean, not a Monte-Carlo mean
-	Aware    bool // and is corrected by its uncertainty
+	Vanilla     bool // the step follows the gradient, not the natural gradient
+	Bayesian    bool // the gradient is a posterior mean, not a Monte-Carlo mean
+	Aware       bool // and is corrected by its uncertainty
+	ActorCritic bool // as UBAC does it, or else as UAPG does
 
 	Advantages    bool // generalised advantages for targets, or else discounted returns
 	Gamma, Lambda float64
@@ -224,8 +225,8 @@ func (u *update) estimate() (err error) {
 	return err
 }
 
-// correction is UAPG's: of the gradient for VanillaPG, of the natural gradient for
-// NPG and TRPO.
+// correction is UAPG's, of the gradient for VanillaPG, of the natural gradient for
+// NPG and TRPO; or UBAC's, of the gradient.
 func (u *update) correction() (func(compute.Block), error) {
 	fisher := estimators.Fisher{Damping: u.Damping}
 	if u.AnalyticFisher {
@@ -238,6 +239,10 @@ func (u *update) correction() (func(compute.Block), error) {
 	uncertainty, err := moments(u.Backend, fisher, u.svd, u.C2, u.posterior)
 	if err != nil {
 		return nil, err
+	}
+	if u.ActorCritic {
+		nu0, err := uncertainty.Largest(u.rng)
+		return func(g compute.Block) { estimators.UBAC(u.Backend, g, uncertainty, nu0) }, err
 	}
 	pairs, err := u.eigenpairs(uncertainty)
 	if err != nil {
