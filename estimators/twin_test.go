@@ -40,7 +40,7 @@ func newProblem(t *testing.T, seed uint64, p, n int) problem {
 	for i := range n {
 		x.targets.SetVec(i, math.Sin(2*x.features.At(i, 0))+x.scores.At(0, i)+0.1*rng.NormFloat64())
 	}
-	x.kernel = gp.Kernel{C1: 0.8, C2: 0.01, Hyper: gp.Hyper{Lengthscale: 0.5, OutputScale: 0.7, FisherVariance: 1, Noise: 0.3}}
+	x.kernel = gp.Kernel{C1: 0.8, C2: 0.01, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 0.7, FisherVariance: 1, Noise: 0.3}}
 	return x
 }
 
@@ -92,7 +92,7 @@ func (x problem) stateKernel() *mat.Dense {
 	k.Apply(func(i, j int, _ float64) (sum float64) {
 		for c := range 2 {
 			r := (x.features.At(i, c) - x.features.At(j, c)) / (high - low) * 1.9
-			sum += math.Exp(-r * r / 2 / x.kernel.Lengthscale / x.kernel.Lengthscale)
+			sum += math.Exp(-r * r / 2 / x.kernel.Hyper.Base[0] / x.kernel.Hyper.Base[0])
 		}
 		return sum * x.kernel.C1 * x.kernel.OutputScale
 	}, k)

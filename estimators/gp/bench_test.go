@@ -16,7 +16,7 @@ func BenchmarkIterative(b *testing.B) {
 	s := compute.NewScope(cpu.New(0))
 	defer s.Release()
 	data, gradient := x.upload(s), s.New(n, 10)
-	kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{0.693, 0.693, 0.693, 0.693}}
+	kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
 	for b.Loop() {
 		scope := compute.NewScope(s.Backend())
 		p, err := Iterative{}.Fit(scope, kernel, data)
@@ -38,7 +38,7 @@ func BenchmarkDirect(b *testing.B) {
 		s := compute.NewScope(cpu.New(0))
 		data := x.upload(s)
 		gradient := s.New(c.n, 10)
-		kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{0.693, 0.693, 0.693, 0.693}}
+		kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
 		var p Posterior
 		report := func(b *testing.B, operations float64) {
 			b.ReportMetric(operations*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
@@ -69,7 +69,7 @@ func BenchmarkDirect(b *testing.B) {
 				}
 			}
 			r := float64(posterior.(*directPosterior).gram.size())
-			report(b, 2*float64(c.n)*r*float64(posterior.(*directPosterior).state.Cols))
+			report(b, 2*float64(c.n)*r*float64(posterior.(*directPosterior).state.cols()))
 		})
 		s.Release()
 	}

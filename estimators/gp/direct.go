@@ -13,14 +13,11 @@ import (
 // form"). It takes 2 n r² operations for a fit and as many for a gradient.
 type Direct struct{}
 
-// directPosterior is what Direct.Fit returns. B = [state, fisher^1/2 V] has first dq, then k columns.
+// directPosterior is what Direct.Fit returns. B = [Z, fisher^1/2 V] has r columns.
 type directPosterior struct {
 	inputs
-	grid     compute.Grid
-	spectrum *spectrum
-	table    compute.Block // L, 128 × q
-	state    compute.Block // [W_1 L ... W_d L], n × dq
-	fisher   float64       // c2 n v
+	state  factor  // Z
+	fisher float64 // c2 n v
 
 	gram    gram
 	factor  mat.Cholesky  // of M, r × r
@@ -36,13 +33,12 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &directPosterior{inputs: in, grid: grid(), fisher: k.fisherScale(d.Features.Rows)}
-	p.spectrum = newSpectrum(k, p.grid)
-	p.table = s.FromSlice(p.grid.Size, p.spectrum.rank(), p.spectrum.factor(k.C1*k.OutputScale))
-	p.state = s.New(d.Features.Rows, d.Features.Cols*p.spectrum.rank())
+	p := &directPosterior{inputs: in, state: newFactor(s, k, in.scaled), fisher: k.fisherScale(d.Features.Rows)}
 	p.alpha = s.New(d.Features.Rows, 1)
-	p.interpolate()
-	p.gram = newGram(p.backend, p.state, d.Fisher, d.Targets)
+	p.gram = p.state.gram(d.Fisher, d.Targets)
+	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return nil, &NotFiniteError{What: fisherVectors, Value: sum}
+	}
 	if err := p.factorize(); err != nil {
 		return nil, err
 	}
@@ -52,22 +48,6 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	return p, nil
 }
 
-// block is the range of B's columns that belong to feature j.
-func (p *directPosterior) block(j int) (from, to int) {
-	q := p.spectrum.rank()
-	return j * q, (j + 1) * q
-}
-
-// interpolate fills the state columns of B.
-func (p *directPosterior) interpolate() {
-	p.backend.Panels(p.state.Rows, func(b compute.Backend, _, lo, hi int) {
-		z, state := p.scaled.RowRange(lo, hi), p.state.RowRange(lo, hi)
-		for j := range z.Cols {
-			b.Interpolate(state.ColRange(p.block(j)), z.Col(j), p.table, p.grid)
-		}
-	})
-}
-
 // factorize finds the Cholesky factor of M = noise I + B'B.
 func (p *directPosterior) factorize() error {
 	return factorize(&p.factor, p.gram.matrix(p.fisher, p.kernel.Noise), p.kernel.Noise)
@@ -75,18 +55,18 @@ func (p *directPosterior) factorize() error {
 
 // solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
 func (p *directPosterior) solve() error {
-	n, columns := p.state.Rows, p.state.Cols
+	n, columns := p.alpha.Rows, p.state.cols()
 	p.weights = mat.NewVecDense(p.gram.size(), nil)
 	if err := p.factor.SolveVecTo(p.weights, p.gram.targets(p.fisher)); err != nil {
 		return err
 	}
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
-	c := scope.FromSlice(p.gram.size(), 1, p.weights.RawVector().Data)
-	noise := p.kernel.Noise
-	p.backend.Copy(p.alpha, p.data.Targets)
-	p.backend.Gemm(false, false, -1/noise, p.state, c.RowRange(0, columns), 1/noise, p.alpha)
-	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, c.RowRange(columns, c.Rows), 1, p.alpha)
+	c, noise := p.weights.RawVector().Data, p.kernel.Noise
+	byFisher := scope.FromSlice(p.data.Fisher.Cols, 1, c[columns:])
+	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0)
+	p.state.addTo(p.alpha, -1/noise, c[:columns])
+	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, byFisher, 1, p.alpha)
 
 	logDet := p.factor.LogDet() + float64(n-p.gram.size())*math.Log(noise)
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
@@ -109,7 +89,7 @@ func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
 
 // StateCore implements [Posterior]: the same with the state columns of B alone.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
-	m := p.gram.matrix(p.fisher, p.kernel.Noise).SliceSym(0, p.state.Cols)
+	m := p.gram.matrix(p.fisher, p.kernel.Noise).SliceSym(0, p.state.cols())
 	var factor mat.Cholesky
 	if err := factorize(&factor, m, p.kernel.Noise); err != nil {
 		return nil, err

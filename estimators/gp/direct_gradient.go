@@ -35,7 +35,7 @@ func (p *directPosterior) invert() error {
 // hyperGradient is 1/2 <alpha alpha' - K^-1, dK> / n for each hyperparameter, from
 // A = B'(alpha alpha' - K^-1)B = cc' - I + noise M^-1.
 func (p *directPosterior) hyperGradient() Hyper {
-	n, r, noise := float64(p.state.Rows), p.gram.size(), p.kernel.Noise
+	n, r, noise := float64(p.alpha.Rows), p.gram.size(), p.kernel.Noise
 	a := mat.NewSymDense(r, nil)
 	a.ScaleSym(noise, p.inverse)
 	a.SymRankOne(a, 1, p.weights)
@@ -48,52 +48,34 @@ func (p *directPosterior) hyperGradient() Hyper {
 		}
 		return sum
 	}
-	length := 0.0
-	for f := range p.scaled.Cols {
-		from, to := p.block(f)
-		for i := from; i < to; i++ {
-			for j := from; j < to; j++ {
-				length += a.At(i, j) * p.spectrum.slope.At(i-from, j-from)
-			}
-		}
+	columns := p.state.cols()
+	base := p.state.base(a.SliceSym(0, columns))
+	for h := range base {
+		base[h] /= n
 	}
 	fit := p.backend.Dot(p.alpha, p.alpha) - (n-float64(r))/noise - mat.Trace(p.inverse)
 	return Hyper{
-		Lengthscale:    length / 2 / n,
-		OutputScale:    trace(0, p.state.Cols) / 2 / n / p.kernel.OutputScale,
-		FisherVariance: trace(p.state.Cols, r) / 2 / n / p.kernel.FisherVariance,
+		Base:           base,
+		OutputScale:    trace(0, columns) / 2 / n / p.kernel.OutputScale,
+		FisherVariance: trace(columns, r) / 2 / n / p.kernel.FisherVariance,
 		Noise:          fit / 2 / n,
 	}
 }
 
-// featureGradient sets dst (n × d) to the gradient in the scaled features: row i of
-// dF/dB = (alpha c' - B M^-1)/n meets the derivatives of the weights in row i of
-// W_1, ..., W_d.
+// featureGradient sets dst (n × d) to the gradient in the scaled features, from the
+// state columns of dF/dB = (alpha c' - B M^-1)/n.
 func (p *directPosterior) featureGradient(dst compute.Block) {
-	scope := compute.NewScope(p.backend)
-	defer scope.Release()
-	n, columns, r := float64(p.state.Rows), p.state.Cols, p.gram.size()
-	upload := func(x mat.Matrix, scale float64) compute.Block {
-		var scaled mat.Dense
-		scaled.Scale(scale/n, x)
-		rows, cols := x.Dims()
-		return scope.FromSlice(rows, cols, scaled.RawMatrix().Data)
+	columns, r := p.state.cols(), p.gram.size()
+	n := float64(dst.Rows)
+	scaled := func(scale float64, x mat.Matrix) *mat.Dense {
+		out := new(mat.Dense)
+		out.Scale(scale/n, x)
+		return out
 	}
 	inverse := mat.DenseCopyOf(p.inverse)
-	c := upload(p.weights.SliceVec(0, columns).T(), 1)
-	byState := upload(inverse.Slice(0, columns, 0, columns), -1)
-	byFisher := upload(inverse.Slice(columns, r, 0, columns), -math.Sqrt(p.fisher))
-
-	p.backend.Panels(p.state.Rows, func(b compute.Backend, _, lo, hi int) {
-		panel := compute.NewScope(b)
-		defer panel.Release()
-		g := panel.New(hi-lo, columns)
-		b.Gemm(false, false, 1, p.alpha.RowRange(lo, hi), c, 0, g)
-		b.Gemm(false, false, 1, p.state.RowRange(lo, hi), byState, 1, g)
-		b.Gemm(false, false, 1, p.data.Fisher.RowRange(lo, hi), byFisher, 1, g)
-		z, out := p.scaled.RowRange(lo, hi), dst.RowRange(lo, hi)
-		for j := range z.Cols {
-			b.InterpolateGrad(out.Col(j), z.Col(j), p.table, g.ColRange(p.block(j)), p.grid)
-		}
+	p.state.gradient(dst, factorGradient{
+		x: p.alpha, c: scaled(1, p.weights.SliceVec(0, columns)).RawMatrix().Data,
+		m: scaled(1, inverse.Slice(0, columns, 0, columns)),
+		v: p.data.Fisher, n: scaled(math.Sqrt(p.fisher), inverse.Slice(columns, r, 0, columns)),
 	})
 }

@@ -1,6 +1,7 @@
 package gp
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
 // fit fits directly, or fails the test.
@@ -20,23 +22,33 @@ func fit(t *testing.T, s *compute.Scope, k Kernel, d Data) Posterior {
 	return p
 }
 
-// kernels are the cases that the closed form must get right: the usual one, the
-// paper's small noise, a rough base kernel whose grid matrix has full rank, and one
-// of the two kernels missing.
-func kernels() map[string]Kernel {
-	smallNoise, rough, noState, noFisher, long := someKernel(), someKernel(), someKernel(), someKernel(), someKernel()
+// cases are what the closed form must get right: every base kernel, the paper's small
+// noise, a long lengthscale, and one of the two kernels missing.
+func cases() map[string]Kernel {
+	smallNoise, noState, noFisher, long := someKernel(), someKernel(), someKernel(), someKernel()
 	smallNoise.Noise = 1e-4
-	rough.Base = Matern52
 	noState.C1 = 0
 	noFisher.C2 = 0
-	long.Lengthscale = 30
-	return map[string]Kernel{"usual": someKernel(), "small noise": smallNoise, "rough": rough,
-		"c1 = 0": noState, "c2 = 0": noFisher, "long lengthscale": long}
+	long.Hyper.Base = []float64{30}
+	all := map[string]Kernel{"small noise": smallNoise, "c1 = 0": noState, "c2 = 0": noFisher, "long lengthscale": long}
+	for _, name := range kernels.Names() {
+		all[name] = withBase(someKernel(), name)
+	}
+	return all
+}
+
+// withBase is k with another base kernel, whose hyperparameters are 0.4, 0.5, ...
+func withBase(k Kernel, name string) Kernel {
+	k.Base, k.Hyper.Base = must(kernels.Lookup(name)), nil
+	for i := range k.Base.Hyperparameters() {
+		k.Hyper.Base = append(k.Hyper.Base, 0.4+0.1*float64(i))
+	}
+	return k
 }
 
 func TestDirectAgainstDenseTwin(t *testing.T) {
 	x := newBatch(seeded(t, 1), 60, 3, 4)
-	for name, k := range kernels() {
+	for name, k := range cases() {
 		t.Run(name, func(t *testing.T) {
 			twin := newTwin(x, k, true)
 			backends(t, func(t *testing.T, s *compute.Scope) {
@@ -67,7 +79,7 @@ func TestDirectAgainstDenseTwin(t *testing.T) {
 // and the maximum too, by central differences of the dense twin.
 func TestGradientByFiniteDifferences(t *testing.T) {
 	x := newBatch(seeded(t, 2), 25, 3, 2)
-	for name, k := range kernels() {
+	for name, k := range cases() {
 		t.Run(name, func(t *testing.T) {
 			value := func(k Kernel) float64 { return newTwin(x, k, true).value }
 			wantHyper := hyperDifferences(k, value)
@@ -106,13 +118,18 @@ func TestGradientByFiniteDifferences(t *testing.T) {
 func hyperDifferences(k Kernel, value func(Kernel) float64) Hyper {
 	difference := func(of func(*Kernel) *float64) float64 {
 		up, down := k, k
+		up.Hyper.Base, down.Hyper.Base = slices.Clone(k.Hyper.Base), slices.Clone(k.Hyper.Base)
 		h := 1e-5 * *of(&k)
 		*of(&up) += h
 		*of(&down) -= h
 		return (value(up) - value(down)) / (2 * h)
 	}
+	var base []float64
+	for i := range k.Hyper.Base {
+		base = append(base, difference(func(k *Kernel) *float64 { return &k.Hyper.Base[i] }))
+	}
 	return Hyper{
-		Lengthscale:    difference(func(k *Kernel) *float64 { return &k.Lengthscale }),
+		Base:           base,
 		OutputScale:    difference(func(k *Kernel) *float64 { return &k.OutputScale }),
 		FisherVariance: difference(func(k *Kernel) *float64 { return &k.FisherVariance }),
 		Noise:          difference(func(k *Kernel) *float64 { return &k.Noise }),
@@ -122,15 +139,22 @@ func hyperDifferences(k Kernel, value func(Kernel) float64) Hyper {
 // compareHyper compares each number on its own.
 func compareHyper(t *testing.T, got, want Hyper, tolerance float64) {
 	t.Helper()
-	for _, x := range []struct {
+	type number struct {
 		name      string
 		got, want float64
-	}{
-		{"lengthscale", got.Lengthscale, want.Lengthscale},
+	}
+	numbers := []number{
 		{"output scale", got.OutputScale, want.OutputScale},
 		{"fisher variance", got.FisherVariance, want.FisherVariance},
 		{"noise", got.Noise, want.Noise},
-	} {
+	}
+	if len(got.Base) != len(want.Base) {
+		t.Fatalf("%d derivatives in the base kernel's hyperparameters, want %d", len(got.Base), len(want.Base))
+	}
+	for i := range want.Base {
+		numbers = append(numbers, number{fmt.Sprintf("base kernel's hyperparameter %d", i), got.Base[i], want.Base[i]})
+	}
+	for _, x := range numbers {
 		if math.Abs(x.got-x.want) > tolerance*math.Abs(x.want)+1e-9 {
 			t.Errorf("gradient in the %s is %.10g, by differences %.10g", x.name, x.got, x.want)
 		}

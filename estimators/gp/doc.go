@@ -16,7 +16,7 @@
 //
 // The state kernel is deep: features z (n × d), the outputs of a network that this
 // package does not know, are scaled jointly to [-0.95, 0.95], and each dimension
-// has its own one-dimensional [Base] kernel k_l of lengthscale l:
+// has its own one-dimensional base kernel k_l (package kernels), of lengthscale l:
 //
 //	k_s(z, z') = c_o sum_j k_l(|z_j - z'_j|)
 //
@@ -57,7 +57,7 @@
 //
 //	output scale      1/(2 c_o) tr A over the state columns
 //	Fisher variance   1/(2 v) tr A over the Fisher columns
-//	lengthscale       1/2 sum_j <A_jj, D^-1/2 E' (dR/dl) E D^-1/2>
+//	lengthscale       1/2 sum_j <A_jj, D^-1/2 E' (dR/dl) E D^-1/2>, as others of the base kernel
 //	noise             1/2 (alpha'alpha - (n - r)/noise - tr M^-1)
 //
 // (dR/dl outside the span of E is lost: 1e-8 of that gradient at noise 0.3, 2e-4 of it
@@ -69,7 +69,20 @@
 //	V'(c1 K_s + noise I)^-1 V   = the same without the Fisher columns of B
 //
 // [Direct] is this way: two passes over n × r for a fit, one more for the gradient.
-// A rough base kernel has a full-rank R; then r = 128 d + k, and it still works.
+//
+// A rough base kernel, like a Matérn kernel, has a full-rank R: r = 128 d + k. Then the
+// columns W_j L are not formed. With W = [W_1, ..., W_d], whose rows have 4 d nonzeros,
+// and L now block-diagonal, the products over n are
+//
+//	W'W, W'V, W'y
+//
+// which take (4 d)² + 4 d k operations a sample, and the rest is small: B'B has the block
+// L'(W'W)L. In the gradient, row i of dF/dW is alpha_i L c - L M^-1 L'w_i - ..., and only
+// its 4 d entries that meet a derivative of w_i are computed. At n = 15,000, d = 10 that
+// is 0.4 GFLOP in place of 100.
+//
+// Where R has a small rank that its derivative leaves, as for a cosine, E has the
+// directions it leaves to as well.
 //
 // # The paper's way
 //

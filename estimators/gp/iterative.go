@@ -14,44 +14,60 @@ import (
 // preconditioned conjugate gradients for the solutions, stochastic Lanczos quadrature
 // for the log determinant, probe vectors for the traces. LogLikelihood and Gradient
 // are estimates, close ones where the preconditioner's rank is that of the kernels;
-// Alpha and the cores are exact. The zero value is ready to use.
+// Alpha and the cores are exact, to CG's tolerance. The zero value is ready to use.
 type Iterative struct {
-	CG     linop.CG     // zero fields: 1000 iterations, squared residual 1e-18
+	// CG solves with K; zero fields stand for 1000 iterations and the squared residual
+	// 1e-18, or 1e-12 with a [FisherKernel], whose products have errors of their own.
+	CG     linop.CG
 	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
 	Rank   int          // of the preconditioner; 0 means 150 + k, or n if that is less
 	Probes int          // random vectors for the traces; 0 means 10
 	Seed   uint64       // of all that is random
 }
 
-// withDefaults fills in the zero fields for n samples and k Fisher vectors.
-func (i Iterative) withDefaults(n, k int) Iterative {
+// withDefaults fills in the zero fields for a batch.
+func (i Iterative) withDefaults(d Data) Iterative {
 	defaults := func(x *int, value int) {
 		if *x == 0 {
 			*x = value
 		}
 	}
 	defaults(&i.CG.MaxIterations, 1000)
-	defaults(&i.Rank, min(150+k, n))
+	defaults(&i.Rank, min(150+d.Fisher.Cols, d.Fisher.Rows))
 	defaults(&i.Probes, 10)
 	if i.CG.Tolerance == 0 {
 		i.CG.Tolerance = 1e-18
+		if d.FisherKernel != nil {
+			i.CG.Tolerance = 1e-12
+		}
 	}
 	return i
 }
+
+// The random streams of a fit. Each use has its own, so that no result depends on what
+// was asked for before it.
+const (
+	preconditionerStream = iota
+	determinantStream
+	traceStream
+)
+
+func (i Iterative) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(i.Seed, stream)) }
 
 // iterativePosterior is what Iterative.Fit returns.
 type iterativePosterior struct {
 	inputs
 	solver Iterative
-	random *rand.Rand
-	state  linop.Operator  // c1 K_s
-	slope  linop.Operator  // its derivative in l
-	grid   *linop.Toeplitz // c1 c_o R
-	fisher linop.Operator  // c2 K_f
+	state  linop.Operator   // c1 K_s
+	slopes []linop.Operator // its derivatives in the base kernel's hyperparameters
+	grid   linop.Operator   // c1 c_o R
+	fisher linop.Operator   // c2 K_f
 	noise  linop.Operator
 	inner  *preconditioner
 	alpha  compute.Block
-	value  float64
+
+	likelihood *linop.Estimate // when first needed
+	failed     error           // of the likelihood
 }
 
 // Fit implements [Solver].
@@ -61,23 +77,27 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 		return nil, err
 	}
 	b, n, g := s.Backend(), d.Features.Rows, grid()
-	p := &iterativePosterior{inputs: in, solver: i.withDefaults(n, d.Fisher.Cols), random: rand.New(rand.NewPCG(i.Seed, 0))}
-	column, slope := k.column(g)
-	for point := range column {
-		column[point] *= k.C1 * k.OutputScale
-		slope[point] *= k.C1 * k.OutputScale
+	p := &iterativePosterior{inputs: in, solver: i.withDefaults(d)}
+	if err := checkFinite(b, fisherVectors, d.Fisher); err != nil {
+		return nil, err
 	}
-	p.grid = linop.NewToeplitz(s, column)
+	var slopes []linop.Operator
+	p.grid, slopes = k.gridOperators(s, k.C1*k.OutputScale)
 	p.state = linop.NewInterp(b, p.scaled, g, p.grid)
-	p.slope = linop.NewInterp(b, p.scaled, g, linop.NewToeplitz(s, slope))
-	p.fisher = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
+	for _, slope := range slopes {
+		p.slopes = append(p.slopes, linop.NewInterp(b, p.scaled, g, slope))
+	}
+	leading := linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
+	if p.fisher = leading; d.FisherKernel != nil {
+		p.fisher = linop.NewScale(b, k.C2*k.FisherVariance, d.FisherKernel)
+	}
 	p.noise = linop.NewNoise(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
-	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.fisher), k.Noise, p.solver.Rank, p.random); err != nil {
+	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, leading), k.Noise, p.solver.Rank, p.solver.random(preconditionerStream)); err != nil {
 		return nil, err
 	}
 	p.solver.CG.Preconditioner = p.inner.inverse
-	if err := p.solve(); err != nil {
+	if err := p.solve(p.matrix(), p.alpha, d.Targets); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -88,26 +108,38 @@ func (p *iterativePosterior) matrix() linop.Operator {
 	return linop.NewSum(p.backend, p.state, p.fisher, p.noise)
 }
 
-// solve finds alpha and the log likelihood, log det K by way of
-// log det P + log det P^-1/2 K P^-1/2 with the preconditioner P.
-func (p *iterativePosterior) solve() error {
-	b, y := p.backend, p.data.Targets
-	if _, err := p.solver.CG.Solve(b, p.matrix(), p.alpha, y); err != nil {
-		return err
-	}
-	logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.random)
-	if err != nil {
-		return err
-	}
-	p.value = logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value)
-	return nil
+// solve sets dst to a^-1 rhs.
+func (p *iterativePosterior) solve(a linop.Operator, dst, rhs compute.Block) error {
+	_, err := p.solver.CG.Solve(p.backend, a, dst, rhs)
+	return p.data.FisherKernel.check(err)
 }
 
 // Alpha implements [Posterior].
 func (p *iterativePosterior) Alpha() compute.Block { return p.alpha }
 
-// LogLikelihood implements [Posterior].
-func (p *iterativePosterior) LogLikelihood() float64 { return p.value }
+// LogLikelihood implements [Posterior]. It is NaN where the determinant's estimate
+// failed, and Gradient then returns the error.
+func (p *iterativePosterior) LogLikelihood() float64 { return p.estimate().Value }
+
+// LogLikelihoodStdErr is the standard error of LogLikelihood, over the random vectors.
+func (p *iterativePosterior) LogLikelihoodStdErr() float64 { return p.estimate().StdErr }
+
+// estimate is the log likelihood, with log det K by way of
+// log det P + log det P^-1/2 K P^-1/2 with the preconditioner P.
+func (p *iterativePosterior) estimate() linop.Estimate {
+	if p.likelihood == nil {
+		b, y := p.backend, p.data.Targets
+		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.solver.random(determinantStream))
+		if p.failed = p.data.FisherKernel.check(err); p.failed != nil {
+			logDet.Value = math.NaN()
+		}
+		p.likelihood = &linop.Estimate{
+			Value:  logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value),
+			StdErr: logDet.StdErr / 2 / float64(y.Rows),
+		}
+	}
+	return *p.likelihood
+}
 
 // FisherCore implements [Posterior].
 func (p *iterativePosterior) FisherCore() (*mat.SymDense, error) { return p.core(p.matrix()) }
@@ -123,39 +155,48 @@ func (p *iterativePosterior) core(a linop.Operator) (*mat.SymDense, error) {
 	defer s.Release()
 	v := p.data.Fisher
 	solved, small := s.New(v.Rows, v.Cols), s.New(v.Cols, v.Cols)
-	if _, err := p.solver.CG.Solve(p.backend, a, solved, v); err != nil {
+	if err := p.solve(a, solved, v); err != nil {
 		return nil, err
 	}
 	p.backend.Gemm(true, false, 1, v, solved, 0, small)
 	return symmetric(v.Cols, compute.ToSlice(p.backend, small)), nil
 }
 
-// Gradient implements [Posterior]. Its traces are tr A = tr Q'AQ + tr (I-QQ')A(I-QQ')
-// with the preconditioner's eigenvectors Q, and only the second of these, which is
-// small, by random vectors (Hutch++; Meyer, Musco, Musco and Woodruff 2021). They are
-// uniform on the sphere, so that the noise, far the largest part of K there, does not
-// add to the variance.
+// Gradient implements [Posterior]. Its traces are
+//
+//	tr K^-1 A = tr P^-1 A + tr (K^-1 - P^-1) A
+//
+// with the preconditioner P = Q diag(e) Q' + noise I. The first takes no solution: it
+// is exact over the eigenvectors Q and, beyond them, where A is small, estimated with
+// random vectors w uniform on the sphere, so that the noise, far the largest part of K
+// there, does not add to the variance (as Hutch++; Meyer, Musco, Musco and Woodruff
+// 2021). Of the second, small where P is close to K, all is estimated.
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	n, q := p.alpha.Rows, p.inner.vectors
-	m := min(p.solver.Probes, n-q.Cols)
-	probes := s.New(n, q.Cols+m)
-	p.backend.Copy(probes.ColRange(0, q.Cols), q)
-	if m > 0 {
-		p.drawProbes(probes.ColRange(q.Cols, q.Cols+m))
+	b, n, q, m := p.backend, p.alpha.Rows, p.inner.vectors, p.solver.Probes
+	rng := p.solver.random(traceStream)
+	x, g := s.New(n, q.Cols+m), s.New(n, m)
+	b.Copy(x.ColRange(0, q.Cols), q)
+	w := x.ColRange(q.Cols, q.Cols+m)
+	p.drawProbes(w, rng)
+	signs := make([]float64, q.Cols*m)
+	for i := range signs {
+		signs[i] = math.Copysign(1/math.Sqrt(float64(m)), float64(rng.IntN(2))-0.5)
 	}
-	return p.gradient(features, probes)
+	b.Copy(g, w)
+	b.Gemm(false, false, 1, q, s.FromSlice(q.Cols, m, signs), 1, g)
+	return p.gradient(features, x, g)
 }
 
 // drawProbes fills w (n × m) with random vectors such that ww' is I - QQ' on average.
-func (p *iterativePosterior) drawProbes(w compute.Block) {
+func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	b, q := p.backend, p.inner.vectors
 	s := compute.NewScope(b)
 	defer s.Release()
 	random := make([]float64, w.Rows*w.Cols)
 	for i := range random {
-		random[i] = p.random.NormFloat64()
+		random[i] = rng.NormFloat64()
 	}
 	b.Upload(w, random)
 	overlap := s.New(q.Cols, w.Cols)
@@ -167,25 +208,31 @@ func (p *iterativePosterior) drawProbes(w compute.Block) {
 	}
 }
 
-// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with the sum of w w' over the probes w
-// for the identity that follows K^-1: the derivative of the bilinear form
-// 1/2 sum_j u_j'K v_j of the columns of
+// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with xx' for the identity in
+// tr P^-1 dK and gg' for that in tr (K^-1 - P^-1) dK: the derivative of the bilinear
+// form 1/2 sum_j u_j'K v_j of the columns of
 //
-//	[u_j] = [alpha, -K^-1 w_1, -K^-1 w_2, ...],  [v_j] = [alpha, w_1, w_2, ...]
-func (p *iterativePosterior) gradient(features, probes compute.Block) (Hyper, error) {
+//	u = [alpha, -P^-1 x, (P^-1 - K^-1) g],  v = [alpha, x, g]
+func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, error) {
 	compute.SameShape("the gradient in the features", p.scaled, features)
+	if p.failed != nil {
+		return Hyper{}, p.failed
+	}
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	b, n, columns := p.backend, p.alpha.Rows, 1+probes.Cols
+	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols
 	u, v, product := s.New(n, columns), s.New(n, columns), s.New(n, columns)
 	b.Copy(u.Col(0), p.alpha)
 	b.Copy(v.Col(0), p.alpha)
-	b.Copy(v.ColRange(1, columns), probes)
-	solved := u.ColRange(1, columns)
-	if _, err := p.solver.CG.Solve(b, p.matrix(), solved, probes); err != nil {
+	b.Copy(v.ColRange(1, 1+x.Cols), x)
+	b.Copy(v.ColRange(1+x.Cols, columns), g)
+	solved, probed := s.New(n, g.Cols), u.ColRange(1, columns)
+	if err := p.solve(p.matrix(), solved, g); err != nil {
 		return Hyper{}, err
 	}
-	b.Scale(-1, solved)
+	p.inner.inverse.MulTo(probed, v.ColRange(1, columns), false)
+	b.Scale(-1, u.ColRange(1, 1+x.Cols))
+	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
 
 	p.featureGradient(features, u, v)
 	b.Scale(1/float64(2*n), features)
@@ -194,11 +241,19 @@ func (p *iterativePosterior) gradient(features, probes compute.Block) (Hyper, er
 		a.MulTo(product, v, false)
 		return b.Dot(u, product) / 2 / float64(n)
 	}
+	// The traces of all of K's parts add up to n, which leaves that of K_f without a
+	// product.
+	state, noise := form(p.state), form(p.noise)
+	fisher := (b.Dot(p.alpha, p.data.Targets)/float64(n)-1)/2 - state - noise
+	var base []float64
+	for _, slope := range p.slopes {
+		base = append(base, form(slope))
+	}
 	return Hyper{
-		Lengthscale:    form(p.slope),
-		OutputScale:    form(p.state) / p.kernel.OutputScale,
-		FisherVariance: form(p.fisher) / p.kernel.FisherVariance,
-		Noise:          form(p.noise) / p.kernel.Noise,
+		Base:           base,
+		OutputScale:    state / p.kernel.OutputScale,
+		FisherVariance: fisher / p.kernel.FisherVariance,
+		Noise:          noise / p.kernel.Noise,
 	}, nil
 }
 

@@ -18,7 +18,7 @@ import (
 // its gradient.
 func TestSolversAgree(t *testing.T) {
 	x := newBatch(seeded(t, 6), 40, 2, 3)
-	for name, k := range kernels() {
+	for name, k := range cases() {
 		for _, c := range []struct {
 			name              string
 			solver            Iterative
@@ -104,7 +104,8 @@ func TestExactTraces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hyper, err := iterative.(*iterativePosterior).gradient(got, s.FromSlice(x.n, x.n, identity))
+		unit := s.FromSlice(x.n, x.n, identity)
+		hyper, err := iterative.(*iterativePosterior).gradient(got, unit, unit)
 		if err != nil {
 			t.Fatal(err)
 		}

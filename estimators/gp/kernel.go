@@ -4,40 +4,25 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
-
-// Base is a stationary kernel on the line: the correlation, 1 at distance 0, of two
-// points r >= 0 apart under lengthscale l > 0, and its derivative in l.
-type Base func(r, l float64) (value, gradient float64)
-
-// RBF is the Gaussian kernel exp(-r²/2l²).
-func RBF(r, l float64) (value, gradient float64) {
-	u := r / l
-	value = math.Exp(-u * u / 2)
-	return value, value * u * u / l
-}
-
-// Matern52 is the Matérn kernel of smoothness 5/2, (1 + u + u²/3) exp(-u) with
-// u = √5 r/l. Rougher than [RBF]: its grid matrix has full rank.
-func Matern52(r, l float64) (value, gradient float64) {
-	u := math.Sqrt(5) * r / l
-	e := math.Exp(-u)
-	return (1 + u + u*u/3) * e, u * u * (1 + u) / 3 * e / l
-}
 
 // Hyper are the learned hyperparameters, all positive, or a gradient in them.
 type Hyper struct {
-	Lengthscale    float64 // l, in units of the scaled features
-	OutputScale    float64 // c_o
-	FisherVariance float64 // v
-	Noise          float64 // the observations' variance, sigma² in the paper
+	Base           []float64 // the base kernel's own, in units of the scaled features; for RBF its lengthscale l
+	OutputScale    float64   // c_o
+	FisherVariance float64   // v
+	Noise          float64   // the observations' variance, sigma² in the paper
 }
 
 // Kernel is the process's covariance (eqn:kernel_definitions).
 type Kernel struct {
-	Base   Base    // of each feature dimension; nil stands for [RBF]
-	C1, C2 float64 // weights of the state and of the Fisher kernel, zero or more
+	Base   *kernels.Kernel // of each feature dimension; nil stands for rbf
+	C1, C2 float64         // weights of the state and of the Fisher kernel, zero or more
 	Hyper
 }
 
@@ -48,20 +33,29 @@ const (
 	DefaultC2 = 5e-5
 )
 
-// Validate says what is wrong with the kernel's numbers, if anything is.
+// Validate says what is wrong with the kernel's numbers, if anything is. It panics if
+// the base kernel has another number of hyperparameters.
 func (k Kernel) Validate() error {
-	for _, x := range []struct {
+	type number struct {
 		name  string
 		value float64
 		zero  bool
-	}{
+	}
+	numbers := []number{
 		{"c1", k.C1, true},
 		{"c2", k.C2, true},
-		{"lengthscale", k.Lengthscale, false},
 		{"output scale", k.OutputScale, false},
 		{"fisher variance", k.FisherVariance, false},
 		{"noise", k.Noise, false},
-	} {
+	}
+	names := k.base().Hyperparameters()
+	if len(names) != len(k.Hyper.Base) {
+		panic(fmt.Sprintf("gp: %d hyperparameters of the base kernel %s, want %v", len(k.Hyper.Base), k.base().Name(), names))
+	}
+	for i, name := range names {
+		numbers = append(numbers, number{name, k.Hyper.Base[i], false})
+	}
+	for _, x := range numbers {
 		if math.IsNaN(x.value) || math.IsInf(x.value, 0) || x.value < 0 || x.value == 0 && !x.zero {
 			return &HyperparameterError{Name: x.name, Value: x.value}
 		}
@@ -70,11 +64,20 @@ func (k Kernel) Validate() error {
 }
 
 // base is the kernel's Base or its default.
-func (k Kernel) base() Base {
+func (k Kernel) base() *kernels.Kernel {
 	if k.Base == nil {
-		return RBF
+		return rbf
 	}
 	return k.Base
+}
+
+var rbf = must(kernels.Lookup("rbf"))
+
+func must(k *kernels.Kernel, err error) *kernels.Kernel {
+	if err != nil {
+		panic(err)
+	}
+	return k
 }
 
 // fisherScale is the factor of V V' in K: c2 n v.
@@ -91,14 +94,38 @@ func grid() compute.Grid {
 	return compute.Grid{Low: -Bound - step, Step: step, Size: size}
 }
 
-// column is the first column of the grid's Toeplitz matrix R, and of dR/dl.
-func (k Kernel) column(g compute.Grid) (value, gradient []float64) {
-	value, gradient = make([]float64, g.Size), make([]float64, g.Size)
-	base := k.base()
-	for i := range g.Size {
-		value[i], gradient[i] = base(float64(i)*g.Step, k.Lengthscale)
+// gridMatrix is the base kernel's matrix R on the grid, and its derivative in each of
+// the base kernel's hyperparameters.
+func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
+	g := grid()
+	points := make([]float64, g.Size)
+	for i := range points {
+		points[i] = g.Low + float64(i)*g.Step
 	}
-	return value, gradient
+	return k.base().Matrix(points, k.Hyper.Base)
+}
+
+// gridOperators are the matrices of gridMatrix as operators, Toeplitz where they are,
+// times a scale.
+func (k Kernel) gridOperators(s *compute.Scope, scale float64) (value linop.Operator, gradient []linop.Operator) {
+	r, slopes := k.gridMatrix()
+	operator := func(x *mat.SymDense) linop.Operator {
+		size := x.SymmetricDim()
+		elements := make([]float64, 0, size*size)
+		for i := range size {
+			for j := range size {
+				elements = append(elements, scale*x.At(i, j))
+			}
+		}
+		if k.base().Stationary() {
+			return linop.NewToeplitz(s, elements[:size])
+		}
+		return linop.NewDense(s.Backend(), s.FromSlice(size, size, elements))
+	}
+	for _, slope := range slopes {
+		gradient = append(gradient, operator(slope))
+	}
+	return operator(r), gradient
 }
 
 // HyperparameterError says that a hyperparameter is out of its range.

@@ -20,31 +20,38 @@ type Moments interface {
 
 // ValueMoments implements [Moments].
 func (p *directPosterior) ValueMoments(mean, variance compute.Block) error {
-	return p.moments(mean, variance, p.state, 0, 1)
+	return p.moments(mean, variance, 0, p.state.cols(), 1, func(s *compute.Scope, lo, hi int) compute.Block {
+		return p.state.rows(s, p.scaled.RowRange(lo, hi))
+	})
 }
 
 // AdvantageMoments implements [Moments].
 func (p *directPosterior) AdvantageMoments(mean, variance compute.Block) error {
-	return p.moments(mean, variance, p.data.Fisher, p.state.Cols, math.Sqrt(p.fisher))
+	return p.moments(mean, variance, p.state.cols(), p.gram.size(), math.Sqrt(p.fisher), func(_ *compute.Scope, lo, hi int) compute.Block {
+		return p.data.Fisher.RowRange(lo, hi)
+	})
 }
 
-// moments are those of the part of K that is A A', with A = scale x the columns of B
-// from the given one on. B'alpha = c gives the mean A c_A, and B'K^-1 B = I - noise
-// M^-1 the covariance A A' - A A'K^-1 A A' = noise A (M^-1)_AA A'.
-func (p *directPosterior) moments(mean, variance, x compute.Block, from int, scale float64) error {
+// moments are those of the part of K that is A A', with A = scale x the columns [from,
+// to) of B, of which rows gives the rows [lo, hi) before the scale. B'alpha = c gives the
+// mean A c_A, and B'K^-1 B = I - noise M^-1 the covariance A A' - A A'K^-1 A A' = noise A
+// (M^-1)_AA A'.
+func (p *directPosterior) moments(mean, variance compute.Block, from, to int, scale float64, rows func(s *compute.Scope, lo, hi int) compute.Block) error {
 	if err := p.invert(); err != nil {
 		return err
 	}
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
-	to := from + x.Cols
-	c := scope.FromSlice(x.Cols, 1, mat.VecDenseCopyOf(p.weights.SliceVec(from, to)).RawVector().Data)
-	p.backend.Gemm(false, false, scale, x, c, 0, mean)
-
-	inverse := mat.DenseCopyOf(mat.DenseCopyOf(p.inverse).Slice(from, to, from, to)).RawMatrix().Data
-	m := scope.FromSlice(x.Cols, x.Cols, inverse)
-	product := scope.New(x.Rows, x.Cols)
-	p.backend.Gemm(false, false, scale*scale*p.kernel.Noise, x, m, 0, product)
-	p.backend.RowDots(variance, product, x, 0)
+	c := scope.FromSlice(to-from, 1, p.weights.RawVector().Data[from:to])
+	m := upload(scope, mat.DenseCopyOf(p.inverse).Slice(from, to, from, to))
+	p.backend.Panels(mean.Rows, func(b compute.Backend, _, lo, hi int) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		x := rows(s, lo, hi)
+		b.Gemm(false, false, scale, x, c, 0, mean.RowRange(lo, hi))
+		product := s.New(x.Rows, x.Cols)
+		b.Gemm(false, false, scale*scale*p.kernel.Noise, x, m, 0, product)
+		b.RowDots(variance.RowRange(lo, hi), product, x, 0)
+	})
 	return nil
 }

@@ -14,6 +14,10 @@ type Data struct {
 	Features compute.Block // n × d, before scaling
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
 	Targets  compute.Block // n × 1: y
+
+	// FisherKernel is K_f where that is not to be n V V'; V then serves to solve with
+	// it, and in the cores. Only [Iterative] can: there is no closed form.
+	FisherKernel *FisherKernel
 }
 
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
@@ -52,8 +56,9 @@ type inputs struct {
 	scaled  compute.Block // n × d
 }
 
-// prepare checks the shapes and the numbers and scales the features. A non-finite
-// number anywhere makes its block's sum of squares non-finite.
+// prepare checks the shapes and the numbers, except those of the Fisher vectors, and
+// scales the features. A non-finite number anywhere makes its block's sum of squares
+// non-finite.
 func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
 	n := d.Features.Rows
 	if d.Fisher.Rows != n || d.Targets.Rows != n || d.Targets.Cols != 1 || n == 0 || d.Features.Cols == 0 {
@@ -64,17 +69,25 @@ func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
 	if err := k.Validate(); err != nil {
 		return in, err
 	}
-	for _, x := range []struct {
-		name  string
-		block compute.Block
-	}{{"features", d.Features}, {"Fisher vectors", d.Fisher}, {"targets", d.Targets}} {
-		if sum := in.backend.Dot(x.block, x.block); math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return in, &NotFiniteError{What: x.name, Value: sum}
-		}
+	if err := checkFinite(in.backend, "features", d.Features); err != nil {
+		return in, err
+	}
+	if err := checkFinite(in.backend, "targets", d.Targets); err != nil {
+		return in, err
 	}
 	var err error
 	in.scaling, err = Scale(in.backend, in.scaled, d.Features)
 	return in, err
+}
+
+const fisherVectors = "Fisher vectors"
+
+// checkFinite returns a [*NotFiniteError] unless all of x is finite.
+func checkFinite(b compute.Backend, what string, x compute.Block) error {
+	if sum := b.Dot(x, x); math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return &NotFiniteError{What: what, Value: sum}
+	}
+	return nil
 }
 
 // logLikelihood is log N(y; 0, K) / n from y'K^-1 y and log det K.

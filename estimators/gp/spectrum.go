@@ -4,8 +4,6 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
 // cutoff is the eigenvalue of the grid's matrix R, relative to the largest, below
@@ -13,51 +11,98 @@ import (
 const cutoff = 1e-12
 
 // spectrum is R = E D E', the grid's matrix, cut to the q eigenvalues above cutoff.
+//
+// A kernel of small rank, like cosine, turns its range as a hyperparameter changes, and
+// R's derivative leaves the span of E. The directions that it leaves to are added, with
+// the eigenvalue at the cutoff: too small to matter in R, but there.
 type spectrum struct {
-	values  []float64  // D, increasing
-	vectors *mat.Dense // E, 128 × q
-	slope   *mat.Dense // D^-1/2 E' (dR/dl) E D^-1/2, q × q
+	values  []float64    // D
+	vectors *mat.Dense   // E, 128 × q
+	slopes  []*mat.Dense // D^-1/2 E' (dR/dh) E D^-1/2, q × q, for each of the base kernel's hyperparameters h
 }
 
 // newSpectrum decomposes the kernel's grid matrix.
-func newSpectrum(k Kernel, g compute.Grid) *spectrum {
-	value, gradient := k.column(g)
-	var eigen mat.EigenSym
-	if !eigen.Factorize(toeplitz(value), true) {
-		panic("gp: the eigenvalues of a symmetric Toeplitz matrix did not converge")
-	}
-	values := eigen.Values(nil)
-	first := 0
-	for values[first] <= cutoff*values[g.Size-1] {
+func newSpectrum(k Kernel) *spectrum {
+	value, gradients := k.gridMatrix()
+	all, vectors := eigenpairs(value)
+	first, size := 0, len(all)
+	for all[first] <= cutoff*all[size-1] {
 		first++
 	}
-	var all mat.Dense
-	eigen.VectorsTo(&all)
-	s := &spectrum{values: values[first:], vectors: mat.DenseCopyOf(all.Slice(0, g.Size, first, g.Size))}
-
-	s.slope = new(mat.Dense)
-	s.slope.Product(s.vectors.T(), toeplitz(gradient), s.vectors)
-	s.slope.Apply(func(i, j int, x float64) float64 { return x / math.Sqrt(s.values[i]*s.values[j]) }, s.slope)
+	s := &spectrum{values: all[first:], vectors: mat.DenseCopyOf(vectors.Slice(0, size, first, size))}
+	for _, gradient := range gradients {
+		s.extend(gradient, cutoff*all[size-1])
+	}
+	for _, gradient := range gradients {
+		slope := new(mat.Dense)
+		slope.Product(s.vectors.T(), gradient, s.vectors)
+		slope.Apply(func(i, j int, x float64) float64 { return x / math.Sqrt(s.values[i]*s.values[j]) }, slope)
+		s.slopes = append(s.slopes, slope)
+	}
 	return s
+}
+
+// extend adds the directions outside the span of E to which gradient takes it, all
+// with the given eigenvalue.
+func (s *spectrum) extend(gradient *mat.SymDense, value float64) {
+	const negligible = 1e-6 // beside the whole derivative
+	var moved, inside, outside mat.Dense
+	moved.Mul(gradient, s.vectors)
+	inside.Mul(s.vectors.T(), &moved)
+	outside.Mul(s.vectors, &inside)
+	outside.Sub(&moved, &outside)
+	var gram mat.SymDense
+	gram.SymOuterK(1, &outside)
+	squares, directions := eigenpairs(&gram)
+	size, first := len(squares), len(squares)
+	least := negligible * mat.Norm(gradient, 2)
+	for first > 0 && squares[first-1] > least*least {
+		first--
+	}
+	if first == size {
+		return
+	}
+	var all mat.Dense
+	all.Augment(s.vectors, directions.Slice(0, size, first, size))
+	s.vectors = &all
+	for range size - first {
+		s.values = append(s.values, value)
+	}
+}
+
+// eigenpairs are those of a symmetric matrix, increasing.
+func eigenpairs(a mat.Symmetric) (values []float64, vectors *mat.Dense) {
+	var eigen mat.EigenSym
+	if !eigen.Factorize(a, true) {
+		panic("gp: the eigenvalues of a symmetric matrix on the grid did not converge")
+	}
+	vectors = new(mat.Dense)
+	eigen.VectorsTo(vectors)
+	return eigen.Values(nil), vectors
 }
 
 // rank is q.
 func (s *spectrum) rank() int { return len(s.values) }
 
-// factor is L = E (scale D)^1/2 as row-major elements, 128 × q.
-func (s *spectrum) factor(scale float64) []float64 {
-	var l mat.Dense
+// factor is L = E (scale D)^1/2, 128 × q.
+func (s *spectrum) factor(scale float64) *mat.Dense {
+	l := new(mat.Dense)
 	l.Apply(func(_, j int, x float64) float64 { return x * math.Sqrt(scale*s.values[j]) }, s.vectors)
-	return l.RawMatrix().Data
+	return l
 }
 
-// toeplitz is the symmetric matrix with the given first column.
-func toeplitz(column []float64) *mat.SymDense {
-	t := mat.NewSymDense(len(column), nil)
-	for i := range column {
-		for j := i; j < len(column); j++ {
-			t.SetSym(i, j, column[j-i])
+// form is half of the inner product of a's diagonal q × q blocks, d of them, with each
+// of the slopes.
+func (s *spectrum) form(a mat.Symmetric, d int) []float64 {
+	q, sums := s.rank(), make([]float64, len(s.slopes))
+	for h, slope := range s.slopes {
+		for block := range d {
+			for i := range q {
+				for j := range q {
+					sums[h] += a.At(block*q+i, block*q+j) * slope.At(i, j) / 2
+				}
+			}
 		}
 	}
-	return t
+	return sums
 }

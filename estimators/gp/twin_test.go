@@ -58,16 +58,15 @@ type twin struct {
 func newTwin(x batch, k Kernel, interpolated bool) *twin {
 	z := scaleDense(x.features)
 	t := &twin{state: mat.NewSymDense(x.n, nil), fisher: mat.NewSymDense(x.n, nil), k: mat.NewSymDense(x.n, nil)}
-	g := grid()
+	r, _ := k.gridMatrix()
 	for i := range x.n {
 		for j := i; j < x.n; j++ {
 			sum := 0.0
 			for c := range x.d {
 				if interpolated {
-					sum += interpolatedKernel(k, g, z[i*x.d+c], z[j*x.d+c])
+					sum += interpolatedKernel(r, grid(), z[i*x.d+c], z[j*x.d+c])
 				} else {
-					value, _ := k.base()(math.Abs(z[i*x.d+c]-z[j*x.d+c]), k.Lengthscale)
-					sum += value
+					sum += math.Exp(-math.Pow((z[i*x.d+c]-z[j*x.d+c])/k.Hyper.Base[0], 2) / 2) // rbf
 				}
 			}
 			t.state.SetSym(i, j, k.C1*k.OutputScale*sum)
@@ -106,7 +105,7 @@ func scaleDense(x []float64) []float64 {
 }
 
 // interpolatedKernel is w(a)' R w(b) over the 4 × 4 grid points about a and b.
-func interpolatedKernel(k Kernel, g compute.Grid, a, b float64) float64 {
+func interpolatedKernel(r mat.Symmetric, g compute.Grid, a, b float64) float64 {
 	first := func(z float64) (point int, weights [4]float64) {
 		u := (z - g.Low) / g.Step
 		point = min(max(int(u), 1), g.Size-3)
@@ -124,9 +123,7 @@ func interpolatedKernel(k Kernel, g compute.Grid, a, b float64) float64 {
 	sum := 0.0
 	for i, wa := range weightsA {
 		for j, wb := range weightsB {
-			r := math.Abs(float64(pointA+i-pointB-j)) * g.Step
-			value, _ := k.base()(r, k.Lengthscale)
-			sum += wa * wb * value
+			sum += wa * wb * r.At(pointA+i, pointB+j)
 		}
 	}
 	return sum
@@ -148,7 +145,7 @@ func (x batch) core(a mat.Symmetric) *mat.Dense {
 // someKernel is a kernel with every number away from its default.
 func someKernel() Kernel {
 	return Kernel{C1: 0.9, C2: 0.02, Hyper: Hyper{
-		Lengthscale: 0.4, OutputScale: 0.8, FisherVariance: 1.3, Noise: 0.2}}
+		Base: []float64{0.4}, OutputScale: 0.8, FisherVariance: 1.3, Noise: 0.2}}
 }
 
 // backends calls the test on each backend.

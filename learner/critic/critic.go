@@ -68,7 +68,7 @@ func (c *Critic) learned() int {
 // Hyper are the process's hyperparameters.
 func (c *Critic) Hyper() gp.Hyper {
 	h := gp.Hyper{
-		Lengthscale:    softplus(c.raw[0]),
+		Base:           []float64{softplus(c.raw[0])},
 		OutputScale:    softplus(c.raw[1]),
 		FisherVariance: softplus(c.raw[2]),
 		Noise:          NoiseFloor,
@@ -102,7 +102,7 @@ func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err 
 // [*optim.NotFiniteError]; nothing is changed then.
 func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyper) error {
 	gradient := e.FeatureGradient(features)
-	slopes := []float64{hyper.Lengthscale, hyper.OutputScale, hyper.FisherVariance, hyper.Noise}
+	slopes := []float64{hyper.Base[0], hyper.OutputScale, hyper.FisherVariance, hyper.Noise}
 	for i := range c.learned() {
 		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
 	}

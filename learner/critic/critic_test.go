@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestGoldenFeatureGradients(t *testing.T) {
 			e := Evaluate(s, goldenParams(t, name), observations)
 			posterior, err := gp.Direct{}.Fit(s,
 				gp.Kernel{C1: value("c1"), C2: value("c2"), Hyper: gp.Hyper{
-					Lengthscale: value("lengthscale"), OutputScale: value("outputscale"),
+					Base: []float64{value("lengthscale")}, OutputScale: value("outputscale"),
 					FisherVariance: value("fisher_variance"), Noise: value("noise"),
 				}},
 				gp.Data{
@@ -270,7 +271,7 @@ func TestFirstProcessStepPointsUphill(t *testing.T) {
 func TestInitialHyperparameters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	ln2 := math.Ln2
-	if got, want := New(3, NoiseLearned, rng).Hyper(), (gp.Hyper{Lengthscale: ln2, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); got != want {
+	if got, want := New(3, NoiseLearned, rng).Hyper(), (gp.Hyper{Base: []float64{ln2}, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); !reflect.DeepEqual(got, want) {
 		t.Errorf("preset code: %+v, want %+v", got, want)
 	}
 	c := New(3, NoiseFixed, rng)
@@ -281,7 +282,7 @@ func TestInitialHyperparameters(t *testing.T) {
 	defer s.Release()
 	p := newProblem(s, 50, rng)
 	features := s.FromSlice(50, 10, random(rng, 500))
-	if err := c.StepProcess(c.Evaluate(s, p.observations), features, gp.Hyper{Lengthscale: 1, Noise: 1}); err != nil {
+	if err := c.StepProcess(c.Evaluate(s, p.observations), features, gp.Hyper{Base: []float64{1}, Noise: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if c.Hyper().Noise != 1e-4 || c.raw[3] != 0 || c.raw[0] == 0 {
@@ -366,7 +367,7 @@ func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
 	if _, err := c.StepValue(c.Evaluate(s, p.observations), p.returns); !errors.As(err, &notFinite) {
 		t.Errorf("value step: error %v", err)
 	}
-	if err := c.StepProcess(c.Evaluate(s, p.observations), s.FromSlice(20, 10, random(rng, 200)), gp.Hyper{Noise: math.Inf(1)}); !errors.As(err, &notFinite) {
+	if err := c.StepProcess(c.Evaluate(s, p.observations), s.FromSlice(20, 10, random(rng, 200)), gp.Hyper{Base: []float64{0}, Noise: math.Inf(1)}); !errors.As(err, &notFinite) {
 		t.Errorf("process step: error %v", err)
 	}
 	for i, v := range c.params {

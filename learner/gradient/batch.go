@@ -53,7 +53,7 @@ func Parse(arrays npz.Arrays) (*Batch, error) {
 	b.Critic = append(b.Critic, r.floats("value_b", 1)...)
 
 	b.Kernel = gp.Kernel{C1: r.number("c1"), C2: r.number("c2"), Hyper: gp.Hyper{
-		Lengthscale: r.number("lengthscale"), OutputScale: r.number("outputscale"),
+		Base: []float64{r.number("lengthscale")}, OutputScale: r.number("outputscale"),
 		FisherVariance: r.number("fisher_variance"), Noise: r.number("noise"),
 	}}
 	b.Epsilon = r.within("epsilon", 1, math.MaxFloat64)

@@ -110,7 +110,7 @@ func (c *computation) condition() error {
 	}
 	c.column("alpha", c.posterior.Alpha())
 	c.scalar("mll", c.posterior.LogLikelihood())
-	c.scalar("mll_grad_lengthscale", hyper.Lengthscale)
+	c.scalar("mll_grad_lengthscale", hyper.Base[0])
 	c.scalar("mll_grad_outputscale", hyper.OutputScale)
 	c.scalar("mll_grad_fisher_variance", hyper.FisherVariance)
 	c.scalar("mll_grad_noise", hyper.Noise)

@@ -97,7 +97,7 @@ func exactKernel(x *Batch, scaled []float64, v *mat.Dense) *mat.SymDense {
 		for j := i; j < n; j++ {
 			sum := 0.0
 			for c := range d {
-				r := (scaled[i*d+c] - scaled[j*d+c]) / x.Kernel.Lengthscale
+				r := (scaled[i*d+c] - scaled[j*d+c]) / x.Kernel.Hyper.Base[0]
 				sum += math.Exp(-r * r / 2)
 			}
 			k.SetSym(i, j, x.Kernel.C1*x.Kernel.OutputScale*sum+x.Kernel.C2*float64(n)*x.Kernel.FisherVariance*fisher.At(i, j))

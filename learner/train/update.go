@@ -31,6 +31,7 @@ type Method struct {
 	Rank           int       // of the scores' decomposition
 	Solver         gp.Solver // of the kernel system
 	C1, C2         float64
+	FisherSamples  float64 // samples of the Fisher matrix, as a multiple of the gradient's; at least 1
 	AnalyticFisher bool    // in the uncertainty, the exact Fisher matrix in place of the empirical one
 	Randomized     bool    // the paper's randomised decomposition of the uncertainty
 	Epsilon        float64 // bound on the natural correction's step lengthening
@@ -54,8 +55,12 @@ type update struct {
 	rng   *rand.Rand // of the sketches
 	row   *metrics.Row
 
-	policy    *policy.Gaussian
-	scores    *linop.Scores // U
+	policy *policy.Gaussian
+	scores *linop.Scores // U
+	fisher struct {      // the same over all samples of the Fisher matrix
+		policy *policy.Gaussian
+		scores *linop.Scores
+	}
 	targets   compute.Block // y, n × 1
 	svd       *linop.SVD    // of U; nil for Monte Carlo
 	posterior gp.Posterior  // nil for Monte Carlo
@@ -96,8 +101,9 @@ func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *m
 // evaluate runs the policy over the batch and keeps the scores' factors.
 func (u *update) evaluate() error {
 	params := u.scope.FromSlice(len(u.Params), 1, u.Params)
-	u.policy = policy.NewGaussian(u.scope, u.Shape, params, u.observations)
-	u.scores = u.policy.Scores(u.scope, u.actions)
+	u.fisher.policy = policy.NewGaussian(u.scope, u.Shape, params, u.Samples.fisher.observations)
+	u.fisher.scores = u.fisher.policy.Scores(u.scope, u.Samples.fisher.actions)
+	u.policy, u.scores = u.fisher.policy.First(u.size()), u.fisher.scores.First(u.size())
 	u.row.Entropy = u.policy.Entropy()
 	return nil
 }
@@ -150,14 +156,17 @@ func (u *update) continuations() []float64 {
 }
 
 // decompose finds the leading part of U, exactly where that is cheap.
-func (u *update) decompose() (err error) {
+func (u *update) decompose() error {
 	if !u.Bayesian {
 		return nil
 	}
-	if u.svd, err = linop.Decompose(u.scope, u.scores, u.Rank, u.rng); err == nil {
-		u.row.FisherRank = float64(len(u.svd.S))
+	svd, err := linop.Decompose(u.scope, u.fisher.scores, u.Rank, u.rng)
+	if err != nil {
+		return err
 	}
-	return err
+	u.svd = svd.First(u.scope, u.size())
+	u.row.FisherRank = float64(len(u.svd.S))
+	return nil
 }
 
 // kernel is the process's covariance at the critic's current hyperparameters.
@@ -193,7 +202,7 @@ func (u *update) condition() (err error) {
 	}
 	u.posterior, err = u.fit(u.scope, u.Critic.Evaluate(u.scope, u.observations))
 	hyper := u.Critic.Hyper()
-	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Lengthscale
+	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Base[0]
 	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
 	return err
 }
@@ -208,8 +217,8 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, erro
 // some (HumanoidStandup).
 func (u *update) estimate() (err error) {
 	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
-	u.objective = optim.Objective{Policy: u.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
-	if u.size() <= linop.ExactSamples || u.size() >= 2*len(u.Params) {
+	u.objective = optim.Objective{Policy: u.policy, Fisher: u.fisher.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
+	if m := u.fisher.policy.Samples(); m <= linop.ExactSamples || m >= 2*len(u.Params) {
 		u.objective.SVD = u.svd
 	}
 	if !u.Bayesian {
@@ -230,7 +239,7 @@ func (u *update) estimate() (err error) {
 func (u *update) correction() (func(compute.Block), error) {
 	fisher := estimators.Fisher{Damping: u.Damping}
 	if u.AnalyticFisher {
-		fisher.Matrix = u.policy.Fisher(0)
+		fisher.Matrix = u.fisher.policy.Fisher(0)
 	}
 	moments := estimators.NaturalPrecision
 	if u.Vanilla {
