@@ -51,6 +51,13 @@ func (g *Gaussian) At(s *compute.Scope, params []float64) *Gaussian {
 	return NewGaussian(s, g.shape, s.FromSlice(len(params), 1, params), g.activations[0])
 }
 
+// First is the policy on the first n observations of the batch, a view.
+func (g *Gaussian) First(n int) *Gaussian {
+	first := *g
+	first.activations = g.activations.Rows(0, n)
+	return &first
+}
+
 // Backend is what the policy's blocks belong to.
 func (g *Gaussian) Backend() compute.Backend { return g.backend }
 

@@ -96,6 +96,26 @@ func TestActorAgreesWithBlocks(t *testing.T) {
 	}
 }
 
+// The policy on a part of a batch is that on the part alone.
+func TestFirst(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const n = 300
+		first, actions := f.policy.First(n), f.actionBlock.RowRange(0, n)
+		f.samples, f.observations = n, f.observations[:n*f.shape.Observation]
+		alone := f.at(f.params)
+		if first.Samples() != n {
+			t.Errorf("%d samples", first.Samples())
+		}
+		near(t, "log-probability", compute.ToSlice(f.backend, first.LogProb(f.scope, actions)),
+			compute.ToSlice(f.backend, alone.LogProb(f.scope, actions)), 1e-14)
+		direction := f.scope.FromSlice(len(f.params), 1, f.params)
+		got, want := f.scope.New(len(f.params), 1), f.scope.New(len(f.params), 1)
+		first.Fisher(0.1).MulTo(got, direction, false)
+		alone.Fisher(0.1).MulTo(want, direction, false)
+		near(t, "Fisher product", compute.ToSlice(f.backend, got), compute.ToSlice(f.backend, want), 1e-14)
+	})
+}
+
 func TestLogProbAgreesWithTwin(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		var want []float64

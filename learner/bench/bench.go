@@ -165,7 +165,7 @@ func (o options) update(b counter, settings *config.Settings, task sim.Spec, bat
 			stages = append(stages, stage{name: name, flops: b.take()})
 		}
 		scope := compute.NewScope(b)
-		x := train.NewSamples(scope, batch.Episodes, n)
+		x := train.NewSamples(scope, batch.Episodes, nil, n)
 		lap("upload", time.Since(start))
 		err := learner.Update(x, scope, rand.New(rand.NewPCG(seed, streams.Sketch)), &row, lap)
 		scope.Release()

@@ -121,13 +121,14 @@ type Settings struct {
 	Damping      float64 // multiple of the identity added to the Fisher matrix
 
 	// Bayesian quadrature.
-	C1         float64 // weight of the state kernel
-	C2         float64 // weight of the Fisher kernel
-	Rank       int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
-	Solver     Solver
-	Fisher     Fisher
-	Covariance Covariance
-	Epsilon    float64 // the most that UAPG lengthens a direction of the natural gradient
+	C1            float64 // weight of the state kernel
+	C2            float64 // weight of the Fisher kernel
+	Rank          int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
+	Solver        Solver
+	Fisher        Fisher
+	Covariance    Covariance
+	FisherSamples float64 // that the Fisher matrix is taken over, as a multiple of Batch: the gradient's, and more
+	Epsilon       float64 // the most that UAPG lengthens a direction of the natural gradient
 
 	// How long to go on; a run can be resumed with more.
 	Iterations uint64

@@ -72,6 +72,7 @@ func (s *Settings) table() []section {
 			{"solver", result, choice(&s.Solver, Direct, ConjugateGradient), "closed form, or the paper's conjugate gradients"},
 			{"fisher", result, choice(&s.Fisher, Empirical, Analytic), "Fisher matrix in the gradient's uncertainty"},
 			{"covariance", result, choice(&s.Covariance, Projected, Randomized), "its eigenpairs: closed form, or the paper's randomised decomposition"},
+			{"fisher_samples", result, multiple(&s.FisherSamples), "samples of the Fisher matrix, such as 3x the gradient's"},
 			{"epsilon", result, number(&s.Epsilon), "the most that uapg lengthens a direction"},
 		}},
 		{"The machine", []setting{

@@ -38,6 +38,10 @@ func (s *Settings) Validate() error {
 	v.positive("damping", s.Damping)
 	v.require(s.C1 >= 0 && !math.IsInf(s.C1, 0), "--c1 %v: must be a number from 0 on", s.C1)
 	v.positive("c2", s.C2)
+	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
+		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
+	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,
+		"--fisher-samples: there is no Fisher matrix in vanilla policy gradients by mc; take another --estimator or --algorithm")
 	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla, "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of "+
 		"%s's natural gradient is the inverse of an ill-conditioned matrix; add --algorithm vanilla, or take --estimator uapg", s.Algorithm)
 	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number from 1 on", s.Epsilon)

@@ -99,6 +99,19 @@ func number(field *float64) pflag.Value {
 	return value[float64]{field, "float", parse, formatNumber}
 }
 
+// multiple is a number of times, "3x".
+func multiple(field *float64) pflag.Value {
+	parse := func(text string) (float64, error) {
+		digits, found := strings.CutSuffix(text, "x")
+		x, err := strconv.ParseFloat(digits, 64)
+		if err != nil || !found {
+			return 0, fmt.Errorf("%q is not a multiple, such as 3x", text)
+		}
+		return x, nil
+	}
+	return value[float64]{field, "multiple", parse, func(x float64) string { return formatNumber(x) + "x" }}
+}
+
 // formatNumber writes the fewest digits that give the same bits, with a point where there is an exponent: some
 // readers of YAML take 5e-05 for a text.
 func formatNumber(x float64) string {

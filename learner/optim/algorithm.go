@@ -14,6 +14,9 @@ import (
 type Objective struct {
 	Policy  *policy.Gaussian // the current policy over the batch
 	Actions compute.Block    // n × a
+	// Fisher is the current policy over the samples that its Fisher matrix is taken
+	// over. nil: Policy.
+	Fisher *policy.Gaussian
 	// Weights are the w (n × 1) of the gradient U w: y/n for Monte Carlo, c2 alpha
 	// for Bayesian quadrature. They define TRPO's surrogate.
 	Weights compute.Block
@@ -75,6 +78,14 @@ func CheckFinite(direction string, x []float64) error {
 		}
 	}
 	return nil
+}
+
+// fisher is the damped Fisher matrix.
+func (o Objective) fisher(damping float64) *policy.Fisher {
+	if o.Fisher != nil {
+		return o.Fisher.Fisher(damping)
+	}
+	return o.Policy.Fisher(damping)
 }
 
 // download copies a direction to the host and checks it.

@@ -124,6 +124,28 @@ func (f fixture) naturalTwin(t *testing.T) []float64 {
 	return d.RawVector().Data
 }
 
+// A Fisher matrix over more samples than the gradient's: the step is the one that the
+// larger batch's matrix gives.
+func TestFisherMatrixOfMoreSamples(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		whole := f.Policy
+		f.Fisher, f.Policy = whole, whole.First(300)
+		f.Actions, f.Weights = f.Actions.RowRange(0, 300), f.Weights.RowRange(0, 300)
+		f.Gradient = linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), f.Weights, false)
+		got, _, err := f.natural(f.s, 0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		small := f.naturalTwin(t)
+		f.Policy = whole
+		want := f.naturalTwin(t)
+		near(t, "natural gradient", compute.ToSlice(f.b, got), want, 1e-4)
+		if d := nntest.Distance(small, want); !(d > 1e-2) {
+			t.Errorf("the gradient's own samples give nearly the same, off by %.2g, so that this shows nothing", d)
+		}
+	})
+}
+
 func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		got, want := clone(f.params), clone(f.params)

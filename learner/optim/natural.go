@@ -61,7 +61,7 @@ func (o Objective) natural(s *compute.Scope, damping float64) (compute.Block, li
 		cg.Preconditioner = o.SVD.Preconditioner(s, 1/float64(o.Policy.Samples()), damping)
 	}
 	d := s.New(o.Gradient.Rows, 1)
-	result, err := cg.Solve(b, o.Policy.Fisher(damping), d, o.Gradient)
+	result, err := cg.Solve(b, o.fisher(damping), d, o.Gradient)
 	if late := (*linop.NotConvergedError)(nil); errors.As(err, &late) {
 		err = nil
 	}

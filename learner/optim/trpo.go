@@ -56,7 +56,7 @@ func (t TRPO) Step(params []float64, o Objective) (Report, error) {
 		return report, err
 	}
 	product := s.New(d.Rows, 1)
-	o.Policy.Fisher(t.Damping).MulTo(product, d, false)
+	o.fisher(t.Damping).MulTo(product, d, false)
 	curvature := b.Dot(d, product)
 	if curvature <= 0 { // d is zero
 		return report, nil

@@ -18,6 +18,7 @@ var alternatives = []struct {
 }{
 	{"paper", bayesian, func(s *config.Settings) { s.Preset = config.Paper }},
 	{"cg", bayesian, func(s *config.Settings) { s.Solver = config.ConjugateGradient }},
+	{"twice the Fisher samples", bayesian, func(s *config.Settings) { s.FisherSamples = 2 }},
 	{"analytic", aware, func(s *config.Settings) { s.Fisher = config.Analytic }},
 	{"randomized", uapg, func(s *config.Settings) { s.Covariance = config.Randomized }},
 }

@@ -30,6 +30,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 			Solver:         solver(s.Solver),
 			C1:             s.C1,
 			C2:             s.C2,
+			FisherSamples:  s.FisherSamples,
 			AnalyticFisher: s.Fisher == config.Analytic,
 			Randomized:     s.Covariance == config.Randomized,
 			Epsilon:        s.Epsilon,

@@ -50,7 +50,7 @@ func updated(t *testing.T, b compute.Backend, settings *config.Settings, task si
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2 {
 		scope := compute.NewScope(b)
-		x := NewSamples(scope, randomEpisodes(rng, task, steps), policy.Identity(task.ObservationDim, 5))
+		x := NewSamples(scope, randomEpisodes(rng, task, steps), nil, policy.Identity(task.ObservationDim, 5))
 		row := metrics.NewRow()
 		if err := learner.Update(x, scope, rng, &row, nil); err != nil {
 			t.Fatal(err)

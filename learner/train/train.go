@@ -87,7 +87,7 @@ func (r *Run) initialize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.normalize(batch)
+	r.normalize(batch.Episodes)
 	return r.Journal.Start(r.state())
 }
 
@@ -96,16 +96,18 @@ func (r *Run) iterate(ctx context.Context, number uint64) error {
 	row := metrics.NewRow()
 	row.Iteration = number
 
-	batch, err := r.Collector.Collect(ctx, r.Policy(row.Iteration), r.BatchSteps)
+	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
+	batch, err := r.Collector.Collect(ctx, r.Policy(row.Iteration), wanted)
 	if err != nil {
 		return err
 	}
 	collected := time.Now()
 	r.describe(&row, batch)
-	if err := r.update(&row, batch); err != nil {
+	episodes := prefix(batch.Episodes, r.BatchSteps)
+	if err := r.update(&row, episodes, batch.Episodes[len(episodes):]); err != nil {
 		return err
 	}
-	r.normalize(batch)
+	r.normalize(episodes)
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
 	row.SecondsElapsed = r.sinceStart().Seconds()
 
@@ -137,17 +139,17 @@ func (r *Run) Policy(iteration uint64) *proto.Policy {
 	}
 }
 
-// update takes the policy step.
-func (r *Run) update(row *metrics.Row, batch *collect.Batch) error {
+// update takes the policy step. The episodes further are for the Fisher matrix alone.
+func (r *Run) update(row *metrics.Row, episodes, further []*proto.Episode) error {
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
-	x := NewSamples(scope, batch.Episodes, r.Normalizer())
+	x := NewSamples(scope, episodes, further, r.Normalizer())
 	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, nil)
 }
 
-// normalize merges the batch's observations into the normaliser, in ticket order.
-func (r *Run) normalize(batch *collect.Batch) {
-	for _, e := range batch.Episodes {
+// normalize merges the episodes' observations into the normaliser, in ticket order.
+func (r *Run) normalize(episodes []*proto.Episode) {
+	for _, e := range episodes {
 		r.moments.Add(e.Observations)
 	}
 }
