@@ -50,6 +50,15 @@ const (
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
 )
 
+// Features are what the state kernel sees of a state.
+type Features string
+
+// The features.
+const (
+	Deep Features = "deep" // a learned network's outputs
+	Raw  Features = "raw"  // the normalised observation: no deep kernel learning
+)
+
 // Solver is how the Gaussian process's equations are solved.
 type Solver string
 
@@ -124,6 +133,7 @@ type Settings struct {
 	C1            float64 // weight of the state kernel
 	C2            float64 // weight of the Fisher kernel
 	Rank          int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
+	Features      Features
 	Solver        Solver
 	Fisher        Fisher
 	Covariance    Covariance

@@ -69,6 +69,7 @@ func (s *Settings) table() []section {
 			{"c1", result, number(&s.C1), "weight of the state kernel"},
 			{"c2", result, number(&s.C2), "weight of the Fisher kernel"},
 			{"rank", result, whole(&s.Rank), "singular values kept of the scores"},
+			{"features", result, choice(&s.Features, Deep, Raw), "what the state kernel sees: learned features, or the normalised observation"},
 			{"solver", result, choice(&s.Solver, Direct, ConjugateGradient), "closed form, or the paper's conjugate gradients"},
 			{"fisher", result, choice(&s.Fisher, Empirical, Analytic), "Fisher matrix in the gradient's uncertainty"},
 			{"covariance", result, choice(&s.Covariance, Projected, Randomized), "its eigenpairs: closed form, or the paper's randomised decomposition"},

@@ -18,7 +18,7 @@ func BenchmarkSteps(b *testing.B) {
 		backend := cpu.New(0)
 		s := compute.NewScope(backend)
 		rng := rand.New(rand.NewPCG(1, 0))
-		c := New(o, NoiseLearned, rng)
+		c := New(o, Kind{Noise: NoiseLearned}, rng)
 		observations, returns := s.FromSlice(n, o, random(rng, n*o)), random(rng, n)
 		features := s.FromSlice(n, 10, random(rng, 10*n))
 		flops := 0
@@ -34,7 +34,7 @@ func BenchmarkSteps(b *testing.B) {
 				if _, err := c.StepValue(c.Evaluate(scope, observations), returns); err != nil {
 					b.Fatal(err)
 				}
-				if err := c.StepProcess(c.Evaluate(scope, observations), features, gp.Hyper{}); err != nil {
+				if err := c.StepProcess(c.Evaluate(scope, observations), features, gp.Hyper{Base: []float64{0}}); err != nil {
 					b.Fatal(err)
 				}
 				scope.Release()

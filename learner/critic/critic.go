@@ -28,38 +28,55 @@ const (
 	headScale    = 0.1
 )
 
+// Kind is which Gaussian process a critic learns.
+type Kind struct {
+	Noise Noise
+	// RawFeatures says that it sees the observations, not phi of them: the base kernel
+	// without deep kernel learning.
+	RawFeatures bool
+}
+
 // Critic is the feature network, the value head, the process's hyperparameters, and
 // what their optimisers remember.
 type Critic struct {
 	observed int
-	noise    Noise
+	kind     Kind
 	params   []float64   // of Value(observed)
 	raw      [4]float64  // of l, c_o, v, noise, before the softplus
 	value    *optim.Adam // of params
-	process  *optim.Adam // of phi's parameters, then the learned of raw
+	process  *optim.Adam // of phi's parameters, if it sees phi, then the learned of raw
 }
 
 // New returns a critic for o observation dimensions with the authors' initial
 // values: PyTorch's default for linear layers, the head's weights times 0.1, its
 // bias 0, hyperparameters at softplus(0).
-func New(o int, noise Noise, rng *rand.Rand) *Critic {
-	if noise != NoiseLearned && noise != NoiseFixed {
-		panic(fmt.Sprintf("critic: noise preset %q", noise))
+func New(o int, kind Kind, rng *rand.Rand) *Critic {
+	if kind.Noise != NoiseLearned && kind.Noise != NoiseFixed {
+		panic(fmt.Sprintf("critic: noise preset %q", kind.Noise))
 	}
-	c := &Critic{observed: o, noise: noise, params: Value(o).Init(rng)}
+	c := &Critic{observed: o, kind: kind, params: Value(o).Init(rng)}
 	head := c.params[Features(o).NumParams():]
 	for i := range head {
 		head[i] *= headScale
 	}
 	head[len(head)-1] = 0
 	c.value = optim.NewAdam(len(c.params), learningRate, optim.DefaultWeightDecay)
-	c.process = optim.NewAdam(Features(o).NumParams()+c.learned(), learningRate, optim.DefaultWeightDecay)
+	c.process = optim.NewAdam(c.embedding()+c.learned(), learningRate, optim.DefaultWeightDecay)
 	return c
+}
+
+// embedding is the number of leading params that the process learns: those of phi, or
+// none.
+func (c *Critic) embedding() int {
+	if c.kind.RawFeatures {
+		return 0
+	}
+	return Features(c.observed).NumParams()
 }
 
 // learned is the number of hyperparameters that learn; the noise is the last.
 func (c *Critic) learned() int {
-	if c.noise == NoiseFixed {
+	if c.kind.Noise == NoiseFixed {
 		return len(c.raw) - 1
 	}
 	return len(c.raw)
@@ -73,7 +90,7 @@ func (c *Critic) Hyper() gp.Hyper {
 		FisherVariance: softplus(c.raw[2]),
 		Noise:          NoiseFloor,
 	}
-	if c.noise == NoiseLearned {
+	if c.kind.Noise == NoiseLearned {
 		h.Noise += softplus(c.raw[3])
 	}
 	return h
@@ -82,6 +99,15 @@ func (c *Critic) Hyper() gp.Hyper {
 // Evaluate runs the critic's networks on observations (n × o, normalised).
 func (c *Critic) Evaluate(s *compute.Scope, observations compute.Block) *Evaluation {
 	return Evaluate(s, c.params, observations)
+}
+
+// Embed is Evaluate as far as the process needs it, for its features alone: raw ones
+// take no network.
+func (c *Critic) Embed(s *compute.Scope, observations compute.Block) *Evaluation {
+	if c.kind.RawFeatures {
+		return &Evaluation{backend: s.Backend(), features: observations}
+	}
+	return c.Evaluate(s, observations)
 }
 
 // StepValue takes one Adam step on the value loss, at an evaluation under the
@@ -97,11 +123,14 @@ func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err 
 }
 
 // StepProcess takes one Adam step up the process's log marginal likelihood, at an
-// evaluation under the current parameters, given the likelihood's gradient in its
-// features (n × 10) and in the hyperparameters. The error is a
-// [*optim.NotFiniteError]; nothing is changed then.
+// evaluation (or embedding) under the current parameters, given the likelihood's gradient
+// in its features (n × 10; raw ones have no use for it) and in the
+// hyperparameters. The error is a [*optim.NotFiniteError]; nothing is changed then.
 func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyper) error {
-	gradient := e.FeatureGradient(features)
+	var gradient []float64
+	if !c.kind.RawFeatures {
+		gradient = e.FeatureGradient(features)
+	}
 	slopes := []float64{hyper.Base[0], hyper.OutputScale, hyper.FisherVariance, hyper.Noise}
 	for i := range c.learned() {
 		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
@@ -112,7 +141,7 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	if err := optim.CheckFinite("gradient of the marginal likelihood", gradient); err != nil {
 		return err
 	}
-	phi := Features(c.observed).NumParams()
+	phi := c.embedding()
 	moved := append(append([]float64(nil), c.params[:phi]...), c.raw[:c.learned()]...)
 	c.process.Step(moved, gradient)
 	copy(c.params, moved[:phi])

@@ -140,7 +140,7 @@ func TestLossIsTheMeanSquare(t *testing.T) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		rng := rand.New(rand.NewPCG(4, 0))
-		e := New(2, NoiseLearned, rng).Evaluate(s, s.FromSlice(5, 2, random(rng, 10)))
+		e := New(2, Kind{Noise: NoiseLearned}, rng).Evaluate(s, s.FromSlice(5, 2, random(rng, 10)))
 		returns, want := random(rng, 5), 0.0
 		for i, v := range e.Values() {
 			want += (v - returns[i]) * (v - returns[i]) / 5
@@ -175,7 +175,7 @@ func newProblem(s *compute.Scope, n int, rng *rand.Rand) problem {
 // fit conditions the process on the problem under the critic's state.
 func (c *Critic) fit(t *testing.T, s *compute.Scope, p problem) (*Evaluation, gp.Posterior) {
 	t.Helper()
-	e := c.Evaluate(s, p.observations)
+	e := c.Embed(s, p.observations)
 	data := p.data
 	data.Features = e.Features()
 	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{C1: gp.DefaultC1, C2: gp.DefaultC2, Hyper: c.Hyper()}, data)
@@ -195,7 +195,7 @@ func (c *Critic) update(t *testing.T, p problem, b compute.Backend) (loss, likel
 		t.Fatal(err)
 	}
 	e, posterior := c.fit(t, s, p)
-	features := s.New(p.observations.Rows, 10)
+	features := s.New(p.observations.Rows, e.Features().Cols)
 	hyper, err := posterior.Gradient(features)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestStepsImproveBoth(t *testing.T) {
 		defer s.Release()
 		rng := rand.New(rand.NewPCG(5, 0))
 		p := newProblem(s, 60, rng)
-		c := New(3, NoiseLearned, rng)
+		c := New(3, Kind{Noise: NoiseLearned}, rng)
 		firstLoss, firstLikelihood := c.update(t, p, b)
 		var loss, likelihood float64
 		for range 10 {
@@ -233,7 +233,7 @@ func TestFirstProcessStepPointsUphill(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(6, 0))
 	p := newProblem(s, 150, rng)
-	c := New(3, NoiseLearned, rng)
+	c := New(3, Kind{Noise: NoiseLearned}, rng)
 	const step = 1e-4
 	var want [4]float64
 	for i := range want {
@@ -268,13 +268,51 @@ func TestFirstProcessStepPointsUphill(t *testing.T) {
 	}
 }
 
+// With raw features the process sees the observations; its steps improve it by the
+// hyperparameters alone, and leave the network to the value function.
+func TestRawFeatures(t *testing.T) {
+	each(t, func(t *testing.T, b compute.Backend) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		rng := rand.New(rand.NewPCG(12, 0))
+		p := newProblem(s, 60, rng)
+		c := New(3, Kind{Noise: NoiseLearned, RawFeatures: true}, rng)
+		near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()), compute.ToSlice(b, p.observations), 0)
+		before, first := append([]float64(nil), c.params...), math.NaN()
+		for i := range 10 {
+			e, posterior := c.fit(t, s, p)
+			if i == 0 {
+				first = posterior.LogLikelihood()
+			}
+			hyper, err := posterior.Gradient(s.New(60, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.StepProcess(e, compute.Block{}, hyper); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, posterior := c.fit(t, s, p); !(posterior.LogLikelihood() > first) {
+			t.Errorf("log likelihood from %v to %v", first, posterior.LogLikelihood())
+		}
+		for i, v := range c.params {
+			if v != before[i] {
+				t.Fatalf("parameter %d of the network moved", i)
+			}
+		}
+		if _, err := c.StepValue(c.Evaluate(s, p.observations), p.returns); err != nil || c.params[0] == before[0] {
+			t.Errorf("the value step: parameter from %v to %v, error %v", before[0], c.params[0], err)
+		}
+	})
+}
+
 func TestInitialHyperparameters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	ln2 := math.Ln2
-	if got, want := New(3, NoiseLearned, rng).Hyper(), (gp.Hyper{Base: []float64{ln2}, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); !reflect.DeepEqual(got, want) {
+	if got, want := New(3, Kind{Noise: NoiseLearned}, rng).Hyper(), (gp.Hyper{Base: []float64{ln2}, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); !reflect.DeepEqual(got, want) {
 		t.Errorf("preset code: %+v, want %+v", got, want)
 	}
-	c := New(3, NoiseFixed, rng)
+	c := New(3, Kind{Noise: NoiseFixed}, rng)
 	if got := c.Hyper().Noise; got != 1e-4 {
 		t.Errorf("preset paper: noise %v", got)
 	}
@@ -313,12 +351,12 @@ func TestRestoredCriticContinues(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(8, 0))
 	p := newProblem(s, 100, rng)
-	for _, noise := range []Noise{NoiseLearned, NoiseFixed} {
-		c := New(3, noise, rng)
+	for _, kind := range []Kind{{Noise: NoiseLearned}, {Noise: NoiseFixed}, {Noise: NoiseLearned, RawFeatures: true}} {
+		c := New(3, kind, rng)
 		for range 3 {
 			c.update(t, p, b)
 		}
-		restored := New(3, noise, rng)
+		restored := New(3, kind, rng)
 		if err := restored.Restore(c.State()); err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +366,7 @@ func TestRestoredCriticContinues(t *testing.T) {
 		for name, x := range want {
 			for i, v := range x {
 				if got[name][i] != v {
-					t.Fatalf("%s: %s element %d is %v, want %v", noise, name, i, got[name][i], v)
+					t.Fatalf("%+v: %s element %d is %v, want %v", kind, name, i, got[name][i], v)
 				}
 			}
 		}
@@ -337,12 +375,12 @@ func TestRestoredCriticContinues(t *testing.T) {
 
 func TestRefusedStateChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 0))
-	other := New(3, NoiseLearned, rng)
+	other := New(3, Kind{Noise: NoiseLearned}, rng)
 	other.value.Step(other.params, make([]float64, len(other.params)))
 	for name, want := range map[string]string{
 		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process", "process.second": "process",
 	} {
-		c, s := New(3, NoiseLearned, rand.New(rand.NewPCG(10, 0))), other.State()
+		c, s := New(3, Kind{Noise: NoiseLearned}, rand.New(rand.NewPCG(10, 0))), other.State()
 		before := append([]float64(nil), c.params...)
 		s[name] = s[name][1:]
 		if err := c.Restore(s); err == nil || !strings.Contains(err.Error(), want) {
@@ -360,7 +398,7 @@ func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(11, 0))
 	p := newProblem(s, 20, rng)
-	c := New(3, NoiseLearned, rng)
+	c := New(3, Kind{Noise: NoiseLearned}, rng)
 	before := append([]float64(nil), c.params...)
 	p.returns[7] = math.NaN()
 	var notFinite *optim.NotFiniteError

@@ -14,6 +14,10 @@
 // the value step; the process is fitted to them with the features after it; and the
 // gradient is estimated with the features and hyperparameters after the GP step.
 //
+// With raw features the process sees the observations themselves ("DBQPG w/o DKL",
+// sec:appendix_BACvsDBQPG): it learns hyperparameters alone, and the network is the value
+// function's.
+//
 // Hyperparameters are positive: they are softplus(raw) = log(1 + exp(raw)), and it is
 // the raw numbers that Adam moves and decays.
 package critic

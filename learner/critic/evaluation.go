@@ -28,6 +28,7 @@ type Evaluation struct {
 	backend     compute.Backend
 	params      compute.Block // of Value
 	observed    int           // o
+	features    compute.Block // phi(s), n × 10
 	activations nn.Activations
 }
 
@@ -40,11 +41,13 @@ func Evaluate(s *compute.Scope, params []float64, observations compute.Block) *E
 	}
 	e.params = s.FromSlice(len(params), 1, params)
 	e.activations = Value(e.observed).Bind(e.params).Forward(s, observations)
+	e.features = e.activations[len(featureSizes)]
 	return e
 }
 
-// Features is phi(s), n × 10.
-func (e *Evaluation) Features() compute.Block { return e.activations[len(featureSizes)] }
+// Features is what the process sees of the states: phi(s), n × 10, or raw the
+// observations, n × o.
+func (e *Evaluation) Features() compute.Block { return e.features }
 
 // Values is V(s), n, on the host.
 func (e *Evaluation) Values() []float64 { return compute.ToSlice(e.backend, e.activations.Output()) }

@@ -24,6 +24,7 @@ var common = config.Settings{
 	C1:            1,
 	C2:            5e-5,
 	Rank:          50,
+	Features:      config.Deep,
 	Solver:        config.Direct,
 	Fisher:        config.Empirical,
 	Covariance:    config.Projected,

@@ -17,6 +17,7 @@ var alternatives = []struct {
 	set     func(*config.Settings)
 }{
 	{"paper", bayesian, func(s *config.Settings) { s.Preset = config.Paper }},
+	{"raw", bayesian, func(s *config.Settings) { s.Features = config.Raw }},
 	{"cg", bayesian, func(s *config.Settings) { s.Solver = config.ConjugateGradient }},
 	{"twice the Fisher samples", bayesian, func(s *config.Settings) { s.FisherSamples = 2 }},
 	{"analytic", aware, func(s *config.Settings) { s.Fisher = config.Analytic }},

@@ -41,11 +41,11 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Optimizer: optimizer(s, shape.NumParams()),
 	}
 	if l.Advantages || l.Bayesian {
-		noise := critic.NoiseLearned
+		kind := critic.Kind{Noise: critic.NoiseLearned, RawFeatures: s.Features == config.Raw}
 		if s.Preset == config.Paper {
-			noise = critic.NoiseFixed
+			kind.Noise = critic.NoiseFixed
 		}
-		l.Critic = critic.New(shape.Observation, noise, streams.New(s.Seed, streams.Critic))
+		l.Critic = critic.New(shape.Observation, kind, streams.New(s.Seed, streams.Critic))
 	}
 	return l
 }

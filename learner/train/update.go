@@ -181,7 +181,7 @@ func (u *update) learnKernel() error {
 	}
 	scope := compute.NewScope(u.Backend)
 	defer scope.Release()
-	evaluation := u.Critic.Evaluate(scope, u.observations)
+	evaluation := u.Critic.Embed(scope, u.observations)
 	posterior, err := u.fit(scope, evaluation)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (u *update) condition() (err error) {
 	if !u.Bayesian {
 		return nil
 	}
-	u.posterior, err = u.fit(u.scope, u.Critic.Evaluate(u.scope, u.observations))
+	u.posterior, err = u.fit(u.scope, u.Critic.Embed(u.scope, u.observations))
 	hyper := u.Critic.Hyper()
 	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Base[0]
 	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
