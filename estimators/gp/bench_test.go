@@ -5,8 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
 // The paper's way, at Swimmer-v2's size.
@@ -30,47 +33,77 @@ func BenchmarkIterative(b *testing.B) {
 	}
 }
 
-// The closed form's fit and gradient at the sizes of Swimmer-v2 (rank 30) and HumanoidStandup-v2
-// (rank 140); GFLOP/s counts the 2 n r² operations of each.
+// The closed form's fit and gradient at the sizes of Swimmer-v2 (rank 30) and
+// HumanoidStandup-v2 (rank 140), for a smooth and for a rough base kernel.
 func BenchmarkDirect(b *testing.B) {
-	for _, c := range []struct{ n, k int }{{15000, 30}, {15000, 140}, {45000, 140}} {
-		x := newBatch(rand.New(rand.NewPCG(1, 0)), c.n, 10, c.k)
+	for _, c := range []struct {
+		base string
+		n, k int
+	}{{"rbf", 15000, 30}, {"rbf", 15000, 140}, {"rbf", 45000, 140}, {"matern12", 15000, 30}, {"matern12", 15000, 140}} {
 		s := compute.NewScope(cpu.New(0))
-		data := x.upload(s)
+		data := newBatch(rand.New(rand.NewPCG(1, 0)), c.n, 10, c.k).upload(s)
 		gradient := s.New(c.n, 10)
-		kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
-		var p Posterior
-		report := func(b *testing.B, operations float64) {
-			b.ReportMetric(operations*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		kernel := Kernel{Base: must(kernels.Lookup(c.base)), C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
+		fit := func(scope *compute.Scope) Posterior {
+			p, err := Direct{}.Fit(scope, kernel, data)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return p
 		}
-		fit := func(b *testing.B) {
+		b.Run(fmt.Sprintf("Fit/%s/n=%d/k=%d", c.base, c.n, c.k), func(b *testing.B) {
 			for b.Loop() {
 				scope := compute.NewScope(s.Backend())
-				var err error
-				if p, err = (Direct{}).Fit(scope, kernel, data); err != nil {
+				fit(scope)
+				scope.Release()
+			}
+		})
+		b.Run(fmt.Sprintf("FitAndGradient/%s/n=%d/k=%d", c.base, c.n, c.k), func(b *testing.B) {
+			for b.Loop() {
+				scope := compute.NewScope(s.Backend())
+				if _, err := fit(scope).Gradient(gradient); err != nil {
 					b.Fatal(err)
 				}
 				scope.Release()
 			}
-			r := float64(p.(*directPosterior).gram.size())
-			report(b, float64(c.n)*r*r)
-		}
-		b.Run(fmt.Sprintf("Fit/n=%d/rank=%d", c.n, c.k), fit)
-		b.Run(fmt.Sprintf("Gradient/n=%d/rank=%d", c.n, c.k), func(b *testing.B) {
-			scope := compute.NewScope(s.Backend())
-			defer scope.Release()
-			posterior, err := Direct{}.Fit(scope, kernel, data)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if _, err := posterior.Gradient(gradient); err != nil {
-					b.Fatal(err)
-				}
-			}
-			r := float64(posterior.(*directPosterior).gram.size())
-			report(b, 2*float64(c.n)*r*float64(posterior.(*directPosterior).state.cols()))
 		})
 		s.Release()
+	}
+}
+
+// The two factors' products at n = 15,000 and 10 features, for grid matrices of some
+// ranks: what the constant rough is chosen by.
+func BenchmarkFactor(b *testing.B) {
+	const n, d = 15000, 10
+	for _, k := range []int{30, 140} {
+		for _, l := range []float64{0.693, 0.3, 0.15, 0.1} {
+			s := compute.NewScope(cpu.New(0))
+			kernel := Kernel{C1: 1, Hyper: Hyper{Base: []float64{l}, OutputScale: 1}}
+			data := newBatch(rand.New(rand.NewPCG(1, 0)), n, d, k).upload(s)
+			scaled, dst := s.New(n, d), s.New(n, d)
+			if _, err := Scale(s.Backend(), scaled, data.Features); err != nil {
+				b.Fatal(err)
+			}
+			spectrum := newSpectrum(kernel)
+			ski := interpolated{s.Backend(), grid(), scaled, spectrum, upload(s, spectrum.factor(1))}
+			q := ski.cols()
+			in := factorGradient{data.Targets, make([]float64, q), mat.NewDense(q, q, nil), data.Fisher, mat.NewDense(k, q, nil)}
+			for name, build := range map[string]func(*compute.Scope) factor{
+				"dense":  func(s *compute.Scope) factor { return newDenseFactor(s, ski) },
+				"sparse": func(*compute.Scope) factor { return &sparseFactor{ski} },
+			} {
+				b.Run(fmt.Sprintf("rank=%d/k=%d/%s", spectrum.rank(), k, name), func(b *testing.B) {
+					for b.Loop() {
+						scope := compute.NewScope(s.Backend())
+						f := build(scope)
+						f.gram(data.Fisher, data.Targets)
+						f.addTo(data.Targets, 0, in.c)
+						f.gradient(dst, in)
+						scope.Release()
+					}
+				})
+			}
+			s.Release()
+		}
 	}
 }

@@ -87,13 +87,14 @@ func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
 	return p.gram.core(&p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise)
 }
 
-// StateCore implements [Posterior]: the same with the state columns of B alone.
+// StateCore implements [Posterior]: the same with the state columns of B alone, which
+// come first, so that the factor of their part of M is the first part of M's.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
-	m := p.gram.matrix(p.fisher, p.kernel.Noise).SliceSym(0, p.state.cols())
+	columns := p.state.cols()
+	upper := new(mat.TriDense)
+	p.factor.UTo(upper)
 	var factor mat.Cholesky
-	if err := factorize(&factor, m, p.kernel.Noise); err != nil {
-		return nil, err
-	}
+	factor.SetFromU(upper.SliceTri(0, columns))
 	return p.gram.core(&factor, p.gram.stateFisher, p.kernel.Noise)
 }
 

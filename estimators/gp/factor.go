@@ -35,16 +35,15 @@ type factorGradient struct {
 }
 
 // rough is the rank of the grid's matrix from which on the interpolated columns are
-// not formed. At n = 15,000 and 10 features the two ways take the same time at 30.
-const rough = 30
+// not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same time at 18.
+const rough = 20
 
 // newFactor returns the factor for scaled features under a kernel, in s.
 func newFactor(s *compute.Scope, k Kernel, scaled compute.Block) factor {
 	spectrum := newSpectrum(k)
-	table := spectrum.factor(k.C1 * k.OutputScale)
 	ski := interpolated{
-		backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum, loading: table,
-		table: upload(s, table),
+		backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum,
+		table: upload(s, spectrum.factor(k.C1*k.OutputScale)),
 	}
 	if spectrum.rank() >= rough {
 		return &sparseFactor{ski}
@@ -59,8 +58,7 @@ type interpolated struct {
 	grid     compute.Grid
 	scaled   compute.Block // n × d
 	spectrum *spectrum
-	loading  *mat.Dense    // L, 128 × q/d
-	table    compute.Block // L
+	table    compute.Block // L, 128 × q/d
 }
 
 func (f *interpolated) cols() int { return f.scaled.Cols * f.spectrum.rank() }

@@ -109,8 +109,8 @@ func (o openBLAS) Dtrsm(side blas.Side, ul blas.Uplo, t blas.Transpose, d blas.D
 		ptr(a), C.blasint(lda), ptr(b), C.blasint(ldb))
 }
 
-// openLAPACK is gonum's LAPACK with the symmetric eigenproblem and the Cholesky
-// factorisation replaced.
+// openLAPACK is gonum's LAPACK with the symmetric eigenproblem, the Cholesky
+// factorisation and what is made of it replaced.
 type openLAPACK struct{ lapackgonum.Implementation }
 
 // Dsyev implements lapack.Float64 by divide and conquer.
@@ -137,15 +137,42 @@ func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, l
 	return C.scipy_LAPACKE_dsyevd(C.LAPACK_ROW_MAJOR, job, half, C.int(n), ptr(a), C.int(lda), ptr(w)) == 0
 }
 
+// A row-major symmetric matrix's upper triangle is the lower one of the column-major
+// matrix that LAPACK knows: read so, it needs no copy.
+func columnMajorHalf(ul blas.Uplo) C.char {
+	if ul == blas.Upper {
+		return 'L'
+	}
+	return 'U'
+}
+
 // Dpotrf implements lapack.Float64.
 func (o openLAPACK) Dpotrf(ul blas.Uplo, n int, a []float64, lda int) bool {
 	if n == 0 {
 		return true
 	}
 	fits("a", n, n, lda, a)
-	half := C.char('U')
-	if ul == blas.Lower {
-		half = 'L'
+	return C.scipy_LAPACKE_dpotrf(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), C.int(n), ptr(a), C.int(lda)) == 0
+}
+
+// Dpotri implements lapack.Float64.
+func (o openLAPACK) Dpotri(ul blas.Uplo, n int, a []float64, lda int) bool {
+	if n == 0 {
+		return true
 	}
-	return C.scipy_LAPACKE_dpotrf(C.LAPACK_ROW_MAJOR, half, C.int(n), ptr(a), C.int(lda)) == 0
+	fits("a", n, n, lda, a)
+	return C.scipy_LAPACKE_dpotri(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), C.int(n), ptr(a), C.int(lda)) == 0
+}
+
+// Dpocon implements lapack.Float64.
+func (o openLAPACK) Dpocon(ul blas.Uplo, n int, a []float64, lda int, norm float64, work []float64, iwork []int) float64 {
+	if n == 0 || math.IsNaN(norm) {
+		return o.Implementation.Dpocon(ul, n, a, lda, norm, work, iwork)
+	}
+	fits("a", n, n, lda, a)
+	var reciprocal C.double
+	if C.scipy_LAPACKE_dpocon(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), C.int(n), ptr(a), C.int(lda), C.double(norm), &reciprocal) != 0 {
+		return 0
+	}
+	return float64(reciprocal)
 }
