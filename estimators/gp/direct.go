@@ -29,6 +29,9 @@ type directPosterior struct {
 
 // Fit implements [Solver].
 func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
+	if d.FisherKernel != nil {
+		panic("gp: the closed form needs K_f = n V V'; an exact FisherKernel is for Iterative")
+	}
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err

@@ -20,14 +20,14 @@ type FisherKernel struct {
 // NewFisherKernel makes K_f of the scores u (p × n) and the Fisher matrix g (p × p,
 // positive definite: with its damping), both of which it keeps. The zero fields of
 // method, conjugate gradients for G, stand for 1000 iterations and the squared residual
-// 1e-20: solvers that multiply with K_f ask for less (package comment, "Both ways to
+// 1e-18: solvers that multiply with K_f ask for less (package comment, "Both ways to
 // the Fisher kernel").
 func NewFisherKernel(b compute.Backend, u, g linop.Operator, method linop.CG) *FisherKernel {
 	if method.MaxIterations == 0 {
 		method.MaxIterations = 1000
 	}
 	if method.Tolerance == 0 {
-		method.Tolerance = 1e-20
+		method.Tolerance = 1e-18
 	}
 	inverse := linop.NewInverse(b, g, method)
 	return &FisherKernel{linop.NewProduct(b, linop.NewTranspose(u), linop.NewProduct(b, inverse, u)), inverse}

@@ -63,8 +63,10 @@ type iterativePosterior struct {
 	grid   linop.Operator   // c1 c_o R
 	fisher linop.Operator   // c2 K_f
 	noise  linop.Operator
-	inner  *preconditioner
 	alpha  compute.Block
+
+	leading linop.Operator  // c2 n v V V', all of c2 K_f without a FisherKernel
+	inner   *preconditioner // of K with that
 
 	likelihood *linop.Estimate // when first needed
 	failed     error           // of the likelihood
@@ -87,13 +89,13 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	for _, slope := range slopes {
 		p.slopes = append(p.slopes, linop.NewInterp(b, p.scaled, g, slope))
 	}
-	leading := linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
-	if p.fisher = leading; d.FisherKernel != nil {
+	p.leading = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
+	if p.fisher = p.leading; d.FisherKernel != nil {
 		p.fisher = linop.NewScale(b, k.C2*k.FisherVariance, d.FisherKernel)
 	}
 	p.noise = linop.NewNoise(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
-	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, leading), k.Noise, p.solver.Rank, p.solver.random(preconditionerStream)); err != nil {
+	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, p.solver.random(preconditionerStream)); err != nil {
 		return nil, err
 	}
 	p.solver.CG.Preconditioner = p.inner.inverse
@@ -129,7 +131,7 @@ func (p *iterativePosterior) LogLikelihoodStdErr() float64 { return p.estimate()
 func (p *iterativePosterior) estimate() linop.Estimate {
 	if p.likelihood == nil {
 		b, y := p.backend, p.data.Targets
-		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.root, p.matrix()}, p.solver.random(determinantStream))
+		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.inverseRoot, p.matrix()}, p.solver.random(determinantStream))
 		if p.failed = p.data.FisherKernel.check(err); p.failed != nil {
 			logDet.Value = math.NaN()
 		}
@@ -162,15 +164,16 @@ func (p *iterativePosterior) core(a linop.Operator) (*mat.SymDense, error) {
 	return symmetric(v.Cols, compute.ToSlice(p.backend, small)), nil
 }
 
-// Gradient implements [Posterior]. Its traces are
+// Gradient implements [Posterior]. Its traces are, with the preconditioner
+// P = Q diag(e) Q' + noise I,
 //
-//	tr K^-1 A = tr P^-1 A + tr (K^-1 - P^-1) A
+//	tr K^-1 A = tr P^-1 A + tr (P^1/2 K^-1 P^1/2 - I) (P^-1/2 A P^-1/2)
 //
-// with the preconditioner P = Q diag(e) Q' + noise I. The first takes no solution: it
-// is exact over the eigenvectors Q and, beyond them, where A is small, estimated with
-// random vectors w uniform on the sphere, so that the noise, far the largest part of K
-// there, does not add to the variance (as Hutch++; Meyer, Musco, Musco and Woodruff
-// 2021). Of the second, small where P is close to K, all is estimated.
+// The first takes no solution: it is exact over the eigenvectors Q and, beyond them,
+// where A is small, estimated with random vectors w uniform on the sphere, so that the
+// noise, far the largest part of K there, does not add to the variance (as Hutch++;
+// Meyer, Musco, Musco and Woodruff 2021). The second, small where P is close to K, is
+// estimated with random vectors g that share w.
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
@@ -208,11 +211,11 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	}
 }
 
-// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with xx' for the identity in
-// tr P^-1 dK and gg' for that in tr (K^-1 - P^-1) dK: the derivative of the bilinear
-// form 1/2 sum_j u_j'K v_j of the columns of
+// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with xx' for the identity in the first
+// trace and gg' for that in the second: the derivative of the bilinear form
+// 1/2 sum_j u_j'K v_j of the columns of
 //
-//	u = [alpha, -P^-1 x, (P^-1 - K^-1) g],  v = [alpha, x, g]
+//	u = [alpha, -P^-1 x, (P^-1 - K^-1) P^1/2 g],  v = [alpha, x, P^-1/2 g]
 func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, error) {
 	compute.SameShape("the gradient in the features", p.scaled, features)
 	if p.failed != nil {
@@ -221,40 +224,50 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	s := compute.NewScope(p.backend)
 	defer s.Release()
 	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols
-	u, v, product := s.New(n, columns), s.New(n, columns), s.New(n, columns)
+	u, v, solved := s.New(n, columns), s.New(n, columns), s.New(n, g.Cols)
+	if err := p.solve(p.matrix(), solved, linop.Mul(s, p.inner.root, g, false)); err != nil {
+		return Hyper{}, err
+	}
 	b.Copy(u.Col(0), p.alpha)
 	b.Copy(v.Col(0), p.alpha)
 	b.Copy(v.ColRange(1, 1+x.Cols), x)
-	b.Copy(v.ColRange(1+x.Cols, columns), g)
-	solved, probed := s.New(n, g.Cols), u.ColRange(1, columns)
-	if err := p.solve(p.matrix(), solved, g); err != nil {
-		return Hyper{}, err
-	}
-	p.inner.inverse.MulTo(probed, v.ColRange(1, columns), false)
+	p.inner.inverse.MulTo(u.ColRange(1, 1+x.Cols), x, false)
 	b.Scale(-1, u.ColRange(1, 1+x.Cols))
+	probed := v.ColRange(1+x.Cols, columns)
+	p.inner.inverseRoot.MulTo(probed, g, false)
+	b.Copy(u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
 	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
 
 	p.featureGradient(features, u, v)
 	b.Scale(1/float64(2*n), features)
 	p.scaling.Backward(b, features, p.scaled)
-	form := func(a linop.Operator) float64 {
-		a.MulTo(product, v, false)
-		return b.Dot(u, product) / 2 / float64(n)
+	return p.hyperGradient(u, v, solved, probed), nil
+}
+
+// hyperGradient takes the bilinear form's derivatives in the hyperparameters. What the
+// Fisher kernel has beyond its leading part takes the plain estimate of its trace, with
+// the last columns alone, solved = K^-1 P^1/2 g and probed = P^-1/2 g: a product with
+// all of them would cost more than the solution did.
+func (p *iterativePosterior) hyperGradient(u, v, solved, probed compute.Block) Hyper {
+	b, half := p.backend, 1/float64(2*p.alpha.Rows)
+	form := func(a linop.Operator, u, v compute.Block) float64 {
+		s := compute.NewScope(b)
+		defer s.Release()
+		return half * b.Dot(u, linop.Mul(s, a, v, false))
 	}
-	// The traces of all of K's parts add up to n, which leaves that of K_f without a
-	// product.
-	state, noise := form(p.state), form(p.noise)
-	fisher := (b.Dot(p.alpha, p.data.Targets)/float64(n)-1)/2 - state - noise
-	var base []float64
+	h := Hyper{
+		OutputScale:    form(p.state, u, v) / p.kernel.OutputScale,
+		FisherVariance: form(p.leading, u, v) / p.kernel.FisherVariance,
+		Noise:          form(p.noise, u, v) / p.kernel.Noise,
+	}
 	for _, slope := range p.slopes {
-		base = append(base, form(slope))
+		h.Base = append(h.Base, form(slope, u, v))
 	}
-	return Hyper{
-		Base:           base,
-		OutputScale:    state / p.kernel.OutputScale,
-		FisherVariance: fisher / p.kernel.FisherVariance,
-		Noise:          noise / p.kernel.Noise,
-	}, nil
+	if p.fisher != p.leading {
+		rest := linop.NewSum(b, p.fisher, linop.NewScale(b, -1, p.leading))
+		h.FisherVariance += (form(rest, p.alpha, p.alpha) - form(rest, solved, probed)) / p.kernel.FisherVariance
+	}
+	return h
 }
 
 // featureGradient sets dst (n × d) to the derivative of sum_j u_j'(c1 K_s)v_j in the

@@ -15,8 +15,9 @@ import (
 type preconditioner struct {
 	vectors compute.Block  // Q, n × their number
 	inverse linop.Operator // P^-1
-	root    linop.Operator // P^-1/2
 	logDet  float64        // log det P
+
+	root, inverseRoot linop.Operator // P^1/2, P^-1/2
 }
 
 // newPreconditioner finds eigenpairs of a, in s. The errors are those of
@@ -34,21 +35,22 @@ func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank i
 		shares[j] = noise / (max(e, 0) + noise)
 		p.logDet += math.Log(noise / shares[j])
 	}
-	p.inverse = p.function(s, 1/noise, func(share float64) float64 { return share }, shares)
-	p.root = p.function(s, 1/math.Sqrt(noise), math.Sqrt, shares)
+	power := func(exponent float64) linop.Operator { return p.power(s, noise, exponent, shares) }
+	p.inverse, p.root, p.inverseRoot = power(-1), power(0.5), power(-0.5)
 	return p, nil
 }
 
-// function is scale (Q diag(f(shares)) Q' + I - QQ').
-func (p *preconditioner) function(s *compute.Scope, scale float64, f func(share float64) float64, shares []float64) linop.Operator {
+// power is P^a = noise^a (Q diag(shares^-a) Q' + I - QQ').
+func (p *preconditioner) power(s *compute.Scope, noise, a float64, shares []float64) linop.Operator {
 	b, k := s.Backend(), len(shares)
-	lost := make([]float64, k*k)
+	change := make([]float64, k*k)
 	for j, share := range shares {
-		lost[j*k+j] = math.Sqrt(1 - f(share))
+		change[j*k+j] = math.Sqrt(math.Abs(math.Pow(share, -a) - 1))
 	}
-	shrunk := s.New(p.vectors.Rows, k)
-	b.Gemm(false, false, 1, p.vectors, s.FromSlice(k, k, lost), 0, shrunk)
-	return linop.NewSum(b, linop.NewNoise(b, p.vectors.Rows, scale), linop.NewLowRank(b, -scale, shrunk))
+	changed := s.New(p.vectors.Rows, k)
+	b.Gemm(false, false, 1, p.vectors, s.FromSlice(k, k, change), 0, changed)
+	scale := math.Pow(noise, a)
+	return linop.NewSum(b, linop.NewNoise(b, p.vectors.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
 }
 
 // congruence is H A H for symmetric operators of one size.

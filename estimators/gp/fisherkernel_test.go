@@ -1,0 +1,259 @@
+package gp
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/estimators/linop/linoptest"
+)
+
+// scored is a batch with scores U = P S V', p × n, whose singular values fall.
+type scored struct {
+	batch
+	u       *mat.Dense
+	s       []float64
+	v       *mat.Dense // n × p
+	damping float64
+}
+
+func newScored(rng *rand.Rand, n, p int, damping float64) scored {
+	x := scored{batch: newBatch(rng, n, 2, 1), u: newScores(rng, p, n), damping: damping}
+	var svd mat.SVD
+	if !svd.Factorize(x.u, mat.SVDThin) {
+		panic("no singular value decomposition")
+	}
+	x.s, x.v = svd.Values(nil), new(mat.Dense)
+	svd.VTo(x.v)
+	return x
+}
+
+// newScores draws p × n scores of which each parameter's have half the variance of
+// those of the parameter before.
+func newScores(rng *rand.Rand, p, n int) *mat.Dense {
+	u := mat.NewDense(p, n, linoptest.Normal(rng, p*n))
+	u.Apply(func(i, _ int, v float64) float64 { return 2 * v * math.Pow(2, -float64(i)/2) }, u)
+	return u
+}
+
+// leading is the batch with k columns of V diag(S/(S² + n damping)^1/2): the leading
+// part of the damped kernel, and with k = p all of it.
+func (x scored) leading(s *compute.Scope, k int) Data {
+	x.k, x.fisher = k, make([]float64, x.n*k)
+	for i := range x.n {
+		for j := range k {
+			x.fisher[i*k+j] = x.v.At(i, j) * x.s[j] / math.Sqrt(x.s[j]*x.s[j]+float64(x.n)*x.damping)
+		}
+	}
+	return x.upload(s)
+}
+
+// kernel is K_f with the empirical Fisher matrix.
+func (x scored) kernel(s *compute.Scope, method linop.CG) *FisherKernel {
+	b := s.Backend()
+	return newFisherKernel(s, linop.NewDense(b, upload(s, x.u)), x.damping, method)
+}
+
+func newFisherKernel(s *compute.Scope, u linop.Operator, damping float64, method linop.CG) *FisherKernel {
+	b := s.Backend()
+	p, n := u.Dims()
+	outer := linop.NewScale(b, 1/float64(n), linop.NewProduct(b, u, linop.NewTranspose(u)))
+	return NewFisherKernel(b, u, linop.NewSum(b, outer, linop.NewNoise(b, p, damping)), method)
+}
+
+func TestFisherKernelIsAnOperator(t *testing.T) {
+	const p, damping = 9, 0.1
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			return newFisherKernel(s, linop.NewDense(s.Backend(), upload(s, newScores(rng, p, n))), damping, linop.CG{})
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense {
+			u := newScores(rng, p, n)
+			var g, inverse, k mat.Dense
+			g.Mul(u, u.T())
+			g.Scale(1/float64(n), &g)
+			for i := range p {
+				g.Set(i, i, g.At(i, i)+damping)
+			}
+			if err := inverse.Inverse(&g); err != nil {
+				panic(err)
+			}
+			k.Product(u.T(), &inverse, u)
+			return &k
+		},
+		Tolerance: 1e-8,
+	})
+}
+
+// The exact kernel against the closed form, which can have it where all singular
+// vectors are few: every answer of a posterior, from a preconditioner that knows three.
+func TestExactFisherKernel(t *testing.T) {
+	x := newScored(seeded(t, 21), 60, 12, 0.1)
+	for _, noise := range []float64{0.2, 1e-4} {
+		k := someKernel()
+		k.Noise = noise
+		onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+			direct := fit(t, s, k, x.leading(s, 12))
+			data := x.leading(s, 3)
+			data.FisherKernel = x.kernel(s, linop.CG{})
+			exact, err := Iterative{CG: linop.CG{Tolerance: 1e-14}, LogDet: linop.LogDet{Probes: 40}}.Fit(s, k, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantNear(t, "alpha", compute.ToSlice(s.Backend(), exact.Alpha()), compute.ToSlice(s.Backend(), direct.Alpha()), 1e-5)
+			value, stdErr := exact.LogLikelihood(), exact.(*iterativePosterior).LogLikelihoodStdErr()
+			if want := direct.LogLikelihood(); !(math.Abs(value-want) <= 4*stdErr) || !(stdErr < 0.1) {
+				t.Errorf("log likelihood %g ± %g, want %g", value, stdErr, want)
+			}
+			unit := upload(s, identity(x.n))
+			got, want := s.New(x.n, x.d), s.New(x.n, x.d)
+			hyper, err := exact.(*iterativePosterior).gradient(got, unit, unit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantHyper, err := direct.Gradient(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareHyper(t, hyper, wantHyper, 1e-4)
+			wantNear(t, "features", compute.ToSlice(s.Backend(), got), compute.ToSlice(s.Backend(), want), 1e-4)
+
+			data = x.leading(s, 12)
+			data.FisherKernel = x.kernel(s, linop.CG{})
+			if exact, err = (Iterative{}).Fit(s, k, data); err != nil {
+				t.Fatal(err)
+			}
+			compareCores(t, exact, direct)
+		})
+	}
+}
+
+func identity(n int) *mat.Dense {
+	one := mat.NewDense(n, n, nil)
+	for i := range n {
+		one.Set(i, i, 1)
+	}
+	return one
+}
+
+// "in practice, we avoid the computational overhead of a full-rank SVD by using a
+// truncated one" (sec:appendix_Fisher_mvm): both ways agree as the rank grows, and with
+// no damping to speak of in all of it.
+func TestBothWaysAgreeAsTheRankGrows(t *testing.T) {
+	x := newScored(seeded(t, 22), 80, 16, 1e-9)
+	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+		data := x.leading(s, 4)
+		data.FisherKernel = x.kernel(s, linop.CG{})
+		exact, err := Iterative{CG: linop.CG{Tolerance: 1e-14}}.Fit(s, someKernel(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := compute.ToSlice(s.Backend(), exact.Alpha())
+		last := math.Inf(1)
+		for _, rank := range []int{1, 4, 8, 12, 16} {
+			e := relative(compute.ToSlice(s.Backend(), fit(t, s, someKernel(), x.leading(s, rank)).Alpha()), want)
+			t.Logf("rank %d: relative error %.2g", rank, e)
+			if !(e < last) {
+				t.Errorf("rank %d has error %g, a smaller one %g", rank, e, last)
+			}
+			last = e
+		}
+		if last > 1e-5 {
+			t.Errorf("the error at full rank is %g", last)
+		}
+	})
+}
+
+// What inner solutions to a tolerance cost: a product's error is at most
+// n (kappa^1/2 / 2) times it, with kappa the condition number of G, and the residual of
+// K alpha = y that is left is no smaller than the inner errors, whatever conjugate
+// gradients believe that they have reached.
+func TestInnerToleranceBoundsTheOuter(t *testing.T) {
+	x := newScored(seeded(t, 23), 60, 12, 1e-2)
+	k := someKernel()
+	n := float64(x.n)
+	kappa := (x.s[0]*x.s[0]/n + x.damping) / (x.s[len(x.s)-1]*x.s[len(x.s)-1]/n + x.damping)
+	onBackend(t, computetest.Naive(), func(t *testing.T, s *compute.Scope) {
+		b := s.Backend()
+		full := fit(t, s, k, x.leading(s, 12)).(*directPosterior)
+		reference := linop.NewLowRank(b, n, full.data.Fisher)
+		y := full.data.Targets
+		exact, product := linop.Mul(s, reference, y, false), s.New(x.n, 1)
+		var residuals []float64
+		for _, inner := range []float64{1e-6, 1e-10, 1e-14} {
+			data := x.leading(s, 3)
+			data.FisherKernel = x.kernel(s, linop.CG{Tolerance: inner * inner})
+			data.FisherKernel.MulTo(product, y, false)
+			b.Axpy(-1, exact, product)
+			if e, most := norm(b, product)/norm(b, y), inner*n*math.Sqrt(kappa)/2; !(e <= most) {
+				t.Errorf("inner tolerance %g: a product's error is %g, more than %g", inner, e, most)
+			}
+			p, err := Iterative{CG: linop.CG{Tolerance: 1e-20}}.Fit(s, k, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			truth := linop.NewSum(b, p.(*iterativePosterior).state, linop.NewScale(b, k.C2*k.FisherVariance, reference), linop.NewNoise(b, x.n, k.Noise))
+			truth.MulTo(product, p.Alpha(), false)
+			b.Axpy(-1, y, product)
+			residuals = append(residuals, norm(b, product)/norm(b, y))
+		}
+		t.Logf("condition %.3g, true residuals %.2g", kappa, residuals)
+		if !(residuals[0] > 1e-9 && residuals[1] < residuals[0]/100 && residuals[2] < 1e-9) {
+			t.Errorf("the true residuals are %g, of which conjugate gradients believe 1e-10", residuals)
+		}
+	})
+}
+
+func norm(b compute.Backend, x compute.Block) float64 { return math.Sqrt(b.Dot(x, x)) }
+
+// Where G^-1 fails, all that was asked for fails with its error.
+func TestFisherKernelSaysWhatFailed(t *testing.T) {
+	x := newScored(seeded(t, 24), 40, 8, 1e-3)
+	onBackend(t, computetest.Naive(), func(t *testing.T, s *compute.Scope) {
+		data := x.leading(s, 3)
+		data.FisherKernel = x.kernel(s, linop.CG{MaxIterations: 2})
+		_, err := Iterative{}.Fit(s, someKernel(), data)
+		var e *linop.NotConvergedError
+		if !errors.As(err, &e) || e.Iterations != 2 || !strings.Contains(err.Error(), "Fisher kernel") {
+			t.Errorf("two iterations with G: %v", err)
+		}
+
+		data.FisherKernel = x.kernel(s, linop.CG{})
+		p, err := Iterative{}.Fit(s, someKernel(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.(*iterativePosterior).fisher = linop.NewScale(s.Backend(), 1, x.kernel(s, linop.CG{MaxIterations: 2}))
+		p.(*iterativePosterior).data.FisherKernel = x.kernel(s, linop.CG{MaxIterations: 2})
+		if value := p.LogLikelihood(); !math.IsNaN(value) {
+			t.Errorf("the log likelihood of products that fail is %g", value)
+		}
+		if _, err := p.Gradient(s.New(x.n, x.d)); err == nil {
+			t.Error("a gradient of products that fail")
+		}
+	})
+}
+
+// The closed form has no use for a kernel that it cannot take apart.
+func TestDirectRefusesTheExactKernel(t *testing.T) {
+	x := newScored(seeded(t, 25), 20, 4, 0.1)
+	s := compute.NewScope(computetest.Naive())
+	defer s.Release()
+	data := x.leading(s, 2)
+	data.FisherKernel = x.kernel(s, linop.CG{})
+	defer func() {
+		if message, _ := recover().(string); !strings.Contains(message, "Iterative") {
+			t.Errorf("panic %q", message)
+		}
+	}()
+	p, err := Direct{}.Fit(s, someKernel(), data)
+	t.Errorf("%v, %v", p, err)
+}
