@@ -87,7 +87,7 @@ func BenchmarkFactor(b *testing.B) {
 			spectrum := newSpectrum(kernel)
 			ski := interpolated{s.Backend(), grid(), scaled, spectrum, upload(s, spectrum.factor(1))}
 			q := ski.cols()
-			in := factorGradient{data.Targets, make([]float64, q), mat.NewDense(q, q, nil), data.Fisher, mat.NewDense(k, q, nil)}
+			in := factorGradient{data.Targets, make([]float64, q), mat.NewDense(q, q, nil), data.Fisher, mat.NewDense(k, q, nil), mat.NewSymDense(q, nil)}
 			for name, build := range map[string]func(*compute.Scope) factor{
 				"dense":  func(s *compute.Scope) factor { return newDenseFactor(s, ski) },
 				"sparse": func(*compute.Scope) factor { return &sparseFactor{ski} },

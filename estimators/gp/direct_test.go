@@ -3,6 +3,7 @@ package gp
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -109,6 +110,29 @@ func TestGradientByFiniteDifferences(t *testing.T) {
 				}
 				wantNear(t, "features", got, wantFeatures, 2e-5)
 			})
+		})
+	}
+}
+
+// Without the features, the gradient in the hyperparameters is the same bits.
+func TestGradientWithoutFeatures(t *testing.T) {
+	x := newBatch(seeded(t, 5), 60, 3, 4)
+	for _, name := range []string{"rbf", "matern12"} {
+		k := withBase(someKernel(), name)
+		backends(t, func(t *testing.T, s *compute.Scope) {
+			for _, solver := range []Solver{Direct{}, Iterative{}} {
+				p, err := solver.Fit(s, k, x.upload(s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := p.Gradient(s.New(x.n, x.d))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := p.Gradient(compute.Block{}); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s by %T: %+v, want %+v; error %v", name, solver, got, want, err)
+				}
+			}
 		})
 	}
 }

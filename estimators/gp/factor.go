@@ -17,21 +17,21 @@ type factor interface {
 	addTo(dst compute.Block, scale float64, c []float64)
 	// rows allocates in s the rows of Z at some scaled features, m × d.
 	rows(s *compute.Scope, scaled compute.Block) compute.Block
-	// gradient sets dst (n × d) to the gradient in the batch's scaled features that
-	// the gradient in Z makes.
-	gradient(dst compute.Block, in factorGradient)
-	// base is half of tr Z+ (d(ZZ')/dh) Z'+ a for each hyperparameter h of the base
-	// kernel, with q × q symmetric a and Z's pseudo-inverse.
-	base(a mat.Symmetric) []float64
+	// gradient returns the gradient in the base kernel's hyperparameters that the one
+	// in Z makes, and sets dst (n × d) to that in the batch's scaled features. The zero
+	// dst asks for no features.
+	gradient(dst compute.Block, in factorGradient) (base []float64)
 }
 
-// factorGradient is a gradient in Z, as x c' - Z M - V N.
+// factorGradient is a gradient in Z, G = x c' - Z M - V N, of something that depends on
+// Z through ZZ'.
 type factorGradient struct {
 	x compute.Block // n × 1
 	c []float64     // q
 	m *mat.Dense    // q × q, symmetric
 	v compute.Block // n × k
 	n *mat.Dense    // k × q
+	a mat.Symmetric // Z'G, q × q
 }
 
 // rough is the rank of the grid's matrix from which on the interpolated columns are
@@ -77,7 +77,9 @@ func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Bloc
 	return z
 }
 
-func (f *interpolated) base(a mat.Symmetric) []float64 { return f.spectrum.form(a, f.scaled.Cols) }
+// base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
+// 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'.
+func (f *interpolated) base(in factorGradient) []float64 { return f.spectrum.form(in.a, f.scaled.Cols) }
 
 // denseFactor has Z as a block: the way for smooth kernels, whose rank is small.
 type denseFactor struct {
@@ -104,7 +106,14 @@ func (f *denseFactor) addTo(dst compute.Block, scale float64, c []float64) {
 	f.backend.Gemm(false, false, scale, f.z, s.FromSlice(len(c), 1, c), 1, dst)
 }
 
-func (f *denseFactor) gradient(dst compute.Block, in factorGradient) {
+func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+	if dst.Rows > 0 {
+		f.features(dst, in)
+	}
+	return f.base(in)
+}
+
+func (f *denseFactor) features(dst compute.Block, in factorGradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	c, m, n := s.FromSlice(1, len(in.c), in.c), upload(s, in.m), upload(s, in.n)

@@ -217,7 +217,6 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 //
 //	u = [alpha, -P^-1 x, (P^-1 - K^-1) P^1/2 g],  v = [alpha, x, P^-1/2 g]
 func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, error) {
-	compute.SameShape("the gradient in the features", p.scaled, features)
 	if p.failed != nil {
 		return Hyper{}, p.failed
 	}
@@ -238,9 +237,12 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	b.Copy(u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
 	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
 
-	p.featureGradient(features, u, v)
-	b.Scale(1/float64(2*n), features)
-	p.scaling.Backward(b, features, p.scaled)
+	if features.Rows > 0 {
+		compute.SameShape("the gradient in the features", p.scaled, features)
+		p.featureGradient(features, u, v)
+		b.Scale(1/float64(2*n), features)
+		p.scaling.Backward(b, features, p.scaled)
+	}
 	return p.hyperGradient(u, v, solved, probed), nil
 }
 

@@ -37,7 +37,8 @@ type Posterior interface {
 	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll).
 	LogLikelihood() float64
 	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
-	// sets features (n × d) to that in the features before scaling.
+	// sets features (n × d) to that in the features before scaling. The zero Block
+	// says that the features do not learn, and saves the time.
 	Gradient(features compute.Block) (Hyper, error)
 	// FisherCore is V'K^-1 V, k × k: the middle of U K^-1 U' = P S (V'K^-1 V) S P'
 	// in the gradient's covariance (eq:GP_grad).

@@ -66,12 +66,19 @@ func (f *sparseFactor) onGrid(s *compute.Scope, x compute.Block) compute.Block {
 	return values
 }
 
-// gradient takes the gradient in Z to one in W: in row i,
+func (f *sparseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+	if dst.Rows > 0 {
+		f.features(dst, in)
+	}
+	return f.base(in)
+}
+
+// features takes the gradient in Z to one in W: in row i,
 //
 //	x_i L c - (L M L') w_i - (L N') v_i
 //
 // of which only the entries by the row's nonzeros are needed.
-func (f *sparseFactor) gradient(dst compute.Block, in factorGradient) {
+func (f *sparseFactor) features(dst compute.Block, in factorGradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	b, d, size := f.backend, f.scaled.Cols, f.grid.Size

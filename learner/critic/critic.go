@@ -65,13 +65,16 @@ func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	return c
 }
 
+// Deep says that the process sees phi, and phi learns from it.
+func (c *Critic) Deep() bool { return !c.kind.RawFeatures }
+
 // embedding is the number of leading params that the process learns: those of phi, or
 // none.
 func (c *Critic) embedding() int {
-	if c.kind.RawFeatures {
-		return 0
+	if c.Deep() {
+		return Features(c.observed).NumParams()
 	}
-	return Features(c.observed).NumParams()
+	return 0
 }
 
 // learned is the number of hyperparameters that learn; the noise is the last.
@@ -104,7 +107,7 @@ func (c *Critic) Evaluate(s *compute.Scope, observations compute.Block) *Evaluat
 // Embed is Evaluate as far as the process needs it, for its features alone: raw ones
 // take no network.
 func (c *Critic) Embed(s *compute.Scope, observations compute.Block) *Evaluation {
-	if c.kind.RawFeatures {
+	if !c.Deep() {
 		return &Evaluation{backend: s.Backend(), features: observations}
 	}
 	return c.Evaluate(s, observations)
@@ -128,7 +131,7 @@ func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err 
 // hyperparameters. The error is a [*optim.NotFiniteError]; nothing is changed then.
 func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyper) error {
 	var gradient []float64
-	if !c.kind.RawFeatures {
+	if c.Deep() {
 		gradient = e.FeatureGradient(features)
 	}
 	slopes := []float64{hyper.Base[0], hyper.OutputScale, hyper.FisherVariance, hyper.Noise}

@@ -284,7 +284,7 @@ func TestRawFeatures(t *testing.T) {
 			if i == 0 {
 				first = posterior.LogLikelihood()
 			}
-			hyper, err := posterior.Gradient(s.New(60, 3))
+			hyper, err := posterior.Gradient(compute.Block{})
 			if err != nil {
 				t.Fatal(err)
 			}
