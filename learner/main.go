@@ -22,6 +22,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
+	"github.com/dbqpg/dbqpg/learner/study"
 )
 
 func main() {
@@ -82,7 +83,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return session.Train(cmd.Context(), settings, display, log)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
-	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command())
+	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command(), study.Command())
 	return cmd
 }
 

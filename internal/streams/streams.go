@@ -22,6 +22,8 @@ const (
 	Sketch
 	// Probe draws stochastic trace and log-determinant probes of one iteration; label: iteration.
 	Probe
+	// Study is what a study draws beside its training runs: fresh batches, and resamples of what was measured.
+	Study
 )
 
 // New returns the stream of (seed, labels): ChaCha8 keyed by SHA-256 of their 64-bit little-endian values.

@@ -19,9 +19,11 @@ import (
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/machine"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
@@ -62,15 +64,15 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
 	cmd.Flags().IntSliceVar(&o.sizes, "sizes", []int{15000}, "steps in a batch")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
-	cmd.Flags().IntVar(&o.actors, "actors", runtime.GOMAXPROCS(0), "local actors")
+	cmd.Flags().IntVar(&o.actors, "actors", machine.Cores(), "local actors")
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
 	return cmd
 }
 
 func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
-	b := cpu.New(0)
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", processor(), runtime.NumCPU(), runtime.Version(), b.Name(), tasks.Engine())
-	return withSampler(ctx, task, o.actors, func(s *sampler) error {
+	b := cpu.New(machine.Cores())
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", machine.Processor(), machine.Cores(), runtime.Version(), b.Name(), tasks.Engine())
+	return withSampler(ctx, task, o.actors, func(ctx context.Context, s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
 			return err
 		}
@@ -136,7 +138,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 			fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", s.name, milliseconds(s.took), s.flops/1e9, s.flops/1e9/s.took.Seconds())
 		}
 	}
-	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(peakMemory())/1e6)
+	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(machine.PeakMemory())/1e6)
 	return nil
 }
 
@@ -155,27 +157,33 @@ func (o options) update(b counter, settings *config.Settings, task sim.Spec, bat
 	var totals []time.Duration
 	times := map[string][]time.Duration{}
 	for range o.rounds + 1 { // the first is a warm-up
-		learner := train.New(b, settings, task)
 		stages = stages[:0]
-		row := metrics.NewRow()
 		b.take()
-		start := time.Now()
-		lap := func(name string, took time.Duration) {
+		took, err := Update(b, settings, task, batch.Episodes, n, func(name string, took time.Duration) {
 			times[name] = append(times[name], took)
 			stages = append(stages, stage{name: name, flops: b.take()})
-		}
-		scope := compute.NewScope(b)
-		x := train.NewSamples(scope, batch.Episodes, nil, n)
-		lap("upload", time.Since(start))
-		err := learner.Update(x, scope, rand.New(rand.NewPCG(seed, streams.Sketch)), &row, lap)
-		scope.Release()
+		})
 		if err != nil {
 			return 0, nil, err
 		}
-		totals = append(totals, time.Since(start))
+		totals = append(totals, took)
 	}
 	for i := range stages {
 		stages[i].took = median(times[stages[i].name][1:])
 	}
 	return median(totals[1:]), stages, nil
+}
+
+// Update is how long a new learner takes for an update on a batch, its upload included. lap hears how long each
+// stage took.
+func Update(b compute.Backend, settings *config.Settings, task sim.Spec, episodes []*proto.Episode, n policy.Normalizer,
+	lap func(stage string, took time.Duration)) (time.Duration, error) {
+	learner, row := train.New(b, settings, task), metrics.NewRow()
+	start := time.Now()
+	scope := compute.NewScope(b)
+	x := train.NewSamples(scope, episodes, nil, n)
+	lap("upload", time.Since(start))
+	err := learner.Update(x, scope, rand.New(rand.NewPCG(seed, streams.Sketch)), &row, lap)
+	scope.Release()
+	return time.Since(start), err
 }

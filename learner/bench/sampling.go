@@ -3,18 +3,16 @@ package bench
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
@@ -32,41 +30,15 @@ type sampler struct {
 const seed = 1
 
 // withSampler calls body with a sampler and that many local actors.
-func withSampler(ctx context.Context, task sim.Spec, actors int, body func(s *sampler) error) error {
-	log := slog.New(slog.DiscardHandler)
-	server, err := bus.StartServer(bus.ServerConfig{Log: log})
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	conn, err := server.Connect(bus.ConnConfig{Name: "bench", Log: log})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	collector, err := collect.New(ctx, conn, collect.Config{Run: "bench", Epoch: 1, Seed: seed, Task: task, Log: log})
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
+func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx context.Context, s *sampler) error) error {
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: policy.DefaultHidden()}
-	s := &sampler{
-		task: task, actors: actors, collector: collector,
-		params:  shape.Init(streams.New(seed, streams.Policy)),
-		moments: policy.NewMoments(task.ObservationDim),
-	}
-
-	ctx, done := context.WithCancel(ctx)
-	defer done()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return rollout.Run(ctx, rollout.Config{Conn: conn, Run: "bench", Slots: actors, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log})
+	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: actors}, func(ctx context.Context, collector *collect.Collector) error {
+		return body(ctx, &sampler{
+			task: task, actors: actors, collector: collector,
+			params:  shape.Init(streams.New(seed, streams.Policy)),
+			moments: policy.NewMoments(task.ObservationDim),
+		})
 	})
-	group.Go(func() error {
-		defer done()
-		return body(s)
-	})
-	return group.Wait()
 }
 
 // collect plays a batch of at least that many steps with the initial policy, the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -101,6 +102,25 @@ func ReadReference(path, env string) ([]Curve, error) {
 		return err
 	})
 	return curves, err
+}
+
+// Columns reads the named columns of a progress.csv, as numbers; NaN where there is none.
+func Columns(path string, names ...string) ([][]float64, error) {
+	columns := make([][]float64, len(names))
+	err := readRows(path, names, func(row []string) error {
+		for i, text := range row {
+			value := math.NaN()
+			if text != "" {
+				var err error
+				if value, err = strconv.ParseFloat(text, 64); err != nil {
+					return fmt.Errorf("%s: %w", names[i], err)
+				}
+			}
+			columns[i] = append(columns[i], value)
+		}
+		return nil
+	})
+	return columns, err
 }
 
 // readRows calls each with the named columns of a CSV file's rows.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,22 @@ func TestReportNamesWhatIsWrong(t *testing.T) {
 		if _, err := ReadRun(filepath.Join(dir, run)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", run, err, want)
 		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress.csv")
+	write(t, path, "iteration,noise,return_mean\n1,,5\n2,0.5,7\n")
+	columns, err := Columns(path, "return_mean", "noise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(columns); got != "[[5 7] [NaN 0.5]]" {
+		t.Errorf("columns %s", got)
+	}
+	write(t, path, "noise\nx\n")
+	if _, err := Columns(path, "noise"); err == nil || !strings.Contains(err.Error(), "progress.csv:2: noise") {
+		t.Errorf("error %v", err)
 	}
 }
 

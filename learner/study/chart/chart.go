@@ -31,7 +31,7 @@ type Panel struct {
 	Series      []Series
 }
 
-// Figure is rows of panels, of equal length. The first panel has the legend.
+// Figure is rows of panels. The first panel has the legend.
 type Figure [][]Panel
 
 // palette is matplotlib's, whose colours are told apart by most people.
@@ -53,9 +53,13 @@ const (
 
 // Save writes the figure to base.svg and base.png.
 func (f Figure) Save(base string) error {
+	columns := 0
+	for _, row := range f {
+		columns = max(columns, len(row))
+	}
 	plots := make([][]*plot.Plot, len(f))
 	for i, row := range f {
-		plots[i] = make([]*plot.Plot, len(row))
+		plots[i] = make([]*plot.Plot, columns)
 		for j, panel := range row {
 			p, err := panel.plot(i == 0 && j == 0)
 			if err != nil {
@@ -91,7 +95,9 @@ func render(plots [][]*plot.Plot, format string) ([]byte, error) {
 		PadTop: padding, PadBottom: padding, PadLeft: padding, PadRight: padding}
 	for i, row := range plot.Align(plots, tiles, draw.New(canvas)) {
 		for j, area := range row {
-			plots[i][j].Draw(area)
+			if plots[i][j] != nil {
+				plots[i][j].Draw(area)
+			}
 		}
 	}
 	var out bytes.Buffer

@@ -18,7 +18,7 @@ func figure() Figure {
 	return Figure{
 		{{Title: "linear", X: "n", Y: "value", Series: []Series{band, gaps, empty}}, {Title: "logarithmic", LogX: true, LogY: true, Series: []Series{band}}},
 		{{Title: "below zero", LogY: true, Series: []Series{{Name: "mixed", X: x, Y: []float64{-1, 1, 2}}}}, {Title: "nothing", LogX: true, LogY: true}},
-		{{Title: "one", LogX: true, LogY: true, Series: []Series{{Name: "one", X: x[:1], Y: []float64{1}, Marks: true}}}, {}},
+		{{Title: "one", LogX: true, LogY: true, Series: []Series{{Name: "one", X: x[:1], Y: []float64{1}, Marks: true}}}},
 	}
 }
 

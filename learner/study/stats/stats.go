@@ -97,26 +97,32 @@ func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 // normal is the 97.5 % quantile of the standard normal distribution.
 const normal = 1.959963984540054
 
-// Jackknife is a positive statistic with the interval of its logarithm's jackknife deviation
+// Jackknife is the geometric mean of independent positive statistics, one a stratum, with the interval of its
+// logarithm's jackknife deviation under a normal distribution. A stratum's part is
 //
 //	s² = (n-1)/n sum_i (log theta_i - mean)²,  theta_i the statistic without measurement i
 //
-// (Efron and Stein 1981) under a normal distribution; at two measurements or more.
-func Jackknife(value float64, without []float64) Estimate {
-	n := len(without)
-	if n < 2 {
-		panic(fmt.Sprintf("stats: jackknife of %d values", n))
+// (Efron and Stein 1981) from n measurements, at least two.
+func Jackknife(values []float64, without [][]float64) Estimate {
+	center, variance := 0.0, 0.0
+	for k, value := range values {
+		n := float64(len(without[k]))
+		if n < 2 {
+			panic(fmt.Sprintf("stats: jackknife of %v values", n))
+		}
+		logs := make([]float64, len(without[k]))
+		for i, v := range without[k] {
+			logs[i] = math.Log(v)
+		}
+		mean := Mean(logs)
+		for _, v := range logs {
+			variance += (v - mean) * (v - mean) * (n - 1) / n
+		}
+		center += math.Log(value)
 	}
-	logs := make([]float64, n)
-	for i, v := range without {
-		logs[i] = math.Log(v)
-	}
-	center, squares := Mean(logs), 0.0
-	for _, v := range logs {
-		squares += (v - center) * (v - center)
-	}
-	factor := math.Exp(normal * math.Sqrt(squares*float64(n-1)/float64(n)))
-	return Estimate{value, value / factor, value * factor}
+	center /= float64(len(values))
+	half := normal * math.Sqrt(variance) / float64(len(values))
+	return Estimate{math.Exp(center), math.Exp(center - half), math.Exp(center + half)}
 }
 
 // Line is the straight line y = Intercept + Slope x through some points, and how much of their variance it explains.

@@ -116,10 +116,15 @@ func TestJackknife(t *testing.T) {
 		without = append(without, (sum-v)/(n-1))
 		squares += (v - sum/n) * (v - sum/n)
 	}
-	e := Jackknife(sum/n, without)
+	e := Jackknife([]float64{sum / n}, [][]float64{without})
 	half := normal * math.Sqrt(squares/(n-1)/n)
 	near(t, "high", e.High, sum/n+half, 1e-3*half)
 	near(t, "low", e.Low, sum/n-half, 1e-3*half)
+
+	// Four independent strata halve the deviation.
+	four := Jackknife([]float64{2, 2, 8, 8}, [][]float64{without, without, without, without})
+	near(t, "geometric mean", four.Value, 4, 1e-12)
+	near(t, "half width", math.Log(four.High/four.Value), half/2, 1e-3*half)
 }
 
 func TestFit(t *testing.T) {

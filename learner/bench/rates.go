@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// gemm is the machine's own rate: the best of a few products m × k by k × n, in
+// GFLOP/s.
+func gemm(b compute.Backend, m, k, n int) float64 {
+	scope := compute.NewScope(b)
+	defer scope.Release()
+	x, y, z := scope.New(m, k), scope.New(k, n), scope.New(m, n)
+	b.Fill(x, 1)
+	b.Fill(y, 1)
+	best := time.Duration(1<<63 - 1)
+	for range 5 {
+		start := time.Now()
+		b.Gemm(false, false, 1, x, y, 0, z)
+		best = min(best, time.Since(start))
+	}
+	return 2 * float64(m) * float64(k) * float64(n) / best.Seconds() / 1e9
+}
+
+// median of x, which it sorts.
+func median[T ~int64 | ~float64](x []T) T {
+	slices.Sort(x)
+	return x[len(x)/2]
+}

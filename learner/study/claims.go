@@ -1,0 +1,121 @@
+package study
+
+import (
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/learner/study/stats"
+)
+
+// relation is what a claim says of two variants.
+type relation int
+
+const (
+	above relation = iota // the first returns more than the second
+	alike                 // neither returns more
+)
+
+// claim is what the paper says about variants, as comparisons of two.
+type claim struct {
+	paper    string // as a sentence
+	relation relation
+	pairs    [][2]string // directories of variants
+}
+
+// outcome is how a comparison came out.
+type outcome int
+
+const (
+	agrees      outcome = iota
+	leans               // the difference is as claimed, but no larger than the runs scatter
+	undecided           // it is not as claimed, but no larger than the runs scatter
+	contradicts         // it is the other way round, or there is one where none was claimed
+	unknown             // single runs have no scatter to compare with
+)
+
+func (o outcome) String() string {
+	return [...]string{"agrees", "leans that way, within the scatter", "undecided, within the scatter", "disagrees", "a single run each: cannot tell"}[o]
+}
+
+// judge compares a difference, whose interval is from that many runs a side, with the claim.
+func (r relation) judge(difference stats.Estimate, runs int) outcome {
+	separate := difference.Low > 0 || difference.High < 0
+	switch {
+	case runs < 2:
+		return unknown
+	case r == alike && separate:
+		return contradicts
+	case r == alike:
+		return agrees
+	case difference.Low > 0:
+		return agrees
+	case difference.Value > 0:
+		return leans
+	case difference.High >= 0:
+		return undecided
+	}
+	return contradicts
+}
+
+// finding is a pair of a claim, measured.
+type finding struct {
+	setting        setting
+	first, second  *group
+	final, overall stats.Estimate // by how much the first is ahead: in its final return, and over all iterations
+	outcome        outcome        // by the final return
+}
+
+// check measures a claim wherever both variants of a pair were run.
+func (r *results) check(c claim) []finding {
+	var all []finding
+	for _, s := range r.settings() {
+		for _, pair := range c.pairs {
+			first, second := r.find(s.env, s.algorithm, pair[0]), r.find(s.env, s.algorithm, pair[1])
+			if first == nil || second == nil {
+				continue
+			}
+			f := finding{setting: s, first: first, second: second,
+				final:   ahead(r.finals(first), r.finals(second)),
+				overall: ahead(r.overalls(first), r.overalls(second)),
+			}
+			f.outcome = c.relation.judge(f.final, min(len(first.seeds), len(second.seeds)))
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// summary counts how the findings came out, in words.
+func summary(c claim, findings []finding) string {
+	counts := map[outcome]int{}
+	for _, f := range findings {
+		counts[f.outcome]++
+	}
+	n := len(findings)
+	switch {
+	case n == 0:
+		return "not compared: not all of these variants were run."
+	case counts[unknown] == n:
+		return "single runs cannot tell, whatever their difference: this takes more seeds."
+	case counts[agrees] == n:
+		return fmt.Sprintf("**agrees**, in %s.", every(n))
+	case counts[agrees]+counts[leans] == n:
+		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs.", counts[agrees], n)
+	case counts[contradicts] == 0:
+		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs.",
+			counts[agrees]+counts[leans], plural(n, "comparison"))
+	case counts[contradicts] == n:
+		return fmt.Sprintf("**disagrees**, in %s.", every(n))
+	}
+	text := fmt.Sprintf("**agrees in part**: in %d of %s", counts[agrees], plural(n, "comparison"))
+	if counts[leans]+counts[undecided] > 0 {
+		text += fmt.Sprintf(", %d within the scatter of the runs", counts[leans]+counts[undecided])
+	}
+	return text + fmt.Sprintf(", and disagrees in %d.", counts[contradicts])
+}
+
+func every(n int) string {
+	if n == 1 {
+		return "the one comparison"
+	}
+	return fmt.Sprintf("all %d comparisons", n)
+}

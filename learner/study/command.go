@@ -1,0 +1,44 @@
+package study
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/internal/nearest"
+)
+
+// Command is `learner study` with its subcommands.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "study NAME --out DIR",
+		Short: "Make the paper's figures: measure, and write a page of what was found",
+		Long: `Each study makes one of the paper's experiments: it runs, goes on where it was when it is
+started again after a kill, and writes its numbers as CSV, a figure as SVG and PNG, and a page,
+DIR/README.md, that says how to repeat it and whether the paper's claims hold in the numbers.
+What you have to add goes into DIR/notes.md, which the page includes.
+
+--quick makes each finish in about two minutes on two cores: to see what it does, not for
+evidence.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			if len(args) == 0 {
+				return fmt.Errorf("study: say which: %s", nearest.List(names))
+			}
+			meant, _ := nearest.Name(args[0], names)
+			return fmt.Errorf("study: there is no %q; did you mean %s?", args[0], meant)
+		},
+		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
+	}
+	cmd.AddCommand(qualityCommand())
+	for _, c := range comparisons {
+		cmd.AddCommand(c.command())
+		if c.name == "curves" {
+			cmd.AddCommand(wallClockCommand())
+		}
+	}
+	return cmd
+}

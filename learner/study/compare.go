@@ -1,0 +1,210 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+)
+
+// comparison is a study that trains variants of one run and puts them side by side.
+type comparison struct {
+	name, title string
+	short       string // in the list of commands
+	question    string // what it is to find out, for the help and the page
+	algorithms  []string
+	variants    func(o *compareOptions) ([]variant, error)
+	claims      func(variants []variant) []claim
+	quick       map[string]string // flags that make it short
+}
+
+// variant is a run by what sets it apart from the others.
+type variant struct {
+	name      string // for a reader
+	directory string // one word
+	color     int
+	settings  []assignment
+}
+
+// compareOptions are a comparison's flags.
+type compareOptions struct {
+	out        string
+	envs       []string
+	algorithms []string
+	estimators []string // of curves alone
+	seeds      []uint
+	iterations int
+	last       int
+	set        []string
+	onlyReport bool
+}
+
+// command is the comparison's subcommand.
+func (c comparison) command() *cobra.Command {
+	o := new(compareOptions)
+	var quick bool
+	cmd := &cobra.Command{
+		Use:   c.name + " --out DIR",
+		Short: c.short,
+		Long: c.question + `
+
+Runs go to DIR/runs/TASK/ALGORITHM-VARIANT/sSEED. One that is complete is not repeated, one
+that was begun is resumed: give the same command again after a kill, or a larger number of
+iterations, or further seeds. All runs take all cores, one after the other, the seeds' first
+runs first. DIR/README.md is the page, beside it are the figures and the numbers.`,
+		Example: fmt.Sprintf("  learner study %s --out %s --quick\n  learner study %s --out docs/results/%s --env Swimmer-v2 --iterations 300 --seeds 1,2,3", c.name, c.name, c.name, c.name),
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := apply(cmd, quick, c.quick); err != nil {
+				return err
+			}
+			return c.run(cmd, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags.StringSliceVar(&o.envs, "env", []string{"Swimmer-v2"}, "tasks")
+	flags.StringSliceVar(&o.algorithms, "algorithm", c.algorithms, "algorithms: vanilla, npg, trpo")
+	if c.name == "curves" {
+		flags.StringSliceVar(&o.estimators, "estimator", []string{"mc", "dbqpg", "uapg"}, "estimators")
+	}
+	flags.UintSliceVar(&o.seeds, "seeds", []uint{1, 2, 3}, "a run of each variant for each seed")
+	flags.IntVar(&o.iterations, "iterations", 300, "of each run")
+	flags.IntVar(&o.last, "last", 0, "iterations at the end whose mean is the final return (default a tenth)")
+	flags.StringArrayVar(&o.set, "set", nil, "a setting of all runs, such as batch=16000; repeated for several")
+	flags.BoolVar(&quick, "quick", false, "small batches and few iterations: about two minutes on two cores, and no evidence of anything")
+	flags.BoolVar(&o.onlyReport, "only-report", false, "train nothing: write the page from what there is, as far as all runs have come")
+	return cmd
+}
+
+// apply gives the flags that the user did not give what makes a study quick.
+func apply(cmd *cobra.Command, quick bool, values map[string]string) error {
+	if !quick {
+		return nil
+	}
+	for name, value := range values {
+		if flag := cmd.Flags().Lookup(name); !flag.Changed {
+			if err := flag.Value.Set(value); err != nil {
+				return fmt.Errorf("--quick sets --%s %s: %w", name, value, err)
+			}
+		}
+	}
+	return nil
+}
+
+// member is one run of a comparison.
+type member struct {
+	env, algorithm string
+	variant        variant
+	seed           uint
+	settings       *config.Settings
+}
+
+func (m member) name() string {
+	return fmt.Sprintf("%s %s %s seed %d", m.env, m.algorithm, m.variant.name, m.seed)
+}
+
+// run trains, measures and reports.
+func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	variants, err := c.variants(o)
+	if err != nil {
+		return err
+	}
+	j, err := newJob(cmd, o.out)
+	if err != nil {
+		return err
+	}
+	members, err := o.members(j, variants)
+	if err != nil {
+		return err
+	}
+	if !o.onlyReport {
+		if err := trainAll(cmd.Context(), j, members); err != nil {
+			return err
+		}
+	}
+	results, err := o.gather(members)
+	if err != nil {
+		return err
+	}
+	return c.report(j, o, results)
+}
+
+func trainAll(ctx context.Context, j *job, members []member) error {
+	trials := make([]trial, len(members))
+	for i, m := range members {
+		trials[i] = trial{m.name(), m.settings}
+	}
+	return j.train(ctx, trials)
+}
+
+// validate checks what the loader of settings does not see.
+func (o *compareOptions) validate() error {
+	var all []error
+	for flag, empty := range map[string]bool{"env": len(o.envs) == 0, "algorithm": len(o.algorithms) == 0, "seeds": len(o.seeds) == 0} {
+		if empty {
+			all = append(all, fmt.Errorf("--%s: at least one is needed", flag))
+		}
+	}
+	if o.iterations < 1 || o.last < 0 || o.last > o.iterations {
+		all = append(all, fmt.Errorf("--iterations %d --last %d: at least one iteration is needed, and no more than all can be the last", o.iterations, o.last))
+	}
+	for flag, twice := range map[string]bool{"env": repeats(o.envs), "algorithm": repeats(o.algorithms), "estimator": repeats(o.estimators), "seeds": repeats(o.seeds)} {
+		if twice {
+			all = append(all, fmt.Errorf("--%s: one is there twice", flag))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func repeats[T string | uint](list []T) bool {
+	sorted := slices.Clone(list)
+	slices.Sort(sorted)
+	return len(slices.Compact(sorted)) < len(list)
+}
+
+// lastIterations is how many make the final return.
+func (o *compareOptions) lastIterations(iterations int) int {
+	if o.last > 0 {
+		return min(o.last, iterations)
+	}
+	return max(1, iterations/10)
+}
+
+// members are all runs, those of the first seed first, so that a study that is stopped early has some of everything.
+func (o *compareOptions) members(j *job, variants []variant) ([]member, error) {
+	common, err := parseAssignments(o.set)
+	if err != nil {
+		return nil, err
+	}
+	var all []member
+	for _, seed := range o.seeds {
+		for _, env := range o.envs {
+			for _, algorithm := range o.algorithms {
+				for _, v := range variants {
+					m := member{env: env, algorithm: algorithm, variant: v, seed: seed}
+					settings := append(slices.Clone(common), []assignment{
+						{"env", env}, {"algorithm", algorithm},
+						{"seed", strconv.FormatUint(uint64(seed), 10)},
+						{"iterations", strconv.Itoa(o.iterations)},
+						{"run_dir", j.path("runs", env, algorithm+"-"+v.directory, fmt.Sprintf("s%d", seed))},
+					}...)
+					if m.settings, err = resolve(append(settings, v.settings...)...); err != nil {
+						return nil, fmt.Errorf("%s: %w", m.name(), err)
+					}
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,199 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/study/chart"
+	"github.com/dbqpg/dbqpg/learner/study/stats"
+)
+
+// report writes the tables, the figure and the page.
+func (c comparison) report(j *job, o *compareOptions, r *results) error {
+	width := max(1, min(10, r.iterations/20))
+	if err := j.saveRuns(r); err != nil {
+		return err
+	}
+	if err := j.saveFinals(r); err != nil {
+		return err
+	}
+	if err := j.saveCurves(c.name, r, width); err != nil {
+		return err
+	}
+	p := newPage(j.cmd, c.title)
+	p.paragraph("%s", c.question)
+	p.image(c.name, c.title)
+	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as %s; the bands are 95%% stratified bootstrap intervals "+
+		"(Agarwal et al. 2021).", runningMean(width))
+	c.tables(p, r)
+	c.findings(p, o, r)
+	return j.save(p, how(r))
+}
+
+func runningMean(width int) string {
+	if width == 1 {
+		return "they are"
+	}
+	return fmt.Sprintf("running means over %d iterations", width)
+}
+
+// tables are the final returns, by task and algorithm.
+func (c comparison) tables(p *page, r *results) {
+	p.heading("Returns")
+	p.paragraph("Final: the mean over the last %s of %d. Interquartile means over the runs with 95%% intervals, which single runs do not have. "+
+		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", plural(r.last, "iteration"), r.iterations)
+	var rows [][]string
+	for _, g := range r.groups {
+		var each []string
+		for i, final := range r.finals(g) {
+			each = append(each, fmt.Sprintf("%s (%d)", figures(final), g.seeds[i]))
+		}
+		rows = append(rows, []string{g.env + ", " + g.algorithm, g.variant.name,
+			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
+			fmt.Sprintf("%.2f s", stats.Quantile(g.updating, 0.5))})
+	}
+	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "update"}, rows)
+	if scores := r.scores(); len(scores) > 0 {
+		p.paragraph("Over the tasks, final returns scaled so that on each task 0 is the return of the first iteration and 1 that of the best variant:")
+		p.table([]string{"algorithm", "variant", "score"}, scores)
+	}
+}
+
+// scores are the returns over several tasks on one scale: rows of algorithm, variant, and the interquartile mean of
+// all runs on all tasks, resampled within each task.
+func (r *results) scores() [][]string {
+	scale := map[setting][2]float64{}
+	var envs []string
+	for _, s := range r.settings() {
+		var firsts []float64
+		best := 0.0
+		for i, g := range r.of(s) {
+			for _, curve := range g.returns {
+				firsts = append(firsts, curve[0])
+			}
+			if final := stats.IQM(r.finals(g)); i == 0 || final > best {
+				best = final
+			}
+		}
+		scale[s] = [2]float64{stats.IQM(firsts), best}
+		if !slices.Contains(envs, s.env) {
+			envs = append(envs, s.env)
+		}
+	}
+	if len(envs) < 2 {
+		return nil
+	}
+	var rows [][]string
+	for _, g := range r.groups {
+		if g.env != envs[0] {
+			continue
+		}
+		var strata [][]float64
+		for _, env := range envs {
+			on := r.find(env, g.algorithm, g.variant.directory)
+			if on == nil {
+				continue
+			}
+			ends := scale[setting{env, g.algorithm}]
+			var scores []float64
+			for _, final := range r.finals(on) {
+				scores = append(scores, (final-ends[0])/(ends[1]-ends[0]))
+			}
+			strata = append(strata, scores)
+		}
+		score := stats.Bootstrap(strata, resamples, streams.New(0, streams.Study), stats.Pooled(stats.IQM))
+		rows = append(rows, []string{g.algorithm, g.variant.name, estimate(score)})
+	}
+	return rows
+}
+
+// findings hold the paper's claims against the runs.
+func (c comparison) findings(p *page, o *compareOptions, r *results) {
+	var variants []variant
+	for _, g := range r.groups {
+		if !slices.ContainsFunc(variants, func(v variant) bool { return v.directory == g.variant.directory }) {
+			variants = append(variants, g.variant)
+		}
+	}
+	p.heading("What the paper found, and what was found here")
+	for _, claim := range c.claims(variants) {
+		findings := r.check(claim)
+		p.paragraph("The paper: %s Here: %s", claim.paper, summary(claim, findings))
+		var rows [][]string
+		for _, f := range findings {
+			rows = append(rows, []string{f.setting.env + ", " + f.setting.algorithm, f.first.variant.name + " − " + f.second.variant.name,
+				signed(f.final), signed(f.overall), f.outcome.String()})
+		}
+		if len(rows) > 0 {
+			p.table([]string{"task, algorithm", "difference", "in final return", "over all iterations", "the claim"}, rows)
+		}
+	}
+	p.paragraph("Differences of interquartile means with 95%% bootstrap intervals. \"Scatter\" means that the interval of the final return's difference " +
+		"holds 0. Few runs make the intervals narrower than they should be.")
+}
+
+// how tells of seeds and sizes.
+func how(r *results) string {
+	var seeds []string
+	for _, g := range r.groups {
+		for _, seed := range g.seeds {
+			if text := fmt.Sprint(seed); !slices.Contains(seeds, text) {
+				seeds = append(seeds, text)
+			}
+		}
+	}
+	g := r.groups[0]
+	batch := g.steps[0][len(g.steps[0])-1] / float64(r.iterations)
+	return fmt.Sprintf("Seeds %s; %s each, of %.0f environment steps on average. Settings are in each run's `config.yaml`, under `runs/`; "+
+		"`returns.csv` has every point of every run, `curves.csv` those of the figure, `finals.csv` the table's.",
+		strings.Join(seeds, ", "), plural(r.iterations, "iteration"), batch)
+}
+
+// saveRuns writes every point of every run.
+func (j *job) saveRuns(r *results) error {
+	t := newTable("task", "algorithm", "variant", "seed", "iteration", "steps", "return_mean")
+	for _, g := range r.groups {
+		for i, seed := range g.seeds {
+			for k, value := range g.returns[i] {
+				t.add(g.env, g.algorithm, g.variant.directory, seed, k+1, g.steps[i][k], value)
+			}
+		}
+	}
+	return j.saveTable("returns.csv", t)
+}
+
+func (j *job) saveFinals(r *results) error {
+	t := newTable("task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "update_seconds")
+	for _, g := range r.groups {
+		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), stats.Quantile(g.updating, 0.5))
+	}
+	return j.saveTable("finals.csv", t)
+}
+
+// saveCurves writes and draws the learning curves: a row of panels for each task, a column for each algorithm.
+func (j *job) saveCurves(name string, r *results, width int) error {
+	t := newTable("task", "algorithm", "variant", "iteration", "return", "return_low", "return_high")
+	var figure chart.Figure
+	for i, s := range r.settings() {
+		panel := chart.Panel{Title: s.env + ", " + s.algorithm, X: "iteration", Y: "mean return"}
+		for _, g := range r.of(s) {
+			line := chart.Series{Name: g.variant.name, Color: g.variant.color}
+			for k, point := range g.band(width) {
+				t.add(g.env, g.algorithm, g.variant.directory, k+1, point)
+				line.X, line.Y = append(line.X, float64(k+1)), append(line.Y, point.Value)
+				line.Low, line.High = append(line.Low, point.Low), append(line.High, point.High)
+			}
+			panel.Series = append(panel.Series, line)
+		}
+		if i == 0 || r.settings()[i-1].env != s.env {
+			figure = append(figure, nil)
+		}
+		figure[len(figure)-1] = append(figure[len(figure)-1], panel)
+	}
+	if err := j.saveTable("curves.csv", t); err != nil {
+		return err
+	}
+	return figure.Save(j.path(name))
+}

@@ -1,0 +1,160 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/study/chart"
+)
+
+// The variants that several comparisons share.
+var (
+	monteCarlo = variant{name: "MC", directory: "mc", color: chart.Gray, settings: []assignment{{"estimator", "mc"}}}
+	bayesian   = variant{name: "DBQPG", directory: "dbqpg", color: 0, settings: []assignment{{"estimator", "dbqpg"}}}
+	aware      = variant{name: "UAPG", directory: "uapg", color: 1, settings: []assignment{{"estimator", "uapg"}}}
+)
+
+// with is a variant of DBQPG under another name and with more settings.
+func with(name, directory string, color int, settings ...assignment) variant {
+	return variant{name: name, directory: directory, color: color, settings: append(slices.Clone(bayesian.settings), settings...)}
+}
+
+// these are the same variants whatever the options.
+func these(variants ...variant) func(*compareOptions) ([]variant, error) {
+	return func(*compareOptions) ([]variant, error) { return variants, nil }
+}
+
+// claimed are the same claims whatever the variants.
+func claimed(claims ...claim) func([]variant) []claim {
+	return func([]variant) []claim { return claims }
+}
+
+// small makes runs short: batches of four Swimmer episodes.
+func small(iterations, seeds string) map[string]string {
+	return map[string]string{"iterations": iterations, "seeds": seeds, "set": "batch=4000"}
+}
+
+// comparisons is the paper's experiments that train variants and compare their returns.
+var comparisons = []comparison{
+	{
+		name:       "curves",
+		title:      "Learning curves",
+		short:      "Learning curves of estimators, on tasks, with algorithms",
+		question:   "Do better gradients learn faster? Each estimator with each algorithm on each task, as in the paper's\nfig:all_comp_plots.",
+		algorithms: []string{"npg"},
+		variants:   estimatorVariants,
+		claims: claimed(
+			claim{"DBQPG outperforms Monte Carlo in final performance and in sample complexity, with every algorithm.", above, [][2]string{{"dbqpg", "mc"}}},
+			claim{"UAPG does at least as well as DBQPG, and better with VanillaPG and NPG; with TRPO it makes no significant difference.", above, [][2]string{{"uapg", "dbqpg"}}},
+		),
+		quick: small("30", "1,2"),
+	},
+	{
+		name:       "ablation",
+		title:      "Ablation: deep kernel learning and structured kernel interpolation",
+		short:      "What deep kernels and their interpolation contribute",
+		question:   "What do the parts of DBQPG contribute? It is run without deep kernel learning (the base kernel on the\nobservations themselves), without that and structured kernel interpolation (inducing points, the\nbatch form of Bayesian actor-critic), and beside Monte Carlo, as in the paper's\nfig:appendix_Ablation_KernelSelection_WallClock, left.",
+		algorithms: []string{"vanilla"},
+		variants: these(bayesian,
+			with("w/o DKL", "raw", 2, assignment{"features", "raw"}),
+			with("w/o DKL & SKI", "raw-inducing", 3, assignment{"features", "raw"}, assignment{"inducing", "128"}),
+			monteCarlo),
+		claims: claimed(
+			claim{"Without deep kernel learning there is a noticeable drop in performance.", above, [][2]string{{"dbqpg", "raw"}}},
+			claim{"Replacing interpolation by inducing points lowers it further.", above, [][2]string{{"raw", "raw-inducing"}}},
+			claim{"What is left, Bayesian actor-critic in batches, still outperforms Monte Carlo.", above, [][2]string{{"raw-inducing", "mc"}}},
+		),
+		quick: small("25", "1,2"),
+	},
+	{
+		name:       "kernels",
+		title:      "Base kernels of the deep kernel",
+		short:      "The choice of the base kernel",
+		question:   "Does the base kernel of the deep kernel matter? Each is run in place of the radial basis functions (rbf),\nand Monte Carlo beside them, as in the paper's fig:appendix_Ablation_KernelSelection_WallClock, right.",
+		algorithms: []string{"vanilla"},
+		variants:   kernelVariants,
+		claims:     kernelClaims,
+		quick:      small("12", "1"),
+	},
+	{
+		name:       "fisher-samples",
+		title:      "Samples of the Fisher matrix",
+		short:      "The Fisher matrix from three times the samples",
+		question:   "Does a better estimate of the Fisher matrix in the Fisher kernel help? It is taken from the gradient's own samples,\nand from three times as many, as in the paper's fig:appendix_fisher_estimation.",
+		algorithms: []string{"vanilla"},
+		variants: these(
+			with("1x", "1x", 0, assignment{"fisher_samples", "1x"}),
+			with("3x", "3x", 3, assignment{"fisher_samples", "3x"})),
+		claims: claimed(claim{"Three times the samples do not appreciably improve the performance.", alike, [][2]string{{"3x", "1x"}}}),
+		quick:  small("30", "1,2"),
+	},
+	{
+		name:       "uncertainty",
+		title:      "Uncertainty-aware steps: UAPG and UBAC",
+		short:      "Two ways to use the gradient's uncertainty",
+		question:   "What is the gradient's uncertainty worth? UAPG's correction and that of uncertainty-based Bayesian actor-critic (UBAC)\nbeside DBQPG, which makes none, as in the paper's fig:appendix_uncertainty_expt.",
+		algorithms: []string{"vanilla"},
+		variants: these(aware,
+			variant{name: "UBAC", directory: "ubac", color: 3, settings: []assignment{{"estimator", "ubac"}}},
+			bayesian),
+		claims: claimed(
+			claim{"UAPG outperforms UBAC.", above, [][2]string{{"uapg", "ubac"}}},
+			claim{"Both outperform DBQPG.", above, [][2]string{{"uapg", "dbqpg"}, {"ubac", "dbqpg"}}},
+		),
+		quick: small("30", "1,2"),
+	},
+}
+
+// estimatorVariants are those of curves' --estimator.
+func estimatorVariants(o *compareOptions) ([]variant, error) {
+	known := []variant{monteCarlo, bayesian, aware}
+	var chosen []variant
+	for _, name := range o.estimators {
+		i := slices.IndexFunc(known, func(v variant) bool { return v.directory == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--estimator %s: want mc, dbqpg or uapg", name)
+		}
+		chosen = append(chosen, known[i])
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("--estimator: at least one is needed")
+	}
+	return chosen, nil
+}
+
+// standardKernel is the one that the others stand in for.
+const standardKernel = "rbf"
+
+// kernelVariants are all base kernels that there are, and Monte Carlo.
+func kernelVariants(*compareOptions) ([]variant, error) {
+	flags := pflag.NewFlagSet("kernels", pflag.ContinueOnError)
+	config.NewLoader(flags)
+	var all []variant
+	for i, name := range strings.Split(flags.Lookup("base-kernel").Value.Type(), "|") {
+		color := i
+		if color >= chart.Gray {
+			color++ // gray is Monte Carlo's
+		}
+		all = append(all, with(name, name, color, assignment{"base_kernel", name}))
+	}
+	return append(all, monteCarlo), nil
+}
+
+func kernelClaims(variants []variant) []claim {
+	same := claim{paper: "Most popular base kernels on a deep feature extractor do nearly alike.", relation: alike}
+	better := claim{paper: "All easily outperform Monte Carlo.", relation: above}
+	for _, v := range variants {
+		if v.directory == monteCarlo.directory {
+			continue
+		}
+		better.pairs = append(better.pairs, [2]string{v.directory, monteCarlo.directory})
+		if v.directory != standardKernel {
+			same.pairs = append(same.pairs, [2]string{v.directory, standardKernel})
+		}
+	}
+	return []claim{same, better}
+}

@@ -1,0 +1,173 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/session"
+)
+
+// job is one start of a study: what all kinds share.
+type job struct {
+	cmd     *cobra.Command
+	out     string
+	display *progress.Display
+	log     *slog.Logger // what the study does
+	session *slog.Logger // what the training runs complain about
+}
+
+// newJob prepares the output directory, which must be this study's own or new.
+func newJob(cmd *cobra.Command, out string) (*job, error) {
+	if out == "" {
+		return nil, fmt.Errorf("--out: say which directory to write to, such as docs/results/%s", cmd.Name())
+	}
+	page, err := os.ReadFile(filepath.Join(out, pageName))
+	switch {
+	case err == nil && !strings.HasPrefix(string(page), mark(cmd)):
+		return nil, fmt.Errorf("--out %s: its %s was not written by study %s: choose another directory", out, pageName, cmd.Name())
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	display := progress.New(os.Stderr)
+	logger := func(level slog.Level) *slog.Logger {
+		return slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{Level: level}))
+	}
+	return &job{cmd: cmd, out: out, display: display, log: logger(slog.LevelInfo), session: logger(slog.LevelWarn)}, nil
+}
+
+// path is that of a file in the output directory.
+func (j *job) path(elements ...string) string {
+	return filepath.Join(append([]string{j.out}, elements...)...)
+}
+
+// assignment is a setting by its name, as in a file, and its value.
+type assignment struct{ name, value string }
+
+// reserved are the settings that studies decide themselves, and by which of their flags.
+var reserved = map[string]string{
+	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds", "iterations": "--iterations",
+	"run_dir": "--out", "resume": "--out", "force": "another --out", "dry_run": "--only-report", "config": "--set", "keep_checkpoints": "--at",
+}
+
+// parseAssignments reads what --set was given.
+func parseAssignments(texts []string) ([]assignment, error) {
+	var all []assignment
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		name = strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--set %s: settings are given like --set batch=16000", text)
+		}
+		if instead, ok := reserved[name]; ok {
+			return nil, fmt.Errorf("--set %s: the study decides it, by %s", text, instead)
+		}
+		all = append(all, assignment{name, value})
+	}
+	return all, nil
+}
+
+// resolve returns the settings of a run: the assignments, of which a later one wins, and else the task's presets. The
+// environment has no say, so that the command on a study's page is all that it takes to repeat it.
+func resolve(assignments ...assignment) (*config.Settings, error) {
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	loader := config.NewLoader(flags)
+	var arguments []string
+	for _, a := range assignments {
+		arguments = append(arguments, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
+	}
+	if err := flags.Parse(arguments); err != nil {
+		return nil, loader.Explain(err)
+	}
+	return loader.Load(nil, presets.For)
+}
+
+// trial is one training run of a study.
+type trial struct {
+	name     string // for the log
+	settings *config.Settings
+}
+
+// train sees to it that every run is complete: one that is, is let be, one that was begun goes on. Before any is
+// started all are checked.
+func (j *job) train(ctx context.Context, trials []trial) error {
+	var open []trial
+	for _, t := range trials {
+		complete, err := rundir.Complete(t.settings)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		if !complete {
+			open = append(open, t)
+		}
+	}
+	if len(open) < len(trials) {
+		j.log.Info("runs that are complete already", "runs", len(trials)-len(open), "of", len(trials))
+	}
+	for i, t := range open {
+		j.log.Info("training", "run", fmt.Sprintf("%d of %d", i+1, len(open)), "what", t.name, "iterations", t.settings.Iterations)
+		settings := *t.settings
+		settings.Resume = config.ResumeAuto
+		if err := session.Train(ctx, &settings, j.display, j.session); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// command is the command line that repeats the study.
+func (j *job) command() string {
+	words := []string{"go run ./" + j.cmd.CommandPath()}
+	j.cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Name == "only-report" {
+			return
+		}
+		for _, value := range values(flag) {
+			if flag.Value.Type() == "bool" && value == "true" {
+				words = append(words, "--"+flag.Name)
+				continue
+			}
+			words = append(words, "--"+flag.Name, quote(value))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// values are a flag's, as they would be given: several for one that is repeated.
+func values(flag *pflag.Flag) []string {
+	list, ok := flag.Value.(pflag.SliceValue)
+	if !ok {
+		return []string{flag.Value.String()}
+	}
+	if flag.Value.Type() == "stringArray" {
+		return list.GetSlice()
+	}
+	return []string{strings.Join(list.GetSlice(), ",")}
+}
+
+// quote is a word as a shell takes it.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=,:@%+", r)
+	}
+	if word != "" && !slices.ContainsFunc([]rune(word), func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,176 @@
+package study
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/session"
+	"github.com/dbqpg/dbqpg/learner/study/unit"
+	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// measurement is the gradients of one policy.
+type measurement struct {
+	subject   string
+	iteration uint64
+	reference []float64 // gradient
+	halves    float64   // cosine between the gradients of the reference's even and odd chunks; NaN of one chunk
+	samples   float64   // of the reference
+	batches   []batch
+}
+
+// batch is one batch's gradients.
+type batch struct {
+	size      uint // samples asked for
+	steps     float64
+	gradients unit.Arrays // by estimator
+}
+
+// probe measures one policy.
+type probe struct {
+	*qualityOptions
+	run       *train.Run
+	collector *collect.Collector
+	settings  unit.Settings // of the run, the checkpoint and the way of measuring
+	path      func(format string, args ...any) string
+	seed      uint64
+}
+
+// measure restores a policy and measures its gradients, so far as that was not done before.
+func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (*measurement, error) {
+	task, err := sim.Lookup(s.settings.Env)
+	if err != nil {
+		return nil, err
+	}
+	state, settings, err := checkpoint.Read(rundir.Checkpoints(s.settings.RunDir), iteration)
+	if err != nil {
+		return nil, err
+	}
+	p := &probe{
+		qualityOptions: o,
+		run:            train.NewRun(cpu.New(machine.Cores()), s.settings, task),
+		settings:       unit.Settings(settings).With("checkpoint", digest(state)).With("sampling_seed", o.samplingSeed),
+		path: func(format string, args ...any) string {
+			return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))
+		},
+		seed: streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64(),
+	}
+	if err := p.run.Resume(state, 1); err != nil {
+		return nil, err
+	}
+	j.log.Info("measuring gradients", "run", s.name, "iteration", iteration, "reference", o.reference, "sizes", o.sizes, "repeats", o.repeats)
+	m := &measurement{subject: s.name, iteration: iteration}
+	// The tickets' streams depend on the seed, so that no batch shares an episode with training.
+	sampling := session.Sampling{Task: task, Seed: p.seed, Actors: config.AutoActors}
+	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
+		p.collector = collector
+		if err := p.measureReference(ctx, m); err != nil {
+			return err
+		}
+		return p.measureBatches(ctx, m)
+	})
+	return m, err
+}
+
+// digest tells a checkpoint's policy and critic from any other's.
+func digest(state *checkpoint.State) string {
+	s := *state
+	s.Elapsed, s.Epoch = 0, 0 // a run repeated elsewhere has the same numbers
+	data, err := checkpoint.Encode(&s, nil)
+	if err != nil {
+		panic(err) // it was just decoded
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:16]
+}
+
+// Batches are numbered in the order of their sampling, the reference's chunks first, so that each has streams of its
+// own.
+const (
+	maxChunk      = 20_000  // samples
+	firstRepeat   = 1 << 32 // beyond the number of any chunk
+	chunksAtLeast = 2
+)
+
+// measureReference takes the reference gradient in chunks: the mean of their Monte-Carlo gradients, by their samples.
+func (p *probe) measureReference(ctx context.Context, m *measurement) error {
+	chunk := min(maxChunk, (p.reference+chunksAtLeast-1)/chunksAtLeast)
+	settings := p.settings.With("samples", chunk)
+	var halves [2][]float64
+	for i := 0; i*chunk < p.reference; i++ {
+		arrays, err := unit.Do(p.path("reference-%03d", i), settings, func() (unit.Arrays, error) {
+			batch, err := p.collector.Collect(ctx, p.run.Policy(uint64(1+i)), chunk)
+			if err != nil {
+				return nil, err
+			}
+			gradient, err := p.run.MonteCarloGradient(batch.Episodes)
+			return unit.Arrays{"gradient": gradient, "steps": {float64(batch.Steps)}}, err
+		})
+		if err != nil {
+			return fmt.Errorf("the reference gradient: %w", err)
+		}
+		steps := arrays["steps"][0]
+		m.samples += steps
+		halves[i%2] = accumulate(halves[i%2], steps, arrays["gradient"])
+	}
+	m.halves = math.NaN()
+	if halves[1] != nil {
+		m.halves = cosine(halves[0], halves[1])
+	}
+	m.reference = accumulate(halves[0], 1, halves[1])
+	return nil
+}
+
+// measureBatches takes the gradients of all batches.
+func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
+	for _, size := range p.sizes {
+		settings := p.settings.With("samples", size).With("freeze", p.freeze)
+		for repeat := range p.repeats {
+			number := firstRepeat + uint64(size)*maxRepeats + uint64(repeat)
+			arrays, err := unit.Do(p.path("size-%d-repeat-%03d", size, repeat), settings, func() (unit.Arrays, error) {
+				batch, err := p.collector.Collect(ctx, p.run.Policy(number), int(size))
+				if err != nil {
+					return nil, err
+				}
+				g, err := p.run.Gradients(batch.Episodes, !p.freeze, streams.New(p.seed, streams.Sketch, number))
+				return unit.Arrays{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
+			})
+			if err != nil {
+				return fmt.Errorf("%d samples, repeat %d: %w", size, repeat+1, err)
+			}
+			m.batches = append(m.batches, batch{size: size, steps: arrays["steps"][0], gradients: arrays})
+		}
+	}
+	return nil
+}
+
+// accumulate adds weight times x to sum, which may be nil; so may x.
+func accumulate(sum []float64, weight float64, x []float64) []float64 {
+	if sum == nil {
+		sum = make([]float64, len(x))
+	}
+	for i, v := range x {
+		sum[i] += weight * v
+	}
+	return sum
+}
+
+func dot(x, y []float64) (sum float64) {
+	for i := range x {
+		sum += x[i] * y[i]
+	}
+	return sum
+}
+
+func cosine(x, y []float64) float64 { return dot(x, y) / math.Sqrt(dot(x, x)*dot(y, y)) }
+
+func norm(x []float64) float64 { return math.Sqrt(dot(x, x)) }

@@ -1,0 +1,183 @@
+package study
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/study/stats"
+)
+
+const (
+	pageName  = "README.md"
+	notesName = "notes.md"
+)
+
+// mark is the first line of a study's page, by which it is known as the study's own.
+func mark(cmd *cobra.Command) string {
+	return fmt.Sprintf("<!-- written by learner study %s; what you have to add goes into %s -->\n", cmd.Name(), notesName)
+}
+
+// page is the Markdown that a study writes.
+type page struct{ strings.Builder }
+
+func newPage(cmd *cobra.Command, title string) *page {
+	p := new(page)
+	p.WriteString(mark(cmd))
+	p.WriteString("# " + title + "\n")
+	return p
+}
+
+func (p *page) heading(text string) { p.WriteString("\n## " + text + "\n") }
+
+// paragraph is wrapped, so that a page's changes can be read.
+func (p *page) paragraph(format string, args ...any) {
+	p.WriteString("\n" + wrap(fmt.Sprintf(format, args...), "") + "\n")
+}
+
+func (p *page) item(format string, args ...any) {
+	p.WriteString("- " + wrap(fmt.Sprintf(format, args...), "  ") + "\n")
+}
+
+func (p *page) image(name, alt string) { fmt.Fprintf(p, "\n![%s](%s.png)\n", alt, name) }
+
+func (p *page) code(text string) { p.WriteString("\n```\n" + text + "\n```\n") }
+
+func (p *page) table(header []string, rows [][]string) {
+	fmt.Fprintf(p, "\n| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
+	for _, row := range rows {
+		fmt.Fprintf(p, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// wrap breaks a text at about 90 columns, later lines indented.
+func wrap(text, indent string) string {
+	var out strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > 88:
+			out.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += len(word)
+	}
+	return out.String()
+}
+
+// save adds how the page came about, and the notes if there are any, and writes it.
+func (j *job) save(p *page, how string) error {
+	p.heading("How")
+	p.code(j.command())
+	p.paragraph("%s", how)
+	p.paragraph("%s. %s.", machine.Versions(), machine.Describe())
+	notes, err := os.ReadFile(j.path(notesName))
+	switch {
+	case err == nil:
+		p.heading("Notes")
+		p.WriteString("\n" + strings.TrimSpace(string(notes)) + "\n")
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read the notes: %w", err)
+	}
+	if err := atomicfile.Write(j.path(pageName), []byte(p.String())); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	j.log.Info("written", "page", j.path(pageName))
+	return nil
+}
+
+// table is a file of comma-separated values to be.
+type table struct {
+	out    bytes.Buffer
+	writer *csv.Writer
+}
+
+func newTable(columns ...string) *table {
+	t := new(table)
+	t.writer = csv.NewWriter(&t.out)
+	t.row(columns...)
+	return t
+}
+
+func (t *table) row(fields ...string) { _ = t.writer.Write(fields) } // to memory, which does not fail
+
+// add is a row of anything: numbers in the fewest digits that give the same bits again, NaN as nothing.
+func (t *table) add(fields ...any) {
+	var texts []string
+	for _, field := range fields {
+		switch x := field.(type) {
+		case float64:
+			texts = append(texts, exact(x))
+		case stats.Estimate:
+			texts = append(texts, exact(x.Value), exact(x.Low), exact(x.High))
+		default:
+			texts = append(texts, fmt.Sprint(x))
+		}
+	}
+	t.row(texts...)
+}
+
+func exact(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return fmt.Sprint(x)
+}
+
+func (j *job) saveTable(name string, t *table) error {
+	t.writer.Flush()
+	if err := atomicfile.Write(j.path(name), t.out.Bytes()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// figures is a number for a reader, in three significant digits where that takes decimals.
+func figures(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "-"
+	case math.Abs(x) >= 100:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// estimate is a value with its interval, for a reader.
+func estimate(e stats.Estimate) string {
+	if e.Low == e.High {
+		return figures(e.Value)
+	}
+	return fmt.Sprintf("%s [%s, %s]", figures(e.Value), figures(e.Low), figures(e.High))
+}
+
+// signed is a difference with its interval.
+func signed(e stats.Estimate) string {
+	text := estimate(e)
+	if e.Value > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// plural is a count of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,225 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+// qualityOptions are the flags of gradient-quality.
+type qualityOptions struct {
+	out          string
+	runs         []string // directories; none: the study trains its own
+	env          string
+	algorithm    string
+	seeds        []uint
+	set          []string
+	at           []uint // iterations
+	sizes        []uint
+	repeats      int
+	reference    int  // samples
+	freeze       bool // take the critic as it is
+	samplingSeed uint64
+}
+
+const qualityQuestion = `How good are the gradients? Policies of a run at several iterations play fresh batches of several sizes. From
+each batch every estimator takes a gradient: Monte Carlo, DBQPG and UAPG from the same samples. It is compared
+with the "true" gradient, the Monte-Carlo one from 10^6 other samples, by the cosine of the angle between them
+(accuracy); and the gradients of the repeats are compared with each other, by the trace of their covariance over
+the squared norm of their mean (normalised variance), as in the paper's fig:pg_accuracy_variance.`
+
+const qualityMethod = `From each checkpoint come the policy, the observation normaliser (frozen) and the critic: networks, kernel and
+optimisers. Before a batch's Bayesian gradients are taken, the kernel makes its one step on that batch (and with
+--targets gae the value head one), as in the paper's Algorithm 1; then the critic is put back to the
+checkpoint's. So these are the gradients that training itself would have followed. --freeze leaves these steps out.
+The reference takes the critic as it is. Gradients are vanilla ones, whatever algorithm the run was trained with.`
+
+func qualityCommand() *cobra.Command {
+	o := new(qualityOptions)
+	var quick bool
+	cmd := &cobra.Command{
+		Use:   "gradient-quality --out DIR",
+		Short: "Accuracy and variance of the gradients, against sample size",
+		Long: qualityQuestion + "\n\n" + qualityMethod + `
+
+Without --run the study trains a run for each seed (DBQPG, VanillaPG as in the paper) in
+DIR/runs and keeps the checkpoints it needs. With --run it measures a run that is there, which
+must have them: see learner --keep-checkpoints.`,
+		Example: `  learner study gradient-quality --out quality --quick
+  learner study gradient-quality --out docs/results/gradient-quality --at 0,150,300 --repeats 10
+  learner study gradient-quality --out quality --run runs/Swimmer-v2/vanilla-dbqpg-s1 --at 0,150,300`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := apply(cmd, quick, qualityQuick); err != nil {
+				return err
+			}
+			return o.run(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags.StringArrayVar(&o.runs, "run", nil, "directory of a run to measure; repeated for several (default: train one for each seed)")
+	flags.StringVar(&o.env, "env", "Swimmer-v2", "task of the runs to train")
+	flags.StringVar(&o.algorithm, "algorithm", "vanilla", "their algorithm: vanilla, npg or trpo")
+	flags.UintSliceVar(&o.seeds, "seeds", []uint{1}, "a run for each")
+	flags.StringArrayVar(&o.set, "set", nil, "a setting of theirs, such as batch=16000; repeated for several")
+	flags.UintSliceVar(&o.at, "at", []uint{0, 150, 300, 450}, "iterations whose policies are measured")
+	flags.UintSliceVar(&o.sizes, "sizes", []uint{1000, 2000, 4000, 8000, 15000}, "samples in a batch, at least: episodes are whole")
+	flags.IntVar(&o.repeats, "repeats", 10, "batches of each size")
+	flags.IntVar(&o.reference, "reference", 1_000_000, "samples of the reference gradient")
+	flags.BoolVar(&o.freeze, "freeze", false, "take the checkpoint's kernel as it is, without its step on the batch")
+	flags.Uint64Var(&o.samplingSeed, "sampling-seed", 1, "of the batches' and the reference's episodes")
+	flags.BoolVar(&quick, "quick", false, "a short run and few samples: about two minutes on two cores, and no evidence of anything")
+	return cmd
+}
+
+var qualityQuick = map[string]string{
+	"at": "0,10,20,30", "set": "batch=5000", "sizes": "1000,2000,4000", "repeats": "4", "reference": "100000",
+}
+
+// subject is a run whose gradients are measured.
+type subject struct {
+	name     string // one word, for files
+	settings *config.Settings
+}
+
+func (o *qualityOptions) run(cmd *cobra.Command) error {
+	if err := o.validate(cmd); err != nil {
+		return err
+	}
+	j, err := newJob(cmd, o.out)
+	if err != nil {
+		return err
+	}
+	subjects, err := o.subjects(cmd.Context(), j)
+	if err != nil {
+		return err
+	}
+	for _, s := range subjects {
+		if err := s.check(o.at); err != nil {
+			return err
+		}
+	}
+	var all []*measurement
+	for _, s := range subjects {
+		for _, at := range o.at {
+			m, err := o.measure(cmd.Context(), j, s, uint64(at))
+			if err != nil {
+				return fmt.Errorf("%s, iteration %d: %w", s.name, at, err)
+			}
+			all = append(all, m)
+		}
+	}
+	return o.report(j, subjects, all)
+}
+
+// maxRepeats keeps the numbers of all batches apart.
+const maxRepeats = 10_000
+
+func (o *qualityOptions) validate(cmd *cobra.Command) error {
+	var all []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			all = append(all, fmt.Errorf(format, args...))
+		}
+	}
+	require(len(o.at) > 0 && !repeats(o.at), "--at: give some iterations, each once")
+	require(len(o.sizes) > 0 && !repeats(o.sizes) && !slices.Contains(o.sizes, 0), "--sizes: give some sizes from 1 on, each once")
+	require(o.repeats >= 2 && o.repeats <= maxRepeats, "--repeats %d: a variance takes at least 2; at most %d are possible", o.repeats, maxRepeats)
+	require(o.reference >= 2, "--reference %d: too few samples", o.reference)
+	require(len(o.seeds) > 0 && !repeats(o.seeds), "--seeds: give some, each once")
+	for _, flag := range []string{"env", "algorithm", "seeds", "set"} {
+		require(len(o.runs) == 0 || !cmd.Flags().Changed(flag), "--run and --%s: measure a run that is there, or train one", flag)
+	}
+	slices.Sort(o.at)
+	slices.Sort(o.sizes)
+	return errors.Join(all...)
+}
+
+// subjects are the runs to measure: those given, or those that it trains.
+func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error) {
+	if len(o.runs) > 0 {
+		return given(o.runs)
+	}
+	common, err := parseAssignments(o.set)
+	if err != nil {
+		return nil, err
+	}
+	var subjects []subject
+	var trials []trial
+	for _, seed := range o.seeds {
+		name := fmt.Sprintf("s%d", seed)
+		settings, err := resolve(append(common,
+			assignment{"env", o.env}, assignment{"algorithm", o.algorithm}, assignment{"estimator", "dbqpg"},
+			assignment{"seed", strconv.FormatUint(uint64(seed), 10)},
+			assignment{"iterations", fmt.Sprint(max(1, slices.Max(o.at)))},
+			assignment{"keep_checkpoints", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.at), " ", ","), "[]")},
+			assignment{"run_dir", j.path("runs", o.env, o.algorithm+"-dbqpg", name)})...)
+		if err != nil {
+			return nil, err
+		}
+		subjects = append(subjects, subject{name, settings})
+		trials = append(trials, trial{"the run to measure, " + name, settings})
+	}
+	return subjects, j.train(ctx, trials)
+}
+
+// given are runs that are there, named by their directories.
+func given(directories []string) ([]subject, error) {
+	var subjects []subject
+	for _, directory := range directories {
+		path := filepath.Join(directory, config.FileName)
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("--run %s: it is no run's directory: %w", directory, err)
+		}
+		settings, err := resolve(assignment{"config", path}, assignment{"run_dir", directory})
+		if err != nil {
+			return nil, fmt.Errorf("--run %s: %w", directory, err)
+		}
+		name := strings.ReplaceAll(settings.Name(), "/", "-")
+		for _, other := range subjects {
+			if other.name == name {
+				return nil, fmt.Errorf("--run %s: %s is a run of the same name: give them different seeds", directory, other.settings.RunDir)
+			}
+		}
+		subjects = append(subjects, subject{name, settings})
+	}
+	return subjects, nil
+}
+
+// check fails unless the run can be measured at these iterations.
+func (s subject) check(at []uint) error {
+	if s.settings.Estimator == config.MonteCarlo {
+		return fmt.Errorf("%s: the run has learned no kernel: measure one of --estimator dbqpg or uapg", s.settings.RunDir)
+	}
+	if s.settings.FisherSamples != 1 {
+		return fmt.Errorf("%s: gradients are measured with the Fisher matrix from their own samples: take a run of --fisher-samples 1x", s.settings.RunDir)
+	}
+	there, err := checkpoint.Iterations(rundir.Checkpoints(s.settings.RunDir))
+	if err != nil {
+		return err
+	}
+	var missing []uint
+	for _, iteration := range at {
+		if !slices.Contains(there, uint64(iteration)) {
+			missing = append(missing, iteration)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has checkpoints of the iterations %v, but none of %v: train a run with --keep-checkpoints, or choose others by --at",
+			s.settings.RunDir, there, missing)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/report"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/study/stats"
+)
+
+// group is the runs of a variant with an algorithm on a task, one a seed.
+type group struct {
+	env, algorithm string
+	variant        variant
+	seeds          []uint
+	steps          [][]float64 // environment steps so far, by seed and iteration
+	returns        [][]float64 // mean return of the episodes, by seed and iteration
+	updating       []float64   // seconds of the update, of all iterations
+}
+
+// results are the groups of a comparison, all of as many iterations.
+type results struct {
+	groups     []*group
+	iterations int
+	last       int // iterations that make the final return
+}
+
+// gather reads what the runs have done, up to the iterations asked for. With --only-report it is up to what all runs
+// that have begun have done.
+func (o *compareOptions) gather(members []member) (*results, error) {
+	r := &results{iterations: o.iterations}
+	for _, m := range members {
+		columns, err := report.Columns(rundir.Progress(m.settings.RunDir), "steps", "return_mean", "seconds_updating")
+		if errors.Is(err, fs.ErrNotExist) && o.onlyReport {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name(), err)
+		}
+		done := len(columns[0])
+		switch {
+		case done == 0 && o.onlyReport:
+			continue
+		case done < r.iterations && o.onlyReport:
+			r.iterations = done
+		case done < r.iterations:
+			return nil, fmt.Errorf("%s: %s has only %d rows of %d", m.name(), rundir.Progress(m.settings.RunDir), done, r.iterations)
+		}
+		g := r.group(m)
+		g.seeds = append(g.seeds, m.seed)
+		g.steps, g.returns = append(g.steps, columns[0]), append(g.returns, columns[1])
+		g.updating = append(g.updating, columns[2]...)
+	}
+	if len(r.groups) == 0 {
+		return nil, errors.New("--only-report: no run has done an iteration yet")
+	}
+	for _, g := range r.groups {
+		for i := range g.returns {
+			g.steps[i], g.returns[i] = g.steps[i][:r.iterations], g.returns[i][:r.iterations]
+		}
+	}
+	r.last = o.lastIterations(r.iterations)
+	return r, nil
+}
+
+// group is that of a member, a new one if there is none.
+func (r *results) group(m member) *group {
+	if g := r.find(m.env, m.algorithm, m.variant.directory); g != nil {
+		return g
+	}
+	r.groups = append(r.groups, &group{env: m.env, algorithm: m.algorithm, variant: m.variant})
+	return r.groups[len(r.groups)-1]
+}
+
+// find is a group by its names, nil if there is none.
+func (r *results) find(env, algorithm, directory string) *group {
+	i := slices.IndexFunc(r.groups, func(g *group) bool {
+		return g.env == env && g.algorithm == algorithm && g.variant.directory == directory
+	})
+	if i < 0 {
+		return nil
+	}
+	return r.groups[i]
+}
+
+// setting is a task with an algorithm: what is compared with each other.
+type setting struct{ env, algorithm string }
+
+// settings are those of the groups, in order.
+func (r *results) settings() []setting {
+	var all []setting
+	for _, g := range r.groups {
+		if s := (setting{g.env, g.algorithm}); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// of are the groups of a task and an algorithm, in the order of the variants.
+func (r *results) of(s setting) []*group {
+	var all []*group
+	for _, g := range r.groups {
+		if g.env == s.env && g.algorithm == s.algorithm {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// finals are the final returns of a group's runs.
+func (r *results) finals(g *group) []float64 {
+	var all []float64
+	for _, curve := range g.returns {
+		all = append(all, stats.Mean(curve[len(curve)-r.last:]))
+	}
+	return all
+}
+
+// overalls are the mean returns over all iterations, the area under the learning curves.
+func (r *results) overalls(g *group) []float64 {
+	var all []float64
+	for _, curve := range g.returns {
+		all = append(all, stats.Mean(curve))
+	}
+	return all
+}
+
+// resamples of a bootstrap; of each point of a curve there are fewer.
+const (
+	resamples      = 10000
+	curveResamples = 1000
+)
+
+// iqm is the interquartile mean of runs with its interval.
+func iqm(values []float64, resamples int) stats.Estimate {
+	return stats.Bootstrap([][]float64{values}, resamples, streams.New(0, streams.Study), stats.Pooled(stats.IQM))
+}
+
+// ahead is by how much the first's interquartile mean is above the second's.
+func ahead(first, second []float64) stats.Estimate {
+	return stats.Bootstrap([][]float64{first, second}, resamples, streams.New(0, streams.Study), stats.Difference(stats.IQM))
+}
+
+// band is a group's learning curve: at each iteration the interquartile mean over the runs of their running means, of
+// that width.
+func (g *group) band(width int) []stats.Estimate {
+	smooth := make([][]float64, len(g.returns))
+	for i, curve := range g.returns {
+		smooth[i] = stats.RunningMean(curve, width)
+	}
+	points := make([]stats.Estimate, len(smooth[0]))
+	at := make([]float64, len(smooth))
+	for t := range points {
+		for i := range smooth {
+			at[i] = smooth[i][t]
+		}
+		points[t] = iqm(at, curveResamples)
+	}
+	return points
+}
