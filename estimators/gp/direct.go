@@ -36,7 +36,10 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &directPosterior{inputs: in, state: newFactor(s, k, in.scaled), fisher: k.fisherScale(d.Features.Rows)}
+	p := &directPosterior{inputs: in, fisher: k.fisherScale(d.Features.Rows)}
+	if p.state, err = newFactor(s, k, in.scaled, d.Inducing); err != nil {
+		return nil, err
+	}
 	p.alpha = s.New(d.Features.Rows, 1)
 	p.gram = p.state.gram(d.Fisher, d.Targets)
 	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {

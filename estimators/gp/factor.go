@@ -34,21 +34,39 @@ type factorGradient struct {
 	a mat.Symmetric // Z'G, q × q
 }
 
+// gradientBlocks is a factorGradient on a backend; c is 1 × q.
+type gradientBlocks struct{ x, c, m, v, n compute.Block }
+
+func (in factorGradient) upload(s *compute.Scope) gradientBlocks {
+	return gradientBlocks{in.x, s.FromSlice(1, len(in.c), in.c), upload(s, in.m), in.v, upload(s, in.n)}
+}
+
+// rows sets g to the rows [lo, hi) of G for a formed Z, computed by b.
+func (in gradientBlocks) rows(b compute.Backend, g, z compute.Block, lo, hi int) {
+	b.Gemm(false, false, 1, in.x.RowRange(lo, hi), in.c, 0, g)
+	b.Gemm(false, false, -1, z.RowRange(lo, hi), in.m, 1, g)
+	b.Gemm(false, false, -1, in.v.RowRange(lo, hi), in.n, 1, g)
+}
+
 // rough is the rank of the grid's matrix from which on the interpolated columns are
 // not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same time at 18.
 const rough = 20
 
-// newFactor returns the factor for scaled features under a kernel, in s.
-func newFactor(s *compute.Scope, k Kernel, scaled compute.Block) factor {
+// newFactor returns the factor for scaled features under a kernel, in s: that of the
+// inducing samples, or if there are none of structured kernel interpolation.
+func newFactor(s *compute.Scope, k Kernel, scaled compute.Block, inducing []int) (factor, error) {
+	if inducing != nil {
+		return newInducingFactor(s, k, scaled, inducing)
+	}
 	spectrum := newSpectrum(k)
 	ski := interpolated{
 		backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum,
 		table: upload(s, spectrum.factor(k.C1*k.OutputScale)),
 	}
 	if spectrum.rank() >= rough {
-		return &sparseFactor{ski}
+		return &sparseFactor{ski}, nil
 	}
-	return newDenseFactor(s, ski)
+	return newDenseFactor(s, ski), nil
 }
 
 // interpolated is the factor of structured kernel interpolation, [W_1 L, ..., W_d L],
@@ -101,9 +119,14 @@ func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 func (f *denseFactor) gram(v, y compute.Block) gram { return newGram(f.backend, f.z, v, y) }
 
 func (f *denseFactor) addTo(dst compute.Block, scale float64, c []float64) {
-	s := compute.NewScope(f.backend)
+	addProduct(f.backend, dst, scale, f.z, c)
+}
+
+// addProduct adds scale z c to dst.
+func addProduct(b compute.Backend, dst compute.Block, scale float64, z compute.Block, c []float64) {
+	s := compute.NewScope(b)
 	defer s.Release()
-	f.backend.Gemm(false, false, scale, f.z, s.FromSlice(len(c), 1, c), 1, dst)
+	b.Gemm(false, false, scale, z, s.FromSlice(len(c), 1, c), 1, dst)
 }
 
 func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
@@ -116,14 +139,12 @@ func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []flo
 func (f *denseFactor) features(dst compute.Block, in factorGradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	c, m, n := s.FromSlice(1, len(in.c), in.c), upload(s, in.m), upload(s, in.n)
+	blocks := in.upload(s)
 	f.backend.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
 		panel := compute.NewScope(b)
 		defer panel.Release()
 		g := panel.New(hi-lo, f.z.Cols)
-		b.Gemm(false, false, 1, in.x.RowRange(lo, hi), c, 0, g)
-		b.Gemm(false, false, -1, f.z.RowRange(lo, hi), m, 1, g)
-		b.Gemm(false, false, -1, in.v.RowRange(lo, hi), n, 1, g)
+		blocks.rows(b, g, f.z, lo, hi)
 		scaled, out := f.scaled.RowRange(lo, hi), dst.RowRange(lo, hi)
 		for j := range scaled.Cols {
 			b.InterpolateGrad(out.Col(j), scaled.Col(j), f.table, g.ColRange(f.block(j)), f.grid)

@@ -74,6 +74,9 @@ type iterativePosterior struct {
 
 // Fit implements [Solver].
 func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
+	if d.Inducing != nil {
+		panic("gp: inducing points are for Direct; Iterative interpolates")
+	}
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err

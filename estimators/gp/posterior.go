@@ -15,6 +15,9 @@ type Data struct {
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
 	Targets  compute.Block // n × 1: y
 
+	// Inducing are the rows of Features that stand for all in the state kernel, the
+	// subset of regressors; nil: structured kernel interpolation. Only [Direct] can.
+	Inducing []int
 	// FisherKernel is K_f where that is not to be n V V'; V then serves to solve with
 	// it, and in the cores. Only [Iterative] can: there is no closed form.
 	FisherKernel *FisherKernel

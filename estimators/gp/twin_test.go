@@ -54,10 +54,10 @@ type twin struct {
 }
 
 // newTwin forms K with structured kernel interpolation, or with the exact base
-// kernel, and solves.
+// kernel (rbf), and solves.
 func newTwin(x batch, k Kernel, interpolated bool) *twin {
 	z := scaleDense(x.features)
-	t := &twin{state: mat.NewSymDense(x.n, nil), fisher: mat.NewSymDense(x.n, nil), k: mat.NewSymDense(x.n, nil)}
+	state := mat.NewSymDense(x.n, nil)
 	r, _ := k.gridMatrix()
 	for i := range x.n {
 		for j := i; j < x.n; j++ {
@@ -69,7 +69,17 @@ func newTwin(x batch, k Kernel, interpolated bool) *twin {
 					sum += math.Exp(-math.Pow((z[i*x.d+c]-z[j*x.d+c])/k.Hyper.Base[0], 2) / 2) // rbf
 				}
 			}
-			t.state.SetSym(i, j, k.C1*k.OutputScale*sum)
+			state.SetSym(i, j, k.C1*k.OutputScale*sum)
+		}
+	}
+	return solveTwin(x, k, state)
+}
+
+// solveTwin adds the Fisher kernel and the noise to c1 K_s, and solves.
+func solveTwin(x batch, k Kernel, state *mat.SymDense) *twin {
+	t := &twin{state: state, fisher: mat.NewSymDense(x.n, nil), k: mat.NewSymDense(x.n, nil)}
+	for i := range x.n {
+		for j := i; j < x.n; j++ {
 			dot := 0.0
 			for c := range x.k {
 				dot += x.fisher[i*x.k+c] * x.fisher[j*x.k+c]
