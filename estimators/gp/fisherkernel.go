@@ -33,6 +33,14 @@ func NewFisherKernel(b compute.Backend, u, g linop.Operator, method linop.CG) *F
 	return &FisherKernel{linop.NewProduct(b, linop.NewTranspose(u), linop.NewProduct(b, inverse, u)), inverse}
 }
 
+// EmpiricalFisher is G = UU'/n + damping I (eqn:kernel_equations), p × p, of n samples'
+// scores u.
+func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) linop.Operator {
+	p, n := u.Dims()
+	outer := linop.NewProduct(b, u, linop.NewTranspose(u))
+	return linop.NewSum(b, linop.NewScale(b, 1/float64(n), outer), linop.NewNoise(b, p, damping))
+}
+
 // Iterations is the number of products with G so far, one for a block of columns.
 func (k *FisherKernel) Iterations() int { return k.inverse.Iterations() }
 

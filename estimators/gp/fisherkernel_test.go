@@ -63,10 +63,7 @@ func (x scored) kernel(s *compute.Scope, method linop.CG) *FisherKernel {
 }
 
 func newFisherKernel(s *compute.Scope, u linop.Operator, damping float64, method linop.CG) *FisherKernel {
-	b := s.Backend()
-	p, n := u.Dims()
-	outer := linop.NewScale(b, 1/float64(n), linop.NewProduct(b, u, linop.NewTranspose(u)))
-	return NewFisherKernel(b, u, linop.NewSum(b, outer, linop.NewNoise(b, p, damping)), method)
+	return NewFisherKernel(s.Backend(), u, EmpiricalFisher(s.Backend(), u, damping), method)
 }
 
 func TestFisherKernelIsAnOperator(t *testing.T) {

@@ -203,6 +203,8 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --c1 -1", "", "--c1 -1: must be"},
 		{"--env Ant-v2 --c2 0", "", "--c2 0: must be"},
 		{"--env Ant-v2 --features rew", "", `"rew" is not deep or raw; did you mean raw?`},
+		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg"},
+		{"--env Ant-v2 --fisher-kernel full", "", `"full" is not svd or exact`},
 		{"--env Ant-v2 --fisher-samples 3", "", `"3" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples x", "", `"x" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples 0.5x", "", "--fisher-samples 0.5x: must be 1x or more"},

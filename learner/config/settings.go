@@ -68,7 +68,16 @@ const (
 	ConjugateGradient Solver = "cg"     // by products with structured kernels, as in the paper
 )
 
-// Fisher is the Fisher information matrix in the uncertainty of a gradient.
+// FisherKernel is how products with the Fisher kernel U'G^-1 U are computed.
+type FisherKernel string
+
+// The ways. The paper has them the other way round, as approaches 2 and 1 (sec:appendix_Fisher_mvm).
+const (
+	TruncatedSVD FisherKernel = "svd"   // by the scores' leading singular vectors: n v V V'
+	Exact        FisherKernel = "exact" // by products with U, with G^-1 and with U'
+)
+
+// Fisher is the Fisher information matrix in the uncertainty of a gradient, and in the exact Fisher kernel.
 type Fisher string
 
 // The matrices.
@@ -135,6 +144,7 @@ type Settings struct {
 	Rank          int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
 	Features      Features
 	Solver        Solver
+	FisherKernel  FisherKernel
 	Fisher        Fisher
 	Covariance    Covariance
 	FisherSamples float64 // that the Fisher matrix is taken over, as a multiple of Batch: the gradient's, and more

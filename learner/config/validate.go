@@ -38,6 +38,8 @@ func (s *Settings) Validate() error {
 	v.positive("damping", s.Damping)
 	v.require(s.C1 >= 0 && !math.IsInf(s.C1, 0), "--c1 %v: must be a number from 0 on", s.C1)
 	v.positive("c2", s.C2)
+	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
+		"--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
 		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
 	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,

@@ -26,6 +26,7 @@ var common = config.Settings{
 	Rank:          50,
 	Features:      config.Deep,
 	Solver:        config.Direct,
+	FisherKernel:  config.TruncatedSVD,
 	Fisher:        config.Empirical,
 	Covariance:    config.Projected,
 	FisherSamples: 1,

@@ -28,6 +28,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 			Bootstrap:      s.Bootstrap,
 			Rank:           s.Rank,
 			Solver:         solver(s.Solver),
+			ExactKernel:    s.FisherKernel == config.Exact,
 			C1:             s.C1,
 			C2:             s.C2,
 			FisherSamples:  s.FisherSamples,

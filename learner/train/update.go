@@ -30,6 +30,7 @@ type Method struct {
 
 	Rank           int       // of the scores' decomposition
 	Solver         gp.Solver // of the kernel system
+	ExactKernel    bool      // the Fisher kernel by exact products; Solver is then gp.Iterative
 	C1, C2         float64
 	FisherSamples  float64 // samples of the Fisher matrix, as a multiple of the gradient's; at least 1
 	AnalyticFisher bool    // in the uncertainty, the exact Fisher matrix in place of the empirical one
@@ -61,9 +62,10 @@ type update struct {
 		policy *policy.Gaussian
 		scores *linop.Scores
 	}
-	targets   compute.Block // y, n × 1
-	svd       *linop.SVD    // of U; nil for Monte Carlo
-	posterior gp.Posterior  // nil for Monte Carlo
+	targets   compute.Block    // y, n × 1
+	svd       *linop.SVD       // of U; nil for Monte Carlo
+	exact     *gp.FisherKernel // nil where the decomposition stands for the Fisher kernel
+	posterior gp.Posterior     // nil for Monte Carlo
 	objective optim.Objective
 }
 
@@ -166,6 +168,32 @@ func (u *update) decompose() error {
 	}
 	u.svd = svd.First(u.scope, u.size())
 	u.row.FisherRank = float64(len(u.svd.S))
+	if u.ExactKernel {
+		u.exact = u.fisherKernel()
+	}
+	return nil
+}
+
+// fisherKernel is K_f = U'G^-1 U by its products, with the damped Fisher matrix.
+func (u *update) fisherKernel() *gp.FisherKernel {
+	g := gp.EmpiricalFisher(u.Backend, u.fisher.scores, u.Damping)
+	if u.AnalyticFisher {
+		g = u.fisher.policy.Fisher(u.Damping)
+	}
+	var method linop.CG
+	if svd := u.leading(); svd != nil {
+		method.Preconditioner = svd.Preconditioner(u.scope, 1/float64(u.size()), u.Damping)
+	}
+	return gp.NewFisherKernel(u.Backend, u.scores, g, method)
+}
+
+// leading is U's leading part if it preconditions solutions with the Fisher matrix: a
+// sketch of fewer than two samples a parameter is too noisy to save an iteration (Ant),
+// or costs some (HumanoidStandup).
+func (u *update) leading() *linop.SVD {
+	if m := u.fisher.policy.Samples(); m <= linop.ExactSamples || m >= 2*len(u.Params) {
+		return u.svd
+	}
 	return nil
 }
 
@@ -187,7 +215,10 @@ func (u *update) learnKernel() error {
 		return err
 	}
 	u.row.LogLikelihood = posterior.LogLikelihood()
-	features := scope.New(u.size(), evaluation.Features().Cols)
+	var features compute.Block // stays the zero Block where none learn
+	if u.Critic.Deep() {
+		features = scope.New(u.size(), evaluation.Features().Cols)
+	}
 	hyper, err := posterior.Gradient(features)
 	if err != nil {
 		return err
@@ -208,19 +239,14 @@ func (u *update) condition() (err error) {
 }
 
 func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, error) {
-	return u.Solver.Fit(s, u.kernel(), gp.Data{Features: e.Features(), Fisher: u.svd.V, Targets: u.targets})
+	return u.Solver.Fit(s, u.kernel(), gp.Data{
+		Features: e.Features(), Fisher: u.svd.V, Targets: u.targets, FisherKernel: u.exact})
 }
 
-// estimate computes the gradient U w and, for UAPG, its correction. U's leading part
-// preconditions the natural gradient's solution, unless it is a sketch of fewer than
-// two samples a parameter: then it is too noisy to save an iteration (Ant), or costs
-// some (HumanoidStandup).
+// estimate computes the gradient U w and, for UAPG, its correction.
 func (u *update) estimate() (err error) {
 	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
-	u.objective = optim.Objective{Policy: u.policy, Fisher: u.fisher.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
-	if m := u.fisher.policy.Samples(); m <= linop.ExactSamples || m >= 2*len(u.Params) {
-		u.objective.SVD = u.svd
-	}
+	u.objective = optim.Objective{Policy: u.policy, Fisher: u.fisher.policy, Actions: u.actions, Weights: weights, Gradient: gradient, SVD: u.leading()}
 	if !u.Bayesian {
 		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0)
 		estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
