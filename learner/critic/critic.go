@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/learner/optim"
 )
 
@@ -26,10 +28,13 @@ const (
 	NoiseFloor   = 1e-4
 	learningRate = 1e-4
 	headScale    = 0.1
+
+	sharedHyper = 3 // hyperparameters that every process has: c_o, v, noise
 )
 
 // Kind is which Gaussian process a critic learns.
 type Kind struct {
+	Base  *kernels.Kernel // the base kernel; nil stands for rbf
 	Noise Noise
 	// RawFeatures says that it sees the observations, not phi of them: the base kernel
 	// without deep kernel learning.
@@ -42,7 +47,7 @@ type Critic struct {
 	observed int
 	kind     Kind
 	params   []float64   // of Value(observed)
-	raw      [4]float64  // of l, c_o, v, noise, before the softplus
+	raw      []float64   // of the base kernel's hyperparameters, c_o, v, noise, before the softplus
 	value    *optim.Adam // of params
 	process  *optim.Adam // of phi's parameters, if it sees phi, then the learned of raw
 }
@@ -54,7 +59,11 @@ func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	if kind.Noise != NoiseLearned && kind.Noise != NoiseFixed {
 		panic(fmt.Sprintf("critic: noise preset %q", kind.Noise))
 	}
+	if kind.Base == nil {
+		kind.Base = kernels.Default()
+	}
 	c := &Critic{observed: o, kind: kind, params: Value(o).Init(rng)}
+	c.raw = make([]float64, len(kind.Base.Hyperparameters())+sharedHyper)
 	head := c.params[Features(o).NumParams():]
 	for i := range head {
 		head[i] *= headScale
@@ -85,18 +94,29 @@ func (c *Critic) learned() int {
 	return len(c.raw)
 }
 
+// Base is the process's base kernel.
+func (c *Critic) Base() *kernels.Kernel { return c.kind.Base }
+
 // Hyper are the process's hyperparameters.
 func (c *Critic) Hyper() gp.Hyper {
-	h := gp.Hyper{
-		Base:           []float64{softplus(c.raw[0])},
-		OutputScale:    softplus(c.raw[1]),
-		FisherVariance: softplus(c.raw[2]),
-		Noise:          NoiseFloor,
+	positive := make([]float64, len(c.raw))
+	for i, x := range c.raw {
+		positive[i] = softplus(x)
 	}
+	own := len(positive) - sharedHyper
+	h := gp.Hyper{Base: positive[:own:own], OutputScale: positive[own], FisherVariance: positive[own+1], Noise: NoiseFloor}
 	if c.kind.Noise == NoiseLearned {
-		h.Noise += softplus(c.raw[3])
+		h.Noise += positive[own+2]
 	}
 	return h
+}
+
+// Lengthscale is the base kernel's hyperparameter of that name, NaN where it has none.
+func (c *Critic) Lengthscale() float64 {
+	if i := slices.Index(c.kind.Base.Hyperparameters(), "lengthscale"); i >= 0 {
+		return softplus(c.raw[i])
+	}
+	return math.NaN()
 }
 
 // Evaluate runs the critic's networks on observations (n × o, normalised).
@@ -134,7 +154,11 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	if c.Deep() {
 		gradient = e.FeatureGradient(features)
 	}
-	slopes := []float64{hyper.Base[0], hyper.OutputScale, hyper.FisherVariance, hyper.Noise}
+	slopes := append(slices.Clone(hyper.Base), hyper.OutputScale, hyper.FisherVariance, hyper.Noise)
+	if len(slopes) != len(c.raw) {
+		panic(fmt.Sprintf("critic: a gradient in %d hyperparameters of the base kernel %s, want %v",
+			len(hyper.Base), c.kind.Base, c.kind.Base.Hyperparameters()))
+	}
 	for i := range c.learned() {
 		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
 	}
@@ -148,7 +172,7 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	moved := append(append([]float64(nil), c.params[:phi]...), c.raw[:c.learned()]...)
 	c.process.Step(moved, gradient)
 	copy(c.params, moved[:phi])
-	copy(c.raw[:], moved[phi:])
+	copy(c.raw, moved[phi:])
 	return nil
 }
 
@@ -162,7 +186,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 func (c *Critic) State() optim.State {
 	s := optim.State{
 		"params": append([]float64(nil), c.params...),
-		"raw":    append([]float64(nil), c.raw[:]...),
+		"raw":    append([]float64(nil), c.raw...),
 	}
 	s.Join("value", c.value.State())
 	s.Join("process", c.process.State())
@@ -188,6 +212,6 @@ func (c *Critic) Restore(s optim.State) error {
 		return errors.Join(fmt.Errorf("critic: process: %w", err), c.value.Restore(before))
 	}
 	copy(c.params, params)
-	copy(c.raw[:], raw)
+	copy(c.raw, raw)
 	return nil
 }

@@ -2,14 +2,17 @@ package critic
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
@@ -178,7 +181,7 @@ func (c *Critic) fit(t *testing.T, s *compute.Scope, p problem) (*Evaluation, gp
 	e := c.Embed(s, p.observations)
 	data := p.data
 	data.Features = e.Features()
-	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{C1: gp.DefaultC1, C2: gp.DefaultC2, Hyper: c.Hyper()}, data)
+	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{Base: c.Base(), C1: gp.DefaultC1, C2: gp.DefaultC2, Hyper: c.Hyper()}, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,21 +227,43 @@ func TestStepsImproveBoth(t *testing.T) {
 	})
 }
 
+// forEachKernel runs a test with a base kernel of each set of hyperparameters: all that
+// the critic knows of one.
+func forEachKernel(t *testing.T, test func(*testing.T, *kernels.Kernel)) {
+	seen := map[string]bool{}
+	for _, name := range kernels.Names() {
+		k, err := kernels.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hyper := fmt.Sprint(k.Hyperparameters()); !seen[hyper] {
+			seen[hyper] = true
+			t.Run(name, func(t *testing.T) { test(t, k) })
+		}
+	}
+}
+
 // The process's step follows the gradient of the likelihood in the raw parameters,
 // here taken from differences of the likelihood itself: Adam's first step is the
 // learning rate long and points uphill.
-func TestFirstProcessStepPointsUphill(t *testing.T) {
+func TestFirstProcessStepPointsUphill(t *testing.T) { forEachKernel(t, testFirstProcessStep) }
+
+func testFirstProcessStep(t *testing.T, base *kernels.Kernel) {
 	b := nntest.Backends()[2]
 	s := compute.NewScope(b)
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(6, 0))
 	p := newProblem(s, 150, rng)
-	c := New(3, Kind{Noise: NoiseLearned}, rng)
+	c := New(3, Kind{Noise: NoiseLearned, Base: base}, rng)
+	if got, want := len(c.raw), len(base.Hyperparameters())+3; got != want {
+		t.Fatalf("%d hyperparameters, want %d", got, want)
+	}
 	const step = 1e-4
-	var want [4]float64
+	want := make([]float64, len(c.raw))
 	for i := range want {
 		at := func(h float64) float64 {
 			moved := *c
+			moved.raw = slices.Clone(c.raw)
 			moved.raw[i] += h
 			_, posterior := moved.fit(t, s, p)
 			return posterior.LogLikelihood()
@@ -309,12 +334,23 @@ func TestRawFeatures(t *testing.T) {
 func TestInitialHyperparameters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	ln2 := math.Ln2
-	if got, want := New(3, Kind{Noise: NoiseLearned}, rng).Hyper(), (gp.Hyper{Base: []float64{ln2}, OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}); !reflect.DeepEqual(got, want) {
-		t.Errorf("preset code: %+v, want %+v", got, want)
-	}
+	forEachKernel(t, func(t *testing.T, base *kernels.Kernel) {
+		names := base.Hyperparameters()
+		want := gp.Hyper{Base: make([]float64, len(names)), OutputScale: ln2, FisherVariance: ln2, Noise: 1e-4 + ln2}
+		for i := range want.Base {
+			want.Base[i] = ln2
+		}
+		c := New(3, Kind{Noise: NoiseLearned, Base: base}, rng)
+		if got := c.Hyper(); !reflect.DeepEqual(got, want) {
+			t.Errorf("preset code: %+v, want %+v", got, want)
+		}
+		if got, has := c.Lengthscale(), slices.Contains(names, "lengthscale"); has && got != ln2 || !has && !math.IsNaN(got) {
+			t.Errorf("lengthscale %v, hyperparameters %v", got, names)
+		}
+	})
 	c := New(3, Kind{Noise: NoiseFixed}, rng)
-	if got := c.Hyper().Noise; got != 1e-4 {
-		t.Errorf("preset paper: noise %v", got)
+	if got := c.Hyper().Noise; got != 1e-4 || c.Base().Name() != "rbf" {
+		t.Errorf("preset paper: noise %v, default base kernel %v", got, c.Base())
 	}
 	s := compute.NewScope(nntest.Backends()[2])
 	defer s.Release()
@@ -326,6 +362,12 @@ func TestInitialHyperparameters(t *testing.T) {
 	if c.Hyper().Noise != 1e-4 || c.raw[3] != 0 || c.raw[0] == 0 {
 		t.Errorf("preset paper after a step: raw %v", c.raw)
 	}
+	defer func() {
+		if got, want := fmt.Sprint(recover()), "2 hyperparameters of the base kernel rbf"; !strings.Contains(got, want) {
+			t.Errorf("another kernel's gradient: panic %q, want %q", got, want)
+		}
+	}()
+	_ = c.StepProcess(c.Evaluate(s, p.observations), features, gp.Hyper{Base: []float64{1, 1}})
 }
 
 func TestSoftplus(t *testing.T) {

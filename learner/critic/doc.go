@@ -8,7 +8,8 @@
 // Adam step of their own:
 //
 //	value  min mean (V(s_i) - R_i)²               in features and head
-//	GP     max log N(y; 0, K)/n (eqn:GP_nll)      in features, l, c_o, v, noise
+//	GP     max log N(y; 0, K)/n (eqn:GP_nll)      in features, the base kernel's
+//	                                          hyperparameters, c_o, v, noise
 //
 // The order within a batch is the authors': advantages come from the values before
 // the value step; the process is fitted to them with the features after it; and the

@@ -341,7 +341,7 @@ func TestCompilationsAgree(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	names := Names()
-	if names[0] != "rbf" || len(names) != 9 || len(closed) != len(names) {
+	if names[0] != "rbf" || Default() != lookup(t, "rbf") || len(names) != 9 || len(closed) != len(names) {
 		t.Errorf("kernels %v, closed forms of %d", names, len(closed))
 	}
 	for i, name := range names {

@@ -28,7 +28,7 @@ const (
 )
 
 // table is every kernel there is. A new one is a line here and its expression in
-// formulas.go. Its first line is the default of whoever has one.
+// formulas.go. The first is the default.
 var table = []*Kernel{
 	{name: "rbf", of: distance, value: rbf, hyper: []string{lengthscale}},
 	{name: "matern12", of: distance, value: matern12, hyper: []string{lengthscale}},
@@ -66,6 +66,9 @@ func Lookup(name string) (*Kernel, error) {
 	closest, _ := nearest.Name(name, Names())
 	return nil, &UnknownError{Name: name, Nearest: closest}
 }
+
+// Default is rbf, the paper's base kernel.
+func Default() *Kernel { return table[0] }
 
 // Name is what the kernel is called on the command line and in files.
 func (k *Kernel) Name() string { return k.name }
