@@ -7,68 +7,119 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/sim"
 )
 
 // creditInterval is the pause before credit is asked for again.
 const creditInterval = 20 * time.Millisecond
 
-// slot plays one ticket at a time.
+// slot has one ticket at a time: it plays the episode when a seat has a turn for it, and sends the episode while
+// another slot has that seat.
 type slot struct {
 	*worker
 	id       proto.Slot
+	outcome  chan outcome  // of its turn
 	leaving  atomic.Bool   // ctx is done
 	ticket   *proto.Ticket // the ticket held, nil if none
-	env      sim.Env
-	player   *Player
-	version  *proto.Policy // the policy that actor evaluates
-	actor    *policy.Actor
-	wasted   int    // steps abandoned since the last Ask
-	encoded  []byte // the episode being sent
-	outgoing []byte // the request being sent
+	steps    int           // of its episode, once played
+	wasted   int           // steps abandoned since the last Ask
+	encoded  []byte        // the episode
+	outgoing []byte        // the request being sent
+}
+
+// outcome is what came of a turn.
+type outcome struct {
+	played bool            // there is an episode to send
+	rest   time.Duration   // otherwise: how long to wait
+	woken  <-chan struct{} // unless there is an announcement
+	err    error           // ends the actor
 }
 
 func newSlot(w *worker, number int) *slot {
-	return &slot{worker: w, id: proto.Slot{Actor: w.name, Number: uint64(number)}}
+	return &slot{worker: w, id: proto.Slot{Actor: w.name, Number: uint64(number)}, outcome: make(chan outcome, 1)}
 }
 
-// run asks for tickets, plays them and sends the episodes, until ctx is done.
+// run plays tickets and sends the episodes, until ctx is done.
 func (s *slot) run(ctx context.Context) error {
-	defer s.close()
 	unhook := context.AfterFunc(ctx, func() { s.leaving.Store(true) })
 	defer unhook()
 	defer s.giveBack("")
 	for ctx.Err() == nil {
-		if s.ticket == nil {
-			if err := s.ask(ctx); err != nil {
-				return err
-			}
-			continue
+		select {
+		case <-ctx.Done():
+			return nil
+		case s.turns <- s:
 		}
-		e, err := s.play(ctx)
-		if err != nil {
-			return err
-		}
-		if e != nil {
-			s.upload(ctx, e)
+		switch o := <-s.outcome; {
+		case o.err != nil:
+			return o.err
+		case o.played:
+			s.upload(ctx)
+		default:
+			pause(ctx, o.woken, o.rest)
 		}
 	}
 	return nil
 }
 
-func (s *slot) close() {
-	if s.env != nil {
-		if err := s.env.Close(); err != nil {
-			s.Log.Warn("closing an environment", "error", err)
+// turn is a slot's time on a seat: it asks for a ticket, unless it has one, plays it and encodes the episode.
+func (s *slot) turn(ctx context.Context, seat *seat) outcome {
+	woken := s.woken()
+	if s.ticket == nil {
+		if err := s.ask(ctx); err != nil {
+			return outcome{err: err}
 		}
+	}
+	if s.ticket == nil {
+		return outcome{rest: idleInterval, woken: woken}
+	}
+	t := *s.ticket
+	p, err := s.policyOf(ctx, t)
+	switch {
+	case fatal(err):
+		return outcome{err: err}
+	case err != nil && s.stale(t):
+		s.ticket = nil
+		return outcome{}
+	case err != nil:
+		s.Log.Info("cannot get a ticket's policy", "ticket", t, "reason", err)
+		s.giveBack("")
+		return outcome{rest: idleInterval, woken: woken}
+	}
+	if err := seat.prepare(p, s.NewEnv); err != nil {
+		return outcome{err: err}
+	}
+	switch played, err := s.play(seat); {
+	case err != nil: // others go first
+		s.Log.Warn("an episode failed", "ticket", t, "error", err)
+		s.giveBack(proto.Reason(err))
+		return outcome{rest: creditInterval, woken: woken}
+	default:
+		return outcome{played: played}
 	}
 }
 
-// ask asks for a ticket. If there is none it waits for a while; then ticket is still nil.
+// play plays the ticket, unless it becomes stale or the actor is to leave.
+func (s *slot) play(seat *seat) (played bool, err error) {
+	t := *s.ticket
+	e, err := seat.player.Play(seat.actor, t, func() bool { return s.leaving.Load() || s.stale(t) })
+	if errors.Is(err, ErrStopped) {
+		s.wasted += seat.player.StepsPlayed()
+		if s.stale(t) {
+			s.ticket = nil
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	e.Engine, s.steps = s.Engine, e.Steps()
+	s.encoded, err = proto.Marshal(s.encoded[:0], e)
+	return err == nil, err
+}
+
+// ask asks for a ticket. If there is none, ticket is still nil.
 func (s *slot) ask(ctx context.Context) error {
-	woken := s.woken()
 	reply, err := s.request(ctx, s.position.Load().Epoch, &proto.Ask{Slot: s.id, Abandoned: uint64(s.wasted)})
 	switch {
 	case fatal(err):
@@ -87,78 +138,7 @@ func (s *slot) ask(ctx context.Context) error {
 		s.wasted = 0
 		s.ticket = reply.Next
 	}
-	if s.ticket == nil {
-		pause(ctx, woken, idleInterval)
-	}
 	return nil
-}
-
-// play plays the ticket. It returns nil without an error if there is nothing to send: the ticket is stale, or was given
-// back. An error ends the actor.
-func (s *slot) play(ctx context.Context) (*proto.Episode, error) {
-	t := *s.ticket
-	p, err := s.policyOf(ctx, t)
-	switch {
-	case fatal(err):
-		return nil, err
-	case err != nil && s.stale(t):
-		s.ticket = nil
-		return nil, nil
-	case err != nil:
-		s.Log.Info("cannot get a ticket's policy", "ticket", t, "reason", err)
-		woken := s.woken()
-		s.giveBack("")
-		pause(ctx, woken, idleInterval)
-		return nil, nil
-	}
-	if err := s.prepare(p); err != nil {
-		return nil, err
-	}
-	e, err := s.player.Play(s.actor, t, func() bool { return s.leaving.Load() || s.stale(t) })
-	switch {
-	case errors.Is(err, ErrStopped):
-		s.wasted += s.player.StepsPlayed()
-		if s.stale(t) {
-			s.ticket = nil
-		}
-		return nil, nil
-	case err != nil:
-		s.fail(ctx, err)
-		return nil, nil
-	}
-	e.Engine = s.Engine
-	return e, nil
-}
-
-// prepare makes the environment and the actor for a policy, unless they are there.
-func (s *slot) prepare(p *proto.Policy) error {
-	if s.version == p {
-		return nil
-	}
-	if s.env == nil || s.env.Spec().Name != p.Task {
-		s.close()
-		env, err := s.NewEnv(p.Task)
-		if err != nil {
-			return fmt.Errorf("task %s of run %s: %w", p.Task, s.Run, err)
-		}
-		s.env, s.player = env, NewPlayer(env)
-	}
-	spec := s.env.Spec()
-	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
-	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
-	if err != nil {
-		return fmt.Errorf("the policy of run %s, iteration %d: %w", s.Run, p.Iteration, err)
-	}
-	s.version, s.actor = p, actor
-	return nil
-}
-
-// fail gives a ticket back whose episode failed, and lets others go first.
-func (s *slot) fail(ctx context.Context, err error) {
-	s.Log.Warn("an episode failed", "ticket", *s.ticket, "error", err)
-	woken := s.woken()
-	s.giveBack(proto.Reason(err))
-	pause(ctx, woken, creditInterval)
 }
 
 // giveBack returns the ticket held, if any, so that the learner need not wait for its lease to expire.
@@ -173,20 +153,16 @@ func (s *slot) giveBack(reason string) {
 	}
 }
 
-// upload sends an episode until the learner has answered for it. It starts again after every loss; what is sent twice
-// does no harm. The answer brings the next ticket, if there is one.
-func (s *slot) upload(ctx context.Context, e *proto.Episode) {
-	var err error
-	if s.encoded, err = proto.Marshal(s.encoded[:0], e); err != nil {
-		s.fail(ctx, err)
-		return
-	}
-	for ctx.Err() == nil && !s.stale(e.Ticket) {
+// upload sends the ticket's episode until the learner has answered for it. It starts again after every loss; what is
+// sent twice does no harm. The answer brings the next ticket, if there are many.
+func (s *slot) upload(ctx context.Context) {
+	t := *s.ticket
+	for ctx.Err() == nil && !s.stale(t) {
 		woken := s.woken()
-		reply, err := s.send(ctx, e.Ticket)
+		reply, err := s.send(ctx, t)
 		if err != nil {
 			if ctx.Err() == nil && s.warnings.Now() {
-				s.Log.Info("cannot send an episode; trying again", "ticket", e.Ticket, "reason", err)
+				s.Log.Info("cannot send an episode; trying again", "ticket", t, "reason", err)
 			}
 			pause(ctx, woken, idleInterval)
 			continue
@@ -198,17 +174,17 @@ func (s *slot) upload(ctx context.Context, e *proto.Episode) {
 		case proto.Wait:
 			pause(ctx, woken, creditInterval)
 		case proto.Stale:
-			s.wasted += e.Steps()
+			s.wasted += s.steps
 			s.ticket = nil
 			return
 		case proto.Refused:
-			s.Log.Warn("the learner refused an episode", "ticket", e.Ticket, "reason", reply.Reason)
+			s.Log.Warn("the learner refused an episode", "ticket", t, "reason", reply.Reason)
 			s.ticket = nil
 			return
 		}
 	}
-	if s.stale(e.Ticket) {
-		s.wasted += e.Steps()
+	if s.stale(t) {
+		s.wasted += s.steps
 		s.ticket = nil
 	}
 }

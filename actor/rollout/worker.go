@@ -27,6 +27,8 @@ const (
 	idleInterval = time.Second
 	// warnInterval is how often a state that lasts is logged.
 	warnInterval = 30 * time.Second
+	// slotsPerSeat has a slot play while another's episode is on its way: sending takes less time than playing.
+	slotsPerSeat = 2
 )
 
 // Config holds an actor's settings.
@@ -35,9 +37,10 @@ type Config struct {
 	Conn *bus.Conn
 	// Run is the name of the run to play for.
 	Run string
-	// Slots is how many episodes are played at the same time.
+	// Slots is how many episodes are played at the same time. Towards the learner, there are twice as many: half of them
+	// play while the others send.
 	Slots int
-	// NewEnv makes an environment of the named task; each slot has its own.
+	// NewEnv makes an environment of the named task; each episode under way at a time has its own.
 	NewEnv func(task string) (sim.Env, error)
 	// Engine names the physics engine, its version and the class of CPU, for the episodes.
 	Engine string
@@ -52,6 +55,7 @@ type worker struct {
 	subjects proto.Subjects
 	store    *bus.Store
 	warnings *bus.Rarely
+	turns    chan *slot // the slots that are to play next
 
 	// position is where the learner stands, as far as is known; nil before anything is.
 	position atomic.Pointer[proto.Position]
@@ -80,19 +84,30 @@ func Run(ctx context.Context, config Config) error {
 	if err := w.join(ctx); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for number := range w.Slots {
-		group.Go(func() error { return newSlot(w, number).run(ctx) })
-	}
-	return group.Wait()
+	return w.play(ctx)
 }
 
-// reserve lets the Go runtime have a processor that is not a slot's. Slots are nearly always in the engine, outside of
-// Go. Were all processors there, the runtime's monitor would take them away from the slots again and again, and wake
+// play runs the slots, and their seats for as long as there are slots.
+func (w *worker) play(ctx context.Context) error {
+	slots, ctx := errgroup.WithContext(ctx)
+	var seats errgroup.Group
+	for range w.Slots {
+		seats.Go(func() error { return new(seat).run(ctx, w.turns) })
+	}
+	for number := range slotsPerSeat * w.Slots {
+		slots.Go(func() error { return newSlot(w, number).run(ctx) })
+	}
+	err := slots.Wait()
+	close(w.turns)
+	return errors.Join(err, seats.Wait())
+}
+
+// reserve lets the Go runtime have a processor that is not a seat's. Seats are nearly always in the engine, outside of
+// Go. Were all processors there, the runtime's monitor would take them away from the seats again and again, and wake
 // threads that look for work in vain: on two cores that took a tenth of the steps.
-func reserve(slots int) {
-	if runtime.GOMAXPROCS(0) <= slots {
-		runtime.GOMAXPROCS(slots + 1)
+func reserve(seats int) {
+	if runtime.GOMAXPROCS(0) <= seats {
+		runtime.GOMAXPROCS(seats + 1)
 	}
 }
 
@@ -112,6 +127,7 @@ func newWorker(config Config) (*worker, error) {
 	}
 	return &worker{
 		Config:   config,
+		turns:    make(chan *slot),
 		name:     actorName(),
 		subjects: proto.SubjectsOf(config.Run),
 		store:    store,

@@ -127,6 +127,12 @@ func (l *Ledger) enough() bool {
 	return float64(l.received)+float64(l.open)*l.expected >= float64(l.minSteps)
 }
 
+// Plenty reports whether the batch needs as many tickets again as are under way. Until then a slot may have one that it
+// cannot play at once; of the last ones, none is to wait while another slot has nothing to do.
+func (l *Ledger) Plenty() bool {
+	return float64(l.received)+2*float64(l.open+1)*l.expected <= float64(l.minSteps)
+}
+
 // Available reports whether Grant has a ticket for a slot that holds none.
 func (l *Ledger) Available(now time.Time) bool {
 	if l.Complete() {

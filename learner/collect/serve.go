@@ -207,7 +207,8 @@ func (c *Collector) release(it *iteration, t proto.Ticket, slot proto.Slot, reas
 	c.wake(it, time.Now())
 }
 
-// record enters an episode in the ledger and answers with the slot's next ticket.
+// record enters an episode in the ledger. While there is plenty, the answer brings the slot's next ticket; later the slot
+// has to ask for it, which it does when it can play it at once.
 func (c *Collector) record(it *iteration, slot proto.Slot, e *proto.Episode, now time.Time) proto.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,9 +223,11 @@ func (c *Collector) record(it *iteration, slot proto.Slot, e *proto.Episode, now
 		c.finish(it, now)
 		return proto.Reply{}
 	}
-	next := c.grant(slot, now)
 	c.wake(it, now)
-	return proto.Reply{Next: next}
+	if !it.ledger.Plenty() {
+		return proto.Reply{}
+	}
+	return proto.Reply{Next: c.grant(slot, now)}
 }
 
 // note remembers who sends episodes, and what they run on. c.mu is held.
