@@ -67,6 +67,8 @@ func TestPrecedence(t *testing.T) {
 		{"sizes as a flag", "--env Ant-v2 --hidden 8,4,2", "", "hidden=[8, 4, 2]"},
 		{"checkpoints to keep", "--env Ant-v2 --keep-checkpoints 0,150", "", "keep_checkpoints=[0, 150]"},
 		{"no checkpoint to keep", "--env Ant-v2", "", "keep_checkpoints=[]"},
+		{"the paper's base kernel", "--env Ant-v2", "", "base_kernel=rbf"},
+		{"another base kernel", "--env Ant-v2", "DBQPG_BASE_KERNEL=periodic", "base_kernel=periodic"},
 		{"exact numbers", "--env Ant-v2 --c2 0.1e-16", "DBQPG_GAMMA=0.30000000000000004", "c2=1.0e-17 gamma=0.30000000000000004"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity := settings.Identity()
-	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "bootstrap", "epsilon"} {
+	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "base_kernel", "bootstrap", "epsilon"} {
 		if identity[name] == "" {
 			t.Errorf("the results depend on %s, which is not in %v", name, identity)
 		}
@@ -202,9 +204,14 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --damping 0", "", "--damping 0: must be"},
 		{"--env Ant-v2 --c1 -1", "", "--c1 -1: must be"},
 		{"--env Ant-v2 --c2 0", "", "--c2 0: must be"},
+		{"--env Ant-v2 --base-kernel mattern52", "", `unknown base kernel "mattern52": did you mean matern52? There are rbf, matern12, `},
 		{"--env Ant-v2 --features rew", "", `"rew" is not deep or raw; did you mean raw?`},
 		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg"},
 		{"--env Ant-v2 --fisher-kernel full", "", `"full" is not svd or exact`},
+		{"--env Ant-v2 --inducing -1", "", "--inducing -1: must be 0, which interpolates, or the number of inducing points"},
+		{"--env Ant-v2 --inducing many", "", `"many" is not a whole number`},
+		{"--env Ant-v2 --inducing 101 --batch 100 --rank 5", "", "--inducing 101: they are chosen among the samples, and there are only 100 steps in a batch"},
+		{"--env Ant-v2 --inducing 128 --solver cg", "", "--inducing 128: conjugate gradients are for the grid; leave out --solver cg"},
 		{"--env Ant-v2 --fisher-samples 3", "", `"3" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples x", "", `"x" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples 0.5x", "", "--fisher-samples 0.5x: must be 1x or more"},

@@ -142,7 +142,9 @@ type Settings struct {
 	C1            float64 // weight of the state kernel
 	C2            float64 // weight of the Fisher kernel
 	Rank          int     // delta: singular values kept of the scores, and eigenpairs of the uncertainty
+	BaseKernel    string  // of each feature of a state, by its name in package kernels
 	Features      Features
+	Inducing      int // samples that stand for all in the state kernel; 0: structured kernel interpolation
 	Solver        Solver
 	FisherKernel  FisherKernel
 	Fisher        Fisher

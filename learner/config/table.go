@@ -1,9 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
 // scope is what a setting has to do with a run's results.
@@ -69,7 +73,9 @@ func (s *Settings) table() []section {
 			{"c1", result, number(&s.C1), "weight of the state kernel"},
 			{"c2", result, number(&s.C2), "weight of the Fisher kernel"},
 			{"rank", result, whole(&s.Rank), "singular values kept of the scores"},
+			{"base_kernel", result, baseKernel(&s.BaseKernel), "of the state kernel: " + nearest.List(kernels.Names())},
 			{"features", result, choice(&s.Features, Deep, Raw), "what the state kernel sees: learned features, or the normalised observation"},
+			{"inducing", result, whole(&s.Inducing), "samples that stand for all in the state kernel, as in bayesian actor-critic; 0 interpolates on a grid"},
 			{"solver", result, choice(&s.Solver, Direct, ConjugateGradient), "closed form, or the paper's conjugate gradients"},
 			{"fisher_kernel", result, choice(&s.FisherKernel, TruncatedSVD, Exact), "by the scores' singular vectors, or exact products (with --solver cg)"},
 			{"fisher", result, choice(&s.Fisher, Empirical, Analytic), "Fisher matrix in the gradient's uncertainty and in the exact Fisher kernel"},
@@ -100,6 +106,19 @@ func (s *Settings) all() []setting {
 		all = append(all, section.settings...)
 	}
 	return all
+}
+
+// Set gives the setting of a name, as in a file, the value that text stands for.
+func (s *Settings) Set(name, text string) error {
+	for _, setting := range s.all() {
+		if setting.name == name {
+			if err := setting.value.Set(text); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no setting %q", name)
 }
 
 // Identity returns the settings that the run's results depend on, as texts by name. Two runs with equal ones are

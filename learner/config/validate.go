@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -36,17 +37,10 @@ func (s *Settings) Validate() error {
 	}
 	v.positive("max-kl", s.MaxKL)
 	v.positive("damping", s.Damping)
-	v.require(s.C1 >= 0 && !math.IsInf(s.C1, 0), "--c1 %v: must be a number from 0 on", s.C1)
-	v.positive("c2", s.C2)
-	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
-		"--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
-	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
-		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
-	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,
-		"--fisher-samples: there is no Fisher matrix in vanilla policy gradients by mc; take another --estimator or --algorithm")
-	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla, "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of "+
-		"%s's natural gradient is the inverse of an ill-conditioned matrix; add --algorithm vanilla, or take --estimator uapg", s.Algorithm)
-	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number from 1 on", s.Epsilon)
+	s.validateQuadrature(&v)
+	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
+		v = append(v, fmt.Errorf("--base-kernel: %w", err))
+	}
 	s.validateTask(&v)
 	s.validateMachine(&v)
 	return errors.Join(v...)
@@ -63,6 +57,24 @@ func (v *findings) require(ok bool, format string, args ...any) {
 
 func (v *findings) positive(flag string, x float64) {
 	v.require(x > 0 && !math.IsInf(x, 0), "--%s %v: must be a number above 0", flag, x)
+}
+
+// validateQuadrature checks what Bayesian quadrature is asked for.
+func (s *Settings) validateQuadrature(v *findings) {
+	v.require(s.C1 >= 0 && !math.IsInf(s.C1, 0), "--c1 %v: must be a number from 0 on", s.C1)
+	v.positive("c2", s.C2)
+	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
+		"--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
+	v.require(s.Inducing >= 0, "--inducing %d: must be 0, which interpolates, or the number of inducing points", s.Inducing)
+	v.require(s.Inducing <= s.Batch, "--inducing %d: they are chosen among the samples, and there are only %d steps in a batch; lower it, or raise --batch", s.Inducing, s.Batch)
+	v.require(s.Inducing <= 0 || s.Solver == Direct, "--inducing %d: conjugate gradients are for the grid; leave out --solver cg", s.Inducing)
+	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
+		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
+	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,
+		"--fisher-samples: there is no Fisher matrix in vanilla policy gradients by mc; take another --estimator or --algorithm")
+	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla, "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of "+
+		"%s's natural gradient is the inverse of an ill-conditioned matrix; add --algorithm vanilla, or take --estimator uapg", s.Algorithm)
+	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number from 1 on", s.Epsilon)
 }
 
 // validateTask checks the task, the policy for it, and the rank against both sides of the scores' matrix.

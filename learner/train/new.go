@@ -3,6 +3,7 @@ package train
 import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/config"
@@ -27,6 +28,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 			Lambda:         s.GAELambda,
 			Bootstrap:      s.Bootstrap,
 			Rank:           s.Rank,
+			Inducing:       s.Inducing,
 			Solver:         solver(s.Solver),
 			ExactKernel:    s.FisherKernel == config.Exact,
 			C1:             s.C1,
@@ -42,13 +44,22 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Optimizer: optimizer(s, shape.NumParams()),
 	}
 	if l.Advantages || l.Bayesian {
-		kind := critic.Kind{Noise: critic.NoiseLearned, RawFeatures: s.Features == config.Raw}
+		kind := critic.Kind{Base: baseKernel(s.BaseKernel), Noise: critic.NoiseLearned, RawFeatures: s.Features == config.Raw}
 		if s.Preset == config.Paper {
 			kind.Noise = critic.NoiseFixed
 		}
 		l.Critic = critic.New(shape.Observation, kind, streams.New(s.Seed, streams.Critic))
 	}
 	return l
+}
+
+// baseKernel is the kernel of a name that Validate has found good.
+func baseKernel(name string) *kernels.Kernel {
+	k, err := kernels.Lookup(name)
+	if err != nil {
+		panic("train: " + err.Error())
+	}
+	return k
 }
 
 func solver(name config.Solver) gp.Solver {

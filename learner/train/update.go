@@ -29,6 +29,7 @@ type Method struct {
 	Bootstrap     bool // a time limit's end continues with the value of its last state
 
 	Rank           int       // of the scores' decomposition
+	Inducing       int       // samples that stand for all in the state kernel; 0: interpolation on a grid
 	Solver         gp.Solver // of the kernel system
 	ExactKernel    bool      // the Fisher kernel by exact products; Solver is then gp.Iterative
 	C1, C2         float64
@@ -53,7 +54,7 @@ type update struct {
 	*Learner
 	Samples
 	scope *compute.Scope
-	rng   *rand.Rand // of the sketches
+	rng   *rand.Rand // of the sketches and the inducing points
 	row   *metrics.Row
 
 	policy *policy.Gaussian
@@ -63,6 +64,7 @@ type update struct {
 		scores *linop.Scores
 	}
 	targets   compute.Block    // y, n × 1
+	inducing  []int            // rows of the inducing points, chosen once an update; nil: none
 	svd       *linop.SVD       // of U; nil for Monte Carlo
 	exact     *gp.FisherKernel // nil where the decomposition stands for the Fisher kernel
 	posterior gp.Posterior     // nil for Monte Carlo
@@ -85,7 +87,7 @@ var stages = []struct {
 }
 
 // Update takes the step that a batch calls for and fills in its row. rng draws the
-// sketches; lap, where not nil, hears how long each stage took.
+// sketches and the inducing points; lap, where not nil, hears how long each stage took.
 func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *metrics.Row, lap func(stage string, took time.Duration)) error {
 	u := &update{Learner: l, Samples: x, scope: scope, rng: rng, row: row}
 	for _, stage := range stages {
@@ -199,7 +201,7 @@ func (u *update) leading() *linop.SVD {
 
 // kernel is the process's covariance at the critic's current hyperparameters.
 func (u *update) kernel() gp.Kernel {
-	return gp.Kernel{C1: u.C1, C2: u.C2, Hyper: u.Critic.Hyper()}
+	return gp.Kernel{Base: u.Critic.Base(), C1: u.C1, C2: u.C2, Hyper: u.Critic.Hyper()}
 }
 
 // learnKernel takes one step up the marginal likelihood of the targets (eqn:GP_nll).
@@ -233,14 +235,19 @@ func (u *update) condition() (err error) {
 	}
 	u.posterior, err = u.fit(u.scope, u.Critic.Embed(u.scope, u.observations))
 	hyper := u.Critic.Hyper()
-	u.row.Noise, u.row.Lengthscale = hyper.Noise, hyper.Base[0]
+	u.row.Noise, u.row.Lengthscale = hyper.Noise, u.Critic.Lengthscale()
 	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
 	return err
 }
 
-func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (gp.Posterior, error) {
+func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (_ gp.Posterior, err error) {
+	if u.Inducing > 0 && u.inducing == nil {
+		if u.inducing, err = gp.ChooseInducing(u.Backend, e.Features(), u.Inducing, u.rng); err != nil {
+			return nil, err
+		}
+	}
 	return u.Solver.Fit(s, u.kernel(), gp.Data{
-		Features: e.Features(), Fisher: u.svd.V, Targets: u.targets, FisherKernel: u.exact})
+		Features: e.Features(), Fisher: u.svd.V, Targets: u.targets, Inducing: u.inducing, FisherKernel: u.exact})
 }
 
 // estimate computes the gradient U w and, for UAPG, its correction.
