@@ -20,7 +20,7 @@
 //	  | -- Chunk{1 of n} -------------> |
 //	  | <------ Reply{OK} ------------- |
 //	  | -- Chunk{n of n} -------------> |
-//	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; here is the next ticket
+//	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; while there are many, here is the next ticket
 //
 // Every [Reply] carries the learner's [Position], the earliest iteration whose
 // episodes it still wants, so that an actor drops a stale episode at once. An

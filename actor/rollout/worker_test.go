@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,6 +179,71 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 	if b.Stats.Wasted == 0 {
 		t.Errorf("nothing was abandoned: %+v", b.Stats)
 	}
+}
+
+// With room for one episode, an actor plays the second ticket while the first one's episode is on its way.
+func TestPlaysWhileSending(t *testing.T) {
+	server := startServer(t)
+	conn := connect(t, server)
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := rollouttest.Policy(0)
+	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
+	data, err := proto.Marshal(nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Put(deadline(t), "toy", data, 0); err != nil {
+		t.Fatal(err)
+	}
+	// A learner that answers for no episode before it has two.
+	answer := func(m bus.Message, reply proto.Reply) {
+		reply.Position = p.Position()
+		data, err := proto.Marshal(nil, &reply)
+		if err != nil {
+			t.Error(err)
+		}
+		m.Respond(data)
+	}
+	next := proto.Ticket{Run: "toy", Epoch: 1}
+	var sent []bus.Message
+	both := make(chan struct{})
+	done := sync.OnceFunc(func() { close(both) })
+	subscription, err := conn.Subscribe(proto.SubjectsOf("toy").Requests(1), func(m bus.Message) {
+		request, err := proto.DecodeRequest(m.Subject, m.Data)
+		if err != nil {
+			t.Error(err)
+		}
+		switch request.(type) {
+		case *proto.Ask:
+			ticket := next
+			next.Index++
+			answer(m, proto.Reply{Next: &ticket})
+		case *proto.Chunk:
+			if sent = append(sent, m); len(sent) < 2 {
+				return
+			}
+			for _, m := range sent {
+				answer(m, proto.Reply{Status: proto.Stale})
+			}
+			done()
+		default:
+			answer(m, proto.Reply{})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer subscription.Close()
+	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 1, NewEnv: rollouttest.New})
+	select {
+	case <-both:
+	case <-deadline(t).Done():
+		t.Fatal("no second episode before the first is answered for")
+	}
+	stop()
 }
 
 // Garbage instead of an announcement, a policy or an answer is survived.

@@ -153,6 +153,48 @@ func TestFifteenTickets(t *testing.T) {
 	}
 }
 
+// Tickets given ahead, while another slot has the seat, cost nobody a turn at the end: 15 tickets take no more rounds
+// than they must, on any number of seats.
+func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
+	const tickets = 15
+	for seats := 1; seats <= tickets+1; seats++ {
+		l := NewLedger(ticketZero, tickets*1000, 1000, time.Minute)
+		ahead := make([][]proto.Ticket, seats) // what each seat's slots hold and can't play yet
+		given, rounds := 0, 0
+		sending := make([]*proto.Ticket, seats)
+		for ; !l.Complete(); rounds++ {
+			playing := make([]*proto.Ticket, seats)
+			for seat := range seats {
+				if n := len(ahead[seat]); n > 0 {
+					playing[seat], ahead[seat] = &ahead[seat][0], ahead[seat][1:]
+				} else if ticket, ok := l.Grant(slotNumber(2*seat+rounds%2), start); ok {
+					playing[seat] = &ticket
+				}
+			}
+			for seat, ticket := range sending { // the last round's episodes arrive during this one
+				if ticket == nil {
+					continue
+				}
+				if _, err := l.Record(played(*ticket, 1000)); err != nil {
+					t.Fatal(err)
+				}
+				if l.Plenty() {
+					next, _ := l.Grant(slotNumber(2*seat+(rounds+1)%2), start)
+					ahead[seat] = append(ahead[seat], next)
+					given++
+				}
+			}
+			sending = playing
+		}
+		if least := (tickets + seats - 1) / seats; rounds-1 != least {
+			t.Errorf("%d seats take %d rounds, want %d", seats, rounds-1, least)
+		}
+		if seats == 1 && given == 0 {
+			t.Error("no ticket was given ahead")
+		}
+	}
+}
+
 // Long episodes that come late are not passed over: the batch waits for them.
 func TestPrefixWaitsForTheFirst(t *testing.T) {
 	l := NewLedger(ticketZero, 10, 1, time.Minute)
