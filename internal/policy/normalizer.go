@@ -40,7 +40,12 @@ func (n Normalizer) Apply(dst []float64, x []float32) {
 	for ; len(x) > 0; x, dst = x[dim:], dst[dim:] {
 		for i, mean := range n.Mean {
 			y := (float64(x[i]) - mean) / (n.Std[i] + stdFloor)
-			dst[i] = max(-clip, min(clip, y))
+			if y > clip { // min and max take longer: they care for NaN and -0
+				y = clip
+			} else if y < -clip {
+				y = -clip
+			}
+			dst[i] = y
 		}
 	}
 }
