@@ -33,6 +33,7 @@ evidence.`,
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
 	}
+	cmd.FParseErrWhitelist.UnknownFlags = true // of a study that is misspelt
 	cmd.AddCommand(qualityCommand())
 	for _, c := range comparisons {
 		cmd.AddCommand(c.command())

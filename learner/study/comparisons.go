@@ -3,11 +3,8 @@ package study
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/spf13/pflag"
-
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/learner/study/chart"
 )
 
@@ -131,10 +128,8 @@ const standardKernel = "rbf"
 
 // kernelVariants are all base kernels that there are, and Monte Carlo.
 func kernelVariants(*compareOptions) ([]variant, error) {
-	flags := pflag.NewFlagSet("kernels", pflag.ContinueOnError)
-	config.NewLoader(flags)
 	var all []variant
-	for i, name := range strings.Split(flags.Lookup("base-kernel").Value.Type(), "|") {
+	for i, name := range kernels.Names() {
 		color := i
 		if color >= chart.Gray {
 			color++ // gray is Monte Carlo's

@@ -117,8 +117,14 @@ func logNegated(e stats.Estimate) stats.Estimate {
 // nearly judges the claim about the first iteration.
 func nearly(c contrast) string {
 	verdict := "**disagrees**"
-	if -nearlyCosine < c.accuracy.Value && c.accuracy.Value < nearlyCosine && 1/nearlyFactor < c.variance.Value && c.variance.Value < nearlyFactor {
+	within := func(x, y float64) bool {
+		return -nearlyCosine < x && x < nearlyCosine && 1/nearlyFactor < y && y < nearlyFactor
+	}
+	switch {
+	case within(c.accuracy.Value, c.variance.Value):
 		verdict = "**agrees**"
+	case c.accuracy.Low < nearlyCosine && c.accuracy.High > -nearlyCosine && c.variance.Low < nearlyFactor && c.variance.High > 1/nearlyFactor:
+		verdict = "**undecided**, within the scatter of the repeats"
 	}
 	return fmt.Sprintf("%s: the cosines differ by %s, the variances by a factor of %s (nearly means less than %v, and a factor of %v).",
 		verdict, signed(c.accuracy), estimate(c.variance), nearlyCosine, nearlyFactor)

@@ -17,7 +17,7 @@ import (
 
 // Series is one line. Points that are not finite are left out.
 type Series struct {
-	Name      string // in the legend
+	Name      string // in the legend, which has each name once
 	X, Y      []float64
 	Low, High []float64 // the band around it; nil: none
 	Marks     bool      // a dot at each point
@@ -31,7 +31,7 @@ type Panel struct {
 	Series      []Series
 }
 
-// Figure is rows of panels. The first panel has the legend.
+// Figure is rows of panels, each of one vertical range. The legend is beside them.
 type Figure [][]Panel
 
 // palette is matplotlib's, whose colours are told apart by most people.
@@ -44,32 +44,23 @@ var palette = []color.NRGBA{
 const Gray = 9
 
 const (
-	panelWidth  = 4.4 * vg.Inch
-	panelHeight = 3.4 * vg.Inch
-	minWidth    = 6.5 * vg.Inch // of a figure of one panel
-	padding     = 0.15 * vg.Inch
-	bandAlpha   = 0x30
+	panelWidth   = 3.8 * vg.Inch
+	panelHeight  = 3.0 * vg.Inch
+	singleWidth  = 6.2 * vg.Inch // of a panel alone
+	singleHeight = 4.2 * vg.Inch
+	legendWidth  = 1.4 * vg.Inch
+	padding      = 0.15 * vg.Inch
+	bandAlpha    = 0x30
 )
 
 // Save writes the figure to base.svg and base.png.
 func (f Figure) Save(base string) error {
-	columns := 0
-	for _, row := range f {
-		columns = max(columns, len(row))
-	}
-	plots := make([][]*plot.Plot, len(f))
-	for i, row := range f {
-		plots[i] = make([]*plot.Plot, columns)
-		for j, panel := range row {
-			p, err := panel.plot(i == 0 && j == 0)
-			if err != nil {
-				return fmt.Errorf("draw %s: %w", panel.Title, err)
-			}
-			plots[i][j] = p
-		}
+	plots, legend, err := f.plots()
+	if err != nil {
+		return err
 	}
 	for _, format := range []string{"svg", "png"} {
-		data, err := render(plots, format)
+		data, err := render(plots, legend, format)
 		if err == nil {
 			err = atomicfile.Write(base+"."+format, data)
 		}
@@ -80,36 +71,87 @@ func (f Figure) Save(base string) error {
 	return nil
 }
 
-// render draws rows of plots onto one canvas.
-func render(plots [][]*plot.Plot, format string) ([]byte, error) {
-	rows, columns := len(plots), len(plots[0])
-	width, height := max(minWidth, vg.Length(columns)*panelWidth), vg.Length(rows)*panelHeight
-	if rows == 1 && columns == 1 {
-		height = minWidth * 0.62
+// plots are the panels' plots, in rows of equal length, nil where there is no panel, and the legend of them all.
+func (f Figure) plots() ([][]*plot.Plot, *plot.Legend, error) {
+	columns := 0
+	for _, row := range f {
+		columns = max(columns, len(row))
 	}
-	canvas, err := draw.NewFormattedCanvas(width, height, format)
+	legend := &legend{Legend: plot.NewLegend(), names: map[string]bool{}}
+	plots := make([][]*plot.Plot, len(f))
+	for i, row := range f {
+		plots[i] = make([]*plot.Plot, columns)
+		for j, panel := range row {
+			p, err := panel.plot(legend)
+			if err != nil {
+				return nil, nil, fmt.Errorf("draw %s: %w", panel.Title, err)
+			}
+			plots[i][j] = p
+		}
+		shareY(plots[i][:len(row)])
+		for j, panel := range row {
+			scale(&plots[i][j].X, panel.LogX)
+			scale(&plots[i][j].Y, panel.LogY)
+		}
+	}
+	return plots, &legend.Legend, nil
+}
+
+// shareY gives a row of plots one range, so that they can be compared.
+func shareY(row []*plot.Plot) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, p := range row {
+		low, high = min(low, p.Y.Min), max(high, p.Y.Max)
+	}
+	for _, p := range row {
+		p.Y.Min, p.Y.Max = low, high
+	}
+}
+
+// legend names each line once, however many panels have it.
+type legend struct {
+	plot.Legend
+	names map[string]bool
+}
+
+func (l *legend) add(name string, thumbnails ...plot.Thumbnailer) {
+	if !l.names[name] {
+		l.names[name] = true
+		l.Add(name, thumbnails...)
+	}
+}
+
+// render draws rows of plots onto one canvas, the legend to their right.
+func render(plots [][]*plot.Plot, legend *plot.Legend, format string) ([]byte, error) {
+	rows, columns := len(plots), len(plots[0])
+	width, height := vg.Length(columns)*panelWidth, vg.Length(rows)*panelHeight
+	if rows == 1 && columns == 1 {
+		width, height = singleWidth, singleHeight
+	}
+	canvas, err := draw.NewFormattedCanvas(width+legendWidth, height, format)
 	if err != nil {
 		return nil, err
 	}
+	whole := draw.New(canvas)
 	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: padding, PadY: padding,
 		PadTop: padding, PadBottom: padding, PadLeft: padding, PadRight: padding}
-	for i, row := range plot.Align(plots, tiles, draw.New(canvas)) {
+	for i, row := range plot.Align(plots, tiles, draw.Crop(whole, 0, -legendWidth, 0, 0)) {
 		for j, area := range row {
 			if plots[i][j] != nil {
 				plots[i][j].Draw(area)
 			}
 		}
 	}
+	legend.Draw(draw.Crop(whole, width, 0, 0, -2*padding))
 	var out bytes.Buffer
 	_, err = canvas.WriteTo(&out)
 	return out.Bytes(), err
 }
 
 // plot draws the bands first, so that no line is under one.
-func (p Panel) plot(legend bool) (*plot.Plot, error) {
+func (p Panel) plot(legend *legend) (*plot.Plot, error) {
 	out := plot.New()
 	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.Title, p.X, p.Y
-	out.Legend.Top, out.Legend.Left = true, true
 	out.Add(plotter.NewGrid())
 	for _, s := range p.Series {
 		if err := p.addBand(out, s); err != nil {
@@ -121,8 +163,6 @@ func (p Panel) plot(legend bool) (*plot.Plot, error) {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
-	scale(&out.X, p.LogX)
-	scale(&out.Y, p.LogY)
 	return out, nil
 }
 
@@ -156,7 +196,7 @@ func (p Panel) addBand(out *plot.Plot, s Series) error {
 	return nil
 }
 
-func (p Panel) addLine(out *plot.Plot, s Series, legend bool) error {
+func (p Panel) addLine(out *plot.Plot, s Series, legend *legend) error {
 	points := p.points(s.X, s.Y)
 	if len(points) == 0 {
 		return nil
@@ -177,9 +217,7 @@ func (p Panel) addLine(out *plot.Plot, s Series, legend bool) error {
 		out.Add(dots)
 		thumbnails = append(thumbnails, dots)
 	}
-	if legend {
-		out.Legend.Add(s.Name, thumbnails...)
-	}
+	legend.add(s.Name, thumbnails...)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func TestSave(t *testing.T) {
 		}
 	}
 	if n := strings.Count(string(svg), ">banded<"); n != 1 {
-		t.Errorf("%d legends name a line, want that of the first panel alone", n)
+		t.Errorf("the legend names a line of two panels %d times", n)
 	}
 	data, err := os.ReadFile(base + ".png")
 	if err != nil {

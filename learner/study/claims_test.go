@@ -1,0 +1,108 @@
+package study
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/study/stats"
+)
+
+func TestJudge(t *testing.T) {
+	up, down, slightly, hardly := stats.Estimate{Value: 5, Low: 1, High: 9}, stats.Estimate{Value: -5, Low: -9, High: -1},
+		stats.Estimate{Value: 2, Low: -1, High: 5}, stats.Estimate{Value: -2, Low: -5, High: 1}
+	for _, c := range []struct {
+		relation   relation
+		difference stats.Estimate
+		runs       int
+		want       outcome
+	}{
+		{above, up, 3, agrees}, {above, down, 3, contradicts}, {above, slightly, 3, leans}, {above, hardly, 3, undecided},
+		{alike, up, 3, contradicts}, {alike, down, 3, contradicts}, {alike, slightly, 3, agrees}, {alike, hardly, 3, agrees},
+		{above, up, 1, unknown}, {alike, hardly, 1, unknown},
+	} {
+		if got := c.relation.judge(c.difference, c.runs); got != c.want {
+			t.Errorf("relation %d, difference %+v of %d runs: %v, want %v", c.relation, c.difference, c.runs, got, c.want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	of := func(outcomes ...outcome) []finding {
+		var all []finding
+		for _, o := range outcomes {
+			all = append(all, finding{outcome: o})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		findings []finding
+		want     string
+	}{
+		{nil, "not compared"},
+		{of(unknown, unknown), "single runs cannot tell"},
+		{of(agrees), "**agrees**, in the one comparison."},
+		{of(agrees, agrees), "**agrees**, in all 2 comparisons."},
+		{of(agrees, leans), "**leans that way**: every difference is as claimed, 1 of 2 beyond"},
+		{of(agrees, undecided, leans), "**undecided**: as claimed in 2 of 3 comparisons"},
+		{of(contradicts), "**disagrees**, in the one comparison."},
+		{of(agrees, contradicts, undecided), "**agrees in part**: in 1 of 3 comparisons, 1 within the scatter of the runs, and disagrees in 1."},
+	} {
+		if got := summary(claim{}, c.findings); !strings.HasPrefix(got, c.want) {
+			t.Errorf("summary %q, want %q", got, c.want)
+		}
+	}
+}
+
+// made are results with known returns.
+func made() *results {
+	of := func(env string, v variant, curves ...[]float64) *group {
+		return &group{env: env, algorithm: "npg", variant: v, seeds: []uint{1, 2}, returns: curves, updating: []float64{1}}
+	}
+	return &results{iterations: 3, last: 2, groups: []*group{
+		of("A", monteCarlo, []float64{0, 10, 20}, []float64{0, 10, 10}),
+		of("A", bayesian, []float64{0, 100, 100}, []float64{0, 80, 80}),
+		of("B", monteCarlo, []float64{1, 2, 2}, []float64{1, 2, 4}),
+		of("B", bayesian, []float64{1, 3, 3}, []float64{1, 1, 2}),
+	}}
+}
+
+func TestCheck(t *testing.T) {
+	found := made().check(claim{relation: above, pairs: [][2]string{{"dbqpg", "mc"}, {"uapg", "mc"}}})
+	if len(found) != 2 {
+		t.Fatalf("%d findings, want one a task: UAPG was not run", len(found))
+	}
+	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3.
+	if f := found[0]; f.final != (stats.Estimate{Value: 77.5, Low: 65, High: 90}) || f.overall.Value != 60-25.0/3 || f.outcome != agrees {
+		t.Errorf("on A %+v", f)
+	}
+	// On B they are 2 and 3, and 3 and 1.5.
+	if f := found[1]; f.final.Value != -0.25 || f.outcome != undecided {
+		t.Errorf("on B %+v", f)
+	}
+}
+
+// On each task 0 is the return of the first iteration and 1 the best variant's final one.
+func TestScores(t *testing.T) {
+	scores := made().scores()
+	// On A: MC 15/90, 10/90; DBQPG 100/90, 80/90. On B the best is MC's 2.5: MC 1/1.5, 2/1.5; DBQPG 2/1.5, 0.5/1.5.
+	// Of the four scores of each the middle two count.
+	if len(scores) != 2 || !strings.HasPrefix(scores[0][2], "0.417 [") || !strings.HasPrefix(scores[1][2], "1 [") {
+		t.Errorf("scores %v", scores)
+	}
+	one := made()
+	one.groups = one.groups[:2]
+	if scores := one.scores(); scores != nil {
+		t.Errorf("scores over one task: %v", scores)
+	}
+}
+
+// Of a learning curve each point is the runs' interquartile mean.
+func TestBand(t *testing.T) {
+	band := made().groups[0].band(2)
+	want := []stats.Estimate{stats.Exact(0), stats.Exact(5), {Value: 12.5, Low: 10, High: 15}}
+	for i := range want {
+		if band[i] != want[i] {
+			t.Errorf("point %d is %+v, want %+v", i, band[i], want[i])
+		}
+	}
+}
