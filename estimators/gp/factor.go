@@ -1,9 +1,14 @@
 package gp
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
 // factor is a matrix Z, n × q, with ZZ' = c1 K_s at a batch's points: the state columns
@@ -52,6 +57,28 @@ func (in gradientBlocks) rows(b compute.Backend, g, z compute.Block, lo, hi int)
 // not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same time at 18.
 const rough = 20
 
+// MaxColumns is the most columns that [Direct] gives the state kernel on a grid. Beyond it
+// the closed form's matrices, columns × columns, take gigabytes and minutes.
+const MaxColumns = 8192
+
+// Columns is how many those of the base kernel are on so many features, at
+// hyperparameters of log 2, where learning begins. As the kernel gets rougher they become
+// more, at most 128 a feature.
+func Columns(base *kernels.Kernel, features int) int {
+	k := Kernel{Base: base}
+	k.Hyper.Base = slices.Repeat([]float64{math.Ln2}, len(base.Hyperparameters()))
+	return features * newSpectrum(k).rank()
+}
+
+// TooManyColumnsError says that a state kernel has more than MaxColumns columns.
+type TooManyColumnsError struct{ Features, Columns int }
+
+// Error implements error.
+func (e *TooManyColumnsError) Error() string {
+	return fmt.Sprintf("gp: on %d features the state kernel has %d columns, and the closed form takes at most %d: use inducing points, conjugate gradients, or a smoother base kernel",
+		e.Features, e.Columns, MaxColumns)
+}
+
 // newFactor returns the factor for scaled features under a kernel, in s: that of the
 // inducing samples, or if there are none of structured kernel interpolation.
 func newFactor(s *compute.Scope, k Kernel, scaled compute.Block, inducing []int) (factor, error) {
@@ -59,6 +86,9 @@ func newFactor(s *compute.Scope, k Kernel, scaled compute.Block, inducing []int)
 		return newInducingFactor(s, k, scaled, inducing)
 	}
 	spectrum := newSpectrum(k)
+	if columns := scaled.Cols * spectrum.rank(); columns > MaxColumns {
+		return nil, &TooManyColumnsError{Features: scaled.Cols, Columns: columns}
+	}
 	ski := interpolated{
 		backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum,
 		table: upload(s, spectrum.factor(k.C1*k.OutputScale)),

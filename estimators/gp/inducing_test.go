@@ -137,6 +137,34 @@ func TestMoreInducingPointsComeCloser(t *testing.T) {
 	})
 }
 
+// A state kernel of too many columns is an error, not a day's work.
+func TestTooManyColumns(t *testing.T) {
+	rough := withBase(someKernel(), "matern12")
+	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+		for _, c := range []struct {
+			features int
+			fits     bool
+		}{{64, true}, {65, false}} {
+			if columns := Columns(rough.Base, c.features); columns != 128*c.features {
+				t.Errorf("%d features: %d columns", c.features, columns)
+			}
+			x := newBatch(seeded(t, 36), 5, c.features, 2)
+			scaled := s.New(5, c.features)
+			if _, err := Scale(s.Backend(), scaled, x.upload(s).Features); err != nil {
+				t.Fatal(err)
+			}
+			_, err := newFactor(s, rough, scaled, nil)
+			var e *TooManyColumnsError
+			if errors.As(err, &e) == c.fits {
+				t.Errorf("%d features: error %v", c.features, err)
+			}
+			if _, err := newFactor(s, rough, scaled, []int{1, 3}); err != nil {
+				t.Errorf("%d features with inducing points: %v", c.features, err)
+			}
+		}
+	})
+}
+
 // Points that coincide make K_mm singular; the jitter lets it be.
 func TestEqualInducingPoints(t *testing.T) {
 	x := newBatch(seeded(t, 33), 40, 2, 3)

@@ -27,8 +27,8 @@ type Data struct {
 type Solver interface {
 	// Fit allocates in s what the posterior needs, which lives as long as s; d's
 	// blocks must not change meanwhile. Errors: *HyperparameterError,
-	// *NotFiniteError, *ConstantFeaturesError, *NotPositiveDefiniteError, and from
-	// Iterative what its conjugate gradients return.
+	// *NotFiniteError, *ConstantFeaturesError, *NotPositiveDefiniteError, from Direct
+	// *TooManyColumnsError, and from Iterative what its conjugate gradients return.
 	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
 }
 

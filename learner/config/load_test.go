@@ -209,6 +209,8 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg"},
 		{"--env Ant-v2 --fisher-kernel full", "", `"full" is not svd or exact`},
 		{"--env Ant-v2 --inducing -1", "", "--inducing -1: must be 0, which interpolates, or the number of inducing points"},
+		{"--env Ant-v2 --inducing 8193", "", "or the number of inducing points, at most 8192"},
+		{"--env Humanoid-v2 --features raw --base-kernel matern12", "", "--features raw: on the 376 numbers that Humanoid-v2 observes, matern12 has 48128 columns"},
 		{"--env Ant-v2 --inducing many", "", `"many" is not a whole number`},
 		{"--env Ant-v2 --inducing 101 --batch 100 --rank 5", "", "--inducing 101: they are chosen among the samples, and there are only 100 steps in a batch"},
 		{"--env Ant-v2 --inducing 128 --solver cg", "", "--inducing 128: conjugate gradients are for the grid; leave out --solver cg"},
@@ -264,6 +266,17 @@ func TestAllFindingsAreReported(t *testing.T) {
 	_, _, err := load("--env Ant-v2 --gamma 2 --epsilon 0 --rank 0", "")
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("error %v, want three lines", err)
+	}
+}
+
+// Raw features are many in some tasks: too many for a rough kernel's closed form, but not for rbf's, nor for the
+// other ways.
+func TestRawFeaturesOfWideTasks(t *testing.T) {
+	inDirectory(t, nil)
+	for _, more := range []string{"", "--base-kernel matern12 --inducing 128", "--base-kernel matern12 --solver cg", "--base-kernel matern12 --estimator mc"} {
+		if _, _, err := load("--env Humanoid-v2 --features raw "+more, ""); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

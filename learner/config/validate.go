@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/sim"
@@ -65,7 +66,8 @@ func (s *Settings) validateQuadrature(v *findings) {
 	v.positive("c2", s.C2)
 	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
 		"--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
-	v.require(s.Inducing >= 0, "--inducing %d: must be 0, which interpolates, or the number of inducing points", s.Inducing)
+	v.require(s.Inducing >= 0 && s.Inducing <= gp.MaxColumns,
+		"--inducing %d: must be 0, which interpolates, or the number of inducing points, at most %d", s.Inducing, gp.MaxColumns)
 	v.require(s.Inducing <= s.Batch, "--inducing %d: they are chosen among the samples, and there are only %d steps in a batch; lower it, or raise --batch", s.Inducing, s.Batch)
 	v.require(s.Inducing <= 0 || s.Solver == Direct, "--inducing %d: conjugate gradients are for the grid; leave out --solver cg", s.Inducing)
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
@@ -95,6 +97,18 @@ func (s *Settings) validateTask(v *findings) {
 	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
 	v.require(s.Rank <= s.Batch, "--rank %d: there are only %d steps in a batch; lower it, or raise --batch", s.Rank, s.Batch)
 	v.require(s.Rank <= parameters, "--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
+	s.validateRaw(v, task.ObservationDim)
+}
+
+// validateRaw checks that the closed form can do with so many raw features.
+func (s *Settings) validateRaw(v *findings, observed int) {
+	base, err := kernels.Lookup(s.BaseKernel)
+	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct || err != nil {
+		return
+	}
+	columns := gp.Columns(base, observed)
+	v.require(columns <= gp.MaxColumns, "--features raw: on the %d numbers that %s observes, %s has %d columns, and the closed form takes at most %d; "+
+		"add --inducing 128, or --solver cg, or take --base-kernel rbf", observed, s.Env, base, columns, gp.MaxColumns)
 }
 
 // validateMachine checks what says where and how a run runs.
