@@ -205,12 +205,11 @@ func TestVanillaAndNaturalAgreeForSmallC2(t *testing.T) {
 // c2 = 0)" (appendix:state_value_advantage).
 func TestKernelsSplitTheActionValue(t *testing.T) {
 	for name, c := range map[string]struct {
-		remove func(k *gp.Kernel)
-		gone   func(m gp.Moments, mean, variance compute.Block) error
-		left   func(m gp.Moments, mean, variance compute.Block) error
+		remove     func(k *gp.Kernel)
+		gone, left gp.Part
 	}{
-		"state kernel":  {func(k *gp.Kernel) { k.C1 = 0 }, gp.Moments.ValueMoments, gp.Moments.AdvantageMoments},
-		"Fisher kernel": {func(k *gp.Kernel) { k.C2 = 0 }, gp.Moments.AdvantageMoments, gp.Moments.ValueMoments},
+		"state kernel":  {func(k *gp.Kernel) { k.C1 = 0 }, gp.Value, gp.Advantage},
+		"Fisher kernel": {func(k *gp.Kernel) { k.C2 = 0 }, gp.Advantage, gp.Value},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newProblem(t, 10, 7, 30)
@@ -218,8 +217,9 @@ func TestKernelsSplitTheActionValue(t *testing.T) {
 			backends(t, func(t *testing.T, s *compute.Scope) {
 				x := x.solve(t, s, x.rank())
 				mean, variance := s.New(x.n, 1), s.New(x.n, 1)
-				size := func(moments func(gp.Moments, compute.Block, compute.Block) error) float64 {
-					if err := moments(x.posterior.(gp.Moments), mean, variance); err != nil {
+				at := gp.Points{Features: upload(s, x.features), Fisher: x.svd.V}
+				size := func(part gp.Part) float64 {
+					if err := x.posterior.(gp.Predictor).Predict(part, at, mean, variance); err != nil {
 						t.Fatal(err)
 					}
 					return mat.Norm(download(x.b, mean), 2) * mat.Norm(download(x.b, variance), 2)

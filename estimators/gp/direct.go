@@ -24,6 +24,7 @@ type directPosterior struct {
 	weights *mat.VecDense // c = M^-1 B'y
 	alpha   compute.Block // K^-1 y, n × 1
 	inverse *mat.SymDense // M^-1, when first needed
+	space   *weightSpace  // when first needed
 	value   float64       // the log likelihood / n
 }
 

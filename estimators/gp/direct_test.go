@@ -195,36 +195,3 @@ func TestInterpolationError(t *testing.T) {
 		wantNear(t, "log likelihood", []float64{p.LogLikelihood()}, []float64{exact.value}, 1e-6)
 	})
 }
-
-func TestMoments(t *testing.T) {
-	x := newBatch(seeded(t, 4), 60, 3, 4)
-	k := someKernel()
-	twin := newTwin(x, k, true)
-	dense := func(part *mat.SymDense) (mean, variance []float64) {
-		var m mat.VecDense
-		m.MulVec(part, twin.alpha)
-		var solved, reduction mat.Dense
-		_ = twin.factor.SolveTo(&solved, part)
-		reduction.Mul(part, &solved)
-		for i := range x.n {
-			variance = append(variance, part.At(i, i)-reduction.At(i, i))
-		}
-		return m.RawVector().Data, variance
-	}
-	backends(t, func(t *testing.T, s *compute.Scope) {
-		moments := fit(t, s, k, x.upload(s)).(Moments)
-		mean, variance := s.New(x.n, 1), s.New(x.n, 1)
-		for _, part := range []struct {
-			name   string
-			dense  *mat.SymDense
-			direct func(mean, variance compute.Block) error
-		}{{"value", twin.state, moments.ValueMoments}, {"advantage", twin.fisher, moments.AdvantageMoments}} {
-			if err := part.direct(mean, variance); err != nil {
-				t.Fatal(err)
-			}
-			wantMean, wantVariance := dense(part.dense)
-			wantNear(t, part.name+" mean", compute.ToSlice(s.Backend(), mean), wantMean, 1e-9)
-			wantNear(t, part.name+" variance", compute.ToSlice(s.Backend(), variance), wantVariance, 1e-9)
-		}
-	})
-}

@@ -70,6 +70,28 @@
 //
 // [Direct] is this way: two passes over n × r for a fit, one more for the gradient.
 //
+// # Moments
+//
+// Q and its two parts, V of the state kernel and A of the Fisher kernel, are Gaussian given
+// the batch, at its own points and at any others ([Predictor]). In closed form the process
+// is Q = B w with r weights w, N(0, I) at first and N(c, noise M^-1) given the batch. A
+// point has a row b of B, made of its features and of its Fisher vector u'P S^-1, and
+//
+//	E[Q] = b'c,  Var[Q] = noise b'M^-1 b = noise |R^-T b|²,  M = R'R
+//
+//	                                            [eqn:appendix_Q_function_posterior]
+//
+// V and A are the same with the state columns of b and with the Fisher columns alone
+// [eqn:appendix_value_posterior_1, _2; eqn:appendix_adv_posterior_1, _2]. Q = V + A in the
+// mean, but not in the variance: the batch tells of their sum, which makes them dependent.
+//
+// Some samples h can be held out afterwards, to see how well the others foretell them
+// ([CrossValidator]): without their rows B_h of B,
+//
+//	M - B_h'B_h  and  B'y - B_h'y_h
+//
+// take the place of M and B'y. That costs a share h/n of a fit, and r³.
+//
 // A rough base kernel, like a Matérn kernel, has a full-rank R: r = 128 d + k. Then the
 // columns W_j L are not formed. With W = [W_1, ..., W_d], whose rows have 4 d nonzeros,
 // and L now block-diagonal, the products over n are

@@ -1,57 +1,83 @@
 package gp
 
 import (
-	"math"
-
-	"gonum.org/v1/gonum/mat"
+	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Moments is implemented by posteriors that know mean and variance (n × 1 each) at
-// the batch's own points of the two parts of the action-value function.
-type Moments interface {
-	// ValueMoments: of V(s), c1 K_s alpha and the diagonal of
-	// c1 K_s - c1² K_s K^-1 K_s (eqn:appendix_value_posterior_1, _2).
-	ValueMoments(mean, variance compute.Block) error
-	// AdvantageMoments: of A(s,a), the same with c2 K_f (eqn:appendix_adv_posterior_1, _2).
-	AdvantageMoments(mean, variance compute.Block) error
-}
+// Part is a part of the action-value function, Q(s,a) = V(s) + A(s,a).
+type Part int
 
-// ValueMoments implements [Moments].
-func (p *directPosterior) ValueMoments(mean, variance compute.Block) error {
-	return p.moments(mean, variance, 0, p.state.cols(), 1, func(s *compute.Scope, lo, hi int) compute.Block {
-		return p.state.rows(s, p.scaled.RowRange(lo, hi))
-	})
-}
+// The parts. V and A are independent in the prior; given a batch they are not, and Q's
+// variance is not the sum of theirs.
+const (
+	Value       Part = iota // V(s), which the state kernel models
+	Advantage               // A(s,a), which the Fisher kernel models
+	ActionValue             // Q(s,a), with both
+)
 
-// AdvantageMoments implements [Moments].
-func (p *directPosterior) AdvantageMoments(mean, variance compute.Block) error {
-	return p.moments(mean, variance, p.state.cols(), p.gram.size(), math.Sqrt(p.fisher), func(_ *compute.Scope, lo, hi int) compute.Block {
-		return p.data.Fisher.RowRange(lo, hi)
-	})
-}
-
-// moments are those of the part of K that is A A', with A = scale x the columns [from,
-// to) of B, of which rows gives the rows [lo, hi) before the scale. B'alpha = c gives the
-// mean A c_A, and B'K^-1 B = I - noise M^-1 the covariance A A' - A A'K^-1 A A' = noise A
-// (M^-1)_AA A'.
-func (p *directPosterior) moments(mean, variance compute.Block, from, to int, scale float64, rows func(s *compute.Scope, lo, hi int) compute.Block) error {
-	if err := p.invert(); err != nil {
-		return err
+// String implements fmt.Stringer.
+func (p Part) String() string {
+	if p < Value || p > ActionValue {
+		return fmt.Sprintf("Part(%d)", int(p))
 	}
-	scope := compute.NewScope(p.backend)
-	defer scope.Release()
-	c := scope.FromSlice(to-from, 1, p.weights.RawVector().Data[from:to])
-	m := upload(scope, mat.DenseCopyOf(p.inverse).Slice(from, to, from, to))
-	p.backend.Panels(mean.Rows, func(b compute.Backend, _, lo, hi int) {
-		s := compute.NewScope(b)
-		defer s.Release()
-		x := rows(s, lo, hi)
-		b.Gemm(false, false, scale, x, c, 0, mean.RowRange(lo, hi))
-		product := s.New(x.Rows, x.Cols)
-		b.Gemm(false, false, scale*scale*p.kernel.Noise, x, m, 0, product)
-		b.RowDots(variance.RowRange(lo, hi), product, x, 0)
-	})
-	return nil
+	return [...]string{"value", "advantage", "action value"}[p]
+}
+
+// Points are m states and actions, the batch's own or others.
+type Points struct {
+	// Features are m × d, before scaling. They are scaled as the batch's are; one
+	// beyond the batch's smallest or largest counts as that.
+	Features compute.Block
+	// Fisher is m × k: rows u'P S^-1 with the points' scores u and the decomposition
+	// P S V' of the batch's (linop.SVD.Rows). Value does without.
+	Fisher compute.Block
+}
+
+// Points are the batch's own.
+func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
+
+// rowRange is the view of points [i, j).
+func (at Points) rowRange(i, j int) Points {
+	at.Features = at.Features.RowRange(i, j)
+	if at.Fisher.Rows > 0 {
+		at.Fisher = at.Fisher.RowRange(i, j)
+	}
+	return at
+}
+
+// Predictor is implemented by posteriors that know the moments of Q and its parts at any
+// points.
+type Predictor interface {
+	// Predict sets mean and variance (m × 1) to a part's posterior moments at m points,
+	// without the observations' noise. With k* the part's kernel between a point and the
+	// batch, c1 k_s, c2 k_f or their sum, they are
+	//
+	//	k*'K^-1 y  and  k** - k*'K^-1 k*
+	//
+	// (eqn:appendix_Q_function_posterior; eqn:appendix_value_posterior_1, _2;
+	// eqn:appendix_adv_posterior_1, _2). No variance is negative. The zero Block for
+	// variance says that it is not wanted, and saves the time.
+	Predict(part Part, at Points, mean, variance compute.Block) error
+}
+
+// CrossValidator is implemented by posteriors that can do without some of their samples.
+type CrossValidator interface {
+	// LeaveOut sets mean and variance (hi-lo × 1) to the moments of Q at the samples
+	// [lo, hi) given the targets of all others, under the same kernel: same V, same
+	// scaling of the features. A target's own variance is larger by the noise.
+	LeaveOut(lo, hi int, mean, variance compute.Block) error
+}
+
+// checkPredict panics unless the blocks fit.
+func (in *inputs) checkPredict(part Part, at Points, mean, variance compute.Block) {
+	m := at.Features.Rows
+	fits := part >= Value && part <= ActionValue && at.Features.Cols == in.scaled.Cols &&
+		mean.Rows == m && mean.Cols == 1 && (variance.Rows == 0 || variance.Rows == m && variance.Cols == 1) &&
+		(part == Value || at.Fisher.Rows == m && at.Fisher.Cols == in.data.Fisher.Cols)
+	if !fits {
+		panic(fmt.Sprintf("gp: moments of the %v at features %s, Fisher vectors %s to %s and %s: want m × %d, m × %d, m × 1, m × 1",
+			part, at.Features.Shape(), at.Fisher.Shape(), mean.Shape(), variance.Shape(), in.scaled.Cols, in.data.Fisher.Cols))
+	}
 }

@@ -20,8 +20,14 @@ func Scale(b compute.Backend, dst, x compute.Block) (Scaling, error) {
 	if low.Value >= high.Value {
 		return s, &ConstantFeaturesError{Value: low.Value}
 	}
-	b.Affine(dst, s.factor(), x, -s.factor()*low.Value-Bound)
+	s.Apply(b, dst, x)
 	return s, nil
+}
+
+// Apply sets dst (m × d) to the features x by the same map; those that are not among
+// Scale's may lie outside.
+func (s Scaling) Apply(b compute.Backend, dst, x compute.Block) {
+	b.Affine(dst, s.factor(), x, -s.factor()*s.Min.Value-Bound)
 }
 
 // factor is the map's slope.

@@ -12,7 +12,8 @@ import (
 )
 
 // The first samples' scores, Fisher kernel and Fisher matrix by a decomposition of all
-// samples, against their definitions: K_f = U_n'G^-1 U_n with G = UU'/m.
+// samples, against their definitions: K_f = U_n'G^-1 U_n with G = UU'/m. V's rows can be
+// had from the scores in either decomposition.
 func TestFirst(t *testing.T) {
 	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
 		const n, m = 70, 160
@@ -57,6 +58,21 @@ func TestFirst(t *testing.T) {
 			difference.Sub(c.got, c.want)
 			if e := mat.Norm(&difference, 2) / mat.Norm(c.want, 2); !(e < 1e-8) {
 				t.Errorf("%s: relative error %.2g", c.what, e)
+			}
+		}
+		for _, c := range []struct {
+			what string
+			svd  *linop.SVD
+			u    linop.Operator
+		}{
+			{"all", whole, u},
+			{"the first", svd, u.First(n)},
+		} {
+			var difference mat.Dense
+			want := toMat(b, c.svd.V)
+			difference.Sub(toMat(b, c.svd.Rows(s, c.u)), want)
+			if e := mat.Norm(&difference, 2) / mat.Norm(want, 2); !(e < 1e-8) {
+				t.Errorf("the rows of V for the scores of %s samples: relative error %.2g", c.what, e)
 			}
 		}
 		if whole.First(s, m) != whole {

@@ -20,6 +20,10 @@ type Batch struct {
 	Targets      []float64 // n
 	Trajectories critic.Trajectories
 
+	// Queries are m further states and actions to be judged; there may be none.
+	QueryObservations []float64 // m × o, normalised
+	QueryActions      []float64 // m × a
+
 	Shape  policy.Shape
 	Policy []float64 // flat parameters of Shape
 	Critic []float64 // flat parameters of critic.Value
@@ -31,6 +35,9 @@ type Batch struct {
 
 // Samples is n.
 func (b *Batch) Samples() int { return len(b.Targets) }
+
+// Queries is m.
+func (b *Batch) Queries() int { return len(b.QueryActions) / b.Shape.Action }
 
 // Parse checks the arrays of a batch file; those it does not know are ignored. The
 // error names the first array that is wrong, and what it should be.
@@ -46,6 +53,11 @@ func Parse(arrays npz.Arrays) (*Batch, error) {
 	b.Shape = policy.Shape{Observation: o, Action: r.dim("actions", 1), Hidden: []int{r.dim("policy_w1", 0), r.dim("policy_w2", 0)}}
 	if r.check(b.Shape.Validate()); r.err != nil {
 		return nil, r.err
+	}
+	_, observed := arrays["query_observations"]
+	if _, acted := arrays["query_actions"]; observed || acted {
+		b.QueryObservations = r.floats("query_observations", -1, o)
+		b.QueryActions = r.floats("query_actions", r.dim("query_observations", 0), b.Shape.Action)
 	}
 	b.Policy = append(r.network("policy", b.Shape.Mean()), r.floats("policy_log_std", b.Shape.Action)...)
 	b.Critic = r.network("feature", critic.Features(o))
@@ -83,7 +95,7 @@ func (b *Batch) fits() error {
 	// Policy and critic keep each layer's values and signals, the kernel some 150
 	// numbers a sample, the sketches of the scores some multiples of the rank.
 	widths := len(b.Observations)/n + 4*(b.Shape.Hidden[0]+b.Shape.Hidden[1]+b.Shape.Action) + 500
-	need := 8 * (float64(n)*float64(widths+6*b.Rank) + 8*float64(p)*float64(b.Rank))
+	need := 8 * (float64(n+b.Queries())*float64(widths+6*b.Rank) + 8*float64(p)*float64(b.Rank))
 	if need > memoryLimit {
 		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more than the %d GB this command takes",
 			n, b.Rank, p, need/(1<<30), memoryLimit>>30)

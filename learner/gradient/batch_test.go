@@ -52,6 +52,9 @@ func TestBadBatches(t *testing.T) {
 		"fractional rank":      {with("rank", npz.Scalar(2.5)), "rank is 2.5, want a whole number"},
 		"discount above 1":     {with("gamma", npz.Scalar(1.5)), "gamma is 1.5, want a number between 0 and 1"},
 		"no damping":           {with("damping", npz.Scalar(0.0)), "damping is 0, want a number"},
+		"queries by halves":    {with("query_observations", npz.Of(make([]float64, 24), 3, 8)), `"query_actions" is missing`},
+		"the other half":       {with("query_actions", npz.Of(make([]float64, 6), 3, 2)), `"query_observations" is missing`},
+		"other observations":   {with("query_observations", npz.Of(make([]float64, 21), 3, 7)), `"query_observations" has shape [3 7], want [-1 8]`},
 		"rank above n":         {with("rank", npz.Scalar(301.0)), "rank 301 of the Fisher kernel, with 300 samples and 4868 policy parameters"},
 		"rank 0":               {with("rank", npz.Scalar(0.0)), "rank 0 of the Fisher kernel"},
 	} {

@@ -39,9 +39,11 @@ func Command() *cobra.Command {
 dones and targets (n), the networks policy_* feature_* value_* (w: out, in), and the
 scalars lengthscale outputscale fisher_variance noise c1 c2 rank epsilon damping gamma
 gae_lambda. Writes what follows from it to another npz file: returns, values, the
-Gaussian process's likelihood and its gradients, and the policy gradients by Monte Carlo,
-DBQPG and UAPG, plain and natural, and UBAC, as expect_NAME. Where the batch holds an
-expect_NAME, the relative difference is printed.`,
+Gaussian process's likelihood and its gradients, its mean and variance of V, A and Q at
+each sample, and the policy gradients by Monte Carlo, DBQPG and UAPG, plain and natural,
+and UBAC, as expect_NAME. Where the batch holds an expect_NAME, the relative difference
+is printed. With query_observations (m, o) and query_actions (m, a) the process's moments
+are computed at these as well.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

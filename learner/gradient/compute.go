@@ -115,27 +115,7 @@ func (c *computation) condition() error {
 	c.scalar("mll_grad_fisher_variance", hyper.FisherVariance)
 	c.scalar("mll_grad_noise", hyper.Noise)
 	c.network("mll_grad_feature", critic.Features(c.Shape.Observation), c.evaluation.FeatureGradient(gradient))
-	return c.moments()
-}
-
-// moments are those of the value and the advantage, if the solver knows them.
-func (c *computation) moments() error {
-	posterior, ok := c.posterior.(gp.Moments)
-	if !ok {
-		return nil
-	}
-	mean, variance := c.scope.New(c.Samples(), 1), c.scope.New(c.Samples(), 1)
-	if err := posterior.ValueMoments(mean, variance); err != nil {
-		return err
-	}
-	c.column("v_mean", mean)
-	c.column("v_var", variance)
-	if err := posterior.AdvantageMoments(mean, variance); err != nil {
-		return err
-	}
-	c.column("a_mean", mean)
-	c.column("a_var", variance)
-	return nil
+	return c.moments(data.Points())
 }
 
 // estimate computes the gradients by Monte Carlo and by DBQPG, plain and natural.

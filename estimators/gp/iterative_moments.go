@@ -1,0 +1,91 @@
+package gp
+
+import (
+	"errors"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+)
+
+// ErrExactFisherKernel says that what was asked for needs Fisher vectors at the points
+// where it was asked for, which an exact [FisherKernel] has not: it knows the batch alone.
+var ErrExactFisherKernel = errors.New("gp: with an exact Fisher kernel the posterior knows the value's moments, not the advantage's")
+
+// Predict implements [Predictor]. The error may be [ErrExactFisherKernel], or what
+// conjugate gradients return.
+//
+// The mean takes one product with the kernel. A variance takes a solution with K: far more
+// than in closed form, and none the better for it near zero, where it is the difference of
+// two numbers as large as the prior's variance.
+func (p *iterativePosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
+	p.checkPredict(part, at, mean, variance)
+	if part != Value && p.data.FisherKernel != nil {
+		return ErrExactFisherKernel
+	}
+	s := compute.NewScope(p.backend)
+	defer s.Release()
+	b, n, m := p.backend, p.alpha.Rows, mean.Rows
+	joint := p.joint(s, part, at)
+	x := s.New(n+m, 1)
+	b.Copy(x.RowRange(0, n), p.alpha)
+	b.Fill(x.RowRange(n, n+m), 0)
+	b.Copy(mean, linop.Mul(s, joint, x, false).RowRange(n, n+m))
+	if variance.Rows == 0 {
+		return nil
+	}
+	const atATime = 64
+	for lo := 0; lo < m; lo += atATime {
+		if err := p.variances(variance.RowRange(lo, min(m, lo+atATime)), joint, n+lo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joint is a part's kernel matrix over the batch and further points, n + m × n + m.
+func (p *iterativePosterior) joint(s *compute.Scope, part Part, at Points) linop.Operator {
+	b, n := p.backend, p.alpha.Rows
+	total := n + at.Features.Rows
+	var parts []linop.Operator
+	if part != Advantage {
+		scaled := s.New(total, p.scaled.Cols)
+		b.Copy(scaled.RowRange(0, n), p.scaled)
+		p.scaling.Apply(b, scaled.RowRange(n, total), at.Features)
+		parts = append(parts, linop.NewInterp(b, scaled, grid(), p.grid))
+	}
+	if part != Value {
+		v := s.New(total, p.data.Fisher.Cols)
+		b.Copy(v.RowRange(0, n), p.data.Fisher)
+		b.Copy(v.RowRange(n, total), at.Fisher)
+		parts = append(parts, linop.NewLowRank(b, p.kernel.fisherScale(n), v))
+	}
+	return linop.NewSum(b, parts...)
+}
+
+// variances are k** - k*'K^-1 k* of the points that have joint's columns from first on.
+func (p *iterativePosterior) variances(dst compute.Block, joint linop.Operator, first int) error {
+	s := compute.NewScope(p.backend)
+	defer s.Release()
+	b, n, columns := p.backend, p.alpha.Rows, dst.Rows
+	total, _ := joint.Dims()
+	unit := s.New(total, columns)
+	b.Fill(unit, 0)
+	for j := range columns {
+		b.AddAt(unit, first+j, j, 1)
+	}
+	kernel := linop.Mul(s, joint, unit, false)
+	cross, solved := kernel.RowRange(0, n), s.New(n, columns)
+	if err := p.solve(p.matrix(), solved, cross); err != nil {
+		return err
+	}
+	reduction := s.New(1, columns)
+	b.Mul(solved, solved, cross)
+	b.SumRows(reduction, solved)
+	prior, reduced := compute.ToSlice(b, kernel.RowRange(first, first+columns)), compute.ToSlice(b, reduction)
+	values := make([]float64, columns)
+	for j := range values {
+		values[j] = max(0, prior[j*columns+j]-reduced[j])
+	}
+	b.Upload(dst, values)
+	return nil
+}
