@@ -89,4 +89,19 @@
 // eigenproblem without any product with G. [Uncertainty.Randomized] is the paper's
 // way, a randomised decomposition from products with the whole matrix
 // [appendix:UAPG_practical_implement].
+//
+// # How uncertain the gradient is
+//
+// The corrections need C and N up to a factor only, and [Covariance] and [NaturalPrecision]
+// are the matrices of the paper over c2 and times c2. The covariance in the gradient's own
+// units is a matrix of the same kind, with eigenpairs of its own,
+//
+//	c, err := Covariance(b, fisher, svd, c2, posterior)
+//	c = c.Scaled(c2)
+//	pairs, err := c.Projected(scope) // the directions that the batch tells least about
+//	spread := c.Trace(30, rng)       // E|grad J - g_BQ|² given the batch
+//
+// Its G is the one that Covariance is given, damping included, which adds p c2 damping to
+// the trace: where that matters let it be small. The empirical Fisher matrix is that of the
+// decomposition, without the directions that this has left out.
 package estimators

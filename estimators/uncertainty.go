@@ -2,6 +2,7 @@ package estimators
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
@@ -37,7 +38,8 @@ type Uncertainty struct {
 //
 //	C = G - c2 U K^-1 U'
 //
-// for the decomposition svd of the scores and the posterior fitted with its V.
+// for the decomposition svd of the scores and the posterior fitted with its V. The
+// covariance itself is Covariance(...).Scaled(c2).
 func Covariance(b compute.Backend, g Fisher, svd *linop.SVD, c2 float64, posterior gp.Posterior) (*Uncertainty, error) {
 	core, err := posterior.FisherCore()
 	if err != nil {
@@ -74,6 +76,37 @@ func newUncertainty(b compute.Backend, g Fisher, svd *linop.SVD, weight float64,
 		}
 	}
 	return u
+}
+
+// Scaled is the matrix times factor, a positive number. UAPG's and UBAC's corrections do
+// not know one multiple of C from another, and so leave c2 out; for the covariance in the
+// gradient's own units, its eigenpairs and its [Uncertainty.Trace] the factor is c2.
+func (u *Uncertainty) Scaled(factor float64) *Uncertainty {
+	if !(factor > 0) || math.IsInf(factor, 0) {
+		panic(fmt.Sprintf("estimators: an uncertainty times %g, want a positive number", factor))
+	}
+	scaled := &Uncertainty{u.backend, nil, factor * u.damping, u.basis, mat.NewSymDense(u.middle.SymmetricDim(), nil)}
+	scaled.middle.ScaleSym(factor, u.middle)
+	if u.fisher != nil {
+		scaled.fisher = linop.NewScale(u.backend, factor, u.fisher)
+	}
+	return scaled
+}
+
+// Trace is the sum of all p eigenvalues: for the covariance, by c2, the expected squared
+// length of the gradient's error. It is exact with the empirical Fisher matrix. Otherwise
+// so many probes estimate what G has outside the span of P ([linop.Trace]); probes and rng
+// matter to this case alone. The damping has its part in it, p times its value.
+func (u *Uncertainty) Trace(probes int, rng *rand.Rand) linop.Estimate {
+	p, _ := u.Dims()
+	var g linop.Estimate
+	if u.fisher != nil {
+		s := compute.NewScope(u.backend)
+		defer s.Release()
+		g = linop.Trace(u.backend, u.fisher, linop.MulOut(s, u.basis), probes, rng)
+	}
+	g.Value += float64(p)*u.damping + mat.Trace(u.middle)
+	return g
 }
 
 // Dims implements [linop.Operator].

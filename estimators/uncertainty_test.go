@@ -46,6 +46,74 @@ func compareEigenpairs(t *testing.T, name string, b compute.Backend, got *estima
 	}
 }
 
+// The covariance in the gradient's units, c2 G - c2² U K^-1 U' (eq:GP_grad), multiplied out:
+// the operator, its leading eigenpairs by both ways, and its trace, for the empirical Fisher
+// matrix and for another.
+func TestCovarianceOfTheGradient(t *testing.T) {
+	x := newProblem(t, 24, 7, 30)
+	const damping = 1e-9
+	other := mat.NewDense(x.p, x.p, nil)
+	for i := range x.p {
+		other.Set(i, i, 1+1/float64(i+1))
+	}
+	for name, g := range map[string]*mat.Dense{"empirical": nil, "another": other} {
+		t.Run(name, func(t *testing.T) {
+			matrix := g
+			if g == nil {
+				matrix = x.fisherMatrix()
+			}
+			var want mat.Dense
+			want.Scale(x.kernel.C2, x.sandwich(matrix, -x.kernel.C2, inverse(x.fullKernel())))
+			values, vectors := leading(&want, x.p)
+			backends(t, func(t *testing.T, s *compute.Scope) {
+				x := x.solve(t, s, x.rank())
+				fisher := estimators.Fisher{Damping: damping}
+				if g != nil {
+					fisher.Matrix = linopDense(s, g)
+				}
+				covariance, err := estimators.Covariance(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
+				if err != nil {
+					t.Fatal(err)
+				}
+				covariance = covariance.Scaled(x.kernel.C2)
+				wantNear(t, "covariance", dense(s, covariance), &want, 1e-6)
+				projected, err := covariance.Projected(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareEigenpairs(t, "projected", x.b, projected, values, vectors, 1e-4)
+				randomized, err := covariance.Randomized(s, x.p, 3, rand.New(rand.NewPCG(5, 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareEigenpairs(t, "randomized", x.b, randomized, values, vectors, 1e-4)
+				trace := covariance.Trace(5, rand.New(rand.NewPCG(6, 0)))
+				if math.Abs(trace.Value/mat.Trace(&want)-1) > 1e-5 || trace.StdErr > 1e-12 {
+					t.Errorf("trace %g with standard error %g, want %g", trace.Value, trace.StdErr, mat.Trace(&want))
+				}
+			})
+		})
+	}
+}
+
+// Beyond the span of P the trace is estimated, and says how well.
+func TestTraceBeyondTheDecomposition(t *testing.T) {
+	x := newProblem(t, 25, 30, 40)
+	g := x.fisherMatrix()
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		x := x.solve(t, s, 3)
+		covariance, err := estimators.Covariance(x.b, estimators.Fisher{Matrix: linopDense(s, g), Damping: 0.1}, x.svd, x.kernel.C2, x.posterior)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := mat.Trace(dense(s, covariance))
+		got := covariance.Trace(50, rand.New(rand.NewPCG(7, 0)))
+		if !(got.StdErr > 0 && math.Abs(got.Value-want) < 4*got.StdErr) {
+			t.Errorf("trace %g with standard error %g, want %g", got.Value, got.StdErr, want)
+		}
+	})
+}
+
 // Where the learned Fisher variance claims more certainty than G allows, C has
 // negative eigenvalues in the span of P; they count as the damping.
 func TestEigenvaluesAreAtLeastTheDamping(t *testing.T) {

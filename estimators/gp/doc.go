@@ -77,9 +77,8 @@
 // is Q = B w with r weights w, N(0, I) at first and N(c, noise M^-1) given the batch. A
 // point has a row b of B, made of its features and of its Fisher vector u'P S^-1, and
 //
-//	E[Q] = b'c,  Var[Q] = noise b'M^-1 b = noise |R^-T b|²,  M = R'R
-//
-//	                                            [eqn:appendix_Q_function_posterior]
+//	E[Q] = b'c                               [eqn:appendix_Q_function_posterior]
+//	Var[Q] = noise b'M^-1 b = noise |R^-T b|²,  M = R'R
 //
 // V and A are the same with the state columns of b and with the Fisher columns alone
 // [eqn:appendix_value_posterior_1, _2; eqn:appendix_adv_posterior_1, _2]. Q = V + A in the
