@@ -56,21 +56,27 @@ func (x scored) leading(s *compute.Scope, k int) Data {
 	return x.upload(s)
 }
 
-// kernel is K_f with the empirical Fisher matrix.
+// kernel is K_f with the empirical Fisher matrix, preconditioned with three of its
+// eigenvectors.
 func (x scored) kernel(s *compute.Scope, method linop.CG) *FisherKernel {
-	b := s.Backend()
-	return newFisherKernel(s, linop.NewDense(b, upload(s, x.u)), x.damping, method)
+	return newFisherKernel(s, x.u, x.damping, method)
 }
 
-func newFisherKernel(s *compute.Scope, u linop.Operator, damping float64, method linop.CG) *FisherKernel {
-	return NewFisherKernel(s.Backend(), u, EmpiricalFisher(s.Backend(), u, damping), method)
+func newFisherKernel(s *compute.Scope, scores *mat.Dense, damping float64, method linop.CG) *FisherKernel {
+	b := s.Backend()
+	u := linop.NewDense(b, upload(s, scores))
+	k, err := ExactFisher{CG: method, Rank: 3}.Kernel(s, u, EmpiricalFisher(b, u), damping)
+	if err != nil {
+		panic(err)
+	}
+	return k
 }
 
 func TestFisherKernelIsAnOperator(t *testing.T) {
 	const p, damping = 9, 0.1
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			return newFisherKernel(s, linop.NewDense(s.Backend(), upload(s, newScores(rng, p, n))), damping, linop.CG{})
+			return newFisherKernel(s, newScores(rng, p, n), damping, linop.CG{})
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {
 			u := newScores(rng, p, n)

@@ -20,7 +20,7 @@ type Iterative struct {
 	// 1e-18, or 1e-12 with a [FisherKernel], whose products have errors of their own.
 	CG     linop.CG
 	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
-	Rank   int          // of the preconditioner; 0 means 150 + k, or n if that is less
+	Rank   int          // of the preconditioner; 0 means 150 + that of the Fisher kernel's leading part, or n if that is less
 	Probes int          // random vectors for the traces; 0 means 10
 	Seed   uint64       // of all that is random
 }
@@ -33,7 +33,11 @@ func (i Iterative) withDefaults(d Data) Iterative {
 		}
 	}
 	defaults(&i.CG.MaxIterations, 1000)
-	defaults(&i.Rank, min(150+d.Fisher.Cols, d.Fisher.Rows))
+	fisher := d.Fisher
+	if d.FisherKernel != nil {
+		fisher = d.FisherKernel.leading
+	}
+	defaults(&i.Rank, min(150+fisher.Cols, fisher.Rows))
 	defaults(&i.Probes, 10)
 	if i.CG.Tolerance == 0 {
 		i.CG.Tolerance = 1e-18
@@ -65,7 +69,7 @@ type iterativePosterior struct {
 	noise  linop.Operator
 	alpha  compute.Block
 
-	leading linop.Operator  // c2 n v V V', all of c2 K_f without a FisherKernel
+	leading linop.Operator  // all of c2 K_f without a FisherKernel, with one its leading part
 	inner   *preconditioner // of K with that
 
 	likelihood *linop.Estimate // when first needed
@@ -95,13 +99,14 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	p.leading = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
 	if p.fisher = p.leading; d.FisherKernel != nil {
 		p.fisher = linop.NewScale(b, k.C2*k.FisherVariance, d.FisherKernel)
+		p.leading = linop.NewLowRank(b, k.C2*k.FisherVariance, d.FisherKernel.leading)
 	}
 	p.noise = linop.NewNoise(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
 	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, p.solver.random(preconditionerStream)); err != nil {
 		return nil, err
 	}
-	p.solver.CG.Preconditioner = p.inner.inverse
+	p.solver.CG.Preconditioner = p.inner.power(s, -1)
 	if err := p.solve(p.matrix(), p.alpha, d.Targets); err != nil {
 		return nil, err
 	}
@@ -134,7 +139,9 @@ func (p *iterativePosterior) LogLikelihoodStdErr() float64 { return p.estimate()
 func (p *iterativePosterior) estimate() linop.Estimate {
 	if p.likelihood == nil {
 		b, y := p.backend, p.data.Targets
-		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.inverseRoot, p.matrix()}, p.solver.random(determinantStream))
+		s := compute.NewScope(b)
+		defer s.Release()
+		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.power(s, -0.5), p.matrix()}, p.solver.random(determinantStream))
 		if p.failed = p.data.FisherKernel.check(err); p.failed != nil {
 			logDet.Value = math.NaN()
 		}
@@ -227,16 +234,16 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	defer s.Release()
 	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols
 	u, v, solved := s.New(n, columns), s.New(n, columns), s.New(n, g.Cols)
-	if err := p.solve(p.matrix(), solved, linop.Mul(s, p.inner.root, g, false)); err != nil {
+	if err := p.solve(p.matrix(), solved, linop.Mul(s, p.inner.power(s, 0.5), g, false)); err != nil {
 		return Hyper{}, err
 	}
 	b.Copy(u.Col(0), p.alpha)
 	b.Copy(v.Col(0), p.alpha)
 	b.Copy(v.ColRange(1, 1+x.Cols), x)
-	p.inner.inverse.MulTo(u.ColRange(1, 1+x.Cols), x, false)
+	p.solver.CG.Preconditioner.MulTo(u.ColRange(1, 1+x.Cols), x, false)
 	b.Scale(-1, u.ColRange(1, 1+x.Cols))
 	probed := v.ColRange(1+x.Cols, columns)
-	p.inner.inverseRoot.MulTo(probed, g, false)
+	p.inner.power(s, -0.5).MulTo(probed, g, false)
 	b.Copy(u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
 	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
 

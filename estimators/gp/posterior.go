@@ -18,8 +18,8 @@ type Data struct {
 	// Inducing are the rows of Features that stand for all in the state kernel, the
 	// subset of regressors; nil: structured kernel interpolation. Only [Direct] can.
 	Inducing []int
-	// FisherKernel is K_f where that is not to be n V V'; V then serves to solve with
-	// it, and in the cores. Only [Iterative] can: there is no closed form.
+	// FisherKernel is K_f where that is not to be n V V'; V then serves the cores alone.
+	// Only [Iterative] can: there is no closed form.
 	FisherKernel *FisherKernel
 }
 

@@ -13,11 +13,10 @@ import (
 // noise, conjugate gradients with P take a handful of iterations, whatever K's
 // condition. (The authors' code takes a pivoted Cholesky factor of rank 50 of A.)
 type preconditioner struct {
-	vectors compute.Block  // Q, n × their number
-	inverse linop.Operator // P^-1
-	logDet  float64        // log det P
-
-	root, inverseRoot linop.Operator // P^1/2, P^-1/2
+	vectors compute.Block // Q, n × their number
+	noise   float64
+	shares  []float64 // of the noise in P along Q
+	logDet  float64   // log det P
 }
 
 // newPreconditioner finds eigenpairs of a, in s. The errors are those of
@@ -27,30 +26,33 @@ func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank i
 	if err != nil {
 		return nil, err
 	}
-	p := &preconditioner{vectors: eigen.Vectors}
 	n, k := eigen.Vectors.Rows, len(eigen.Values)
+	p := &preconditioner{vectors: eigen.Vectors, noise: noise, shares: make([]float64, k)}
 	p.logDet = float64(n-k) * math.Log(noise)
-	shares := make([]float64, k) // of the noise in P along Q
 	for j, e := range eigen.Values {
-		shares[j] = noise / (max(e, 0) + noise)
-		p.logDet += math.Log(noise / shares[j])
+		p.shares[j] = noise / (max(e, 0) + noise)
+		p.logDet += math.Log(noise / p.shares[j])
 	}
-	power := func(exponent float64) linop.Operator { return p.power(s, noise, exponent, shares) }
-	p.inverse, p.root, p.inverseRoot = power(-1), power(0.5), power(-0.5)
 	return p, nil
 }
 
-// power is P^a = noise^a (Q diag(shares^-a) Q' + I - QQ').
-func (p *preconditioner) power(s *compute.Scope, noise, a float64, shares []float64) linop.Operator {
-	b, k := s.Backend(), len(shares)
-	change := make([]float64, k*k)
-	for j, share := range shares {
-		change[j*k+j] = math.Sqrt(math.Abs(math.Pow(share, -a) - 1))
+// power is P^a = noise^a (Q diag(shares^-a) Q' + I - QQ'), with its blocks in s.
+func (p *preconditioner) power(s *compute.Scope, a float64) linop.Operator {
+	changed := p.scaledVectors(s, func(share float64) float64 { return math.Sqrt(math.Abs(math.Pow(share, -a) - 1)) })
+	b, scale := s.Backend(), math.Pow(p.noise, a)
+	return linop.NewSum(b, linop.NewNoise(b, changed.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
+}
+
+// scaledVectors is Q diag(f(shares)).
+func (p *preconditioner) scaledVectors(s *compute.Scope, f func(share float64) float64) compute.Block {
+	k := len(p.shares)
+	diagonal := make([]float64, k*k)
+	for j, share := range p.shares {
+		diagonal[j*k+j] = f(share)
 	}
-	changed := s.New(p.vectors.Rows, k)
-	b.Gemm(false, false, 1, p.vectors, s.FromSlice(k, k, change), 0, changed)
-	scale := math.Pow(noise, a)
-	return linop.NewSum(b, linop.NewNoise(b, p.vectors.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
+	scaled := s.New(p.vectors.Rows, k)
+	s.Backend().Gemm(false, false, 1, p.vectors, s.FromSlice(k, k, diagonal), 0, scaled)
+	return scaled
 }
 
 // congruence is H A H for symmetric operators of one size.

@@ -36,6 +36,7 @@ type options struct {
 	rounds    int
 	actors    int
 	noUpdate  bool
+	settings  map[string]string
 }
 
 // Command is `learner bench`.
@@ -66,6 +67,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
 	cmd.Flags().IntVar(&o.actors, "actors", machine.Cores(), "local actors")
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
+	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "the learner's settings for the updates, such as solver=cg,fisher_kernel=exact")
 	return cmd
 }
 
@@ -121,7 +123,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 		gemm(b, batch.Steps, task.ObservationDim, 64), gemm(b, batch.Steps, 64, 64), gemm(b, 512, 512, 512))
 	monteCarlo := time.Duration(0)
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
-		settings, err := presets.For(task.Name, config.Algorithm(o.algorithm), estimator, config.Code)
+		settings, err := o.learner(task.Name, estimator)
 		if err != nil {
 			return err
 		}
@@ -140,6 +142,21 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 	}
 	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(machine.PeakMemory())/1e6)
 	return nil
+}
+
+// learner returns the settings of a learner: the task's, with those given.
+func (o options) learner(task string, estimator config.Estimator) (config.Settings, error) {
+	settings, err := presets.For(task, config.Algorithm(o.algorithm), estimator, config.Code)
+	if err != nil {
+		return settings, err
+	}
+	for name, value := range o.settings {
+		if err := settings.Set(name, value); err != nil {
+			return settings, fmt.Errorf("--set: %w", err)
+		}
+	}
+	settings.RunDir = settings.DefaultRunDir() // none is written, but none is not valid
+	return settings, settings.Validate()
 }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }

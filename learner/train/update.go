@@ -171,32 +171,18 @@ func (u *update) decompose() error {
 	u.svd = svd.First(u.scope, u.size())
 	u.row.FisherRank = float64(len(u.svd.S))
 	if u.ExactKernel {
-		u.exact = u.fisherKernel()
+		u.exact, err = u.fisherKernel()
 	}
-	return nil
+	return err
 }
 
 // fisherKernel is K_f = U'G^-1 U by its products, with the damped Fisher matrix.
-func (u *update) fisherKernel() *gp.FisherKernel {
-	g := gp.EmpiricalFisher(u.Backend, u.fisher.scores, u.Damping)
+func (u *update) fisherKernel() (*gp.FisherKernel, error) {
+	g := gp.EmpiricalFisher(u.Backend, u.fisher.scores)
 	if u.AnalyticFisher {
-		g = u.fisher.policy.Fisher(u.Damping)
+		g = u.fisher.policy.Fisher(0)
 	}
-	var method linop.CG
-	if svd := u.leading(); svd != nil {
-		method.Preconditioner = svd.Preconditioner(u.scope, 1/float64(u.size()), u.Damping)
-	}
-	return gp.NewFisherKernel(u.Backend, u.scores, g, method)
-}
-
-// leading is U's leading part if it preconditions solutions with the Fisher matrix: a
-// sketch of fewer than two samples a parameter is too noisy to save an iteration (Ant),
-// or costs some (HumanoidStandup).
-func (u *update) leading() *linop.SVD {
-	if m := u.fisher.policy.Samples(); m <= linop.ExactSamples || m >= 2*len(u.Params) {
-		return u.svd
-	}
-	return nil
+	return gp.ExactFisher{}.Kernel(u.scope, u.scores, g, u.Damping)
 }
 
 // kernel is the process's covariance at the critic's current hyperparameters.
@@ -250,10 +236,16 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (_ gp.Posterior, er
 		Features: e.Features(), Fisher: u.svd.V, Targets: u.targets, Inducing: u.inducing, FisherKernel: u.exact})
 }
 
-// estimate computes the gradient U w and, for UAPG, its correction.
+// estimate computes the gradient U w and, for UAPG, its correction. U's leading part
+// preconditions the natural gradient's solution, unless it is a sketch of fewer than
+// two samples a parameter: then it is too noisy to save an iteration (Ant), or costs
+// some (HumanoidStandup).
 func (u *update) estimate() (err error) {
 	weights, gradient := u.scope.New(u.size(), 1), u.scope.New(len(u.Params), 1)
-	u.objective = optim.Objective{Policy: u.policy, Fisher: u.fisher.policy, Actions: u.actions, Weights: weights, Gradient: gradient, SVD: u.leading()}
+	u.objective = optim.Objective{Policy: u.policy, Fisher: u.fisher.policy, Actions: u.actions, Weights: weights, Gradient: gradient}
+	if m := u.fisher.policy.Samples(); m <= linop.ExactSamples || m >= 2*len(u.Params) {
+		u.objective.SVD = u.svd
+	}
 	if !u.Bayesian {
 		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0)
 		estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
