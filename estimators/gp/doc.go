@@ -118,9 +118,13 @@
 //
 // For every base kernel to work alike, kernel values between samples stay interpolated,
 // k(z, z') = sum_j w(z_j)'R w(z'_j) with the weights w of one point. So the m points span
-// a part of what interpolation on the grid has, and all of it once there are as many of
-// them as W L has columns: 10 features under rbf, with 120 columns, have lost nothing by
-// m = 128 but what is too small to matter. A rough kernel or small m loses more.
+// a part of what interpolation on the grid has, and nearly all of it once there are as
+// many of them as W L has columns. How far alpha is from interpolation's, on the golden
+// batch of Hopper (10 features, n = 400, noise 0.69):
+//
+//	                        m = 8     16     32      64    128    256
+//	rbf, 120 columns         0.35   0.21  0.017    2e-5   4e-7   2e-7
+//	matern12, 1280 columns   1.04   0.90   0.68    0.53   0.32   0.13
 //
 // # The paper's way
 //
