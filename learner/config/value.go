@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
@@ -187,6 +188,15 @@ func sizes(field *[]int) pflag.Value {
 		return list, nil
 	}
 	return value[[]int]{field, "int,int", parse, bracketed[int]}
+}
+
+// baseKernel is the name of a base kernel.
+func baseKernel(field *string) pflag.Value {
+	parse := func(text string) (string, error) {
+		_, err := kernels.Lookup(text)
+		return text, err
+	}
+	return value[string]{field, "name", parse, func(name string) string { return name }}
 }
 
 // choice is one of a few words.

@@ -31,7 +31,7 @@ type Row struct {
 
 	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank"`       // columns kept of the scores' singular value decomposition
 	Noise         float64 `csv:"noise" tag:"kernel/noise"`                   // the Gaussian process's noise variance
-	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the state kernel
+	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the base kernel; NaN where it has none
 	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood"` // log marginal likelihood per step, before the update
 
 	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss"`                 // mean squared error of V against the returns, before the update

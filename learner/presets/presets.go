@@ -4,6 +4,7 @@ package presets
 import (
 	"slices"
 
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -24,6 +25,7 @@ var common = config.Settings{
 	C1:            1,
 	C2:            5e-5,
 	Rank:          50,
+	BaseKernel:    kernels.Default().Name(),
 	Features:      config.Deep,
 	Solver:        config.Direct,
 	FisherKernel:  config.TruncatedSVD,
