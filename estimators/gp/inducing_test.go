@@ -242,3 +242,43 @@ func TestChooseInducing(t *testing.T) {
 		}
 	})
 }
+
+// The moments at the batch's points and at others, from the twin's prior projected on the
+// inducing points.
+func TestInducingMoments(t *testing.T) {
+	rng := seeded(t, 37)
+	x, others, k := newBatch(rng, 40, 3, 4), newBatch(rng, 9, 3, 4), someKernel()
+	inducing := rng.Perm(40)[:6]
+	prior := newPriorTwin(x, others, k)
+	prior.project(inducing, k.C1*k.OutputScale*jitter*float64(len(inducing)*x.d))
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		p := fit(t, s, k, x.withInducing(s, inducing))
+		for part := Value; part <= ActionValue; part++ {
+			mean, variance := predict(t, s, p, part, others.points(s))
+			wantMean, wantVariance := prior.moments(part, span(0, x.n), span(x.n, x.n+others.n), x.targets, k.Noise)
+			compareMoments(t, part.String(), mean, variance, wantMean, wantVariance, 1e-7)
+		}
+	})
+}
+
+// project replaces the state kernel by that of the subset of regressors.
+func (t priorTwin) project(inducing []int, jitter float64) {
+	total, m := t[Value].SymmetricDim(), len(inducing)
+	small, cross := mat.NewSymDense(m, nil), mat.NewDense(m, total, nil)
+	for i, p := range inducing {
+		for j, q := range inducing {
+			small.SetSym(i, j, t[Value].At(p, q))
+		}
+		small.SetSym(i, i, small.At(i, i)+jitter)
+		for j := range total {
+			cross.Set(i, j, t[Value].At(p, j))
+		}
+	}
+	var solved, product mat.Dense
+	if err := solved.Solve(small, cross); err != nil {
+		panic(err)
+	}
+	product.Mul(cross.T(), &solved)
+	t[Value] = symmetric(total, product.RawMatrix().Data)
+	t[ActionValue].AddSym(t[Value], t[Advantage])
+}
