@@ -94,26 +94,31 @@ func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
 	})
 }
 
-// sampling prints how fast batches are played, and returns the last.
+// sampling prints how fast batches are played, and returns the last. Its last two figures are how many processors the
+// process had meanwhile: where the bare loop has fewer than there are actors, something else was at work.
 func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps int) (*collect.Batch, error) {
-	var rates, bares, shares []float64
+	var rates, bares, shares, busy, bareBusy []float64
 	var batch *collect.Batch
 	for range o.rounds {
+		before := machine.ProcessorTime()
 		var err error
 		if batch, err = s.collect(ctx, steps); err != nil {
 			return nil, err
 		}
+		between := machine.ProcessorTime()
 		bare, err := s.bare(ctx, batch)
 		if err != nil {
 			return nil, err
 		}
-		n := float64(batch.Steps)
-		rates, bares = append(rates, n/batch.Stats.Elapsed.Seconds()), append(bares, n/bare.Seconds())
-		shares = append(shares, bare.Seconds()/batch.Stats.Elapsed.Seconds())
+		n, took := float64(batch.Steps), batch.Stats.Elapsed.Seconds()
+		rates, bares = append(rates, n/took), append(bares, n/bare.Seconds())
+		shares = append(shares, bare.Seconds()/took)
+		busy = append(busy, (between-before).Seconds()/took)
+		bareBusy = append(bareBusy, (machine.ProcessorTime()-between).Seconds()/bare.Seconds())
 	}
 	fmt.Fprintf(w, "\n%s, n = %d, %d episodes, %d actors\n", s.task.Name, batch.Steps, len(batch.Episodes), o.actors)
-	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share %.3f\n",
-		median(rates), median(bares), median(shares))
+	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share %.3f   on %.2f and %.2f cores\n",
+		median(rates), median(bares), median(shares), median(busy), median(bareBusy))
 	return batch, nil
 }
 

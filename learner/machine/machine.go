@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -34,6 +36,15 @@ func PeakMemory() int64 {
 		return 0
 	}
 	return kilobytes << 10
+}
+
+// ProcessorTime is how long the process has run so far, summed over its threads.
+func ProcessorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // field is the first line "name: value" of a file, "" if there is none.
