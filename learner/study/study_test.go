@@ -254,7 +254,7 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.cmd = cmd
-	const want = `go run ./learner gradient-quality --out 'a b' --run x --run 'it'\''s' --at 0,10 --repeats 3 --freeze`
+	const want = `go run ./learner gradient-quality --out 'a b' --at 0,10 --run x --run 'it'\''s' --freeze --repeats 3`
 	if got := j.command(); got != want {
 		t.Errorf("command\n%s, want\n%s", got, want)
 	}
