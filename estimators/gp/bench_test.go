@@ -96,7 +96,7 @@ func BenchmarkFactor(b *testing.B) {
 					for b.Loop() {
 						scope := compute.NewScope(s.Backend())
 						f := build(scope)
-						f.gram(data.Fisher, data.Targets)
+						f.gram(data)
 						f.addTo(data.Targets, 0, in.c)
 						f.gradient(dst, in)
 						scope.Release()

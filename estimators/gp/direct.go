@@ -42,7 +42,7 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 		return nil, err
 	}
 	p.alpha = s.New(d.Features.Rows, 1)
-	p.gram = p.state.gram(d.Fisher, d.Targets)
+	p.gram = p.state.gram(d)
 	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil, &NotFiniteError{What: fisherVectors, Value: sum}
 	}

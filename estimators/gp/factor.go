@@ -17,7 +17,7 @@ type factor interface {
 	// cols is q.
 	cols() int
 	// gram is the products with Z, with V (n × k) and with the targets y.
-	gram(v, y compute.Block) gram
+	gram(d Data) gram
 	// addTo adds scale Z c to dst, n × 1.
 	addTo(dst compute.Block, scale float64, c []float64)
 	// rows allocates in s the rows of Z at some scaled features, m × d.
@@ -146,7 +146,7 @@ func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 	return f
 }
 
-func (f *denseFactor) gram(v, y compute.Block) gram { return newGram(f.backend, f.z, v, y) }
+func (f *denseFactor) gram(d Data) gram { return newGram(f.backend, f.z, d) }
 
 func (f *denseFactor) addTo(dst compute.Block, scale float64, c []float64) {
 	addProduct(f.backend, dst, scale, f.z, c)

@@ -18,24 +18,42 @@ type gram struct {
 	fisherTargets []float64     // V'y
 }
 
+// FisherGram is V'V, k × k, for fits to share that differ in the features alone.
+func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
+	s := compute.NewScope(b)
+	defer s.Release()
+	return square(s, v)
+}
+
+// square is x'x.
+func square(s *compute.Scope, x compute.Block) *mat.SymDense {
+	dst := s.New(x.Cols, x.Cols)
+	s.Backend().Gram(dst, x)
+	return mat.NewSymDense(x.Cols, compute.ToSlice(s.Backend(), dst))
+}
+
+// fisherGram is V'V, computed unless it is at hand.
+func (d Data) fisherGram(b compute.Backend) *mat.SymDense {
+	if d.FisherGram != nil {
+		return d.FisherGram
+	}
+	return FisherGram(b, d.Fisher)
+}
+
 // newGram computes the products: n (dq + k)² multiplications and additions.
-func newGram(b compute.Backend, z, v, y compute.Block) gram {
+func newGram(b compute.Backend, z compute.Block, d Data) gram {
+	v, y := d.Fisher, d.Targets
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	square := func(x compute.Block) *mat.SymDense {
-		dst := scope.New(x.Cols, x.Cols)
-		b.Gram(dst, x)
-		return mat.NewSymDense(x.Cols, compute.ToSlice(b, dst))
-	}
 	cross := func(x, y compute.Block) []float64 {
 		dst := scope.New(x.Cols, y.Cols)
 		b.Gemm(true, false, 1, x, y, 0, dst)
 		return compute.ToSlice(b, dst)
 	}
 	return gram{
-		stateState:    square(z),
+		stateState:    square(scope, z),
 		stateFisher:   mat.NewDense(z.Cols, v.Cols, cross(z, v)),
-		fisherFisher:  square(v),
+		fisherFisher:  d.fisherGram(b),
 		stateTargets:  cross(z, y),
 		fisherTargets: cross(v, y),
 	}

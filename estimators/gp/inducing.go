@@ -114,7 +114,7 @@ func (f *inducingFactor) fill(b compute.Backend, z, scaled compute.Block) {
 
 func (f *inducingFactor) cols() int { return len(f.samples) }
 
-func (f *inducingFactor) gram(v, y compute.Block) gram { return newGram(f.backend, f.z, v, y) }
+func (f *inducingFactor) gram(d Data) gram { return newGram(f.backend, f.z, d) }
 
 func (f *inducingFactor) addTo(dst compute.Block, scale float64, c []float64) {
 	addProduct(f.backend, dst, scale, f.z, c)

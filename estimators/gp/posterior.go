@@ -15,6 +15,8 @@ type Data struct {
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
 	Targets  compute.Block // n × 1: y
 
+	// FisherGram is V'V where it is at hand, from [FisherGram]; nil: Fit computes it.
+	FisherGram *mat.SymDense
 	// Inducing are the rows of Features that stand for all in the state kernel, the
 	// subset of regressors; nil: structured kernel interpolation. Only [Direct] can.
 	Inducing []int

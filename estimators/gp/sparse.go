@@ -13,7 +13,8 @@ import (
 type sparseFactor struct{ interpolated }
 
 // gram is that of W, taken to Z by L on both sides.
-func (f *sparseFactor) gram(v, y compute.Block) gram {
+func (f *sparseFactor) gram(data Data) gram {
+	v, y := data.Fisher, data.Targets
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	b, d, size := f.backend, f.scaled.Cols, f.grid.Size
@@ -25,14 +26,12 @@ func (f *sparseFactor) gram(v, y compute.Block) gram {
 	for j := range d {
 		b.Gemm(true, false, 1, f.table, half.RowRange(j*size, (j+1)*size), 0, square.RowRange(f.block(j)))
 	}
-	fisherFisher := s.New(v.Cols, v.Cols)
-	b.Gram(fisherFisher, v)
 	fisherTargets := s.New(v.Cols, 1)
 	b.Gemm(true, false, 1, v, y, 0, fisherTargets)
 	return gram{
 		stateState:    symmetric(f.cols(), compute.ToSlice(b, square)),
 		stateFisher:   mat.NewDense(f.cols(), v.Cols, f.transposed(s, v)),
-		fisherFisher:  mat.NewSymDense(v.Cols, compute.ToSlice(b, fisherFisher)),
+		fisherFisher:  data.fisherGram(b),
 		stateTargets:  f.transposed(s, y),
 		fisherTargets: compute.ToSlice(b, fisherTargets),
 	}
