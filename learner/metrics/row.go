@@ -48,6 +48,12 @@ type Row struct {
 	OutputScale    float64 `csv:"output_scale" tag:"kernel/output_scale"`       // of the state kernel
 	FisherVariance float64 `csv:"fisher_variance" tag:"kernel/fisher_variance"` // of the Fisher kernel
 	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed"`        // the run so far, all its starts together
+
+	// The critic's calibration, over a tenth of the episodes that it is not given: the share of their targets in the
+	// central intervals that should hold 50 % and 90 % of them (package critic). By the closed form only, and of two
+	// episodes or more.
+	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50"`
+	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
 }
 
 var rowType = reflect.TypeFor[Row]()

@@ -108,6 +108,9 @@ func complaints(s *config.Settings, row metrics.Row) (all []string) {
 	if base, err := kernels.Lookup(s.BaseKernel); err == nil && !slices.Contains(base.Hyperparameters(), "lengthscale") {
 		applies["lengthscale"] = false
 	}
+	for _, name := range []string{"coverage_50", "coverage_90"} {
+		applies[name] = bayesian(s.Estimator) && s.Solver == config.Direct
+	}
 	complain := func(bad bool, format string, args ...any) {
 		if bad {
 			all = append(all, fmt.Sprintf(format, args...))
@@ -123,6 +126,8 @@ func complaints(s *config.Settings, row metrics.Row) (all []string) {
 	complain(s.Preset == config.Paper && bayesian(s.Estimator) && row.Noise != 1e-4, "noise %v, the paper's is 1e-4", row.Noise)
 	complain(s.Preset == config.Code && row.Noise < 0.5, "noise %v, the code's begins near 0.69", row.Noise)
 	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL, s.MaxKL)
+	complain(row.Coverage50 < 0 || row.Coverage90 < row.Coverage50 || row.Coverage90 > 1,
+		"coverage %v of the 50 %% and %v of the 90 %% interval", row.Coverage50, row.Coverage90)
 	complain(row.StepNorm == 0, "the policy stood still")
 	return all
 }

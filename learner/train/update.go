@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
@@ -66,6 +68,7 @@ type update struct {
 	targets   compute.Block    // y, n × 1
 	inducing  []int            // rows of the inducing points, chosen once an update; nil: none
 	svd       *linop.SVD       // of U; nil for Monte Carlo
+	svdGram   *mat.SymDense    // V'V of it
 	exact     *gp.FisherKernel // nil where the decomposition stands for the Fisher kernel
 	posterior gp.Posterior     // nil for Monte Carlo
 	objective optim.Objective
@@ -82,6 +85,7 @@ var stages = []struct {
 	{"decomposition", (*update).decompose}, // U = P S V', for the Fisher kernel
 	{"kernel step", (*update).learnKernel}, // a step on the marginal likelihood
 	{"posterior", (*update).condition},     // alpha = (K + noise I)^-1 y
+	{"calibration", (*update).calibrate},   // how good a critic that is
 	{"gradient", (*update).estimate},       // U alpha, and its uncertainty
 	{"policy step", (*update).step},        // VanillaPG, NPG or TRPO
 }
@@ -169,6 +173,7 @@ func (u *update) decompose() error {
 		return err
 	}
 	u.svd = svd.First(u.scope, u.size())
+	u.svdGram = gp.FisherGram(u.Backend, u.svd.V)
 	u.row.FisherRank = float64(len(u.svd.S))
 	if u.ExactKernel {
 		u.exact, err = u.fisherKernel()
@@ -233,7 +238,7 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (_ gp.Posterior, er
 		}
 	}
 	return u.Solver.Fit(s, u.kernel(), gp.Data{
-		Features: e.Features(), Fisher: u.svd.V, Targets: u.targets, Inducing: u.inducing, FisherKernel: u.exact})
+		Features: e.Features(), Fisher: u.svd.V, FisherGram: u.svdGram, Targets: u.targets, Inducing: u.inducing, FisherKernel: u.exact})
 }
 
 // estimate computes the gradient U w and, for UAPG, its correction. U's leading part

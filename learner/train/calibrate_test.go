@@ -1,0 +1,77 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Calibration looks on: with it and without it an update is the same bits. It tells nothing
+// of Monte Carlo, of a single episode, or by conjugate gradients.
+func TestCalibrationChangesNothing(t *testing.T) {
+	task, err := sim.Lookup("Hopper-v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		estimator config.Estimator
+		solver    config.Solver
+		steps     int // in episodes of 100
+		tells     bool
+	}{
+		{"usual", config.UAPG, config.Direct, 600, true},
+		{"Monte Carlo", config.MonteCarlo, config.Direct, 600, false},
+		{"one episode", config.UAPG, config.Direct, 100, false},
+		{"conjugate gradients", config.UAPG, config.ConjugateGradient, 600, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			settings, err := presets.For(task.Name, config.NPG, c.estimator, config.Code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings.Targets, settings.Solver = config.GAE, c.solver
+			var params [2][]float64
+			var row [2]metrics.Row
+			for i := range params {
+				b := computetest.Opaque(cpu.New(2))
+				learner, rng, scope := New(b, &settings, task), rand.New(rand.NewPCG(1, 2)), compute.NewScope(b)
+				row[i] = metrics.NewRow()
+				u := &update{Learner: learner, scope: scope, rng: rng, row: &row[i],
+					Samples: NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))}
+				for _, stage := range stages {
+					if stage.Name == "calibration" && i == 1 {
+						continue
+					}
+					if err := stage.run(u); err != nil {
+						t.Fatal(err)
+					}
+				}
+				params[i] = learner.Params
+				scope.Release()
+				if live := b.Live(); live != 0 {
+					t.Errorf("%d buffers are left", live)
+				}
+			}
+			if !slices.Equal(params[0], params[1]) {
+				t.Error("calibration changes the policy")
+			}
+			if told := !math.IsNaN(row[0].Coverage50) && !math.IsNaN(row[0].Coverage90); told != c.tells {
+				t.Errorf("coverage %v and %v", row[0].Coverage50, row[0].Coverage90)
+			}
+			if !math.IsNaN(row[1].Coverage50) {
+				t.Error("the coverage does not come from the stage that was left out")
+			}
+		})
+	}
+}
