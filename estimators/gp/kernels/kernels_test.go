@@ -4,8 +4,11 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -247,6 +250,37 @@ func TestPositiveSemidefinite(t *testing.T) {
 			t.Errorf("eigenvalues under %v from %g to %g", hyper, least, largest)
 		}
 	})
+}
+
+// The page for users has a row for every kernel, in the table's order, and the rank it
+// gives is that of the grid's matrix at the start of learning.
+func TestPageForUsers(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/kernels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.+?)` \\|.* (\\d+) \\|$").FindAllStringSubmatch(string(page), -1) {
+		names = append(names, row[1])
+		k := lookup(t, row[1])
+		value, _ := k.Matrix(grid(), slices.Repeat([]float64{math.Ln2}, len(k.hyper)))
+		var eigen mat.EigenSym
+		if !eigen.Factorize(value, false) {
+			t.Fatal("no eigenvalues")
+		}
+		rank, values := 0, eigen.Values(nil)
+		for _, x := range values {
+			if x > 1e-12*values[len(values)-1] {
+				rank++
+			}
+		}
+		if strconv.Itoa(rank) != row[2] {
+			t.Errorf("%s has rank %d, by the page %s", k, rank, row[2])
+		}
+	}
+	if !slices.Equal(names, Names()) {
+		t.Errorf("the page has %v, want %v", names, Names())
+	}
 }
 
 // The limits that relate the kernels to each other.

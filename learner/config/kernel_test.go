@@ -1,0 +1,31 @@
+package config_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+)
+
+// Every base kernel can be asked for, and settings that were not read from anywhere are
+// checked for it too.
+func TestBaseKernels(t *testing.T) {
+	inDirectory(t, nil)
+	for _, name := range kernels.Names() {
+		settings, _, err := load("--env Ant-v2 --base-kernel "+name, "")
+		if err != nil || settings.BaseKernel != name || settings.Identity()["base_kernel"] != name {
+			t.Errorf("--base-kernel %s: settings %+v, error %v", name, settings, err)
+		}
+	}
+	settings, err := presets.For("Ant-v2", config.NPG, config.UAPG, config.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.RunDir, settings.BaseKernel = "run", "matern"
+	var unknown *kernels.UnknownError
+	if err := settings.Validate(); !errors.As(err, &unknown) || unknown.Nearest != "matern12" {
+		t.Errorf("settings with the base kernel matern: error %v", err)
+	}
+}
