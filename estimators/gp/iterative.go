@@ -25,6 +25,12 @@ type Iterative struct {
 	Seed   uint64       // of all that is random
 }
 
+// Estimated is implemented by posteriors whose LogLikelihood is an estimate.
+type Estimated interface {
+	// LogLikelihoodStdErr is its standard error, over the random vectors.
+	LogLikelihoodStdErr() float64
+}
+
 // withDefaults fills in the zero fields for a batch.
 func (i Iterative) withDefaults(d Data) Iterative {
 	defaults := func(x *int, value int) {
@@ -37,7 +43,7 @@ func (i Iterative) withDefaults(d Data) Iterative {
 	if d.FisherKernel != nil {
 		fisher = d.FisherKernel.leading
 	}
-	defaults(&i.Rank, min(150+fisher.Cols, fisher.Rows))
+	defaults(&i.Rank, min(stateRank+fisher.Cols, fisher.Rows))
 	defaults(&i.Probes, 10)
 	if i.CG.Tolerance == 0 {
 		i.CG.Tolerance = 1e-18
@@ -48,10 +54,15 @@ func (i Iterative) withDefaults(d Data) Iterative {
 	return i
 }
 
+// stateRank is the number of eigenvectors of K_s to precondition with, more than the
+// noise leaves to find of a smooth kernel.
+const stateRank = 150
+
 // The random streams of a fit. Each use has its own, so that no result depends on what
 // was asked for before it.
 const (
 	preconditionerStream = iota
+	statePreconditionerStream
 	determinantStream
 	traceStream
 )
@@ -131,7 +142,7 @@ func (p *iterativePosterior) Alpha() compute.Block { return p.alpha }
 // failed, and Gradient then returns the error.
 func (p *iterativePosterior) LogLikelihood() float64 { return p.estimate().Value }
 
-// LogLikelihoodStdErr is the standard error of LogLikelihood, over the random vectors.
+// LogLikelihoodStdErr implements [Estimated].
 func (p *iterativePosterior) LogLikelihoodStdErr() float64 { return p.estimate().StdErr }
 
 // estimate is the log likelihood, with log det K by way of
@@ -154,20 +165,30 @@ func (p *iterativePosterior) estimate() linop.Estimate {
 }
 
 // FisherCore implements [Posterior].
-func (p *iterativePosterior) FisherCore() (*mat.SymDense, error) { return p.core(p.matrix()) }
+func (p *iterativePosterior) FisherCore() (*mat.SymDense, error) {
+	return p.core(p.matrix(), p.solver.CG.Preconditioner)
+}
 
 // StateCore implements [Posterior].
 func (p *iterativePosterior) StateCore() (*mat.SymDense, error) {
-	return p.core(linop.NewSum(p.backend, p.state, p.noise))
-}
-
-// core is V'A^-1 V.
-func (p *iterativePosterior) core(a linop.Operator) (*mat.SymDense, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	v := p.data.Fisher
+	near, err := newPreconditioner(s, p.state, p.kernel.Noise, min(stateRank, p.alpha.Rows), p.solver.random(statePreconditionerStream))
+	if err != nil {
+		return nil, err
+	}
+	return p.core(linop.NewSum(p.backend, p.state, p.noise), near.power(s, -1))
+}
+
+// core is V'A^-1 V, with a preconditioner for A.
+func (p *iterativePosterior) core(a, near linop.Operator) (*mat.SymDense, error) {
+	s := compute.NewScope(p.backend)
+	defer s.Release()
+	v, cg := p.data.Fisher, p.solver.CG
+	cg.Preconditioner = near
 	solved, small := s.New(v.Rows, v.Cols), s.New(v.Cols, v.Cols)
-	if err := p.solve(a, solved, v); err != nil {
+	_, err := cg.Solve(p.backend, a, solved, v)
+	if err = p.data.FisherKernel.check(err); err != nil {
 		return nil, err
 	}
 	p.backend.Gemm(true, false, 1, v, solved, 0, small)

@@ -51,6 +51,9 @@ func Nystrom(s *compute.Scope, a Operator, rank int, rng *rand.Rand) (*Eigen, er
 	// Y = (A + nu I) Q, Q'Y = C'C.
 	y, small := Mul(inner, a, q, false), inner.New(q.Cols, q.Cols)
 	nu := math.Sqrt(float64(n)) * 0x1p-52 * math.Sqrt(b.Dot(y, y))
+	if nu == 0 { // A is zero
+		return &Eigen{Vectors: s.New(n, 0)}, nil
+	}
 	b.Axpy(nu, q, y)
 	b.Gemm(true, false, 1, q, y, 0, small)
 	c, err := inverseFactor(q.Cols, compute.ToSlice(b, small))

@@ -20,18 +20,19 @@ import (
 // Options say how the answers are computed. The zero value of each string stands for
 // the default, its first choice.
 type Options struct {
-	Solver     config.Solver     // direct or cg
-	Fisher     config.Fisher     // empirical or analytic, in the gradient's uncertainty
-	Covariance config.Covariance // projected or randomized
-	Preset     config.Preset     // code: the noise of the batch; paper: 1e-4
-	Seed       uint64            // of the random sketches, where there are any
+	Solver     config.Solver       // direct or cg
+	Kernel     config.FisherKernel // svd, or exact with cg
+	Fisher     config.Fisher       // empirical or analytic, in the gradient's uncertainty
+	Covariance config.Covariance   // projected or randomized
+	Preset     config.Preset       // code: the noise of the batch; paper: 1e-4
+	Seed       uint64              // of the random sketches, where there are any
 }
 
 // Command is `learner gradient`.
 func Command() *cobra.Command {
 	var batchPath, outPath string
 	options := Options{Seed: 1}
-	var solver, fisher, covariance, preset string
+	var solver, kernel, fisher, covariance, preset string
 	cmd := &cobra.Command{
 		Use:   "gradient --batch FILE --out FILE",
 		Short: "Compute the policy gradients of one batch from a file",
@@ -47,7 +48,7 @@ are computed at these as well.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Solver, options.Fisher = config.Solver(solver), config.Fisher(fisher)
+			options.Solver, options.Kernel, options.Fisher = config.Solver(solver), config.FisherKernel(kernel), config.Fisher(fisher)
 			options.Covariance, options.Preset = config.Covariance(covariance), config.Preset(preset)
 			if err := options.validate(); err != nil {
 				return err
@@ -60,7 +61,8 @@ are computed at these as well.`,
 	flags.StringVar(&batchPath, "batch", "", "npz file to read")
 	flags.StringVar(&outPath, "out", "", "npz file to write")
 	flags.StringVar(&solver, "solver", string(config.Direct), "closed form, or the paper's conjugate gradients (direct, cg)")
-	flags.StringVar(&fisher, "fisher", string(config.Empirical), "Fisher matrix in the gradient's uncertainty (empirical, analytic)")
+	flags.StringVar(&kernel, "fisher-kernel", string(config.TruncatedSVD), "by the scores' singular vectors, or exact products, with --solver cg (svd, exact)")
+	flags.StringVar(&fisher, "fisher", string(config.Empirical), "Fisher matrix in the gradient's uncertainty and in the exact Fisher kernel (empirical, analytic)")
 	flags.StringVar(&covariance, "covariance", string(config.Projected), "its eigenpairs: closed form, or the paper's randomised decomposition (projected, randomized)")
 	flags.StringVar(&preset, "preset", string(config.Code), "noise variance: the batch's, or the paper's 1e-4 (code, paper)")
 	flags.Uint64Var(&options.Seed, "seed", options.Seed, "of what is random: only batches of more than 2,000 samples, cg and randomized have something")
@@ -123,6 +125,7 @@ func different(batchPath, outPath string) error {
 func (o Options) validate() error {
 	for _, choice := range []struct{ flag, value, first, second string }{
 		{"solver", string(o.Solver), string(config.Direct), string(config.ConjugateGradient)},
+		{"fisher-kernel", string(o.Kernel), string(config.TruncatedSVD), string(config.Exact)},
 		{"fisher", string(o.Fisher), string(config.Empirical), string(config.Analytic)},
 		{"covariance", string(o.Covariance), string(config.Projected), string(config.Randomized)},
 		{"preset", string(o.Preset), string(config.Code), string(config.Paper)},
@@ -130,6 +133,9 @@ func (o Options) validate() error {
 		if choice.value != "" && choice.value != choice.first && choice.value != choice.second {
 			return fmt.Errorf("--%s %s: want %s or %s", choice.flag, choice.value, choice.first, choice.second)
 		}
+	}
+	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
+		return errors.New("--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
 	}
 	return nil
 }

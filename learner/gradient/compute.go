@@ -99,8 +99,13 @@ func (c *computation) condition() error {
 	if c.options.Solver == config.ConjugateGradient {
 		solver = gp.Iterative{Seed: c.options.Seed}
 	}
-	var err error
 	data := gp.Data{Features: features, Fisher: c.svd.V, Targets: c.targets}
+	var err error
+	if c.options.Kernel == config.Exact {
+		if data.FisherKernel, err = c.fisherKernel(); err != nil {
+			return err
+		}
+	}
 	if c.posterior, err = solver.Fit(c.scope, c.Kernel, data); err != nil {
 		return err
 	}
@@ -110,12 +115,24 @@ func (c *computation) condition() error {
 	}
 	c.column("alpha", c.posterior.Alpha())
 	c.scalar("mll", c.posterior.LogLikelihood())
+	if estimated, ok := c.posterior.(gp.Estimated); ok {
+		c.scalar("mll_std_err", estimated.LogLikelihoodStdErr())
+	}
 	c.scalar("mll_grad_lengthscale", hyper.Base[0])
 	c.scalar("mll_grad_outputscale", hyper.OutputScale)
 	c.scalar("mll_grad_fisher_variance", hyper.FisherVariance)
 	c.scalar("mll_grad_noise", hyper.Noise)
 	c.network("mll_grad_feature", critic.Features(c.Shape.Observation), c.evaluation.FeatureGradient(gradient))
 	return c.moments(data.Points())
+}
+
+// fisherKernel is U'G^-1 U by its products.
+func (c *computation) fisherKernel() (*gp.FisherKernel, error) {
+	g := gp.EmpiricalFisher(c.b, c.scores)
+	if c.options.Fisher == config.Analytic {
+		g = c.policy.Fisher(0)
+	}
+	return gp.ExactFisher{Seed: c.options.Seed}.Kernel(c.scope, c.scores, g, c.Damping)
 }
 
 // estimate computes the gradients by Monte Carlo and by DBQPG, plain and natural.

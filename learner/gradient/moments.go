@@ -1,6 +1,8 @@
 package gradient
 
 import (
+	"errors"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
@@ -50,7 +52,9 @@ func (c *computation) predict(prefix string, at gp.Points) error {
 		name string
 		part gp.Part
 	}{{"v", gp.Value}, {"a", gp.Advantage}, {"q", gp.ActionValue}} {
-		if err := posterior.Predict(part.part, at, mean, variance); err != nil {
+		if err := posterior.Predict(part.part, at, mean, variance); errors.Is(err, gp.ErrExactFisherKernel) {
+			continue
+		} else if err != nil {
 			return err
 		}
 		c.column(prefix+part.name+"_mean", mean)
