@@ -23,7 +23,7 @@ type FisherKernel struct {
 // ExactFisher says how products with G^-1 are computed. The zero value is ready to use.
 type ExactFisher struct {
 	// CG solves with G; zero fields stand for 1000 iterations and the squared residual
-	// 1e-18. Solvers that multiply with K_f ask for less (package comment, "Both ways to
+	// 1e-20. Solvers that multiply with K_f ask for less (package comment, "Both ways to
 	// the Fisher kernel"). Its preconditioner is made here.
 	CG   linop.CG
 	Rank int    // of the preconditioner; 0 means 100, or as many as there are
@@ -46,7 +46,7 @@ func (f ExactFisher) Kernel(s *compute.Scope, u, g linop.Operator, damping float
 		f.CG.MaxIterations = 1000
 	}
 	if f.CG.Tolerance == 0 {
-		f.CG.Tolerance = 1e-18
+		f.CG.Tolerance = 1e-20
 	}
 	if f.Rank == 0 {
 		f.Rank = 100
