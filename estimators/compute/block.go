@@ -62,6 +62,14 @@ func (x Block) Row(i int) Block { return x.View(i, i+1, 0, x.Cols) }
 // Col is the Rows × 1 view of column j.
 func (x Block) Col(j int) Block { return x.View(0, x.Rows, j, j+1) }
 
+// EveryRow is the view of rows 0, step, 2 step, ...
+func (x Block) EveryRow(step int) Block {
+	if step < 1 {
+		panic(fmt.Sprintf("compute: every %d-th row of a %v block", step, x.Shape()))
+	}
+	return Block{x.Buffer, x.Offset, (x.Rows + step - 1) / step, x.Cols, step * x.Stride}
+}
+
 // Reshape is the rows × cols matrix over the same elements in the same order; x
 // must be contiguous.
 func (x Block) Reshape(rows, cols int) Block {

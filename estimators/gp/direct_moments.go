@@ -10,63 +10,64 @@ import (
 )
 
 // weightSpace is the process seen from its r columns: Q = B w, where w is N(0, I) before
-// the batch and N(c, noise M^-1) given it.
+// the batch and N(c, noise M^-1) given it, or given a part of it.
 type weightSpace struct {
-	mean []float64  // c
-	root *mat.Dense // noise^1/2 R^-1, upper triangular, with M = R'R
+	process *directPosterior // knows B's rows
+	factor  *mat.Cholesky    // of M
+	mean    []float64        // c
+	root    *mat.Dense       // noise^1/2 R^-1 with M = R'R, when first needed
 }
 
-// newWeightSpace takes the factor of M and c.
-func newWeightSpace(factor *mat.Cholesky, mean *mat.VecDense, noise float64) (*weightSpace, error) {
-	r := mean.Len()
-	upper, scaled, root := new(mat.TriDense), mat.NewDense(r, r, nil), new(mat.Dense)
-	factor.UTo(upper)
-	for i := range r {
-		scaled.Set(i, i, math.Sqrt(noise))
+// findRoot sets root.
+func (w *weightSpace) findRoot() error {
+	var upper mat.TriDense
+	w.factor.UTo(&upper)
+	if err := upper.InverseTri(&upper); err != nil {
+		return fmt.Errorf("gp: the moments' weights: %w", err)
 	}
-	if err := upper.SolveTo(root, false, scaled); err != nil {
-		return nil, err
-	}
-	return &weightSpace{mean.RawVector().Data, root}, nil
+	w.root = new(mat.Dense)
+	w.root.Scale(math.Sqrt(w.process.kernel.Noise), &upper)
+	return nil
 }
 
-// moments are those of A w_A for A, the columns [from, to) of B at m points, of which rows
-// gives the rows [lo, hi). A variance is the squared length of a row of A times root: it
-// cannot be negative.
-func (w *weightSpace) moments(b compute.Backend, mean, variance compute.Block, from, to int, rows func(s *compute.Scope, lo, hi int) compute.Block) {
-	scope := compute.NewScope(b)
+// Predict implements [Predictor]. A variance is the squared length of a row of B times
+// root: it cannot be negative.
+func (w *weightSpace) Predict(part Part, at Points, mean, variance compute.Block) error {
+	p := w.process
+	p.checkPredict(part, at, mean, variance)
+	if variance.Rows > 0 && w.root == nil {
+		if err := w.findRoot(); err != nil {
+			return err
+		}
+	}
+	scope := compute.NewScope(p.backend)
 	defer scope.Release()
+	from, to := p.columns(part)
 	c := scope.FromSlice(to-from, 1, w.mean[from:to])
 	var root compute.Block
 	if variance.Rows > 0 {
 		root = upload(scope, w.root.Slice(from, to, from, len(w.mean))) // left of it are zeros
 	}
-	b.Panels(mean.Rows, func(b compute.Backend, _, lo, hi int) {
+	p.backend.Panels(mean.Rows, func(b compute.Backend, _, lo, hi int) {
 		s := compute.NewScope(b)
 		defer s.Release()
-		x := rows(s, lo, hi)
-		b.Gemm(false, false, 1, x, c, 0, mean.RowRange(lo, hi))
+		rows := p.rows(s, part, at.rowRange(lo, hi))
+		b.Gemm(false, false, 1, rows, c, 0, mean.RowRange(lo, hi))
 		if variance.Rows > 0 {
-			product := s.New(x.Rows, root.Cols)
-			b.Gemm(false, false, 1, x, root, 0, product)
+			product := s.New(rows.Rows, root.Cols)
+			b.Gemm(false, false, 1, rows, root, 0, product)
 			b.RowDots(variance.RowRange(lo, hi), product, product, 0)
 		}
 	})
+	return nil
 }
 
 // Predict implements [Predictor].
-func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.Block) (err error) {
-	p.checkPredict(part, at, mean, variance)
+func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
 	if p.space == nil {
-		if p.space, err = newWeightSpace(&p.factor, p.weights, p.kernel.Noise); err != nil {
-			return err
-		}
+		p.space = &weightSpace{process: p, factor: &p.factor, mean: p.weights.RawVector().Data}
 	}
-	from, to := p.columns(part)
-	p.space.moments(p.backend, mean, variance, from, to, func(s *compute.Scope, lo, hi int) compute.Block {
-		return p.rows(s, part, at.rowRange(lo, hi))
-	})
-	return nil
+	return p.space.Predict(part, at, mean, variance)
 }
 
 // columns is the range of B's columns that make a part.
@@ -97,52 +98,22 @@ func (p *directPosterior) rows(s *compute.Scope, part Part, at Points) compute.B
 	return x
 }
 
+// Size implements [CrossValidator].
+func (p *directPosterior) Size() int { return p.gram.size() }
+
 // LeaveOut implements [CrossValidator]. It takes no sum over the samples that stay: theirs
-// is that over all less that over the h left out,
-//
-//	M - B_h'B_h,  B'y - B_h'y_h,
-//
-// which takes h r² operations and another factorisation.
-func (p *directPosterior) LeaveOut(lo, hi int, mean, variance compute.Block) error {
-	if h := hi - lo; lo < 0 || h < 0 || hi > p.scaled.Rows || mean.Rows != h || mean.Cols != 1 || variance.Rows != h || variance.Cols != 1 {
-		panic(fmt.Sprintf("gp: moments of the samples [%d, %d) of %d, left out, to %s and %s",
-			lo, hi, p.scaled.Rows, mean.Shape(), variance.Shape()))
+// is that over all less that over those left out.
+func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
+	if n := p.scaled.Rows; lo < 0 || hi <= lo || hi > n {
+		panic(fmt.Sprintf("gp: samples [%d, %d) of %d to be left out", lo, hi, n))
 	}
-	s := compute.NewScope(p.backend)
-	defer s.Release()
-	left := s.New(hi-lo, p.gram.size()) // B_h
-	p.backend.Panels(left.Rows, func(b compute.Backend, _, i, j int) {
-		panel := compute.NewScope(b)
-		defer panel.Release()
-		b.Copy(left.RowRange(i, j), p.rows(panel, ActionValue, p.data.Points().rowRange(lo+i, lo+j)))
-	})
-	space, err := p.without(left, p.data.Targets.RowRange(lo, hi))
-	if err != nil {
-		return err
-	}
-	space.moments(p.backend, mean, variance, 0, left.Cols, func(_ *compute.Scope, i, j int) compute.Block { return left.RowRange(i, j) })
-	return nil
-}
-
-// without is the weights' posterior given the batch less some rows of B and their targets.
-func (p *directPosterior) without(rows, targets compute.Block) (*weightSpace, error) {
-	b, r := p.backend, p.gram.size()
-	s := compute.NewScope(b)
-	defer s.Release()
-	square, product := s.New(r, r), s.New(r, 1)
-	b.Gram(square, rows)
-	b.Scale(-1, square)
-	b.Gemm(true, false, -1, rows, targets, 0, product)
-
-	m, c := p.gram.matrix(p.fisher, p.kernel.Noise), p.gram.targets(p.fisher)
-	m.AddSym(m, mat.NewSymDense(r, compute.ToSlice(b, square)))
-	c.AddVec(c, mat.NewVecDense(r, compute.ToSlice(b, product)))
-	var factor mat.Cholesky
-	if err := factorize(&factor, m, p.kernel.Noise); err != nil {
+	g, noise := p.gram.minus(p.state.rowRange(lo, hi).gram(p.data.rowRange(lo, hi))), p.kernel.Noise
+	factor, c := new(mat.Cholesky), g.targets(p.fisher)
+	if err := factorize(factor, g.matrix(p.fisher, noise), noise); err != nil {
 		return nil, err
 	}
 	if err := factor.SolveVecTo(c, c); err != nil {
 		return nil, err
 	}
-	return newWeightSpace(&factor, c, p.kernel.Noise)
+	return &weightSpace{process: p, factor: factor, mean: c.RawVector().Data}, nil
 }

@@ -22,6 +22,8 @@ type factor interface {
 	addTo(dst compute.Block, scale float64, c []float64)
 	// rows allocates in s the rows of Z at some scaled features, m × d.
 	rows(s *compute.Scope, scaled compute.Block) compute.Block
+	// rowRange is the factor of the batch's samples [lo, hi), over the same blocks.
+	rowRange(lo, hi int) factor
 	// gradient returns the gradient in the base kernel's hyperparameters that the one
 	// in Z makes, and sets dst (n × d) to that in the batch's scaled features. The zero
 	// dst asks for no features.
@@ -144,6 +146,12 @@ func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 		}
 	})
 	return f
+}
+
+func (f *denseFactor) rowRange(lo, hi int) factor {
+	part := *f
+	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
+	return &part
 }
 
 func (f *denseFactor) gram(d Data) gram { return newGram(f.backend, f.z, d) }

@@ -59,6 +59,29 @@ func newGram(b compute.Backend, z compute.Block, d Data) gram {
 	}
 }
 
+// minus is the products over the samples that are in g and not in some of them, h.
+func (g gram) minus(h gram) gram {
+	difference := func(x, y mat.Matrix) *mat.Dense {
+		out := new(mat.Dense)
+		out.Sub(x, y)
+		return out
+	}
+	symmetric := func(x, y *mat.SymDense) *mat.SymDense {
+		size := x.SymmetricDim()
+		return mat.NewSymDense(size, difference(x, y).RawMatrix().Data)
+	}
+	vector := func(x, y []float64) []float64 {
+		return difference(mat.NewVecDense(len(x), x), mat.NewVecDense(len(y), y)).RawMatrix().Data
+	}
+	return gram{
+		stateState:    symmetric(g.stateState, h.stateState),
+		stateFisher:   difference(g.stateFisher, h.stateFisher),
+		fisherFisher:  symmetric(g.fisherFisher, h.fisherFisher),
+		stateTargets:  vector(g.stateTargets, h.stateTargets),
+		fisherTargets: vector(g.fisherTargets, h.fisherTargets),
+	}
+}
+
 // size is r, the number of columns of B.
 func (g gram) size() int { return len(g.stateTargets) + len(g.fisherTargets) }
 

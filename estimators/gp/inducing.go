@@ -126,6 +126,12 @@ func (f *inducingFactor) rows(s *compute.Scope, scaled compute.Block) compute.Bl
 	return z
 }
 
+func (f *inducingFactor) rowRange(lo, hi int) factor {
+	part := *f
+	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
+	return &part
+}
+
 // gradient continues the gradient G in Z to those in K_nm, s^1/2 G L^-1, and in K_mm,
 // -H/2 with H = L^-T (Z'G) L^-1. Summed over the samples, all that they leave on grid j is
 //

@@ -35,6 +35,11 @@ type Points struct {
 	Fisher compute.Block
 }
 
+// rowRange is the batch of samples [lo, hi) alone.
+func (d Data) rowRange(lo, hi int) Data {
+	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
+}
+
 // Points are the batch's own.
 func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
 
@@ -64,10 +69,13 @@ type Predictor interface {
 
 // CrossValidator is implemented by posteriors that can do without some of their samples.
 type CrossValidator interface {
-	// LeaveOut sets mean and variance (hi-lo × 1) to the moments of Q at the samples
-	// [lo, hi) given the targets of all others, under the same kernel: same V, same
-	// scaling of the features. A target's own variance is larger by the noise.
-	LeaveOut(lo, hi int, mean, variance compute.Block) error
+	// LeaveOut is the process given all samples but [lo, hi), at least one, under the same
+	// kernel with the same V and scaling of the features. It lives as long as the posterior
+	// does. The error may be a [*NotPositiveDefiniteError].
+	LeaveOut(lo, hi int) (Predictor, error)
+	// Size is r, the order of the matrix that is factorised anew for LeaveOut, and
+	// inverted for the first variance: 2/3 r³ operations.
+	Size() int
 }
 
 // checkPredict panics unless the blocks fit.

@@ -166,12 +166,8 @@ func TestActionValueIsOneVariable(t *testing.T) {
 		if apart < 0.01 {
 			t.Errorf("V and A seem independent: their covariance takes at most %g off Q's variance", apart)
 		}
-		mean, variance := s.New(1, 1), s.New(1, 1)
-		if err := p.(CrossValidator).LeaveOut(3, 4, mean, variance); err != nil {
-			t.Fatal(err)
-		}
-		if v := compute.ToSlice(s.Backend(), variance)[0]; !(v > spread[3]) {
-			t.Errorf("without sample 3 its variance is %g, with it %g", v, spread[3])
+		if _, without := leaveOut(t, s, p, 3, 4, x.points(s)); !(without[3] > spread[3]) {
+			t.Errorf("without sample 3 its variance is %g, with it %g", without[3], spread[3])
 		}
 	})
 }
@@ -194,6 +190,20 @@ func TestVariancesAreNeverNegative(t *testing.T) {
 	})
 }
 
+// leaveOut is what a posterior says of Q at some points without the samples [lo, hi).
+func leaveOut(t *testing.T, s *compute.Scope, p Posterior, lo, hi int, at Points) (mean, variance []float64) {
+	t.Helper()
+	rest, err := p.(CrossValidator).LeaveOut(lo, hi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, v := s.New(at.Features.Rows, 1), s.New(at.Features.Rows, 1)
+	if err := rest.Predict(ActionValue, at, m, v); err != nil {
+		t.Fatal(err)
+	}
+	return compute.ToSlice(s.Backend(), m), compute.ToSlice(s.Backend(), v)
+}
+
 // Without their targets the samples that are left out are predicted as if the process had
 // been fitted to the others alone: at the ends, in the middle, and all but one.
 func TestLeaveOutAgainstDenseTwin(t *testing.T) {
@@ -205,26 +215,25 @@ func TestLeaveOutAgainstDenseTwin(t *testing.T) {
 				p := fit(t, s, k, x.upload(s))
 				for _, left := range [][2]int{{0, 7}, {20, 45}, {53, 60}, {0, 59}} {
 					lo, hi := left[0], left[1]
-					mean, variance := s.New(hi-lo, 1), s.New(hi-lo, 1)
-					if err := p.(CrossValidator).LeaveOut(lo, hi, mean, variance); err != nil {
-						t.Fatal(err)
-					}
+					mean, variance := leaveOut(t, s, p, lo, hi, x.points(s))
 					given := append(span(0, lo), span(hi, x.n)...)
 					var targets []float64
 					for _, i := range given {
 						targets = append(targets, x.targets[i])
 					}
 					wantMean, wantVariance := twin.moments(ActionValue, given, span(lo, hi), targets, k.Noise)
-					compareMoments(t, name, compute.ToSlice(s.Backend(), mean), compute.ToSlice(s.Backend(), variance), wantMean, wantVariance, 1e-6)
+					compareMoments(t, name, mean[lo:hi], variance[lo:hi], wantMean, wantVariance, 1e-6)
 				}
 			})
 		})
 	}
 }
 
-// Whatever stands for the state kernel, what the process leaves of the targets at their own
-// points is noise times alpha: y - K alpha = noise alpha.
-func TestResidualsAreNoiseTimesAlpha(t *testing.T) {
+// Whatever stands for the state kernel, alpha and the moments are bound to each other:
+// y - E[Q] = noise alpha and Var[Q_i] = noise - noise² k, with k for element i of K^-1's
+// diagonal; and without sample i y_i - E[Q_i] = alpha_i/k and Var[Q_i] + noise = 1/k
+// (Rasmussen and Williams 2006, 5.12).
+func TestMomentsAgreeWithAlpha(t *testing.T) {
 	x := newBatch(seeded(t, 27), 60, 2, 4)
 	for name, k := range cases() {
 		for _, inducing := range [][]int{nil, {3, 14, 15, 59}} {
@@ -232,11 +241,17 @@ func TestResidualsAreNoiseTimesAlpha(t *testing.T) {
 				data := x.upload(s)
 				data.Inducing = inducing
 				p := fit(t, s, k, data)
-				mean, _ := predict(t, s, p, ActionValue, data.Points())
-				for i, alpha := range compute.ToSlice(s.Backend(), p.Alpha()) {
-					if got, want := x.targets[i]-mean[i], k.Noise*alpha; math.Abs(got-want) > 1e-8 {
+				alpha := compute.ToSlice(s.Backend(), p.Alpha())
+				mean, variance := predict(t, s, p, ActionValue, data.Points())
+				for i := range alpha {
+					if got, want := x.targets[i]-mean[i], k.Noise*alpha[i]; math.Abs(got-want) > 1e-8 {
 						t.Fatalf("%s, inducing points %v, sample %d: residual %g, want %g", name, inducing, i, got, want)
 					}
+				}
+				for _, i := range []int{0, 15, 59} {
+					left, spread := leaveOut(t, s, p, i, i+1, data.Points().rowRange(i, i+1))
+					diagonal := (k.Noise - variance[i]) / (k.Noise * k.Noise)
+					compareMoments(t, name, left, spread, []float64{x.targets[i] - alpha[i]/diagonal}, []float64{1/diagonal - k.Noise}, 1e-6)
 				}
 			})
 		}
@@ -306,7 +321,10 @@ func TestPredictWithAnExactFisherKernel(t *testing.T) {
 		b, data := s.Backend(), x.upload(s)
 		want, wantSpread := predict(t, s, fit(t, s, k, data), Value, data.Points())
 		scores := linop.NewDense(b, upload(s, u))
-		data.FisherKernel = NewFisherKernel(b, scores, EmpiricalFisher(b, scores, 1e-12), linop.CG{})
+		var err error
+		if data.FisherKernel, err = (ExactFisher{}).Kernel(s, scores, EmpiricalFisher(b, scores), 1e-12); err != nil {
+			t.Fatal(err)
+		}
 		p, err := Iterative{}.Fit(s, k, data)
 		if err != nil {
 			t.Fatal(err)
@@ -334,8 +352,8 @@ func TestPredictPanicsOnShapes(t *testing.T) {
 			"mean":          func() error { return p.(Predictor).Predict(Value, at, column.RowRange(0, 3), column) },
 			"variance":      func() error { return p.(Predictor).Predict(Value, at, column, column.RowRange(0, 3)) },
 			"unknown part":  func() error { return p.(Predictor).Predict(3, at, column, column) },
-			"empty range":   func() error { return p.(CrossValidator).LeaveOut(5, 4, column, column) },
-			"range too far": func() error { return p.(CrossValidator).LeaveOut(1, 21, column, column) },
+			"empty range":   func() error { _, err := p.(CrossValidator).LeaveOut(5, 5); return err },
+			"range too far": func() error { _, err := p.(CrossValidator).LeaveOut(1, 21); return err },
 		} {
 			func() {
 				defer func() {

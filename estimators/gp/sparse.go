@@ -12,6 +12,12 @@ import (
 // for any rank.
 type sparseFactor struct{ interpolated }
 
+func (f *sparseFactor) rowRange(lo, hi int) factor {
+	part := *f
+	part.scaled = f.scaled.RowRange(lo, hi)
+	return &part
+}
+
 // gram is that of W, taken to Z by L on both sides.
 func (f *sparseFactor) gram(data Data) gram {
 	v, y := data.Fisher, data.Targets

@@ -128,13 +128,18 @@ func (p *drawnProcess) coverage(t *testing.T, k gp.Kernel, noise, level float64,
 	s := compute.NewScope(b)
 	defer s.Release()
 	k.Noise = noise
-	posterior, err := gp.Direct{}.Fit(s, k, gp.Data{
-		Features: s.FromSlice(drawn, 2, p.features), Fisher: s.FromSlice(drawn, 3, p.fisher), Targets: s.FromSlice(drawn, 1, targets)})
+	data := gp.Data{Features: s.FromSlice(drawn, 2, p.features), Fisher: s.FromSlice(drawn, 3, p.fisher), Targets: s.FromSlice(drawn, 1, targets)}
+	posterior, err := gp.Direct{}.Fit(s, k, data)
 	if err != nil {
 		t.Fatal(err)
 	}
+	rest, err := posterior.(gp.CrossValidator).LeaveOut(0, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := gp.Points{Features: data.Features.RowRange(0, held), Fisher: data.Fisher.RowRange(0, held)}
 	mean, variance := s.New(held, 1), s.New(held, 1)
-	if err := posterior.(gp.CrossValidator).LeaveOut(0, held, mean, variance); err != nil {
+	if err := rest.Predict(gp.ActionValue, at, mean, variance); err != nil {
 		t.Fatal(err)
 	}
 	spreads := compute.ToSlice(b, variance)

@@ -17,7 +17,8 @@ import (
 )
 
 // Calibration looks on: with it and without it an update is the same bits. It tells nothing
-// of Monte Carlo, of a single episode, or by conjugate gradients.
+// of Monte Carlo, of a single episode, or by conjugate gradients, and of a rough kernel in
+// one iteration of ten.
 func TestCalibrationChangesNothing(t *testing.T) {
 	task, err := sim.Lookup("Hopper-v2")
 	if err != nil {
@@ -27,26 +28,32 @@ func TestCalibrationChangesNothing(t *testing.T) {
 		name      string
 		estimator config.Estimator
 		solver    config.Solver
+		base      string
 		steps     int // in episodes of 100
+		iteration uint64
 		tells     bool
 	}{
-		{"usual", config.UAPG, config.Direct, 600, true},
-		{"Monte Carlo", config.MonteCarlo, config.Direct, 600, false},
-		{"one episode", config.UAPG, config.Direct, 100, false},
-		{"conjugate gradients", config.UAPG, config.ConjugateGradient, 600, false},
+		{"usual", config.UAPG, config.Direct, "rbf", 1200, 2, true},
+		{"Monte Carlo", config.MonteCarlo, config.Direct, "rbf", 600, 1, false},
+		{"one episode", config.UAPG, config.Direct, "rbf", 100, 1, false},
+		{"conjugate gradients", config.UAPG, config.ConjugateGradient, "rbf", 600, 1, false},
+		{"rough, first iteration", config.UAPG, config.Direct, "matern12", 600, 1, true},
+		{"rough, tenth", config.UAPG, config.Direct, "matern12", 600, 10, false},
+		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 11, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings, err := presets.For(task.Name, config.NPG, c.estimator, config.Code)
 			if err != nil {
 				t.Fatal(err)
 			}
-			settings.Targets, settings.Solver = config.GAE, c.solver
+			settings.Targets, settings.Solver, settings.BaseKernel = config.GAE, c.solver, c.base
 			var params [2][]float64
 			var row [2]metrics.Row
 			for i := range params {
 				b := computetest.Opaque(cpu.New(2))
 				learner, rng, scope := New(b, &settings, task), rand.New(rand.NewPCG(1, 2)), compute.NewScope(b)
 				row[i] = metrics.NewRow()
+				row[i].Iteration = c.iteration
 				u := &update{Learner: learner, scope: scope, rng: rng, row: &row[i],
 					Samples: NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))}
 				for _, stage := range stages {

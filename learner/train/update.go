@@ -70,6 +70,7 @@ type update struct {
 	svd       *linop.SVD       // of U; nil for Monte Carlo
 	svdGram   *mat.SymDense    // V'V of it
 	exact     *gp.FisherKernel // nil where the decomposition stands for the Fisher kernel
+	features  compute.Block    // of the posterior
 	posterior gp.Posterior     // nil for Monte Carlo
 	objective optim.Objective
 }
@@ -224,7 +225,9 @@ func (u *update) condition() (err error) {
 	if !u.Bayesian {
 		return nil
 	}
-	u.posterior, err = u.fit(u.scope, u.Critic.Embed(u.scope, u.observations))
+	evaluation := u.Critic.Embed(u.scope, u.observations)
+	u.features = evaluation.Features()
+	u.posterior, err = u.fit(u.scope, evaluation)
 	hyper := u.Critic.Hyper()
 	u.row.Noise, u.row.Lengthscale = hyper.Noise, u.Critic.Lengthscale()
 	u.row.OutputScale, u.row.FisherVariance = hyper.OutputScale, hyper.FisherVariance

@@ -176,3 +176,16 @@ func (o openLAPACK) Dpocon(ul blas.Uplo, n int, a []float64, lda int, norm float
 	}
 	return float64(reciprocal)
 }
+
+// Dtrtri implements lapack.Float64.
+func (o openLAPACK) Dtrtri(ul blas.Uplo, diag blas.Diag, n int, a []float64, lda int) bool {
+	if n == 0 {
+		return true
+	}
+	fits("a", n, n, lda, a)
+	kind := C.char('N')
+	if diag == blas.Unit {
+		kind = 'U'
+	}
+	return C.scipy_LAPACKE_dtrtri(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), kind, C.int(n), ptr(a), C.int(lda)) == 0
+}

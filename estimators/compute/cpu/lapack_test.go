@@ -5,6 +5,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/blas"
@@ -13,8 +14,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// The factorisation of a positive definite matrix, its inverse and its condition
-// number are gonum's own, from either triangle, and the other triangle is left alone.
+// The factorisation of a positive definite matrix, its inverse and the factor's, and its
+// condition number are gonum's own, from either triangle, and the other triangle is left alone.
 func TestCholeskyAgainstGonum(t *testing.T) {
 	const n, stride, seed = 37, 41, 1
 	t.Logf("seed %d", seed)
@@ -38,11 +39,15 @@ func TestCholeskyAgainstGonum(t *testing.T) {
 				t.Fatal("not positive definite")
 			}
 			factor := append([]float64(nil), a...)
+			inverse := append([]float64(nil), a...)
+			if !l.Dtrtri(triangle, blas.NonUnit, n, inverse, stride) {
+				t.Fatal("no inverse of the factor")
+			}
 			condition := l.Dpocon(triangle, n, a, stride, mat.Norm(&square, 1), make([]float64, 3*n), make([]int, n))
 			if !l.Dpotri(triangle, n, a, stride) {
 				t.Fatal("no inverse")
 			}
-			return append(append(factor, a...), condition)
+			return append(slices.Concat(factor, inverse, a), condition)
 		}
 		got, want := run(openLAPACK{}), run(gonum.Implementation{})
 		for i := range want {
