@@ -126,24 +126,24 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *collect.Batch, n policy.Normalizer) error {
 	fmt.Fprintf(w, "  plain products       %8.1f GFLOP/s (n x o by o x 64), %.1f (n x 64 by 64 x 64), %.1f (512 x 512 by 512 x 512)\n",
 		gemm(b, batch.Steps, task.ObservationDim, 64), gemm(b, batch.Steps, 64, 64), gemm(b, 512, 512, 512))
-	monteCarlo := time.Duration(0)
+	var all []*measured
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
 		settings, err := o.learner(task.Name, estimator)
 		if err != nil {
 			return err
 		}
-		total, stages, err := o.update(newCounter(b), &settings, task, batch, n)
-		if err != nil {
-			return err
+		all = append(all, &measured{settings: settings, stages: map[string]*stage{}})
+	}
+	counter := newCounter(b)
+	for round := range o.rounds + 1 { // by turns; the first is a warm-up
+		for _, m := range all {
+			if err := m.update(counter, task, batch, n, round > 0); err != nil {
+				return err
+			}
 		}
-		if estimator == config.MonteCarlo {
-			monteCarlo = total
-		}
-		fmt.Fprintf(w, "  update %-13s %8.1f ms   %.2f x mc\n", fmt.Sprintf("%s-%s", o.algorithm, estimator),
-			milliseconds(total), total.Seconds()/monteCarlo.Seconds())
-		for _, s := range stages {
-			fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", s.name, milliseconds(s.took), s.flops/1e9, s.flops/1e9/s.took.Seconds())
-		}
+	}
+	for _, m := range all {
+		m.print(w, all[0])
 	}
 	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(machine.PeakMemory())/1e6)
 	return nil
@@ -166,34 +166,51 @@ func (o options) learner(task string, estimator config.Estimator) (config.Settin
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
+// measured are the updates of one learner, each from its first state and with the
+// batch's upload.
+type measured struct {
+	settings config.Settings
+	took     []time.Duration
+	names    []string // of the stages, in order
+	stages   map[string]*stage
+}
+
 // stage is a part of an update.
 type stage struct {
-	name  string
-	took  time.Duration
+	took  []time.Duration
 	flops float64
 }
 
-// update measures updates on a batch: the median time of the whole and of each
-// stage. Each starts from the same learner, and includes the batch's upload.
-func (o options) update(b counter, settings *config.Settings, task sim.Spec, batch *collect.Batch, n policy.Normalizer) (total time.Duration, stages []stage, err error) {
-	var totals []time.Duration
-	times := map[string][]time.Duration{}
-	for range o.rounds + 1 { // the first is a warm-up
-		stages = stages[:0]
-		b.take()
-		took, err := Update(b, settings, task, batch.Episodes, n, func(name string, took time.Duration) {
-			times[name] = append(times[name], took)
-			stages = append(stages, stage{name: name, flops: b.take()})
-		})
-		if err != nil {
-			return 0, nil, err
+// update does one, and keeps its times if it counts.
+func (m *measured) update(b counter, task sim.Spec, batch *collect.Batch, n policy.Normalizer, counts bool) error {
+	b.take()
+	took, err := Update(b, &m.settings, task, batch.Episodes, n, func(name string, took time.Duration) {
+		flops := b.take()
+		if !counts {
+			m.names, m.stages[name] = append(m.names, name), &stage{flops: flops}
+			return
 		}
-		totals = append(totals, took)
+		m.stages[name].took = append(m.stages[name].took, took)
+	})
+	if counts {
+		m.took = append(m.took, took)
 	}
-	for i := range stages {
-		stages[i].took = median(times[stages[i].name][1:])
+	return err
+}
+
+// print shows the medians, and that of the rounds' ratios to another's updates.
+func (m *measured) print(w io.Writer, other *measured) {
+	var ratios []float64
+	for i, took := range m.took {
+		ratios = append(ratios, took.Seconds()/other.took[i].Seconds())
 	}
-	return median(totals[1:]), stages, nil
+	name := fmt.Sprintf("%s-%s", m.settings.Algorithm, m.settings.Estimator)
+	fmt.Fprintf(w, "  update %-13s %8.1f ms   %.2f x mc\n", name, milliseconds(median(m.took)), median(ratios))
+	for _, name := range m.names {
+		s := m.stages[name]
+		took := median(s.took)
+		fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", name, milliseconds(took), s.flops/1e9, s.flops/1e9/took.Seconds())
+	}
 }
 
 // Update is how long a new learner takes for an update on a batch, its upload included. lap hears how long each
