@@ -299,3 +299,16 @@ func TestListenAddress(t *testing.T) {
 		}
 	}
 }
+
+// A setting can be given by its name in a file.
+func TestSet(t *testing.T) {
+	var s config.Settings
+	if err := s.Set("fisher_kernel", "exact"); err != nil || s.FisherKernel != config.Exact {
+		t.Errorf("%q, %v", s.FisherKernel, err)
+	}
+	for name, want := range map[string]string{"fisher_kernel": `fisher_kernel: "full" is not svd or exact`, "fisher-kernel": `no setting "fisher-kernel"`} {
+		if err := s.Set(name, "full"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
