@@ -16,6 +16,9 @@ const (
 	sampleGroups, leastGroups  = 4, 400    // of the samples
 )
 
+// inputsAColumn is the number of a layer's inputs that a column of Omega has, at least.
+const inputsAColumn = 64
+
 // size is the number of columns of a sketch.
 func size(perRank float64, rank, least int) int {
 	return max(int(math.Ceil(perRank*float64(rank))), least)
@@ -25,7 +28,7 @@ func size(perRank float64, rank, least int) int {
 // (see the package's documentation). The products that matter, with n samples, p
 // parameters and rank delta, are
 //
-//	Y = U'Omega        3 n delta (in + out) a layer, flops
+//	Y = U'Omega        3 n delta (min(in, 64) + out) a layer, flops
 //	its basis Q = Y T  2 n delta^2
 //	U S                2 n p
 //	U Q               10 p delta^2
@@ -74,19 +77,28 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 //
 //	U'Omega = sum over layers (H A + 1 c) * (D B)  +  (log_std scores) E,
 //
-// two thin products a layer. All numbers are random signs, so E[Omega Omega'] is a
-// multiple of I, as it is for a dense sketch; signs did a little better than normal
-// numbers, whose products have heavy tails.
+// two thin products a layer. All numbers are random signs; they did a little better than
+// normal numbers, whose products have heavy tails.
+//
+// The first layer of a humanoid has 376 inputs and would take most of the time. So where
+// a layer has several times inputsAColumn inputs, they are split into that many parts,
+// the columns too, and a column's a is zero outside of its part, and the longer inside of
+// it: E[Omega Omega'] is a multiple of I still, as it is for a dense sketch.
 func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 	s := compute.NewScope(u.b)
 	defer s.Release()
 	signs := func(rows int) compute.Block {
 		return s.FromSlice(rows, y.Cols, randomSigns(rows*y.Cols, rng))
 	}
-	type factors struct{ a, c, b compute.Block }
+	type factors struct {
+		a, c, b compute.Block
+		parts   int
+	}
 	var omega []factors
 	for _, l := range u.layers {
-		omega = append(omega, factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols)})
+		f := factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols), parts: max(1, l.Inputs.Cols/inputsAColumn)}
+		u.b.Scale(math.Sqrt(float64(f.parts)), f.a)
+		omega = append(omega, f)
 	}
 	e := signs(u.logStd.Cols)
 
@@ -96,9 +108,14 @@ func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 		rows, inputs, signals := y.RowRange(lo, hi), s.New(hi-lo, y.Cols), s.New(hi-lo, y.Cols)
 		b.Gemm(false, false, 1, u.logStd.RowRange(lo, hi), e, 0, rows)
 		for i, l := range u.layers {
-			b.Gemm(false, false, 1, l.Inputs.RowRange(lo, hi), omega[i].a, 0, inputs)
-			b.AddRow(inputs, omega[i].c)
-			b.Gemm(false, false, 1, l.Signals.RowRange(lo, hi), omega[i].b, 0, signals)
+			f, h := omega[i], l.Inputs.RowRange(lo, hi)
+			for part := range f.parts {
+				from, to := part*y.Cols/f.parts, (part+1)*y.Cols/f.parts
+				first, last := part*h.Cols/f.parts, (part+1)*h.Cols/f.parts
+				b.Gemm(false, false, 1, h.ColRange(first, last), f.a.View(first, last, from, to), 0, inputs.ColRange(from, to))
+			}
+			b.AddRow(inputs, f.c)
+			b.Gemm(false, false, 1, l.Signals.RowRange(lo, hi), f.b, 0, signals)
 			b.MulAdd(rows, inputs, signals)
 		}
 	})
