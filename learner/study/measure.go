@@ -24,8 +24,9 @@ type measurement struct {
 	subject   string
 	iteration uint64
 	reference []float64 // gradient
-	halves    float64   // cosine between the gradients of the reference's even and odd chunks; NaN of one chunk
+	halves    float64   // cosine between the gradients of the reference's even and odd chunks
 	samples   float64   // of the reference
+	baseline  float64   // share of the reference's variance that its baseline took away
 	batches   []batch
 }
 
@@ -101,32 +102,51 @@ const (
 	chunksAtLeast = 2
 )
 
+// baselineName tells references with this baseline from any others.
+const baselineName = "linear in time, observations and the critic's features; mean of the chunks before"
+
+// The gradients of the reference's chunks, with the baseline and without.
+var controlled, plain = variant{directory: "gradient"}, variant{directory: "plain"}
+
 // measureReference takes the reference gradient in chunks: the mean of their Monte-Carlo gradients, by their samples.
+// The baseline that a chunk's targets are taken from is the mean of those fitted on the chunks before, so that no sample
+// has a part in its own. Chunk 0 serves the first one, and is not counted.
 func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 	chunk := min(maxChunk, (p.reference+chunksAtLeast-1)/chunksAtLeast)
-	settings := p.settings.With("samples", chunk)
+	settings := p.settings.With("samples", chunk).With("baseline", baselineName)
 	var halves [2][]float64
-	for i := 0; i*chunk < p.reference; i++ {
+	var fitted []float64 // sum of the baselines
+	var chunks []batch
+	for i := 0; (i-1)*chunk < p.reference; i++ {
 		arrays, err := unit.Do(p.path("reference-%03d", i), settings, func() (unit.Arrays, error) {
 			batch, err := p.collector.Collect(ctx, p.run.Policy(uint64(1+i)), chunk)
 			if err != nil {
 				return nil, err
 			}
-			gradient, err := p.run.MonteCarloGradient(batch.Episodes)
-			return unit.Arrays{"gradient": gradient, "steps": {float64(batch.Steps)}}, err
+			var baseline []float64
+			if i > 0 {
+				baseline = accumulate(nil, 1/float64(i), fitted)
+			}
+			g, err := p.run.MonteCarloGradient(batch.Episodes, baseline)
+			return unit.Arrays{"gradient": g.Gradient, "plain": g.Plain, "baseline": g.Baseline, "steps": {float64(batch.Steps)}}, err
 		})
 		if err != nil {
 			return fmt.Errorf("the reference gradient: %w", err)
 		}
+		fitted = accumulate(fitted, 1, arrays["baseline"])
+		if i == 0 {
+			continue
+		}
 		steps := arrays["steps"][0]
 		m.samples += steps
 		halves[i%2] = accumulate(halves[i%2], steps, arrays["gradient"])
+		chunks = append(chunks, batch{gradients: arrays})
 	}
-	m.halves = math.NaN()
-	if halves[1] != nil {
-		m.halves = cosine(halves[0], halves[1])
-	}
+	m.halves = cosine(halves[0], halves[1])
 	m.reference = accumulate(halves[0], 1, halves[1])
+	with, _ := gramOf(chunks, controlled).moments(-1)
+	without, _ := gramOf(chunks, plain).moments(-1)
+	m.baseline = 1 - with/without
 	return nil
 }
 

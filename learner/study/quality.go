@@ -43,7 +43,12 @@ const qualityMethod = `From each checkpoint come the policy, the observation nor
 optimisers. Before a batch's Bayesian gradients are taken, the kernel makes its one step on that batch (and with
 --targets gae the value head one), as in the paper's Algorithm 1; then the critic is put back to the
 checkpoint's. So these are the gradients that training itself would have followed. --freeze leaves these steps out.
-The reference takes the critic as it is. Gradients are vanilla ones, whatever algorithm the run was trained with.`
+The reference takes the critic as it is. Gradients are vanilla ones, whatever algorithm the run was trained with.
+
+From the reference's targets a baseline b(s_t, t) is subtracted: a ridge regression on time, the observation and its
+squares (Duan et al., 2016), and the critic's features and their products. It is fitted on samples drawn before
+those it is subtracted from, so that the reference has the expectation that it would have without it, and less
+variance. No estimator's batches have one.`
 
 func qualityCommand() *cobra.Command {
 	o := new(qualityOptions)

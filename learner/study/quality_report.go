@@ -66,10 +66,13 @@ func (o *qualityOptions) tables(p *page, all []*measurement, cells []cell) {
 		rows = append(rows, row)
 	}
 	p.table(header, rows)
-	p.paragraph("%d batches each. The references' own accuracy, the cosine between the gradients of their two halves:", o.repeats)
+	p.paragraph("%d batches each. How good the references are: the cosine c between the gradients of their two halves; what follows from it "+
+		"for the cosine between the whole and the true gradient, (2c/(1+c))^1/2, which no estimator's cosine exceeds but by chance; "+
+		"and the share of their variance that the baseline took away:", o.repeats)
 	p.WriteString("\n")
 	for _, m := range all {
-		p.item("%s, iteration %d: %s (%.0f samples)", m.subject, m.iteration, figures(m.halves), m.samples)
+		p.item("%s, iteration %d: %s; %s (%.0f samples); the baseline took away %.1f%% of the variance",
+			m.subject, m.iteration, figures(m.halves), figures(m.truth()), m.samples, 100*m.baseline)
 	}
 }
 

@@ -66,6 +66,13 @@ func summarizeOne(all []*measurement, iteration uint64, size uint, estimator var
 	return c
 }
 
+// truth is the cosine between the reference and the true gradient that the cosine between its halves suggests (Spearman
+// and Brown's formula, of numbers whose noise has no part in common); 0 where that is not positive.
+func (m *measurement) truth() float64 {
+	c := max(0, m.halves)
+	return math.Sqrt(2 * c / (1 + c))
+}
+
 // of are the batches of one size.
 func (m *measurement) of(size uint) []batch {
 	var all []batch

@@ -47,12 +47,23 @@ func TestQuality(t *testing.T) {
 	pictures(t, filepath.Join(out, qualityName))
 	page := read(t, out, pageName)
 	contains(t, page, "# Quality of the gradients", "at the start of training DBQPG", "once kernels are learned", "is considerably lower",
-		"drop by a factor of 3", "--reference 1000", "two halves: - s1, iteration 0:")
+		"drop by a factor of 3", "--reference 1000", "- s1, iteration 0:", "the baseline took away")
 
 	before := changed(t, out)
 	mustStudy(t, qualityArguments(out, "0,2", training...)...)
 	requireUnchanged(t, filepath.Join(out, "units"), before)
 	requireUnchanged(t, filepath.Join(out, "runs"), before)
+
+	// A chunk that is missing is measured again with the baselines of those before it.
+	lost := filepath.Join(out, "units", "s1", "iteration-2", "reference-002.safetensors")
+	chunk := read(t, lost, "")
+	if err := os.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	mustStudy(t, qualityArguments(out, "0,2", training...)...)
+	if read(t, lost, "") != chunk {
+		t.Error("a chunk of the reference came out otherwise the second time")
+	}
 
 	run, elsewhere := filepath.Join(out, "runs", "Hopper-v2", "vanilla-dbqpg", "s1"), filepath.Join(t.TempDir(), "elsewhere")
 	mustStudy(t, qualityArguments(elsewhere, "0,2", "--run", run)...)

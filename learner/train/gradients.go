@@ -44,19 +44,37 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, rng *rand.Rand) (
 	return g, nil
 }
 
-// MonteCarloGradient is Gradients' first alone, with the critic as it is.
-func (r *Run) MonteCarloGradient(episodes []*proto.Episode) (g []float64, err error) {
+// ControlledGradient is a Monte-Carlo gradient from n samples with a baseline for a control variate.
+type ControlledGradient struct {
+	Gradient []float64 // with the targets less the baseline, p; of the same expectation as Plain
+	Plain    []float64 // with the targets as they are, p
+	Baseline []float64 // the weights of the baseline fitted on these samples, for others
+}
+
+// MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the critic as
+// it is. baseline are the weights of one fitted on other episodes of the same policy, or a mean of such; nil: none.
+func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) (g ControlledGradient, err error) {
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
 	u := r.measurement(scope, episodes, nil)
+	features := u.baselineFeatures() // before the critic has seen these targets
 	if u.Critic != nil {
 		before := u.Critic.State()
 		defer func() { err = errors.Join(err, u.Critic.Restore(before)) }()
 	}
 	if err := errors.Join(u.evaluate(), u.judge()); err != nil {
-		return nil, err
+		return g, err
 	}
-	return u.monteCarlo(), nil
+	if g.Baseline, err = fitBaseline(scope, features, u.targets); err != nil {
+		return g, err
+	}
+	g.Plain = u.monteCarlo()
+	if baseline != nil {
+		weights := scope.FromSlice(len(baseline), 1, baseline)
+		u.Backend.Gemm(false, false, -1, features, weights, 1, u.targets)
+	}
+	g.Gradient = u.monteCarlo()
+	return g, nil
 }
 
 // measurement is an update of a learner that follows the plain gradient, with the run's parameters.
