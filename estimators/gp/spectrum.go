@@ -51,11 +51,14 @@ func (s *spectrum) extend(gradient *mat.SymDense, value float64) {
 	inside.Mul(s.vectors.T(), &moved)
 	outside.Mul(s.vectors, &inside)
 	outside.Sub(&moved, &outside)
+	least := negligible * mat.Norm(gradient, 2)
+	if mat.Norm(&outside, 2) <= least {
+		return
+	}
 	var gram mat.SymDense
 	gram.SymOuterK(1, &outside)
 	squares, directions := eigenpairs(&gram)
 	size, first := len(squares), len(squares)
-	least := negligible * mat.Norm(gradient, 2)
 	for first > 0 && squares[first-1] > least*least {
 		first--
 	}

@@ -1,6 +1,10 @@
 package linop
 
-import "github.com/dbqpg/dbqpg/estimators/compute"
+import (
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
 
 // sampleSketch sets dst (p × k) to an approximation of U Q for a basis Q = Y T with
 // orthonormal columns. As U ~ (U Q) Q', U S ~ (U Q)(Q'S), and with Z = S'Q the
@@ -37,6 +41,9 @@ func leastSquares(s *compute.Scope, y, t compute.Block, groups *compute.Groups) 
 	sums := s.New(groups.Len(), y.Cols)
 	b.GroupSum(sums, y, groups)
 	z := Mul(s, NewDense(b, sums), t, false)
+	if inverse := wellConditionedInverse(b, z, 1/floor); inverse != nil {
+		return Mul(s, NewDense(b, z), s.FromSlice(z.Cols, z.Cols, inverse), false), nil
+	}
 	right, err := rightVectors(s, z, z.Cols, floor)
 	if err != nil {
 		return compute.Block{}, err
@@ -46,6 +53,27 @@ func leastSquares(s *compute.Scope, y, t compute.Block, groups *compute.Groups) 
 	b.Gemm(false, false, 1, z, right.inverse, 0, left)
 	b.Gemm(false, true, 1, left, right.inverse, 0, c)
 	return c, nil
+}
+
+// wellConditionedInverse is (Z'Z)^-1, row-major, or nil if the condition number may
+// exceed a bound. Where it does not, no eigenvalue is left out, and this is faster.
+func wellConditionedInverse(b compute.Backend, z compute.Block, bound float64) []float64 {
+	if z.Cols == 0 {
+		return nil
+	}
+	gram := compute.NewBlock(b, z.Cols, z.Cols)
+	defer b.Release(gram.Buffer)
+	b.Gram(gram, z)
+	var factor mat.Cholesky
+
+	if !factor.Factorize(mat.NewSymDense(z.Cols, compute.ToSlice(b, gram))) || !(factor.Cond() < bound) {
+		return nil
+	}
+	var inverse mat.SymDense
+	if factor.InverseTo(&inverse) != nil {
+		return nil
+	}
+	return mat.DenseCopyOf(&inverse).RawMatrix().Data
 }
 
 // sketchWeights sets dst (out*in × k) to (U S) C for a layer's weights, a few
