@@ -66,7 +66,8 @@ func newTwin(x batch, k Kernel, interpolated bool) *twin {
 				if interpolated {
 					sum += interpolatedKernel(r, grid(), z[i*x.d+c], z[j*x.d+c])
 				} else {
-					sum += math.Exp(-math.Pow((z[i*x.d+c]-z[j*x.d+c])/k.Hyper.Base[0], 2) / 2) // rbf
+					u := (z[i*x.d+c] - z[j*x.d+c]) / k.Hyper.Base[0]
+					sum += math.Exp(-u * u / 2) // rbf
 				}
 			}
 			state.SetSym(i, j, k.C1*k.OutputScale*sum)

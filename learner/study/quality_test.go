@@ -77,11 +77,11 @@ func TestQuality(t *testing.T) {
 		"--freeze":          "freeze was false and is now true",
 		"--sampling-seed 2": "sampling_seed was 1 and is now 2",
 	} {
-		at, more, err := "0,2", strings.Fields(more), error(nil)
+		at, more := "0,2", strings.Fields(more)
 		if more[0] == "--at" {
 			at, more = more[1], nil
 		}
-		err = study(t, qualityArguments(elsewhere, at, append(more, "--run", run)...)...)
+		err := study(t, qualityArguments(elsewhere, at, append(more, "--run", run)...)...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", more, err, want)
 		}

@@ -51,11 +51,11 @@ func gradient(t *testing.T, run *train.Run, episodes []*proto.Episode, baseline 
 // designTwin are the features, written out; z are the critic's, nil for none.
 func designTwin(run *train.Run, episodes []*proto.Episode, z []float64) *mat.Dense {
 	n, o := run.Normalizer(), run.Shape.Observation
-	d, rows := 0, 0
+	rows := 0
 	for _, e := range episodes {
 		rows += e.Steps()
 	}
-	d = len(z) / rows
+	d := len(z) / rows
 	x := mat.NewDense(rows, 4+2*o+d+d*(d+1)/2, nil)
 	row := 0
 	for _, e := range episodes {

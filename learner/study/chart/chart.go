@@ -191,7 +191,7 @@ func (p Panel) addBand(out *plot.Plot, s Series) error {
 	}
 	c := palette[s.Color%len(palette)]
 	c.A = bandAlpha
-	band.Color, band.LineStyle.Width = c, 0
+	band.Color, band.Width = c, 0
 	out.Add(band)
 	return nil
 }
