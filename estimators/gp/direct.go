@@ -20,7 +20,7 @@ type directPosterior struct {
 	fisher float64 // c2 n v
 
 	gram    gram
-	factor  mat.Cholesky  // of M, r × r
+	factor  cholesky      // of M, r × r
 	weights *mat.VecDense // c = M^-1 B'y
 	alpha   compute.Block // K^-1 y, n × 1
 	inverse *mat.SymDense // M^-1, when first needed
@@ -46,7 +46,7 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil, &NotFiniteError{What: fisherVectors, Value: sum}
 	}
-	if err := p.factorize(); err != nil {
+	if p.factor, err = factorize(p.gram.matrix(p.fisher, k.Noise), k.Noise); err != nil {
 		return nil, err
 	}
 	if err := p.solve(); err != nil {
@@ -55,18 +55,11 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	return p, nil
 }
 
-// factorize finds the Cholesky factor of M = noise I + B'B.
-func (p *directPosterior) factorize() error {
-	return factorize(&p.factor, p.gram.matrix(p.fisher, p.kernel.Noise), p.kernel.Noise)
-}
-
 // solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
 func (p *directPosterior) solve() error {
 	n, columns := p.alpha.Rows, p.state.cols()
-	p.weights = mat.NewVecDense(p.gram.size(), nil)
-	if err := p.factor.SolveVecTo(p.weights, p.gram.targets(p.fisher)); err != nil {
-		return err
-	}
+	p.weights = p.gram.targets(p.fisher)
+	p.factor.solve(p.weights)
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
 	c, noise := p.weights.RawVector().Data, p.kernel.Noise
@@ -75,7 +68,7 @@ func (p *directPosterior) solve() error {
 	p.state.addTo(p.alpha, -1/noise, c[:columns])
 	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, byFisher, 1, p.alpha)
 
-	logDet := p.factor.LogDet() + float64(n-p.gram.size())*math.Log(noise)
+	logDet := p.factor.logDet() + float64(n-p.gram.size())*math.Log(noise)
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
 	if math.IsNaN(p.value) || math.IsInf(p.value, 0) {
 		return &NotFiniteError{What: "log likelihood", Value: p.value}
@@ -91,34 +84,11 @@ func (p *directPosterior) LogLikelihood() float64 { return p.value }
 
 // FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
 func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
-	return p.gram.core(&p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise)
+	return p.gram.core(p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise), nil
 }
 
 // StateCore implements [Posterior]: the same with the state columns of B alone, which
-// come first, so that the factor of their part of M is the first part of M's.
+// come first in M.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
-	columns := p.state.cols()
-	upper := new(mat.TriDense)
-	p.factor.UTo(upper)
-	var factor mat.Cholesky
-	factor.SetFromU(upper.SliceTri(0, columns))
-	return p.gram.core(&factor, p.gram.stateFisher, p.kernel.Noise)
-}
-
-// worstCondition is the condition number of M beyond which nothing solved with it
-// would hold a correct digit.
-const worstCondition = 1e15
-
-// factorize finds the Cholesky factor of m, whose eigenvalues are at least noise.
-func factorize(factor *mat.Cholesky, m mat.Symmetric, noise float64) error {
-	if factor.Factorize(m) && factor.Cond() < worstCondition {
-		return nil
-	}
-	e := &NotPositiveDefiniteError{Size: m.SymmetricDim(), Noise: noise}
-	for i := range e.Size {
-		if x := m.At(i, i); !(x <= e.LargestElement) {
-			e.LargestElement = x
-		}
-	}
-	return e
+	return p.gram.core(p.factor.leading(p.state.cols()), p.gram.stateFisher, p.kernel.Noise), nil
 }

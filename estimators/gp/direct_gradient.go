@@ -13,8 +13,8 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 	if features.Rows > 0 {
 		compute.SameShape("the gradient in the features", p.scaled, features)
 	}
-	if err := p.invert(); err != nil {
-		return Hyper{}, err
+	if p.inverse == nil {
+		p.inverse = p.factor.inverse()
 	}
 	a := p.compressed()
 	base := p.state.gradient(features, p.stateGradient(a))
@@ -22,19 +22,6 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 		p.scaling.Backward(p.backend, features, p.scaled)
 	}
 	return p.hyperGradient(a, base), nil
-}
-
-// invert finds M^-1.
-func (p *directPosterior) invert() error {
-	if p.inverse != nil {
-		return nil
-	}
-	inverse := new(mat.SymDense)
-	if err := p.factor.InverseTo(inverse); err != nil {
-		return err
-	}
-	p.inverse = inverse
-	return nil
 }
 
 // compressed is A/n with A = B'(alpha alpha' - K^-1)B = cc' - I + noise M^-1.

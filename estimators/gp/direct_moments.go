@@ -13,20 +13,19 @@ import (
 // the batch and N(c, noise M^-1) given it, or given a part of it.
 type weightSpace struct {
 	process *directPosterior // knows B's rows
-	factor  *mat.Cholesky    // of M
+	factor  cholesky         // of M
 	mean    []float64        // c
 	root    *mat.Dense       // noise^1/2 R^-1 with M = R'R, when first needed
 }
 
 // findRoot sets root.
 func (w *weightSpace) findRoot() error {
-	var upper mat.TriDense
-	w.factor.UTo(&upper)
-	if err := upper.InverseTri(&upper); err != nil {
+	root, err := w.factor.inverseRoot()
+	if err != nil {
 		return fmt.Errorf("gp: the moments' weights: %w", err)
 	}
 	w.root = new(mat.Dense)
-	w.root.Scale(math.Sqrt(w.process.kernel.Noise), &upper)
+	w.root.Scale(math.Sqrt(w.process.kernel.Noise), root)
 	return nil
 }
 
@@ -65,7 +64,7 @@ func (w *weightSpace) Predict(part Part, at Points, mean, variance compute.Block
 // Predict implements [Predictor].
 func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
 	if p.space == nil {
-		p.space = &weightSpace{process: p, factor: &p.factor, mean: p.weights.RawVector().Data}
+		p.space = &weightSpace{process: p, factor: p.factor, mean: p.weights.RawVector().Data}
 	}
 	return p.space.Predict(part, at, mean, variance)
 }
@@ -108,12 +107,11 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 		panic(fmt.Sprintf("gp: samples [%d, %d) of %d to be left out", lo, hi, n))
 	}
 	g, noise := p.gram.minus(p.state.rowRange(lo, hi).gram(p.data.rowRange(lo, hi))), p.kernel.Noise
-	factor, c := new(mat.Cholesky), g.targets(p.fisher)
-	if err := factorize(factor, g.matrix(p.fisher, noise), noise); err != nil {
+	factor, err := factorize(g.matrix(p.fisher, noise), noise)
+	if err != nil {
 		return nil, err
 	}
-	if err := factor.SolveVecTo(c, c); err != nil {
-		return nil, err
-	}
+	c := g.targets(p.fisher)
+	factor.solve(c)
 	return &weightSpace{process: p, factor: factor, mean: c.RawVector().Data}, nil
 }

@@ -3,6 +3,7 @@ package gp
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -85,24 +86,23 @@ func (g gram) minus(h gram) gram {
 // size is r, the number of columns of B.
 func (g gram) size() int { return len(g.stateTargets) + len(g.fisherTargets) }
 
-// matrix is M = noise I + B'B for B = [Z, fisher^1/2 V].
+// matrix is M = noise I + B'B for B = [Z, fisher^1/2 V], its upper triangle.
 func (g gram) matrix(fisher, noise float64) *mat.SymDense {
-	m := mat.NewSymDense(g.size(), nil)
-	state, root := len(g.stateTargets), math.Sqrt(fisher)
-	for i := range g.size() {
-		for j := i; j < g.size(); j++ {
-			switch {
-			case j < state:
-				m.SetSym(i, j, g.stateState.At(i, j))
-			case i < state:
-				m.SetSym(i, j, root*g.stateFisher.At(i, j-state))
-			default:
-				m.SetSym(i, j, fisher*g.fisherFisher.At(i-state, j-state))
-			}
-		}
-		m.SetSym(i, i, m.At(i, i)+noise)
+	state, size := len(g.stateTargets), g.size()
+	m, root := make([]float64, size*size), math.Sqrt(fisher)
+	stateState, fisherFisher := g.stateState.RawSymmetric(), g.fisherFisher.RawSymmetric()
+	for i := range state {
+		row := m[i*size : (i+1)*size]
+		copy(row[i:state], stateState.Data[i*stateState.Stride+i:])
+		floats.ScaleTo(row[state:], root, g.stateFisher.RawRowView(i))
+		row[i] += noise
 	}
-	return m
+	for i := range size - state {
+		row := m[(state+i)*size+state : (state+i+1)*size]
+		floats.ScaleTo(row[i:], fisher, fisherFisher.Data[i*fisherFisher.Stride+i:i*fisherFisher.Stride+len(row)])
+		row[i] += noise
+	}
+	return mat.NewSymDense(size, m)
 }
 
 // targets is B'y.
@@ -124,19 +124,10 @@ func (g gram) productFisher(fisher float64) *mat.Dense {
 
 // core is V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
 // factor is that of noise I + A'A and product is A'V.
-func (g gram) core(factor *mat.Cholesky, product *mat.Dense, noise float64) (*mat.SymDense, error) {
-	var solved, correction mat.Dense
-	if err := factor.SolveTo(&solved, product); err != nil {
-		return nil, err
-	}
-	correction.Mul(product.T(), &solved)
-	k := g.fisherFisher.SymmetricDim()
-	core := mat.NewSymDense(k, nil)
-	for i := range k {
-		for j := i; j < k; j++ {
-			mean := (correction.At(i, j) + correction.At(j, i)) / 2
-			core.SetSym(i, j, (g.fisherFisher.At(i, j)-mean)/noise)
-		}
-	}
-	return core, nil
+func (g gram) core(factor cholesky, product *mat.Dense, noise float64) *mat.SymDense {
+	core := new(mat.SymDense)
+	core.SymOuterK(-1, factor.whiten(product).T())
+	core.AddSym(core, g.fisherFisher)
+	core.ScaleSym(1/noise, core)
+	return core
 }

@@ -35,7 +35,7 @@ func (f *sparseFactor) gram(data Data) gram {
 	fisherTargets := s.New(v.Cols, 1)
 	b.Gemm(true, false, 1, v, y, 0, fisherTargets)
 	return gram{
-		stateState:    symmetric(f.cols(), compute.ToSlice(b, square)),
+		stateState:    mat.NewSymDense(f.cols(), compute.ToSlice(b, square)),
 		stateFisher:   mat.NewDense(f.cols(), v.Cols, f.transposed(s, v)),
 		fisherFisher:  data.fisherGram(b),
 		stateTargets:  f.transposed(s, y),
