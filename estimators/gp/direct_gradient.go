@@ -57,18 +57,16 @@ func (p *directPosterior) hyperGradient(a *mat.SymDense, base []float64) Hyper {
 
 // stateGradient is that in Z: the state columns of dF/dB = (alpha c' - B M^-1)/n.
 func (p *directPosterior) stateGradient(a *mat.SymDense) factorGradient {
-	columns, r := p.state.cols(), p.gram.size()
-	n := float64(p.alpha.Rows)
-	scaled := func(scale float64, x mat.Matrix) *mat.Dense {
-		out := new(mat.Dense)
-		out.Scale(scale/n, x)
-		return out
-	}
-	inverse := mat.DenseCopyOf(p.inverse)
+	columns, n := p.state.cols(), float64(p.alpha.Rows)
+	state, mixed := new(mat.SymDense), mat.NewDense(p.gram.size()-columns, columns, nil)
+	state.ScaleSym(1/n, p.inverse.SliceSym(0, columns))
+	mixed.Apply(func(i, j int, _ float64) float64 { return math.Sqrt(p.fisher) / n * p.inverse.At(j, columns+i) }, mixed)
+	c := new(mat.VecDense)
+	c.ScaleVec(1/n, p.weights.SliceVec(0, columns))
 	return factorGradient{
-		x: p.alpha, c: scaled(1, p.weights.SliceVec(0, columns)).RawMatrix().Data,
-		m: scaled(1, inverse.Slice(0, columns, 0, columns)),
-		v: p.data.Fisher, n: scaled(math.Sqrt(p.fisher), inverse.Slice(columns, r, 0, columns)),
+		x: p.alpha, c: c.RawVector().Data,
+		m: mat.DenseCopyOf(state),
+		v: p.data.Fisher, n: mixed,
 		a: a.SliceSym(0, columns),
 	}
 }
