@@ -77,9 +77,9 @@ func wellConditionedInverse(b compute.Backend, z compute.Block, bound float64) [
 }
 
 // sketchWeights sets dst (out*in × k) to (U S) C for a layer's weights, a few
-// outputs at a time, so that U S takes no more than 32 MB of memory.
+// outputs at a time, so that U S takes no more than 64 MB of memory.
 func (u *Scores) sketchWeights(dst compute.Block, l ScoreLayer, c compute.Block, groups *compute.Groups) {
-	const atATime = 4 << 20
+	const atATime = 8 << 20
 	in, out := l.Inputs.Cols, l.Signals.Cols
 	width := max(1, min(out, atATime/(groups.Len()*in)))
 	buffer := compute.NewBlock(u.b, 1, groups.Len()*width*in)
