@@ -60,7 +60,7 @@
 // (D B): 2 n (in + out) flops a column in place of 2 n in out. Such columns are as
 // isotropic as dense ones (E[Omega Omega'] is a multiple of I), and lose nothing
 // that could be measured; nor is anything lost where a column has only 64 of a layer's
-// many inputs. The basis Q then keeps the first 1.25 delta left singular
+// many inputs. The basis Q then keeps the first 1.15 delta left singular
 // vectors of Y, from the eigenpairs of the small matrix Y'Y = E L E': Q = Y T with T
 // = E L^-1/2 is orthonormal up to rounding times the square of its condition
 // number. Q itself is never needed, only products with Y, then T.
@@ -73,7 +73,7 @@
 //	U Q ~ (U S) Z (Z'Z)^-1,  Z = S'Q
 //
 // (two sketches from both sides; Tropp, Yurtsever, Udell and Cevher 2017). What Q
-// misses of U comes in as noise, 1.25/(4-1.25) of it. Measured on 16,000 steps of
+// misses of U comes in as noise, 1.15/(4-1.15) of it. Measured on 16,000 steps of
 // HumanoidStandup-v2 and of Ant-v2 with a fresh policy, delta = 140 and 90, against a
 // converged decomposition, means of three seeds:
 //
@@ -83,12 +83,17 @@
 //	2, 2, 8           0.976      0.982       35    0.992      0.982
 //	2, 1.5, 6         0.974      0.981       22    0.990      0.974
 //	2, 1.5, 4         0.972      0.974       19    0.989      0.966
-//	1.5, 1.25, 4      0.970      0.974       15    0.989      0.970    (used)
+//	1.5, 1.25, 4      0.970      0.974       15    0.989      0.970
 //	1.5, 1.25, 3      0.969      0.964       13    0.989      0.962
 //
-// With 64 inputs a column the used sizes take 12 GFLOP on HumanoidStandup, and the
-// cosines of another batch go from 0.969 and 0.970 to 0.969 and 0.971, on Humanoid-v2
-// (delta = 100) from 0.982 and 0.969 to 0.981 and 0.970.
+// These are with all inputs in each column of Omega. On another batch of each task and of
+// Humanoid-v2 (delta = 100), cosines for DBQPG and natural UAPG:
+//
+//	columns, basis, groups, inputs  HumanoidStandup  Humanoid      Ant           GFLOP
+//	1.5, 1.25, 4, all               0.969 0.970      0.982 0.969   0.994 0.971     14
+//	1.5, 1.25, 4, 64                0.969 0.971      0.981 0.970   0.994 0.971     12
+//	1.5, 1.15, 4, 64                0.969 0.971      0.981 0.969   0.994 0.970     11    (used)
+//	1.75, 1.15, 4, 64               0.969 0.974      0.983 0.972   0.993 0.967     12
 //
 // The authors' sketch, delta + 2 dense columns and U Q exact, takes 250 GFLOP. Small
 // ranks get larger sketches than that, at least 120 columns, 100 and 400: Swimmer's

@@ -12,7 +12,7 @@ import (
 // package's documentation for what was measured.
 const (
 	rangeColumns, leastColumns = 1.5, 120  // of U'Omega
-	basisColumns, leastBasis   = 1.25, 100 // kept of them
+	basisColumns, leastBasis   = 1.15, 100 // kept of them
 	sampleGroups, leastGroups  = 4, 400    // of the samples
 )
 
@@ -31,8 +31,8 @@ func size(perRank float64, rank, least int) int {
 //	Y = U'Omega        3 n delta (min(in, 64) + out) a layer, flops
 //	its basis Q = Y T  2 n delta^2
 //	U S                2 n p
-//	U Q               10 p delta^2
-//	its SVD            2 p delta^2, 3 n delta^2
+//	U Q                9 p delta^2
+//	its SVD            1.3 p delta^2, 3 n delta^2
 //
 // The blocks belong to s; the result depends on U and rng's state alone. Where U
 // has fewer singular values above rounding error, it returns those. The error is a
