@@ -193,7 +193,7 @@ func (c *Collector) publish(ctx context.Context, p *publication) error {
 		if err == nil || hopeless(err) {
 			return err
 		}
-		if !warned {
+		if !warned && ctx.Err() == nil {
 			c.config.Log.Warn("cannot publish the policy; trying again", "iteration", p.position.Iteration, "error", err)
 		}
 		select {
