@@ -1,5 +1,7 @@
 package compute
 
+import "slices"
+
 // Scope allocates blocks and releases them together.
 //
 //	s := compute.NewScope(b)
@@ -29,6 +31,19 @@ func (s *Scope) FromSlice(rows, cols int, src []float64) Block {
 	s.backend.Upload(x, src)
 	return x
 }
+
+// Diagonal allocates the square matrix with these elements on its diagonal.
+func (s *Scope) Diagonal(elements []float64) Block {
+	n := len(elements)
+	x := make([]float64, n*n)
+	for i, v := range elements {
+		x[i*n+i] = v
+	}
+	return s.FromSlice(n, n, x)
+}
+
+// Identity allocates the unit matrix of order n.
+func (s *Scope) Identity(n int) Block { return s.Diagonal(slices.Repeat([]float64{1}, n)) }
 
 // Release gives all the scope's blocks back to the backend.
 func (s *Scope) Release() {

@@ -84,15 +84,7 @@ func TestGradientByFiniteDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			value := func(k Kernel) float64 { return newTwin(x, k, true).value }
 			wantHyper := hyperDifferences(k, value)
-			const h = 1e-6
-			wantFeatures := make([]float64, len(x.features))
-			for i, z := range x.features {
-				x.features[i] = z + h
-				wantFeatures[i] = value(k)
-				x.features[i] = z - h
-				wantFeatures[i] = (wantFeatures[i] - value(k)) / (2 * h)
-				x.features[i] = z
-			}
+			wantFeatures := featureDifferences(x, func() float64 { return value(k) })
 			backends(t, func(t *testing.T, s *compute.Scope) {
 				p := fit(t, s, k, x.upload(s))
 				features := s.New(x.n, x.d)
@@ -135,6 +127,21 @@ func TestGradientWithoutFeatures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// featureDifferences is the gradient of value in the batch's features by central
+// differences.
+func featureDifferences(x batch, value func() float64) []float64 {
+	const h = 1e-6
+	gradient := make([]float64, len(x.features))
+	for i, z := range x.features {
+		x.features[i] = z + h
+		gradient[i] = value()
+		x.features[i] = z - h
+		gradient[i] = (gradient[i] - value()) / (2 * h)
+		x.features[i] = z
+	}
+	return gradient
 }
 
 // hyperDifferences is the gradient of value in k's hyperparameters by central

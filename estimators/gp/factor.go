@@ -56,7 +56,8 @@ func (in gradientBlocks) rows(b compute.Backend, g, z compute.Block, lo, hi int)
 }
 
 // rough is the rank of the grid's matrix from which on the interpolated columns are
-// not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same time at 18.
+// not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same
+// time at 18.
 const rough = 20
 
 // MaxColumns is the most columns that [Direct] gives the state kernel on a grid. Beyond it
@@ -121,10 +122,15 @@ func (f *interpolated) block(j int) (from, to int) {
 
 func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Block {
 	z := s.New(scaled.Rows, f.cols())
-	for j := range scaled.Cols {
-		s.Backend().Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
-	}
+	f.fill(s.Backend(), z, scaled)
 	return z
+}
+
+// fill sets z to Z's rows at some scaled features, computed by b.
+func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
+	for j := range scaled.Cols {
+		b.Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
+	}
 }
 
 // base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
@@ -140,10 +146,7 @@ type denseFactor struct {
 func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 	f := &denseFactor{ski, s.New(ski.scaled.Rows, ski.cols())}
 	f.backend.Panels(f.z.Rows, func(b compute.Backend, _, lo, hi int) {
-		z, scaled := f.z.RowRange(lo, hi), f.scaled.RowRange(lo, hi)
-		for j := range scaled.Cols {
-			b.Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
-		}
+		f.fill(b, f.z.RowRange(lo, hi), f.scaled.RowRange(lo, hi))
 	})
 	return f
 }

@@ -44,7 +44,7 @@ func newInducingFactor(s *compute.Scope, k Kernel, scaled compute.Block, samples
 	b, m := s.Backend(), len(samples)
 	f := &inducingFactor{
 		backend: b, grid: grid(), scale: math.Sqrt(k.C1 * k.OutputScale), scaled: scaled, samples: samples,
-		points: s.New(m, scaled.Cols), eye: unit(s, m), z: s.New(scaled.Rows, m),
+		points: s.New(m, scaled.Cols), eye: s.Identity(m), z: s.New(scaled.Rows, m),
 	}
 	for i, sample := range samples {
 		b.Copy(f.points.Row(i), scaled.Row(sample))
@@ -176,13 +176,4 @@ func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []
 		}
 	}
 	return base
-}
-
-// unit is the unit matrix of order m.
-func unit(s *compute.Scope, m int) compute.Block {
-	eye := make([]float64, m*m)
-	for i := range m {
-		eye[i*m+i] = 1
-	}
-	return s.FromSlice(m, m, eye)
 }

@@ -81,15 +81,7 @@ func TestInducingGradientByFiniteDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			value := func(k Kernel) float64 { return inducingTwin(x, k, inducing).value }
 			wantHyper := hyperDifferences(k, value)
-			const h = 1e-6
-			want := make([]float64, len(x.features))
-			for i, z := range x.features {
-				x.features[i] = z + h
-				want[i] = value(k)
-				x.features[i] = z - h
-				want[i] = (want[i] - value(k)) / (2 * h)
-				x.features[i] = z
-			}
+			want := featureDifferences(x, func() float64 { return value(k) })
 			backends(t, func(t *testing.T, s *compute.Scope) {
 				p := fit(t, s, k, x.withInducing(s, inducing))
 				features := s.New(x.n, x.d)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -97,31 +98,39 @@ func grid() compute.Grid {
 // gridMatrix is the base kernel's matrix R on the grid, and its derivative in each of
 // the base kernel's hyperparameters.
 func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
+	return k.base().Matrix(gridPoints(), k.Hyper.Base)
+}
+
+func gridPoints() []float64 {
 	g := grid()
 	points := make([]float64, g.Size)
 	for i := range points {
 		points[i] = g.Low + float64(i)*g.Step
 	}
-	return k.base().Matrix(points, k.Hyper.Base)
+	return points
 }
 
 // gridOperators are the matrices of gridMatrix as operators, Toeplitz where they are,
 // times a scale.
 func (k Kernel) gridOperators(s *compute.Scope, scale float64) (value linop.Operator, gradient []linop.Operator) {
-	r, slopes := k.gridMatrix()
-	operator := func(x *mat.SymDense) linop.Operator {
-		size := x.SymmetricDim()
-		elements := make([]float64, 0, size*size)
-		for i := range size {
-			for j := range size {
-				elements = append(elements, scale*x.At(i, j))
-			}
-		}
-		if k.base().Stationary() {
-			return linop.NewToeplitz(s, elements[:size])
-		}
-		return linop.NewDense(s.Backend(), s.FromSlice(size, size, elements))
+	if k.base().Stationary() {
+		distances := gridPoints()
+		floats.AddConst(-distances[0], distances)
+		r, slopes := k.base().Column(distances, k.Hyper.Base)
+		return operators(r, slopes, func(column []float64) linop.Operator {
+			floats.Scale(scale, column)
+			return linop.NewToeplitz(s, column)
+		})
 	}
+	r, slopes := k.gridMatrix()
+	return operators(r, slopes, func(x *mat.SymDense) linop.Operator {
+		x.ScaleSym(scale, x)
+		return linop.NewDense(s.Backend(), upload(s, x))
+	})
+}
+
+// operators makes one of each matrix.
+func operators[T any](r T, slopes []T, operator func(T) linop.Operator) (value linop.Operator, gradient []linop.Operator) {
 	for _, slope := range slopes {
 		gradient = append(gradient, operator(slope))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -365,6 +366,36 @@ func TestPredictPanicsOnShapes(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}()
+		}
+	})
+}
+
+// V'V that is at hand changes nothing, in a fit nor in what is left of it without some
+// samples.
+func TestFisherGramAtHand(t *testing.T) {
+	x := newBatch(seeded(t, 44), 60, 3, 4)
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		b, data := s.Backend(), x.upload(s)
+		for _, name := range []string{"rbf", "matern12"} {
+			k := withBase(someKernel(), name)
+			numbers := func(d Data) []float64 {
+				p := fit(t, s, k, d).(*directPosterior)
+				rest, err := p.LeaveOut(5, 20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mean, variance := s.New(x.n, 1), s.New(x.n, 1)
+				if err := rest.Predict(ActionValue, d.Points(), mean, variance); err != nil {
+					t.Fatal(err)
+				}
+				return slices.Concat(compute.ToSlice(b, p.Alpha()), compute.ToSlice(b, mean), compute.ToSlice(b, variance))
+			}
+			want := numbers(data)
+			data.FisherGram = FisherGram(b, data.Fisher)
+			if got := numbers(data); !slices.Equal(got, want) {
+				t.Errorf("%s: other numbers with V'V given", name)
+			}
+			data.FisherGram = nil
 		}
 	})
 }

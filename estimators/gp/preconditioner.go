@@ -46,12 +46,12 @@ func (p *preconditioner) power(s *compute.Scope, a float64) linop.Operator {
 // scaledVectors is Q diag(f(shares)).
 func (p *preconditioner) scaledVectors(s *compute.Scope, f func(share float64) float64) compute.Block {
 	k := len(p.shares)
-	diagonal := make([]float64, k*k)
+	diagonal := make([]float64, k)
 	for j, share := range p.shares {
-		diagonal[j*k+j] = f(share)
+		diagonal[j] = f(share)
 	}
 	scaled := s.New(p.vectors.Rows, k)
-	s.Backend().Gemm(false, false, 1, p.vectors, s.FromSlice(k, k, diagonal), 0, scaled)
+	s.Backend().Gemm(false, false, 1, p.vectors, s.Diagonal(diagonal), 0, scaled)
 	return scaled
 }
 

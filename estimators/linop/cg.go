@@ -228,12 +228,7 @@ func addColumns(b compute.Backend, y, x compute.Block, factors []float64) {
 		b.Axpy(factors[0], x, y)
 		return
 	}
-	k := len(factors)
-	diagonal := make([]float64, k*k)
-	for j, f := range factors {
-		diagonal[j*k+j] = f
-	}
-	d := compute.FromSlice(b, k, k, diagonal)
-	defer b.Release(d.Buffer)
-	b.Gemm(false, false, 1, x, d, 1, y)
+	s := compute.NewScope(b)
+	defer s.Release()
+	b.Gemm(false, false, 1, x, s.Diagonal(factors), 1, y)
 }

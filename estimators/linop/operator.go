@@ -31,11 +31,7 @@ func Mul(s *compute.Scope, a Operator, x compute.Block, trans bool) compute.Bloc
 // MulOut allocates the elements of a in s: A times the identity.
 func MulOut(s *compute.Scope, a Operator) compute.Block {
 	_, cols := a.Dims()
-	identity := make([]float64, cols*cols)
-	for i := range cols {
-		identity[i*cols+i] = 1
-	}
-	return Mul(s, a, s.FromSlice(cols, cols, identity), false)
+	return Mul(s, a, s.Identity(cols), false)
 }
 
 // checkMul panics, naming the operator, unless dst and x suit a.MulTo.

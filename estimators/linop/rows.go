@@ -10,13 +10,11 @@ import "github.com/dbqpg/dbqpg/estimators/compute"
 // (sec:appendix_Fisher_mvm): U_*'G^-1 U = U_*'P (S²/n)^-1 P'U with U = P S V'. For U itself
 // they are V, as closely as P S V' is U's own decomposition.
 func (d *SVD) Rows(s *compute.Scope, u Operator) compute.Block {
-	b, k := s.Backend(), len(d.S)
-	inner := compute.NewScope(b)
+	inner := compute.NewScope(s.Backend())
 	defer inner.Release()
-	inverse := make([]float64, k*k)
+	inverse := make([]float64, len(d.S))
 	for j, sigma := range d.S {
-		inverse[j*k+j] = 1 / sigma
+		inverse[j] = 1 / sigma
 	}
-	scaled := Mul(inner, d.P, inner.FromSlice(k, k, inverse), false)
-	return Mul(s, u, scaled, true)
+	return Mul(s, u, Mul(inner, d.P, inner.Diagonal(inverse), false), true)
 }

@@ -65,7 +65,6 @@ func wellConditionedInverse(b compute.Backend, z compute.Block, bound float64) [
 	defer b.Release(gram.Buffer)
 	b.Gram(gram, z)
 	var factor mat.Cholesky
-
 	if !factor.Factorize(mat.NewSymDense(z.Cols, compute.ToSlice(b, gram))) || !(factor.Cond() < bound) {
 		return nil
 	}

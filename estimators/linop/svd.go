@@ -130,11 +130,11 @@ func singularValues(eigenvalues []float64, rank int, floor float64) []float64 {
 // the Fisher matrix. Its blocks belong to s.
 func (d *SVD) Preconditioner(s *compute.Scope, scale, ridge float64) Operator {
 	b, k := s.Backend(), len(d.S)
-	roots := make([]float64, k*k)
+	roots := make([]float64, k)
 	for j, sigma := range d.S {
 		w := scale * sigma * sigma
-		roots[j*k+j] = math.Sqrt(w / (w + ridge))
+		roots[j] = math.Sqrt(w / (w + ridge))
 	}
-	shrunk := Mul(s, d.P, s.FromSlice(k, k, roots), false)
+	shrunk := Mul(s, d.P, s.Diagonal(roots), false)
 	return NewSum(b, NewNoise(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
 }
