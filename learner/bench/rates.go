@@ -24,7 +24,7 @@ func gemm(b compute.Backend, m, k, n int) float64 {
 	return 2 * float64(m) * float64(k) * float64(n) / best.Seconds() / 1e9
 }
 
-// median of x, which it sorts.
+// median is that of x, the upper of two.
 func median[T ~int64 | ~float64](x []T) T {
 	return slices.Sorted(slices.Values(x))[len(x)/2]
 }

@@ -3,6 +3,8 @@ package train
 import (
 	"errors"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/learner/critic"
@@ -45,9 +47,7 @@ func (u *update) calibrate() error {
 	}
 	targets, means := compute.ToSlice(u.Backend, some(u.targets)), compute.ToSlice(u.Backend, mean)
 	spreads := compute.ToSlice(u.Backend, variance)
-	for i := range spreads {
-		spreads[i] += u.kernel().Noise
-	}
+	floats.AddConst(u.kernel().Noise, spreads)
 	u.row.Coverage50 = critic.Coverage(0.5, targets, means, spreads)
 	u.row.Coverage90 = critic.Coverage(0.9, targets, means, spreads)
 	return nil
