@@ -89,7 +89,7 @@ func (s *Store) read(iteration uint64) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := differences(settings, s.settings); len(d) > 0 {
+	if d := Differences(settings, s.settings); len(d) > 0 {
 		return nil, &MismatchError{d}
 	}
 	return state, nil
@@ -215,9 +215,14 @@ type Difference struct{ Name, Then, Now string }
 func (e *MismatchError) Error() string {
 	var texts []string
 	for _, d := range e.Differences {
-		texts = append(texts, fmt.Sprintf("%s was %s and is now %s", d.Name, orNone(d.Then), orNone(d.Now)))
+		texts = append(texts, d.String())
 	}
 	return "made with other settings: " + strings.Join(texts, ", ")
+}
+
+// String is the difference in words.
+func (d Difference) String() string {
+	return fmt.Sprintf("%s was %s and is now %s", d.Name, orNone(d.Then), orNone(d.Now))
 }
 
 func orNone(value string) string {
@@ -227,8 +232,8 @@ func orNone(value string) string {
 	return value
 }
 
-// differences compares two sets of settings, in the order of their names.
-func differences(then, now map[string]string) []Difference {
+// Differences compares two sets of settings, in the order of their names.
+func Differences(then, now map[string]string) []Difference {
 	var names []string
 	for name := range then {
 		names = append(names, name)

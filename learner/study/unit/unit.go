@@ -17,6 +17,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 // suffix ends the names of the files of units.
@@ -65,7 +66,7 @@ func Load(path string, settings Settings) (Arrays, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w; remove it to have it measured again", path, err)
 	}
-	if different := differences(file.Metadata, settings); len(different) > 0 {
+	if different := checkpoint.Differences(file.Metadata, settings); len(different) > 0 {
 		return nil, &MismatchError{path, different}
 	}
 	arrays := Arrays{}
@@ -95,30 +96,14 @@ func save(path string, settings Settings, arrays Arrays) error {
 // MismatchError says that a unit was measured with other settings.
 type MismatchError struct {
 	Path        string
-	Differences []string
+	Differences []checkpoint.Difference
 }
 
 func (e *MismatchError) Error() string {
+	var texts []string
+	for _, d := range e.Differences {
+		texts = append(texts, d.String())
+	}
 	return fmt.Sprintf("%s was measured with other settings: %s; choose another --out, or go back to those settings",
-		e.Path, strings.Join(e.Differences, ", "))
-}
-
-// differences says how two sets of settings differ, in the order of their names.
-func differences(then, now map[string]string) []string {
-	var different []string
-	names := slices.Concat(slices.Collect(maps.Keys(then)), slices.Collect(maps.Keys(now)))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if then[name] != now[name] {
-			different = append(different, fmt.Sprintf("%s was %s and is now %s", name, orNone(then[name]), orNone(now[name])))
-		}
-	}
-	return different
-}
-
-func orNone(value string) string {
-	if value == "" {
-		return "not set"
-	}
-	return value
+		e.Path, strings.Join(texts, ", "))
 }
