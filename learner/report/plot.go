@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+
+	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
 // Estimators is the order of rows and legends.
@@ -51,7 +53,7 @@ func addLines(p *plot.Plot, curves []Curve, estimator, note string, alpha uint8,
 			continue
 		}
 		points := make(plotter.XYs, len(curve.Returns))
-		for i, r := range smooth(curve.Returns, 10) {
+		for i, r := range stats.RunningMean(curve.Returns, 10) {
 			points[i] = plotter.XY{X: float64(i + 1), Y: r}
 		}
 		line, err := plotter.NewLine(points)
@@ -68,18 +70,4 @@ func addLines(p *plot.Plot, curves []Curve, estimator, note string, alpha uint8,
 		}
 	}
 	return nil
-}
-
-// smooth is the running mean of the last width values.
-func smooth(x []float64, width int) []float64 {
-	out := make([]float64, len(x))
-	sum := 0.0
-	for i, v := range x {
-		sum += v
-		if i >= width {
-			sum -= x[i-width]
-		}
-		out[i] = sum / float64(min(i+1, width))
-	}
-	return out
 }

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
 // Curve is one run's mean episode return, an entry an iteration.
@@ -29,12 +30,7 @@ type Curve struct {
 
 // Final is the mean return over the last iterations (all, if there are fewer).
 func (c Curve) Final(last int) float64 {
-	tail := c.Returns[max(0, len(c.Returns)-last):]
-	sum := 0.0
-	for _, r := range tail {
-		sum += r
-	}
-	return sum / float64(len(tail))
+	return stats.Mean(c.Returns[max(0, len(c.Returns)-last):])
 }
 
 // ReadRun reads a run directory's progress.csv. Its config.yaml says what it is, or where

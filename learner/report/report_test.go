@@ -93,12 +93,3 @@ func TestColumns(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-func TestSmoothIsARunningMean(t *testing.T) {
-	got := smooth([]float64{1, 2, 3, 4, 5}, 2)
-	for i, want := range []float64{1, 1.5, 2.5, 3.5, 4.5} {
-		if got[i] != want {
-			t.Errorf("smooth[%d] = %v, want %v", i, got[i], want)
-		}
-	}
-}
