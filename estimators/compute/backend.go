@@ -1,14 +1,18 @@
 package compute
 
-// Backend allocates blocks and computes on them. Shapes that do not fit panic;
-// there are no other failures on a healthy device. Unless said otherwise dst may
-// be the same block as an argument but must not overlap it in part.
+// Backend allocates blocks and computes on them. Shapes that do not fit panic, and
+// a device that fails panics with a [*Failure]: see [Catch]. Unless said otherwise
+// dst may be the same block as an argument but must not overlap it in part.
 //
 // A Backend's methods are called from one goroutine at a time; inside
 // [Backend.Panels] the body uses the backend it is given.
 type Backend interface {
 	// Name says what computes, as in "cpu (OpenBLAS, 2 cores)".
 	Name() string
+	// Distant tells whether the host waits long for a Download, some hundred times as
+	// long as for the start of an operation. Loops then look at results every few
+	// iterations only.
+	Distant() bool
 
 	// Alloc returns a buffer of n elements with undefined contents, from a pool
 	// where the backend keeps one.
@@ -60,6 +64,15 @@ type Elementwise interface {
 	RowDots(dst, a, b Block, beta float64)
 	// SumRows sets the 1 × k block dst to the sum of x's rows, in row order.
 	SumRows(dst, x Block)
+	// ColDots sets dst_j to sum_i x_ij*y_ij; dst is 1 × k.
+	ColDots(dst, x, y Block)
+	// AxpyCols adds alpha_j times column j of x to column j of y; alpha is 1 × k.
+	AxpyCols(alpha, x, y Block)
+	// DivideWhere sets dst to the elementwise a/b where mask is positive, and to 0
+	// elsewhere, whatever a and b are there.
+	DivideWhere(dst, a, b, mask Block)
+	// Exceeds sets dst to 0 where x <= factor*y, and to 1 elsewhere, so where one is NaN.
+	Exceeds(dst, x, y Block, factor float64)
 	// Extremes finds the smallest and the largest element of x; the first in
 	// row-major order where several are equal.
 	Extremes(x Block) (min, max Extreme)

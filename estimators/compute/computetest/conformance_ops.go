@@ -89,9 +89,28 @@ var operations = []operation{
 		return call{[]operand{d.in(n, k), d.out(1, k)},
 			nothing(func(b compute.Backend, x blocks) { b.SumRows(x[1], x[0]) })}
 	}},
+	{name: "ColDots", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.out(1, k)},
+			nothing(func(b compute.Backend, x blocks) { b.ColDots(x[2], x[0], x[1]) })}
+	}},
+	{name: "AxpyCols", draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(1, k), d.in(n, k), d.maybe(d.in(n, k), 1)},
+			nothing(func(b compute.Backend, x blocks) { b.AxpyCols(x[0], x[1], x[2]) })}
+	}},
+	{name: "DivideWhere", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.levels(n, k, false), d.maybe(d.out(n, k), 0, 1, 2)},
+			nothing(func(b compute.Backend, x blocks) { b.DivideWhere(x[3], x[0], x[1], x[2]) })}
+	}},
+	{name: "Exceeds", fixedRows: true, draw: func(d *draw) call {
+		n, k, factor := d.n(), d.k(), d.scalar("factor")
+		return call{[]operand{d.levels(n, k, true), d.maybe(d.levels(n, k, true), 0), d.maybe(d.out(n, k), 0, 1)},
+			nothing(func(b compute.Backend, x blocks) { b.Exceeds(x[2], x[0], x[1], factor) })}
+	}},
 	{name: "Extremes", anyShape: true, draw: func(d *draw) call {
-		// Few different values, so that the extreme ones occur several times.
-		return call{[]operand{d.block(max(d.n(), 1), d.k(), func() float64 { return float64(d.rng.IntN(7) - 3) })}, extremes}
+		return call{[]operand{d.levels(max(d.n(), 1), d.k(), false)}, extremes}
 	}},
 	{name: "AddAt", anyShape: true, draw: func(d *draw) call {
 		x, v := d.in(max(d.n(), 1), d.k()), d.scalar("v")
@@ -191,6 +210,17 @@ func (d *draw) added(rows, cols int, beta float64) operand {
 func extremes(b compute.Backend, x blocks) []float64 {
 	low, high := b.Extremes(x[0])
 	return []float64{low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row), float64(high.Col)}
+}
+
+// levels has few different values, so that the extreme ones occur several times and
+// some of two blocks are equal; now and then a NaN, if wanted.
+func (d *draw) levels(rows, cols int, nan bool) operand {
+	return d.block(rows, cols, func() float64 {
+		if nan && d.rng.IntN(20) == 0 {
+			return math.NaN()
+		}
+		return float64(d.rng.IntN(7) - 3)
+	})
 }
 
 func (d *draw) grid() compute.Grid {

@@ -69,6 +69,8 @@ func opAt(x compute.Block, trans bool, i, j int) float64 {
 
 func (naive) Name() string { return "naive (Go, one goroutine)" }
 
+func (naive) Distant() bool { return false }
+
 func (naive) Alloc(n int) compute.Buffer { return make(naiveBuffer, n) }
 
 func (naive) Release(compute.Buffer) {}

@@ -78,6 +78,42 @@ func (naive) SumRows(dst, x compute.Block) {
 	}
 }
 
+func (naive) ColDots(dst, x, y compute.Block) {
+	compute.SameShape("ColDots", x, y)
+	wantShape("ColDots", dst, 1, x.Cols)
+	for j := range x.Cols {
+		*at(dst, 0, j) = naive{}.Dot(x.Col(j), y.Col(j))
+	}
+}
+
+func (naive) AxpyCols(alpha, x, y compute.Block) {
+	compute.SameShape("AxpyCols", x, y)
+	wantShape("AxpyCols", alpha, 1, x.Cols)
+	each(x.Rows, x.Cols, func(i, j int) { *at(y, i, j) += *at(alpha, 0, j) * *at(x, i, j) })
+}
+
+func (naive) DivideWhere(dst, a, b, mask compute.Block) {
+	compute.SameShape("DivideWhere", dst, a, b, mask)
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		if *at(mask, i, j) > 0 {
+			*at(dst, i, j) = *at(a, i, j) / *at(b, i, j)
+		} else {
+			*at(dst, i, j) = 0
+		}
+	})
+}
+
+func (naive) Exceeds(dst, x, y compute.Block, factor float64) {
+	compute.SameShape("Exceeds", dst, x, y)
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		if *at(x, i, j) <= factor**at(y, i, j) {
+			*at(dst, i, j) = 0
+		} else {
+			*at(dst, i, j) = 1
+		}
+	})
+}
+
 func (naive) Extremes(x compute.Block) (low, high compute.Extreme) {
 	if x.Rows == 0 || x.Cols == 0 {
 		panic("compute: Extremes of an empty block")

@@ -60,6 +60,9 @@ func (o *OpaqueBackend) Live() int {
 // Name is the wrapped backend's, marked.
 func (o *OpaqueBackend) Name() string { return "opaque " + o.wrapped.Name() }
 
+// Distant is true, so that what only distant devices do is done too.
+func (o *OpaqueBackend) Distant() bool { return true }
+
 // Alloc returns a handle of memory that is full of NaN.
 func (o *OpaqueBackend) Alloc(n int) compute.Buffer {
 	o.idle()

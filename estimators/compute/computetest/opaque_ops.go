@@ -53,6 +53,27 @@ func (o *OpaqueBackend) SumRows(dst, x compute.Block) {
 	o.wrapped.SumRows(o.apart("SumRows", dst, x), o.open(x))
 }
 
+// ColDots sets dst to the columns' sums of x*y.
+func (o *OpaqueBackend) ColDots(dst, x, y compute.Block) {
+	o.wrapped.ColDots(o.apart("ColDots", dst, x, y), o.open(x), o.open(y))
+}
+
+// AxpyCols adds alpha_j times column j of x to that of y.
+func (o *OpaqueBackend) AxpyCols(alpha, x, y compute.Block) {
+	o.apart("AxpyCols", y, alpha)
+	o.wrapped.AxpyCols(o.open(alpha), o.open(x), o.same("AxpyCols", y, x))
+}
+
+// DivideWhere sets dst to a/b where mask is positive.
+func (o *OpaqueBackend) DivideWhere(dst, a, b, mask compute.Block) {
+	o.wrapped.DivideWhere(o.same("DivideWhere", dst, a, b, mask), o.open(a), o.open(b), o.open(mask))
+}
+
+// Exceeds sets dst to 0 where x <= factor*y.
+func (o *OpaqueBackend) Exceeds(dst, x, y compute.Block, factor float64) {
+	o.wrapped.Exceeds(o.same("Exceeds", dst, x, y), o.open(x), o.open(y), factor)
+}
+
 // Extremes finds the smallest and the largest element.
 func (o *OpaqueBackend) Extremes(x compute.Block) (low, high compute.Extreme) {
 	return o.wrapped.Extremes(o.open(x))

@@ -79,6 +79,15 @@ WIDE void k_sum_rows(double *d, const double *x, long xs, long n, long k) {
     ROWS(n) COLS(k) d[j] += x[i * xs + j];
 }
 
+WIDE void k_col_dots(double *d, const double *x, long xs, const double *y, long ys, long n, long k) {
+    COLS(k) d[j] = 0;
+    ROWS(n) COLS(k) d[j] += x[i * xs + j] * y[i * ys + j];
+}
+
+WIDE void k_axpy_cols(const double *alpha, const double *x, long xs, double *y, long ys, long n, long k) {
+    ROWS(n) COLS(k) y[i * ys + j] += alpha[j] * x[i * xs + j];
+}
+
 WIDE void k_add_row(double *x, long xs, const double *row, long n, long k) {
     ROWS(n) COLS(k) x[i * xs + j] += row[j];
 }

@@ -16,6 +16,8 @@ void k_scale_rows(double *d, long ds, const double *w, long ws, const double *x,
 double k_dot(const double *x, long xs, const double *y, long ys, long n, long k);
 void k_row_dots(double *d, long ds, const double *a, long as, const double *b, long bs, double beta, long n, long k);
 void k_sum_rows(double *d, const double *x, long xs, long n, long k);
+void k_col_dots(double *d, const double *x, long xs, const double *y, long ys, long n, long k);
+void k_axpy_cols(const double *alpha, const double *x, long xs, double *y, long ys, long n, long k);
 void k_add_row(double *x, long xs, const double *row, long n, long k);
 void k_tanh(double *z, long zs, const double *bias, long n, long k);
 void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k);

@@ -64,6 +64,14 @@ func sumRows(d, x []float64, xs, n, k int) {
 	C.k_sum_rows(ptr(d), ptr(x), C.long(xs), C.long(n), C.long(k))
 }
 
+func colDots(d, x []float64, xs int, y []float64, ys, n, k int) {
+	C.k_col_dots(ptr(d), ptr(x), C.long(xs), ptr(y), C.long(ys), C.long(n), C.long(k))
+}
+
+func axpyCols(alpha, x []float64, xs int, y []float64, ys, n, k int) {
+	C.k_axpy_cols(ptr(alpha), ptr(x), C.long(xs), ptr(y), C.long(ys), C.long(n), C.long(k))
+}
+
 func addRow(x []float64, xs int, row []float64, n, k int) {
 	C.k_add_row(ptr(x), C.long(xs), ptr(row), C.long(n), C.long(k))
 }

@@ -91,6 +91,25 @@ func sumRows(d, x []float64, xs, n, k int) {
 	}
 }
 
+func colDots(d, x []float64, xs int, y []float64, ys, n, k int) {
+	fill(d, k, 1, k, 0)
+	for i := range n {
+		b := row(y, ys, i, k)
+		for j, a := range row(x, xs, i, k) {
+			d[j] += a * b[j]
+		}
+	}
+}
+
+func axpyCols(alpha, x []float64, xs int, y []float64, ys, n, k int) {
+	for i := range n {
+		to := row(y, ys, i, k)
+		for j, v := range row(x, xs, i, k) {
+			to[j] += alpha[j] * v
+		}
+	}
+}
+
 func addRow(x []float64, xs int, r []float64, n, k int) {
 	for i := range n {
 		floats.Add(row(x, xs, i, k), r[:k])

@@ -77,6 +77,24 @@ func (b *Backend) SumRows(dst, x compute.Block) {
 	b.columns(x.Cols, func(s *serial, i, j int) { s.SumRows(dst.ColRange(i, j), x.ColRange(i, j)) })
 }
 
+// ColDots implements [compute.Backend].
+func (b *Backend) ColDots(dst, x, y compute.Block) {
+	compute.SameShape("column dots", x, y)
+	checkRow("column dots", dst, x)
+	if x.Rows*x.Cols <= serialElements {
+		b.workers[0].ColDots(dst, x, y)
+		return
+	}
+	b.columns(x.Cols, func(s *serial, i, j int) { s.ColDots(dst.ColRange(i, j), x.ColRange(i, j), y.ColRange(i, j)) })
+}
+
+// AxpyCols implements [compute.Backend].
+func (b *Backend) AxpyCols(alpha, x, y compute.Block) {
+	compute.SameShape("axpy of columns", x, y)
+	checkRow("axpy of columns", alpha, x)
+	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.AxpyCols(alpha, x.RowRange(i, j), y.RowRange(i, j)) })
+}
+
 // Gemm implements [compute.Backend]. A product whose rows are many is split by
 // rows, one that sums over many rows (transA) by the summands.
 func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, beta float64, c compute.Block) {

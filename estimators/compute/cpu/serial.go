@@ -18,6 +18,8 @@ var _ compute.Backend = (*serial)(nil)
 
 func (s *serial) Name() string { return "cpu panel" }
 
+func (s *serial) Distant() bool { return false }
+
 func (s *serial) NumPanels(rows int) int { return (rows + panelRows - 1) / panelRows }
 
 func (s *serial) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
@@ -144,6 +146,60 @@ func (s *serial) SumRows(dst, x compute.Block) {
 	}
 	if e := elements(dst); e != nil {
 		sumRows(e, elements(x), x.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) ColDots(dst, x, y compute.Block) {
+	compute.SameShape("column dots", x, y)
+	checkRow("column dots", dst, x)
+	switch {
+	case x.Rows == 0:
+		s.Fill(dst, 0)
+	case x.Cols == 1:
+		elements(dst)[0] = s.Dot(x, y)
+	case x.Cols > 1:
+		colDots(elements(dst), elements(x), x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) AxpyCols(alpha, x, y compute.Block) {
+	compute.SameShape("axpy of columns", x, y)
+	checkRow("axpy of columns", alpha, x)
+	if e := elements(x); e != nil {
+		axpyCols(elements(alpha), e, x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
+	}
+}
+
+func (s *serial) DivideWhere(dst, a, b, mask compute.Block) {
+	compute.SameShape("divide", dst, a, b, mask)
+	d, x, y, m := elements(dst), elements(a), elements(b), elements(mask)
+	each(dst, func(i, j int) {
+		quotient := 0.0
+		if m[i*mask.Stride+j] > 0 {
+			quotient = x[i*a.Stride+j] / y[i*b.Stride+j]
+		}
+		d[i*dst.Stride+j] = quotient
+	})
+}
+
+func (s *serial) Exceeds(dst, x, y compute.Block, factor float64) {
+	compute.SameShape("exceeds", dst, x, y)
+	d, a, b := elements(dst), elements(x), elements(y)
+	each(dst, func(i, j int) {
+		exceeds := 1.0
+		if a[i*x.Stride+j] <= factor*b[i*y.Stride+j] {
+			exceeds = 0
+		}
+		d[i*dst.Stride+j] = exceeds
+	})
+}
+
+// each calls f for x's positions: for operations on a row or a few.
+func each(x compute.Block, f func(i, j int)) {
+	for i := range x.Rows {
+		for j := range x.Cols {
+			f(i, j)
+		}
 	}
 }
 
