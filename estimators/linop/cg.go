@@ -2,7 +2,6 @@ package linop
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
@@ -75,41 +74,39 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 	s := compute.NewScope(b)
 	defer s.Release()
 	it := newIteration(s, c, a, dst, rhs)
-	if err := it.start(); err != nil {
-		return it.Result, err
-	}
-	for it.Residual > c.Tolerance {
-		if it.Iterations == c.MaxIterations {
-			return it.Result, &NotConvergedError{it.Result, c.Tolerance}
+	done, err := it.start()
+	for !done && err == nil {
+		if it.taken == c.MaxIterations {
+			return it.seen.Result, &NotConvergedError{it.seen.Result, c.Tolerance}
 		}
-		if err := it.step(); err != nil {
-			return it.Result, err
-		}
+		done, err = it.step()
 	}
-	return it.Result, nil
+	return it.seen.Result, err
 }
 
-// iteration is the state of the method: a column each of the blocks, a number each
-// of the slices, for a right-hand side.
+// iteration is the state of the method: a column each of the blocks for a right-hand
+// side. Step sizes are found where the blocks are; the host sees them only when it
+// looks at the history.
 type iteration struct {
 	CG
-	Result
-	b    compute.Backend
-	a    Operator
-	x    compute.Block // the solution
-	r    compute.Block // its residual b - A x
-	z    compute.Block // the preconditioned residual M r
-	p, q compute.Block // the direction and A p
-	work compute.Block
-	rho  []float64 // r'z
-	b2   []float64 // |b|^2
-	done []bool
+	b      compute.Backend
+	a      Operator
+	x      compute.Block // the solution
+	r      compute.Block // its residual b - A x
+	z      compute.Block // the preconditioned residual M r
+	p, q   compute.Block // the direction and A p
+	work   compute.Block
+	active compute.Block // 1 × k: 1 for a column that is not done, else 0
+	factor compute.Block // 1 × k
+	taken  int           // steps
+	seen   *history
 }
 
 func newIteration(s *compute.Scope, c CG, a Operator, x, rhs compute.Block) *iteration {
 	n, k := rhs.Rows, rhs.Cols
 	it := &iteration{CG: c, b: s.Backend(), a: a, x: x,
-		r: s.New(n, k), p: s.New(n, k), q: s.New(n, k), work: s.New(n, k)}
+		r: s.New(n, k), p: s.New(n, k), q: s.New(n, k), work: s.New(n, k),
+		active: s.New(1, k), factor: s.New(1, k), seen: newHistory(s, c, k)}
 	it.b.Copy(it.r, rhs)
 	it.z = it.r
 	if c.Preconditioner != nil {
@@ -118,96 +115,68 @@ func newIteration(s *compute.Scope, c CG, a Operator, x, rhs compute.Block) *ite
 	return it
 }
 
-// start sets x = 0, r = b, p = z = M r, rho = r'z.
-func (it *iteration) start() error {
-	it.b2 = columnDots(it.b, it.work, it.r, it.r)
+// start sets x = 0, r = b, p = z = M r.
+func (it *iteration) start() (done bool, err error) {
 	it.b.Fill(it.x, 0)
-	it.done = make([]bool, it.r.Cols)
-	if err := it.measure(); err != nil {
-		return err
+	it.measure()
+	if done, err = it.seen.look(0); done || err != nil {
+		return done, err
 	}
 	it.precondition()
 	it.b.Copy(it.p, it.z)
-	it.rho = columnDots(it.b, it.work, it.r, it.z)
-	return it.wantPositive("r'M r", it.rho)
+	return false, nil
 }
 
 // step is one iteration: one product with A, one with M.
-func (it *iteration) step() error {
-	it.Iterations++
+func (it *iteration) step() (done bool, err error) {
+	last := it.seen.at(it.taken)
+	it.taken++
 
 	// alpha = r'z / p'A p, the minimum of the error's A-norm along p.
 	it.a.MulTo(it.q, it.p, false)
-	alpha := columnDots(it.b, it.work, it.p, it.q)
-	if err := it.wantPositive("p'A p", alpha); err != nil {
-		return err
-	}
-	minus := make([]float64, len(alpha))
-	for j, curvature := range alpha {
-		if alpha[j] = 0; !it.done[j] {
-			alpha[j] = it.rho[j] / curvature
-		}
-		minus[j] = -alpha[j]
-	}
+	it.b.ColDots(last.curvature, it.p, it.q)
+	it.b.DivideWhere(it.factor, last.rho, last.curvature, it.active)
 
 	// x += alpha p, r -= alpha A p.
-	addColumns(it.b, it.x, it.p, alpha)
-	addColumns(it.b, it.r, it.q, minus)
-	if err := it.measure(); err != nil || it.Residual <= it.Tolerance {
-		return err
+	it.b.AxpyCols(it.factor, it.p, it.x)
+	it.b.Scale(-1, it.factor)
+	it.b.AxpyCols(it.factor, it.q, it.r)
+	it.measure()
+	if it.due() {
+		if done, err = it.seen.look(it.taken); done || err != nil {
+			return done, err
+		}
 	}
 
 	// beta = r'z / (the last r'z), p = z + beta p: A-orthogonal to those before.
 	it.precondition()
-	rho := columnDots(it.b, it.work, it.r, it.z)
-	if err := it.wantPositive("r'M r", rho); err != nil {
-		return err
-	}
-	beta := make([]float64, len(rho))
-	for j := range beta {
-		if !it.done[j] {
-			beta[j] = rho[j] / it.rho[j]
-		}
-	}
-	it.rho = rho
+	it.b.DivideWhere(it.factor, it.seen.at(it.taken).rho, last.rho, it.active)
 	it.b.Copy(it.work, it.z)
-	addColumns(it.b, it.work, it.p, beta)
+	it.b.AxpyCols(it.factor, it.p, it.work)
 	it.p, it.work = it.work, it.p
-	return nil
+	return false, nil
 }
 
-// precondition sets z = M r.
+// measure finds r'r and the columns that are not done: with a step size of zero the
+// others stay as they are.
+func (it *iteration) measure() {
+	squares := it.seen.at(it.taken).squares
+	it.b.ColDots(squares, it.r, it.r)
+	it.b.Exceeds(it.active, squares, it.seen.at(0).squares, it.Tolerance)
+}
+
+// precondition sets z = M r and finds r'z.
 func (it *iteration) precondition() {
 	if it.Preconditioner != nil {
 		it.Preconditioner.MulTo(it.z, it.r, false)
 	}
+	it.b.ColDots(it.seen.at(it.taken).rho, it.r, it.z)
 }
 
-// measure finds the columns that are done and the largest residual.
-func (it *iteration) measure() error {
-	it.Residual = 0
-	for j, r2 := range columnDots(it.b, it.work, it.r, it.r) {
-		relative := r2 / it.b2[j]
-		if it.b2[j] == 0 {
-			relative = 0 // and x = 0 solves it
-		}
-		if math.IsNaN(relative) || math.IsInf(r2, 0) {
-			return &BreakdownError{it.Iterations, j, "the squared residual", r2}
-		}
-		it.done[j] = relative <= it.Tolerance
-		it.Residual = max(it.Residual, relative)
-	}
-	return nil
-}
-
-// wantPositive checks a quantity of each column that is not done.
-func (it *iteration) wantPositive(what string, values []float64) error {
-	for j, v := range values {
-		if !it.done[j] && (!(v > 0) || math.IsInf(v, 0)) {
-			return &BreakdownError{it.Iterations, j, what, v}
-		}
-	}
-	return nil
+// due tells whether to look at the history: after every step where that is free, else
+// after every eighth, so that on average four steps of some ten or more are too many.
+func (it *iteration) due() bool {
+	return !it.b.Distant() || it.taken%8 == 0 || it.taken == it.MaxIterations
 }
 
 // columnDots returns x_j'y_j for each column j; work has their shape.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -141,5 +142,53 @@ func TestCGErrors(t *testing.T) {
 	b.AddAt(y, 3, 1, math.NaN())
 	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Column != 1 {
 		t.Errorf("NaN in column 1: %v", err)
+	}
+}
+
+// distant counts how often the host waits for a backend that says it is distant.
+type distant struct {
+	compute.Backend
+	waits int
+}
+
+func (d *distant) Distant() bool { return true }
+
+func (d *distant) Download(dst []float64, src compute.Block) {
+	d.waits++
+	d.Backend.Download(dst, src)
+}
+
+func (d *distant) Dot(x, y compute.Block) float64 {
+	d.waits++
+	return d.Backend.Dot(x, y)
+}
+
+// TestCGOnADistantBackend looks at the results every few steps only: the answer is the
+// same to the bit, steps taken in vain included.
+func TestCGOnADistantBackend(t *testing.T) {
+	const n, k = 60, 3
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		matrix, rhs := positive(rng, n, 5), linoptest.Normal(rng, n*k)
+		solve := func(b compute.Backend) (linop.Result, []float64) {
+			s := compute.NewScope(b)
+			defer s.Release()
+			x := s.New(n, k)
+			result, err := linop.CG{MaxIterations: 100}.Solve(b, dense(s, matrix), x, s.FromSlice(n, k, rhs))
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			return result, compute.ToSlice(b, x)
+		}
+		near, want := solve(computetest.Naive())
+		counting := &distant{Backend: computetest.Naive()}
+		far, got := solve(counting)
+		if near != far || !slices.Equal(got, want) {
+			t.Errorf("seed %d: %+v near, %+v far", seed, near, far)
+		}
+		// The start, every eighth step, and the solution.
+		if most := 1 + (far.Iterations+7)/8 + 1; counting.waits > most {
+			t.Errorf("seed %d: the host waited %d times in %d iterations, want at most %d", seed, counting.waits, far.Iterations, most)
+		}
 	}
 }
