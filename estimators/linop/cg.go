@@ -179,25 +179,10 @@ func (it *iteration) due() bool {
 	return !it.b.Distant() || it.taken%8 == 0 || it.taken == it.MaxIterations
 }
 
-// columnDots returns x_j'y_j for each column j; work has their shape.
-func columnDots(b compute.Backend, work, x, y compute.Block) []float64 {
-	if x.Cols == 1 {
-		return []float64{b.Dot(x, y)}
-	}
+// columnDots returns x_j'y_j for each column j.
+func columnDots(b compute.Backend, x, y compute.Block) []float64 {
 	sums := compute.NewBlock(b, 1, x.Cols)
 	defer b.Release(sums.Buffer)
-	b.Mul(work, x, y)
-	b.SumRows(sums, work)
+	b.ColDots(sums, x, y)
 	return compute.ToSlice(b, sums)
-}
-
-// addColumns adds factor_j x_j to each column y_j.
-func addColumns(b compute.Backend, y, x compute.Block, factors []float64) {
-	if x.Cols == 1 {
-		b.Axpy(factors[0], x, y)
-		return
-	}
-	s := compute.NewScope(b)
-	defer s.Release()
-	b.Gemm(false, false, 1, x, s.Diagonal(factors), 1, y)
 }

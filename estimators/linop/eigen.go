@@ -57,9 +57,9 @@ func singular(s *compute.Scope, q, aq compute.Block, rank int) (*Eigen, error) {
 	}
 	pairs := &Eigen{Values: right.s, Vectors: s.New(q.Rows, right.r.Cols)}
 	b.Gemm(false, false, 1, aq, right.inverse, 0, pairs.Vectors)
-	qr, work := inner.New(q.Rows, right.r.Cols), inner.New(q.Rows, right.r.Cols)
+	qr := inner.New(q.Rows, right.r.Cols)
 	b.Gemm(false, false, 1, q, right.r, 0, qr)
-	for j, overlap := range columnDots(b, work, pairs.Vectors, qr) {
+	for j, overlap := range columnDots(b, pairs.Vectors, qr) {
 		pairs.Values[j] = math.Copysign(pairs.Values[j], overlap)
 	}
 	return pairs, nil

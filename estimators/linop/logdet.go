@@ -76,16 +76,16 @@ type lanczos struct {
 	a        Operator
 	basis    []compute.Block // vector i of each column's
 	next     compute.Block   // A times the last
-	work     compute.Block
+	overlap  compute.Block   // with another vector, 1 × columns
 	diagonal [][]float64 // by column
 	off      [][]float64
 	ended    []bool // columns whose Krylov space has no more directions
 }
 
 func newLanczos(s *compute.Scope, a Operator, w compute.Block) *lanczos {
-	k := &lanczos{scope: s, a: a, basis: []compute.Block{w}, work: s.New(w.Rows, w.Cols),
+	k := &lanczos{scope: s, a: a, basis: []compute.Block{w}, overlap: s.New(1, w.Cols),
 		diagonal: make([][]float64, w.Cols), off: make([][]float64, w.Cols), ended: make([]bool, w.Cols)}
-	normalize(s.Backend(), k.work, w)
+	normalize(s.Backend(), w)
 	return k
 }
 
@@ -93,7 +93,7 @@ func newLanczos(s *compute.Scope, a Operator, w compute.Block) *lanczos {
 func (k *lanczos) project() {
 	last := k.basis[len(k.basis)-1]
 	k.next = Mul(k.scope, k.a, last, false)
-	for j, d := range columnDots(k.scope.Backend(), k.work, last, k.next) {
+	for j, d := range columnDots(k.scope.Backend(), last, k.next) {
 		if !k.ended[j] {
 			k.diagonal[j] = append(k.diagonal[j], d)
 		}
@@ -105,17 +105,15 @@ func (k *lanczos) project() {
 // eigenvalues back as ghosts.
 func (k *lanczos) extend() {
 	b := k.scope.Backend()
-	size := columnDots(b, k.work, k.next, k.next)
+	size := columnDots(b, k.next, k.next)
 	for range 2 {
 		for _, v := range k.basis {
-			overlap := columnDots(b, k.work, v, k.next)
-			for j := range overlap {
-				overlap[j] = -overlap[j]
-			}
-			addColumns(b, k.next, v, overlap)
+			b.ColDots(k.overlap, v, k.next)
+			b.Scale(-1, k.overlap)
+			b.AxpyCols(k.overlap, v, k.next)
 		}
 	}
-	for j, norm := range normalize(b, k.work, k.next) {
+	for j, norm := range normalize(b, k.next) {
 		// What is left of A v is rounding error: the basis spans an invariant space.
 		if norm <= 1e-12*math.Sqrt(size[j]) {
 			k.ended[j] = true
@@ -144,8 +142,8 @@ func (k *lanczos) logDet() (Estimate, error) {
 
 // normalize divides each column by its length, leaving zeros alone, and returns
 // the lengths.
-func normalize(b compute.Backend, work, x compute.Block) []float64 {
-	norms := columnDots(b, work, x, x)
+func normalize(b compute.Backend, x compute.Block) []float64 {
+	norms := columnDots(b, x, x)
 	factors := make([]float64, len(norms))
 	for j := range norms {
 		norms[j] = math.Sqrt(norms[j])
@@ -153,9 +151,12 @@ func normalize(b compute.Backend, work, x compute.Block) []float64 {
 			factors[j] = 1 / norms[j]
 		}
 	}
-	b.Copy(work, x)
+	s := compute.NewScope(b)
+	defer s.Release()
+	longer := s.New(x.Rows, x.Cols)
+	b.Copy(longer, x)
 	b.Fill(x, 0)
-	addColumns(b, x, work, factors)
+	b.AxpyCols(s.FromSlice(1, len(factors), factors), longer, x)
 	return norms
 }
 

@@ -29,6 +29,6 @@ func Trace(b compute.Backend, a Operator, basis compute.Block, probes int, rng *
 		b.Gemm(true, false, 1, basis, w, 0, inner)
 		b.Gemm(false, false, -1, basis, inner, 1, w)
 	}
-	mean, deviation := stat.MeanStdDev(columnDots(b, s.New(p, probes), w, Mul(s, a, w, false)), nil)
+	mean, deviation := stat.MeanStdDev(columnDots(b, w, Mul(s, a, w, false)), nil)
 	return Estimate{within + mean, deviation / math.Sqrt(float64(probes))}
 }
