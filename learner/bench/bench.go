@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -14,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/machine"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/presets"
@@ -36,6 +37,7 @@ type options struct {
 	rounds    int
 	actors    int
 	noUpdate  bool
+	device    config.Device
 	settings  map[string]string
 }
 
@@ -67,12 +69,17 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
 	cmd.Flags().IntVar(&o.actors, "actors", machine.Cores(), "local actors")
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
+	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
 	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "the learner's settings for the updates, such as solver=cg,fisher_kernel=exact")
 	return cmd
 }
 
 func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
-	b := cpu.New(machine.Cores())
+	b, closeDevice, err := device.Open(o.device, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
 	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", machine.Processor(), machine.Cores(), runtime.Version(), b.Name(), tasks.Engine())
 	return withSampler(ctx, task, o.actors, func(ctx context.Context, s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser

@@ -156,6 +156,7 @@ type Settings struct {
 	Iterations uint64
 
 	// Where and how it runs, which its results do not depend on.
+	Device Device
 	Actors int    // local ones; 0: only such as join over NATS; AutoActors
 	NATS   string // URL of an external NATS server; "": one in this process
 	Listen string // host:port of the server in this process; AutoListen

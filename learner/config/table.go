@@ -84,6 +84,7 @@ func (s *Settings) table() []section {
 			{"epsilon", result, number(&s.Epsilon), "the most that uapg lengthens a direction"},
 		}},
 		{"The machine", []setting{
+			{"device", machine, &s.Device, DeviceHelp},
 			{"actors", machine, autoWhole(&s.Actors), "local actors; auto is one a core, 0 waits for such as join with actor --nats"},
 			{"nats", machine, text(&s.NATS), "URL of an external NATS server; without it there is one in this process"},
 			{"listen", machine, text(&s.Listen), "host:port of the NATS server in this process; auto is 127.0.0.1:4222, or a free port if that is taken"},

@@ -7,14 +7,15 @@ package gradient
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/device"
 )
 
 // Options say how the answers are computed. The zero value of each string stands for
@@ -25,6 +26,7 @@ type Options struct {
 	Fisher     config.Fisher       // empirical or analytic, in the gradient's uncertainty
 	Covariance config.Covariance   // projected or randomized
 	Preset     config.Preset       // code: the noise of the batch; paper: 1e-4
+	Device     config.Device       // what the command computes on
 	Seed       uint64              // of the random sketches, where there are any
 }
 
@@ -65,6 +67,7 @@ are computed at these as well.`,
 	flags.StringVar(&fisher, "fisher", string(config.Empirical), "Fisher matrix in the gradient's uncertainty and in the exact Fisher kernel (empirical, analytic)")
 	flags.StringVar(&covariance, "covariance", string(config.Projected), "its eigenpairs: closed form, or the paper's randomised decomposition (projected, randomized)")
 	flags.StringVar(&preset, "preset", string(config.Code), "noise variance: the batch's, or the paper's 1e-4 (code, paper)")
+	flags.Var(&options.Device, "device", config.DeviceHelp)
 	flags.Uint64Var(&options.Seed, "seed", options.Seed, "of what is random: only batches of more than 2,000 samples, cg and randomized have something")
 	for _, name := range []string{"batch", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -87,7 +90,13 @@ func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
 	if err != nil {
 		return fmt.Errorf("batch %s: %w", batchPath, err)
 	}
-	answers, err := Compute(cpu.New(0), batch, options)
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	backend, closeDevice, err := device.Open(options.Device, log)
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	answers, err := Compute(backend, batch, options)
 	if err != nil {
 		return fmt.Errorf("batch %s: %w", batchPath, err)
 	}

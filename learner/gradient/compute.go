@@ -18,7 +18,8 @@ import (
 )
 
 // Compute answers all that it can about a batch, as arrays named expect_NAME.
-func Compute(b compute.Backend, batch *Batch, options Options) (npz.Arrays, error) {
+func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, err error) {
+	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{},

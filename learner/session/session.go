@@ -11,11 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -34,6 +33,11 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	if _, err := rundir.Plan(settings); err != nil { // nothing is started for a run that cannot be
 		return err
 	}
+	backend, closeDevice, err := device.Open(settings.Device, log)
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
 	connect, stop, err := openBus(ctx, settings, log)
 	if err != nil {
 		return err
@@ -48,10 +52,11 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	if err != nil {
 		return err
 	}
+	resume := "go run ./learner --run-dir " + settings.RunDir + " --resume"
 	defer func() {
-		err = errors.Join(err, directory.Close())
+		err = errors.Join(device.Advise(err, resume), directory.Close())
 		if errors.Is(err, context.Canceled) {
-			log.Info("stopped", "go on with", "go run ./learner --run-dir "+settings.RunDir+" --resume")
+			log.Info("stopped", "go on with", resume)
 		}
 	}()
 
@@ -59,7 +64,7 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 		log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
 		return nil
 	}
-	r := train.NewRun(cpu.New(machine.Cores()), settings, task)
+	r := train.NewRun(backend, settings, task)
 	r.Journal = directory
 	epoch, err := begin(ctx, conn, settings.Name(), r, state)
 	if err != nil {

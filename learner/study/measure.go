@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study/unit"
@@ -48,7 +48,8 @@ type probe struct {
 }
 
 // measure restores a policy and measures its gradients, so far as that was not done before.
-func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (*measurement, error) {
+func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (_ *measurement, err error) {
+	defer compute.Catch(&err)
 	task, err := sim.Lookup(s.settings.Env)
 	if err != nil {
 		return nil, err
@@ -57,9 +58,14 @@ func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iterati
 	if err != nil {
 		return nil, err
 	}
+	backend, closeDevice, err := device.Open(s.settings.Device, j.log)
+	if err != nil {
+		return nil, err
+	}
+	defer closeDevice()
 	p := &probe{
 		qualityOptions: o,
-		run:            train.NewRun(cpu.New(machine.Cores()), s.settings, task),
+		run:            train.NewRun(backend, s.settings, task),
 		settings:       unit.Settings(settings).With("checkpoint", digest(state)).With("sampling_seed", o.samplingSeed),
 		path: func(format string, args ...any) string {
 			return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))

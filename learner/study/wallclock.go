@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/machine"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study/chart"
@@ -121,15 +122,23 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 }
 
 // measure times updates on batches of all sizes, so far as that was not done before.
-func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, settings map[string]*config.Settings) ([]timing, error) {
+func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, settings map[string]*config.Settings) (timings []timing, err error) {
+	backend, closeDevice, err := device.Open(settings["mc"].Device, j.log)
+	if err != nil {
+		return nil, err
+	}
+	defer closeDevice()
+	processor := machine.Processor()
+	if backend.Distant() {
+		processor = backend.Name()
+	}
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: settings["mc"].Hidden}
 	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(o.seed, streams.Policy))}
-	var timings []timing
 	sampling := session.Sampling{Task: task, Seed: o.seed, Actors: config.AutoActors}
-	err := session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
+	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range o.sizes {
 			identity := unit.Settings(settings["uapg"].Identity()).With("batch", size).With("estimator", "all").With("rounds", o.rounds).
-				With("seed", o.seed).With("processor", machine.Processor()).With("cores", machine.Cores())
+				With("seed", o.seed).With("processor", processor).With("cores", machine.Cores())
 			arrays, err := unit.Do(j.path("units", fmt.Sprintf("size-%d", size)), identity, func() (unit.Arrays, error) {
 				j.log.Info("timing updates", "samples", size, "rounds", o.rounds)
 				normalizer := policy.Identity(task.ObservationDim, settings["mc"].Clip)
@@ -138,7 +147,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 				if err != nil {
 					return nil, err
 				}
-				return o.time(ctx, task, settings, batch)
+				return o.time(ctx, backend, task, settings, batch)
 			})
 			if err != nil {
 				return fmt.Errorf("%d samples: %w", size, err)
@@ -151,13 +160,15 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 }
 
 // time takes the updates on a batch, the estimators by turns. The first round is a warm-up.
-func (o *wallClockOptions) time(ctx context.Context, task sim.Spec, settings map[string]*config.Settings, batch *collect.Batch) (unit.Arrays, error) {
+func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, task sim.Spec, settings map[string]*config.Settings,
+	batch *collect.Batch) (_ unit.Arrays, err error) {
+	defer compute.Catch(&err)
 	moments := policy.NewMoments(task.ObservationDim)
 	for _, e := range batch.Episodes {
 		moments.Add(e.Observations)
 	}
 	normalizer := moments.Normalizer(settings["mc"].Clip)
-	backend, arrays := cpu.New(machine.Cores()), unit.Arrays{"steps": {float64(batch.Steps)}}
+	arrays := unit.Arrays{"steps": {float64(batch.Steps)}}
 	for round := range o.rounds + 1 {
 		for _, e := range estimators {
 			if err := ctx.Err(); err != nil {

@@ -63,8 +63,9 @@ func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip}
 }
 
-// Train goes on until all iterations are done, or ctx is, or an error: then the last
-// checkpoint is the state after the last whole iteration.
+// Train goes on until all iterations are done, or ctx is, or an error, a
+// [*compute.Failure] of the device among them: then the last checkpoint is the state
+// after the last whole iteration.
 func (r *Run) Train(ctx context.Context) error {
 	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
 	if r.moments.Count == 0 {
@@ -92,7 +93,8 @@ func (r *Run) initialize(ctx context.Context) error {
 }
 
 // iterate is one iteration.
-func (r *Run) iterate(ctx context.Context, number uint64) error {
+func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
+	defer compute.Catch(&err)
 	row := metrics.NewRow()
 	row.Iteration = number
 

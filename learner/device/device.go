@@ -1,0 +1,46 @@
+// Package device opens what a learner computes on: the processors, or a GPU where the program was built with the tag
+// cuda and the machine has one.
+package device
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/machine"
+)
+
+// Open returns the backend that is asked for, and a function that gives it back. It tells log in one line which it is
+// and why. A GPU that was asked for and cannot be had is an error that says what to do; with auto it is the reason why
+// the processors compute.
+func Open(want config.Device, log *slog.Logger) (backend compute.Backend, closeDevice func(), err error) {
+	because := "--device " + want.String()
+	if !want.CPU {
+		backend, closeDevice, err = openGPU(want.GPU)
+	}
+	switch {
+	case want.CUDA && err != nil:
+		return nil, nil, fmt.Errorf("--device %v: %w", want, err)
+	case err != nil:
+		because = "no GPU: " + err.Error()
+	case backend != nil && !want.CUDA:
+		because = "there is a GPU, and --device is auto"
+	}
+	if backend == nil {
+		backend, closeDevice = cpu.New(machine.Cores()), func() {}
+	}
+	log.Info("computing", "on", backend.Name(), "because", because)
+	return backend, closeDevice, nil
+}
+
+// Advise adds to the error of a failed device how to go on; command is what resumes the task.
+func Advise(err error, command string) error {
+	var failure *compute.Failure
+	if !errors.As(err, &failure) {
+		return err
+	}
+	return fmt.Errorf("%w; the last checkpoint is intact: go on with %s, on another device with --device cpu or --device cuda:N", err, command)
+}
