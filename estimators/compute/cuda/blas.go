@@ -1,0 +1,150 @@
+//go:build cuda
+
+package cuda
+
+/*
+#include <stdlib.h>
+#include "cublas.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// cuBLAS's matrices are column-major. A row-major matrix of stride s read as
+// column-major with leading dimension s is its transpose, so row-major identities are
+// transposed before cuBLAS computes them:
+//
+//	C = op(A) op(B)        is  C' = op(B)' op(A)': the factors change places
+//	C = A A' or A'A        is  itself, of A's transpose and the other triangle
+//	op(A) X = B            is  X' op(A)' = B': left and right, lower and upper change places
+//
+// The flags for transposition stay what they are, but for dsyrk's, which negates.
+
+// blasWorkspace is cuBLAS's own memory: a fixed one makes results repeat, and 32 MiB
+// is what NVIDIA recommends for its largest devices.
+const blasWorkspace = 32 << 20
+
+type blas struct {
+	handle    C.cublas
+	version   string
+	workspace *buffer
+}
+
+// blasLibraries are tried in this order: the newest that package cuda is written for
+// first, then any.
+var blasLibraries = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so"}
+
+func (b *Backend) openBLAS() {
+	if err := loadBLAS(); err != nil {
+		fail(err)
+	}
+	b.workspace = b.Alloc(blasWorkspace / float64Bytes).(*buffer)
+	b.callBLAS("cublasCreate", func() C.int {
+		return C.cublas_open(&b.handle, unsafe.Pointer(b.stream.C()), C.address(b.workspace.address), blasWorkspace)
+	})
+	v := int(b.handle.version)
+	b.blas.version = fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+}
+
+// loadBLAS loads cuBLAS; again is no harm.
+func loadBLAS() error {
+	names := make([]*C.char, len(blasLibraries)+1)
+	for i, name := range blasLibraries {
+		names[i] = C.CString(name)
+		defer C.free(unsafe.Pointer(names[i]))
+	}
+	var why [512]C.char
+	if C.cublas_load(&names[0], &why[0], C.int(len(why))) != 0 {
+		return &BLASError{"it cannot be loaded (" + C.GoString(&why[0]) + ")"}
+	}
+	return nil
+}
+
+func (b *Backend) closeBLAS() { C.cublas_close(&b.handle) }
+
+// first is the address of the block's first element as C takes it.
+func first(x compute.Block) C.address { return C.address(address(x)) }
+
+// callBLAS makes a call of cuBLAS. The codes 13 (execution failed) and 14 (internal
+// error) are a device's that fails.
+func (b *Backend) callBLAS(call string, f func() C.int) {
+	var status C.int
+	b.do(call, func() error {
+		status = f()
+		return nil
+	})
+	switch status {
+	case 0:
+	case 1, 3:
+		fail(&BLASError{fmt.Sprintf("%s returned %d (not initialised, or no memory for it)", call, int(status))})
+	case 13, 14:
+		fail(&DeviceLostError{call, fmt.Errorf("cuBLAS status %d", int(status))})
+	default:
+		fail(&CallError{call, fmt.Errorf("cuBLAS status %d", int(status))})
+	}
+}
+
+// leading is the block's leading dimension. A single row's stride may be anything.
+func leading(x compute.Block) C.int {
+	if x.Rows <= 1 {
+		return index(max(1, x.Cols))
+	}
+	return index(x.Stride)
+}
+
+// index converts a size to cuBLAS's 32 bits.
+func index(n int) C.int {
+	if n > math.MaxInt32 {
+		panic(fmt.Sprintf("cuda: cuBLAS cannot count to %d", n))
+	}
+	return C.int(n)
+}
+
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// dgemm sets c to alpha*op(a)*op(b) + beta*c, where op transposes if the flag is set.
+// No dimension may be 0.
+func (b *Backend) dgemm(transA, transB bool, alpha float64, x, y compute.Block, beta float64, c compute.Block) {
+	inner := x.Cols
+	if transA {
+		inner = x.Rows
+	}
+	b.callBLAS("cublasDgemm", func() C.int {
+		return C.cublas_dgemm(&b.handle, flag(transB), flag(transA), index(c.Cols), index(c.Rows), index(inner),
+			C.double(alpha), first(y), leading(y), first(x), leading(x),
+			C.double(beta), first(c), leading(c))
+	})
+}
+
+// dsyrk sets the lower or the upper triangle of c to alpha*x*x' + beta*c, or with
+// trans to alpha*x'*x + beta*c. No dimension may be 0.
+func (b *Backend) dsyrk(lower, trans bool, alpha float64, x compute.Block, beta float64, c compute.Block) {
+	inner := x.Cols
+	if trans {
+		inner = x.Rows
+	}
+	b.callBLAS("cublasDsyrk", func() C.int {
+		return C.cublas_dsyrk(&b.handle, flag(!lower), flag(!trans), index(c.Rows), index(inner),
+			C.double(alpha), first(x), leading(x), C.double(beta), first(c), leading(c))
+	})
+}
+
+// dtrsm solves op(a) x = alpha*y, or with right x op(a) = alpha*y, for the triangular
+// a (unit: with ones on the diagonal) and overwrites y with x. No dimension may be 0.
+func (b *Backend) dtrsm(right, lower, trans, unit bool, alpha float64, a, y compute.Block) {
+	b.callBLAS("cublasDtrsm", func() C.int {
+		return C.cublas_dtrsm(&b.handle, flag(!right), flag(!lower), flag(trans), flag(unit), index(y.Cols), index(y.Rows),
+			C.double(alpha), first(a), leading(a), first(y), leading(y))
+	})
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Runs a command with what a build with the tag cuda needs (the driver's header and libcuda.a):
+#
+#	scripts/cuda.sh go build -tags cuda ./learner
+#	scripts/cuda.sh --emulator go test -tags cuda ./estimators/compute/cuda/
+#
+# With --emulator it runs on the emulated driver and cuBLAS of estimators/compute/cuda/emulator, so that it
+# finds a device on a machine without one. scripts/setup_cuda.sh fetches the header.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+deps=$root/.deps/cuda
+source=$root/estimators/compute/cuda
+[ -f "$deps/include/cuda.h" ] || {
+	echo "cuda: the CUDA headers are missing: run scripts/setup_cuda.sh" >&2
+	exit 1
+}
+
+# newer FILE SOURCE...: whether a source is newer than the file, or the file is not there.
+newer() {
+	target=$1
+	shift
+	[ ! -e "$target" ] || [ -n "$(find "$@" -newer "$target" | head -n 1)" ]
+}
+
+# The archive goes where the linker looks first, so that a toolkit's own stub is not taken.
+if newer "$deps/lib/libcuda.a" "$source/libcuda"; then
+	work=$(mktemp -d "$deps/lib-XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	${CC:-gcc} -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -c "$source/libcuda/libcuda.c" -o "$work/libcuda.o"
+	ar rcs "$work/libcuda.a" "$work/libcuda.o"
+	mkdir -p "$deps/lib"
+	mv "$work/libcuda.a" "$deps/lib/libcuda.a"
+	rm -rf "$work"
+fi
+
+if [ "${1-}" = --emulator ]; then
+	shift
+	"$source/emulator/build.sh" "$deps/emulator"
+	export LD_LIBRARY_PATH="$deps/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fi
+
+export CGO_CFLAGS="${CGO_CFLAGS--O2 -g} -I$deps/include -w"
+export CGO_LDFLAGS="-L$deps/lib ${CGO_LDFLAGS--O2 -g} -ldl"
+exec "$@"

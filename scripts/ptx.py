@@ -1,0 +1,55 @@
+"""Compiles CUDA C++ to PTX with NVRTC: ptx.py CUDA SOURCE.cu TARGET.ptx, CUDA being the folder that
+scripts/setup_cuda.sh fills. No GPU is needed. The answer depends on the source alone, not on where it lies.
+"""
+
+import ctypes
+import pathlib
+import re
+import sys
+
+# fmad: a product and a sum become one operation with one rounding. Results then differ from the processor's in
+# the last bits, as they do in cuBLAS, and repeat all the same.
+OPTIONS = ["--gpu-architecture=compute_70", "--std=c++17", "--fmad=true"]
+
+# The PTX version that the driver must know: NVRTC writes its own, with which only the newest drivers would do,
+# but uses nothing beyond this one. ptxas, in the tests, would complain if it did.
+PTX_VERSION = "7.0"
+
+
+def compile_ptx(nvrtc, source):
+    program = ctypes.c_void_p()
+
+    def call(name, *args):
+        status = getattr(nvrtc, name)(*args)
+        if status != 0 and name != "nvrtcCompileProgram":
+            sys.exit(f"{source}: {name}: status {status}")
+        return status
+
+    def text(get_size, get):
+        size = ctypes.c_size_t()
+        call(get_size, program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        call(get, program, buffer)
+        return buffer.value.decode()
+
+    call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None)
+    options = [o.encode() for o in OPTIONS + [f"--include-path={source.parent}"]]
+    if call("nvrtcCompileProgram", program, len(options), (ctypes.c_char_p * len(options))(*options)) != 0:
+        sys.exit(text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog"))
+    return text("nvrtcGetPTXSize", "nvrtcGetPTX")
+
+
+def main():
+    cuda, source, target = map(pathlib.Path, sys.argv[1:])
+    libraries = cuda / "nvrtc"
+    # NVRTC loads its builtins by name: already loaded, they need no search path.
+    for library in sorted(libraries.glob("libnvrtc-builtins.so.*")):
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    ptx = compile_ptx(ctypes.CDLL(str(libraries / "libnvrtc.so.12")), source.resolve())
+    ptx, replaced = re.subn(r"(?m)^\.version \d+\.\d+$", f".version {PTX_VERSION}", ptx)
+    if replaced != 1:
+        sys.exit(f"{source}: no .version line in the PTX")
+    target.write_text(ptx)
+
+
+main()
