@@ -36,11 +36,20 @@ func Open(want config.Device, log *slog.Logger) (backend compute.Backend, closeD
 	return backend, closeDevice, nil
 }
 
-// Advise adds to the error of a failed device how to go on; command is what resumes the task.
-func Advise(err error, command string) error {
+// Advise adds to the error of a failed device how to go on; command is what resumes the task. fits, asked when memory
+// ran out, is how many steps of a batch fit into so many bytes, 0 if it cannot tell.
+func Advise(err error, command string, fits func(bytes float64) int) error {
 	var failure *compute.Failure
 	if !errors.As(err, &failure) {
 		return err
+	}
+	var outOfMemory interface{ Available() int64 }
+	if errors.As(err, &outOfMemory) {
+		// The pool rounds sizes up by at most an eighth; libraries and scratch take their share.
+		const share, scratch = 0.85, 512 << 20
+		if steps := fits(share * (float64(outOfMemory.Available()) - scratch)); steps > 0 {
+			err = fmt.Errorf("%w; a batch of about %d steps would fit (a new run with --batch %d)", err, steps, steps)
+		}
 	}
 	return fmt.Errorf("%w; the last checkpoint is intact: go on with %s, on another device with --device cpu or --device cuda:N", err, command)
 }

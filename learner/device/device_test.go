@@ -40,13 +40,29 @@ func TestOpenSaysWhatComputesAndWhy(t *testing.T) {
 	}
 }
 
+// full is a device's error of running out of memory.
+type full struct{ available int64 }
+
+func (full) Error() string { return "out of memory" }
+
+func (f full) Available() int64 { return f.available }
+
 func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
-	if err := device.Advise(io.EOF, "resume"); err != io.EOF {
+	fits := func(bytes float64) int { return int(bytes / 1e6) }
+	if err := device.Advise(io.EOF, "resume", fits); err != io.EOF {
 		t.Errorf("an error of another kind became %v", err)
 	}
-	failure := &compute.Failure{Err: errors.New("out of memory")}
-	err := device.Advise(failure, "learner --resume")
-	if !errors.Is(err, failure) || !strings.Contains(err.Error(), "out of memory") || !strings.Contains(err.Error(), "learner --resume") {
-		t.Errorf("advice %q does not say what failed and how to go on", err)
+	for _, test := range []struct {
+		available int64
+		batch     bool
+	}{{10 << 30, true}, {1 << 20, false}} {
+		failure := &compute.Failure{Err: full{test.available}}
+		err := device.Advise(failure, "learner --resume", fits)
+		if !errors.Is(err, failure) || !strings.Contains(err.Error(), "out of memory") || !strings.Contains(err.Error(), "learner --resume") {
+			t.Errorf("advice %q does not say what failed and how to go on", err)
+		}
+		if strings.Contains(err.Error(), "--batch") != test.batch {
+			t.Errorf("with %d bytes the advice is %q", test.available, err)
+		}
 	}
 }

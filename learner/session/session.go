@@ -54,7 +54,7 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	}
 	resume := "go run ./learner --run-dir " + settings.RunDir + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, resume), directory.Close())
+		err = errors.Join(device.Advise(err, resume, fitting(settings, task)), directory.Close())
 		if errors.Is(err, context.Canceled) {
 			log.Info("stopped", "go on with", resume)
 		}
@@ -85,6 +85,17 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	r.Report = func(row metrics.Row, _ collect.Stats) { p.Done(row) }
 	actors := local{slots: settings.Actors, run: settings.Name(), connect: connect, log: log}
 	return actors.beside(ctx, r.Train)
+}
+
+// fitting tells how many steps of a batch fit into so many bytes, 0 if that cannot be known.
+func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
+	return func(bytes float64) int {
+		footprint, err := train.MeasureFootprint(settings, task)
+		if err != nil {
+			return 0
+		}
+		return footprint.Fits(bytes)
+	}
 }
 
 // begin sets r to the state it goes on from, under an epoch above that of any learner

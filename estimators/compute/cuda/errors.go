@@ -50,6 +50,9 @@ func (e *OutOfMemoryError) Error() string {
 		size(e.Asked), size(e.Free), size(e.Total), size(e.InUse))
 }
 
+// Available is how many bytes this backend's buffers could have in all.
+func (e *OutOfMemoryError) Available() int64 { return e.InUse + e.Free }
+
 // size prints bytes in the unit that suits them.
 func size(bytes int64) string {
 	switch {
