@@ -132,6 +132,9 @@ type Backend struct {
 	pool
 	staging
 	blas
+	numbers     [4]float64   // where Dot and Extremes download to
+	groups      deviceGroups // see onDevice
+	mostWeights int          // see weights
 }
 
 // Open makes a backend of the device with this index. Close it in the end.
@@ -149,7 +152,7 @@ func Open(index int) (b *Backend, err error) {
 			"the kernels need " + oldestDevice.String() + " or newer",
 		}
 	}
-	b = &Backend{info: devices[index], kernels: map[string]*kernel{}}
+	b = &Backend{info: devices[index], kernels: map[string]*kernel{}, mostWeights: mostWeights}
 	defer func() {
 		if err != nil {
 			b.Close()

@@ -1,0 +1,32 @@
+//go:build cuda
+
+package cuda
+
+import "github.com/dbqpg/dbqpg/estimators/compute"
+
+// AddRow implements [compute.Backend].
+func (b *Backend) AddRow(x, row compute.Block) {
+	want("add row", row, 1, x.Cols)
+	b.each("k_add_row", x.Rows, x.Cols, ptr(x), long(x.Stride), ptr(row))
+}
+
+// Tanh implements [compute.Backend].
+func (b *Backend) Tanh(z, bias compute.Block) {
+	want("tanh", bias, 1, z.Cols)
+	b.each("k_tanh", z.Rows, z.Cols, ptr(z), long(z.Stride), ptr(bias))
+}
+
+// TanhGrad implements [compute.Backend].
+func (b *Backend) TanhGrad(d, h compute.Block) {
+	compute.SameShape("tanh gradient", d, h)
+	n, k := flat(d, h)
+	b.each("k_tanh_grad", n, k, ptr(d), long(d.Stride), ptr(h), long(h.Stride))
+}
+
+// GaussianScores implements [compute.Backend].
+func (b *Backend) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
+	compute.SameShape("gaussian scores", mean, logStd, x, mu)
+	want("gaussian scores", logSigma, 1, x.Cols)
+	b.each("k_gaussian_scores", x.Rows, x.Cols, ptr(mean), long(mean.Stride), ptr(logStd), long(logStd.Stride),
+		ptr(x), long(x.Stride), ptr(mu), long(mu.Stride), ptr(logSigma))
+}
