@@ -48,6 +48,9 @@ type MemoryStats struct {
 // Memory tells what the buffers take of the device.
 func (b *Backend) Memory() MemoryStats { return b.pool.stats }
 
+// PeakBytes is the most memory that the buffers, used and kept, have taken.
+func (b *Backend) PeakBytes() int64 { return b.stats.Peak }
+
 // sizeClass rounds bytes up to one of eight sizes for each power of two, at least 256.
 func sizeClass(bytes int64) int64 {
 	const smallest, steps = 256, 8
