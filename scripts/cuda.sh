@@ -36,6 +36,7 @@ fi
 if [ "${1-}" = --emulator ]; then
 	shift
 	"$source/emulator/build.sh" "$deps/emulator"
+	export CUDA_EMULATOR="$deps/emulator"
 	export LD_LIBRARY_PATH="$deps/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 

@@ -138,7 +138,7 @@ type Backend struct {
 }
 
 // Open makes a backend of the device with this index. Close it in the end.
-func Open(index int) (b *Backend, err error) {
+func Open(index int) (*Backend, error) {
 	devices, err := Devices()
 	if err != nil {
 		return nil, err
@@ -152,27 +152,25 @@ func Open(index int) (b *Backend, err error) {
 			"the kernels need " + oldestDevice.String() + " or newer",
 		}
 	}
-	b = &Backend{info: devices[index], kernels: map[string]*kernel{}, mostWeights: mostWeights}
-	defer func() {
-		if err != nil {
-			b.Close()
-			b, err = nil, fmt.Errorf("GPU %d (%s): %w", index, devices[index].Name, err)
-		}
-	}()
-	defer catch(&err)
-	b.open()
+	b := &Backend{info: devices[index], kernels: map[string]*kernel{}}
+	if err := b.tryOpen(); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("GPU %d (%s): %w", index, devices[index].Name, err)
+	}
 	return b, nil
 }
 
-// catch is compute.Catch for what Open returns: the error without the Failure around it.
-func catch(err *error) {
+// tryOpen returns the failure that open panics with.
+func (b *Backend) tryOpen() (err error) {
 	defer func() {
 		var failure *compute.Failure
-		if errors.As(*err, &failure) {
-			*err = failure.Err
+		if errors.As(err, &failure) {
+			err = failure.Err
 		}
 	}()
-	compute.Catch(err)
+	defer compute.Catch(&err)
+	b.open()
+	return nil
 }
 
 func (b *Backend) open() {

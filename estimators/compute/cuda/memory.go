@@ -26,7 +26,11 @@ func (x *buffer) Len() int { return x.length }
 
 // address is the device address of the block's first element.
 func address(x compute.Block) cu.DevicePtr {
-	return x.Buffer.(*buffer).address + cu.DevicePtr(float64Bytes*x.Offset)
+	buf := x.Buffer.(*buffer)
+	if buf.released {
+		panic("cuda: a block's buffer is released")
+	}
+	return buf.address + cu.DevicePtr(float64Bytes*x.Offset)
 }
 
 // pool keeps what was released, by size. Since all work is in the order of one
