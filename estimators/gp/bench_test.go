@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -87,7 +85,7 @@ func BenchmarkFactor(b *testing.B) {
 			spectrum := newSpectrum(kernel)
 			ski := interpolated{s.Backend(), grid(), scaled, spectrum, upload(s, spectrum.factor(1))}
 			q := ski.cols()
-			in := factorGradient{data.Targets, make([]float64, q), mat.NewDense(q, q, nil), data.Fisher, mat.NewDense(k, q, nil), mat.NewSymDense(q, nil)}
+			in := factorGradient{data.Targets, s.New(q, 1), s.New(q, q), data.Fisher, s.New(k, q), 1}
 			for name, build := range map[string]func(*compute.Scope) factor{
 				"dense":  func(s *compute.Scope) factor { return newDenseFactor(s, ski) },
 				"sparse": func(*compute.Scope) factor { return &sparseFactor{ski} },
@@ -96,7 +94,7 @@ func BenchmarkFactor(b *testing.B) {
 					for b.Loop() {
 						scope := compute.NewScope(s.Backend())
 						f := build(scope)
-						f.gram(data)
+						newGram(scope, f, data, 1)
 						f.addTo(data.Targets, 0, in.c)
 						f.gradient(dst, in)
 						scope.Release()

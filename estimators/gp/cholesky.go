@@ -6,14 +6,29 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
-	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// cholesky is the factor R of M = R'R, upper triangular. Unlike gonum's it lives where
-// M was, has the factor of a leading part of M for nothing, and does not estimate the
-// condition number: for a rough kernel's M, of order 1,300, copies and estimates took as
-// long as the factorisation.
-type cholesky struct{ upper blas64.Triangular }
+// cholesky is the factor R of M = R'R, upper triangular, on a backend. All but the
+// diagonal blocks, which the host factorises, is matrix products: of order 1,300, as for a
+// rough kernel, they use all cores, and M never leaves the backend.
+type cholesky struct {
+	backend compute.Backend
+	// factor is R above its diagonal blocks, and their inverses in their place. What is
+	// below them is undefined.
+	factor   compute.Block
+	width    int       // of a diagonal block, but the last
+	diagonal []float64 // R's
+}
+
+// The order of a diagonal block. What the host does to them costs r width² operations;
+// narrower ones make the products slow. A matrix of up to oneBlock is one: there the host
+// is as fast.
+const (
+	blockWidth = 128
+	oneBlock   = 384
+)
 
 // worstCondition is the condition number of M beyond which nothing solved with it
 // would hold a correct digit. M's largest element over the noise stands for it: they
@@ -21,73 +36,184 @@ type cholesky struct{ upper blas64.Triangular }
 // digit of (y - B c)/noise.
 const worstCondition = 1e15
 
-// factorize finds the factor of m, whose eigenvalues are at least noise and which it
-// overwrites.
-func factorize(m *mat.SymDense, noise float64) (cholesky, error) {
-	e := &NotPositiveDefiniteError{Size: m.SymmetricDim(), Noise: noise}
-	for i := range e.Size {
-		if x := m.At(i, i); !(x <= e.LargestElement) {
-			e.LargestElement = x
-		}
+// factorize allocates in s the factor of M = noise I + gram, from what gram has on and
+// above its diagonal. Its eigenvalues are at least 0 but for rounding. The error is a
+// [*NotPositiveDefiniteError].
+//
+// Row by row of blocks (the left-looking order: Golub and Van Loan 2013, section 4.2),
+//
+//	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
+func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, error) {
+	b, r := s.Backend(), gram.Rows
+	e := &NotPositiveDefiniteError{Size: r, Noise: noise}
+	for _, x := range compute.ToSlice(b, diagonal(gram)) {
+		e.LargestElement = math.Max(e.LargestElement, x+noise) // NaN stays
 	}
 	if !(e.LargestElement < worstCondition*noise) {
 		return cholesky{}, e
 	}
-	upper, ok := lapack64.Potrf(m.RawSymmetric())
-	if !ok {
-		return cholesky{}, e
+	c := cholesky{backend: b, factor: s.New(r, r), width: blockWidth}
+	if r <= oneBlock {
+		c.width = r
 	}
-	return cholesky{upper}, nil
+	scratch := compute.NewScope(b)
+	defer scratch.Release()
+	rows := scratch.New(c.width, r)
+	for k := range c.blocks() {
+		lo, hi := c.block(k)
+		row, left := rows.View(0, hi-lo, lo, r), hi-lo
+		b.Copy(row, gram.View(lo, hi, lo, r))
+		addDiagonal(b, row.ColRange(0, left), noise)
+		if lo > 0 {
+			above := c.factor.RowRange(0, lo)
+			b.Gemm(true, false, -1, above.ColRange(lo, hi), above.ColRange(lo, r), 1, row)
+		}
+		if !c.factorizeBlock(c.factor.View(lo, hi, lo, hi), row.ColRange(0, left)) {
+			return cholesky{}, e
+		}
+		if hi < r {
+			b.Gemm(true, false, 1, c.inverted(k), row.ColRange(left, r-lo), 0, c.factor.View(lo, hi, hi, r))
+		}
+	}
+	return c, nil
 }
 
-func (c cholesky) diagonal(i int) float64 { return c.upper.Data[i*c.upper.Stride+i] }
+// factorizeBlock sets inverse to R^-1 with R'R = m, and appends to the diagonal. It tells
+// whether R exists.
+func (c *cholesky) factorizeBlock(inverse, m compute.Block) (ok bool) {
+	n := m.Rows
+	x := compute.ToSlice(c.backend, m)
+	upper, ok := lapack64.Potrf(blas64.Symmetric{N: n, Stride: n, Data: x, Uplo: blas.Upper})
+	if !ok {
+		return false
+	}
+	for i := range n {
+		c.diagonal = append(c.diagonal, x[i*n+i])
+		clear(x[i*n : i*n+i])
+	}
+	lapack64.Trtri(upper)
+	c.backend.Upload(inverse, x)
+	return true
+}
+
+// blocks is the number of diagonal blocks.
+func (c cholesky) blocks() int { return (c.factor.Rows + c.width - 1) / c.width }
+
+// block is the range of rows of diagonal block k.
+func (c cholesky) block(k int) (lo, hi int) { return k * c.width, min((k+1)*c.width, c.factor.Rows) }
+
+// inverted is R_kk^-1.
+func (c cholesky) inverted(k int) compute.Block {
+	lo, hi := c.block(k)
+	return c.factor.View(lo, hi, lo, hi)
+}
+
+// right is R to the right of diagonal block k.
+func (c cholesky) right(k int) compute.Block {
+	lo, hi := c.block(k)
+	return c.factor.View(lo, hi, hi, c.factor.Cols)
+}
 
 // leading is the factor of the first n rows and columns of M.
 func (c cholesky) leading(n int) cholesky {
-	c.upper.N = n
+	c.factor, c.diagonal = c.factor.View(0, n, 0, n), c.diagonal[:n]
 	return c
 }
 
 // logDet is log det M.
 func (c cholesky) logDet() (sum float64) {
-	for i := range c.upper.N {
-		sum += 2 * math.Log(c.diagonal(i))
+	for _, x := range c.diagonal {
+		sum += 2 * math.Log(x)
 	}
 	return sum
 }
 
 // solve sets x to M^-1 x.
-func (c cholesky) solve(x *mat.VecDense) {
-	lapack64.Potrs(c.upper, blas64.General{Rows: c.upper.N, Cols: 1, Stride: 1, Data: x.RawVector().Data})
-}
-
-// whiten is R'^-1 x, whose Gram matrix is x'M^-1 x.
-func (c cholesky) whiten(x *mat.Dense) *mat.Dense {
-	out := mat.DenseCopyOf(x)
-	blas64.Trsm(blas.Left, blas.Trans, 1, c.upper, out.RawMatrix())
-	return out
-}
-
-// inverse is M^-1.
-func (c cholesky) inverse() *mat.SymDense {
-	inverse := mat.NewSymDense(c.upper.N, nil)
-	raw := inverse.RawSymmetric()
-	lapack64.Potri(c.copyTo(raw.Data))
-	return inverse
-}
-
-// inverseRoot is R^-1.
-func (c cholesky) inverseRoot() (*mat.TriDense, error) {
-	root := mat.NewTriDense(c.upper.N, mat.Upper, nil)
-	c.copyTo(root.RawTriangular().Data)
-	return root, root.InverseTri(root)
-}
-
-// copyTo copies the factor into an N × N matrix.
-func (c cholesky) copyTo(data []float64) blas64.Triangular {
-	n := c.upper.N
-	for i := range n {
-		copy(data[i*n+i:(i+1)*n], c.upper.Data[i*c.upper.Stride+i:])
+func (c cholesky) solve(x compute.Block) {
+	c.whiten(x)
+	for k := c.blocks() - 1; k >= 0; k-- {
+		lo, hi := c.block(k)
+		if hi < x.Rows {
+			c.backend.Gemm(false, false, -1, c.right(k), x.RowRange(hi, x.Rows), 1, x.RowRange(lo, hi))
+		}
+		c.multiply(false, k, x.RowRange(lo, hi))
 	}
-	return blas64.Triangular{N: n, Stride: n, Data: data, Uplo: blas.Upper, Diag: blas.NonUnit}
+}
+
+// whiten sets x to R'^-1 x, whose Gram matrix is x'M^-1 x.
+func (c cholesky) whiten(x compute.Block) {
+	for k := range c.blocks() {
+		lo, hi := c.block(k)
+		c.multiply(true, k, x.RowRange(lo, hi))
+		if hi < x.Rows {
+			c.backend.Gemm(true, false, -1, c.right(k), x.RowRange(lo, hi), 1, x.RowRange(hi, x.Rows))
+		}
+	}
+}
+
+// multiply sets x to R_kk^-1 x, or with the transpose.
+func (c cholesky) multiply(transposed bool, k int, x compute.Block) {
+	s := compute.NewScope(c.backend)
+	defer s.Release()
+	product := s.New(x.Rows, x.Cols)
+	c.backend.Gemm(transposed, false, 1, c.inverted(k), x, 0, product)
+	c.backend.Copy(x, product)
+}
+
+// root allocates in s R^-1, upper triangular. Column after column of blocks,
+//
+//	(R^-1)_ik = -(sum_i<=j<k (R^-1)_ij R_jk) R_kk^-1
+//
+// Each is added to the sums for the columns to its right as soon as it is known.
+func (c cholesky) root(s *compute.Scope) compute.Block {
+	b, r := c.backend, c.factor.Rows
+	root := s.New(r, r)
+	scratch := compute.NewScope(b)
+	defer scratch.Release()
+	columns := scratch.New(r, c.width)
+	for k := range c.blocks() {
+		lo, hi := c.block(k)
+		b.Fill(root.RowRange(lo, hi), 0)
+		b.Copy(root.View(lo, hi, lo, hi), c.inverted(k))
+		if lo > 0 {
+			sums := columns.View(0, lo, 0, hi-lo)
+			b.Copy(sums, root.View(0, lo, lo, hi))
+			b.Gemm(false, false, -1, sums, c.inverted(k), 0, root.View(0, lo, lo, hi))
+		}
+		if hi < r {
+			b.Gemm(false, false, 1, root.View(0, hi, lo, hi), c.right(k), 1, root.View(0, hi, hi, r))
+		}
+	}
+	return root
+}
+
+// inverse allocates in s M^-1 = R^-1 R^-T, which takes R^-1's place column after column of
+// blocks: none needs those to its left.
+func (c cholesky) inverse(s *compute.Scope) compute.Block {
+	b, r := c.backend, c.factor.Rows
+	x := c.root(s)
+	scratch := compute.NewScope(b)
+	defer scratch.Release()
+	columns, eye := scratch.New(r, c.width), scratch.Identity(c.width)
+	for k := range c.blocks() {
+		lo, hi := c.block(k)
+		column := columns.View(0, hi, 0, hi-lo)
+		b.Gemm(false, true, 1, x.View(0, hi, lo, r), x.View(lo, hi, lo, r), 0, column)
+		b.Copy(x.View(0, hi, lo, hi), column)
+		if lo > 0 { // M^-1 is symmetric
+			b.Gemm(false, true, 1, eye.View(0, hi-lo, 0, hi-lo), column.RowRange(0, lo), 0, x.View(lo, hi, 0, lo))
+		}
+	}
+	return x
+}
+
+// diagonal is the view of x's diagonal as a column.
+func diagonal(x compute.Block) compute.Block {
+	x.Rows, x.Cols, x.Stride = min(x.Rows, x.Cols), 1, x.Stride+1
+	return x
+}
+
+// addDiagonal adds v to each element of x's diagonal.
+func addDiagonal(b compute.Backend, x compute.Block, v float64) {
+	b.Affine(diagonal(x), 1, diagonal(x), v)
 }

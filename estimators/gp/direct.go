@@ -19,11 +19,12 @@ type directPosterior struct {
 	state  factor  // Z
 	fisher float64 // c2 n v
 
+	scope   *compute.Scope // of all that lives as long as the posterior
 	gram    gram
 	factor  cholesky      // of M, r × r
-	weights *mat.VecDense // c = M^-1 B'y
+	weights compute.Block // c = M^-1 B'y, r × 1
 	alpha   compute.Block // K^-1 y, n × 1
-	inverse *mat.SymDense // M^-1, when first needed
+	inverse compute.Block // M^-1, when first needed
 	space   *weightSpace  // when first needed
 	value   float64       // the log likelihood / n
 }
@@ -37,16 +38,16 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &directPosterior{inputs: in, fisher: k.fisherScale(d.Features.Rows)}
+	p := &directPosterior{inputs: in, scope: s, fisher: k.fisherScale(d.Features.Rows)}
 	if p.state, err = newFactor(s, k, in.scaled, d.Inducing); err != nil {
 		return nil, err
 	}
 	p.alpha = s.New(d.Features.Rows, 1)
-	p.gram = p.state.gram(d)
+	p.gram = newGram(s, p.state, d, p.fisher)
 	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil, &NotFiniteError{What: fisherVectors, Value: sum}
 	}
-	if p.factor, err = factorize(p.gram.matrix(p.fisher, k.Noise), k.Noise); err != nil {
+	if p.factor, err = factorize(s, p.gram.matrix, k.Noise); err != nil {
 		return nil, err
 	}
 	if err := p.solve(); err != nil {
@@ -58,17 +59,13 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 // solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
 func (p *directPosterior) solve() error {
 	n, columns := p.alpha.Rows, p.state.cols()
-	p.weights = p.gram.targets(p.fisher)
-	p.factor.solve(p.weights)
-	scope := compute.NewScope(p.backend)
-	defer scope.Release()
-	c, noise := p.weights.RawVector().Data, p.kernel.Noise
-	byFisher := scope.FromSlice(p.data.Fisher.Cols, 1, c[columns:])
+	r, noise := p.Size(), p.kernel.Noise
+	p.weights = p.gram.weights(p.scope, p.factor)
 	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0)
-	p.state.addTo(p.alpha, -1/noise, c[:columns])
-	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, byFisher, 1, p.alpha)
+	p.state.addTo(p.alpha, -1/noise, p.weights.RowRange(0, columns))
+	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.RowRange(columns, r), 1, p.alpha)
 
-	logDet := p.factor.logDet() + float64(n-p.gram.size())*math.Log(noise)
+	logDet := p.factor.logDet() + float64(n-r)*math.Log(noise)
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
 	if math.IsNaN(p.value) || math.IsInf(p.value, 0) {
 		return &NotFiniteError{What: "log likelihood", Value: p.value}
@@ -84,11 +81,12 @@ func (p *directPosterior) LogLikelihood() float64 { return p.value }
 
 // FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
 func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
-	return p.gram.core(p.factor, p.gram.productFisher(p.fisher), p.kernel.Noise), nil
+	return p.gram.core(p.factor, p.gram.fisher, p.kernel.Noise), nil
 }
 
 // StateCore implements [Posterior]: the same with the state columns of B alone, which
 // come first in M.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
-	return p.gram.core(p.factor.leading(p.state.cols()), p.gram.stateFisher, p.kernel.Noise), nil
+	columns := p.state.cols()
+	return p.gram.core(p.factor.leading(columns), p.gram.fisher.RowRange(0, columns), p.kernel.Noise), nil
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
@@ -14,19 +12,14 @@ import (
 type weightSpace struct {
 	process *directPosterior // knows B's rows
 	factor  cholesky         // of M
-	mean    []float64        // c
-	root    *mat.Dense       // noise^1/2 R^-1 with M = R'R, when first needed
+	mean    compute.Block    // c
+	root    compute.Block    // noise^1/2 R^-1 with M = R'R, when first needed
 }
 
 // findRoot sets root.
-func (w *weightSpace) findRoot() error {
-	root, err := w.factor.inverseRoot()
-	if err != nil {
-		return fmt.Errorf("gp: the moments' weights: %w", err)
-	}
-	w.root = new(mat.Dense)
-	w.root.Scale(math.Sqrt(w.process.kernel.Noise), root)
-	return nil
+func (w *weightSpace) findRoot() {
+	w.root = w.factor.root(w.process.scope)
+	w.process.backend.Scale(math.Sqrt(w.process.kernel.Noise), w.root)
 }
 
 // Predict implements [Predictor]. A variance is the squared length of a row of B times
@@ -34,18 +27,14 @@ func (w *weightSpace) findRoot() error {
 func (w *weightSpace) Predict(part Part, at Points, mean, variance compute.Block) error {
 	p := w.process
 	p.checkPredict(part, at, mean, variance)
-	if variance.Rows > 0 && w.root == nil {
-		if err := w.findRoot(); err != nil {
-			return err
-		}
+	if variance.Rows > 0 && w.root.Rows == 0 {
+		w.findRoot()
 	}
-	scope := compute.NewScope(p.backend)
-	defer scope.Release()
 	from, to := p.columns(part)
-	c := scope.FromSlice(to-from, 1, w.mean[from:to])
+	c := w.mean.RowRange(from, to)
 	var root compute.Block
 	if variance.Rows > 0 {
-		root = upload(scope, w.root.Slice(from, to, from, len(w.mean))) // left of it are zeros
+		root = w.root.View(from, to, from, w.root.Cols) // left of it are zeros
 	}
 	p.backend.Panels(mean.Rows, func(b compute.Backend, _, lo, hi int) {
 		s := compute.NewScope(b)
@@ -64,14 +53,14 @@ func (w *weightSpace) Predict(part Part, at Points, mean, variance compute.Block
 // Predict implements [Predictor].
 func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
 	if p.space == nil {
-		p.space = &weightSpace{process: p, factor: p.factor, mean: p.weights.RawVector().Data}
+		p.space = &weightSpace{process: p, factor: p.factor, mean: p.weights}
 	}
 	return p.space.Predict(part, at, mean, variance)
 }
 
 // columns is the range of B's columns that make a part.
 func (p *directPosterior) columns(part Part) (from, to int) {
-	from, to = 0, p.gram.size()
+	from, to = 0, p.Size()
 	switch part {
 	case Value:
 		to = p.state.cols()
@@ -98,7 +87,7 @@ func (p *directPosterior) rows(s *compute.Scope, part Part, at Points) compute.B
 }
 
 // Size implements [CrossValidator].
-func (p *directPosterior) Size() int { return p.gram.size() }
+func (p *directPosterior) Size() int { return p.gram.targets.Rows }
 
 // LeaveOut implements [CrossValidator]. It takes no sum over the samples that stay: theirs
 // is that over all less that over those left out.
@@ -106,12 +95,13 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	if n := p.scaled.Rows; lo < 0 || hi <= lo || hi > n {
 		panic(fmt.Sprintf("gp: samples [%d, %d) of %d to be left out", lo, hi, n))
 	}
-	g, noise := p.gram.minus(p.state.rowRange(lo, hi).gram(p.data.rowRange(lo, hi))), p.kernel.Noise
-	factor, err := factorize(g.matrix(p.fisher, noise), noise)
+	scope := compute.NewScope(p.backend)
+	defer scope.Release()
+	g := newGram(scope, p.state.rowRange(lo, hi), p.data.rowRange(lo, hi), p.fisher)
+	g.subtractFrom(p.backend, p.gram)
+	factor, err := factorize(p.scope, g.matrix, p.kernel.Noise)
 	if err != nil {
 		return nil, err
 	}
-	c := g.targets(p.fisher)
-	factor.solve(c)
-	return &weightSpace{process: p, factor: factor, mean: c.RawVector().Data}, nil
+	return &weightSpace{process: p, factor: factor, mean: g.weights(p.scope, factor)}, nil
 }

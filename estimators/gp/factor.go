@@ -16,10 +16,12 @@ import (
 type factor interface {
 	// cols is q.
 	cols() int
-	// gram is the products with Z, with V (n × k) and with the targets y.
-	gram(d Data) gram
-	// addTo adds scale Z c to dst, n × 1.
-	addTo(dst compute.Block, scale float64, c []float64)
+	// gram sets dst, q × q, to Z'Z on and above its diagonal.
+	gram(dst compute.Block)
+	// transposed sets dst, q × k, to Z'x.
+	transposed(dst, x compute.Block)
+	// addTo adds scale Z c to dst, n × 1; c is q × 1.
+	addTo(dst compute.Block, scale float64, c compute.Block)
 	// rows allocates in s the rows of Z at some scaled features, m × d.
 	rows(s *compute.Scope, scaled compute.Block) compute.Block
 	// rowRange is the factor of the batch's samples [lo, hi), over the same blocks.
@@ -34,25 +36,27 @@ type factor interface {
 // Z through ZZ'.
 type factorGradient struct {
 	x compute.Block // n × 1
-	c []float64     // q
-	m *mat.Dense    // q × q, symmetric
+	c compute.Block // q × 1
+	m compute.Block // q × q, symmetric
 	v compute.Block // n × k
-	n *mat.Dense    // k × q
-	a mat.Symmetric // Z'G, q × q
-}
+	n compute.Block // k × q
 
-// gradientBlocks is a factorGradient on a backend; c is 1 × q.
-type gradientBlocks struct{ x, c, m, v, n compute.Block }
-
-func (in factorGradient) upload(s *compute.Scope) gradientBlocks {
-	return gradientBlocks{in.x, s.FromSlice(1, len(in.c), in.c), upload(s, in.m), in.v, upload(s, in.n)}
+	noise float64 // Z'G = cc' - I + noise M
 }
 
 // rows sets g to the rows [lo, hi) of G for a formed Z, computed by b.
-func (in gradientBlocks) rows(b compute.Backend, g, z compute.Block, lo, hi int) {
-	b.Gemm(false, false, 1, in.x.RowRange(lo, hi), in.c, 0, g)
+func (in factorGradient) rows(b compute.Backend, g, z compute.Block, lo, hi int) {
+	b.Gemm(false, true, 1, in.x.RowRange(lo, hi), in.c, 0, g)
 	b.Gemm(false, false, -1, z.RowRange(lo, hi), in.m, 1, g)
 	b.Gemm(false, false, -1, in.v.RowRange(lo, hi), in.n, 1, g)
+}
+
+// addSquare adds to dst the diagonal block of Z'G that belongs to the columns [from, to).
+func (in factorGradient) addSquare(b compute.Backend, dst compute.Block, from, to int) {
+	c := in.c.RowRange(from, to)
+	b.Gemm(false, true, 1, c, c, 1, dst)
+	b.Axpy(in.noise, in.m.View(from, to, from, to), dst)
+	addDiagonal(b, dst, -1)
 }
 
 // rough is the rank of the grid's matrix from which on the interpolated columns are
@@ -135,7 +139,17 @@ func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
 
 // base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
 // 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'.
-func (f *interpolated) base(in factorGradient) []float64 { return f.spectrum.form(in.a, f.scaled.Cols) }
+func (f *interpolated) base(in factorGradient) []float64 {
+	s, q := compute.NewScope(f.backend), f.spectrum.rank()
+	defer s.Release()
+	squares := s.New(q, q)
+	f.backend.Fill(squares, 0)
+	for j := range f.scaled.Cols {
+		from, to := f.block(j)
+		in.addSquare(f.backend, squares, from, to)
+	}
+	return f.spectrum.form(compute.ToSlice(f.backend, squares))
+}
 
 // denseFactor has Z as a block: the way for smooth kernels, whose rank is small.
 type denseFactor struct {
@@ -157,17 +171,23 @@ func (f *denseFactor) rowRange(lo, hi int) factor {
 	return &part
 }
 
-func (f *denseFactor) gram(d Data) gram { return newGram(f.backend, f.z, d) }
+func (f *denseFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
 
-func (f *denseFactor) addTo(dst compute.Block, scale float64, c []float64) {
-	addProduct(f.backend, dst, scale, f.z, c)
-}
-
-// addProduct adds scale z c to dst.
-func addProduct(b compute.Backend, dst compute.Block, scale float64, z compute.Block, c []float64) {
+// square sets dst to z'z.
+func square(b compute.Backend, dst, z compute.Block) {
 	s := compute.NewScope(b)
 	defer s.Release()
-	b.Gemm(false, false, scale, z, s.FromSlice(len(c), 1, c), 1, dst)
+	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster to a block of their own
+	b.Gram(whole, z)
+	b.Copy(dst, whole)
+}
+
+func (f *denseFactor) transposed(dst, x compute.Block) {
+	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
+}
+
+func (f *denseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
 }
 
 func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
@@ -178,14 +198,11 @@ func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []flo
 }
 
 func (f *denseFactor) features(dst compute.Block, in factorGradient) {
-	s := compute.NewScope(f.backend)
-	defer s.Release()
-	blocks := in.upload(s)
 	f.backend.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
 		panel := compute.NewScope(b)
 		defer panel.Release()
 		g := panel.New(hi-lo, f.z.Cols)
-		blocks.rows(b, g, f.z, lo, hi)
+		in.rows(b, g, f.z, lo, hi)
 		scaled, out := f.scaled.RowRange(lo, hi), dst.RowRange(lo, hi)
 		for j := range scaled.Cols {
 			b.InterpolateGrad(out.Col(j), scaled.Col(j), f.table, g.ColRange(f.block(j)), f.grid)

@@ -30,7 +30,7 @@ type inducingFactor struct {
 
 	value   compute.Block   // R
 	slopes  []compute.Block // dR/dh
-	inverse *mat.Dense      // L^-1, m × m
+	inverse compute.Block   // L^-1, m × m
 	loading []compute.Block // T_j, 128 × m
 	z       compute.Block   // n × m
 }
@@ -86,10 +86,10 @@ func (f *inducingFactor) factorize(s *compute.Scope) error {
 	if err := lower.InverseTri(&lower); err != nil {
 		return fmt.Errorf("gp: the inducing points' kernel matrix: %w", err)
 	}
-	f.inverse = mat.DenseCopyOf(&lower)
-	inverse, product := upload(scope, f.inverse), scope.New(f.grid.Size, m)
+	f.inverse = upload(s, &lower)
+	product := scope.New(f.grid.Size, m)
 	for _, table := range f.loading {
-		b.Gemm(false, true, f.scale, table, inverse, 0, product)
+		b.Gemm(false, true, f.scale, table, f.inverse, 0, product)
 		b.Copy(table, product)
 	}
 	return nil
@@ -114,10 +114,14 @@ func (f *inducingFactor) fill(b compute.Backend, z, scaled compute.Block) {
 
 func (f *inducingFactor) cols() int { return len(f.samples) }
 
-func (f *inducingFactor) gram(d Data) gram { return newGram(f.backend, f.z, d) }
+func (f *inducingFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
 
-func (f *inducingFactor) addTo(dst compute.Block, scale float64, c []float64) {
-	addProduct(f.backend, dst, scale, f.z, c)
+func (f *inducingFactor) transposed(dst, x compute.Block) {
+	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
+}
+
+func (f *inducingFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
 }
 
 func (f *inducingFactor) rows(s *compute.Scope, scaled compute.Block) compute.Block {
@@ -143,13 +147,13 @@ func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	b, m := f.backend, f.cols()
-	g, blocks := s.New(f.z.Rows, m), in.upload(s)
-	b.Panels(g.Rows, func(b compute.Backend, _, lo, hi int) { blocks.rows(b, g.RowRange(lo, hi), f.z, lo, hi) })
-	inverse := upload(s, f.inverse)
-	var product, h mat.Dense
-	product.Mul(in.a, f.inverse)
-	h.Mul(f.inverse.T(), &product)
-	curvature := upload(s, &h)
+	g := s.New(f.z.Rows, m)
+	b.Panels(g.Rows, func(b compute.Backend, _, lo, hi int) { in.rows(b, g.RowRange(lo, hi), f.z, lo, hi) })
+	inverse, square, product, curvature := f.inverse, s.New(m, m), s.New(m, m), s.New(m, m)
+	b.Fill(square, 0)
+	in.addSquare(b, square, 0, m)
+	b.Gemm(false, false, 1, square, inverse, 0, product)
+	b.Gemm(true, false, 1, inverse, product, 0, curvature)
 
 	base = make([]float64, len(f.slopes))
 	onPoints := s.New(m, f.scaled.Cols)

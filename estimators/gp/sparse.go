@@ -1,10 +1,6 @@
 package gp
 
-import (
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/dbqpg/dbqpg/estimators/compute"
-)
+import "github.com/dbqpg/dbqpg/estimators/compute"
 
 // sparseFactor does not form Z = W (I ⊗ L), W = [W_1, ..., W_d], but works on the grids,
 // with the four nonzeros a row of each W_j: the way for rough kernels, whose L has as
@@ -18,48 +14,40 @@ func (f *sparseFactor) rowRange(lo, hi int) factor {
 	return &part
 }
 
-// gram is that of W, taken to Z by L on both sides.
-func (f *sparseFactor) gram(data Data) gram {
-	v, y := data.Fisher, data.Targets
+// gram is W'W, taken to Z by L on both sides, both times on and above the diagonal blocks.
+func (f *sparseFactor) gram(dst compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	b, d, size := f.backend, f.scaled.Cols, f.grid.Size
-	onGrid, half, square := s.New(d*size, d*size), s.New(d*size, f.cols()), s.New(f.cols(), f.cols())
+	b, d, size, q := f.backend, f.scaled.Cols, f.grid.Size, f.cols()
+	onGrid, half := s.New(d*size, d*size), s.New(d*size, q)
 	b.InterpolateGram(onGrid, f.scaled, f.grid)
 	for j := range d {
-		b.Gemm(false, false, 1, onGrid.ColRange(j*size, (j+1)*size), f.table, 0, half.ColRange(f.block(j)))
+		from, to := f.block(j)
+		above := (j + 1) * size
+		b.Gemm(false, false, 1, onGrid.View(0, above, j*size, above), f.table, 0, half.View(0, above, from, to))
 	}
 	for j := range d {
-		b.Gemm(true, false, 1, f.table, half.RowRange(j*size, (j+1)*size), 0, square.RowRange(f.block(j)))
-	}
-	fisherTargets := s.New(v.Cols, 1)
-	b.Gemm(true, false, 1, v, y, 0, fisherTargets)
-	return gram{
-		stateState:    mat.NewSymDense(f.cols(), compute.ToSlice(b, square)),
-		stateFisher:   mat.NewDense(f.cols(), v.Cols, f.transposed(s, v)),
-		fisherFisher:  data.fisherGram(b),
-		stateTargets:  f.transposed(s, y),
-		fisherTargets: compute.ToSlice(b, fisherTargets),
+		from, to := f.block(j)
+		b.Gemm(true, false, 1, f.table, half.View(j*size, (j+1)*size, from, q), 0, dst.View(from, to, from, q))
 	}
 }
 
-// transposed is Z'x, row-major.
-func (f *sparseFactor) transposed(s *compute.Scope, x compute.Block) []float64 {
-	onGrid, product := s.New(f.grid.Size, x.Cols), s.New(f.cols(), x.Cols)
-	for j := range f.scaled.Cols {
-		f.backend.InterpolateTrans(onGrid, f.scaled.Col(j), x, f.grid)
-		f.backend.Gemm(true, false, 1, f.table, onGrid, 0, product.RowRange(f.block(j)))
-	}
-	return compute.ToSlice(f.backend, product)
-}
-
-func (f *sparseFactor) addTo(dst compute.Block, scale float64, c []float64) {
+func (f *sparseFactor) transposed(dst, x compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	weights, values := s.FromSlice(len(c), 1, c), s.New(dst.Rows, 1)
+	onGrid := s.New(f.grid.Size, x.Cols)
 	for j := range f.scaled.Cols {
-		from, to := f.block(j)
-		f.backend.Interpolate(values, f.scaled.Col(j), f.onGrid(s, weights.RowRange(from, to)), f.grid)
+		f.backend.InterpolateTrans(onGrid, f.scaled.Col(j), x, f.grid)
+		f.backend.Gemm(true, false, 1, f.table, onGrid, 0, dst.RowRange(f.block(j)))
+	}
+}
+
+func (f *sparseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+	s := compute.NewScope(f.backend)
+	defer s.Release()
+	values := s.New(dst.Rows, 1)
+	for j := range f.scaled.Cols {
+		f.backend.Interpolate(values, f.scaled.Col(j), f.onGrid(s, c.RowRange(f.block(j))), f.grid)
 		f.backend.Axpy(scale, values, dst)
 	}
 }
@@ -87,24 +75,38 @@ func (f *sparseFactor) features(dst compute.Block, in factorGradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	b, d, size := f.backend, f.scaled.Cols, f.grid.Size
-	m, half, square := upload(s, in.m), s.New(f.cols(), d*size), s.New(d*size, d*size)
-	for j := range d {
-		from, to := f.block(j)
-		b.Gemm(false, true, 1, m.ColRange(from, to), f.table, 0, half.ColRange(j*size, (j+1)*size))
-	}
-	for j := range d {
-		from, to := f.block(j)
-		b.Gemm(false, false, 1, f.table, half.RowRange(from, to), 0, square.RowRange(j*size, (j+1)*size))
-	}
+	square := s.New(d*size, d*size)
+	f.aroundGrids(square, in.m)
 	b.InterpolateGramGrad(dst, f.scaled, square, f.grid)
 	b.Scale(-1, dst)
 
-	c, n, part := s.FromSlice(len(in.c), 1, in.c), upload(s, in.n.T()), s.New(dst.Rows, 1)
+	part, mixed := s.New(dst.Rows, 1), s.New(size, in.n.Rows)
 	for j := range d {
-		from, to := f.block(j)
-		b.InterpolateGrad(part, f.scaled.Col(j), f.onGrid(s, c.RowRange(from, to)), in.x, f.grid)
+		b.InterpolateGrad(part, f.scaled.Col(j), f.onGrid(s, in.c.RowRange(f.block(j))), in.x, f.grid)
 		b.Axpy(1, part, dst.Col(j))
-		b.InterpolateGrad(part, f.scaled.Col(j), f.onGrid(s, n.RowRange(from, to)), in.v, f.grid)
+		b.Gemm(false, true, 1, f.table, in.n.ColRange(f.block(j)), 0, mixed)
+		b.InterpolateGrad(part, f.scaled.Col(j), mixed, in.v, f.grid)
 		b.Axpy(-1, part, dst.Col(j))
+	}
+}
+
+// aroundGrids sets dst to (I ⊗ L) m (I ⊗ L') for a symmetric m: what is below its diagonal
+// blocks by a product of its own, which is as fast as to transpose what is above.
+func (f *sparseFactor) aroundGrids(dst, m compute.Block) {
+	s := compute.NewScope(f.backend)
+	defer s.Release()
+	b, size := f.backend, f.grid.Size
+	half := s.New(m.Rows, dst.Cols)
+	for j := range f.scaled.Cols {
+		from, to := f.block(j)
+		b.Gemm(false, true, 1, m.View(0, to, from, to), f.table, 0, half.View(0, to, j*size, (j+1)*size))
+	}
+	for j := range f.scaled.Cols {
+		from, to := f.block(j)
+		lo, hi, end := j*size, (j+1)*size, dst.Cols
+		b.Gemm(false, false, 1, f.table, half.View(from, to, lo, end), 0, dst.View(lo, hi, lo, end))
+		if hi < end {
+			b.Gemm(true, true, 1, half.View(from, to, hi, end), f.table, 0, dst.View(hi, end, lo, hi))
+		}
 	}
 }

@@ -3,6 +3,7 @@ package gp
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -35,7 +36,7 @@ func newSpectrum(k Kernel) *spectrum {
 	}
 	for _, gradient := range gradients {
 		slope := new(mat.Dense)
-		slope.Product(s.vectors.T(), gradient, s.vectors)
+		slope.Product(s.vectors.T(), mat.DenseCopyOf(gradient), s.vectors)
 		slope.Apply(func(i, j int, x float64) float64 { return x / math.Sqrt(s.values[i]*s.values[j]) }, slope)
 		s.slopes = append(s.slopes, slope)
 	}
@@ -46,6 +47,9 @@ func newSpectrum(k Kernel) *spectrum {
 // with the given eigenvalue.
 func (s *spectrum) extend(gradient *mat.SymDense, value float64) {
 	const negligible = 1e-6 // beside the whole derivative
+	if s.rank() == gradient.SymmetricDim() {
+		return // there are none
+	}
 	var moved, inside, outside mat.Dense
 	moved.Mul(gradient, s.vectors)
 	inside.Mul(s.vectors.T(), &moved)
@@ -94,18 +98,11 @@ func (s *spectrum) factor(scale float64) *mat.Dense {
 	return l
 }
 
-// form is half of the inner product of a's diagonal q × q blocks, d of them, with each
-// of the slopes.
-func (s *spectrum) form(a mat.Symmetric, d int) []float64 {
-	q, sums := s.rank(), make([]float64, len(s.slopes))
+// form is half of the inner product of a, q × q, with each of the slopes.
+func (s *spectrum) form(a []float64) []float64 {
+	products := make([]float64, len(s.slopes))
 	for h, slope := range s.slopes {
-		for block := range d {
-			for i := range q {
-				for j := range q {
-					sums[h] += a.At(block*q+i, block*q+j) * slope.At(i, j) / 2
-				}
-			}
-		}
+		products[h] = floats.Dot(a, slope.RawMatrix().Data) / 2
 	}
-	return sums
+	return products
 }
