@@ -41,6 +41,8 @@ type ConnConfig struct {
 	Name string
 	// Log receives losses of the connection and dropped messages; nil is slog.Default.
 	Log *slog.Logger
+	// Identity proves to the server who this is; nil is for a server that asks nobody.
+	Identity *Identity
 }
 
 // Conn is a connection that restores itself, for as long as it takes, when the server goes
@@ -50,7 +52,9 @@ type Conn struct {
 	log       *slog.Logger
 	connected chan struct{} // closed at the first connection
 	closed    chan struct{} // closed at the end of the last
+	refused   chan error    // holds an element after an attempt that no other can better
 	once      sync.Once     // closes connected
+	storeAPI  string        // begins the subjects of the server's store; "" is the usual
 
 	mu            sync.Mutex
 	subscriptions []*nats.Subscription
@@ -66,7 +70,11 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := dial(address, shown, config, nats.RetryOnFailedConnect(true))
+	options := []nats.Option{nats.RetryOnFailedConnect(true)}
+	if config.Identity != nil { // never without TLS, whatever the address begins with
+		options = append(options, nats.Secure(config.Identity.TLS))
+	}
+	c, err := dial(address, shown, config, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +82,10 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	case <-c.connected:
 		return c, nil
 	case <-c.closed:
-		return nil, fmt.Errorf("connect to %s: %w", shown, c.nats.LastError())
+		return nil, fmt.Errorf("connect to %s: %w", shown, advise(c.nats.LastError(), config.Identity))
+	case err := <-c.refused:
+		c.nats.Close()
+		return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 	case <-ctx.Done():
 		c.nats.Close()
 		return nil, fmt.Errorf("connect to %s: %w", shown, ctx.Err())
@@ -104,14 +115,14 @@ func checkAddress(address string) (shown string, err error) {
 }
 
 // dial connects to address, which logs and errors call by the name shown.
-func dial(address, shown string, config ConnConfig, extra nats.Option) (*Conn, error) {
-	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{})}
+func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
+	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1)}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
 	c.session, c.endSession = context.WithCancel(context.Background())
 	failures := &Rarely{Interval: 10 * time.Second}
-	connection, err := nats.Connect(address,
+	options := []nats.Option{
 		nats.Name(config.Name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
@@ -123,6 +134,12 @@ func dial(address, shown string, config ConnConfig, extra nats.Option) (*Conn, e
 		nats.ConnectHandler(func(*nats.Conn) { c.markConnected() }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if final(err) {
+				select {
+				case c.refused <- err:
+				default:
+				}
+			}
 			if failures.Now() {
 				c.log.Warn("no NATS server answers; trying again", "url", shown, "error", err)
 			}
@@ -135,10 +152,16 @@ func dial(address, shown string, config ConnConfig, extra nats.Option) (*Conn, e
 		}),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 		nats.ErrorHandler(c.failed),
-		extra,
-	)
+	}
+	if config.Identity != nil {
+		options = append(options, config.Identity.options()...)
+		if accessOf(config.Identity.Role).outside {
+			c.storeAPI = outsideStore
+		}
+	}
+	connection, err := nats.Connect(address, append(options, extra...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", shown, err)
+		return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 	}
 	c.nats = connection
 	if connection.IsConnected() {

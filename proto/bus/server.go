@@ -33,6 +33,8 @@ type ServerConfig struct {
 	Port int
 	// Log receives the server's warnings; nil is slog.Default.
 	Log *slog.Logger
+	// Auth says whom the server lets in; nil is everybody, without TLS.
+	Auth *ServerAuth
 }
 
 // Server is a NATS server in this process.
@@ -58,7 +60,11 @@ func StartServer(config ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("a folder for the NATS server: %w", err)
 	}
 	s := &Server{store: store, log: config.Log}
-	if s.nats, err = server.NewServer(options(config, store)); err == nil {
+	options, err := options(config, store)
+	if err == nil {
+		s.nats, err = server.NewServer(options)
+	}
+	if err == nil {
 		err = s.start()
 	}
 	if err != nil {
@@ -81,12 +87,12 @@ func checkFree(config ServerConfig) error {
 	return listener.Close()
 }
 
-func options(config ServerConfig, store string) *server.Options {
+func options(config ServerConfig, store string) (*server.Options, error) {
 	port := config.Port
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	return &server.Options{
+	o := &server.Options{
 		ServerName:         "dbqpg",
 		Host:               config.Host,
 		Port:               port,
@@ -97,6 +103,14 @@ func options(config ServerConfig, store string) *server.Options {
 		JetStreamMaxStore:  1 << 20,
 		StoreDir:           store,
 	}
+	if config.Auth == nil {
+		return o, nil
+	}
+	if err := o.ProcessConfigString(config.Auth.Accounts); err != nil {
+		return nil, fmt.Errorf("accounts of the NATS server: %w", err)
+	}
+	o.TLS, o.TLSConfig = true, config.Auth.TLS
+	return o, nil
 }
 
 // start runs the server until it accepts connections.
@@ -116,7 +130,7 @@ func (s *Server) start() error {
 // URL is what a client elsewhere connects to.
 func (s *Server) URL() string { return s.nats.ClientURL() }
 
-// Connect connects to the server within the process, without a socket.
+// Connect connects to the server within the process, without a socket and without TLS.
 func (s *Server) Connect(config ConnConfig) (*Conn, error) {
 	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(s.nats))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -25,7 +27,13 @@ type Store struct {
 
 // Store returns a bucket. It comes into being at the first Put.
 func (c *Conn) Store(bucket string) (*Store, error) {
-	js, err := jetstream.New(c.nats)
+	var js jetstream.JetStream
+	var err error
+	if c.storeAPI == "" {
+		js, err = jetstream.New(c.nats)
+	} else {
+		js, err = jetstream.NewWithAPIPrefix(c.nats, c.storeAPI)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", bucket, err)
 	}
@@ -71,19 +79,27 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 	return revision, nil
 }
 
-// Keys returns the keys that hold something, sorted.
+// Keys returns the keys that hold something, sorted. It asks for the bucket's state alone: who may only read could
+// not make a consumer, as the library's own listing does.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
-	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
+	const streamPrefix, subjectPrefix = "KV_", "$KV."
+	prefix := subjectPrefix + s.bucket + "."
+	stream, err := s.jetstream.Stream(ctx, streamPrefix+s.bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, s.explain("list", "*", err)
 	}
-	keys, err := kv.Keys(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
 		return nil, s.explain("list", "*", err)
 	}
+	var keys []string
+	for subject := range info.State.Subjects {
+		keys = append(keys, strings.TrimPrefix(subject, prefix))
+	}
+	slices.Sort(keys)
 	return keys, nil
 }
 

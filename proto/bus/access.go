@@ -1,0 +1,189 @@
+package bus
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// A server with credentials has two accounts, each with subjects of its own. Learners and coordinators share one. The
+// others are outside: of their messages only those on exported subjects cross over, as requests whose answers find
+// their own way back. Permissions alone would not do. A server checks where a client publishes, but not where it wants the
+// answer: an actor could ask for a ticket, or for the store's state, and have the answer delivered to the subject that
+// holds a run's policy. Between accounts that subject is one of the asker's own account, where nobody listens.
+const (
+	insideAccount  = "TRAINING"
+	outsideAccount = "OUTSIDE"
+)
+
+// outsideStore begins the subjects by which the store is read from outside. ($JS.API belongs to each account itself.)
+const outsideStore = "dbqpg-store"
+
+// responseTime is how long a client may take to answer a request.
+const responseTime = "5m"
+
+// access is what a role may do. Besides, everybody has inboxes of its own, see inbox.
+type access struct {
+	outside            bool
+	publish, subscribe []string
+}
+
+// accessOf is the table of permissions; docs/security.md has it for people, and a test compares both with a server.
+func accessOf(role proto.Role) access {
+	positions, requests := proto.EveryRun()
+	policies := proto.PolicyBucket
+	const coordinator = proto.CoordinatorSubjects
+	readStore := []string{"STREAM.INFO.KV_" + policies, "DIRECT.GET.KV_" + policies + ".>"}
+	switch role {
+	case proto.RoleLearner:
+		return access{
+			publish: slices.Concat([]string{positions}, requests, // its local actors ask, too
+				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"},
+				[]string{coordinator + "learner.>", coordinator + "actor.>", coordinator + "read.>", "$SRV.>"}),
+			subscribe: []string{"dbqpg.*.*.*", positions}, // the first is what Subjects.Requests covers
+		}
+	case proto.RoleCoordinator:
+		return access{
+			publish:   []string{coordinator + ">", "$SRV.>"},
+			subscribe: []string{coordinator + ">", "$SRV.>", positions},
+		}
+	case proto.RoleActor:
+		return access{
+			outside:   true,
+			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{coordinator + "actor.>"}),
+			subscribe: []string{positions},
+		}
+	case proto.RoleOperator:
+		return access{outside: true, publish: []string{coordinator + ">"}, subscribe: []string{positions}}
+	case proto.RoleObserver:
+		return access{outside: true, publish: []string{coordinator + "read.>"}, subscribe: []string{positions}}
+	}
+	return access{}
+}
+
+func within(prefix string, subjects []string) []string {
+	var all []string
+	for _, s := range subjects {
+		all = append(all, prefix+"."+s)
+	}
+	return all
+}
+
+// inbox begins the subjects of a key's answers. Only the key's owner may subscribe to them.
+func inbox(public string) string { return "_INBOX." + public }
+
+// User is somebody whom a server lets in.
+type User struct {
+	// Name is for people.
+	Name string
+	Role proto.Role
+	// Public is the public part of the user's key.
+	Public string
+}
+
+// Accounts returns the part of a NATS server's configuration that lets the users in, each with what its role
+// may do. There is nothing secret in it. It is that of a server in this process ([ServerAuth]) and of any other.
+func Accounts(users []User) (string, error) {
+	inside := &account{JetStream: "enabled"}
+	outside := new(account)
+	services, streams := crossing()
+	for _, local := range services {
+		remote := local
+		if rest, ok := strings.CutPrefix(local, outsideStore+"."); ok {
+			remote = "$JS.API." + rest
+		}
+		cross(inside, outside, "service", remote, local)
+	}
+	for _, subject := range streams {
+		cross(inside, outside, "stream", subject, subject)
+	}
+	for _, u := range users {
+		if err := CheckPublicKey(u.Public); err != nil {
+			return "", fmt.Errorf("user %s: %w", u.Name, err)
+		}
+		a := accessOf(u.Role)
+		if len(a.publish) == 0 {
+			return "", fmt.Errorf("user %s: role %q has no business on a NATS server", u.Name, u.Role)
+		}
+		of := inside
+		if a.outside {
+			of = outside
+		}
+		of.Users = append(of.Users, newAccountUser(u, a))
+	}
+	var out bytes.Buffer
+	out.WriteString("accounts: ")
+	encoder := json.NewEncoder(&out) // the format takes JSON in
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(map[string]*account{insideAccount: inside, outsideAccount: outside}); err != nil {
+		return "", fmt.Errorf("accounts of a NATS server: %w", err)
+	}
+	return out.String(), nil
+}
+
+// account is an account as the server's configuration has it.
+type account struct {
+	JetStream string           `json:"jetstream,omitempty"`
+	Users     []accountUser    `json:"users,omitempty"`
+	Exports   []map[string]any `json:"exports,omitempty"`
+	Imports   []map[string]any `json:"imports,omitempty"`
+}
+
+type accountUser struct {
+	Nkey        string         `json:"nkey"`
+	Permissions map[string]any `json:"permissions"`
+}
+
+func newAccountUser(u User, a access) accountUser {
+	permissions := map[string]any{
+		"publish":   map[string]any{"allow": a.publish},
+		"subscribe": map[string]any{"allow": append([]string{inbox(u.Public) + ".>"}, a.subscribe...)},
+	}
+	if !a.outside {
+		permissions["allow_responses"] = map[string]any{"max": 1, "expires": responseTime}
+	}
+	return accountUser{u.Public, permissions}
+}
+
+// crossing returns the subjects that requests and announcements cross over on, as they are called outside: all that any
+// role outside may publish and subscribe to. None covers another, or its messages would arrive twice.
+func crossing() (services, streams []string) {
+	for _, role := range proto.Roles() {
+		if a := accessOf(role); a.outside {
+			services = append(services, a.publish...)
+			streams = append(streams, a.subscribe...)
+		}
+	}
+	return widest(services), widest(streams)
+}
+
+// widest drops the subjects that another one covers.
+func widest(subjects []string) []string {
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
+	var kept []string
+	for _, s := range subjects {
+		covered := slices.ContainsFunc(subjects, func(other string) bool { return other != s && server.SubjectMatchesFilter(s, other) })
+		if !covered {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// cross exports a subject from the inner account and imports it outside, under the name local.
+func cross(inside, outside *account, kind, subject, local string) {
+	inside.Exports = append(inside.Exports, map[string]any{kind: subject, "accounts": []string{outsideAccount}})
+	entry := map[string]any{kind: map[string]string{"account": insideAccount, "subject": subject}}
+	if local != subject {
+		entry["to"] = local
+	}
+	outside.Imports = append(outside.Imports, entry)
+}
