@@ -13,25 +13,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 )
 
-// testDevice opens the first device, until the test ends. Tests with the tag cuda need one, or
-// the emulator's.
-func testDevice(t testing.TB) *Backend {
-	t.Helper()
-	b, err := Open(0)
-	if err != nil {
-		t.Fatalf("%v (without a GPU: scripts/cuda.sh --emulator go test -tags cuda)", err)
-	}
-	t.Cleanup(b.Close)
-	return b
-}
-
 func TestBackend(t *testing.T) {
-	computetest.TestBackend(t, func() compute.Backend { return testDevice(t) })
-}
-
-// The opaque wrapper checks what is asked of the backend, and fills new memory with NaN.
-func TestOpaqueBackend(t *testing.T) {
-	computetest.TestBackend(t, func() compute.Backend { return computetest.Opaque(testDevice(t)) })
+	computetest.TestBackend(t, func() compute.Backend { return opened(t) })
 }
 
 // shaped is a size that takes more than one of whatever launches are made of: ranges of a
@@ -65,7 +48,7 @@ func TestSumsInStages(t *testing.T) {
 		low, high := b.Extremes(x)
 		return append(results, low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row), float64(high.Col))
 	}
-	host, first, second := cpu.New(1), testDevice(t), testDevice(t)
+	host, first, second := cpu.New(1), opened(t), opened(t)
 	for _, shape := range []shaped{{1, 1}, {1, 70_000}, {70_000, 1}, {3000, 33}, {40_000, 3}, {257, 300}, {2, 5000}} {
 		want, got := sums(host, shape), sums(first, shape)
 		for i := range want {
@@ -81,7 +64,7 @@ func TestSumsInStages(t *testing.T) {
 
 // W is written out a part at a time: parts change nothing but the rounding.
 func TestInterpolationInParts(t *testing.T) {
-	b := testDevice(t)
+	b := opened(t)
 	grid := compute.Grid{Low: -1, Step: 0.125, Size: 17}
 	scope := compute.NewScope(b)
 	defer scope.Release()
@@ -106,7 +89,7 @@ func TestInterpolationInParts(t *testing.T) {
 
 // Groups are uploaded when they are first used, and again when others were used since.
 func TestGroupsChange(t *testing.T) {
-	b := testDevice(t)
+	b := opened(t)
 	s := compute.NewScope(b)
 	defer s.Release()
 	x, sum := s.FromSlice(5, 1, []float64{1, 2, 4, 8, 16}), s.New(2, 1)

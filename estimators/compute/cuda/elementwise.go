@@ -7,7 +7,8 @@ import "github.com/dbqpg/dbqpg/estimators/compute"
 // Fill implements [compute.Backend].
 func (b *Backend) Fill(dst compute.Block, v float64) {
 	n, k := flat(dst)
-	b.each("k_fill", n, k, ptr(dst), long(dst.Stride), real(v))
+	threads := tile(n, k)
+	b.launch("k_fill", cover(n, k, threads), threads, ptr(dst), long(dst.Stride), long(n), long(k), real(v))
 }
 
 // Copy implements [compute.Backend].

@@ -60,11 +60,12 @@ func cover(n, k int, threads dim) dim {
 	return dim{min(ceil(k, threads.x), mostBlocks), min(ceil(n, threads.y), mostBlocks), 1}
 }
 
-// share is cover for kernels that add up all n × k elements in mostParts blocks or fewer.
+// share is cover for kernels that add up all n × k elements, which are not none, in
+// mostParts blocks or fewer.
 func share(n, k int, threads dim) dim {
-	parts := min(max(1, ceil(n*k, blockThreads*perThread)), mostParts)
-	y := min(max(1, ceil(n, threads.y)), parts)
-	return dim{min(max(1, ceil(k, threads.x)), max(1, parts/y)), y, 1}
+	parts := min(ceil(n*k, blockThreads*perThread), mostParts)
+	y := min(ceil(n, threads.y), parts)
+	return dim{min(ceil(k, threads.x), max(1, parts/y)), y, 1}
 }
 
 // flat is the size at which to go over blocks of one shape: a single row where all of

@@ -32,6 +32,10 @@ func (b *Backend) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid
 	want("interpolation gradient", z, c.Rows, 1)
 	want("interpolation gradient", dst, c.Rows, 1)
 	want("interpolation gradient", table, g.Size, c.Cols)
+	if c.Cols == 0 {
+		b.Fill(dst, 0)
+		return
+	}
 	threads := tile(c.Rows, c.Cols)
 	b.launch("k_interpolate_grad", line(ceil(c.Rows, threads.y)), threads, ptr(dst), long(dst.Stride),
 		ptr(z), long(z.Stride), ptr(table), long(table.Stride), ptr(c), long(c.Stride),

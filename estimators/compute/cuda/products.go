@@ -19,11 +19,19 @@ func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, b
 	case m == 0 || n == 0:
 	case inner > 0:
 		b.dgemm(transA, transB, alpha, x, y, beta, c)
-	case beta == 0: // zeros of anything, NaN too
-		b.Fill(c, 0)
 	default:
-		b.Scale(beta, c)
+		b.addNothing(beta, c)
 	}
+}
+
+// addNothing sets c to beta*c, which is all that a product without summands does; a beta
+// of zero makes zeros of anything, NaN too.
+func (b *Backend) addNothing(beta float64, c compute.Block) {
+	if beta == 0 {
+		b.Fill(c, 0)
+		return
+	}
+	b.Scale(beta, c)
 }
 
 // opShape is the shape of x, transposed if trans is set.

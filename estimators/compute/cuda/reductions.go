@@ -8,6 +8,9 @@ import "github.com/dbqpg/dbqpg/estimators/compute"
 func (b *Backend) Dot(x, y compute.Block) float64 {
 	compute.SameShape("dot", x, y)
 	n, k := flat(x, y)
+	if n*k == 0 {
+		return 0
+	}
 	threads := tile(n, k)
 	grid := share(n, k, threads)
 	s := compute.NewScope(b)
@@ -23,6 +26,10 @@ func (b *Backend) Dot(x, y compute.Block) float64 {
 func (b *Backend) RowDots(dst, x, y compute.Block, beta float64) {
 	compute.SameShape("row dots", x, y)
 	want("row dots", dst, x.Rows, 1)
+	if x.Cols == 0 {
+		b.addNothing(beta, dst)
+		return
+	}
 	threads := tile(x.Rows, x.Cols)
 	b.launch("k_row_dots", line(ceil(x.Rows, threads.y)), threads, ptr(dst), long(dst.Stride),
 		ptr(x), long(x.Stride), ptr(y), long(y.Stride), real(beta), long(x.Rows), long(x.Cols))
@@ -52,9 +59,13 @@ const mostRanges = 128
 // columnSums sets dst (1 × k) to sums over n rows by a kernel like k_sum_rows, in ranges
 // of rows first if there are many.
 func (b *Backend) columnSums(kernel string, dst compute.Block, n int, operands ...arg) {
+	if n == 0 {
+		b.Fill(dst, 0)
+		return
+	}
 	threads := tall(dst.Cols)
 	height := max(2*perThread*threads.y, ceil(n, mostRanges))
-	grid := dim{ceil(dst.Cols, threads.x), max(1, ceil(n, height)), 1}
+	grid := dim{ceil(dst.Cols, threads.x), ceil(n, height), 1}
 	sumTo := func(to compute.Block) {
 		b.launchWith(kernel, grid, threads, operands, long(height), long(n), long(dst.Cols), ptr(to), long(to.Stride))
 	}
