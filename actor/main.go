@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/trace"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -34,9 +36,10 @@ func main() {
 
 // settings are the flags.
 type settings struct {
-	nats  string
-	run   string
-	slots int
+	nats        string
+	credentials string
+	run         string
+	slots       int
 }
 
 // command returns the command line.
@@ -51,7 +54,8 @@ Actors may join at any time and leave at any time, by Ctrl-C or otherwise: what 
 how many there are or how fast they are. An actor waits for a learner that isn't there yet, and for a server that went
 away.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
-  actor --nats nats://learner.example:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4`,
+  actor --nats tls://learner.example:4222 --credentials credentials/actor
+  actor --nats nats://127.0.0.1:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -59,6 +63,7 @@ away.`,
 	}
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
+	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that asks for them (docs/security.md)")
 	flags.StringVar(&s.run, "run", "", "name of the run to play for (default: the only one on the server)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -72,6 +77,9 @@ away.`,
 func play(ctx context.Context, s settings) error {
 	if s.nats == "" {
 		return errors.New("which learner? Give the URL that it prints: --nats nats://host:port")
+	}
+	if strings.Contains(s.nats, "@") {
+		return errors.New("--nats: a password in the URL is in the list of processes; a server that asks who you are takes --credentials DIR")
 	}
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
@@ -91,7 +99,18 @@ func play(ctx context.Context, s settings) error {
 }
 
 func connectAndPlay(ctx context.Context, s settings, log *slog.Logger) error {
-	conn, err := bus.Connect(ctx, s.nats, bus.ConnConfig{Name: "actor", Log: log})
+	config := bus.ConnConfig{Name: "actor", Log: log}
+	if s.credentials != "" {
+		own, err := credentials.Load(s.credentials, log)
+		if err != nil {
+			return err
+		}
+		if err := own.Require(proto.RoleActor); err != nil {
+			return err
+		}
+		config.Identity = own.Identity()
+	}
+	conn, err := bus.Connect(ctx, s.nats, config)
 	if err != nil {
 		return err
 	}

@@ -265,6 +265,8 @@ func TestBadCommandLines(t *testing.T) {
 	for says, args := range map[string][]string{
 		"--nats nats://host:port":            nil,
 		"begins with nats://":                {"--nats", "http://127.0.0.1:4222"},
+		"a password in the URL":              {"--nats", "nats://me:hush@127.0.0.1:1"},
+		"credentials in nowhere: ":           {"--nats", "nats://127.0.0.1:1", "--credentials", "nowhere"},
 		"at least one":                       {"--nats", "nats://127.0.0.1:1", "--slots", "0"},
 		`unknown command "play"`:             {"play"},
 		"unknown flag: --nast; --help lists": {"--nast", "nats://127.0.0.1:1"},

@@ -160,7 +160,11 @@ type Settings struct {
 	Actors int    // local ones; 0: only such as join over NATS; AutoActors
 	NATS   string // URL of an external NATS server; "": one in this process
 	Listen string // host:port of the server in this process; AutoListen
-	RunDir string // directory of the run
+	// InsecureListen lets that server listen for other machines without credentials.
+	InsecureListen bool
+	// Credentials is the directory of the learner's certificate and keys, of which nothing else is kept; "": none.
+	Credentials string
+	RunDir      string // directory of the run
 	// KeepCheckpoints are iterations whose checkpoints are kept besides the newest and the best.
 	KeepCheckpoints []uint64
 

@@ -88,6 +88,8 @@ func (s *Settings) table() []section {
 			{"actors", machine, autoWhole(&s.Actors), "local actors; auto is one a core, 0 waits for such as join with actor --nats"},
 			{"nats", machine, text(&s.NATS), "URL of an external NATS server; without it there is one in this process"},
 			{"listen", machine, text(&s.Listen), "host:port of the NATS server in this process; auto is 127.0.0.1:4222, or a free port if that is taken"},
+			{"credentials", machine, text(&s.Credentials), "directory of this learner's certificate and key: TLS and logins on NATS (docs/security.md)"},
+			{"insecure_listen", machine, truth(&s.InsecureListen), "let --listen take in other machines without credentials"},
 			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints are kept besides the newest and the best, such as 0,150,300"},
 			{"log_level", machine, text(&s.LogLevel), "debug, info, warn or error"},
 		}},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -116,18 +117,30 @@ func (s *Settings) validateMachine(v *findings) {
 	v.require(s.Actors >= AutoActors && s.Actors <= maxActors, "--actors %d: must be auto, or from 0 to %d", s.Actors, maxActors)
 	v.require(s.NATS == "" || s.Listen == AutoListen,
 		"--nats and --listen: give the URL of an external server or the address of the one in this process, not both")
-	if s.NATS != "" {
+	switch {
+	case strings.Contains(s.NATS, "@"): // and is not repeated here
+		v.require(false, "--nats: a password in the URL would be in config.yaml and in the list of processes; a server that asks who you are takes --credentials DIR")
+	case s.NATS != "":
 		address, err := url.Parse(s.NATS)
 		v.require(err == nil && address.Host != "", "--nats %q: must be a URL such as nats://127.0.0.1:4222", s.NATS)
 	}
-	if _, _, err := s.ListenAddress(); err != nil {
+	if host, _, err := s.ListenAddress(); err != nil {
 		*v = append(*v, err)
+	} else if s.NATS == "" {
+		v.require(s.Credentials != "" || s.InsecureListen || isLocal(host), "--listen %s: whoever reaches that address could play for this run, "+
+			"or replace its policy; add --credentials DIR (docs/security.md), or --insecure-listen on a network that you trust", s.Listen)
 	}
 	if _, err := s.Level(); err != nil {
 		*v = append(*v, err)
 	}
 	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: start over or go on, not both")
 	v.require(s.RunDir != "", "--run-dir: must not be empty")
+}
+
+// isLocal reports whether an address to listen on is this machine's alone.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // ListenAddress splits Listen. For AutoListen it is the usual address of a NATS server, 127.0.0.1:4222.

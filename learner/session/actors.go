@@ -2,15 +2,16 @@ package session
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -22,26 +23,54 @@ type connector func(name string) (*bus.Conn, error)
 // openBus returns a way to connect to the run's NATS server: the external one, or one
 // that it starts in this process and stop ends.
 func openBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (connect connector, stop func(), err error) {
+	identity, auth, err := loadCredentials(settings, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	if settings.NATS != "" {
 		return func(name string) (*bus.Conn, error) {
-			return bus.Connect(ctx, settings.NATS, bus.ConnConfig{Name: name, Log: log})
+			return bus.Connect(ctx, settings.NATS, bus.ConnConfig{Name: name, Log: log, Identity: identity})
 		}, func() {}, nil
 	}
 	host, port, err := settings.ListenAddress()
 	if err != nil {
 		return nil, nil, err
 	}
-	server, err := bus.StartServer(bus.ServerConfig{Host: host, Port: port, Log: log})
+	server, err := bus.StartServer(bus.ServerConfig{Host: host, Port: port, Log: log, Auth: auth})
 	if err != nil && settings.Listen == config.AutoListen {
-		server, err = bus.StartServer(bus.ServerConfig{Host: host, Log: log})
+		server, err = bus.StartServer(bus.ServerConfig{Host: host, Log: log, Auth: auth})
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	log.Info("actors can join", "command", fmt.Sprintf("go run ./actor --nats %s", server.URL()))
+	command := "go run ./actor --nats " + server.URL()
+	if auth != nil {
+		command += " --credentials DIR"
+	}
+	log.Info("actors can join", "command", command)
 	return func(name string) (*bus.Conn, error) {
-		return server.Connect(bus.ConnConfig{Name: name, Log: log})
+		return server.Connect(bus.ConnConfig{Name: name, Log: log, Identity: identity})
 	}, server.Close, nil
+}
+
+// loadCredentials returns how the learner shows who it is, and whom a server in this process lets in. Both are nil where
+// the settings name no credentials.
+func loadCredentials(settings *config.Settings, log *slog.Logger) (*bus.Identity, *bus.ServerAuth, error) {
+	if settings.Credentials == "" {
+		return nil, nil, nil
+	}
+	own, err := credentials.Load(settings.Credentials, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := own.Require(proto.RoleLearner); err != nil {
+		return nil, nil, err
+	}
+	if settings.NATS != "" {
+		return own.Identity(), nil, nil
+	}
+	auth, err := own.ServerAuth()
+	return own.Identity(), auth, err
 }
 
 // local are the actors in this process.

@@ -1,0 +1,171 @@
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+const day = 24 * time.Hour
+
+// maxDays is as long as an authority holds.
+const maxDays = 365 * authorityYears
+
+// command is what the subcommands share.
+type command struct {
+	directory string
+	days      int
+	hosts     []string
+}
+
+// Command returns the command line of `credentials`: create, add, renew, revoke and list.
+func Command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "credentials",
+		Short: "Make the certificates and keys by which processes know each other",
+		Long: `Make the certificates and keys by which processes know each other.
+
+"create" makes a directory with an authority and one member of each role. Take a member's
+directory to its machine, and give it there as --credentials. Keep the directory authority
+to yourself: whoever has it can make more. docs/security.md says more.`,
+		Example: `  credentials create --out credentials --host learner.example
+  learner --env Swimmer-v2 --listen 0.0.0.0:4222 --credentials credentials/learner
+  actor --nats tls://learner.example:4222 --credentials credentials/actor`,
+	}
+	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand())
+	return root
+}
+
+func (c *command) flags(cmd *cobra.Command, flag, help string) {
+	cmd.Flags().StringVar(&c.directory, flag, "credentials", help)
+}
+
+func (c *command) certificateFlags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&c.hosts, "host", nil, "name or address that the servers are called by, besides localhost; may be repeated")
+	cmd.Flags().IntVar(&c.days, "days", 365, "days that the certificates hold")
+}
+
+func (c *command) valid() (time.Duration, error) {
+	if c.days < 1 || c.days > maxDays {
+		return 0, fmt.Errorf("--days %d: must be from 1 to %d", c.days, maxDays)
+	}
+	return time.Duration(c.days) * day, nil
+}
+
+func createCommand() *cobra.Command {
+	var c command
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make an authority and a member of each role", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			valid, err := c.valid()
+			if err != nil {
+				return err
+			}
+			d, err := Create(c.directory, c.hosts, valid)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "Keep %s to yourself. Each member's machine needs its own directory alone:\n\n",
+				filepath.Join(c.directory, authorityDirectory))
+			return d.print(cmd.OutOrStdout())
+		},
+	}
+	c.flags(cmd, "out", "directory to make")
+	c.certificateFlags(cmd)
+	return cmd
+}
+
+func addCommand() *cobra.Command {
+	var c command
+	var role string
+	cmd := &cobra.Command{
+		Use: "add NAME --role ROLE", Short: "Make another member, such as actors of another site", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			valid, err := c.valid()
+			if err != nil {
+				return err
+			}
+			return c.change(cmd.OutOrStdout(), func(d *Directory) error { return d.Add(args[0], proto.Role(role), c.hosts, valid) })
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", fmt.Sprintf("one of %v", proto.Roles()))
+	c.flags(cmd, "in", "directory of the credentials")
+	c.certificateFlags(cmd)
+	return cmd
+}
+
+func renewCommand() *cobra.Command {
+	var c command
+	cmd := &cobra.Command{
+		Use: "renew [NAME...]", Short: "Make new certificates, of all members or those named",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			valid, err := c.valid()
+			if err != nil {
+				return err
+			}
+			return c.change(cmd.OutOrStdout(), func(d *Directory) error { return d.Renew(args, c.hosts, valid) })
+		},
+	}
+	c.flags(cmd, "in", "directory of the credentials")
+	c.certificateFlags(cmd)
+	return cmd
+}
+
+func revokeCommand() *cobra.Command {
+	var c command
+	cmd := &cobra.Command{
+		Use: "revoke NAME", Short: "Let a member in no more", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.change(cmd.OutOrStdout(), func(d *Directory) error { return d.Revoke(args[0]) })
+		},
+	}
+	c.flags(cmd, "in", "directory of the credentials")
+	return cmd
+}
+
+func listCommand() *cobra.Command {
+	var c command
+	cmd := &cobra.Command{
+		Use: "list", Short: "Show the members and when their certificates expire", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := Open(c.directory)
+			if err != nil {
+				return err
+			}
+			return d.print(cmd.OutOrStdout())
+		},
+	}
+	c.flags(cmd, "in", "directory of the credentials")
+	return cmd
+}
+
+// change opens the directory, changes it and says what there is now.
+func (c *command) change(out io.Writer, change func(*Directory) error) error {
+	d, err := Open(c.directory)
+	if err != nil {
+		return err
+	}
+	if err := change(d); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Servers know it once they have the new %s: give it to them, and restart or reload.\n\n", accountsFile)
+	return d.print(out)
+}
+
+// print lists the members.
+func (d *Directory) print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, err := fmt.Fprintln(table, "DIRECTORY\tROLE\tEXPIRES\tHOSTS")
+	for _, m := range d.members {
+		_, failed := fmt.Fprintf(table, "%s\t%s\t%s\t%v\n", filepath.Join(d.path, m.Name), m.Role, m.Expires.Format(time.DateOnly), m.Hosts)
+		err = errors.Join(err, failed)
+	}
+	return errors.Join(err, table.Flush())
+}

@@ -1,0 +1,267 @@
+package credentials
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// The authority's directory.
+const (
+	authorityDirectory = "authority"
+	authorityKeyFile   = "ca-key.pem"
+	membersFile        = "members.json"
+)
+
+// member is somebody with credentials, as the authority remembers them. None of it is secret.
+type member struct {
+	Name    string     `json:"name"`
+	Role    proto.Role `json:"role"`
+	Hosts   []string   `json:"hosts,omitempty"` // that its servers are called by
+	Key     string     `json:"key,omitempty"`   // public part of its nkey
+	Expires time.Time  `json:"expires"`         // of its certificate
+}
+
+// Directory is a directory of credentials with its authority.
+type Directory struct {
+	path      string
+	authority *authority
+	members   []member
+}
+
+// Create makes a directory with a new authority and a member of each role, named like the role. Its servers are called by
+// the hosts, and by localhost. Certificates hold for the duration valid. It refuses a directory that is there.
+func Create(path string, hosts []string, valid time.Duration) (*Directory, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is there already: add to it with credentials add, or choose another directory", path)
+	}
+	if err := checkHosts(hosts); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	authority, key, err := newAuthority(now)
+	if err != nil {
+		return nil, err
+	}
+	d := &Directory{path: path, authority: authority}
+	if err := os.MkdirAll(filepath.Join(path, authorityDirectory), 0o700); err != nil {
+		return nil, err
+	}
+	if err := d.writeAll(authorityDirectory, map[string][]byte{authorityFile: authority.pem, authorityKeyFile: key}); err != nil {
+		return nil, err
+	}
+	for _, role := range proto.Roles() {
+		if err := d.add(string(role), role, hosts, now.Add(valid)); err != nil {
+			return nil, err
+		}
+	}
+	return d, d.save()
+}
+
+// Open reads a directory that Create has made. It needs the authority's private key.
+func Open(path string) (*Directory, error) {
+	at := filepath.Join(path, authorityDirectory)
+	certificate, err := read(at, authorityFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no authority: %w", path, err)
+	}
+	key, err := readSecret(at, authorityKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("the authority in %s: %w", path, err)
+	}
+	d := &Directory{path: path}
+	if d.authority, err = parseAuthority(certificate, key); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	data, err := read(at, membersFile)
+	if err == nil {
+		err = json.Unmarshal(data, &d.members)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the members in %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Add makes the directory of another member.
+func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time.Duration) error {
+	if err := errors.Join(checkName(name), proto.CheckRole(role), checkHosts(hosts)); err != nil {
+		return err
+	}
+	if d.find(name) >= 0 {
+		return fmt.Errorf("there is a member %s already", name)
+	}
+	if err := d.add(name, role, hosts, time.Now().Add(valid)); err != nil {
+		return err
+	}
+	return d.save()
+}
+
+// Revoke takes a member's key off the list that NATS servers let in, and removes its directory. Its certificate holds
+// until it expires.
+func (d *Directory) Revoke(name string) error {
+	i := d.find(name)
+	if i < 0 {
+		return d.unknown(name)
+	}
+	d.members = slices.Delete(d.members, i, i+1)
+	return errors.Join(d.save(), os.RemoveAll(filepath.Join(d.path, name)))
+}
+
+// Renew makes new certificates and private keys of the named members, or of all for none, with the hosts, unless there
+// are none, in place of those that they had. Their nkeys stay.
+func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
+	if err := checkHosts(hosts); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		for _, m := range d.members {
+			names = append(names, m.Name)
+		}
+	}
+	for _, name := range names {
+		i := d.find(name)
+		if i < 0 {
+			return d.unknown(name)
+		}
+		m := &d.members[i]
+		if len(hosts) > 0 {
+			m.Hosts = withLocal(hosts)
+		}
+		if err := d.certify(m, time.Now().Add(valid)); err != nil {
+			return err
+		}
+	}
+	return d.save()
+}
+
+// add makes a member with a key and a certificate.
+func (d *Directory) add(name string, role proto.Role, hosts []string, until time.Time) error {
+	m := member{Name: name, Role: role}
+	if serves(role) {
+		m.Hosts = withLocal(hosts)
+	}
+	if err := os.MkdirAll(filepath.Join(d.path, name), 0o700); err != nil {
+		return err
+	}
+	if role != proto.RoleNATS {
+		key, err := bus.NewKey()
+		if err != nil {
+			return err
+		}
+		seed, err := key.Seed()
+		if err != nil {
+			return err
+		}
+		m.Key = key.Public()
+		if err := d.writeAll(name, map[string][]byte{seedFile: append(seed, '\n')}); err != nil {
+			return err
+		}
+	}
+	if err := d.certify(&m, until); err != nil {
+		return err
+	}
+	d.members = append(d.members, m)
+	return nil
+}
+
+// certify makes a member's certificate.
+func (d *Directory) certify(m *member, until time.Time) error {
+	if last := d.authority.certificate.NotAfter; until.After(last) {
+		until = last
+	}
+	certificate, key, err := d.authority.issue(*m, time.Now(), until)
+	if err != nil {
+		return err
+	}
+	m.Expires = until.UTC().Truncate(time.Second)
+	return d.writeAll(m.Name, map[string][]byte{authorityFile: d.authority.pem, certificateFile: certificate, privateKeyFile: key})
+}
+
+// save writes the list of members, and for every server whom it lets in.
+func (d *Directory) save() error {
+	var users []bus.User
+	for _, m := range d.members {
+		if m.Key != "" {
+			users = append(users, bus.User{Name: m.Name, Role: m.Role, Public: m.Key})
+		}
+	}
+	accounts, err := bus.Accounts(users)
+	if err != nil {
+		return err
+	}
+	for _, m := range d.members {
+		if m.Role != proto.RoleNATS && m.Role != proto.RoleLearner {
+			continue
+		}
+		files := map[string][]byte{accountsFile: []byte(accounts)}
+		if m.Role == proto.RoleNATS {
+			files[serverFile] = []byte(serverConfig)
+		}
+		if err := d.writeAll(m.Name, files); err != nil {
+			return err
+		}
+	}
+	members, err := json.MarshalIndent(d.members, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the list of members: %w", err)
+	}
+	return d.writeAll(authorityDirectory, map[string][]byte{membersFile: append(members, '\n')})
+}
+
+// serverConfig is that of a NATS server started in its member's directory.
+const serverConfig = `# nats-server -c nats-server.conf, in this directory.
+listen: "127.0.0.1:4222" # 0.0.0.0:4222 lets other machines in
+max_payload: 8MB
+jetstream { max_mem: 256MB, max_file: 1MB, store_dir: "jetstream" }
+tls { cert_file: "tls.pem", key_file: "tls-key.pem", ca_file: "ca.pem", min_version: "1.3" }
+include "accounts.conf"
+`
+
+// writeAll replaces files of a directory, so that whoever reads sees the old or the new of each.
+func (d *Directory) writeAll(directory string, files map[string][]byte) error {
+	for name, data := range files {
+		if err := writeFile(filepath.Join(d.path, directory, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile replaces a file, which its owner alone may read from the first moment on.
+func writeFile(path string, data []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	err = errors.Join(err, temporary.Sync(), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return nil
+}
+
+func (d *Directory) find(name string) int {
+	return slices.IndexFunc(d.members, func(m member) bool { return m.Name == name })
+}
+
+func (d *Directory) unknown(name string) error {
+	var names []string
+	for _, m := range d.members {
+		names = append(names, m.Name)
+	}
+	return fmt.Errorf("there is no member %s; there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,177 @@
+package credentials
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// The files of a member's directory.
+const (
+	authorityFile   = "ca.pem"
+	certificateFile = "tls.pem"
+	privateKeyFile  = "tls-key.pem"
+	seedFile        = "nats.nk"
+	accountsFile    = "accounts.conf"
+	serverFile      = "nats-server.conf"
+)
+
+const (
+	// maxFile bounds what is read of a file.
+	maxFile = 1 << 20
+	// soon is how long before a certificate's end Load warns.
+	soon = 14 * 24 * time.Hour
+)
+
+var (
+	// ErrExposed is a secret that others on the machine can read.
+	ErrExposed = errors.New("others on this machine can read it")
+	// ErrRole is a peer, or a directory of credentials, of another role than is needed.
+	ErrRole = errors.New("not the role that is needed")
+	// ErrExpired is a certificate whose time is over.
+	ErrExpired = errors.New("the certificate has expired")
+)
+
+// Credentials are a member's. Printing them shows no secret.
+type Credentials struct {
+	directory   string
+	role        proto.Role
+	name        string
+	key         *bus.Key // nil for a role that does not log in anywhere
+	authority   *x509.CertPool
+	certificate *tls.Certificate // as it was when loaded
+}
+
+// Load reads a member's directory. It refuses a secret that others can read ([ErrExposed]), and a certificate that has
+// expired ([ErrExpired]) or that another authority made; log, or slog.Default for nil, is warned of one that soon expires.
+func Load(directory string, log *slog.Logger) (*Credentials, error) {
+	if log == nil {
+		log = slog.Default()
+	}
+	c, err := load(directory)
+	if err != nil {
+		return nil, fmt.Errorf("credentials in %s: %w", directory, err)
+	}
+	if left := time.Until(c.Expires()); left < soon {
+		log.Warn("the certificate expires soon: make a new one with credentials renew", "credentials", directory, "expires", c.Expires())
+	}
+	return c, nil
+}
+
+func load(directory string) (*Credentials, error) {
+	c := &Credentials{directory: directory, authority: x509.NewCertPool()}
+	authority, err := read(directory, authorityFile)
+	if err != nil {
+		return nil, err
+	}
+	if !c.authority.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("%s holds no certificate", authorityFile)
+	}
+	if c.certificate, err = c.readCertificate(); err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.role == proto.RoleNATS {
+		return c, nil
+	}
+	seed, err := readSecret(directory, seedFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := bus.ParseKey(seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", seedFile, err)
+	}
+	c.key = &key
+	return c, nil
+}
+
+// check makes sure that the others will accept the certificate, and learns from it whose it is.
+func (c *Credentials) check() (err error) {
+	leaf := c.certificate.Leaf
+	if c.role, c.name, err = roleOf(leaf); err != nil {
+		return fmt.Errorf("%s: %w", certificateFile, err)
+	}
+	if time.Now().After(leaf.NotAfter) {
+		return fmt.Errorf("%s: %w on %s: make a new one with credentials renew", certificateFile, ErrExpired, leaf.NotAfter.Format(time.DateOnly))
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: c.authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		return fmt.Errorf("%s does not belong to %s: %w", certificateFile, authorityFile, err)
+	}
+	return nil
+}
+
+// readCertificate reads the certificate and its private key as they are now.
+func (c *Credentials) readCertificate() (*tls.Certificate, error) {
+	public, err := read(c.directory, certificateFile)
+	if err != nil {
+		return nil, err
+	}
+	private, err := readSecret(c.directory, privateKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(public, private)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", certificateFile, privateKeyFile, err)
+	}
+	return &pair, nil
+}
+
+// current is the certificate to show now: a renewed one if it is whole, or else the one that was loaded.
+func (c *Credentials) current() *tls.Certificate {
+	if pair, err := c.readCertificate(); err == nil {
+		return pair
+	}
+	return c.certificate
+}
+
+func read(directory, name string) ([]byte, error) {
+	data, _, err := readFile(filepath.Join(directory, name))
+	return data, err
+}
+
+// readSecret reads a file that nobody else may read. As in a mounted Kubernetes secret, a file that is root's may be
+// readable by its group.
+func readSecret(directory, name string) ([]byte, error) {
+	path := filepath.Join(directory, name)
+	data, info, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	allowed := fs.FileMode(0o700)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid == 0 {
+		allowed = 0o740
+	}
+	if mode := info.Mode().Perm(); mode&^allowed != 0 {
+		return nil, fmt.Errorf("%s: %w (mode %04o): chmod 600 %s", name, ErrExposed, mode, path)
+	}
+	return data, nil
+}
+
+func readFile(path string) ([]byte, fs.FileInfo, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	return data, info, err
+}
