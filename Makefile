@@ -8,10 +8,10 @@ FUZZTIME ?= 10s
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint bench fuzz clean
+.PHONY: help setup train test lint bench fuzz cuda ptx cuda-check cuda-check-build clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## Fetch MuJoCo, OpenBLAS and the MJCF models (quick when they are there)
 	@scripts/setup.sh
@@ -19,9 +19,10 @@ setup: ## Fetch MuJoCo, OpenBLAS and the MJCF models (quick when they are there)
 train: setup ## Train; ENV=Swimmer-v2 and ARGS="--seed 1 ..." are optional
 	go run ./learner --env $(ENV) $(ARGS)
 
-test: setup ## Vet and run every test
+test: setup ## Vet and run every test (those of the GPU backend once make cuda or make ptx was run)
 	go vet ./...
 	go test ./...
+	@scripts/test_cuda.sh
 
 lint: setup ## Check style and the import rules (.golangci.yml); the first run builds the linter
 	go run $(GOLANGCI_LINT) run ./...
@@ -31,6 +32,21 @@ bench: setup ## Run the benchmarks; BENCH=Step PACKAGES=./sim/tasks narrow it
 
 fuzz: setup ## Fuzz every decoder for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)
+
+cuda: ## Build bin/learner for GPUs, on any machine
+	@scripts/setup_cuda.sh
+	scripts/cuda.sh go build -tags cuda -o bin/learner ./learner
+
+ptx: ## Compile the GPU kernels; needed after a change of one
+	@scripts/ptx.sh
+
+cuda-check-build: ## Build bin/cuda-check, all that make cuda-check runs, on any machine
+	@scripts/setup_cuda.sh
+	@scripts/cuda_check_build.sh
+
+cuda-check: ## On a machine with a GPU: test, measure and report (without Go: bin/cuda-check/run.sh)
+	@[ -x bin/cuda-check/run.sh ] || $(MAKE) --no-print-directory cuda-check-build
+	@bin/cuda-check/run.sh
 
 clean: ## Remove what set-up fetched and what builds left; runs/ stays
 	rm -rf .deps .deps-* bin sim/tasks/assets/*.xml

@@ -10,10 +10,10 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$root/.deps/cuda
 source=$root/estimators/compute/cuda
-[ -f "$deps/include/cuda.h" ] || {
-	echo "cuda: the CUDA headers are missing: run scripts/setup_cuda.sh" >&2
+if [ ! -f "$deps/include/cuda.h" ]; then
+	echo "cuda: the driver's header is missing: run scripts/setup_cuda.sh" >&2
 	exit 1
-}
+fi
 
 # newer FILE SOURCE...: whether a source is newer than the file, or the file is not there.
 newer() {

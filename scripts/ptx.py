@@ -1,5 +1,6 @@
-"""Compiles CUDA C++ to PTX with NVRTC: ptx.py CUDA SOURCE.cu TARGET.ptx, CUDA being the folder that
-scripts/setup_cuda.sh fills. No GPU is needed. The answer depends on the source alone, not on where it lies.
+"""Compiles CUDA C++ to PTX with NVRTC: ptx.py FOLDER SOURCE.cu TARGET.ptx [ARCHITECTURE], FOLDER being .deps/ptx,
+which scripts/setup_cuda.sh --compiler fills, and ARCHITECTURE compute_70 if none is given. No GPU is needed. The
+answer depends on the source alone, not on where it lies.
 """
 
 import ctypes
@@ -9,14 +10,16 @@ import sys
 
 # fmad: a product and a sum become one operation with one rounding. Results then differ from the processor's in
 # the last bits, as they do in cuBLAS, and repeat all the same.
-OPTIONS = ["--gpu-architecture=compute_70", "--std=c++17", "--fmad=true"]
+OPTIONS = ["--std=c++17", "--fmad=true"]
 
-# The PTX version that the driver must know: NVRTC writes its own, with which only the newest drivers would do,
+OLDEST = "compute_70"
+
+# The PTX version that the driver must know for the oldest architecture: NVRTC writes its own, with which only the newest drivers would do,
 # but uses nothing beyond this one. ptxas, in the tests, would complain if it did.
 PTX_VERSION = "7.0"
 
 
-def compile_ptx(nvrtc, source):
+def compile_ptx(nvrtc, source, architecture):
     program = ctypes.c_void_p()
 
     def call(name, *args):
@@ -33,22 +36,23 @@ def compile_ptx(nvrtc, source):
         return buffer.value.decode()
 
     call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), source.name.encode(), 0, None, None)
-    options = [o.encode() for o in OPTIONS + [f"--include-path={source.parent}"]]
+    options = [o.encode() for o in OPTIONS + [f"--gpu-architecture={architecture}", f"--include-path={source.parent}"]]
     if call("nvrtcCompileProgram", program, len(options), (ctypes.c_char_p * len(options))(*options)) != 0:
         sys.exit(text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog"))
     return text("nvrtcGetPTXSize", "nvrtcGetPTX")
 
 
 def main():
-    cuda, source, target = map(pathlib.Path, sys.argv[1:])
-    libraries = cuda / "nvrtc"
+    folder, source, target = map(pathlib.Path, sys.argv[1:4])
+    architecture = sys.argv[4] if len(sys.argv) > 4 else OLDEST
     # NVRTC loads its builtins by name: already loaded, they need no search path.
-    for library in sorted(libraries.glob("libnvrtc-builtins.so.*")):
+    for library in sorted(folder.glob("lib/libnvrtc-builtins.so.*")):
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-    ptx = compile_ptx(ctypes.CDLL(str(libraries / "libnvrtc.so.12")), source.resolve())
-    ptx, replaced = re.subn(r"(?m)^\.version \d+\.\d+$", f".version {PTX_VERSION}", ptx)
-    if replaced != 1:
-        sys.exit(f"{source}: no .version line in the PTX")
+    ptx = compile_ptx(ctypes.CDLL(str(folder / "lib/libnvrtc.so.12")), source.resolve(), architecture)
+    if architecture == OLDEST:
+        ptx, replaced = re.subn(r"(?m)^\.version \d+\.\d+$", f".version {PTX_VERSION}", ptx)
+        if replaced != 1:
+            sys.exit(f"{source}: no .version line in the PTX")
     target.write_text(ptx)
 
 
