@@ -1,0 +1,196 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// Backend is what requests are carried out by: a *[raftnode.Node].
+type Backend interface {
+	Propose(context.Context, registry.Command) (registry.Response, error)
+	Read(context.Context, func(*registry.State)) error
+	View(func(*registry.State))
+	Changed(after uint64) <-chan struct{}
+	Leader() registry.Node
+	Members() []raftnode.Member
+	Join(context.Context, raftnode.Peer) error
+	Remove(ctx context.Context, id string) error
+}
+
+// Config holds an API's settings.
+type Config struct {
+	// Backend carries requests out.
+	Backend Backend
+	// Validate says what is wrong with a spec beyond its form; nil accepts all.
+	Validate func(*registry.Spec) error
+	// Log receives what goes wrong on this side; nil is slog.Default.
+	Log *slog.Logger
+}
+
+// API answers requests.
+type API struct {
+	Backend
+	validate func(*registry.Spec) error
+	log      *slog.Logger
+}
+
+// New returns an API.
+func New(c Config) *API {
+	a := &API{Backend: c.Backend, validate: c.Validate, log: c.Log}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	return a
+}
+
+// timeout bounds how long a request waits for a majority of the nodes.
+const timeout = 10 * time.Second
+
+// command carries a command out, a new experiment only if its tasks and settings exist.
+func (a *API) command(ctx context.Context, c registry.Command) (registry.Response, error) {
+	if c.Submit != nil && a.validate != nil {
+		if err := a.validate(&c.Submit.Spec); err != nil {
+			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}, nil
+		}
+	}
+	return a.Propose(ctx, c)
+}
+
+// runs answers a query, once there is something new if it waits.
+func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
+	if err := q.Check(); err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
+		return nil, err
+	}
+	if q.Wait > 0 {
+		timer := time.NewTimer(q.Wait)
+		defer timer.Stop()
+		select {
+		case <-a.Changed(q.After):
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	found := &client.Runs{Runs: []registry.Run{}}
+	a.View(func(s *registry.State) {
+		found.Index = s.Changed
+		for i := range s.Runs {
+			run := &s.Runs[i]
+			if (q.Experiment == "" || run.Experiment == q.Experiment) && (q.State == "" || run.State == q.State) && run.Changed > q.After {
+				found.Runs = append(found.Runs, *run)
+			}
+		}
+	})
+	return found, nil
+}
+
+func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
+	var found *registry.Run
+	err := a.Read(ctx, func(s *registry.State) {
+		if run := s.Run(name); run != nil {
+			now := *run
+			found = &now
+		}
+	})
+	if err == nil && found == nil {
+		err = &client.Error{Code: registry.NotFound, Message: "there is no run called " + name}
+	}
+	return found, err
+}
+
+func (a *API) experiments(ctx context.Context) (*client.Experiments, error) {
+	all := &client.Experiments{Experiments: []client.Experiment{}}
+	err := a.Read(ctx, func(s *registry.State) {
+		counts := map[string]map[registry.RunState]int{}
+		for _, e := range s.Experiments {
+			counts[e.Spec.Name] = map[registry.RunState]int{}
+			all.Experiments = append(all.Experiments, client.Experiment{Experiment: e, Runs: counts[e.Spec.Name]})
+		}
+		for i := range s.Runs {
+			counts[s.Runs[i].Experiment][s.Runs[i].State]++
+		}
+	})
+	return all, err
+}
+
+func (a *API) seen(ctx context.Context) (*client.Seen, error) {
+	answer := &client.Seen{}
+	err := a.Read(ctx, func(s *registry.State) {
+		answer.Now, answer.Seen = s.Now, append([]registry.Seen{}, s.Seen...)
+	})
+	return answer, err
+}
+
+func (a *API) nodes(ctx context.Context) (*client.Nodes, error) {
+	answer := &client.Nodes{Nodes: []client.Node{}}
+	err := a.Read(ctx, func(*registry.State) {})
+	for _, m := range a.Members() {
+		answer.Nodes = append(answer.Nodes, client.Node(m))
+	}
+	return answer, err
+}
+
+func (a *API) join(ctx context.Context, j client.Joining) error {
+	if _, err := raftnode.ParsePeers(j.ID + "=" + j.Address); err != nil {
+		return &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	return a.Join(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
+}
+
+// leave takes a node out, and its URL from the list.
+func (a *API) leave(ctx context.Context, id string) error {
+	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
+		return err
+	}
+	for _, m := range a.Members() {
+		if m.ID != id {
+			continue
+		}
+		forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}
+		if _, err := a.Propose(ctx, forget); err != nil {
+			return err
+		}
+		return a.Remove(ctx, id)
+	}
+	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
+}
+
+// backup returns all that is kept.
+func (a *API) backup(ctx context.Context) ([]byte, error) {
+	var state *registry.State
+	if err := a.Read(ctx, func(s *registry.State) { state = s.Clone() }); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err := state.Encode(&out)
+	return out.Bytes(), err
+}
+
+// failure is an error as it is sent.
+func (a *API) failure(err error) *client.Error {
+	var known *client.Error
+	var elsewhere *raftnode.NotLeaderError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &elsewhere):
+		return &client.Error{Code: client.NotLeader, Message: elsewhere.Error(), Leader: elsewhere.Leader.URL}
+	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &client.Error{Code: client.Unavailable, Message: err.Error()}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &client.Error{Code: client.Malformed, Message: "the request ends early"}
+	}
+	a.log.Error("a request failed", "error", err)
+	return &client.Error{Code: client.Internal, Message: err.Error()}
+}

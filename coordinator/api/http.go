@@ -1,0 +1,183 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// Handler answers requests over HTTP.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, answer func(context.Context, *http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, answer) })
+	}
+	handle("POST /v1/commands", func(ctx context.Context, r *http.Request) (any, error) {
+		c, err := readCommand(r)
+		if err != nil {
+			return nil, err
+		}
+		return a.command(ctx, c)
+	})
+	handle("GET /v1/runs", func(_ context.Context, r *http.Request) (any, error) {
+		q, err := client.ParseQuery(r.URL.Query())
+		if err != nil {
+			return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
+		defer cancel()
+		return a.runs(ctx, q)
+	})
+	handle("GET /v1/runs/{name...}", func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
+	handle("GET /v1/experiments", func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
+	handle("GET /v1/seen", func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
+	handle("GET /v1/nodes", func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })
+	handle("POST /v1/nodes", func(ctx context.Context, r *http.Request) (any, error) {
+		var j client.Joining
+		if err := readJSON(r, &j); err != nil {
+			return nil, err
+		}
+		return struct{}{}, a.join(ctx, j)
+	})
+	handle("DELETE /v1/nodes/{id}", func(ctx context.Context, r *http.Request) (any, error) {
+		return struct{}{}, a.leave(ctx, r.PathValue("id"))
+	})
+	handle("GET /v1/backup", func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		leader := a.Leader()
+		if leader.ID == "" {
+			http.Error(w, "no leader is known", http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, "ok, "+leader.ID+" leads\n")
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " is nothing that can be asked for: see docs/coordinator.md"})
+	})
+	return mux
+}
+
+// serve answers one request.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, answer func(context.Context, *http.Request) (any, error)) {
+	w.Header().Set(client.NodesHeader, a.urls())
+	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	result, err := answer(ctx, r)
+	if err != nil {
+		a.fail(w, r, a.failure(err))
+		return
+	}
+	status := http.StatusOK
+	switch result := result.(type) {
+	case []byte:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Write(result) // who is gone needs no error
+		return
+	case registry.Response:
+		if result.Refusal != nil {
+			status = statusOf(result.Refusal.Code)
+		}
+	}
+	send(w, status, result)
+}
+
+// urls are those of all nodes.
+func (a *API) urls() string {
+	var urls []string
+	a.View(func(s *registry.State) {
+		for _, n := range s.Nodes {
+			urls = append(urls, n.URL)
+		}
+	})
+	return strings.Join(urls, ",")
+}
+
+// fail sends an error, and one about the leader with the way there.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, e *client.Error) {
+	status := statusOf(e.Code)
+	if e.Code == client.NotLeader && e.Leader != "" {
+		status = http.StatusTemporaryRedirect
+		w.Header().Set("Location", e.Leader+r.URL.RequestURI())
+	}
+	send(w, status, client.Failure{Error: e})
+}
+
+func send(w http.ResponseWriter, status int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(data, '\n')) // who is gone needs no error
+}
+
+func statusOf(code registry.Code) int {
+	switch code {
+	case registry.Invalid, client.Malformed:
+		return http.StatusBadRequest
+	case registry.NotFound:
+		return http.StatusNotFound
+	case client.NotLeader, client.Unavailable:
+		return http.StatusServiceUnavailable
+	case client.TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case client.Internal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusConflict
+}
+
+func readCommand(r *http.Request) (registry.Command, error) {
+	data, err := readBody(r)
+	if err != nil {
+		return registry.Command{}, err
+	}
+	return decodeCommand(data)
+}
+
+// decodeCommand decodes a command that came over a network.
+func decodeCommand(data []byte) (registry.Command, error) {
+	c, err := registry.DecodeCommand(data)
+	if err != nil {
+		return c, &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	return c, nil
+}
+
+func readJSON(r *http.Request, v any) error {
+	data, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	return decodeJSON(data, v)
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	data, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, &client.Error{Code: client.TooLarge, Message: "the request is too large: " + err.Error()}
+	}
+	if err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
+	}
+	return data, nil
+}
+
+// decodeJSON decodes one value that has no other fields than v's.
+func decodeJSON(data []byte, v any) error {
+	if err := registry.DecodeStrictly(data, v); err != nil {
+		return &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+// Package cli is the coordinator's command line but for serve. Each command writes a table, or with --json what
+// the coordinator answered.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/nearest"
+)
+
+const (
+	variable   = "DBQPG_COORDINATOR" // gives the coordinator's URLs where --coordinator does not
+	defaultURL = "http://127.0.0.1:7070"
+	watchWait  = 30 * time.Second // of each of watch's queries
+)
+
+// session is a command at work.
+type session struct {
+	*client.Client
+	in   io.Reader
+	out  io.Writer
+	json bool
+}
+
+// entry is a command as it is written in the table below.
+type entry struct {
+	use, short string
+	least      int // arguments
+	most       int
+	endless    bool // it ends with what it waits for
+	do         func(*session, context.Context, []string) error
+}
+
+var entries = []entry{
+	{"submit SWEEP.yaml", "Submit an experiment; - reads the standard input", 1, 1, false, (*session).submit},
+	{"list [EXPERIMENT]", "List the experiments, or the runs of one", 0, 1, false, (*session).list},
+	{"show NAME", "Show a run or an experiment", 1, 1, false, (*session).show},
+	{"watch [EXPERIMENT]", "Show runs as they change, until all are over", 0, 1, true, (*session).watch},
+	{"cancel NAME", "Cancel a run, or those of an experiment that are not over", 1, 1, false, (*session).cancel},
+	{"retry NAME", "Queue a run again that failed or was cancelled, or an experiment's", 1, 1, false, (*session).retry},
+	{"remove EXPERIMENT", "Forget an experiment whose runs are over; checkpoints stay", 1, 1, false, (*session).remove},
+	{"nodes", "Show the coordinator's nodes, and learners and actors heard of lately", 0, 0, false, (*session).showNodes},
+	{"leave NODE", "Take a node out of the cluster, such as one that was lost", 1, 1, false, (*session).leave},
+	{"backup FILE", "Write all that the coordinator keeps to a file", 1, 1, false, (*session).backup},
+}
+
+// Commands returns the commands.
+func Commands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, e := range entries {
+		commands = append(commands, e.command())
+	}
+	return commands
+}
+
+func (e entry) command() *cobra.Command {
+	var urls string
+	var asJSON, verbose bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: e.use, Short: e.short, Args: cobra.RangeArgs(e.least, e.most),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			level := slog.LevelWarn
+			if verbose {
+				level = slog.LevelDebug
+			}
+			c, err := client.New(client.Config{
+				URLs: addresses(urls), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+			})
+			if err != nil {
+				return fmt.Errorf("--coordinator: %w", err)
+			}
+			defer c.Close()
+			ctx := cmd.Context()
+			if !e.endless {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), asJSON}, ctx, args)
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", timeout, strings.Join(addresses(urls), ", "), err)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	flags.BoolVar(&verbose, "verbose", false, "say what is tried again")
+	if !e.endless {
+		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to try")
+	}
+	return cmd
+}
+
+func addresses(flag string) []string {
+	for _, text := range []string{flag, os.Getenv(variable)} {
+		if text != "" {
+			return strings.Split(text, ",")
+		}
+	}
+	return []string{defaultURL}
+}
+
+func (s *session) submit(ctx context.Context, args []string) error {
+	data, err := s.read(args[0])
+	if err != nil {
+		return fmt.Errorf("read the sweep: %w", err)
+	}
+	spec, err := sweep.Parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	n, err := s.Submit(ctx, *spec)
+	if err != nil {
+		return err
+	}
+	return s.say(map[string]any{"experiment": spec.Name, "runs": n}, "%s: %d runs are queued\n", spec.Name, n)
+}
+
+func (s *session) read(name string) ([]byte, error) {
+	in := s.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	return io.ReadAll(io.LimitReader(in, sweep.MaxFile+1))
+}
+
+func (s *session) list(ctx context.Context, args []string) error {
+	experiments, err := s.Experiments(ctx)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return s.table(client.Experiments{Experiments: experiments}, experimentTable(experiments))
+	}
+	runs, err := s.Runs(ctx, client.Query{Experiment: args[0]})
+	if err != nil {
+		return err
+	}
+	if len(runs.Runs) == 0 {
+		return s.unknown(ctx, args[0], experiments)
+	}
+	return s.table(runs, runTable(runs.Runs))
+}
+
+// unknown says that there is no run or experiment of that name, and which may have been meant.
+func (s *session) unknown(ctx context.Context, name string, experiments []client.Experiment) error {
+	var names []string
+	for _, e := range experiments {
+		names = append(names, e.Spec.Name)
+	}
+	if runs, err := s.Runs(ctx, client.Query{}); err == nil {
+		for _, r := range runs.Runs {
+			names = append(names, r.Name)
+		}
+	}
+	if len(names) == 0 {
+		return errors.New("there are no experiments yet: submit one")
+	}
+	meant, _ := nearest.Name(name, names)
+	return fmt.Errorf("there is no run or experiment called %q; did you mean %s?", name, meant)
+}
+
+func (s *session) show(ctx context.Context, args []string) error {
+	run, err := s.Run(ctx, args[0])
+	if err == nil {
+		return s.table(run, runDetails(run))
+	}
+	if !errors.Is(err, client.NotFound) {
+		return err
+	}
+	experiments, err := s.Experiments(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range experiments {
+		if e.Spec.Name == args[0] {
+			return s.table(e, experimentDetails(&e))
+		}
+	}
+	return s.unknown(ctx, args[0], experiments)
+}
+
+func (s *session) cancel(ctx context.Context, args []string) error {
+	return s.change(ctx, args[0], "cancelled", registry.Command{Cancel: &registry.Cancel{Name: args[0]}})
+}
+
+func (s *session) retry(ctx context.Context, args []string) error {
+	return s.change(ctx, args[0], "queued again", registry.Command{Retry: &registry.Retry{Name: args[0]}})
+}
+
+func (s *session) remove(ctx context.Context, args []string) error {
+	return s.change(ctx, args[0], "removed", registry.Command{Remove: &registry.Remove{Experiment: args[0]}})
+}
+
+// change has a command about a run or an experiment carried out.
+func (s *session) change(ctx context.Context, name, done string, c registry.Command) error {
+	r, err := s.Do(ctx, c)
+	switch {
+	case errors.Is(err, client.NotFound):
+		experiments, _ := s.Experiments(ctx) // without them the names of runs will do
+		return s.unknown(ctx, name, experiments)
+	case err != nil:
+		return err
+	case r.Run != nil:
+		return s.say(r, "%s is %s\n", name, done)
+	}
+	return s.say(r, "%s: %d runs are %s\n", name, r.Runs, done)
+}
+
+func (s *session) watch(ctx context.Context, args []string) error {
+	q := client.Query{Wait: watchWait}
+	if len(args) > 0 {
+		q.Experiment = args[0]
+	}
+	left := map[string]bool{}
+	for first := true; first || len(left) > 0; first = false {
+		if first {
+			q.Wait = 0
+		}
+		runs, err := s.Runs(ctx, q)
+		if err != nil {
+			return err
+		}
+		if first && len(runs.Runs) == 0 {
+			return s.list(ctx, args) // says what there is instead
+		}
+		for _, r := range runs.Runs {
+			if delete(left, r.Name); !r.State.Over() {
+				left[r.Name] = true
+			}
+			if err := s.line(&r); err != nil {
+				return err
+			}
+		}
+		q.After, q.Wait = runs.Index, watchWait
+	}
+	return nil
+}
+
+func (s *session) showNodes(ctx context.Context, _ []string) error {
+	nodes, err := s.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	seen, err := s.Seen(ctx)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Nodes []client.Node   `json:"nodes"`
+		Seen  []registry.Seen `json:"seen"`
+	}{nodes, seen.Seen}
+	if err := s.table(answer, nodeTable(nodes)); err != nil || s.json || len(seen.Seen) == 0 {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	return s.table(nil, seenTable(seen))
+}
+
+func (s *session) leave(ctx context.Context, args []string) error {
+	if err := s.Leave(ctx, args[0]); err != nil {
+		return err
+	}
+	return s.say(map[string]any{"left": args[0]}, "%s has left\n", args[0])
+}
+
+func (s *session) backup(ctx context.Context, args []string) error {
+	var data strings.Builder
+	if err := s.Backup(ctx, &data); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(args[0], []byte(data.String())); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	return s.say(map[string]any{"bytes": data.Len()}, "%s: %d bytes\n", args[0], data.Len())
+}
+
+// say writes a sentence, or its facts as JSON.
+func (s *session) say(facts any, format string, args ...any) error {
+	if s.json {
+		return s.writeJSON(facts)
+	}
+	_, err := fmt.Fprintf(s.out, format, args...)
+	return err
+}
+
+func (s *session) writeJSON(v any) error {
+	e := json.NewEncoder(s.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

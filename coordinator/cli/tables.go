@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// rows are a table's, the headings first.
+type rows [][]string
+
+// table writes a table, or as JSON what it is of.
+func (s *session) table(of any, table rows) error {
+	if s.json {
+		return s.writeJSON(of)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	for _, row := range table {
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	return w.Flush()
+}
+
+// states are all, in the order of a run's life.
+var states = []registry.RunState{registry.Queued, registry.Running, registry.Done, registry.Failed, registry.Cancelled}
+
+func experimentTable(experiments []client.Experiment) rows {
+	table := rows{{"EXPERIMENT", "RUNS", "QUEUED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUBMITTED"}}
+	for _, e := range experiments {
+		row := []string{e.Spec.Name, strconv.Itoa(e.Spec.Size())}
+		for _, state := range states {
+			row = append(row, strconv.Itoa(e.Runs[state]))
+		}
+		table = append(table, append(row, date(e.Submitted)))
+	}
+	return table
+}
+
+func runTable(runs []registry.Run) rows {
+	table := rows{{"RUN", "STATE", "ITERATION", "STEPS", "RETURN", "LEARNER", "EPOCH", "UPDATED"}}
+	for _, r := range runs {
+		learner := ""
+		if r.Lease != nil {
+			learner = r.Lease.Learner
+		}
+		table = append(table, []string{
+			r.Name, string(r.State), iteration(&r), strconv.FormatUint(r.Steps, 10), metric(&r, "return_mean"),
+			learner, strconv.FormatUint(r.Epoch, 10), date(r.Updated),
+		})
+	}
+	return table
+}
+
+func iteration(r *registry.Run) string {
+	if r.Checkpoint == nil {
+		return "-"
+	}
+	return strconv.FormatUint(r.Checkpoint.Iteration, 10)
+}
+
+func metric(r *registry.Run, name string) string {
+	v, ok := r.Summary[name]
+	if !ok {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+func date(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+func runDetails(r *registry.Run) rows {
+	table := rows{
+		{"run", r.Name}, {"state", string(r.State)}, {"reason", r.Reason},
+		{"task", r.Task}, {"algorithm", r.Algorithm}, {"estimator", r.Estimator}, {"seed", strconv.FormatUint(r.Seed, 10)},
+	}
+	for _, s := range r.Settings {
+		table = append(table, []string{s.Name, s.Value})
+	}
+	table = append(table, []string{"epoch", strconv.FormatUint(r.Epoch, 10)})
+	if l := r.Lease; l != nil {
+		table = append(table, []string{"learner", l.Learner}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
+	}
+	table = append(table, []string{"iteration", iteration(r)}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
+	if c := r.Checkpoint; c != nil {
+		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Summary)) {
+		table = append(table, []string{name, metric(r, name)})
+	}
+	table = append(table, []string{"updated", date(r.Updated)})
+	return slices.DeleteFunc(table, func(row []string) bool { return row[1] == "" })
+}
+
+func experimentDetails(e *client.Experiment) rows {
+	table := rows{
+		{"experiment", e.Spec.Name}, {"submitted", date(e.Submitted)},
+		{"tasks", strings.Join(e.Spec.Tasks, ", ")}, {"algorithms", strings.Join(e.Spec.Algorithms, ", ")},
+		{"estimators", strings.Join(e.Spec.Estimators, ", ")}, {"seeds", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Spec.Seeds), " ", ", "), "[]")},
+	}
+	for _, o := range e.Spec.Overrides {
+		table = append(table, []string{o.Name, strings.Join(o.Values, " | ")})
+	}
+	for _, state := range states {
+		table = append(table, []string{string(state), strconv.Itoa(e.Runs[state])})
+	}
+	return table
+}
+
+func nodeTable(nodes []client.Node) rows {
+	table := rows{{"NODE", "ROLE", "URL", "RAFT"}}
+	for _, n := range nodes {
+		role := "follower"
+		if n.Leader {
+			role = "leader"
+		}
+		table = append(table, []string{n.ID, role, n.URL, n.Address})
+	}
+	return table
+}
+
+func seenTable(seen *client.Seen) rows {
+	table := rows{{"NAME", "ROLE", "SLOTS", "RUN", "HEARD OF"}}
+	for _, v := range seen.Seen {
+		ago := seen.Now.Sub(v.At).Round(time.Second)
+		table = append(table, []string{v.Name, string(v.Role), strconv.Itoa(v.Slots), v.Run, ago.String() + " ago"})
+	}
+	return table
+}
+
+// line writes a run's change: with --json one object a line.
+func (s *session) line(r *registry.Run) error {
+	if s.json {
+		return json.NewEncoder(s.out).Encode(r)
+	}
+	text := fmt.Sprintf("%s  %-9s  %s", date(r.Updated), r.State, r.Name)
+	if r.Checkpoint != nil {
+		text += fmt.Sprintf("  iteration %d, %d steps, return %s", r.Checkpoint.Iteration, r.Steps, metric(r, "return_mean"))
+	}
+	if r.Reason != "" {
+		text += "  " + r.Reason
+	}
+	_, err := fmt.Fprintln(s.out, text)
+	return err
+}

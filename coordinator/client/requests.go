@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// Submit adds an experiment and returns how many runs it has.
+func (c *Client) Submit(ctx context.Context, spec registry.Spec) (runs int, err error) {
+	r, err := c.Do(ctx, registry.Command{Submit: &registry.Submit{Spec: spec}})
+	return r.Runs, err
+}
+
+// Take leases a run: the error is NothingNow if there is none to take.
+func (c *Client) Take(ctx context.Context, o registry.Take) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Take: &o})
+}
+
+// Renew extends a lease.
+func (c *Client) Renew(ctx context.Context, o registry.Renew) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Renew: &o})
+}
+
+// Commit adds a checkpoint to a run's chain.
+func (c *Client) Commit(ctx context.Context, o registry.Commit) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Commit: &o})
+}
+
+// Finish ends a run that is through.
+func (c *Client) Finish(ctx context.Context, h registry.Hold) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Finish: &registry.Finish{Hold: h}})
+}
+
+// Fail ends a run that cannot go on.
+func (c *Client) Fail(ctx context.Context, h registry.Hold, reason string) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Fail: &registry.Fail{Hold: h, Reason: reason}})
+}
+
+// Release gives a run back unfinished.
+func (c *Client) Release(ctx context.Context, h registry.Hold) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h}})
+}
+
+func (c *Client) run(ctx context.Context, command registry.Command) (*registry.Run, error) {
+	r, err := c.Do(ctx, command)
+	return r.Run, err
+}
+
+// Heartbeat says that a learner or actor is there.
+func (c *Client) Heartbeat(ctx context.Context, o registry.Heartbeat) error {
+	_, err := c.Do(ctx, registry.Command{Heartbeat: &o})
+	return err
+}
+
+// Announce says which URL a node of the coordinator takes requests at.
+func (c *Client) Announce(ctx context.Context, n registry.Node) error {
+	_, err := c.Do(ctx, registry.Command{Announce: &registry.Announce{Node: n}})
+	return err
+}
+
+// Run returns a run by its name.
+func (c *Client) Run(ctx context.Context, name string) (*registry.Run, error) {
+	var run registry.Run
+	if err := c.call(ctx, http.MethodGet, "/v1/runs/"+url.PathEscape(name), nil, &run, 0); err != nil {
+		return nil, refusal(err)
+	}
+	return &run, nil
+}
+
+// Runs returns the runs that a query is for. To watch, query again with After set to the last answer's Index.
+func (c *Client) Runs(ctx context.Context, q Query) (*Runs, error) {
+	var runs Runs
+	if err := c.call(ctx, http.MethodGet, "/v1/runs?"+q.values().Encode(), nil, &runs, q.Wait); err != nil {
+		return nil, refusal(err)
+	}
+	return &runs, nil
+}
+
+// Experiments returns all experiments.
+func (c *Client) Experiments(ctx context.Context) ([]Experiment, error) {
+	var all Experiments
+	err := c.call(ctx, http.MethodGet, "/v1/experiments", nil, &all, 0)
+	return all.Experiments, err
+}
+
+// Seen returns the learners and actors heard of lately.
+func (c *Client) Seen(ctx context.Context) (*Seen, error) {
+	var seen Seen
+	if err := c.call(ctx, http.MethodGet, "/v1/seen", nil, &seen, 0); err != nil {
+		return nil, err
+	}
+	return &seen, nil
+}
+
+// Nodes returns the coordinator's nodes.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	var nodes Nodes
+	err := c.call(ctx, http.MethodGet, "/v1/nodes", nil, &nodes, 0)
+	return nodes.Nodes, err
+}
+
+// Join makes a node one of the coordinator's.
+func (c *Client) Join(ctx context.Context, j Joining) error {
+	return c.call(ctx, http.MethodPost, "/v1/nodes", j, nil, 0)
+}
+
+// Leave takes a node out of the coordinator's.
+func (c *Client) Leave(ctx context.Context, id string) error {
+	return refusal(c.call(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(id), nil, nil, 0))
+}
+
+// Backup writes all that the coordinator keeps to w. After an error w may hold part of it.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	return c.call(ctx, http.MethodGet, "/v1/backup", nil, w, 0)
+}
+
+// refusal makes a refusal of an answer that is one in all but form, so that there is one way to tell.
+func refusal(err error) error {
+	if e, ok := err.(*Error); ok && e.Code == registry.NotFound { //nolint:errorlint // call returns it bare
+		return &registry.Refusal{Code: e.Code, Message: e.Message}
+	}
+	return err
+}

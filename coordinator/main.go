@@ -1,0 +1,83 @@
+// Command coordinator keeps track of experiments: which runs there are, which learner has which, and how far
+// each has come. One, three or five processes keep it together, so that any minority of them may be lost.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dbqpg/dbqpg/coordinator/cli"
+	"github.com/dbqpg/dbqpg/coordinator/serve"
+	"github.com/dbqpg/dbqpg/internal/nearest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	switch {
+	case errors.Is(err, context.Canceled):
+		os.Exit(130) // stopped by the user
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "coordinator: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Keep track of experiments, their runs and the learners at work on them",
+		Long: `Keep track of experiments, their runs and the learners at work on them.
+
+One, three or five processes, each "coordinator serve" with a data directory of its own, keep
+the same records: of three, any one may be lost, of five any two. The other commands ask
+any of them; give its URL with --coordinator or in DBQPG_COORDINATOR.`,
+		Example: `  coordinator serve --data-dir data
+  coordinator submit sweep.yaml
+  coordinator list
+  coordinator watch swimmer`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.AddCommand(serve.Command())
+	cmd.AddCommand(cli.Commands()...)
+	cmd.SetFlagErrorFunc(explain)
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	meant, _ := nearest.Name(name, names)
+	return fmt.Errorf("unknown command %q; did you mean %s?", name, meant)
+}
+
+// explain adds to an error about an unknown flag which may have been meant.
+func explain(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	meant, _ := nearest.Name(unknown.GetSpecifiedName(), flags)
+	return fmt.Errorf("%w; did you mean --%s?", err, meant)
+}

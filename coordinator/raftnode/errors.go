@@ -1,0 +1,41 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// ErrUnavailable is a request that could not be decided: there is no leader, or it was lost
+// while it was at it. What became of a command is unknown.
+var ErrUnavailable = errors.New("the coordinator is between two leaders, or cut off from most of its nodes")
+
+// NotLeaderError says that another node must be asked.
+type NotLeaderError struct {
+	// Leader is the node to ask, as far as is known; ID or URL may be "".
+	Leader registry.Node
+}
+
+func (e *NotLeaderError) Error() string {
+	if e.Leader.ID == "" {
+		return "this node does not lead, and knows no leader"
+	}
+	return fmt.Sprintf("this node does not lead: ask %s at %s", e.Leader.ID, e.Leader.URL)
+}
+
+func (n *Node) translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		leader := n.Leader()
+		if leader.ID == n.id { // by now, or for one moment more
+			leader = registry.Node{}
+		}
+		return &NotLeaderError{leader}
+	}
+	return fmt.Errorf("%w (%w)", ErrUnavailable, err)
+}

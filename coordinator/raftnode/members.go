@@ -1,0 +1,93 @@
+package raftnode
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// Member is a node of the cluster.
+type Member struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`       // of its raft listener
+	URL     string `json:"url,omitempty"` // that it takes requests at, once it has announced that
+	Leader  bool   `json:"leader"`
+}
+
+// Status is where this node stands.
+type Status struct {
+	Term    uint64 `json:"term"`
+	Applied uint64 `json:"applied"` // log entries
+	Last    uint64 `json:"last"`    // log entry that it has
+}
+
+// Leader returns the leading node as this one knows it, zero if it knows none.
+func (n *Node) Leader() registry.Node {
+	_, id := n.raft.LeaderWithID()
+	leader := registry.Node{ID: string(id)}
+	n.machine.view(func(s *registry.State) { leader.URL = s.URL(leader.ID) })
+	return leader
+}
+
+// Leads returns a channel that tells when this node begins (true) and ceases to lead. It has one reader.
+func (n *Node) Leads() <-chan bool { return n.raft.LeaderCh() }
+
+// WaitLeader waits until this node knows a leader.
+func (n *Node) WaitLeader(ctx context.Context) error {
+	changes := make(chan raft.Observation, 1)
+	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		_, leader := o.Data.(raft.LeaderObservation)
+		return leader
+	})
+	n.raft.RegisterObserver(observer)
+	defer n.raft.DeregisterObserver(observer)
+	for n.Leader().ID == "" {
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return fmt.Errorf("no leader: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Status returns where this node stands.
+func (n *Node) Status() Status {
+	return Status{Term: n.raft.CurrentTerm(), Applied: n.raft.AppliedIndex(), Last: n.raft.LastIndex()}
+}
+
+// Members returns the nodes of the cluster as this node knows them.
+func (n *Node) Members() []Member {
+	leader := n.Leader().ID
+	var members []Member
+	for _, server := range n.members() {
+		m := Member{ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader}
+		n.machine.view(func(s *registry.State) { m.URL = s.URL(m.ID) })
+		members = append(members, m)
+	}
+	return members
+}
+
+func (n *Node) members() []raft.Server {
+	future := n.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil // it never fails but at the end
+	}
+	return future.Configuration().Servers
+}
+
+// Join adds a node to the cluster, or moves one to another address. Only the leader can. Errors are those of Read.
+func (n *Node) Join(ctx context.Context, p Peer) error {
+	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
+}
+
+// Remove takes a node out of the cluster, this one too. Only the leader can. Errors are those of Read.
+func (n *Node) Remove(ctx context.Context, id string) error {
+	if err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0)); err != nil {
+		return err
+	}
+	return nil
+}

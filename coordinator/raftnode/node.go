@@ -1,0 +1,220 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	boltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// Node is one replica. It is safe for concurrent use.
+type Node struct {
+	id      string
+	raft    *raft.Raft
+	machine *machine
+	now     func() time.Time
+	log     *slog.Logger
+	closers []io.Closer
+	barrier atomic.Uint64 // the term whose earlier commands are all applied here
+}
+
+// parts are what a node stands on; a test puts in others.
+type parts struct {
+	logs      raft.LogStore
+	stable    raft.StableStore
+	snapshots raft.SnapshotStore
+	transport raft.Transport
+	closers   []io.Closer // in the order to close them
+}
+
+// Open starts a node, which goes on where it was.
+func Open(c Config) (*Node, error) {
+	p, err := openParts(&c)
+	if err != nil {
+		return nil, errors.Join(err, c.Listener.Close())
+	}
+	n, err := start(c, p)
+	if err != nil {
+		for _, closer := range p.closers {
+			err = errors.Join(err, closer.Close())
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+func openParts(c *Config) (parts, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if err := c.check(); err != nil {
+		return parts{}, err
+	}
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return parts{}, fmt.Errorf("create the data directory: %w", err)
+	}
+	path := filepath.Join(c.DataDir, "raft.db")
+	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return parts{}, fmt.Errorf("%s is in use: another node is at work in that data directory", path)
+	}
+	if err != nil {
+		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
+	}
+	logger := raftLogger(c.Log)
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, 2, logger)
+	if err != nil {
+		return parts{}, errors.Join(fmt.Errorf("open the snapshots in %s: %w", c.DataDir, err), store.Close())
+	}
+	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: newStream(c), MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
+	})
+	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, closers: []io.Closer{transport, store}}, nil
+}
+
+func start(c Config, p parts) (*Node, error) {
+	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, closers: p.closers}
+	if n.now == nil {
+		n.now = time.Now
+	}
+	config := raftConfig(&c)
+	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
+	if err != nil {
+		return nil, fmt.Errorf("look for an earlier state: %w", err)
+	}
+	if !known && len(c.Peers) > 0 {
+		if err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, firstMembers(c.Peers)); err != nil {
+			return nil, fmt.Errorf("form the cluster: %w", err)
+		}
+	}
+	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, p.transport); err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	return n, nil
+}
+
+func raftConfig(c *Config) *raft.Config {
+	timing := c.Timing.orDefault()
+	config := raft.DefaultConfig()
+	config.LocalID = raft.ServerID(c.ID)
+	config.Logger = raftLogger(c.Log)
+	config.HeartbeatTimeout = timing.Heartbeat
+	config.ElectionTimeout = timing.Heartbeat
+	config.LeaderLeaseTimeout = timing.Heartbeat / 2
+	config.CommitTimeout = min(config.CommitTimeout, timing.Heartbeat/10)
+	config.SnapshotThreshold = timing.SnapshotEvery
+	config.SnapshotInterval = timing.SnapshotInterval
+	config.TrailingLogs = timing.Trailing
+	config.NoLegacyTelemetry = true
+	return config
+}
+
+func firstMembers(peers []Peer) raft.Configuration {
+	var first raft.Configuration
+	for _, p := range peers {
+		first.Servers = append(first.Servers, raft.Server{ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address)})
+	}
+	return first
+}
+
+// ID is the node's name.
+func (n *Node) ID() string { return n.id }
+
+// Propose has a command carried out, once a majority of the nodes have it on disk. A refusal is in
+// the response. Errors are those of [Node.Read], and then whether it was carried out is unknown,
+// unless the error is a *NotLeaderError: the same request may be sent again.
+func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
+	var refusal *registry.Refusal
+	c.Time = n.now().UTC()
+	if err := c.Check(); errors.As(err, &refusal) {
+		return registry.Response{Refusal: refusal}, nil
+	}
+	data, err := registry.EncodeCommand(c)
+	if errors.As(err, &refusal) {
+		return registry.Response{Refusal: refusal}, nil
+	} else if err != nil {
+		return registry.Response{}, err
+	}
+	future := n.raft.Apply(data, enqueueTimeout)
+	if err := n.wait(ctx, future); err != nil {
+		return registry.Response{}, err
+	}
+	return future.Response().(registry.Response), nil
+}
+
+// enqueueTimeout bounds how long a command waits to get into the leader's queue.
+const enqueueTimeout = 5 * time.Second
+
+// Read calls f with the state, after every command that was answered before the call. f must not keep or
+// change what it sees. Errors are a *NotLeaderError, ctx's, or wrap ErrUnavailable.
+func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
+	for {
+		term := n.raft.CurrentTerm()
+		if n.barrier.Load() != term {
+			if err := n.wait(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
+				return err
+			}
+			n.barrier.Store(term)
+		}
+		if err := n.wait(ctx, n.raft.VerifyLeader()); err != nil {
+			return err
+		}
+		if n.raft.CurrentTerm() == term { // else it led, lost and led again meanwhile
+			n.machine.view(f)
+			return nil
+		}
+	}
+}
+
+// View calls f with the state as this node has it, which may be behind.
+func (n *Node) View(f func(*registry.State)) { n.machine.view(f) }
+
+// Changed returns a channel that is closed once a run has changed after the state's index after.
+func (n *Node) Changed(after uint64) <-chan struct{} {
+	n.machine.mu.RLock()
+	defer n.machine.mu.RUnlock()
+	if n.machine.state.Changed > after {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return n.machine.changed
+}
+
+// wait waits for a future or ctx, and translates raft's errors.
+func (n *Node) wait(ctx context.Context, future raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }() // ends when raft has decided, or is shut down
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-done:
+		return n.translate(err)
+	}
+}
+
+// Close stops the node. A leader lets another one take over first, if there is any.
+func (n *Node) Close() error {
+	if n.raft.State() == raft.Leader && len(n.members()) > 1 {
+		if err := n.raft.LeadershipTransfer().Error(); err != nil {
+			n.log.Info("no other node takes over at once", "error", err)
+		}
+	}
+	errs := []error{n.raft.Shutdown().Error()}
+	for _, closer := range n.closers {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}

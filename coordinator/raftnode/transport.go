@@ -1,0 +1,50 @@
+package raftnode
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	transportTimeout = 5 * time.Second // of a request to another node
+	transportPool    = 3               // connections kept to each
+)
+
+// stream is how the nodes reach each other: a listener and a way to dial.
+type stream struct {
+	net.Listener
+	advertise net.Addr
+	dial      func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// address is one as it was given, which may be a name that others resolve.
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
+
+func newStream(c *Config) *stream {
+	s := &stream{Listener: c.Listener, advertise: c.Listener.Addr(), dial: c.Dial}
+	if c.Advertise != "" {
+		s.advertise = address(c.Advertise)
+	}
+	if s.dial == nil {
+		s.dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	return s
+}
+
+// Addr is the address that the others know.
+func (s *stream) Addr() net.Addr { return s.advertise }
+
+// Dial connects to another node.
+func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.dial(ctx, string(target))
+}

@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"slices"
+	"time"
+)
+
+// Command is one request to change the state: exactly one of its operations is given.
+type Command struct {
+	Time    time.Time `json:"time,omitzero"` // when the leader proposed it
+	Request Request   `json:"request,omitzero"`
+
+	Submit    *Submit    `json:"submit,omitempty"`
+	Take      *Take      `json:"take,omitempty"`
+	Renew     *Renew     `json:"renew,omitempty"`
+	Commit    *Commit    `json:"commit,omitempty"`
+	Finish    *Finish    `json:"finish,omitempty"`
+	Fail      *Fail      `json:"fail,omitempty"`
+	Release   *Release   `json:"release,omitempty"`
+	Cancel    *Cancel    `json:"cancel,omitempty"`
+	Retry     *Retry     `json:"retry,omitempty"`
+	Remove    *Remove    `json:"remove,omitempty"`
+	Heartbeat *Heartbeat `json:"heartbeat,omitempty"`
+	Announce  *Announce  `json:"announce,omitempty"`
+}
+
+// Request names a request, so that it is not done twice. A client has one under way at a time. The
+// zero value is for commands that may be done twice.
+type Request struct {
+	Client string `json:"client,omitempty"` // unique to a process's start
+	Number uint64 `json:"number,omitempty"` // grows from 1 with each of the client's requests
+}
+
+// Response is the answer to a command: either Refusal, or what the operation says.
+type Response struct {
+	Run     *Run     `json:"run,omitempty"`  // as it is now; of operations on one
+	Runs    int      `json:"runs,omitempty"` // how many were submitted, cancelled, ...
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// An operation is one of a command's.
+type operation interface {
+	check() *Refusal          // what is wrong with it, whatever the state
+	apply(s *State) *Response // does it, or refuses and changes nothing
+}
+
+// operation returns the one that is given.
+func (c *Command) operation() (operation, *Refusal) {
+	var given []operation
+	add := func(o operation, ok bool) {
+		if ok {
+			given = append(given, o)
+		}
+	}
+	add(c.Submit, c.Submit != nil)
+	add(c.Take, c.Take != nil)
+	add(c.Renew, c.Renew != nil)
+	add(c.Commit, c.Commit != nil)
+	add(c.Finish, c.Finish != nil)
+	add(c.Fail, c.Fail != nil)
+	add(c.Release, c.Release != nil)
+	add(c.Cancel, c.Cancel != nil)
+	add(c.Retry, c.Retry != nil)
+	add(c.Remove, c.Remove != nil)
+	add(c.Heartbeat, c.Heartbeat != nil)
+	add(c.Announce, c.Announce != nil)
+	if len(given) != 1 {
+		return nil, refuse(Invalid, "a command has one operation; this one has %d", len(given))
+	}
+	return given[0], given[0].check()
+}
+
+// Check returns a *Refusal if the command would be refused in any state, so that it need
+// not be proposed.
+func (c *Command) Check() error {
+	if _, r := c.valid(); r != nil {
+		return r
+	}
+	return nil
+}
+
+func (c *Command) valid() (operation, *Refusal) {
+	if c.Request != (Request{}) {
+		r := checkName("a client's name", c.Request.Client, maxName)
+		if r == nil && c.Request.Number == 0 {
+			r = refuse(Invalid, "a client numbers its requests from 1")
+		}
+		if r != nil {
+			return nil, r
+		}
+	}
+	return c.operation()
+}
+
+// Apply carries a command out. A request that was answered before gets the same answer and
+// changes nothing.
+func (s *State) Apply(c Command) Response {
+	s.Index++
+	if c.Time.After(s.Now) {
+		s.Now = c.Time.UTC()
+	}
+	o, r := c.valid()
+	if r != nil {
+		return Response{Refusal: r}
+	}
+	if c.Request.Client == "" {
+		return *o.apply(s)
+	}
+	last := s.client(c.Request.Client)
+	switch {
+	case c.Request.Number == last.Number:
+		return last.Answer
+	case c.Request.Number < last.Number:
+		return Response{Refusal: refuse(Forgotten, "request %d came after request %d: it is not done again", c.Request.Number, last.Number)}
+	}
+	last.Number, last.Answer = c.Request.Number, *o.apply(s)
+	return last.Answer
+}
+
+// client is the last request of a client, and its answer.
+type client struct {
+	Name   string   `json:"name"`
+	Number uint64   `json:"number"`
+	Answer Response `json:"answer"`
+}
+
+// client returns a client by its name and makes it the latest. If it is new and there are
+// too many, the longest silent one is forgotten.
+func (s *State) client(name string) *client {
+	c := client{Name: name}
+	if i := slices.IndexFunc(s.Clients, func(c client) bool { return c.Name == name }); i >= 0 {
+		c = s.Clients[i]
+		s.Clients = slices.Delete(s.Clients, i, i+1)
+	} else if len(s.Clients) == MaxClients {
+		s.Clients = slices.Delete(s.Clients, 0, 1)
+	}
+	s.Clients = append(s.Clients, c)
+	return &s.Clients[len(s.Clients)-1]
+}

@@ -1,0 +1,338 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+func refused(r *Refusal) *Response { return &Response{Refusal: r} }
+
+// changed answers with a copy of a run that has changed.
+func (s *State) changed(run *Run) *Response {
+	s.touch(run)
+	now := *run
+	return &Response{Run: &now}
+}
+
+// Submit adds an experiment and queues its runs.
+type Submit struct {
+	Spec Spec `json:"spec"`
+}
+
+func (o *Submit) check() *Refusal { return o.Spec.check() }
+
+func (o *Submit) apply(s *State) *Response {
+	if s.Experiment(o.Spec.Name) != nil {
+		return refused(refuse(Exists, "there is an experiment called %s: choose another name", o.Spec.Name))
+	}
+	runs := o.Spec.Expand()
+	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
+		return refused(refuse(Full, "no more than %d experiments and %d runs are kept: remove some that are over", MaxExperiments, MaxRuns))
+	}
+	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
+	for i := range runs {
+		s.touch(&runs[i])
+		s.runs[runs[i].Name] = len(s.Runs) + i
+	}
+	s.Runs = append(s.Runs, runs...)
+	return &Response{Runs: len(runs)}
+}
+
+// Take leases the first run that is free, in the order of submission: one that is queued, or
+// whose lease has expired.
+type Take struct {
+	Learner string        `json:"learner"`
+	TTL     time.Duration `json:"ttl"`            // of the lease, in nanoseconds
+	NATS    string        `json:"nats,omitempty"` // where actors will find the run's tickets
+	Run     string        `json:"run,omitempty"`  // only this one
+}
+
+func (o *Take) check() *Refusal {
+	return firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+}
+
+func (o *Take) apply(s *State) *Response {
+	for i := range s.Runs {
+		run := &s.Runs[i]
+		if o.Run != "" && run.Name != o.Run || !run.free(s.Now) {
+			continue
+		}
+		if run.State == Running {
+			run.Losses++
+		}
+		if run.Losses >= MaxLosses {
+			run.end(Failed, "learner after learner was lost without a commit, the last "+run.Lease.Learner)
+			s.touch(run)
+			continue
+		}
+		run.State, run.Epoch = Running, run.Epoch+1
+		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL)}
+		return s.changed(run)
+	}
+	if o.Run != "" && s.Run(o.Run) == nil {
+		return refused(refuse(NotFound, "there is no run called %s", o.Run))
+	}
+	return refused(refuse(NothingNow, "no run is waiting for a learner"))
+}
+
+// end takes the run from its learner.
+func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = state, reason, nil }
+
+// Hold names a run and the epoch under which a learner holds it.
+type Hold struct {
+	Run   string `json:"run"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// held returns the run that is held, or why it is not.
+func (h Hold) held(s *State) (*Run, *Refusal) {
+	run := s.Run(h.Run)
+	switch {
+	case run == nil:
+		return nil, refuse(NotFound, "there is no run called %s", h.Run)
+	case h.Epoch < run.Epoch:
+		return nil, refuse(StaleEpoch, "%s is at epoch %d: it was taken from the learner of epoch %d", h.Run, run.Epoch, h.Epoch)
+	case h.Epoch > run.Epoch:
+		return nil, refuse(Invalid, "%s is at epoch %d: nobody has taken it under epoch %d", h.Run, run.Epoch, h.Epoch)
+	case run.State != Running:
+		return nil, refuse(NotRunning, "%s is %s", h.Run, run.State)
+	}
+	return run, nil
+}
+
+// Renew extends a lease, also one that has expired, as long as nobody else took the run.
+type Renew struct {
+	Hold
+	TTL    time.Duration `json:"ttl"`
+	Useful int           `json:"useful"` // actors' slots that the run could use now
+}
+
+func (o *Renew) check() *Refusal {
+	if o.Useful < 0 {
+		return refuse(Invalid, "useful: %d actors", o.Useful)
+	}
+	return checkTTL(o.TTL)
+}
+
+func (o *Renew) apply(s *State) *Response {
+	run, r := o.held(s)
+	if r != nil {
+		return refused(r)
+	}
+	lease := *run.Lease
+	lease.Useful = o.Useful
+	if until := s.Now.Add(o.TTL); until.After(lease.Expires) {
+		lease.Expires = until
+	}
+	run.Lease = &lease
+	now := *run
+	return &Response{Run: &now} // no change to watch for
+}
+
+// Commit adds a checkpoint to the run's chain. Repeating the last one is no error.
+type Commit struct {
+	Hold
+	Previous   string             `json:"previous"` // SHA256 of the last checkpoint, "" before the first
+	Checkpoint Checkpoint         `json:"checkpoint"`
+	Steps      uint64             `json:"steps"`
+	Summary    map[string]float64 `json:"summary,omitempty"`
+}
+
+func (o *Commit) check() *Refusal {
+	r := firstOf(checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	if r == nil && o.Previous != "" {
+		r = checkHash("previous", o.Previous)
+	}
+	return r
+}
+
+func (o *Commit) apply(s *State) *Response {
+	run, r := o.held(s)
+	if r != nil {
+		return refused(r)
+	}
+	if run.Checkpoint != nil && *run.Checkpoint == o.Checkpoint {
+		now := *run
+		return &Response{Run: &now}
+	}
+	if r := o.follows(run.Checkpoint); r != nil {
+		return refused(r)
+	}
+	checkpoint := o.Checkpoint
+	run.Checkpoint, run.Steps, run.Summary, run.Losses = &checkpoint, o.Steps, o.Summary, 0
+	return s.changed(run)
+}
+
+// follows refuses a commit that is not the next link of the chain. A chain may begin anywhere.
+func (o *Commit) follows(last *Checkpoint) *Refusal {
+	switch {
+	case last == nil && o.Previous != "":
+		return refuse(WrongHash, "%s has no checkpoint yet, so none can follow %.8s", o.Run, o.Previous)
+	case last != nil && o.Previous != last.SHA256:
+		return refuse(WrongHash, "%s is at iteration %d, checkpoint %.8s; the commit follows %q", o.Run, last.Iteration, last.SHA256, o.Previous)
+	case last != nil && o.Checkpoint.Iteration != last.Iteration+1:
+		return refuse(WrongHash, "%s is at iteration %d; the commit is of %d", o.Run, last.Iteration, o.Checkpoint.Iteration)
+	}
+	return nil
+}
+
+// Finish ends a run that has done all its iterations.
+type Finish struct{ Hold }
+
+// Fail ends a run that cannot go on.
+type Fail struct {
+	Hold
+	Reason string `json:"reason"`
+}
+
+// Release gives a run back unfinished: the next learner need not wait for the lease to expire.
+type Release struct{ Hold }
+
+func (o *Finish) check() *Refusal  { return nil }
+func (o *Fail) check() *Refusal    { return checkText("reason", o.Reason, maxText) }
+func (o *Release) check() *Refusal { return nil }
+
+func (o *Finish) apply(s *State) *Response  { return o.end(s, Done, "") }
+func (o *Fail) apply(s *State) *Response    { return o.end(s, Failed, o.Reason) }
+func (o *Release) apply(s *State) *Response { return o.end(s, Queued, "") }
+
+func (h Hold) end(s *State, state RunState, reason string) *Response {
+	run, r := h.held(s)
+	if r != nil {
+		return refused(r)
+	}
+	run.end(state, reason)
+	return s.changed(run)
+}
+
+// Cancel ends a run, or all of an experiment's that are not over, whoever holds them.
+type Cancel struct {
+	Name string `json:"name"`
+}
+
+// Retry queues a run again that failed or was cancelled, or all such of an experiment. They
+// go on from their last checkpoints.
+type Retry struct {
+	Name string `json:"name"`
+}
+
+func (o *Cancel) check() *Refusal { return checkName("a name", o.Name, proto.MaxName) }
+func (o *Retry) check() *Refusal  { return checkName("a name", o.Name, proto.MaxName) }
+
+func (o *Cancel) apply(s *State) *Response {
+	return s.each(o.Name, "over", func(run *Run) bool { return !run.State.Over() }, func(run *Run) { run.end(Cancelled, "") })
+}
+
+func (o *Retry) apply(s *State) *Response {
+	again := func(run *Run) bool { return run.State == Failed || run.State == Cancelled }
+	return s.each(o.Name, "neither failed nor cancelled", again, func(run *Run) {
+		run.end(Queued, "")
+		run.Losses = 0
+	})
+}
+
+// each does something to the run, or the experiment's runs, that it applies to; there must be one.
+func (s *State) each(name, otherwise string, applies func(*Run) bool, do func(*Run)) *Response {
+	n := 0
+	for i := range s.Runs {
+		run := &s.Runs[i]
+		if (run.Name == name || run.Experiment == name) && applies(run) {
+			do(run)
+			s.touch(run)
+			n++
+		}
+	}
+	run := s.Run(name)
+	switch {
+	case n == 0 && run == nil && s.Experiment(name) == nil:
+		return refused(refuse(NotFound, "there is no run or experiment called %s", name))
+	case n == 0:
+		return refused(refuse(NotRunning, "%s is %s", name, otherwise))
+	case run != nil:
+		return s.changed(run)
+	}
+	return &Response{Runs: n}
+}
+
+// Remove forgets an experiment all of whose runs are over. Their checkpoints stay where they are.
+type Remove struct {
+	Experiment string `json:"experiment"`
+}
+
+func (o *Remove) check() *Refusal { return checkName("an experiment's name", o.Experiment, maxName) }
+
+func (o *Remove) apply(s *State) *Response {
+	if s.Experiment(o.Experiment) == nil {
+		return refused(refuse(NotFound, "there is no experiment called %s", o.Experiment))
+	}
+	before := len(s.Runs)
+	for i := range s.Runs {
+		if run := &s.Runs[i]; run.Experiment == o.Experiment && !run.State.Over() {
+			return refused(refuse(Busy, "%s is %s: cancel the experiment first", run.Name, run.State))
+		}
+	}
+	s.Experiments = slices.DeleteFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == o.Experiment })
+	s.Runs = slices.DeleteFunc(s.Runs, func(r Run) bool { return r.Experiment == o.Experiment })
+	s.index()
+	s.Changed = s.Index
+	return &Response{Runs: before - len(s.Runs)}
+}
+
+// Heartbeat says that a learner or an actor is there.
+type Heartbeat struct {
+	Role  Role   `json:"role"`
+	Name  string `json:"name"`
+	Run   string `json:"run,omitempty"` // that it works on
+	Slots int    `json:"slots,omitempty"`
+}
+
+func (o *Heartbeat) check() *Refusal {
+	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
+		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
+	}
+	return firstOf(checkName("a name", o.Name, maxName), checkText("run", o.Run, proto.MaxName))
+}
+
+func (o *Heartbeat) apply(s *State) *Response {
+	outdated := s.Now.Add(-SeenFor)
+	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
+		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
+	})
+	if len(s.Seen) == MaxSeen {
+		s.Seen = slices.Delete(s.Seen, 0, 1)
+	}
+	s.Seen = append(s.Seen, Seen{Role: o.Role, Name: o.Name, Run: o.Run, Slots: o.Slots, At: s.Now})
+	return &Response{}
+}
+
+// Announce says which URL a node of the coordinator takes requests at; "" forgets the node.
+type Announce struct {
+	Node
+}
+
+func (o *Announce) check() *Refusal {
+	r := firstOf(checkText("a node's name", o.ID, maxName), checkText("a node's URL", o.URL, maxText))
+	if r == nil && (o.ID == "" || o.URL != "" && !strings.Contains(o.URL, "://")) {
+		r = refuse(Invalid, "node %q at %q: a name and a URL are needed", o.ID, o.URL)
+	}
+	return r
+}
+
+func (o *Announce) apply(s *State) *Response {
+	i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.ID == o.ID })
+	switch {
+	case o.URL == "" && i >= 0:
+		s.Nodes = slices.Delete(s.Nodes, i, i+1)
+	case o.URL == "":
+	case i >= 0:
+		s.Nodes[i].URL = o.URL
+	case len(s.Nodes) == MaxNodes:
+		return refused(refuse(Full, "no more than %d nodes are known: remove some that have left", MaxNodes))
+	default:
+		s.Nodes = append(s.Nodes, o.Node)
+	}
+	return &Response{}
+}

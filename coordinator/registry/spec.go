@@ -1,0 +1,187 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// Limits on a spec.
+const (
+	MaxAxis     = 1000   // values of one axis
+	MaxExpanded = 10_000 // runs of one experiment
+	maxAxes     = 64     // overridden settings
+	maxValue    = 256    // bytes of a setting's value
+	maxName     = 64     // bytes of an experiment's name
+)
+
+// Spec describes an experiment: its runs are all combinations of its axes.
+type Spec struct {
+	Name       string     `json:"name"`
+	Tasks      []string   `json:"tasks"`
+	Algorithms []string   `json:"algorithms"`
+	Estimators []string   `json:"estimators"`
+	Seeds      []uint64   `json:"seeds"`
+	Overrides  []Override `json:"overrides,omitempty"`
+}
+
+// Override is a setting by its name in a configuration file, and the values to try.
+type Override struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// Setting is a setting by its name in a configuration file, and its value.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Check returns a *Refusal that says what is wrong with the spec's form. Whether tasks and
+// settings exist is not the registry's to know.
+func (s *Spec) Check() error {
+	if r := s.check(); r != nil {
+		return r
+	}
+	return nil
+}
+
+func (s *Spec) check() *Refusal {
+	if r := checkName("an experiment's name", s.Name, maxName); r != nil {
+		return r
+	}
+	if strings.Contains(s.Name, "/") {
+		return refuse(Invalid, "an experiment's name holds no /: %q", s.Name)
+	}
+	for _, axis := range []struct {
+		name   string
+		values []string
+	}{{"tasks", s.Tasks}, {"algorithms", s.Algorithms}, {"estimators", s.Estimators}} {
+		if r := checkAxis(axis.name, axis.values, checkPart); r != nil {
+			return r
+		}
+	}
+	seed := func(string, uint64) *Refusal { return nil }
+	if r := checkAxis("seeds", s.Seeds, seed); r != nil {
+		return r
+	}
+	if r := s.checkOverrides(); r != nil {
+		return r
+	}
+	if n := s.Size(); n > MaxExpanded {
+		return refuse(Invalid, "that is %d runs or more, and an experiment has at most %d: split it", n, MaxExpanded)
+	}
+	for _, run := range s.Expand() {
+		if err := proto.CheckRun(run.Name); err != nil {
+			return refuse(Invalid, "a run would be called %q, which is no name: %v", run.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkOverrides() *Refusal {
+	if len(s.Overrides) > maxAxes {
+		return refuse(Invalid, "%d settings are overridden, at most %d can be", len(s.Overrides), maxAxes)
+	}
+	seen := map[string]bool{}
+	for _, o := range s.Overrides {
+		if r := checkName("a setting's name", o.Name, maxName); r != nil {
+			return r
+		}
+		if seen[o.Name] {
+			return refuse(Invalid, "%s is overridden twice", o.Name)
+		}
+		seen[o.Name] = true
+		if r := checkAxis(o.Name, o.Values, checkValue); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkAxis refuses an axis that is empty, too long, or holds a value twice or a bad one.
+func checkAxis[T comparable](name string, values []T, check func(string, T) *Refusal) *Refusal {
+	if len(values) == 0 || len(values) > MaxAxis {
+		return refuse(Invalid, "%s: %d values; 1 to %d are allowed", name, len(values), MaxAxis)
+	}
+	seen := make(map[T]bool, len(values))
+	for _, v := range values {
+		if seen[v] {
+			return refuse(Invalid, "%s: %v is there twice", name, v)
+		}
+		seen[v] = true
+		if r := check(name, v); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func checkPart(axis, value string) *Refusal { return checkName("a name among "+axis, value, maxName) }
+
+func checkValue(name, value string) *Refusal {
+	if value == "" {
+		return refuse(Invalid, "%s: a value is empty", name)
+	}
+	return checkText(name, value, maxValue)
+}
+
+// Size is the number of runs, or some number above MaxExpanded if there are more than that.
+func (s *Spec) Size() int {
+	n := len(s.Tasks) * len(s.Algorithms)
+	factors := []int{len(s.Estimators), len(s.Seeds)}
+	for _, o := range s.Overrides {
+		factors = append(factors, len(o.Values))
+	}
+	for _, f := range factors {
+		if n *= f; n > MaxExpanded {
+			return n
+		}
+	}
+	return n
+}
+
+// Expand returns the runs, queued, in order: the last axis varies fastest, which is the seed,
+// so that a setting's seeds stand together. A run is called
+// EXPERIMENT/TASK/ALGORITHM-ESTIMATOR-sSEED, and with -vN between where overrides have
+// several values: N counts their combinations from 1.
+func (s *Spec) Expand() []Run {
+	variants := s.variants()
+	var runs []Run
+	for _, task := range s.Tasks {
+		for _, algorithm := range s.Algorithms {
+			for _, estimator := range s.Estimators {
+				for v, settings := range variants {
+					name := fmt.Sprintf("%s/%s/%s-%s", s.Name, task, algorithm, estimator)
+					if len(variants) > 1 {
+						name = fmt.Sprintf("%s-v%d", name, v+1)
+					}
+					for _, seed := range s.Seeds {
+						runs = append(runs, Run{
+							Name: fmt.Sprintf("%s-s%d", name, seed), Experiment: s.Name,
+							Task: task, Algorithm: algorithm, Estimator: estimator, Seed: seed, Settings: settings,
+							State: Queued,
+						})
+					}
+				}
+			}
+		}
+	}
+	return runs
+}
+
+// variants returns the combinations of the overrides' values; there is at least one.
+func (s *Spec) variants() [][]Setting {
+	variants := [][]Setting{nil}
+	for _, o := range s.Overrides {
+		var longer [][]Setting
+		for _, settings := range variants {
+			for _, value := range o.Values {
+				longer = append(longer, append(settings[:len(settings):len(settings)], Setting{o.Name, value}))
+			}
+		}
+		variants = longer
+	}
+	return variants
+}

@@ -1,0 +1,186 @@
+package registry
+
+import (
+	"slices"
+	"time"
+)
+
+// Limits on what is kept.
+const (
+	MaxExperiments = 10_000
+	MaxRuns        = 100_000
+	MaxClients     = 4096 // whose last answers are remembered
+	MaxSeen        = 4096 // learners and actors
+	MaxNodes       = 32
+	// MaxLosses is how many learners in a row may lose a run without a commit before it is
+	// taken for one that kills its learners.
+	MaxLosses = 5
+	// SeenFor is how long a learner or actor is kept that is not heard of.
+	SeenFor = 5 * time.Minute
+)
+
+// RunState is where a run stands.
+type RunState string
+
+// The states.
+const (
+	Queued    RunState = "queued"
+	Running   RunState = "running" // leased, though the lease may have expired
+	Done      RunState = "done"
+	Failed    RunState = "failed"
+	Cancelled RunState = "cancelled"
+)
+
+// Over reports whether nothing more happens to a run by itself.
+func (s RunState) Over() bool { return s == Done || s == Failed || s == Cancelled }
+
+// Experiment is a spec that was submitted.
+type Experiment struct {
+	Spec      Spec      `json:"spec"`
+	Submitted time.Time `json:"submitted"`
+}
+
+// Run is one run of an experiment. What its pointers, slices and maps lead to is replaced
+// and never changed, so a copy of a Run stays as it is.
+type Run struct {
+	Name       string    `json:"name"`
+	Experiment string    `json:"experiment"`
+	Task       string    `json:"task"`
+	Algorithm  string    `json:"algorithm"`
+	Estimator  string    `json:"estimator"`
+	Seed       uint64    `json:"seed"`
+	Settings   []Setting `json:"settings,omitempty"` // overridden ones
+
+	State  RunState `json:"state"`
+	Reason string   `json:"reason,omitempty"` // why it failed
+	Epoch  uint64   `json:"epoch"`            // how often it was taken
+	Lease  *Lease   `json:"lease,omitempty"`  // while it is running
+	Losses int      `json:"losses,omitempty"` // leases lost in a row without a commit
+
+	Checkpoint *Checkpoint        `json:"checkpoint,omitempty"` // the last committed
+	Steps      uint64             `json:"steps"`                // environment steps up to it
+	Summary    map[string]float64 `json:"summary,omitempty"`    // metrics of the last iteration
+
+	Updated time.Time `json:"updated"` // the last change that is not a renewal
+	Changed uint64    `json:"changed"` // State.Index at the last change
+}
+
+// Lease is a learner's hold on a run.
+type Lease struct {
+	Learner string    `json:"learner"`
+	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
+	Useful  int       `json:"useful"`         // actors' slots that the run could use now
+	Expires time.Time `json:"expires"`
+}
+
+// Checkpoint is a run's state after an iteration, kept elsewhere.
+type Checkpoint struct {
+	Iteration uint64 `json:"iteration"`
+	SHA256    string `json:"sha256"`   // of the whole file, in hexadecimal
+	Location  string `json:"location"` // where the file is, as the learners understand it
+}
+
+// Iteration is the last one committed, 0 before the first commit.
+func (r *Run) Iteration() uint64 {
+	if r.Checkpoint == nil {
+		return 0
+	}
+	return r.Checkpoint.Iteration
+}
+
+// free reports whether a learner may take the run.
+func (r *Run) free(now time.Time) bool {
+	return r.State == Queued || r.State == Running && !r.Lease.Expires.After(now)
+}
+
+// Role is what a process does.
+type Role string
+
+// The roles.
+const (
+	Learner Role = "learner"
+	Actor   Role = "actor"
+)
+
+// Seen is a learner or actor that was heard of lately.
+type Seen struct {
+	Role  Role      `json:"role"`
+	Name  string    `json:"name"`
+	Run   string    `json:"run,omitempty"` // that it works on
+	Slots int       `json:"slots,omitempty"`
+	At    time.Time `json:"at"` // last heard of
+}
+
+// Node is a coordinator's node and the URL that it takes requests at.
+type Node struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// State is all that the coordinator knows. Everything in it stands in an order that the
+// commands decide.
+type State struct {
+	Index   uint64    `json:"index"`   // commands applied
+	Changed uint64    `json:"changed"` // Index at the last change to a run
+	Now     time.Time `json:"now"`     // latest time of any command
+
+	Experiments []Experiment `json:"experiments"` // in the order of submission
+	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
+	Clients     []client     `json:"clients"`     // the longest silent first
+	Seen        []Seen       `json:"seen"`        // likewise
+	Nodes       []Node       `json:"nodes"`       // in the order of their announcement
+
+	runs map[string]int // places in Runs by name
+}
+
+// New returns the state before the first command.
+func New() *State { return &State{runs: map[string]int{}} }
+
+// Run returns a run by its name, nil if there is none. It is the state's own.
+func (s *State) Run(name string) *Run {
+	if i, ok := s.runs[name]; ok {
+		return &s.Runs[i]
+	}
+	return nil
+}
+
+// Experiment returns an experiment by its name, nil if there is none.
+func (s *State) Experiment(name string) *Experiment {
+	i := slices.IndexFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Experiments[i]
+}
+
+// URL returns the announced URL of a node, "" if there is none.
+func (s *State) URL(node string) string {
+	for _, n := range s.Nodes {
+		if n.ID == node {
+			return n.URL
+		}
+	}
+	return ""
+}
+
+// Clone returns a copy that further commands to s do not change.
+func (s *State) Clone() *State {
+	c := *s
+	c.Experiments, c.Runs = slices.Clone(s.Experiments), slices.Clone(s.Runs)
+	c.Clients, c.Seen, c.Nodes = slices.Clone(s.Clients), slices.Clone(s.Seen), slices.Clone(s.Nodes)
+	c.index()
+	return &c
+}
+
+// index finds the places of the runs.
+func (s *State) index() {
+	s.runs = make(map[string]int, len(s.Runs))
+	for i := range s.Runs {
+		s.runs[s.Runs[i].Name] = i
+	}
+}
+
+// touch notes that a run has changed.
+func (s *State) touch(run *Run) {
+	run.Updated, run.Changed, s.Changed = s.Now, s.Index, s.Index
+}

@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+)
+
+// Command is "coordinator serve".
+func Command() *cobra.Command {
+	var c Config
+	var peers string
+	cmd := &cobra.Command{
+		Use:   "serve --data-dir DIR",
+		Short: "Run a node of the coordinator",
+		Long: `Run a node of the coordinator, until Ctrl-C.
+
+Without --peers and --join it is alone. For three nodes, start three with the same --peers;
+they form a cluster as soon as two are there. A node that was stopped or killed goes on with
+its data directory, and needs --peers or --join no more. One that has lost its directory is
+replaced: take it out with "coordinator leave" and start another, under another name, with
+--join.
+
+Nothing but this machine can reach a node unless --http and --raft say so.`,
+		Example: `  coordinator serve --data-dir data
+  coordinator serve --node-id n1 --data-dir data1 --http 10.0.0.1:7070 --raft 10.0.0.1:7071 \
+      --peers n1=10.0.0.1:7071,n2=10.0.0.2:7071,n3=10.0.0.3:7071
+  coordinator serve --node-id n4 --data-dir data4 --http 10.0.0.4:7070 --raft 10.0.0.4:7071 \
+      --join http://10.0.0.1:7070`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if c.Peers, err = raftnode.ParsePeers(peers); err != nil {
+				return err
+			}
+			if err := c.check(); err != nil {
+				return err
+			}
+			c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			return Run(cmd.Context(), c)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&c.DataDir, "data-dir", "", "directory of this node's records")
+	flags.StringVar(&c.ID, "node-id", "n1", "this node's name: unique in the cluster, and never used again once it was lost")
+	flags.StringVar(&c.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 is a free one")
+	flags.StringVar(&c.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
+	flags.StringVar(&peers, "peers", "", "all nodes of a new cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
+	flags.StringVar(&c.Join, "join", "", "URL of a node of the cluster to join")
+	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
+	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
+	return cmd
+}

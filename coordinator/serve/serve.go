@@ -1,0 +1,151 @@
+// Package serve is a node of the coordinator: raft, the API over HTTP and, where there is a bus, over NATS.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dbqpg/dbqpg/coordinator/api"
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/sweep"
+)
+
+// Config holds the settings of a node.
+type Config struct {
+	// ID, DataDir and Peers are raftnode's. Without Peers and Join the node is alone in its cluster.
+	ID, DataDir string
+	Peers       []raftnode.Peer
+	// Join is the URL of a node of the cluster to join; "" is none.
+	Join string
+	// Raft and HTTP are the addresses to listen on.
+	Raft, HTTP string
+	// AdvertiseRaft and AdvertiseURL are where others reach those; "" is where they listen.
+	AdvertiseRaft, AdvertiseURL string
+	// Log is where the node says what happens.
+	Log *slog.Logger
+}
+
+// shutdownTimeout is how long requests under way have to end.
+const shutdownTimeout = 2 * time.Second
+
+// Run serves until ctx is done.
+func Run(ctx context.Context, c Config) (err error) {
+	web, err := net.Listen("tcp", c.HTTP)
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	defer web.Close()
+	node, address, err := open(&c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
+	if self.URL == "" {
+		self.URL = "http://" + web.Addr().String()
+	}
+	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
+
+	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Log: c.Log})
+	group, ctx := errgroup.WithContext(ctx)
+	server := &http.Server{
+		Handler: answers.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx }, // long polls end with the node
+	}
+	group.Go(func() error {
+		if err := server.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", self.URL, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if err := server.Shutdown(last); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	group.Go(func() error { return c.enter(ctx, self, raftnode.Peer{ID: c.ID, Address: address}) })
+	return group.Wait()
+}
+
+// open starts the node; address is where its raft listens.
+func open(c *Config) (*raftnode.Node, string, error) {
+	listener, err := net.Listen("tcp", c.Raft)
+	if err != nil {
+		return nil, "", fmt.Errorf("--raft: %w", err)
+	}
+	address := c.AdvertiseRaft
+	if address == "" {
+		address = listener.Addr().String()
+	}
+	peers := c.Peers
+	if len(peers) == 0 && c.Join == "" {
+		peers = []raftnode.Peer{{ID: c.ID, Address: address}}
+	}
+	node, err := raftnode.Open(raftnode.Config{
+		ID: c.ID, DataDir: c.DataDir, Listener: listener, Advertise: address, Peers: peers, Log: c.Log,
+	})
+	return node, address, err
+}
+
+// enter joins the cluster, if that is asked for, and tells it this node's URL.
+func (c *Config) enter(ctx context.Context, self registry.Node, peer raftnode.Peer) error {
+	way := self.URL
+	if c.Join != "" {
+		way = c.Join
+	}
+	cluster, err := client.New(client.Config{URLs: []string{way}, Log: c.Log})
+	if err != nil {
+		return fmt.Errorf("--join: %w", err)
+	}
+	defer cluster.Close()
+	if c.Join != "" {
+		if err := cluster.Join(ctx, client.Joining{ID: peer.ID, Address: peer.Address}); err != nil {
+			return ended(ctx, fmt.Errorf("join the cluster: %w", err))
+		}
+	}
+	if err := cluster.Announce(ctx, self); err != nil {
+		return ended(ctx, fmt.Errorf("announce this node: %w", err))
+	}
+	c.Log.Info("ready", "node", self.ID)
+	return nil
+}
+
+// ended drops an error that the end has caused.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// check returns what is wrong with the settings.
+func (c *Config) check() error {
+	if c.Join != "" && len(c.Peers) > 0 {
+		return errors.New("--join and --peers: join a cluster or form one, not both")
+	}
+	if c.DataDir == "" {
+		return errors.New("--data-dir: say where this node keeps its records")
+	}
+	for flag, text := range map[string]string{"--join": c.Join, "--advertise-url": c.AdvertiseURL} {
+		if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+			return fmt.Errorf("%s %q: must be a URL such as http://127.0.0.1:7070", flag, text)
+		}
+	}
+	return nil
+}

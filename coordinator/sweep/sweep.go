@@ -1,0 +1,227 @@
+// Package sweep is where experiments meet training: it reads a sweep.yaml, checks that its tasks and
+// settings exist and fit together, and turns a run of the registry into the settings of a learner.
+//
+//	name: swimmer
+//	tasks: [Swimmer-v2, Hopper-v2]
+//	algorithms: npg                   # one value needs no list
+//	estimators: [mc, dbqpg, uapg]
+//	seeds: 1-5                        # or [1, 2, 3]
+//	overrides:                        # settings by their names in a learner's config.yaml
+//	  iterations: 300
+//	  rank: [30, 60]                  # several values multiply the runs
+//	  hidden: ["64,64"]               # a value that is a list itself
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+)
+
+// MaxFile bounds a sweep's file, in bytes.
+const MaxFile = 256 << 10
+
+// Parse reads a sweep. What is left out is npg, uapg and seed 1; a name and tasks are needed.
+func Parse(data []byte) (*registry.Spec, error) {
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("it is larger than a sweep can be, %d bytes", MaxFile)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
+		return nil, errors.New("a sweep is given as name: value, one a line; it needs a name and tasks")
+	}
+	spec := &registry.Spec{Algorithms: []string{string(config.NPG)}, Estimators: []string{string(config.UAPG)}, Seeds: []uint64{1}}
+	if err := eachField(document.Content[0], func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
+		return nil, err
+	}
+	return spec, Validate(spec)
+}
+
+// eachField calls f with the fields of a mapping.
+func eachField(mapping *yaml.Node, f func(name string, value *yaml.Node) error) error {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		if seen[key.Value] {
+			return fmt.Errorf("line %d: %s is there twice", key.Line, key.Value)
+		}
+		seen[key.Value] = true
+		if err := f(key.Value, value); err != nil {
+			return fmt.Errorf("line %d: %w", key.Line, err)
+		}
+	}
+	return nil
+}
+
+// fields are those of a sweep.
+var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides"}
+
+func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
+	switch name {
+	case "name":
+		spec.Name = value.Value
+	case "tasks":
+		spec.Tasks, err = values(value)
+	case "algorithms":
+		spec.Algorithms, err = values(value)
+	case "estimators":
+		spec.Estimators, err = values(value)
+	case "seeds":
+		spec.Seeds, err = seeds(value)
+	case "overrides":
+		if value.Kind != yaml.MappingNode {
+			return errors.New("overrides are settings, given as name: value")
+		}
+		return eachField(value, func(name string, value *yaml.Node) error {
+			o := registry.Override{Name: strings.ReplaceAll(name, "-", "_")}
+			if o.Values, err = values(value); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			spec.Overrides = append(spec.Overrides, o)
+			return nil
+		})
+	default:
+		meant, _ := nearest.Name(name, fields)
+		return fmt.Errorf("%s is no part of a sweep; did you mean %s?", name, meant)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// values are the plain values of a list, or a single one.
+func values(node *yaml.Node) ([]string, error) {
+	items := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		items = node.Content
+	}
+	var texts []string
+	for _, item := range items {
+		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
+			return nil, errors.New("must be a plain value or a list of such")
+		}
+		texts = append(texts, item.Value)
+	}
+	return texts, nil
+}
+
+// seeds are numbers and ranges like 1-5.
+func seeds(node *yaml.Node) ([]uint64, error) {
+	texts, err := values(node)
+	var all []uint64
+	for _, text := range texts {
+		from, to, isRange := strings.Cut(text, "-")
+		if !isRange {
+			to = from
+		}
+		first, err1 := strconv.ParseUint(from, 10, 64)
+		last, err2 := strconv.ParseUint(to, 10, 64)
+		if err1 != nil || err2 != nil || last < first {
+			return nil, fmt.Errorf("%q is neither a number nor a range like 1-5", text)
+		}
+		if last-first >= registry.MaxAxis {
+			return nil, fmt.Errorf("%s: at most %d seeds are possible", text, registry.MaxAxis)
+		}
+		for seed := first; ; seed++ {
+			if all = append(all, seed); seed == last {
+				break
+			}
+		}
+	}
+	return all, err
+}
+
+// Validate returns what is wrong with a spec: its form, a task or a setting that does not exist, or
+// settings that no learner would take.
+func Validate(spec *registry.Spec) error {
+	for i := range spec.Overrides {
+		if err := checkOverride(&spec.Overrides[i]); err != nil {
+			return err
+		}
+	}
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	// Seeds make no difference to what is valid.
+	once := *spec
+	once.Seeds = spec.Seeds[:1]
+	for _, run := range once.Expand() {
+		settings, err := Settings(&run)
+		if err == nil {
+			err = settings.Validate()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", run.Name, err)
+		}
+	}
+	return nil
+}
+
+// own are the settings that a sweep names otherwise; beyond are those that no result depends on, and that
+// can be given all the same.
+var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "keep_checkpoints"}
+
+func checkOverride(o *registry.Override) error {
+	if slices.Contains(own, o.Name) {
+		return fmt.Errorf("overrides: %s is given beside them, as %s", o.Name, nearestField(o.Name))
+	}
+	possible := beyond
+	for _, name := range slices.Sorted(maps.Keys(new(config.Settings).Identity())) {
+		if !slices.Contains(own, name) {
+			possible = append(possible, name)
+		}
+	}
+	if !slices.Contains(possible, o.Name) {
+		meant, _ := nearest.Name(o.Name, possible)
+		return fmt.Errorf("overrides: %s is no setting of an experiment; did you mean %s?", o.Name, meant)
+	}
+	return nil
+}
+
+func nearestField(setting string) string {
+	if setting == "env" {
+		return "tasks"
+	}
+	meant, _ := nearest.Name(setting, fields)
+	return meant
+}
+
+// Settings returns the settings that a run is trained with: the task's preset, and over it what the run overrides.
+// Where and how it runs is the learner's to add. They need not be valid together.
+func Settings(run *registry.Run) (*config.Settings, error) {
+	chosen := config.Settings{Preset: config.Code}
+	given := slices.Concat([]registry.Setting{
+		{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
+		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},
+	}, run.Settings)
+	for _, s := range given {
+		if err := chosen.Set(s.Name, s.Value); err != nil {
+			return nil, err
+		}
+	}
+	settings, err := presets.For(chosen.Env, chosen.Algorithm, chosen.Estimator, chosen.Preset)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range given {
+		if err := settings.Set(s.Name, s.Value); err != nil {
+			return nil, err
+		}
+	}
+	settings.RunDir = settings.DefaultRunDir()
+	return &settings, nil
+}
