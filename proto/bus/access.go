@@ -45,8 +45,8 @@ func accessOf(role proto.Role) access {
 		return access{
 			publish: slices.Concat([]string{positions}, requests, // its local actors ask, too
 				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"},
-				[]string{coordinator + "learner.>", coordinator + "actor.>", coordinator + "read.>", "$SRV.>"}),
-			subscribe: []string{"dbqpg.*.*.*", positions}, // the first is what Subjects.Requests covers
+				[]string{proto.DiscoverSubject, coordinator + "learner.>", coordinator + "actor.>", coordinator + "read.>", "$SRV.>"}),
+			subscribe: []string{"dbqpg.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers
 		}
 	case proto.RoleCoordinator:
 		return access{
@@ -56,7 +56,7 @@ func accessOf(role proto.Role) access {
 	case proto.RoleActor:
 		return access{
 			outside:   true,
-			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{coordinator + "actor.>"}),
+			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{proto.DiscoverSubject, coordinator + "actor.>"}),
 			subscribe: []string{positions},
 		}
 	case proto.RoleOperator:

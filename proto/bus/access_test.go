@@ -1,0 +1,302 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// guarded is a server with credentials, and members whom it lets in by name.
+type guarded struct {
+	*bus.Server
+	t         testing.TB
+	directory string
+}
+
+// newGuarded starts a server that lets in a member of each role, and a second one of each, "other-ROLE".
+func newGuarded(t testing.TB) *guarded {
+	t.Helper()
+	g := &guarded{t: t, directory: filepath.Join(t.TempDir(), "credentials")}
+	d, err := credentials.Create(g.directory, nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range clientRoles {
+		if err := d.Add("other-"+string(role), role, nil, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	auth, err := g.load("nats").ServerAuth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Server = startServer(t, bus.ServerConfig{Auth: auth})
+	return g
+}
+
+var clientRoles = []proto.Role{proto.RoleLearner, proto.RoleCoordinator, proto.RoleActor, proto.RoleOperator, proto.RoleObserver}
+
+func (g *guarded) load(name string) *credentials.Credentials {
+	g.t.Helper()
+	c, err := credentials.Load(filepath.Join(g.directory, name), slog.New(slog.DiscardHandler))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+// member returns a member's connection over TLS.
+func (g *guarded) member(name string) *bus.Conn {
+	g.t.Helper()
+	config := quiet()
+	config.Identity = g.load(name).Identity()
+	c, err := bus.Connect(deadline(g.t), g.URL(), config)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(c.Close)
+	return c
+}
+
+// allowed reports whether the server lets a connection do something, rather than call it a violation of permissions.
+func allowed(t *testing.T, c *nats.Conn, do func() error) bool {
+	t.Helper()
+	before := c.LastError()
+	err := do()
+	if err == nil {
+		err = c.FlushWithContext(deadline(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := c.LastError()
+	if after == before {
+		return true
+	}
+	if !strings.Contains(after.Error(), "Permissions Violation") {
+		t.Fatal(after)
+	}
+	return false
+}
+
+// The table of permissions in docs/security.md, each role and subject, publishing and subscribing, is what a server does.
+func TestPermissions(t *testing.T) {
+	g := newGuarded(t)
+	matrix := readMatrix(t)
+	if len(matrix) < 25 {
+		t.Fatalf("only %d rows", len(matrix))
+	}
+	for _, role := range clientRoles {
+		t.Run(string(role), func(t *testing.T) {
+			c := g.member(string(role)).NATS()
+			own := g.load(string(role)).Identity().Key.Public()
+			for _, row := range matrix {
+				others := []string{""}
+				if strings.Contains(row.subject, "OTHER") {
+					others = nil
+					for _, other := range clientRoles {
+						others = append(others, g.load("other-"+string(other)).Identity().Key.Public())
+					}
+				}
+				for _, other := range others {
+					subject := strings.NewReplacer("RUN", "Swimmer-v2/npg=1", "OWN", own, "OTHER", other).Replace(row.subject)
+					subscribed := allowed(t, c, func() error {
+						s, err := c.SubscribeSync(subject)
+						if err == nil {
+							t.Cleanup(func() { s.Unsubscribe() })
+						}
+						return err
+					})
+					if want := strings.Contains(row.may[role], "S"); subscribed != want {
+						t.Errorf("%s subscribes to %s: %v, want %v", role, subject, subscribed, want)
+					}
+					if strings.ContainsAny(subject, "*>") {
+						continue
+					}
+					published := allowed(t, c, func() error { return c.Publish(subject, nil) })
+					if want := strings.Contains(row.may[role], "P"); published != want {
+						t.Errorf("%s publishes to %s: %v, want %v", role, subject, published, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// row is a line of the table: what each role may do with a subject.
+type row struct {
+	subject string
+	may     map[proto.Role]string
+}
+
+func readMatrix(t *testing.T) (rows []row) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roles []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		cells := strings.Split(strings.Trim(line, "| "), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		switch {
+		case cells[0] == "subject":
+			roles = cells[1:]
+			if len(roles) != len(clientRoles) {
+				t.Fatalf("roles %q", roles)
+			}
+		case len(cells) == 1+len(roles) && roles != nil && !strings.HasPrefix(cells[0], "--"):
+			r := row{cells[0], map[proto.Role]string{}}
+			for i, role := range roles {
+				r.may[proto.Role(role)] = cells[1+i]
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// What an actor needs works across the accounts: announcements, requests and their absence, the store.
+func TestActorsWork(t *testing.T) {
+	g := newGuarded(t)
+	learner, actor := g.member("learner"), g.member("actor")
+	subjects := proto.SubjectsOf("toy/1")
+	ask := subjects.Request(1, new(proto.Ask))
+	if _, err := actor.Request(deadline(t), ask, nil); err == nil || !strings.Contains(err.Error(), "nobody answers") {
+		t.Errorf("without a learner: %v", err)
+	}
+	if _, err := learner.Subscribe(subjects.Requests(1), func(m bus.Message) { m.Respond(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	announced := make(chan string, 1)
+	if _, err := actor.Subscribe(subjects.Positions(), func(m bus.Message) { announced <- string(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*bus.Conn{learner, actor} {
+		if err := c.Flush(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := bytes.Repeat([]byte("x"), proto.MaxChunk)
+	for name, c := range map[string]*bus.Conn{"actor": actor, "local actor": learner} {
+		if got, err := c.Request(deadline(t), ask, large); err != nil || !bytes.Equal(got, large) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	if err := learner.Publish(subjects.Positions(), []byte("here")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-announced; got != "here" {
+		t.Errorf("announced %q", got)
+	}
+	write, read := store(t, learner), store(t, actor)
+	if keys, err := read.Keys(deadline(t)); err != nil || len(keys) != 0 {
+		t.Errorf("a bucket that is not there: %v, %v", keys, err)
+	}
+	if _, err := write.Put(deadline(t), "toy/1", []byte("policy"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if value, _, err := read.Get(deadline(t), "toy/1"); err != nil || string(value) != "policy" {
+		t.Errorf("the actor reads %q, %v", value, err)
+	}
+	if keys, err := read.Keys(deadline(t)); err != nil || strings.Join(keys, " ") != "toy/1" {
+		t.Errorf("the actor lists %v, %v", keys, err)
+	}
+	if _, err := read.Put(short(t), "toy/1", []byte("mine"), 1); err == nil {
+		t.Error("an actor writes a policy")
+	}
+}
+
+// short is for what is never answered.
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func store(t *testing.T, c *bus.Conn) *bus.Store {
+	t.Helper()
+	s, err := c.Store(proto.PolicyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// No answer to an actor can be made to land where the actor may not write: not the learner's, nor the store's.
+func TestAnswersStayOutside(t *testing.T) {
+	g := newGuarded(t)
+	learner, actor := g.member("learner"), g.member("actor").NATS()
+	policies := store(t, learner)
+	for _, run := range []string{"a", "b"} {
+		if _, err := policies.Put(deadline(t), run, []byte("policy "+run), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := make(chan string, 100)
+	if _, err := learner.Subscribe(proto.SubjectsOf("a").Requests(1), func(m bus.Message) {
+		m.Respond([]byte("an answer"))
+		asked <- m.Subject
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := learner.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	requests := []string{
+		"dbqpg.a.1.ask",
+		"dbqpg-store.STREAM.INFO.KV_" + proto.PolicyBucket,
+		"dbqpg-store.DIRECT.GET.KV_" + proto.PolicyBucket + ".$KV." + proto.PolicyBucket + ".a",
+	}
+	for _, request := range requests {
+		for _, reply := range []string{"$KV.dbqpg-policies.a", "$KV.dbqpg-policies.b", "$JS.API.STREAM.DELETE.KV_dbqpg-policies", "$JS.API.STREAM.PURGE.KV_dbqpg-policies"} {
+			if err := actor.PublishRequest(request, reply, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// What is asked for last is answered last.
+	if _, err := actor.RequestWithContext(deadline(t), requests[2], nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		<-asked
+	}
+	if err := learner.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"a", "b"} {
+		value, revision, err := policies.Get(deadline(t), run)
+		if err != nil || string(value) != "policy "+run || revision > 2 {
+			t.Errorf("run %s: %q at revision %d, %v", run, value, revision, err)
+		}
+	}
+}
+
+// A member in the server's own process logs in with its key, without TLS.
+func TestInProcess(t *testing.T) {
+	g := newGuarded(t)
+	config := quiet()
+	config.Identity = g.load("learner").Identity()
+	c, err := g.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := store(t, c).Put(deadline(t), "run", nil, 0); err != nil {
+		t.Error(err)
+	}
+}

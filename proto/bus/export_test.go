@@ -1,0 +1,6 @@
+package bus
+
+import "github.com/nats-io/nats.go"
+
+// NATS is the connection underneath, for tests that do what Conn does not.
+func (c *Conn) NATS() *nats.Conn { return c.nats }
