@@ -35,7 +35,7 @@ fuzz: setup ## Fuzz every decoder for FUZZTIME (10s) each
 
 cuda: ## Build bin/learner for GPUs, on any machine
 	@scripts/setup_cuda.sh
-	scripts/cuda.sh go build -tags cuda -o bin/learner ./learner
+	scripts/cuda.sh go build -tags gpu -o bin/learner ./learner
 
 ptx: ## Compile the GPU kernels; needed after a change of one
 	@scripts/ptx.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs a command with what a build with the tag cuda needs (the driver's header and libcuda.a):
+# Runs a command with what a build with the tag gpu needs (the driver's header and libcuda.a):
 #
-#	scripts/cuda.sh go build -tags cuda ./learner
-#	scripts/cuda.sh --emulator go test -tags cuda ./estimators/compute/cuda/
+#	scripts/cuda.sh go build -tags gpu ./learner
+#	scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/
 #
 # With --emulator it runs on the emulated driver and cuBLAS of estimators/compute/cuda/emulator, so that it
 # finds a device on a machine without one. scripts/setup_cuda.sh fetches the header.

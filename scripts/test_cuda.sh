@@ -6,7 +6,6 @@ if [ ! -f .deps/cuda/include/cuda.h ]; then
 	echo "test: the GPU backend is not tested: run scripts/setup_cuda.sh --compiler first"
 	exit 0
 fi
-tagged=$(grep -rl --include='*.go' '^//go:build cuda' . | xargs -n 1 dirname | sort -u)
-scripts/cuda.sh go vet -tags cuda $tagged
-# Nothing here may take the emulated device for a real one, hence a run of its own.
-scripts/cuda.sh --emulator go test -tags cuda $tagged
+tagged=$(grep -rl --include='*.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u)
+scripts/cuda.sh go vet -tags gpu $tagged
+scripts/cuda.sh --emulator go test -tags gpu $tagged

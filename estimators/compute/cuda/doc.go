@@ -1,5 +1,6 @@
 // Package cuda is the compute backend of an NVIDIA GPU. It is built with the tag
-// cuda; without it the package is empty.
+// gpu; without it the package is empty. (The tag is not cuda: gorgonia.org/gorgonia has
+// one of that name, which does not compile any more.)
 //
 // # The driver
 //

@@ -1,4 +1,4 @@
-//go:build cuda
+//go:build gpu
 
 package cuda
 
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if _, err := Devices(); err != nil {
-		fmt.Printf("%v\nwithout a GPU: scripts/cuda.sh --emulator go test -tags cuda ./estimators/compute/cuda/...\n", err)
+		fmt.Printf("%v\nwithout a GPU: scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/...\n", err)
 		os.Exit(1)
 	}
 	if folder := os.Getenv("CUDA_EMULATOR"); folder != "" {

@@ -8,7 +8,7 @@ trap 'rm -rf "$empty"' EXIT
 ar rcs "$empty/libcuda.a"
 export CGO_LDFLAGS="-L$empty -Wl,--unresolved-symbols=ignore-all" CGO_LDFLAGS_ALLOW='-Wl,--unresolved-symbols=.*'
 for package in gorgonia.org/cu github.com/dbqpg/dbqpg/estimators/compute/cuda; do
-	nm "$(go list -tags cuda -export -f '{{.Export}}' $package)" 2>/dev/null
+	nm "$(go list -tags gpu -export -f '{{.Export}}' $package)" 2>/dev/null
 done | awk '
 	$(NF) !~ /^cu[A-Z]/ || $(NF) == "cuInit" || $(NF) == "cuDeviceGetCount" { next }
 	$(NF - 1) == "U" { wanted[$NF] }
