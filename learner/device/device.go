@@ -1,5 +1,5 @@
 // Package device opens what a learner computes on: the processors, or a GPU where the program was built with the tag
-// cuda and the machine has one.
+// gpu and the machine has one.
 package device
 
 import (
