@@ -1,0 +1,71 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Formats of log lines.
+const (
+	Text = "text" // key=value
+	JSON = "json" // an object a line
+)
+
+// NewLogger returns a logger of lines in a format, [Text] or [JSON], from a level on.
+func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	switch format {
+	case Text:
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case JSON:
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: must be %s or %s", format, Text, JSON)
+}
+
+// RunLogger returns a logger whose lines end with the run and, as soon as it is known, the iteration that they belong to.
+// A line that names a run or an iteration itself keeps that. A RunLogger's logger may be given: it is replaced.
+func RunLogger(log *slog.Logger, run string, iteration func() (number uint64, known bool)) *slog.Logger {
+	next := log.Handler()
+	if h, ok := next.(*runHandler); ok {
+		next = h.Handler
+	}
+	return slog.New(&runHandler{Handler: next, run: run, iteration: iteration})
+}
+
+// runHandler adds the run and the iteration to each record.
+type runHandler struct {
+	slog.Handler
+	run       string
+	iteration func() (uint64, bool)
+}
+
+// Handle implements [slog.Handler].
+func (h *runHandler) Handle(ctx context.Context, r slog.Record) error {
+	hasRun, hasIteration := false, false
+	r.Attrs(func(a slog.Attr) bool {
+		hasRun = hasRun || a.Key == "run"
+		hasIteration = hasIteration || a.Key == "iteration"
+		return true
+	})
+	r = r.Clone()
+	if !hasRun {
+		r.AddAttrs(slog.String("run", h.run))
+	}
+	if number, known := h.iteration(); known && !hasIteration {
+		r.AddAttrs(slog.Uint64("iteration", number))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *runHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &runHandler{h.Handler.WithAttrs(attrs), h.run, h.iteration}
+}
+
+// WithGroup implements [slog.Handler]. The run and the iteration of later lines are in the group.
+func (h *runHandler) WithGroup(name string) slog.Handler {
+	return &runHandler{h.Handler.WithGroup(name), h.run, h.iteration}
+}

@@ -1,0 +1,138 @@
+package observe
+
+import (
+	"errors"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Process is what all kinds of processes have in common.
+type Process struct {
+	kind     string
+	registry *prometheus.Registry
+	tracer   trace.Tracer // nil while traces are off
+
+	mu      sync.Mutex
+	ready   func() error
+	refresh func()
+}
+
+// newProcess registers a table's metrics.
+func newProcess(kind string, table []metric) *Process {
+	p := &Process{kind: kind, registry: prometheus.NewRegistry()}
+	p.Idle("starting")
+	for _, m := range table {
+		p.registry.MustRegister(m.create(m.name, m.help))
+	}
+	return p
+}
+
+// Config says how a process can be observed.
+type Config struct {
+	// Listen is where the HTTP server listens, host:port; "" is nowhere. No host is 127.0.0.1, port 0 a free one,
+	// which the log tells.
+	Listen string
+	// Pprof adds Go's profiles under /debug/pprof/.
+	Pprof bool
+	// Log receives what an operator should know; nil is slog.Default.
+	Log *slog.Logger
+}
+
+// Start begins to serve the metrics, where the settings ask for it, and to trace, where the environment does. stop ends
+// both. It is called before anything is observed.
+func (p *Process) Start(c Config) (stop func(), err error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	stopTraces, err := p.startTraces(c.Log)
+	if err != nil {
+		return nil, err
+	}
+	stopServer, err := p.serve(c)
+	if err != nil {
+		stopTraces()
+		return nil, err
+	}
+	return func() { stopServer(); stopTraces() }, nil
+}
+
+// Watch has ready say, when asked, whether the process does its work: nil, or an error why not. refresh, which may be nil,
+// is called before the metrics are read and sets those that are counted elsewhere. Both may be called from any
+// goroutine, but only one at a time, and never after the next Watch or [Process.Idle] has returned.
+func (p *Process) Watch(ready func() error, refresh func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready, p.refresh = ready, refresh
+}
+
+// Idle says that the process is not ready, and why.
+func (p *Process) Idle(reason string) {
+	err := errors.New(reason)
+	p.Watch(func() error { return err }, nil)
+}
+
+// Ready returns nil if the process does its work, else why not.
+func (p *Process) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready()
+}
+
+// Gather implements [prometheus.Gatherer].
+func (p *Process) Gather() ([]*dto.MetricFamily, error) {
+	p.mu.Lock()
+	if p.refresh != nil {
+		p.refresh()
+	}
+	p.mu.Unlock()
+	return p.registry.Gather()
+}
+
+// registerRuntime adds what every Go program can tell of itself, and which build this is.
+func (p *Process) registerRuntime() error {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.name, Help: buildInfo.help}, names(buildInfo.labels))
+	version, revision := build()
+	info.WithLabelValues(version, revision, runtime.Version()).Set(1)
+	for _, c := range []prometheus.Collector{
+		info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		// A process that is started a second time has them.
+		if err := p.registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+			return err
+		}
+	}
+	return nil
+}
+
+var buildInfo = metric{
+	name:       "dbqpg_build_info",
+	instrument: instrument{kind: "gauge", labels: []label{open("version"), open("revision"), open("goversion")}},
+	help:       "1, with the program's version, its commit, where the build knew it, and Go's version in the labels.",
+}
+
+// build returns the program's version and commit as the Go tool stamped them.
+func build() (version, revision string) {
+	version, revision = "unknown", "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version, revision
+	}
+	if info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	return version, revision
+}
+
+var _ prometheus.Gatherer = (*Process)(nil)

@@ -1,0 +1,45 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference is docs/metrics.md: every metric, from the tables.
+func Reference() string {
+	var page strings.Builder
+	page.WriteString(`# Metrics
+
+What each process serves under ` + "`/metrics`" + ` with ` + "`--metrics-listen`" + ` (see [observability](observability.md)). This
+page is made from the tables in ` + "`internal/observe`" + `: ` + "`go test ./internal/observe -update`" + ` writes it again.
+`)
+	section(&page, "Learner", "A learner serves the actor's metrics too, for the actors in its process.", new(Learner).table())
+	section(&page, "Actor", "", new(Actor).table())
+	section(&page, "Coordinator", "", new(Coordinator).table())
+	section(&page, "Every process", "Besides these, `go_*` and `process_*`: the Go runtime's and the operating system's figures, as Prometheus's client names them.",
+		[]metric{buildInfo})
+	return page.String()
+}
+
+func section(page *strings.Builder, title, text string, table []metric) {
+	fmt.Fprintf(page, "\n## %s\n\n", title)
+	if text != "" {
+		page.WriteString(text + "\n\n")
+	}
+	page.WriteString("| metric | type | labels | what |\n|---|---|---|---|\n")
+	for _, m := range table {
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", m.name, m.kind, describe(m.labels), m.help)
+	}
+}
+
+func describe(labels []label) string {
+	var texts []string
+	for _, l := range labels {
+		text := "`" + l.name + "`"
+		if l.values != nil {
+			text += ": " + strings.Join(l.values, ", ")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,103 @@
+package observe
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Run observes the iterations of one run on a learner. A nil *Run observes nothing.
+type Run struct {
+	learner *Learner
+	name    string
+	epoch   uint64
+	at      atomic.Pointer[uint64] // the iteration under way, or the last one done; nil: not known yet
+}
+
+// Begin says that the learner has a run now, until [Learner.End]. Of the run it is not known yet how far it has come.
+func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
+	l.RunInfo.Reset()
+	l.RunInfo.WithLabelValues(name, task, algorithm, estimator).Set(1)
+	return &Run{learner: l, name: name}
+}
+
+// End says that the run has ended, for whatever reason.
+func (l *Learner) End() {
+	l.Idle("no run at present")
+	l.RunInfo.Reset()
+	l.Connected.Set(0)
+}
+
+// At says how far the run has come and under which epoch it goes on.
+func (r *Run) At(epoch, iteration, planned uint64) {
+	r.epoch = epoch
+	r.at.Store(&iteration)
+	r.learner.Epoch.Set(float64(epoch))
+	r.learner.Iteration.Set(float64(iteration))
+	r.learner.IterationsPlanned.Set(float64(planned))
+}
+
+// Logger returns a logger whose lines say that they belong to the run and its present iteration.
+func (r *Run) Logger(log *slog.Logger) *slog.Logger {
+	return RunLogger(log, r.name, func() (uint64, bool) {
+		if at := r.at.Load(); at != nil {
+			return *at, true
+		}
+		return 0, false
+	})
+}
+
+// Iteration says that an iteration begins. Its trace is in the context returned; end, called with the iteration's error,
+// ends it.
+func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, end func(*error)) {
+	if r == nil {
+		return ctx, nothing
+	}
+	r.at.Store(&number)
+	if r.learner.tracer == nil {
+		return ctx, nothing
+	}
+	ctx, span := r.learner.tracer.Start(withRoot(ctx, rootOf(r.name, r.epoch, number)), "iteration",
+		trace.WithNewRoot(), trace.WithAttributes(runAttributes(r.name, number)...))
+	return ctx, func(err *error) { finish(span, *err) }
+}
+
+// Stages returns what hears how long each stage of an update took that has just ended; nil for nobody.
+func (r *Run) Stages(ctx context.Context) func(stage string, took time.Duration) {
+	if r == nil {
+		return nil
+	}
+	parent := trace.SpanFromContext(ctx)
+	return func(stage string, took time.Duration) {
+		r.learner.Stage.WithLabelValues(stage).Observe(took.Seconds())
+		if !parent.IsRecording() {
+			return
+		}
+		now := time.Now()
+		_, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, stage, trace.WithTimestamp(now.Add(-took)))
+		span.End(trace.WithTimestamp(now))
+	}
+}
+
+// Commit says that an iteration is being committed, until end is called with the error.
+func (r *Run) Commit(ctx context.Context) (end func(*error)) {
+	if r == nil {
+		return nothing
+	}
+	start := time.Now()
+	_, endSpan := Span(ctx, "checkpoint")
+	return func(err *error) {
+		if *err == nil {
+			r.learner.CheckpointTime.Observe(time.Since(start).Seconds())
+		}
+		endSpan(err)
+	}
+}
+
+func runAttributes(run string, iteration uint64) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("dbqpg.run", run), attribute.Int64("dbqpg.iteration", int64(iteration))}
+}

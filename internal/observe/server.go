@@ -1,0 +1,156 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Bounds on what clients can ask for.
+const (
+	maxConnections = 64
+	maxScrapes     = 4
+	maxHeader      = 16 << 10
+	readTimeout    = 5 * time.Second
+	scrapeTimeout  = 10 * time.Second
+	writeTimeout   = 15 * time.Second
+	profileTimeout = 2 * time.Minute // a profile takes half a minute unless it is told otherwise
+	idleTimeout    = 2 * time.Minute
+	closeTimeout   = 2 * time.Second
+)
+
+// CheckListen returns what is wrong with a Config's Listen and Pprof, which the flags --metrics-listen and --pprof give.
+func CheckListen(listen string, withPprof bool) error {
+	if listen == "" {
+		if withPprof {
+			return errors.New("--pprof: say where the profiles are served: add --metrics-listen 127.0.0.1:0")
+		}
+		return nil
+	}
+	host, err := listenHost(listen)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); withPprof && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--pprof with --metrics-listen %s: profiles are for this machine alone; listen on 127.0.0.1", listen)
+	}
+	return nil
+}
+
+// listenHost is the host of host:port, 127.0.0.1 where it is empty.
+func listenHost(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--metrics-listen %q: must be host:port, such as 127.0.0.1:9464; port 0 takes a free one", listen)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return host, nil
+}
+
+// serve runs the HTTP server until stop is called.
+func (p *Process) serve(c Config) (stop func(), err error) {
+	if err := CheckListen(c.Listen, c.Pprof); err != nil || c.Listen == "" {
+		return func() {}, err
+	}
+	if err := p.registerRuntime(); err != nil {
+		return nil, err
+	}
+	host, err := listenHost(c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(c.Listen) // listenHost has seen to it
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("serve the metrics (--metrics-listen; port 0 takes a free one): %w", err)
+	}
+	server := newServer(p.handler(c), c)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("the metrics are served no more", "error", err)
+		}
+	}()
+	c.Log.Info("serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // whoever still reads has had its time
+		}
+		<-served
+	}, nil
+}
+
+func newServer(handler http.Handler, c Config) *http.Server {
+	var open atomic.Int64
+	server := &http.Server{
+		Handler:        handler,
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		ConnState: func(connection net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				if open.Add(1) > maxConnections {
+					connection.Close()
+				}
+			case http.StateClosed, http.StateHijacked:
+				open.Add(-1)
+			}
+		},
+	}
+	if c.Pprof {
+		server.WriteTimeout = profileTimeout
+	}
+	return server
+}
+
+// handler serves the metrics, and whether the process is alive and ready.
+func (p *Process) handler(c Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: maxScrapes,
+		Timeout:             scrapeTimeout,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := p.Ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	if c.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func answer(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n") // whoever asked may be gone
+}

@@ -1,0 +1,129 @@
+package observe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	tracerName = "github.com/dbqpg/dbqpg"
+	// flushTimeout is how long the last spans may take to be sent when a process ends.
+	flushTimeout = 5 * time.Second
+)
+
+// nothing ends a span that there isn't.
+func nothing(*error) {}
+
+// Span begins a span within that of ctx. end, called with the error that it comes to, ends it. Where ctx has no span,
+// and that is so while traces are off, there is none.
+func Span(ctx context.Context, name string) (_ context.Context, end func(*error)) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, nothing
+	}
+	ctx, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, name)
+	return ctx, func(err *error) { finish(span, *err) }
+}
+
+// Span begins a span of an episode, "play" or "upload", in the trace of the iteration that it is played for.
+func (a *Actor) Span(name, run string, epoch, iteration, ticket uint64) (end func(*error)) {
+	if a.tracer == nil {
+		return nothing
+	}
+	root := rootOf(run, epoch, iteration).WithTraceFlags(trace.FlagsSampled).WithRemote(true)
+	attributes := append(runAttributes(run, iteration), attribute.Int64("dbqpg.ticket", int64(ticket)))
+	_, span := a.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), root), name, trace.WithAttributes(attributes...))
+	return func(err *error) { finish(span, *err) }
+}
+
+// finish ends a span. That somebody stopped the process is no error of what was under way.
+func finish(span trace.Span, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// rootOf names an iteration's trace and the span of the whole iteration, on every process alike.
+func rootOf(run string, epoch, iteration uint64) trace.SpanContext {
+	text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(run), epoch), iteration)
+	sum := sha256.Sum256(text)
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24])})
+}
+
+type rootKey struct{}
+
+// withRoot has the next root span take these identifiers.
+func withRoot(ctx context.Context, root trace.SpanContext) context.Context {
+	return context.WithValue(ctx, rootKey{}, root)
+}
+
+// identifiers makes those of new spans: random ones, but for what withRoot asks for.
+type identifiers struct{}
+
+// NewIDs implements [sdktrace.IDGenerator].
+func (g identifiers) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if root, ok := ctx.Value(rootKey{}).(trace.SpanContext); ok {
+		return root.TraceID(), root.SpanID()
+	}
+	var id trace.TraceID
+	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // zero is none
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID implements [sdktrace.IDGenerator].
+func (identifiers) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
+	var id trace.SpanID
+	binary.BigEndian.PutUint64(id[:], rand.Uint64()|1)
+	return id
+}
+
+// startTraces begins to trace if the environment asks for it. stop sends what there is and ends it.
+func (p *Process) startTraces(log *slog.Logger) (stop func(), err error) {
+	settings, err := readTraceSettings(os.Getenv)
+	if err != nil || settings == nil {
+		return func() {}, err
+	}
+	client, err := newTraceClient(*settings, log)
+	if err != nil {
+		return nil, err
+	}
+	exporter := otlptrace.NewUnstarted(client)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(identifiers{}), sdktrace.WithResource(p.resource(log)))
+	p.tracer = provider.Tracer(tracerName)
+	log.Info("sending traces", "to", settings.endpoint.Redacted())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			log.Warn("the last spans of the traces were not sent", "error", err)
+		}
+	}, nil
+}
+
+// resource names the process that spans are of. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first.
+func (p *Process) resource(log *slog.Logger) *resource.Resource {
+	version, _ := build()
+	r, err := resource.New(context.Background(),
+		resource.WithAttributes(attribute.String("service.name", "dbqpg-"+p.kind), attribute.String("service.version", version)),
+		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		log.Warn("the traces say less about this process than they could", "error", err)
+	}
+	return r
+}
