@@ -1,0 +1,389 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// clock is a state with a clock, for scenarios.
+type clock struct {
+	t *testing.T
+	*State
+	now time.Time
+}
+
+func newClock(t *testing.T) *clock { return &clock{t, New(), start} }
+
+// do applies a command and fails unless it is refused with that code, "" for accepted.
+func (c *clock) do(want Code, command Command) Response {
+	c.t.Helper()
+	command.Time = c.now
+	r := c.Apply(command)
+	got := Code("")
+	if r.Refusal != nil {
+		got = r.Refusal.Code
+	}
+	if got != want {
+		c.t.Fatalf("got %q (%v), want %q", got, r.Refusal, want)
+	}
+	return r
+}
+
+func (c *clock) take(want Code, learner string) Hold {
+	c.t.Helper()
+	r := c.do(want, Command{Take: &Take{Learner: learner, TTL: 10 * time.Second}})
+	if r.Run == nil {
+		return Hold{}
+	}
+	return Hold{r.Run.Name, r.Run.Epoch}
+}
+
+func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next string) {
+	c.t.Helper()
+	c.do(want, Command{Commit: &Commit{Hold: h, Previous: previous, Checkpoint: Checkpoint{iteration, next, "x"}, Steps: 15000 * iteration}})
+}
+
+// The life of two runs: what a learner may do, and what one may no longer do that was replaced.
+func TestLeases(t *testing.T) {
+	c := newClock(t)
+	c.take(NothingNow, "l1")
+	c.do("", Command{Submit: &Submit{spec("a", 1, 2)}})
+	c.do(Exists, Command{Submit: &Submit{spec("a", 3)}})
+	first, second := c.take("", "l1"), c.take("", "l2")
+	if first != (Hold{runName("a", 1), 1}) || second != (Hold{runName("a", 2), 1}) {
+		t.Fatalf("took %v and %v", first, second)
+	}
+	c.take(NothingNow, "l3")
+	c.commit("", first, 0, "", hash(1))
+	c.commit("", first, 1, hash(1), hash(2))
+	c.commit("", first, 1, hash(1), hash(2)) // again
+	c.commit(WrongHash, first, 2, hash(1), hash(3))
+	c.commit(WrongHash, first, 3, hash(2), hash(3))
+	c.commit(WrongHash, second, 0, hash(1), hash(2))
+
+	c.now = c.now.Add(8 * time.Second)
+	c.do("", Command{Renew: &Renew{Hold: second, TTL: 10 * time.Second, Useful: 7}})
+	c.now = c.now.Add(4 * time.Second)
+	c.do("", Command{Renew: &Renew{Hold: first, TTL: time.Second}}) // expired, but nobody has taken it
+	c.now = c.now.Add(2 * time.Second)
+	third := c.take("", "l3")
+	if third != (Hold{first.Run, 2}) {
+		t.Fatalf("took %v", third)
+	}
+	c.commit(StaleEpoch, first, 2, hash(2), hash(3))
+	c.do(StaleEpoch, Command{Renew: &Renew{Hold: first, TTL: time.Second}})
+	c.do(StaleEpoch, Command{Finish: &Finish{first}})
+	c.commit(Invalid, Hold{first.Run, 3}, 2, hash(2), hash(3))
+	c.commit("", third, 2, hash(2), hash(4))
+	c.do("", Command{Finish: &Finish{third}})
+	c.commit(NotRunning, third, 3, hash(4), hash(5))
+	c.do(NotRunning, Command{Retry: &Retry{third.Run}})
+
+	c.do("", Command{Release: &Release{second}})
+	if again := c.take("", "l1"); again != (Hold{second.Run, 2}) {
+		t.Fatalf("took %v", again)
+	}
+	c.do(Busy, Command{Remove: &Remove{"a"}})
+	if r := c.do("", Command{Cancel: &Cancel{"a"}}); r.Runs != 1 {
+		t.Errorf("%d runs are cancelled", r.Runs)
+	}
+	c.do(NotRunning, Command{Cancel: &Cancel{"a"}})
+	c.do(NotFound, Command{Cancel: &Cancel{"b"}})
+	c.do("", Command{Retry: &Retry{second.Run}})
+	c.do("", Command{Fail: &Fail{c.take("", "l2"), "no disk"}})
+	if run := c.Run(second.Run); run.State != Failed || run.Reason != "no disk" || run.Epoch != 3 {
+		t.Errorf("%+v", run)
+	}
+	c.do("", Command{Remove: &Remove{"a"}})
+	if len(c.Runs)+len(c.Experiments) > 0 || c.Run(second.Run) != nil {
+		t.Error("something is left of a removed experiment")
+	}
+}
+
+// A run that kills its learners is given up; one commit is enough to go on.
+func TestLosses(t *testing.T) {
+	c := newClock(t)
+	c.do("", Command{Submit: &Submit{spec("a", 1)}})
+	for i := range MaxLosses {
+		c.take("", "l1")
+		if i == 0 {
+			c.commit("", Hold{runName("a", 1), 1}, 0, "", hash(1))
+		}
+		c.now = c.now.Add(time.Minute)
+	}
+	h := c.take(NothingNow, "l9")
+	if run := c.Run(runName("a", 1)); run.State != Failed || !strings.Contains(run.Reason, "l1") {
+		t.Errorf("%v: %+v", h, run)
+	}
+	c.do("", Command{Retry: &Retry{"a"}})
+	for i := range 3 * MaxLosses {
+		h := c.take("", "l2")
+		c.commit("", h, uint64(i+1), hash(i+1), hash(i+2))
+		c.now = c.now.Add(time.Minute)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	c := newClock(t)
+	c.do("", Command{Submit: &Submit{spec("a", 1, 2, 3)}})
+	take := func(number uint64) Command {
+		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: time.Second}}
+	}
+	first, again := c.do("", take(1)), c.do("", take(1))
+	if first.Run.Name != again.Run.Name || c.Run(runName("a", 2)).State != Queued {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	c.do("", take(7))
+	c.do(Forgotten, take(1))
+	c.do(Invalid, take(0))
+	for i := range MaxClients {
+		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Heartbeat: &Heartbeat{Role: Actor, Name: fmt.Sprint(i)}})
+	}
+	if len(c.Clients) != MaxClients || len(c.Seen) != MaxSeen {
+		t.Errorf("%d clients, %d seen", len(c.Clients), len(c.Seen))
+	}
+	c.now = c.now.Add(2 * SeenFor)
+	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "late"}})
+	if len(c.Seen) != 1 || c.Seen[0].Name != "late" {
+		t.Errorf("%d are seen", len(c.Seen))
+	}
+}
+
+func TestBadCommands(t *testing.T) {
+	bad := map[string]Command{
+		"none":              {},
+		"two":               {Cancel: &Cancel{"a"}, Retry: &Retry{"a"}},
+		"client without":    {Request: Request{"", 1}, Cancel: &Cancel{"a"}},
+		"client's name":     {Request: Request{"a b", 1}, Cancel: &Cancel{"a"}},
+		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: time.Second}},
+		"no lease":          {Take: &Take{Learner: "a"}},
+		"endless lease":     {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
+		"hash":              {Commit: &Commit{Checkpoint: Checkpoint{SHA256: strings.Repeat("A", 64)}}},
+		"previous":          {Commit: &Commit{Previous: "x", Checkpoint: Checkpoint{SHA256: hash(1)}}},
+		"location":          {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1), Location: strings.Repeat("x", maxText+1)}}},
+		"not a number":      {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)}, Summary: map[string]float64{"x": math.NaN()}}},
+		"role":              {Heartbeat: &Heartbeat{Role: "king", Name: "a"}},
+		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
+		"terminal escapes":  {Fail: &Fail{Reason: "\x1b[2J"}},
+		"useful":            {Renew: &Renew{TTL: time.Second, Useful: -1}},
+		"empty axis":        {Submit: &Submit{Spec{Name: "a"}}},
+		"value twice":       {Submit: &Submit{spec("a", 1, 1)}},
+		"name with a slash": {Submit: &Submit{spec("a/b", 1)}},
+		"too many":          {Submit: &Submit{tooMany()}},
+		"long":              {Submit: &Submit{longNames()}},
+	}
+	for name, c := range bad {
+		s := New()
+		if r := s.Apply(c); r.Refusal == nil || r.Refusal.Code != Invalid || r.Refusal.Message == "" {
+			t.Errorf("%s: %+v", name, r.Refusal)
+		}
+		if err := c.Check(); !errors.Is(err, &Refusal{Code: Invalid}) {
+			t.Errorf("%s: check says %v", name, err)
+		}
+	}
+}
+
+func tooMany() Spec {
+	s := spec("a")
+	for i := range uint64(MaxAxis) {
+		s.Seeds = append(s.Seeds, i)
+	}
+	for i := range 11 {
+		s.Estimators = append(s.Estimators, fmt.Sprint("e", i))
+	}
+	for i := range 60 { // the product overflows 64 bits
+		s.Overrides = append(s.Overrides, Override{fmt.Sprint("o", i), []string{"1", "2"}})
+	}
+	return s
+}
+
+func longNames() Spec {
+	s := spec(strings.Repeat("n", maxName), 1)
+	s.Tasks[0] = strings.Repeat("t", maxName)
+	return s
+}
+
+func TestExpand(t *testing.T) {
+	s := Spec{
+		Name: "x", Tasks: []string{"A", "B"}, Algorithms: []string{"npg"}, Estimators: []string{"mc", "uapg"}, Seeds: []uint64{3, 1},
+		Overrides: []Override{{"rank", []string{"10", "20"}}, {"gamma", []string{"0.9"}}},
+	}
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	runs := s.Expand()
+	if len(runs) != 16 || s.Size() != 16 {
+		t.Fatalf("%d runs, size %d", len(runs), s.Size())
+	}
+	for i, want := range map[int]string{0: "x/A/npg-mc-v1-s3", 1: "x/A/npg-mc-v1-s1", 2: "x/A/npg-mc-v2-s3", 15: "x/B/npg-uapg-v2-s1"} {
+		if runs[i].Name != want {
+			t.Errorf("run %d is %s, want %s", i, runs[i].Name, want)
+		}
+	}
+	if want := []Setting{{"rank", "20"}, {"gamma", "0.9"}}; !slices.Equal(runs[2].Settings, want) {
+		t.Errorf("settings %v, want %v", runs[2].Settings, want)
+	}
+}
+
+// Every combination is there once, under a name of its own.
+func TestExpandProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		axis := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9=_]{1,5}`), 1, 4, rapid.ID)
+		s := Spec{
+			Name: "x", Tasks: axis.Draw(t, "tasks"), Algorithms: axis.Draw(t, "algorithms"), Estimators: axis.Draw(t, "estimators"),
+			Seeds: rapid.SliceOfNDistinct(rapid.Uint64(), 1, 4, rapid.ID).Draw(t, "seeds"),
+		}
+		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 0, 3, rapid.ID).Draw(t, "settings") {
+			s.Overrides = append(s.Overrides, Override{name, axis.Draw(t, name)})
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		runs := s.Expand()
+		names, combinations := map[string]bool{}, map[string]bool{}
+		for _, r := range runs {
+			names[r.Name] = true
+			combinations[fmt.Sprint(r.Task, "|", r.Algorithm, "|", r.Estimator, "|", r.Seed, "|", r.Settings)] = true
+		}
+		if len(runs) != s.Size() || len(names) != len(runs) || len(combinations) != len(runs) {
+			t.Fatalf("%d runs, %d names, %d combinations; size %d", len(runs), len(names), len(combinations), s.Size())
+		}
+	})
+}
+
+func TestFull(t *testing.T) {
+	c := newClock(t)
+	s := spec("x")
+	for i := range uint64(MaxAxis) {
+		s.Seeds = append(s.Seeds, i)
+	}
+	for i := range 10 {
+		s.Tasks = append(s.Tasks, fmt.Sprint("t", i))
+	}
+	s.Tasks = s.Tasks[1:]
+	for i := range MaxRuns / s.Size() {
+		s.Name = fmt.Sprint("x", i)
+		c.do("", Command{Submit: &Submit{s}})
+	}
+	c.do(Full, Command{Submit: &Submit{spec("more", 1)}})
+	c.do("", Command{Cancel: &Cancel{"x0"}})
+	c.do("", Command{Remove: &Remove{"x0"}})
+	c.do("", Command{Submit: &Submit{spec("more", 1)}})
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	c := newClock(t)
+	c.do("", Command{Submit: &Submit{spec("a", 1)}})
+	good := string(encoded(t, c.State))
+	if _, err := Decode(strings.NewReader(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"empty":          "",
+		"version":        strings.Replace(good, "registry 1", "registry 2", 1),
+		"cut short":      good[:len(good)-10],
+		"more":           good + "{}",
+		"unknown field":  strings.Replace(good, `"index"`, `"other":1,"index"`, 1),
+		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
+		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),
+		"no experiment":  strings.Replace(good, `"experiment":"a"`, `"experiment":"b"`, 1),
+		"not an object":  header + "[]",
+		"the same twice": strings.Replace(good, `"experiments":[`, `"experiments":[{"spec":{"name":"a","tasks":null,"algorithms":null,"estimators":null,"seeds":null},"submitted":"2026-01-02T03:04:05Z"},`, 1),
+	} {
+		if _, err := Decode(strings.NewReader(text)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// Whatever a snapshot holds, it is refused or can be gone on with.
+func FuzzDecode(f *testing.F) {
+	s := New()
+	s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1, 2)}})
+	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: time.Second}})
+	f.Add(encoded(f, s))
+	f.Add([]byte(header))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Decode(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		again, err := Decode(bytes.NewReader(encoded(t, s)))
+		if err != nil || !bytes.Equal(encoded(t, again), encoded(t, s)) {
+			t.Fatalf("what was decoded cannot be encoded: %v", err)
+		}
+		s.Apply(Command{Time: start.Add(time.Hour), Take: &Take{Learner: "l", TTL: time.Second}})
+		s.Apply(Command{Heartbeat: &Heartbeat{Role: Actor, Name: "a"}})
+	})
+}
+
+// Whatever a command holds, it is refused or answered.
+func FuzzCommand(f *testing.F) {
+	f.Add([]byte(`{"submit":{"spec":{"name":"b","tasks":["t"],"algorithms":["a"],"estimators":["e"],"seeds":[1]}}}`))
+	f.Add([]byte(`{"take":{"learner":"x","ttl":1000000000}}`))
+	f.Add([]byte(`{"commit":{"run":"a/Swimmer-v2/npg-uapg-s1","epoch":1,"previous":"","checkpoint":{"iteration":0,"sha256":"","location":""},"steps":1,"summary":{"x":1e300}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := DecodeCommand(data)
+		if err != nil {
+			return
+		}
+		s := New()
+		s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1)}})
+		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Second}})
+		r := s.Apply(c)
+		if err := c.Check(); err != nil && r.Refusal == nil {
+			t.Fatalf("check says %v, yet it is done", err)
+		}
+		if _, err := Decode(bytes.NewReader(encoded(t, s))); err != nil {
+			t.Fatalf("the state after it cannot be read: %v", err)
+		}
+	})
+}
+
+// tenThousandRuns is a state with so many.
+func tenThousandRuns() *State {
+	s := New()
+	large := spec("x")
+	for i := range uint64(1000) {
+		large.Seeds = append(large.Seeds, i)
+	}
+	for i := range 9 {
+		large.Tasks = append(large.Tasks, fmt.Sprint("t", i))
+	}
+	s.Apply(Command{Time: start, Submit: &Submit{large}})
+	return s
+}
+
+func BenchmarkCommit(b *testing.B) {
+	s := tenThousandRuns()
+	r := s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Hour}})
+	i := 0
+	for b.Loop() {
+		previous := ""
+		if i > 0 {
+			previous = hash(i)
+		}
+		i++
+		r := s.Apply(Command{Time: start, Request: Request{"me", uint64(i)}, Commit: &Commit{
+			Hold: Hold{r.Run.Name, 1}, Previous: previous, Checkpoint: Checkpoint{uint64(i), hash(i), "x"},
+		}})
+		if r.Refusal != nil {
+			b.Fatal(r.Refusal)
+		}
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	s := tenThousandRuns()
+	for b.Loop() {
+		b.SetBytes(int64(len(encoded(b, s))))
+	}
+}
