@@ -83,12 +83,12 @@ func BenchmarkFactor(b *testing.B) {
 				b.Fatal(err)
 			}
 			spectrum := newSpectrum(kernel)
-			ski := interpolated{s.Backend(), grid(), scaled, spectrum, upload(s, spectrum.factor(1))}
+			ski := interpolated{backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum, table: upload(s, spectrum.factor(1))}.withAllColumns()
 			q := ski.cols()
 			in := factorGradient{data.Targets, s.New(q, 1), s.New(q, q), data.Fisher, s.New(k, q), 1}
 			for name, build := range map[string]func(*compute.Scope) factor{
 				"dense":  func(s *compute.Scope) factor { return newDenseFactor(s, ski) },
-				"sparse": func(*compute.Scope) factor { return &sparseFactor{ski} },
+				"sparse": func(*compute.Scope) factor { return newSparseFactor(ski) },
 			} {
 				b.Run(fmt.Sprintf("rank=%d/k=%d/%s", spectrum.rank(), k, name), func(b *testing.B) {
 					for b.Loop() {

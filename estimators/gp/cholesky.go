@@ -39,10 +39,6 @@ const worstCondition = 1e15
 // factorize allocates in s the factor of M = noise I + gram, from what gram has on and
 // above its diagonal. Its eigenvalues are at least 0 but for rounding. The error is a
 // [*NotPositiveDefiniteError].
-//
-// Row by row of blocks (the left-looking order: Golub and Van Loan 2013, section 4.2),
-//
-//	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
 func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, error) {
 	b, r := s.Backend(), gram.Rows
 	e := &NotPositiveDefiniteError{Size: r, Noise: noise}
@@ -52,10 +48,23 @@ func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, e
 	if !(e.LargestElement < worstCondition*noise) {
 		return cholesky{}, e
 	}
-	c := cholesky{backend: b, factor: s.New(r, r), width: blockWidth}
+	width := blockWidth
 	if r <= oneBlock {
-		c.width = r
+		width = r
 	}
+	c := cholesky{backend: b, factor: s.New(r, r), width: width}
+	if !c.factorize(gram, noise) {
+		return cholesky{}, e
+	}
+	return c, nil
+}
+
+// factorize is row by row of blocks (the left-looking order: Golub and Van Loan 2013,
+// section 4.2)
+//
+//	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
+func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
+	b, r := c.backend, c.factor.Rows
 	scratch := compute.NewScope(b)
 	defer scratch.Release()
 	rows := scratch.New(c.width, r)
@@ -68,14 +77,14 @@ func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, e
 			above := c.factor.RowRange(0, lo)
 			b.Gemm(true, false, -1, above.ColRange(lo, hi), above.ColRange(lo, r), 1, row)
 		}
-		if !c.factorizeBlock(c.factor.View(lo, hi, lo, hi), row.ColRange(0, left)) {
-			return cholesky{}, e
+		if !c.factorizeBlock(c.inverted(k), row.ColRange(0, left)) {
+			return false
 		}
 		if hi < r {
-			b.Gemm(true, false, 1, c.inverted(k), row.ColRange(left, r-lo), 0, c.factor.View(lo, hi, hi, r))
+			b.Gemm(true, false, 1, c.inverted(k), row.ColRange(left, r-lo), 0, c.right(k))
 		}
 	}
-	return c, nil
+	return true
 }
 
 // factorizeBlock sets inverse to R^-1 with R'R = m, and appends to the diagonal. It tells

@@ -25,7 +25,7 @@ type directPosterior struct {
 	weights compute.Block // c = M^-1 B'y, r × 1
 	alpha   compute.Block // K^-1 y, n × 1
 	inverse compute.Block // M^-1, when first needed
-	space   *weightSpace  // when first needed
+	space   *weightSpace  // of the whole process, when first needed
 	value   float64       // the log likelihood / n
 }
 
@@ -42,12 +42,7 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if p.state, err = newFactor(s, k, in.scaled, d.Inducing); err != nil {
 		return nil, err
 	}
-	p.alpha = s.New(d.Features.Rows, 1)
-	p.gram = newGram(s, p.state, d, p.fisher)
-	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return nil, &NotFiniteError{What: fisherVectors, Value: sum}
-	}
-	if p.factor, err = factorize(s, p.gram.matrix, k.Noise); err != nil {
+	if err := p.condition(); err != nil {
 		return nil, err
 	}
 	if err := p.solve(); err != nil {
@@ -56,11 +51,26 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	return p, nil
 }
 
-// solve finds alpha = (y - B c)/noise with c = M^-1 B'y, and the log likelihood.
-func (p *directPosterior) solve() error {
-	n, columns := p.alpha.Rows, p.state.cols()
-	r, noise := p.Size(), p.kernel.Noise
+// condition finds the weights c = M^-1 B'y.
+func (p *directPosterior) condition() (err error) {
+	p.gram = newGram(p.scope, p.state, p.data, p.fisher)
+	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return &NotFiniteError{What: fisherVectors, Value: sum}
+	}
+	if p.factor, err = factorize(p.scope, p.gram.matrix, p.kernel.Noise); err != nil {
+		return err
+	}
 	p.weights = p.gram.weights(p.scope, p.factor)
+	return nil
+}
+
+// order is r.
+func (p *directPosterior) order() int { return p.gram.targets.Rows }
+
+// solve finds alpha = (y - B c)/noise and the log likelihood.
+func (p *directPosterior) solve() error {
+	n, r, noise, columns := p.scaled.Rows, p.order(), p.kernel.Noise, p.state.cols()
+	p.alpha = p.scope.New(n, 1)
 	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0)
 	p.state.addTo(p.alpha, -1/noise, p.weights.RowRange(0, columns))
 	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.RowRange(columns, r), 1, p.alpha)

@@ -32,7 +32,7 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 // it is for those of the base kernel. It takes the traces of M^-1 and of
 // A = cc' - I + noise M^-1.
 func (p *directPosterior) hyperGradient(base []float64) Hyper {
-	n, r, noise, columns := float64(p.alpha.Rows), p.Size(), p.kernel.Noise, p.state.cols()
+	n, r, noise, columns := float64(p.alpha.Rows), p.order(), p.kernel.Noise, p.state.cols()
 	inverse, c := compute.ToSlice(p.backend, diagonal(p.inverse)), compute.ToSlice(p.backend, p.weights)
 	var ofInverse float64
 	for _, x := range inverse {
@@ -55,7 +55,7 @@ func (p *directPosterior) hyperGradient(base []float64) Hyper {
 
 // stateGradient is that in Z: the state columns of dF/dB = alpha c' - B M^-1.
 func (p *directPosterior) stateGradient(s *compute.Scope) factorGradient {
-	columns, r := p.state.cols(), p.Size()
+	columns, r := p.state.cols(), p.order()
 	mixed := s.New(r-columns, columns)
 	p.backend.Affine(mixed, math.Sqrt(p.fisher), p.inverse.View(columns, r, 0, columns), 0)
 	return factorGradient{

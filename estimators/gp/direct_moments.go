@@ -52,15 +52,31 @@ func (w *weightSpace) Predict(part Part, at Points, mean, variance compute.Block
 
 // Predict implements [Predictor].
 func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
-	if p.space == nil {
-		p.space = &weightSpace{process: p, factor: p.factor, mean: p.weights}
+	space, err := p.whole()
+	if err != nil {
+		return err
 	}
-	return p.space.Predict(part, at, mean, variance)
+	return space.Predict(part, at, mean, variance)
+}
+
+// whole is the process with all columns, which other points than the batch's may need.
+func (p *directPosterior) whole() (*weightSpace, error) {
+	if p.space == nil {
+		all := p
+		if state := p.state.whole(); state != p.state {
+			all = &directPosterior{inputs: p.inputs, scope: p.scope, fisher: p.fisher, state: state}
+			if err := all.condition(); err != nil {
+				return nil, err
+			}
+		}
+		p.space = &weightSpace{process: all, factor: all.factor, mean: all.weights}
+	}
+	return p.space, nil
 }
 
 // columns is the range of B's columns that make a part.
 func (p *directPosterior) columns(part Part) (from, to int) {
-	from, to = 0, p.Size()
+	from, to = 0, p.order()
 	switch part {
 	case Value:
 		to = p.state.cols()
@@ -87,7 +103,7 @@ func (p *directPosterior) rows(s *compute.Scope, part Part, at Points) compute.B
 }
 
 // Size implements [CrossValidator].
-func (p *directPosterior) Size() int { return p.gram.targets.Rows }
+func (p *directPosterior) Size() int { return p.state.whole().cols() + p.data.Fisher.Cols }
 
 // LeaveOut implements [CrossValidator]. It takes no sum over the samples that stay: theirs
 // is that over all less that over those left out.
@@ -95,13 +111,17 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	if n := p.scaled.Rows; lo < 0 || hi <= lo || hi > n {
 		panic(fmt.Sprintf("gp: samples [%d, %d) of %d to be left out", lo, hi, n))
 	}
-	scope := compute.NewScope(p.backend)
+	space, err := p.whole()
+	if err != nil {
+		return nil, err
+	}
+	scope, all := compute.NewScope(p.backend), space.process
 	defer scope.Release()
-	g := newGram(scope, p.state.rowRange(lo, hi), p.data.rowRange(lo, hi), p.fisher)
-	g.subtractFrom(p.backend, p.gram)
+	g := newGram(scope, all.state.rowRange(lo, hi), p.data.rowRange(lo, hi), p.fisher)
+	g.subtractFrom(p.backend, all.gram)
 	factor, err := factorize(p.scope, g.matrix, p.kernel.Noise)
 	if err != nil {
 		return nil, err
 	}
-	return &weightSpace{process: p, factor: factor, mean: g.weights(p.scope, factor)}, nil
+	return &weightSpace{process: all, factor: factor, mean: g.weights(p.scope, factor)}, nil
 }

@@ -22,10 +22,13 @@ type factor interface {
 	transposed(dst, x compute.Block)
 	// addTo adds scale Z c to dst, n × 1; c is q × 1.
 	addTo(dst compute.Block, scale float64, c compute.Block)
-	// rows allocates in s the rows of Z at some scaled features, m × d.
+	// rows allocates in s the rows of Z at some scaled features, m × d, of a whole factor.
 	rows(s *compute.Scope, scaled compute.Block) compute.Block
 	// rowRange is the factor of the batch's samples [lo, hi), over the same blocks.
 	rowRange(lo, hi int) factor
+	// whole is the same kernel's factor for the same samples that has rows at any others
+	// too; it is the factor itself unless that left out columns.
+	whole() factor
 	// gradient returns the gradient in the base kernel's hyperparameters that the one
 	// in Z makes, and sets dst (n × d) to that in the batch's scaled features. The zero
 	// dst asks for no features.
@@ -101,113 +104,9 @@ func newFactor(s *compute.Scope, k Kernel, scaled compute.Block, inducing []int)
 		table: upload(s, spectrum.factor(k.C1*k.OutputScale)),
 	}
 	if spectrum.rank() >= rough {
-		return &sparseFactor{ski}, nil
+		return newSparseFactor(ski), nil
 	}
 	return newDenseFactor(s, ski), nil
-}
-
-// interpolated is the factor of structured kernel interpolation, [W_1 L, ..., W_d L],
-// as far as it does not matter whether it is formed.
-type interpolated struct {
-	backend  compute.Backend
-	grid     compute.Grid
-	scaled   compute.Block // n × d
-	spectrum *spectrum
-	table    compute.Block // L, 128 × q/d
-}
-
-func (f *interpolated) cols() int { return f.scaled.Cols * f.spectrum.rank() }
-
-// block is the range of columns that belong to feature j.
-func (f *interpolated) block(j int) (from, to int) {
-	q := f.spectrum.rank()
-	return j * q, (j + 1) * q
-}
-
-func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Block {
-	z := s.New(scaled.Rows, f.cols())
-	f.fill(s.Backend(), z, scaled)
-	return z
-}
-
-// fill sets z to Z's rows at some scaled features, computed by b.
-func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
-	for j := range scaled.Cols {
-		b.Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
-	}
-}
-
-// base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
-// 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'.
-func (f *interpolated) base(in factorGradient) []float64 {
-	s, q := compute.NewScope(f.backend), f.spectrum.rank()
-	defer s.Release()
-	squares := s.New(q, q)
-	f.backend.Fill(squares, 0)
-	for j := range f.scaled.Cols {
-		from, to := f.block(j)
-		in.addSquare(f.backend, squares, from, to)
-	}
-	return f.spectrum.form(compute.ToSlice(f.backend, squares))
-}
-
-// denseFactor has Z as a block: the way for smooth kernels, whose rank is small.
-type denseFactor struct {
-	interpolated
-	z compute.Block // n × q
-}
-
-func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
-	f := &denseFactor{ski, s.New(ski.scaled.Rows, ski.cols())}
-	f.backend.Panels(f.z.Rows, func(b compute.Backend, _, lo, hi int) {
-		f.fill(b, f.z.RowRange(lo, hi), f.scaled.RowRange(lo, hi))
-	})
-	return f
-}
-
-func (f *denseFactor) rowRange(lo, hi int) factor {
-	part := *f
-	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
-	return &part
-}
-
-func (f *denseFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
-
-// square sets dst to z'z.
-func square(b compute.Backend, dst, z compute.Block) {
-	s := compute.NewScope(b)
-	defer s.Release()
-	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster to a block of their own
-	b.Gram(whole, z)
-	b.Copy(dst, whole)
-}
-
-func (f *denseFactor) transposed(dst, x compute.Block) {
-	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
-}
-
-func (f *denseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
-	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
-}
-
-func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
-	if dst.Rows > 0 {
-		f.features(dst, in)
-	}
-	return f.base(in)
-}
-
-func (f *denseFactor) features(dst compute.Block, in factorGradient) {
-	f.backend.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
-		panel := compute.NewScope(b)
-		defer panel.Release()
-		g := panel.New(hi-lo, f.z.Cols)
-		in.rows(b, g, f.z, lo, hi)
-		scaled, out := f.scaled.RowRange(lo, hi), dst.RowRange(lo, hi)
-		for j := range scaled.Cols {
-			b.InterpolateGrad(out.Col(j), scaled.Col(j), f.table, g.ColRange(f.block(j)), f.grid)
-		}
-	})
 }
 
 // upload puts a host matrix into s.

@@ -112,6 +112,8 @@ func (f *inducingFactor) fill(b compute.Backend, z, scaled compute.Block) {
 	}
 }
 
+func (f *inducingFactor) whole() factor { return f }
+
 func (f *inducingFactor) cols() int { return len(f.samples) }
 
 func (f *inducingFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }

@@ -373,7 +373,7 @@ func TestPredictPanicsOnShapes(t *testing.T) {
 // V'V that is at hand changes nothing, in a fit nor in what is left of it without some
 // samples.
 func TestFisherGramAtHand(t *testing.T) {
-	x := newBatch(seeded(t, 44), 60, 3, 4)
+	x := newBatch(seeded(t, 44), 60, 1, 4)
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		b, data := s.Backend(), x.upload(s)
 		for _, name := range []string{"rbf", "matern12"} {

@@ -1,12 +1,60 @@
 package gp
 
-import "github.com/dbqpg/dbqpg/estimators/compute"
+import (
+	"slices"
 
-// sparseFactor does not form Z = W (I ⊗ L), W = [W_1, ..., W_d], but works on the grids,
-// with the four nonzeros a row of each W_j: the way for rough kernels, whose L has as
-// many columns as the grid has points. Products over n cost (4 d)² operations a sample,
-// for any rank.
-type sparseFactor struct{ interpolated }
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// sparseFactor does not form Z, but works on the grids, with the four nonzeros a row of
+// each W_j: the way for rough kernels, whose L has as many columns as the grid has points.
+// Products over n cost (4 d)² operations a sample, for any rank.
+//
+// All features are scaled together, so that few reach all of their grid. W_j is zero in
+// the columns of the points that feature j does not reach, and the root L_j for those that
+// it does reach is all that the batch's kernel needs: if L is nested its leading part, with
+// as many columns as points.
+type sparseFactor struct {
+	interpolated
+	reached []gridRange
+}
+
+// gridRange is a range of grid points, [from, to).
+type gridRange struct{ from, to int }
+
+func newSparseFactor(ski interpolated) *sparseFactor {
+	f := wholeSparseFactor(ski)
+	if !ski.spectrum.nested {
+		return f
+	}
+	counts := make([]int, ski.scaled.Cols)
+	for j := range counts {
+		least, greatest := ski.backend.Extremes(ski.scaled.Col(j))
+		f.reached[j] = reach(ski.grid, least.Value, greatest.Value)
+		counts[j] = f.reached[j].to - f.reached[j].from
+	}
+	f.interpolated = ski.withColumns(counts)
+	return f
+}
+
+// reach is the grid points with weights for values from least to greatest, the two about
+// each and one more on either side, and one to spare for rounding.
+func reach(g compute.Grid, least, greatest float64) gridRange {
+	cell := func(z float64) int { return int((z - g.Low) / g.Step) }
+	return gridRange{max(0, min(cell(least)-2, g.Size-4)), min(g.Size, max(cell(greatest)+4, 4))}
+}
+
+// wholeSparseFactor has columns for all grid points.
+func wholeSparseFactor(ski interpolated) *sparseFactor {
+	return &sparseFactor{ski.withAllColumns(), slices.Repeat([]gridRange{{0, ski.grid.Size}}, ski.scaled.Cols)}
+}
+
+func (f *sparseFactor) whole() factor {
+	if f.cols() == f.scaled.Cols*f.spectrum.rank() {
+		return f
+	}
+	return wholeSparseFactor(f.interpolated)
+}
 
 func (f *sparseFactor) rowRange(lo, hi int) factor {
 	part := *f
@@ -14,21 +62,33 @@ func (f *sparseFactor) rowRange(lo, hi int) factor {
 	return &part
 }
 
+// root is L_j.
+func (f *sparseFactor) root(j int) compute.Block {
+	from, to := f.block(j)
+	return f.table.View(0, f.reached[j].to-f.reached[j].from, 0, to-from)
+}
+
+// points is the range of rows that feature j's reached points have among all grids'.
+func (f *sparseFactor) points(j int) (lo, hi int) {
+	return j*f.grid.Size + f.reached[j].from, j*f.grid.Size + f.reached[j].to
+}
+
 // gram is W'W, taken to Z by L on both sides, both times on and above the diagonal blocks.
 func (f *sparseFactor) gram(dst compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	b, d, size, q := f.backend, f.scaled.Cols, f.grid.Size, f.cols()
-	onGrid, half := s.New(d*size, d*size), s.New(d*size, q)
+	b, d, q := f.backend, f.scaled.Cols, f.cols()
+	onGrid, half := s.New(d*f.grid.Size, d*f.grid.Size), s.New(d*f.grid.Size, q)
 	b.InterpolateGram(onGrid, f.scaled, f.grid)
 	for j := range d {
 		from, to := f.block(j)
-		above := (j + 1) * size
-		b.Gemm(false, false, 1, onGrid.View(0, above, j*size, above), f.table, 0, half.View(0, above, from, to))
+		lo, hi := f.points(j)
+		b.Gemm(false, false, 1, onGrid.View(0, hi, lo, hi), f.root(j), 0, half.View(0, hi, from, to))
 	}
 	for j := range d {
 		from, to := f.block(j)
-		b.Gemm(true, false, 1, f.table, half.View(j*size, (j+1)*size, from, q), 0, dst.View(from, to, from, q))
+		lo, hi := f.points(j)
+		b.Gemm(true, false, 1, f.root(j), half.View(lo, hi, from, q), 0, dst.View(from, to, from, q))
 	}
 }
 
@@ -38,25 +98,27 @@ func (f *sparseFactor) transposed(dst, x compute.Block) {
 	onGrid := s.New(f.grid.Size, x.Cols)
 	for j := range f.scaled.Cols {
 		f.backend.InterpolateTrans(onGrid, f.scaled.Col(j), x, f.grid)
-		f.backend.Gemm(true, false, 1, f.table, onGrid, 0, dst.RowRange(f.block(j)))
+		reached := onGrid.RowRange(f.reached[j].from, f.reached[j].to)
+		f.backend.Gemm(true, false, 1, f.root(j), reached, 0, dst.RowRange(f.block(j)))
 	}
 }
 
 func (f *sparseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	values := s.New(dst.Rows, 1)
+	values, onGrid := s.New(dst.Rows, 1), s.New(f.grid.Size, 1)
 	for j := range f.scaled.Cols {
-		f.backend.Interpolate(values, f.scaled.Col(j), f.onGrid(s, c.RowRange(f.block(j))), f.grid)
+		f.toGrid(onGrid, j, false, c.RowRange(f.block(j)))
+		f.backend.Interpolate(values, f.scaled.Col(j), onGrid, f.grid)
 		f.backend.Axpy(scale, values, dst)
 	}
 }
 
-// onGrid is L x.
-func (f *sparseFactor) onGrid(s *compute.Scope, x compute.Block) compute.Block {
-	values := s.New(f.grid.Size, x.Cols)
-	f.backend.Gemm(false, false, 1, f.table, x, 0, values)
-	return values
+// toGrid sets dst (128 × k) to L_j x, or L_j x', at the points that feature j reaches, and
+// to 0 elsewhere.
+func (f *sparseFactor) toGrid(dst compute.Block, j int, transposed bool, x compute.Block) {
+	f.backend.Fill(dst, 0)
+	f.backend.Gemm(false, transposed, 1, f.root(j), x, 0, dst.RowRange(f.reached[j].from, f.reached[j].to))
 }
 
 func (f *sparseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
@@ -80,33 +142,38 @@ func (f *sparseFactor) features(dst compute.Block, in factorGradient) {
 	b.InterpolateGramGrad(dst, f.scaled, square, f.grid)
 	b.Scale(-1, dst)
 
-	part, mixed := s.New(dst.Rows, 1), s.New(size, in.n.Rows)
+	part, weights, mixed := s.New(dst.Rows, 1), s.New(size, 1), s.New(size, in.n.Rows)
 	for j := range d {
-		b.InterpolateGrad(part, f.scaled.Col(j), f.onGrid(s, in.c.RowRange(f.block(j))), in.x, f.grid)
+		f.toGrid(weights, j, false, in.c.RowRange(f.block(j)))
+		b.InterpolateGrad(part, f.scaled.Col(j), weights, in.x, f.grid)
 		b.Axpy(1, part, dst.Col(j))
-		b.Gemm(false, true, 1, f.table, in.n.ColRange(f.block(j)), 0, mixed)
+		f.toGrid(mixed, j, true, in.n.ColRange(f.block(j)))
 		b.InterpolateGrad(part, f.scaled.Col(j), mixed, in.v, f.grid)
 		b.Axpy(-1, part, dst.Col(j))
 	}
 }
 
-// aroundGrids sets dst to (I ⊗ L) m (I ⊗ L') for a symmetric m: what is below its diagonal
-// blocks by a product of its own, which is as fast as to transpose what is above.
+// aroundGrids sets dst to L m L', 0 at points not reached, for a symmetric m: what is below
+// the diagonal blocks by a product of its own, which is as fast as to transpose what is
+// above.
 func (f *sparseFactor) aroundGrids(dst, m compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	b, size := f.backend, f.grid.Size
+	b, d := f.backend, f.scaled.Cols
 	half := s.New(m.Rows, dst.Cols)
-	for j := range f.scaled.Cols {
+	b.Fill(half, 0)
+	b.Fill(dst, 0)
+	for j := range d {
 		from, to := f.block(j)
-		b.Gemm(false, true, 1, m.View(0, to, from, to), f.table, 0, half.View(0, to, j*size, (j+1)*size))
+		lo, hi := f.points(j)
+		b.Gemm(false, true, 1, m.View(0, to, from, to), f.root(j), 0, half.View(0, to, lo, hi))
 	}
-	for j := range f.scaled.Cols {
+	for j := range d {
 		from, to := f.block(j)
-		lo, hi, end := j*size, (j+1)*size, dst.Cols
-		b.Gemm(false, false, 1, f.table, half.View(from, to, lo, end), 0, dst.View(lo, hi, lo, end))
-		if hi < end {
-			b.Gemm(true, true, 1, half.View(from, to, hi, end), f.table, 0, dst.View(hi, end, lo, hi))
+		lo, hi := f.points(j)
+		b.Gemm(false, false, 1, f.root(j), half.View(from, to, lo, dst.Cols), 0, dst.View(lo, hi, lo, dst.Cols))
+		if hi < dst.Cols {
+			b.Gemm(true, true, 1, half.View(from, to, hi, dst.Cols), f.root(j), 0, dst.View(hi, dst.Cols, lo, hi))
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package gp
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
@@ -16,10 +18,16 @@ const cutoff = 1e-12
 // A kernel of small rank, like cosine, turns its range as a hyperparameter changes, and
 // R's derivative leaves the span of E. The directions that it leaves to are added, with
 // the eigenvalue at the cutoff: too small to matter in R, but there.
+//
+// L = E D^1/2 is what the closed form takes of it, a root R = LL'. Any other does as well,
+// and if nothing is cut off the Cholesky factor does better: it is nested. Its first m rows
+// and columns are the root for m grid points, and for any m neighbours if R is Toeplitz.
 type spectrum struct {
 	values  []float64    // D
 	vectors *mat.Dense   // E, 128 × q
-	slopes  []*mat.Dense // D^-1/2 E' (dR/dh) E D^-1/2, q × q, for each of the base kernel's hyperparameters h
+	root    *mat.Dense   // L, 128 × q
+	nested  bool         // L is the Cholesky factor, and R Toeplitz
+	slopes  []*mat.Dense // L^-1 (dR/dh) L^-T, q × q, for each of the base kernel's hyperparameters h
 }
 
 // newSpectrum decomposes the kernel's grid matrix.
@@ -31,9 +39,15 @@ func newSpectrum(k Kernel) *spectrum {
 		first++
 	}
 	s := &spectrum{values: all[first:], vectors: mat.DenseCopyOf(vectors.Slice(0, size, first, size))}
+	if s.nested = first == 0 && k.base().Stationary(); s.nested {
+		s.nest(value, gradients)
+		return s
+	}
 	for _, gradient := range gradients {
 		s.extend(gradient, cutoff*all[size-1])
 	}
+	s.root = new(mat.Dense)
+	s.root.Apply(func(_, j int, x float64) float64 { return x * math.Sqrt(s.values[j]) }, s.vectors)
 	for _, gradient := range gradients {
 		slope := new(mat.Dense)
 		slope.Product(s.vectors.T(), mat.DenseCopyOf(gradient), s.vectors)
@@ -43,13 +57,29 @@ func newSpectrum(k Kernel) *spectrum {
 	return s
 }
 
+// nest takes the Cholesky factor of R, whose condition number is at most 1/cutoff.
+func (s *spectrum) nest(value *mat.SymDense, gradients []*mat.SymDense) {
+	var factor mat.Cholesky
+	var lower mat.TriDense
+	if !factor.Factorize(value) {
+		panic("gp: a kernel's grid matrix with positive eigenvalues has no Cholesky factor")
+	}
+	factor.LTo(&lower)
+	s.root = mat.DenseCopyOf(&lower)
+	for _, gradient := range gradients {
+		var half mat.Dense
+		slope := new(mat.Dense)
+		if err := errors.Join(lower.SolveTo(&half, false, gradient), lower.SolveTo(slope, false, half.T())); err != nil {
+			panic(fmt.Errorf("gp: the factor of a kernel's grid matrix: %w", err))
+		}
+		s.slopes = append(s.slopes, slope)
+	}
+}
+
 // extend adds the directions outside the span of E to which gradient takes it, all
 // with the given eigenvalue.
 func (s *spectrum) extend(gradient *mat.SymDense, value float64) {
 	const negligible = 1e-6 // beside the whole derivative
-	if s.rank() == gradient.SymmetricDim() {
-		return // there are none
-	}
 	var moved, inside, outside mat.Dense
 	moved.Mul(gradient, s.vectors)
 	inside.Mul(s.vectors.T(), &moved)
@@ -91,10 +121,10 @@ func eigenpairs(a mat.Symmetric) (values []float64, vectors *mat.Dense) {
 // rank is q.
 func (s *spectrum) rank() int { return len(s.values) }
 
-// factor is L = E (scale D)^1/2, 128 × q.
+// factor is scale^1/2 L, 128 × q.
 func (s *spectrum) factor(scale float64) *mat.Dense {
 	l := new(mat.Dense)
-	l.Apply(func(_, j int, x float64) float64 { return x * math.Sqrt(scale*s.values[j]) }, s.vectors)
+	l.Scale(math.Sqrt(scale), s.root)
 	return l
 }
 

@@ -1,0 +1,64 @@
+package gp
+
+import "github.com/dbqpg/dbqpg/estimators/compute"
+
+// denseFactor has Z as a block: the way for smooth kernels, whose rank is small.
+type denseFactor struct {
+	interpolated
+	z compute.Block // n × q
+}
+
+func (f *denseFactor) whole() factor { return f }
+
+func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
+	f := &denseFactor{ski.withAllColumns(), s.New(ski.scaled.Rows, ski.scaled.Cols*ski.spectrum.rank())}
+	f.backend.Panels(f.z.Rows, func(b compute.Backend, _, lo, hi int) {
+		f.fill(b, f.z.RowRange(lo, hi), f.scaled.RowRange(lo, hi))
+	})
+	return f
+}
+
+func (f *denseFactor) rowRange(lo, hi int) factor {
+	part := *f
+	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
+	return &part
+}
+
+func (f *denseFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
+
+// square sets dst to z'z.
+func square(b compute.Backend, dst, z compute.Block) {
+	s := compute.NewScope(b)
+	defer s.Release()
+	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster to a block of their own
+	b.Gram(whole, z)
+	b.Copy(dst, whole)
+}
+
+func (f *denseFactor) transposed(dst, x compute.Block) {
+	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
+}
+
+func (f *denseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
+}
+
+func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+	if dst.Rows > 0 {
+		f.features(dst, in)
+	}
+	return f.base(in)
+}
+
+func (f *denseFactor) features(dst compute.Block, in factorGradient) {
+	f.backend.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
+		panel := compute.NewScope(b)
+		defer panel.Release()
+		g := panel.New(hi-lo, f.z.Cols)
+		in.rows(b, g, f.z, lo, hi)
+		scaled, out := f.scaled.RowRange(lo, hi), dst.RowRange(lo, hi)
+		for j := range scaled.Cols {
+			b.InterpolateGrad(out.Col(j), scaled.Col(j), f.table, g.ColRange(f.block(j)), f.grid)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package gp
+
+import (
+	"slices"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+)
+
+// interpolated is the factor of structured kernel interpolation, [W_1 L_1, ..., W_d L_d],
+// as far as it does not matter whether it is formed. L_j is L unless the sparseFactor's
+// columns are fewer.
+type interpolated struct {
+	backend  compute.Backend
+	grid     compute.Grid
+	scaled   compute.Block // n × d
+	spectrum *spectrum
+	table    compute.Block // L, 128 × spectrum.rank()
+	bounds   []int         // d + 1: the columns of feature j are [bounds[j], bounds[j+1])
+}
+
+// withColumns is f with so many columns for each feature.
+func (f interpolated) withColumns(counts []int) interpolated {
+	f.bounds = []int{0}
+	for j, count := range counts {
+		f.bounds = append(f.bounds, f.bounds[j]+count)
+	}
+	return f
+}
+
+// withAllColumns is f with L for each feature.
+func (f interpolated) withAllColumns() interpolated {
+	return f.withColumns(slices.Repeat([]int{f.spectrum.rank()}, f.scaled.Cols))
+}
+
+func (f *interpolated) cols() int { return f.bounds[f.scaled.Cols] }
+
+// block is the range of columns that belong to feature j.
+func (f *interpolated) block(j int) (from, to int) { return f.bounds[j], f.bounds[j+1] }
+
+func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Block {
+	z := s.New(scaled.Rows, f.cols())
+	f.fill(s.Backend(), z, scaled)
+	return z
+}
+
+// fill sets z to Z's rows at some scaled features, computed by b.
+func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
+	for j := range scaled.Cols {
+		b.Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
+	}
+}
+
+// base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
+// 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'. Of fewer
+// columns that something is the leading part.
+func (f *interpolated) base(in factorGradient) []float64 {
+	s, q := compute.NewScope(f.backend), f.spectrum.rank()
+	defer s.Release()
+	squares := s.New(q, q)
+	f.backend.Fill(squares, 0)
+	for j := range f.scaled.Cols {
+		from, to := f.block(j)
+		in.addSquare(f.backend, squares.View(0, to-from, 0, to-from), from, to)
+	}
+	return f.spectrum.form(compute.ToSlice(f.backend, squares))
+}
