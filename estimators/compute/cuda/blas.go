@@ -36,9 +36,9 @@ type blas struct {
 	workspace *buffer
 }
 
-// blasLibraries are tried in this order: the newest that package cuda is written for
-// first, then any.
-var blasLibraries = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so"}
+// blasLibraries are tried in this order: the newest that this package is written for
+// first, then any, then where toolkits install it without telling the loader.
+var blasLibraries = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"}
 
 func (b *Backend) openBLAS() {
 	if err := loadBLAS(); err != nil {
