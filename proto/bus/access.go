@@ -43,7 +43,7 @@ func accessOf(role proto.Role) access {
 	switch role {
 	case proto.RoleLearner:
 		return access{
-			publish: slices.Concat([]string{positions}, requests, // its local actors ask, too
+			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
 				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"},
 				[]string{proto.DiscoverSubject, coordinator + "learner.>", coordinator + "actor.>", coordinator + "read.>", "$SRV.>"}),
 			subscribe: []string{"dbqpg.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers

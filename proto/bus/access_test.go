@@ -181,8 +181,12 @@ func TestActorsWork(t *testing.T) {
 	if _, err := learner.Subscribe(subjects.Requests(1), func(m bus.Message) { m.Respond(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
+	discovered := make(chan string, 1)
+	if _, err := learner.Subscribe(proto.DiscoverSubject, func(m bus.Message) { discovered <- string(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
 	announced := make(chan string, 1)
-	if _, err := actor.Subscribe(subjects.Positions(), func(m bus.Message) { announced <- string(m.Data) }); err != nil {
+	if _, err := actor.Subscribe(proto.SubjectsOf("*").Positions(), func(m bus.Message) { announced <- string(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*bus.Conn{learner, actor} {
@@ -201,6 +205,12 @@ func TestActorsWork(t *testing.T) {
 	}
 	if got := <-announced; got != "here" {
 		t.Errorf("announced %q", got)
+	}
+	if err := actor.Publish(proto.DiscoverSubject, []byte("who is there?")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-discovered; got != "who is there?" {
+		t.Errorf("discovered %q", got)
 	}
 	write, read := store(t, learner), store(t, actor)
 	if keys, err := read.Keys(deadline(t)); err != nil || len(keys) != 0 {
