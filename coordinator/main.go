@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/cli"
 	"github.com/dbqpg/dbqpg/coordinator/serve"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
@@ -55,7 +56,7 @@ any of them; give its URL with --coordinator or in DBQPG_COORDINATOR.`,
 		},
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(serve.Command())
+	cmd.AddCommand(serve.Command(), credentials.Command())
 	cmd.AddCommand(cli.Commands()...)
 	cmd.SetFlagErrorFunc(explain)
 	return cmd
