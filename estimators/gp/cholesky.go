@@ -36,8 +36,8 @@ const (
 // digit of (y - B c)/noise.
 const worstCondition = 1e15
 
-// factorize allocates in s the factor of M = noise I + gram, from what gram has on and
-// above its diagonal. Its eigenvalues are at least 0 but for rounding. The error is a
+// factorize allocates in s the factor of M = noise I + gram, from what is on and above the
+// diagonal of gram, whose eigenvalues are at least 0 but for rounding. The error is a
 // [*NotPositiveDefiniteError].
 func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, error) {
 	b, r := s.Backend(), gram.Rows
@@ -59,10 +59,12 @@ func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, e
 	return c, nil
 }
 
-// factorize is row by row of blocks (the left-looking order: Golub and Van Loan 2013,
-// section 4.2)
+// factorize finds the factor of noise I + gram, row after row of blocks (the left-looking
+// order: Golub and Van Loan 2013, section 4.2),
 //
 //	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
+//
+// and tells whether it exists.
 func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
 	b, r := c.backend, c.factor.Rows
 	scratch := compute.NewScope(b)

@@ -16,7 +16,7 @@ import (
 // as many columns as points.
 type sparseFactor struct {
 	interpolated
-	reached []gridRange
+	reached []gridRange // of each feature
 }
 
 // gridRange is a range of grid points, [from, to).
