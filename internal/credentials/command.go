@@ -38,6 +38,8 @@ to yourself: whoever has it can make more. docs/security.md says more.`,
 		Example: `  credentials create --out credentials --host learner.example
   learner --env Swimmer-v2 --listen 0.0.0.0:4222 --credentials credentials/learner
   actor --nats tls://learner.example:4222 --credentials credentials/actor`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand())
 	return root

@@ -202,6 +202,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("credentials %q: %s\nwithout %q", args, text, want)
 		}
 	}
+	run("error: unknown command \"lst\"", "lst")
 	run("error: --days 0: must be", "create", "--out", at, "--days", "0")
 	run(`error: host "a:1": give a name`, "create", "--out", at, "--host", "a:1")
 	run("coordinator  coordinator  ", "create", "--out", at, "--host", "h1,h2")

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -308,5 +309,37 @@ func TestInProcess(t *testing.T) {
 	defer c.Close()
 	if _, err := store(t, c).Put(deadline(t), "run", nil, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// What TLS and two accounts cost: a request with a chunk, as an actor's, and without credentials.
+func BenchmarkChunk(b *testing.B) {
+	g := newGuarded(b)
+	open := startServer(b, bus.ServerConfig{})
+	for _, c := range []struct {
+		name           string
+		learner, actor *bus.Conn
+	}{
+		{"credentials", g.member("learner"), g.member("actor")},
+		{"none", connect(b, open), connect(b, open)},
+	} {
+		subjects := proto.SubjectsOf("toy")
+		if _, err := c.learner.Subscribe(subjects.Requests(1), func(m bus.Message) { m.Respond(nil) }); err != nil {
+			b.Fatal(err)
+		}
+		if err := c.learner.Flush(deadline(b)); err != nil {
+			b.Fatal(err)
+		}
+		for _, size := range []int{100, proto.ChunkSize(1 << 20)} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, size), func(b *testing.B) {
+				data := make([]byte, size)
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					if _, err := c.actor.Request(context.Background(), subjects.Request(1, new(proto.Chunk)), data); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
