@@ -45,13 +45,12 @@ type Learner struct {
 	RefusedMessages prometheus.Counter
 	DroppedMessages prometheus.Counter
 	SlowConsumers   prometheus.Counter
-	Connected       prometheus.Gauge
 }
 
 // NewLearner returns a learner's metrics, all zero.
 func NewLearner() *Learner {
 	l := &Learner{Actor: new(Actor)}
-	l.Process = newProcess("learner", append(l.table(), l.Actor.table()...))
+	l.Process = newProcess("learner", l.table(), l.Actor.table())
 	l.Actor.Process = l.Process
 	return l
 }
@@ -84,11 +83,10 @@ func (l *Learner) table() []metric {
 
 		{"dbqpg_learner_actors", gauge(&l.ActorsSending), "Processes that sent episodes for the last batch."},
 		{"dbqpg_learner_useful_actors", gauge(&l.UsefulActors),
-			"Tickets that could be played now without waste: more episodes at the same time only wait."},
+			"How many episodes at once are useful now, whoever plays them; 0 between batches. More actors than that only wait."},
 		{"dbqpg_learner_received_bytes_total", counter(&l.ReceivedBytes), "Encoded episodes received."},
 		{"dbqpg_learner_refused_messages_total", counter(&l.RefusedMessages), "Messages that were wrong."},
 		{"dbqpg_learner_dropped_messages_total", counter(&l.DroppedMessages), "Messages lost because this process was too slow to take them in."},
 		{"dbqpg_learner_nats_slow_consumers_total", counter(&l.SlowConsumers), "Connections that the NATS server in this process has cut because they were too slow; 0 with --nats."},
-		{"dbqpg_learner_nats_connected", gauge(&l.Connected), "1 while there is a connection to the NATS server."},
 	}
 }

@@ -38,16 +38,22 @@ func RunLogger(log *slog.Logger, run string, iteration func() (number uint64, kn
 // runHandler adds the run and the iteration to each record.
 type runHandler struct {
 	slog.Handler
-	run       string
-	iteration func() (uint64, bool)
+	run                  string
+	iteration            func() (uint64, bool)
+	hasRun, hasIteration bool // by the logger's own attributes
+}
+
+// note remembers whether an attribute is one that the handler would add.
+func note(a slog.Attr, hasRun, hasIteration *bool) {
+	*hasRun = *hasRun || a.Key == "run"
+	*hasIteration = *hasIteration || a.Key == "iteration"
 }
 
 // Handle implements [slog.Handler].
 func (h *runHandler) Handle(ctx context.Context, r slog.Record) error {
-	hasRun, hasIteration := false, false
+	hasRun, hasIteration := h.hasRun, h.hasIteration
 	r.Attrs(func(a slog.Attr) bool {
-		hasRun = hasRun || a.Key == "run"
-		hasIteration = hasIteration || a.Key == "iteration"
+		note(a, &hasRun, &hasIteration)
 		return true
 	})
 	r = r.Clone()
@@ -62,10 +68,17 @@ func (h *runHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements [slog.Handler].
 func (h *runHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &runHandler{h.Handler.WithAttrs(attrs), h.run, h.iteration}
+	with := *h
+	with.Handler = h.Handler.WithAttrs(attrs)
+	for _, a := range attrs {
+		note(a, &with.hasRun, &with.hasIteration)
+	}
+	return &with
 }
 
 // WithGroup implements [slog.Handler]. The run and the iteration of later lines are in the group.
 func (h *runHandler) WithGroup(name string) slog.Handler {
-	return &runHandler{h.Handler.WithGroup(name), h.run, h.iteration}
+	within := *h
+	within.Handler = h.Handler.WithGroup(name)
+	return &within
 }

@@ -19,19 +19,34 @@ type Process struct {
 	registry *prometheus.Registry
 	tracer   trace.Tracer // nil while traces are off
 
+	BuildInfo *prometheus.GaugeVec // version, revision, goversion
+	Connected prometheus.Gauge
+
 	mu      sync.Mutex
 	ready   func() error
 	refresh func()
 }
 
-// newProcess registers a table's metrics.
-func newProcess(kind string, table []metric) *Process {
+// newProcess registers the tables' metrics, and those that all processes have.
+func newProcess(kind string, tables ...[]metric) *Process {
 	p := &Process{kind: kind, registry: prometheus.NewRegistry()}
 	p.Idle("starting")
-	for _, m := range table {
-		p.registry.MustRegister(m.create(m.name, m.help))
+	for _, table := range append(tables, p.table()) {
+		for _, m := range table {
+			p.registry.MustRegister(m.create(m.name, m.help))
+		}
 	}
+	version, revision := build()
+	p.BuildInfo.WithLabelValues(version, revision, runtime.Version()).Set(1)
 	return p
+}
+
+func (p *Process) table() []metric {
+	return []metric{
+		{"dbqpg_build_info", gauges(&p.BuildInfo, open("version"), open("revision"), open("goversion")),
+			"1, with the program's version, its commit, where the build knew it, and Go's version in the labels."},
+		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while there is a connection to the NATS server."},
+	}
 }
 
 // Config says how a process can be observed.
@@ -78,6 +93,13 @@ func (p *Process) Idle(reason string) {
 	p.Watch(func() error { return err }, nil)
 }
 
+// Update calls f, which sets metrics that belong together: whoever reads them sees all of it or nothing.
+func (p *Process) Update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
 // Ready returns nil if the process does its work, else why not.
 func (p *Process) Ready() error {
 	p.mu.Lock()
@@ -88,20 +110,17 @@ func (p *Process) Ready() error {
 // Gather implements [prometheus.Gatherer].
 func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.refresh != nil {
 		p.refresh()
 	}
-	p.mu.Unlock()
 	return p.registry.Gather()
 }
 
-// registerRuntime adds what every Go program can tell of itself, and which build this is.
+// registerRuntime adds what every Go program can tell of itself.
 func (p *Process) registerRuntime() error {
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.name, Help: buildInfo.help}, names(buildInfo.labels))
-	version, revision := build()
-	info.WithLabelValues(version, revision, runtime.Version()).Set(1)
 	for _, c := range []prometheus.Collector{
-		info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		// A process that is started a second time has them.
 		if err := p.registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
@@ -109,12 +128,6 @@ func (p *Process) registerRuntime() error {
 		}
 	}
 	return nil
-}
-
-var buildInfo = metric{
-	name:       "dbqpg_build_info",
-	instrument: instrument{kind: "gauge", labels: []label{open("version"), open("revision"), open("goversion")}},
-	help:       "1, with the program's version, its commit, where the build knew it, and Go's version in the labels.",
 }
 
 // build returns the program's version and commit as the Go tool stamped them.

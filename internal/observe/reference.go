@@ -17,7 +17,7 @@ page is made from the tables in ` + "`internal/observe`" + `: ` + "`go test ./in
 	section(&page, "Actor", "", new(Actor).table())
 	section(&page, "Coordinator", "", new(Coordinator).table())
 	section(&page, "Every process", "Besides these, `go_*` and `process_*`: the Go runtime's and the operating system's figures, as Prometheus's client names them.",
-		[]metric{buildInfo})
+		new(Process).table())
 	return page.String()
 }
 

@@ -3,9 +3,11 @@ package observe
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -22,6 +24,9 @@ type Run struct {
 func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
 	l.RunInfo.Reset()
 	l.RunInfo.WithLabelValues(name, task, algorithm, estimator).Set(1)
+	for _, g := range []prometheus.Gauge{l.ReturnMean, l.EpisodeLength, l.KL, l.CGIterations} {
+		g.Set(math.NaN()) // until there is an iteration
+	}
 	return &Run{learner: l, name: name}
 }
 
@@ -63,7 +68,7 @@ func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, 
 	}
 	ctx, span := r.learner.tracer.Start(withRoot(ctx, rootOf(r.name, r.epoch, number)), "iteration",
 		trace.WithNewRoot(), trace.WithAttributes(runAttributes(r.name, number)...))
-	return ctx, func(err *error) { finish(span, *err) }
+	return ctx, func(err *error) { finish(span, err) }
 }
 
 // Stages returns what hears how long each stage of an update took that has just ended; nil for nobody.

@@ -27,7 +27,7 @@ const (
 // nothing ends a span that there isn't.
 func nothing(*error) {}
 
-// Span begins a span within that of ctx. end, called with the error that it comes to, ends it. Where ctx has no span,
+// Span begins a span within that of ctx. end, called with the error that it comes to, nil if it has none, ends it. Where ctx has no span,
 // and that is so while traces are off, there is none.
 func Span(ctx context.Context, name string) (_ context.Context, end func(*error)) {
 	parent := trace.SpanFromContext(ctx)
@@ -35,7 +35,7 @@ func Span(ctx context.Context, name string) (_ context.Context, end func(*error)
 		return ctx, nothing
 	}
 	ctx, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, name)
-	return ctx, func(err *error) { finish(span, *err) }
+	return ctx, func(err *error) { finish(span, err) }
 }
 
 // Span begins a span of an episode, "play" or "upload", in the trace of the iteration that it is played for.
@@ -46,14 +46,14 @@ func (a *Actor) Span(name, run string, epoch, iteration, ticket uint64) (end fun
 	root := rootOf(run, epoch, iteration).WithTraceFlags(trace.FlagsSampled).WithRemote(true)
 	attributes := append(runAttributes(run, iteration), attribute.Int64("dbqpg.ticket", int64(ticket)))
 	_, span := a.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), root), name, trace.WithAttributes(attributes...))
-	return func(err *error) { finish(span, *err) }
+	return func(err *error) { finish(span, err) }
 }
 
 // finish ends a span. That somebody stopped the process is no error of what was under way.
-func finish(span trace.Span, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		span.RecordError(err)
-		span.SetStatus(codes.Error, err.Error())
+func finish(span trace.Span, err *error) {
+	if err != nil && *err != nil && !errors.Is(*err, context.Canceled) {
+		span.RecordError(*err)
+		span.SetStatus(codes.Error, (*err).Error())
 	}
 	span.End()
 }

@@ -28,6 +28,7 @@ type Store struct {
 	log       *slog.Logger
 	kept      []uint64 // iterations that are kept for good
 	newest    string   // path of the newest whole checkpoint, "" before there is one
+	saved     int      // bytes of what Save has saved last
 }
 
 // Open returns the store in that directory, which it creates, and removes what a killed process left half written.
@@ -136,9 +137,12 @@ func (s *Store) Save(state *State) error {
 	if err := atomicfile.Write(path, data); err != nil {
 		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
 	}
-	s.newest = path
+	s.newest, s.saved = path, len(data)
 	return s.prune()
 }
+
+// Size is the size in bytes of the checkpoint that was saved last, 0 before the first Save.
+func (s *Store) Size() int { return s.saved }
 
 // KeepBest keeps the newest checkpoint as the best one: to be called once the batch that its policy played has turned
 // out to be the best, before the next Save.

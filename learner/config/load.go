@@ -43,7 +43,7 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 		switch s.name {
 		case "resume":
 			flag.NoOptDefVal = string(ResumeYes)
-		case "bootstrap", "insecure_listen", "force", "dry_run":
+		case "bootstrap", "insecure_listen", "pprof", "force", "dry_run":
 			flag.NoOptDefVal = "true"
 		}
 	}

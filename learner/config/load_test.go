@@ -156,7 +156,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("the results depend on %s, which is not in %v", name, identity)
 		}
 	}
-	for _, name := range []string{"iterations", "actors", "nats", "listen", "credentials", "insecure_listen", "run_dir", "resume", "force", "dry_run", "log_level", "keep_checkpoints"} {
+	for _, name := range []string{"iterations", "actors", "nats", "listen", "credentials", "insecure_listen", "run_dir", "resume", "force", "dry_run", "log_level", "log_format", "metrics_listen", "pprof", "keep_checkpoints"} {
 		if _, ok := identity[name]; ok {
 			t.Errorf("the results do not depend on %s", name)
 		}
@@ -232,6 +232,11 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --nats nats://me:hush@h:1", "", "--nats: a password in the URL would be in config.yaml"},
 		{"--env Ant-v2 --listen 0.0.0.0:1", "", "--listen 0.0.0.0:1: whoever reaches that address could play"},
 		{"--env Ant-v2 --log-level loud", "", `--log-level "loud": must be debug, info, warn or error`},
+		{"--env Ant-v2 --log-format xml", "", `"xml" is not text or json`},
+		{"--env Ant-v2 --metrics-listen 9464", "", `--metrics-listen "9464": must be host:port`},
+		{"--env Ant-v2 --metrics-listen :65536", "", `--metrics-listen ":65536": must be host:port`},
+		{"--env Ant-v2 --pprof", "", "--pprof: say where the profiles are served"},
+		{"--env Ant-v2 --pprof --metrics-listen 0.0.0.0:1", "", "profiles are for this machine alone"},
 		{"--env Ant-v2 --force --resume --run-dir run", "", "--force and --resume"},
 		{"--env Ant-v2 --lambda 1", "", "unknown flag: --lambda; did you mean --gae-lambda?"},
 		{"--env Ant-v2 -x", "", "unknown shorthand flag: 'x' in -x"},

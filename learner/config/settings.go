@@ -168,10 +168,14 @@ type Settings struct {
 	// KeepCheckpoints are iterations whose checkpoints are kept besides the newest and the best.
 	KeepCheckpoints []uint64
 
-	LogLevel string // debug, info, warn or error
-	Resume   Resume
-	Force    bool // start over, moving the run that is there aside
-	DryRun   bool // say what would be done, and do nothing
+	MetricsListen string // host:port of the HTTP server of metrics, health and readiness; "": there is none
+	Pprof         bool   // Go's profiles are served there too
+
+	LogLevel  string // debug, info, warn or error
+	LogFormat string // of the log's lines: observe.Text or observe.JSON
+	Resume    Resume
+	Force     bool // start over, moving the run that is there aside
+	DryRun    bool // say what would be done, and do nothing
 }
 
 // Name is the run's name, "task/algorithm-estimator-sSEED".

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/internal/observe"
 )
 
 // scope is what a setting has to do with a run's results.
@@ -91,7 +92,10 @@ func (s *Settings) table() []section {
 			{"credentials", machine, text(&s.Credentials), "directory of this learner's certificate and key: TLS and logins on NATS (docs/security.md)"},
 			{"insecure_listen", machine, truth(&s.InsecureListen), "let --listen take in other machines without credentials"},
 			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints are kept besides the newest and the best, such as 0,150,300"},
+			{"metrics_listen", machine, text(&s.MetricsListen), "host:port of an HTTP server of metrics, health and readiness, such as 127.0.0.1:9464 (docs/observability.md); without it there is none"},
+			{"pprof", machine, truth(&s.Pprof), "serve Go's profiles there too"},
 			{"log_level", machine, text(&s.LogLevel), "debug, info, warn or error"},
+			{"log_format", machine, choice(&s.LogFormat, observe.Text, observe.JSON), "lines of key=value, or a JSON object a line"},
 		}},
 		{"This start", []setting{
 			{"run_dir", command, text(&s.RunDir), "directory of the run (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED)"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -129,6 +130,9 @@ func (s *Settings) validateMachine(v *findings) {
 	} else if s.NATS == "" {
 		v.require(s.Credentials != "" || s.InsecureListen || isLocal(host), "--listen %s: whoever reaches that address could play for this run, "+
 			"or replace its policy; add --credentials DIR (docs/security.md), or --insecure-listen on a network that you trust", s.Listen)
+	}
+	if err := observe.CheckListen(s.MetricsListen, s.Pprof); err != nil {
+		*v = append(*v, err)
 	}
 	if _, err := s.Level(); err != nil {
 		*v = append(*v, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -37,6 +38,7 @@ var common = config.Settings{
 	Actors:        config.AutoActors,
 	Listen:        config.AutoListen,
 	LogLevel:      "info",
+	LogFormat:     observe.Text,
 	Resume:        config.ResumeNo,
 }
 

@@ -147,6 +147,9 @@ func (r *Run) commit(state *checkpoint.State, row metrics.Row) error {
 	return r.checkpoints.Save(state)
 }
 
+// CheckpointSize is the size in bytes of the checkpoint that was saved last, 0 before there is one.
+func (r *Run) CheckpointSize() int { return r.checkpoints.Size() }
+
 // Close closes the files and lets another learner have the directory.
 func (r *Run) Close() error {
 	var errs []error

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -51,6 +52,8 @@ type Run struct {
 	Journal   Journal
 	// Report hears of each iteration once it is committed. nil: nobody does.
 	Report func(row metrics.Row, stats collect.Stats)
+	// Observe hears of each iteration as it goes. nil: nobody does.
+	Observe *observe.Run
 
 	counters  checkpoint.Counters
 	moments   policy.Moments
@@ -83,30 +86,34 @@ func (r *Run) Train(ctx context.Context) error {
 
 // initialize plays one batch for the normaliser alone: with mean 0 and deviation 1
 // the first policy step would be taken on badly scaled observations.
-func (r *Run) initialize(ctx context.Context) error {
-	batch, err := r.Collector.Collect(ctx, r.Policy(0), r.BatchSteps)
+func (r *Run) initialize(ctx context.Context) (err error) {
+	ctx, end := r.Observe.Iteration(ctx, 0)
+	defer end(&err)
+	batch, err := r.collect(ctx, 0, r.BatchSteps)
 	if err != nil {
 		return err
 	}
 	r.normalize(batch.Episodes)
-	return r.Journal.Start(r.state())
+	return r.commit(ctx, func() error { return r.Journal.Start(r.state()) })
 }
 
 // iterate is one iteration.
 func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
+	ctx, end := r.Observe.Iteration(ctx, number)
+	defer end(&err)
 	defer compute.Catch(&err)
 	row := metrics.NewRow()
 	row.Iteration = number
 
 	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
-	batch, err := r.Collector.Collect(ctx, r.Policy(row.Iteration), wanted)
+	batch, err := r.collect(ctx, number, wanted)
 	if err != nil {
 		return err
 	}
 	collected := time.Now()
 	r.describe(&row, batch)
 	episodes := prefix(batch.Episodes, r.BatchSteps)
-	if err := r.update(&row, episodes, batch.Episodes[len(episodes):]); err != nil {
+	if err := r.update(ctx, &row, episodes, batch.Episodes[len(episodes):]); err != nil {
 		return err
 	}
 	r.normalize(episodes)
@@ -115,7 +122,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 
 	r.counters.Iteration = row.Iteration
 	state := r.state()
-	if err := r.Journal.Commit(state, row); err != nil {
+	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row) }); err != nil {
 		return err
 	}
 	r.counters.Best = state.Best
@@ -123,6 +130,20 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 		r.Report(row, batch.Stats)
 	}
 	return nil
+}
+
+// collect plays the current policy.
+func (r *Run) collect(ctx context.Context, number uint64, minSteps int) (_ *collect.Batch, err error) {
+	ctx, end := observe.Span(ctx, "collect")
+	defer end(&err)
+	return r.Collector.Collect(ctx, r.Policy(number), minSteps)
+}
+
+// commit has the journal save an iteration.
+func (r *Run) commit(ctx context.Context, save func() error) (err error) {
+	end := r.Observe.Commit(ctx)
+	defer end(&err)
+	return save()
 }
 
 // Normalizer is the observation normaliser of the next iteration.
@@ -142,11 +163,13 @@ func (r *Run) Policy(iteration uint64) *proto.Policy {
 }
 
 // update takes the policy step. The episodes further are for the Fisher matrix alone.
-func (r *Run) update(row *metrics.Row, episodes, further []*proto.Episode) error {
+func (r *Run) update(ctx context.Context, row *metrics.Row, episodes, further []*proto.Episode) (err error) {
+	ctx, end := observe.Span(ctx, "update")
+	defer end(&err)
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, nil)
+	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, r.Observe.Stages(ctx))
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.

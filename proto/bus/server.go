@@ -130,6 +130,9 @@ func (s *Server) start() error {
 // URL is what a client elsewhere connects to.
 func (s *Server) URL() string { return s.nats.ClientURL() }
 
+// SlowConsumers counts the connections that the server has cut because they did not take in what it had for them.
+func (s *Server) SlowConsumers() int { return int(s.nats.NumSlowConsumers()) }
+
 // Connect connects to the server within the process, without a socket and without TLS.
 func (s *Server) Connect(config ConnConfig) (*Conn, error) {
 	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(s.nats))
