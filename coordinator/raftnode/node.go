@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,10 @@ type Node struct {
 	log     *slog.Logger
 	closers []io.Closer
 	barrier atomic.Uint64 // the term whose earlier commands are all applied here
+
+	mu        sync.Mutex
+	closing   bool
+	verifying sync.WaitGroup
 }
 
 // parts are what a node stands on; a test puts in others.
@@ -168,7 +173,7 @@ func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 			}
 			n.barrier.Store(term)
 		}
-		if err := n.wait(ctx, n.raft.VerifyLeader()); err != nil {
+		if err := n.verify(ctx); err != nil {
 			return err
 		}
 		if n.raft.CurrentTerm() == term { // else it led, lost and led again meanwhile
@@ -176,6 +181,20 @@ func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 			return nil
 		}
 	}
+}
+
+// verify asks a majority whether this node leads. Raft forgets such questions when it is shut down, so that waits for them.
+func (n *Node) verify(ctx context.Context) error {
+	n.mu.Lock()
+	if n.closing {
+		n.mu.Unlock()
+		return fmt.Errorf("%w (%w)", ErrUnavailable, raft.ErrRaftShutdown)
+	}
+	future := n.raft.VerifyLeader()
+	done := make(chan error, 1)
+	n.verifying.Go(func() { done <- future.Error() })
+	n.mu.Unlock()
+	return n.await(ctx, done)
 }
 
 // View calls f with the state as this node has it, which may be behind.
@@ -197,6 +216,10 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }() // ends when raft has decided, or is shut down
+	return n.await(ctx, done)
+}
+
+func (n *Node) await(ctx context.Context, done <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -212,9 +235,18 @@ func (n *Node) Close() error {
 			n.log.Info("no other node takes over at once", "error", err)
 		}
 	}
-	errs := []error{n.raft.Shutdown().Error()}
+	errs := []error{n.shutdown()}
 	for _, closer := range n.closers {
 		errs = append(errs, closer.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// shutdown stops raft.
+func (n *Node) shutdown() error {
+	n.mu.Lock()
+	n.closing = true
+	n.mu.Unlock()
+	n.verifying.Wait()
+	return n.raft.Shutdown().Error()
 }
