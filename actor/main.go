@@ -1,7 +1,8 @@
-// Command actor plays episodes for a learner: any number of actors join a running learner and leave it at will.
+// Command actor plays episodes for learners: any number of actors join and leave at will.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/trace"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -40,6 +42,8 @@ type settings struct {
 	credentials string
 	run         string
 	slots       int
+	observe     observe.Config
+	logFormat   string
 }
 
 // command returns the command line.
@@ -47,15 +51,16 @@ func command() *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:   "actor --nats URL",
-		Short: "Play episodes for a learner",
-		Long: `Play episodes for a learner that runs elsewhere: "learner" prints the URL to give here.
+		Short: "Play episodes for learners",
+		Long: `Play episodes for learners that run elsewhere: "learner" prints the URL to give here.
 
-Actors may join at any time and leave at any time, by Ctrl-C or otherwise: what the learner learns does not depend on
+Actors may join at any time and leave at any time, by Ctrl-C or otherwise: what a learner learns does not depend on
 how many there are or how fast they are. An actor waits for a learner that isn't there yet, and for a server that went
-away.`,
+away. Where several learners use one server, an actor plays for all of them, each as much as it needs.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
   actor --nats tls://learner.example:4222 --credentials credentials/actor
-  actor --nats nats://127.0.0.1:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4`,
+  actor --nats nats://127.0.0.1:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4
+  actor --nats nats://127.0.0.1:4222 --run 'Swimmer-v2/*,Hopper-v2/*'`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -64,8 +69,11 @@ away.`,
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
 	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that asks for them (docs/security.md)")
-	flags.StringVar(&s.run, "run", "", "name of the run to play for (default: the only one on the server)")
+	flags.StringVar(&s.run, "run", "", "play for this run alone; names and patterns separated by commas for some (default: all on the server)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
+	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server of metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
+	flags.BoolVar(&s.observe.Pprof, "pprof", false, "serve Go's profiles there too")
+	flags.StringVar(&s.logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
 	})
@@ -73,7 +81,7 @@ away.`,
 	return root
 }
 
-// play plays for a run until ctx is done.
+// play plays until ctx is done.
 func play(ctx context.Context, s settings) error {
 	if s.nats == "" {
 		return errors.New("which learner? Give the URL that it prints: --nats nats://host:port")
@@ -84,13 +92,21 @@ func play(ctx context.Context, s settings) error {
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
 	}
-	if s.run != "" {
-		if err := proto.CheckRun(s.run); err != nil {
-			return fmt.Errorf("--run: %w", err)
-		}
+	if err := rollout.CheckRuns(s.run); err != nil {
+		return fmt.Errorf("--run: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	err := connectAndPlay(ctx, s, log)
+	log, err := observe.NewLogger(os.Stderr, s.logFormat, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	watched := observe.NewActor()
+	s.observe.Log = log
+	stop, err := watched.Start(s.observe)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	err = connectAndPlay(ctx, s, log, watched)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -98,7 +114,7 @@ func play(ctx context.Context, s settings) error {
 	return nil
 }
 
-func connectAndPlay(ctx context.Context, s settings, log *slog.Logger) error {
+func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, watched *observe.Actor) error {
 	config := bus.ConnConfig{Name: "actor", Log: log}
 	if s.credentials != "" {
 		own, err := credentials.Load(s.credentials, log)
@@ -115,14 +131,27 @@ func connectAndPlay(ctx context.Context, s settings, log *slog.Logger) error {
 		return err
 	}
 	defer conn.Close()
-	run := s.run
-	if run == "" {
-		if run, err = rollout.FindRun(ctx, conn, log); err != nil {
-			return err
-		}
-	}
-	log.Info("joined", "url", conn.URL(), "run", run, "slots", s.slots)
+	watch(watched, conn, s.run)
+	defer watched.Idle("leaving")
+	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
-		Conn: conn, Run: run, Slots: s.slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log,
+		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log, Watched: watched,
+	})
+}
+
+// watch says that the actor is ready while it is connected.
+func watch(watched *observe.Actor, conn *bus.Conn, runs string) {
+	watched.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
+	connected := func() error {
+		if conn.URL() == "" {
+			return errors.New("not connected to the NATS server")
+		}
+		return nil
+	}
+	watched.Watch(connected, func() {
+		watched.Connected.Set(1)
+		if connected() != nil {
+			watched.Connected.Set(0)
+		}
 	})
 }

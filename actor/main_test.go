@@ -258,7 +258,7 @@ func TestNoServer(t *testing.T) {
 func TestNoLearner(t *testing.T) {
 	server := startServer(t, bus.ServerConfig{})
 	start(t, "--nats", server.URL()).await("waiting for a learner")
-	start(t, "--nats", server.URL(), "--run", "later").await("waiting for the run's learner")
+	start(t, "--nats", server.URL(), "--run", "later").await("waiting for a learner")
 }
 
 func TestBadCommandLines(t *testing.T) {

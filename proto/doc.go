@@ -10,7 +10,8 @@
 // its actor falls silent, and why the first complete upload can win.
 //
 //	actor                            learner
-//	  | <------- Position ------------- |   announced to all: where the learner stands
+//	  | -- Discover ------------------> |   to all learners: who is there?
+//	  | <------- Announcement --------- |   to all actors: where the learner stands, how many tickets it would give out
 //	  | -- read policy (epoch, t) ----> |   one key a run in a key-value store
 //	  | -- Ask -----------------------> |
 //	  | <------ Reply{OK, Ticket} ----- |   or Wait

@@ -62,8 +62,8 @@ func (e *Episode) check() error {
 	if err := e.Ticket.check(); err != nil {
 		return err
 	}
-	if len(e.Engine) > MaxName {
-		return fmt.Errorf("engine: %w: %d bytes", ErrTooLarge, len(e.Engine))
+	if err := checkLength("engine", e.Engine); err != nil {
+		return err
 	}
 	steps, o := e.Steps(), e.ObservationDim()
 	if steps == 0 || o == 0 || len(e.Actions) == 0 ||

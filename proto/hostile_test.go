@@ -128,8 +128,8 @@ func TestCorruptedArray(t *testing.T) {
 
 func TestOtherVersionAndKind(t *testing.T) {
 	ask := encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a"}})
-	if err := proto.Unmarshal(ask, new(proto.Position)); !errors.Is(err, proto.ErrMalformed) {
-		t.Errorf("an ask read as a position: %v", err)
+	if err := proto.Unmarshal(ask, new(proto.Announcement)); !errors.Is(err, proto.ErrMalformed) {
+		t.Errorf("an ask read as an announcement: %v", err)
 	}
 	newer := bytes.Clone(ask)
 	newer[3] = 2
@@ -193,14 +193,15 @@ func fuzz(f *testing.F, m proto.Message) {
 	})
 }
 
-func FuzzPosition(f *testing.F) { fuzz(f, new(proto.Position)) }
-func FuzzAsk(f *testing.F)      { fuzz(f, new(proto.Ask)) }
-func FuzzOffer(f *testing.F)    { fuzz(f, new(proto.Offer)) }
-func FuzzChunk(f *testing.F)    { fuzz(f, new(proto.Chunk)) }
-func FuzzReturn(f *testing.F)   { fuzz(f, new(proto.Return)) }
-func FuzzReply(f *testing.F)    { fuzz(f, new(proto.Reply)) }
-func FuzzEpisode(f *testing.F)  { fuzz(f, new(proto.Episode)) }
-func FuzzPolicy(f *testing.F)   { fuzz(f, new(proto.Policy)) }
+func FuzzAnnouncement(f *testing.F) { fuzz(f, new(proto.Announcement)) }
+func FuzzDiscover(f *testing.F)     { fuzz(f, new(proto.Discover)) }
+func FuzzAsk(f *testing.F)          { fuzz(f, new(proto.Ask)) }
+func FuzzOffer(f *testing.F)        { fuzz(f, new(proto.Offer)) }
+func FuzzChunk(f *testing.F)        { fuzz(f, new(proto.Chunk)) }
+func FuzzReturn(f *testing.F)       { fuzz(f, new(proto.Return)) }
+func FuzzReply(f *testing.F)        { fuzz(f, new(proto.Reply)) }
+func FuzzEpisode(f *testing.F)      { fuzz(f, new(proto.Episode)) }
+func FuzzPolicy(f *testing.F)       { fuzz(f, new(proto.Policy)) }
 
 func BenchmarkMarshalEpisode(b *testing.B) {
 	e := largeEpisode()

@@ -1,6 +1,9 @@
 package proto
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Version is the protocol's version. Both sides must speak the same one.
 const Version = 1
@@ -33,6 +36,10 @@ const (
 	// episodes larger than InlineEpisode.
 	Credit = 48 << 20
 )
+
+// AnnounceInterval is how often a learner announces itself when nothing happens; an actor that hears nothing for much
+// longer forgets the run.
+const AnnounceInterval = time.Second
 
 // ChunkSize returns how many bytes of an episode go into one chunk on a server that
 // accepts messages of maxPayload bytes. It is not positive where the server's limit

@@ -39,8 +39,7 @@ func (t *Ticket) fields(c codec) {
 func (t *Ticket) check() error { return CheckRun(t.Run) }
 
 // A Position is where a learner stands: the earliest iteration whose episodes it
-// still wants. It is announced to all actors when it changes and when there are
-// tickets again.
+// still wants.
 type Position struct {
 	Epoch, Iteration uint64
 }
@@ -50,13 +49,58 @@ func (p Position) Before(q Position) bool {
 	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Iteration < q.Iteration
 }
 
-func (p *Position) kind() string { return "position" }
-func (p *Position) limit() int   { return MaxControl }
-func (p *Position) check() error { return nil }
 func (p *Position) fields(c codec) {
 	c.number("epoch", &p.Epoch)
 	c.number("iteration", &p.Iteration)
 }
+
+// An Announcement tells all actors of a run: every [AnnounceInterval], in answer to a [Discover], when the
+// position changes, and when there are tickets again.
+type Announcement struct {
+	// Run is the run's name, Task its task's.
+	Run, Task string
+	Position  Position
+	// Engine is what episodes must come from, as [Episode] has it; "" is any.
+	Engine string
+	Need   Need
+}
+
+// Need is how many more tickets a learner would give out now.
+type Need struct {
+	Tickets uint64
+	// Stamp grows with each statement of an epoch's learner: of two, which may arrive in any order, the greater one holds.
+	Stamp uint64
+}
+
+func (n *Need) fields(c codec) {
+	c.number("need", &n.Tickets)
+	c.number("stamp", &n.Stamp)
+}
+
+func (m *Announcement) kind() string { return "announcement" }
+func (m *Announcement) limit() int   { return MaxControl }
+func (m *Announcement) fields(c codec) {
+	c.text("run", &m.Run, MaxName)
+	c.text("task", &m.Task, MaxName)
+	m.Position.fields(c)
+	c.text("engine", &m.Engine, MaxName)
+	m.Need.fields(c)
+}
+
+func (m *Announcement) check() error {
+	return firstError(CheckRun(m.Run), checkText("task", m.Task), checkLength("engine", m.Engine))
+}
+
+// Discover asks all learners for an [Announcement]: an actor has just come.
+type Discover struct {
+	// Actor names the process.
+	Actor string
+}
+
+func (m *Discover) kind() string   { return "discover" }
+func (m *Discover) limit() int     { return MaxControl }
+func (m *Discover) check() error   { return checkText("actor", m.Actor) }
+func (m *Discover) fields(c codec) { c.text("actor", &m.Actor, MaxName) }
 
 // A Slot is one player in an actor: it holds at most one ticket and has at most one
 // unacknowledged episode.
@@ -81,15 +125,18 @@ func (s *Slot) check() error { return checkText("actor", s.Actor) }
 // free again.
 type Ask struct {
 	Slot Slot
+	// Engine is what the slot plays on, as [Episode] has it.
+	Engine string
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
 }
 
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
-func (m *Ask) check() error { return m.Slot.check() }
+func (m *Ask) check() error { return firstError(m.Slot.check(), checkLength("engine", m.Engine)) }
 func (m *Ask) fields(c codec) {
 	m.Slot.fields(c)
+	c.text("engine", &m.Engine, MaxName)
 	c.number("abandoned", &m.Abandoned)
 }
 
@@ -121,7 +168,9 @@ type Chunk struct {
 	Ticket Ticket
 	Part   uint64 // from 0
 	Parts  uint64
-	Data   []byte
+	// More asks for the slot's next ticket with the answer to the last part.
+	More bool
+	Data []byte
 }
 
 func (m *Chunk) kind() string { return "chunk" }
@@ -131,6 +180,7 @@ func (m *Chunk) fields(c codec) {
 	c.ticket("ticket", &m.Ticket)
 	c.number("part", &m.Part)
 	c.number("parts", &m.Parts)
+	c.flag("more", &m.More)
 	c.bytes("data", &m.Data)
 }
 
@@ -191,8 +241,9 @@ func (s Status) String() string {
 type Reply struct {
 	Status   Status
 	Position Position
+	Need     Need
 	// Next is a ticket to play, or nil. It answers an Ask, and comes with the
-	// acknowledgement of an episode to save asking.
+	// acknowledgement of an episode, if More says so, to save asking.
 	Next *Ticket
 	// Reason says why a request is refused.
 	Reason string
@@ -203,6 +254,7 @@ func (m *Reply) limit() int   { return MaxControl }
 func (m *Reply) fields(c codec) {
 	c.number("status", (*uint64)(&m.Status))
 	m.Position.fields(c)
+	m.Need.fields(c)
 	c.optional("next", &m.Next)
 	c.text("reason", &m.Reason, MaxReason)
 }
@@ -234,6 +286,14 @@ func Reason(err error) string {
 func checkText(field, s string) error {
 	if s == "" || len(s) > MaxName {
 		return fmt.Errorf("%s: %w: a name of %d bytes, 1 to %d are allowed", field, ErrInvalid, len(s), MaxName)
+	}
+	return nil
+}
+
+// checkLength refuses a text that is too long.
+func checkLength(field, s string) error {
+	if len(s) > MaxName {
+		return fmt.Errorf("%s: %w: %d bytes", field, ErrTooLarge, len(s))
 	}
 	return nil
 }

@@ -20,12 +20,12 @@ func messages() []proto.Message {
 	ticket := proto.Ticket{Run: "Swimmer-v2/npg-uapg-s0", Epoch: 3, Iteration: 70000, Index: 12, Seed: math.MaxUint64}
 	slot := proto.Slot{Actor: "host-1234-abcd", Number: 1}
 	return []proto.Message{
-		&proto.Position{Epoch: 3, Iteration: 70000},
-		&proto.Ask{Slot: slot, Abandoned: 300},
+		&proto.Announcement{Run: ticket.Run, Task: "Swimmer-v2", Position: ticket.Position(), Engine: "mujoco 3.17.0 avx2", Need: proto.Need{Tickets: 15, Stamp: 1 << 40}},
+		&proto.Ask{Slot: slot, Engine: "mujoco 3.17.0 avx2", Abandoned: 300},
 		&proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 20},
-		&proto.Chunk{Slot: slot, Ticket: ticket, Part: 1, Parts: 3, Data: []byte("episode")},
+		&proto.Chunk{Slot: slot, Ticket: ticket, Part: 1, Parts: 3, More: true, Data: []byte("episode")},
 		&proto.Return{Slot: slot, Ticket: ticket, Reason: "simulation diverged"},
-		&proto.Reply{Status: proto.OK, Position: ticket.Position(), Next: &ticket},
+		&proto.Reply{Status: proto.OK, Position: ticket.Position(), Need: proto.Need{Tickets: 7, Stamp: 8}, Next: &ticket},
 		&proto.Reply{Status: proto.Refused, Position: ticket.Position(), Reason: "wrong ticket"},
 		&proto.Episode{
 			Ticket: ticket, Engine: "mujoco 3.17.0 avx2",
@@ -36,6 +36,7 @@ func messages() []proto.Message {
 			Run: ticket.Run, Epoch: 3, Iteration: 70000, Task: "Swimmer-v2", Hidden: []int{64, 64},
 			Params: []float64{0.1, 0.2, -0.3}, Mean: []float64{0, 1}, Std: []float64{1, 2}, Clip: 5,
 		},
+		&proto.Discover{Actor: slot.Actor},
 	}
 }
 
@@ -133,8 +134,8 @@ func TestEncodingIsMsgpack(t *testing.T) {
 
 // The bytes on the wire change only together with Version.
 func TestEncodingIsStable(t *testing.T) {
-	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Abandoned: 300}))
-	want := "85" + "a176" + "01" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a96162616e646f6e6564" + "cd012c"
+	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Abandoned: 300}))
+	want := "86" + "a176" + "01" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a96162616e646f6e6564" + "cd012c"
 	if got != want {
 		t.Errorf("an Ask travels as\n%s, want\n%s", got, want)
 	}
@@ -180,6 +181,10 @@ func TestRefused(t *testing.T) {
 		{"no task", policy(func(p *proto.Policy) { p.Task = "" }), proto.ErrInvalid, "task"},
 		{"no actor", &proto.Ask{}, proto.ErrInvalid, "actor"},
 		{"long actor", &proto.Ask{Slot: proto.Slot{Actor: strings.Repeat("a", 200)}}, proto.ErrInvalid, "200 bytes"},
+		{"long engine", &proto.Ask{Slot: slot, Engine: strings.Repeat("a", 200)}, proto.ErrTooLarge, "engine"},
+		{"announcement of no task", &proto.Announcement{Run: "r"}, proto.ErrInvalid, "task"},
+		{"announcement of no run", &proto.Announcement{Task: "t"}, proto.ErrInvalid, "run"},
+		{"nobody who discovers", &proto.Discover{}, proto.ErrInvalid, "actor"},
 		{"no run", &proto.Return{Slot: slot}, proto.ErrInvalid, "run"},
 		{"empty offer", &proto.Offer{Slot: slot, Ticket: ticket}, proto.ErrTooLarge, "0 bytes"},
 		{"offer too large", &proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 40}, proto.ErrTooLarge, "1099511627776 bytes"},

@@ -9,6 +9,9 @@ import (
 // the run's name.
 const PolicyBucket = "dbqpg-policies"
 
+// DiscoverSubject is where actors that have just come send a [Discover]. All learners listen.
+const DiscoverSubject = "dbqpg.discover"
+
 // CheckRun refuses a run's name that cannot be part of a subject: 1 to [MaxName]
 // letters, digits, "-", "_", "=" and "/".
 func CheckRun(run string) error {
@@ -35,7 +38,7 @@ type Subjects struct {
 // SubjectsOf returns the subjects of a run, whose name [CheckRun] has accepted.
 func SubjectsOf(run string) Subjects { return Subjects{run} }
 
-// Positions is where learners announce their [Position].
+// Positions is where a run's learners send each [Announcement].
 func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
 
 // Request is where an epoch's learner takes requests of m's kind: [Ask], [Offer], [Chunk]

@@ -1,84 +1,56 @@
 package rollout
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// FindRun waits until a learner is at work on the server and returns the name of its run. Several learners are an
-// error that lists their runs.
-func FindRun(ctx context.Context, conn *bus.Conn, log *slog.Logger) (string, error) {
-	warnings := &bus.Rarely{Interval: warnInterval}
-	for {
-		runs, err := findRuns(ctx, conn)
-		switch {
-		case len(runs) == 1:
-			return runs[0], nil
-		case len(runs) > 1:
-			return "", fmt.Errorf("%d learners are at work on this server: choose a run with --run, one of %s", len(runs), strings.Join(runs, " "))
-		case ctx.Err() != nil:
-			return "", fmt.Errorf("wait for a learner: %w", ctx.Err())
-		case fatal(err):
-			return "", err
-		case warnings.Now():
-			log.Info("waiting for a learner", "url", conn.URL(), "reason", err)
+// patternRunes are what a pattern of path.Match has beyond the name of a run.
+const patternRunes = "*?[]^"
+
+// CheckRuns refuses what doesn't say which runs to play for: names and patterns as path.Match takes them, separated
+// by commas; "" is all.
+func CheckRuns(runs string) error {
+	if runs == "" {
+		return nil
+	}
+	for pattern := range strings.SplitSeq(runs, ",") {
+		if _, err := path.Match(pattern, "run"); err != nil {
+			return fmt.Errorf("run: %q: %w", pattern, err)
 		}
-		pause(ctx, nil, idleInterval)
-	}
-}
-
-// errNoRun says that no learner is at work on a server.
-var errNoRun = errors.New("no learner is at work on this server")
-
-// findRuns returns the runs that have a learner at work, or an error why there is none.
-func findRuns(ctx context.Context, conn *bus.Conn) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	store, err := conn.Store(proto.PolicyBucket)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := store.Keys(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var runs []string
-	reason := errNoRun
-	for _, run := range keys {
-		if err := hasLearner(ctx, conn, store, run); err == nil {
-			runs = append(runs, run)
-		} else if !errors.Is(err, bus.ErrNoResponder) {
-			reason = err
+		name := strings.Map(func(c rune) rune {
+			if strings.ContainsRune(patternRunes, c) {
+				return -1
+			}
+			return c
+		}, pattern)
+		if name == "" && pattern != "" { // nothing but wildcards
+			continue
+		}
+		if err := proto.CheckRun(name); err != nil {
+			return err
 		}
 	}
-	if len(runs) == 0 {
-		return nil, reason
-	}
-	return runs, nil
+	return nil
 }
 
-// hasLearner returns nil if somebody answers for a run. It gives back a ticket that it doesn't hold, which changes
-// nothing.
-func hasLearner(ctx context.Context, conn *bus.Conn, store *bus.Store, run string) error {
-	data, _, err := store.Get(ctx, run)
-	if err != nil {
-		return err
+// accepts returns whether a run is one of those that [CheckRuns] has accepted.
+func accepts(runs string) func(run string) bool {
+	if runs == "" {
+		return func(string) bool { return true }
 	}
-	var p proto.Policy
-	if err := proto.Unmarshal(data, &p); err != nil {
-		return fmt.Errorf("run %s: %w", run, err)
+	patterns := strings.Split(runs, ",")
+	return func(run string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			matches, err := path.Match(pattern, run)
+			return matches && err == nil
+		})
 	}
-	hello := &proto.Return{Slot: proto.Slot{Actor: actorName()}, Ticket: proto.Ticket{Run: p.Run, Epoch: p.Epoch}}
-	request, err := proto.Marshal(nil, hello)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Request(ctx, proto.SubjectsOf(p.Run).Request(p.Epoch, hello), request)
-	return err
 }
+
+// single reports whether the actor is to play for one run alone, whose name is given.
+func single(runs string) bool { return runs != "" && !strings.ContainsAny(runs, ","+patternRunes) }

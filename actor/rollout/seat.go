@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -10,12 +11,18 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// seat is where episodes are played, one at a time: a thread, an environment, and the policy that was needed there last.
+// seat is where episodes are played, one at a time: a thread, an environment a task, and the policy that was needed there
+// last.
 type seat struct {
-	env     sim.Env // nil before the first episode
-	player  *Player
+	envs    map[string]sim.Env // by task; there are few
+	players map[string]*Player
+	player  *Player       // of the task that was played last
 	version *proto.Policy // the policy that actor evaluates
 	actor   *policy.Actor
+}
+
+func newSeat() *seat {
+	return &seat{envs: make(map[string]sim.Env), players: make(map[string]*Player)}
 }
 
 // run gives the slots their turns, until there are no more. A slot is nearly always waiting for its turn when another's
@@ -35,34 +42,31 @@ func (s *seat) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, error
 	if s.version == p {
 		return nil
 	}
-	if s.env == nil || s.env.Spec().Name != p.Task {
-		if err := s.close(); err != nil {
-			return err
-		}
-		env, err := newEnv(p.Task)
-		if err != nil {
+	env, found := s.envs[p.Task]
+	if !found {
+		var err error
+		if env, err = newEnv(p.Task); err != nil {
 			return fmt.Errorf("task %s of run %s: %w", p.Task, p.Run, err)
 		}
-		s.env, s.player = env, NewPlayer(env)
+		s.envs[p.Task], s.players[p.Task] = env, NewPlayer(env)
 	}
-	spec := s.env.Spec()
+	spec := env.Spec()
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
 		return fmt.Errorf("the policy of run %s, iteration %d: %w", p.Run, p.Iteration, err)
 	}
-	s.version, s.actor = p, actor
+	s.player, s.version, s.actor = s.players[p.Task], p, actor
 	return nil
 }
 
+// close frees the environments.
 func (s *seat) close() error {
-	if s.env == nil {
-		return nil
+	var errs []error
+	for _, env := range s.envs {
+		if err := env.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close an environment: %w", err))
+		}
 	}
-	env := s.env
-	s.env, s.player = nil, nil
-	if err := env.Close(); err != nil {
-		return fmt.Errorf("close an environment: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

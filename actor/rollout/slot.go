@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -14,15 +18,17 @@ import (
 const creditInterval = 20 * time.Millisecond
 
 // slot has one ticket at a time: it plays the episode when a seat has a turn for it, and sends the episode while
-// another slot has that seat.
+// another slot has that seat. With each ticket it may move to another run.
 type slot struct {
 	*worker
 	id       proto.Slot
 	outcome  chan outcome  // of its turn
 	leaving  atomic.Bool   // ctx is done
 	ticket   *proto.Ticket // the ticket held, nil if none
-	steps    int           // of its episode, once played
-	wasted   int           // steps abandoned since the last Ask
+	of       *run          // its run
+	next     *run          // the run that was chosen for the next one, if any
+	steps    int           // of the ticket's episode, once played
+	wasted   map[*run]int  // steps abandoned since the last Ask
 	encoded  []byte        // the episode
 	outgoing []byte        // the request being sent
 }
@@ -36,7 +42,7 @@ type outcome struct {
 }
 
 func newSlot(w *worker, number int) *slot {
-	return &slot{worker: w, id: proto.Slot{Actor: w.name, Number: uint64(number)}, outcome: make(chan outcome, 1)}
+	return &slot{worker: w, id: proto.Slot{Actor: w.name, Number: uint64(number)}, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
 }
 
 // run plays tickets and sends the episodes, until ctx is done.
@@ -56,7 +62,9 @@ func (s *slot) run(ctx context.Context) error {
 		case o.played:
 			s.upload(ctx)
 		default:
+			start := time.Now()
 			pause(ctx, o.woken, o.rest)
+			s.Watched.Waiting.Add(time.Since(start).Seconds())
 		}
 	}
 	return nil
@@ -64,34 +72,36 @@ func (s *slot) run(ctx context.Context) error {
 
 // turn is a slot's time on a seat: it asks for a ticket, unless it has one, plays it and encodes the episode.
 func (s *slot) turn(ctx context.Context, seat *seat) outcome {
-	woken := s.woken()
+	woken := s.board.woken()
 	if s.ticket == nil {
-		if err := s.ask(ctx); err != nil {
-			return outcome{err: err}
+		if !s.choose() {
+			return outcome{rest: idleInterval, woken: woken}
+		}
+		if err := s.ask(ctx); err != nil || s.ticket == nil {
+			return outcome{err: err} // without a ticket, another run may have one
 		}
 	}
-	if s.ticket == nil {
-		return outcome{rest: idleInterval, woken: woken}
-	}
 	t := *s.ticket
-	p, err := s.policyOf(ctx, t)
+	p, err := s.of.policyOf(ctx, s.store, t)
 	switch {
 	case fatal(err):
-		return outcome{err: err}
-	case err != nil && s.stale(t):
+		s.giveBack("")
+		return outcome{err: s.giveUp(s.of, err)}
+	case err != nil && s.of.stale(t):
 		s.ticket = nil
 		return outcome{}
 	case err != nil:
-		s.Log.Info("cannot get a ticket's policy", "ticket", t, "reason", err)
+		s.logOf(t).Info("cannot get a ticket's policy", "ticket", t, "reason", err)
 		s.giveBack("")
 		return outcome{rest: idleInterval, woken: woken}
 	}
 	if err := seat.prepare(p, s.NewEnv); err != nil {
-		return outcome{err: err}
+		s.giveBack("")
+		return outcome{err: s.giveUp(s.of, err)}
 	}
 	switch played, err := s.play(seat); {
 	case err != nil: // others go first
-		s.Log.Warn("an episode failed", "ticket", t, "error", err)
+		s.logOf(t).Warn("an episode failed", "ticket", t, "error", err)
 		s.giveBack(proto.Reason(err))
 		return outcome{rest: creditInterval, woken: woken}
 	default:
@@ -99,44 +109,56 @@ func (s *slot) turn(ctx context.Context, seat *seat) outcome {
 	}
 }
 
+// choose settles which run to ask for the next ticket. It reports whether there is one.
+func (s *slot) choose() bool {
+	if s.next == nil || s.next.gone.Load() {
+		s.next = s.board.choose(rand.Float64())
+	}
+	return s.next != nil
+}
+
 // play plays the ticket, unless it becomes stale or the actor is to leave.
 func (s *slot) play(seat *seat) (played bool, err error) {
-	t := *s.ticket
-	e, err := seat.player.Play(seat.actor, t, func() bool { return s.leaving.Load() || s.stale(t) })
+	t, start := *s.ticket, time.Now()
+	defer s.span("play", t)(&err)
+	e, err := seat.player.Play(seat.actor, t, func() bool { return s.leaving.Load() || s.of.stale(t) })
+	s.Watched.Steps.Add(float64(seat.player.StepsPlayed()))
 	if errors.Is(err, ErrStopped) {
-		s.wasted += seat.player.StepsPlayed()
-		if s.stale(t) {
-			s.ticket = nil
+		s.wasted[s.of] += seat.player.StepsPlayed()
+		if s.of.stale(t) {
+			s.drop(observe.Stale)
 		}
 		return false, nil
 	}
 	if err != nil {
+		s.Watched.Episodes.WithLabelValues(observe.Failed).Inc()
 		return false, err
 	}
+	s.Watched.Playing.Observe(time.Since(start).Seconds())
 	e.Engine, s.steps = s.Engine, e.Steps()
 	s.encoded, err = proto.Marshal(s.encoded[:0], e)
 	return err == nil, err
 }
 
-// ask asks for a ticket. If there is none, ticket is still nil.
+// ask asks the chosen run for a ticket. If it has none, ticket is still nil.
 func (s *slot) ask(ctx context.Context) error {
-	reply, err := s.request(ctx, s.position.Load().Epoch, &proto.Ask{Slot: s.id, Abandoned: uint64(s.wasted)})
+	r := s.next
+	s.next = nil
+	reply, err := s.request(ctx, r, r.position.Load().Epoch, &proto.Ask{
+		Slot: s.id, Engine: s.Engine, Abandoned: uint64(s.wasted[r]),
+	})
 	switch {
 	case fatal(err):
-		return err
+		return s.giveUp(r, err)
 	case err != nil:
 		if s.warnings.Now() {
-			s.Log.Info("waiting for the run's learner", "run", s.Run, "reason", err)
-		}
-		// A learner that was replaced is found through the policy of the next one.
-		if _, err := s.read(ctx); fatal(err) {
-			return err
+			s.Log.Info("waiting for a run's learner", "run", r.name, "reason", err)
 		}
 	case reply.Status == proto.Refused:
-		return fmt.Errorf("the learner of run %s refuses this actor: %s", s.Run, reply.Reason)
+		return s.giveUp(r, fmt.Errorf("the learner of run %s refuses this actor: %s", r.name, reply.Reason))
 	default:
-		s.wasted = 0
-		s.ticket = reply.Next
+		maps.DeleteFunc(s.wasted, func(other *run, _ int) bool { return other == r || other.gone.Load() })
+		s.ticket, s.of = reply.Next, r
 	}
 	return nil
 }
@@ -148,44 +170,66 @@ func (s *slot) giveBack(reason string) {
 	}
 	t := *s.ticket
 	s.ticket = nil
-	if _, err := s.request(context.Background(), t.Epoch, &proto.Return{Slot: s.id, Ticket: t, Reason: reason}); err != nil {
-		s.Log.Info("a ticket is left to expire", "ticket", t, "reason", err)
+	if _, err := s.request(context.Background(), s.of, t.Epoch, &proto.Return{Slot: s.id, Ticket: t, Reason: reason}); err != nil {
+		s.logOf(t).Info("a ticket is left to expire", "ticket", t, "reason", err)
 	}
 }
 
+// drop lets go of the ticket held and counts what became of its episode.
+func (s *slot) drop(outcome string) {
+	s.ticket = nil
+	s.Watched.Episodes.WithLabelValues(outcome).Inc()
+}
+
+// span begins a span in the trace of the ticket's iteration.
+func (s *slot) span(name string, t proto.Ticket) (end func(*error)) {
+	return s.Watched.Span(name, t.Run, t.Epoch, t.Iteration, t.Index)
+}
+
+// logOf is the log for what concerns a ticket.
+func (s *slot) logOf(t proto.Ticket) *slog.Logger {
+	return s.Log.With("run", t.Run, "iteration", t.Iteration)
+}
+
 // upload sends the ticket's episode until the learner has answered for it. It starts again after every loss; what is
-// sent twice does no harm. The answer brings the next ticket, if there are many.
+// sent twice does no harm. The answer brings the next ticket, if there are many and the slot stays with the run.
 func (s *slot) upload(ctx context.Context) {
 	t := *s.ticket
-	for ctx.Err() == nil && !s.stale(t) {
-		woken := s.woken()
+	defer s.span("upload", t)(nil)
+	s.choose()
+	for ctx.Err() == nil && !s.of.stale(t) {
+		woken := s.board.woken()
 		reply, err := s.send(ctx, t)
 		if err != nil {
 			if ctx.Err() == nil && s.warnings.Now() {
-				s.Log.Info("cannot send an episode; trying again", "ticket", t, "reason", err)
+				s.logOf(t).Info("cannot send an episode; trying again", "ticket", t, "reason", err)
 			}
+			s.Watched.UploadRetries.Inc()
 			pause(ctx, woken, idleInterval)
 			continue
 		}
 		switch reply.Status {
 		case proto.OK:
-			s.ticket = reply.Next
+			s.drop(observe.Accepted)
+			if s.ticket = reply.Next; s.ticket != nil {
+				s.next = nil
+			}
 			return
 		case proto.Wait:
 			pause(ctx, woken, creditInterval)
 		case proto.Stale:
-			s.wasted += s.steps
-			s.ticket = nil
+			s.wasted[s.of] += s.steps
+			s.drop(observe.Stale)
 			return
 		case proto.Refused:
-			s.Log.Warn("the learner refused an episode", "ticket", t, "reason", reply.Reason)
-			s.ticket = nil
+			s.logOf(t).Warn("the learner refused an episode", "ticket", t, "reason", reply.Reason)
+			s.drop(observe.Rejected)
 			return
 		}
 	}
-	if s.stale(t) {
-		s.wasted += s.steps
-		s.ticket = nil
+	if s.of.stale(t) {
+		s.wasted[s.of] += s.steps
+		s.drop(observe.Stale)
 	}
 }
 
@@ -199,40 +243,43 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 	}
 	parts := (len(data) + size - 1) / size
 	if parts > 1 || len(data) > proto.InlineEpisode {
-		reply, err := s.request(ctx, t.Epoch, &proto.Offer{Slot: s.id, Ticket: t, Size: uint64(len(data))})
+		reply, err := s.request(ctx, s.of, t.Epoch, &proto.Offer{Slot: s.id, Ticket: t, Size: uint64(len(data))})
 		if err != nil || reply.Status != proto.OK {
 			return reply, err
 		}
 	}
 	for part := 0; ; part++ {
 		chunk := &proto.Chunk{
-			Slot: s.id, Ticket: t, Part: uint64(part), Parts: uint64(parts),
+			Slot: s.id, Ticket: t, Part: uint64(part), Parts: uint64(parts), More: s.next == s.of,
 			Data: data[part*size : min((part+1)*size, len(data))],
 		}
-		reply, err := s.request(ctx, t.Epoch, chunk)
+		s.Watched.SentBytes.Add(float64(len(chunk.Data)))
+		reply, err := s.request(ctx, s.of, t.Epoch, chunk)
 		if err != nil || reply.Status != proto.OK || part == parts-1 {
 			return reply, err
 		}
 	}
 }
 
-// request sends one request to an epoch's learner and takes in its answer. It isn't cut short when ctx is done: the
-// answer may bring a ticket, which must not be lost.
-func (s *slot) request(ctx context.Context, epoch uint64, m proto.Message) (*proto.Reply, error) {
+// request sends one request to an epoch's learner of a run and takes in its answer. It isn't cut short when ctx is done:
+// the answer may bring a ticket, which must not be lost.
+func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Message) (*proto.Reply, error) {
 	var err error
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	data, err := s.Conn.Request(ctx, s.subjects.Request(epoch, m), s.outgoing)
-	if err != nil {
-		return nil, err
-	}
+	data, err := s.Conn.Request(ctx, r.subjects.Request(epoch, m), s.outgoing)
 	reply := new(proto.Reply)
-	if err := proto.Unmarshal(data, reply); err != nil {
+	if err == nil {
+		err = proto.Unmarshal(data, reply)
+	}
+	if err != nil {
+		s.board.missed(r, err, time.Now())
 		return nil, err
 	}
-	s.advance(reply.Position)
+	_, asked := m.(*proto.Ask)
+	s.board.replied(r, reply, asked && reply.Next == nil, time.Now())
 	return reply, nil
 }

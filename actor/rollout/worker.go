@@ -9,12 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
@@ -23,7 +22,7 @@ import (
 const (
 	// requestTimeout is how long an answer may take before it is asked for again.
 	requestTimeout = 5 * time.Second
-	// idleInterval is how often a slot asks when nothing tells it to; announcements come sooner.
+	// idleInterval is how long a slot waits that has nothing to do, or cannot send; announcements come sooner.
 	idleInterval = time.Second
 	// warnInterval is how often a state that lasts is logged.
 	warnInterval = 30 * time.Second
@@ -33,11 +32,12 @@ const (
 
 // Config holds an actor's settings.
 type Config struct {
-	// Conn is the connection to the learner's server. The actor does not close it.
+	// Conn is the connection to the learners' server. The actor does not close it.
 	Conn *bus.Conn
-	// Run is the name of the run to play for.
+	// Run is the run to play for; a pattern as path.Match has it, or several separated by commas, stand for more, and ""
+	// for every run that has a learner on the server.
 	Run string
-	// Slots is how many episodes are played at the same time. Towards the learner, there are twice as many: half of them
+	// Slots is how many episodes are played at the same time. Towards the learners, there are twice as many: half of them
 	// play while the others send.
 	Slots int
 	// NewEnv makes an environment of the named task; each episode under way at a time has its own.
@@ -46,42 +46,47 @@ type Config struct {
 	Engine string
 	// Log receives what an operator should know; nil is slog.Default.
 	Log *slog.Logger
+	// Watched counts what is played; nil: nobody watches.
+	Watched *observe.Actor
 }
 
 // worker is an actor: what its slots share.
 type worker struct {
 	Config
 	name     string
-	subjects proto.Subjects
 	store    *bus.Store
+	board    *board
 	warnings *bus.Rarely
 	turns    chan *slot // the slots that are to play next
-
-	// position is where the learner stands, as far as is known; nil before anything is.
-	position atomic.Pointer[proto.Position]
-
-	reading sync.Mutex // held while a slot reads the policy that others will want too
-
-	mu     sync.Mutex
-	newest *proto.Policy // the newest policy read
-	wake   chan struct{} // closed at the next announcement
+	foreign  chan error // holds an element if the run's learner speaks another version
 }
 
-// Run plays tickets of a run until ctx is done, then gives back those under way and returns nil. It waits for a
-// learner that isn't there, and survives its loss and the server's. It returns an error where waiting doesn't help: a
-// learner of another version, an environment that cannot be made. GOMAXPROCS becomes more than Slots, if it isn't.
+// Run plays tickets of the runs that it finds until ctx is done, then gives back those under way and returns nil. It
+// waits for learners that aren't there, and survives their loss and the server's. It returns an error where waiting doesn't
+// help. What is wrong with one run only (a learner of another version, an environment that cannot be made) is an error if
+// that run was named; otherwise the actor plays for the others. GOMAXPROCS becomes more than Slots, if it isn't.
 func Run(ctx context.Context, config Config) error {
 	w, err := newWorker(config)
 	if err != nil {
 		return err
 	}
 	reserve(config.Slots)
-	announcements, err := w.Conn.Subscribe(w.subjects.Positions(), w.announced)
+	run := "*"
+	if single(w.Run) {
+		run = w.Run
+	}
+	announcements, err := w.Conn.Subscribe(proto.SubjectsOf(run).Positions(), w.announced)
 	if err != nil {
 		return err
 	}
 	defer announcements.Close()
-	if err := w.join(ctx); err != nil {
+	w.Conn.OnReconnect(func() {
+		if ctx.Err() == nil {
+			w.board.restored(time.Now())
+			_ = w.discover() // if it is lost, announcements come all the same
+		}
+	})
+	if err := w.discover(); errors.Is(err, bus.ErrClosed) {
 		return err
 	}
 	return w.play(ctx)
@@ -92,14 +97,87 @@ func (w *worker) play(ctx context.Context) error {
 	slots, ctx := errgroup.WithContext(ctx)
 	var seats errgroup.Group
 	for range w.Slots {
-		seats.Go(func() error { return new(seat).run(ctx, w.turns) })
+		seats.Go(func() error { return newSeat().run(ctx, w.turns) })
 	}
 	for number := range slotsPerSeat * w.Slots {
 		slots.Go(func() error { return newSlot(w, number).run(ctx) })
 	}
+	slots.Go(func() error { return w.watch(ctx) })
 	err := slots.Wait()
 	close(w.turns)
 	return errors.Join(err, seats.Wait())
+}
+
+// watch forgets the learners that have vanished, and says when there is none.
+func (w *worker) watch(ctx context.Context) error {
+	ticker := time.NewTicker(proto.AnnounceInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-w.foreign:
+			return err
+		case now := <-ticker.C:
+			url := w.Conn.URL()
+			if url == "" { // nobody is heard
+				w.board.restored(now)
+				if err := w.discover(); errors.Is(err, bus.ErrClosed) {
+					return err
+				}
+				continue
+			}
+			runs := w.board.expire(now)
+			w.Watched.Runs.Set(float64(runs))
+			if runs == 0 && w.warnings.Now() {
+				w.Log.Info("waiting for a learner", "url", url, "run", w.Run)
+			}
+		}
+	}
+}
+
+// discover asks who is there.
+func (w *worker) discover() error {
+	data, err := proto.Marshal(nil, &proto.Discover{Actor: w.name})
+	if err != nil {
+		return err
+	}
+	return w.Conn.Publish(proto.DiscoverSubject, data)
+}
+
+// announced takes in an announcement.
+func (w *worker) announced(m bus.Message) {
+	a := new(proto.Announcement)
+	err := proto.Unmarshal(m.Data, a)
+	if err == nil && m.Subject != proto.SubjectsOf(a.Run).Positions() {
+		err = fmt.Errorf("%w: run %s on %s", proto.ErrInvalid, a.Run, m.Subject)
+	}
+	switch {
+	case err == nil:
+		w.board.hear(a, time.Now())
+	case single(w.Run) && errors.Is(err, proto.ErrVersion):
+		select {
+		case w.foreign <- err:
+		default:
+		}
+	case w.warnings.Now():
+		w.Log.Warn("refused an announcement", "subject", m.Subject, "error", err)
+	}
+}
+
+// giveUp ends the actor with err if it can play for no other run, or else the playing for r.
+func (w *worker) giveUp(r *run, err error) error {
+	if single(w.Run) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed) {
+		return err
+	}
+	w.board.shun(r)
+	w.Log.Warn("playing no more for a run", "run", r.name, "error", err)
+	return nil
+}
+
+// fatal reports whether trying again cannot help.
+func fatal(err error) bool {
+	return errors.Is(err, proto.ErrVersion) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed)
 }
 
 // reserve lets the Go runtime have a processor that is not a seat's. Seats are nearly always in the engine, outside of
@@ -112,7 +190,7 @@ func reserve(seats int) {
 }
 
 func newWorker(config Config) (*worker, error) {
-	if err := proto.CheckRun(config.Run); err != nil {
+	if err := CheckRuns(config.Run); err != nil {
 		return nil, err
 	}
 	if config.Slots < 1 {
@@ -121,18 +199,22 @@ func newWorker(config Config) (*worker, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
+	if config.Watched == nil {
+		config.Watched = observe.NewActor()
+	}
+	config.Watched.Slots.Set(float64(config.Slots))
 	store, err := config.Conn.Store(proto.PolicyBucket)
 	if err != nil {
 		return nil, err
 	}
 	return &worker{
 		Config:   config,
-		turns:    make(chan *slot),
 		name:     actorName(),
-		subjects: proto.SubjectsOf(config.Run),
 		store:    store,
+		board:    newBoard(accepts(config.Run), config.Engine, config.Log),
 		warnings: &bus.Rarely{Interval: warnInterval},
-		wake:     make(chan struct{}),
+		turns:    make(chan *slot),
+		foreign:  make(chan error, 1),
 	}, nil
 }
 
@@ -145,111 +227,6 @@ func actorName() string {
 	random := make([]byte, 4)
 	rand.Read(random) // never fails
 	return fmt.Sprintf("%.64s-%d-%s", host, os.Getpid(), hex.EncodeToString(random))
-}
-
-// join waits until the run has a policy, which says what the task is and which learner to ask.
-func (w *worker) join(ctx context.Context) error {
-	for waited := false; ctx.Err() == nil; waited = true {
-		woken := w.woken()
-		switch _, err := w.read(ctx); {
-		case err == nil:
-			return nil
-		case fatal(err):
-			return err
-		case waited && ctx.Err() == nil && w.warnings.Now():
-			w.Log.Info("waiting for the run's learner", "run", w.Run, "reason", err)
-		}
-		pause(ctx, woken, idleInterval)
-	}
-	return nil
-}
-
-// fatal reports whether trying again cannot help.
-func fatal(err error) bool {
-	return errors.Is(err, proto.ErrVersion) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed)
-}
-
-// read fetches the run's current policy.
-func (w *worker) read(ctx context.Context) (*proto.Policy, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	data, _, err := w.store.Get(ctx, w.Run)
-	if err != nil {
-		return nil, err
-	}
-	p := new(proto.Policy)
-	if err := proto.Unmarshal(data, p); err != nil {
-		return nil, err
-	}
-	if p.Run != w.Run {
-		return nil, fmt.Errorf("%w: the policy of run %s under the name %s", proto.ErrInvalid, p.Run, w.Run)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.newest == nil || w.newest.Position().Before(p.Position()) {
-		w.newest = p
-	}
-	w.advance(p.Position())
-	return p, nil
-}
-
-// policyOf returns the policy that a ticket is to be played under, or errGone if that is not the run's current one.
-func (w *worker) policyOf(ctx context.Context, t proto.Ticket) (*proto.Policy, error) {
-	w.reading.Lock()
-	defer w.reading.Unlock()
-	w.mu.Lock()
-	p := w.newest
-	w.mu.Unlock()
-	if p.Position() == t.Position() {
-		return p, nil
-	}
-	p, err := w.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p.Position() != t.Position() {
-		return nil, fmt.Errorf("%w: the run's current one is of epoch %d, iteration %d", errGone, p.Epoch, p.Iteration)
-	}
-	return p, nil
-}
-
-// errGone is a policy that the store has not.
-var errGone = errors.New("the ticket's policy is not there")
-
-// announced takes in an announcement: there is something to do, or something has become stale.
-func (w *worker) announced(m bus.Message) {
-	var p proto.Position
-	if err := proto.Unmarshal(m.Data, &p); err != nil {
-		if w.warnings.Now() {
-			w.Log.Warn("refused an announcement", "error", err)
-		}
-		return
-	}
-	w.advance(p)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.wake)
-	w.wake = make(chan struct{})
-}
-
-// advance moves the position on to p, never back.
-func (w *worker) advance(p proto.Position) {
-	for {
-		known := w.position.Load()
-		if known != nil && !known.Before(p) || w.position.CompareAndSwap(known, &p) {
-			return
-		}
-	}
-}
-
-// stale reports whether the learner has no use for a ticket's episode any more.
-func (w *worker) stale(t proto.Ticket) bool { return t.Position().Before(*w.position.Load()) }
-
-// woken returns a channel that the next announcement closes.
-func (w *worker) woken() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.wake
 }
 
 // pause waits until woken is closed, or for d, or until ctx is done.

@@ -220,7 +220,7 @@ func TestPlaysWhileSending(t *testing.T) {
 		case *proto.Ask:
 			ticket := next
 			next.Index++
-			answer(m, proto.Reply{Next: &ticket})
+			answer(m, proto.Reply{Need: proto.Need{Tickets: 1, Stamp: ticket.Index + 2}, Next: &ticket})
 		case *proto.Chunk:
 			if sent = append(sent, m); len(sent) < 2 {
 				return
@@ -237,6 +237,11 @@ func TestPlaysWhileSending(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer subscription.Close()
+	discovery, err := conn.Subscribe(proto.DiscoverSubject, func(bus.Message) { announce(t, conn, p.Position()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer discovery.Close()
 	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 1, NewEnv: rollouttest.New})
 	select {
 	case <-both:
@@ -244,6 +249,18 @@ func TestPlaysWhileSending(t *testing.T) {
 		t.Fatal("no second episode before the first is answered for")
 	}
 	stop()
+}
+
+// announce says that the toy's learner stands there and needs two slots.
+func announce(t *testing.T, conn *bus.Conn, at proto.Position) {
+	t.Helper()
+	data, err := proto.Marshal(nil, &proto.Announcement{Run: "toy", Task: "Toy", Position: at, Need: proto.Need{Tickets: 2, Stamp: 1}})
+	if err == nil {
+		err = conn.Publish(proto.SubjectsOf("toy").Positions(), data)
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // Garbage instead of an announcement, a policy or an answer is survived.
@@ -258,7 +275,17 @@ func TestGarbage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	there := make(chan struct{}, 1)
+	discovery, err := conn.Subscribe(proto.DiscoverSubject, func(bus.Message) { there <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer discovery.Close()
+	if err := conn.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	<-there
 	p := rollouttest.Policy(0)
 	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
 	data, err := proto.Marshal(nil, p)
@@ -273,7 +300,7 @@ func TestGarbage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, announcement := range []string{"", "not a position", "\xdf\xff\xff\xff\xff"} {
+	for _, announcement := range []string{"", "not an announcement", "\xdf\xff\xff\xff\xff"} {
 		if err := conn.Publish("dbqpg.toy.position", []byte(announcement)); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +308,8 @@ func TestGarbage(t *testing.T) {
 	if _, err := store.Put(deadline(t), "toy", data, revision); err != nil {
 		t.Fatal(err)
 	}
-	<-asked // it has read the policy, and gets a senseless answer
+	announce(t, conn, p.Position())
+	<-asked // it gets a senseless answer
 	go func() {
 		for range asked {
 		}
@@ -297,62 +325,23 @@ func TestGarbage(t *testing.T) {
 func TestOtherVersion(t *testing.T) {
 	server := startServer(t)
 	conn := connect(t, server)
-	store, err := conn.Store(proto.PolicyBucket)
+	discovery, err := conn.Subscribe(proto.DiscoverSubject, func(bus.Message) {
+		data, err := proto.Marshal(nil, &proto.Announcement{Run: "toy", Task: "Toy"})
+		if err != nil {
+			t.Error(err)
+		}
+		data[3]++
+		conn.Publish(proto.SubjectsOf("toy").Positions(), data)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := rollouttest.Policy(0)
-	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
-	data, err := proto.Marshal(nil, p)
-	if err != nil {
+	defer discovery.Close()
+	if err := conn.Flush(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	data[3]++
-	if _, err := store.Put(deadline(t), "toy", data, 0); err != nil {
-		t.Fatal(err)
-	}
-	err = rollout.Run(deadline(t), rollout.Config{Conn: conn, Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet})
+	err = rollout.Run(deadline(t), rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet})
 	if !errors.Is(err, proto.ErrVersion) || !strings.Contains(err.Error(), "run the same release on both sides") {
 		t.Errorf("another version: %v", err)
-	}
-}
-
-// FindRun finds the runs whose learners are there, and no others.
-func TestFindRun(t *testing.T) {
-	server := startServer(t)
-	conn := connect(t, server)
-	ctx, cancel := context.WithCancel(deadline(t))
-	learner := func(name string) (done chan error) {
-		c := newCollector(t, server, func(c *collect.Config) { c.Run = name })
-		done = make(chan error)
-		go func() {
-			_, err := c.Collect(ctx, rollouttest.Policy(0), 100)
-			c.Close()
-			done <- err
-		}()
-		return done
-	}
-	one := learner("one")
-	if run, err := rollout.FindRun(ctx, conn, quiet); run != "one" || err != nil {
-		t.Errorf("one learner: %q, %v", run, err)
-	}
-	two := learner("two/b")
-	for ctx.Err() == nil { // until its policy is published
-		run, err := rollout.FindRun(ctx, conn, quiet)
-		if err != nil {
-			if !strings.Contains(err.Error(), "--run, one of one two/b") {
-				t.Errorf("two learners: %q, %v", run, err)
-			}
-			break
-		}
-	}
-	cancel()
-	<-one
-	<-two
-	// Their policies are still there, but nobody answers for them.
-	gone, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer stop()
-	if run, err := rollout.FindRun(gone, conn, quiet); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("after the learners left: %q, %v", run, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
@@ -23,6 +24,9 @@ const (
 	requestTimeout = 5 * time.Second
 	// retryInterval is the pause before asking a server again that did not answer.
 	retryInterval = 500 * time.Millisecond
+	// answerInterval is the least time between announcements that actors ask for, so that a thousand that come at once
+	// get one.
+	answerInterval = 100 * time.Millisecond
 )
 
 // Config holds a collector's settings.
@@ -35,13 +39,15 @@ type Config struct {
 	Seed uint64
 	// Task is what the actors play.
 	Task sim.Spec
+	// Engine is what episodes must be played on, as proto.Episode has it; "" is any.
+	Engine string
 	// Lease is how long an actor may keep a ticket before it is given out again; 0 is 10 s.
 	Lease time.Duration
 	// Log receives what an operator should know; nil is slog.Default.
 	Log *slog.Logger
 }
 
-// Collector collects batches for one learner. Its methods are for one goroutine, except Progress.
+// Collector collects batches for one learner. Its methods are for one goroutine, except Progress and Useful.
 type Collector struct {
 	config        Config
 	conn          *bus.Conn
@@ -50,12 +56,17 @@ type Collector struct {
 	subscriptions []*bus.Subscription
 	lost          chan struct{} // holds an element after the connection was lost and restored
 	superseded    chan error    // holds an element once another learner has taken over
+	discovered    chan struct{} // holds an element if actors ask who is there
+	closing       chan struct{} // closed by Close
+	closed        sync.Once
+	heart         sync.WaitGroup
 
 	mu       sync.Mutex
 	position proto.Position // the earliest iteration whose episodes are wanted
 	current  *iteration     // nil unless a batch is being collected
 	expected float64        // steps of an episode, as far as is known
-	waiting  bool           // a slot was told to wait
+	dry      bool           // actors were told that there is no ticket
+	stamp    uint64         // of the last time that they were told how many there are
 	stats    Stats          // since the last batch
 	actors   map[string]bool
 	engine   string // of the latest episode
@@ -88,12 +99,17 @@ type Stats struct {
 	Elapsed time.Duration
 	// Actors counts the processes that sent episodes.
 	Actors int
+	// Useful is how many episodes at once were useful when the collecting began: see Collector.Useful.
+	Useful int
 	// Wasted counts steps played in vain: beyond the prefix, a second time, or abandoned.
 	Wasted int
 	// Bytes counts what was received as chunks.
 	Bytes int
 	// Refused counts messages that were wrong.
 	Refused int
+	// Duplicate, Stale and Rejected count episodes that did not count: sent though they were there already, sent though
+	// no longer wanted, and wrong though whole.
+	Duplicate, Stale, Rejected int
 	// Dropped counts messages lost because the learner was too slow, since the connection began.
 	Dropped int
 }
@@ -121,6 +137,8 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		subjects:   proto.SubjectsOf(config.Run),
 		lost:       make(chan struct{}, 1),
 		superseded: make(chan error, 1),
+		discovered: make(chan struct{}, 1),
+		closing:    make(chan struct{}),
 		position:   proto.Position{Epoch: config.Epoch},
 		expected:   float64(config.Task.TimeLimit),
 		actors:     make(map[string]bool),
@@ -130,6 +148,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		c.Close()
 		return nil, err
 	}
+	c.heart.Go(c.beat)
 	return c, nil
 }
 
@@ -138,6 +157,7 @@ func (c *Collector) subscribe(ctx context.Context) error {
 	for subject, handle := range map[string]func(bus.Message){
 		c.subjects.Requests(c.config.Epoch): c.serve,
 		c.subjects.Positions():              c.observe,
+		proto.DiscoverSubject:               func(bus.Message) { signal(c.discovered, struct{}{}) },
 	} {
 		s, err := c.conn.Subscribe(subject, handle)
 		if err != nil {
@@ -150,8 +170,32 @@ func (c *Collector) subscribe(ctx context.Context) error {
 	return c.conn.Flush(ctx)
 }
 
+// beat announces the run until Close: so often that nobody believes the learner gone, and soon when actors ask.
+func (c *Collector) beat() {
+	heartbeat := time.NewTicker(proto.AnnounceInterval)
+	defer heartbeat.Stop()
+	for {
+		select {
+		case <-c.closing:
+			return
+		case <-heartbeat.C:
+			c.announce()
+			continue
+		case <-c.discovered:
+			c.announce()
+		}
+		select {
+		case <-c.closing:
+			return
+		case <-time.After(answerInterval):
+		}
+	}
+}
+
 // Close ends the answering. The connection stays open; so does the run's policy in the store.
 func (c *Collector) Close() {
+	c.closed.Do(func() { close(c.closing) })
+	c.heart.Wait()
 	for _, s := range c.subscriptions {
 		s.Close()
 	}
@@ -187,7 +231,9 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 }
 
 // publish puts the policy in the store, for as long as it takes.
-func (c *Collector) publish(ctx context.Context, p *publication) error {
+func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
+	ctx, end := observe.Span(ctx, "publish")
+	defer end(&err)
 	for warned := false; ; warned = true {
 		err := p.put(ctx)
 		if err == nil || hopeless(err) {
@@ -218,6 +264,7 @@ func (c *Collector) open(number uint64, minSteps int) *iteration {
 		complete: make(chan struct{}),
 		failed:   make(chan error, 1),
 	}
+	c.stats.Useful = c.current.ledger.Useful()
 	return c.current
 }
 
@@ -266,11 +313,10 @@ func (c *Collector) sweep(it *iteration, now time.Time) {
 	c.wake(it, now)
 }
 
-// wake announces that there are tickets, if slots wait for any. c.mu is held.
+// wake announces that there are tickets, if actors believe that there are none. c.mu is held.
 func (c *Collector) wake(it *iteration, now time.Time) {
-	if c.waiting && it.ledger.Available(now) {
-		c.waiting = false
-		c.announceLocked()
+	if c.dry && it.ledger.Need(now) > 0 {
+		c.announceLocked(now)
 	}
 }
 
@@ -291,19 +337,32 @@ func (c *Collector) assert(ctx context.Context, p *publication) error {
 func (c *Collector) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.announceLocked()
+	c.announceLocked(time.Now())
 }
 
-// announceLocked tells all actors where the learner stands. It is a hint: whoever misses it asks again in a
-// while. c.mu is held.
-func (c *Collector) announceLocked() {
-	data, err := proto.Marshal(nil, &c.position)
+// announceLocked tells all actors where the learner stands. It is a hint: whoever misses it hears the next one.
+// c.mu is held.
+func (c *Collector) announceLocked(now time.Time) {
+	data, err := proto.Marshal(nil, &proto.Announcement{
+		Run: c.config.Run, Task: c.config.Task.Name, Position: c.position, Engine: c.config.Engine, Need: c.need(now),
+	})
 	if err == nil {
 		err = c.conn.Publish(c.subjects.Positions(), data)
 	}
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
 		c.config.Log.Warn("cannot announce the position", "error", err)
 	}
+}
+
+// need is how many tickets there are for slots that ask now. c.mu is held.
+func (c *Collector) need(now time.Time) proto.Need {
+	n := 0
+	if c.current != nil {
+		n = c.current.ledger.Need(now)
+	}
+	c.dry = n == 0
+	c.stamp++
+	return proto.Need{Tickets: uint64(n), Stamp: c.stamp}
 }
 
 // batch returns what the iteration brought, and begins new statistics.
@@ -330,6 +389,17 @@ func (c *Collector) Progress() (steps, want int) {
 	}
 	l := c.current.ledger
 	return min(l.received, l.minSteps), l.minSteps
+}
+
+// Useful returns how many episodes at once are useful now, whoever plays them; 0 between batches. The package's
+// documentation derives it. More actors only wait.
+func (c *Collector) Useful() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil {
+		return 0
+	}
+	return c.current.ledger.Useful()
 }
 
 // signal puts v into a channel that has room for one element, unless there is one.

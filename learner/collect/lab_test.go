@@ -245,5 +245,5 @@ func (c *client) chunk(t proto.Ticket, e *proto.Episode) *proto.Chunk {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return &proto.Chunk{Slot: c.slot, Ticket: t, Parts: 1, Data: data}
+	return &proto.Chunk{Slot: c.slot, Ticket: t, Parts: 1, More: true, Data: data}
 }

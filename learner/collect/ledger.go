@@ -3,14 +3,20 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so what failed this often will
-// always fail.
-const maxFailures = 3
+const (
+	// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so what failed this often will
+	// always fail, unless it was one actor's fault.
+	maxFailures = 3
+	// maxActors bounds the names that are kept.
+	maxActors = 4096
+)
 
 var (
 	// errUnknown is a ticket that was never given out.
@@ -32,6 +38,8 @@ type Ledger struct {
 	steps    int // and hold this many steps
 	received int // steps of all completed tickets
 	open     int // tickets not completed
+
+	asked map[string]time.Time // when each actor last asked for a ticket
 }
 
 // entry is what the ledger knows of a ticket.
@@ -40,13 +48,14 @@ type entry struct {
 	holder   proto.Slot
 	expires  time.Time // zero if nobody holds it
 	failures int
+	failed   []string // the actors that it failed with, each once
 }
 
 // NewLedger returns the empty ledger of the iteration whose ticket 0 is first. Its batch is to hold minSteps
 // steps. Each ticket is given out for the duration of lease; an episode under way counts as the expected number of
 // steps when the ledger decides whether another ticket could still be needed.
 func NewLedger(first proto.Ticket, minSteps int, expected float64, lease time.Duration) *Ledger {
-	return &Ledger{first: first, minSteps: minSteps, expected: expected, lease: lease}
+	return &Ledger{first: first, minSteps: minSteps, expected: expected, lease: lease, asked: make(map[string]time.Time)}
 }
 
 // Complete reports whether the batch is complete: the completed prefix holds minSteps steps.
@@ -85,35 +94,81 @@ func (l *Ledger) extend() {
 	}
 }
 
-// Grant gives the slot a ticket until now + lease: the first one that nobody holds, or else a new one if the batch
-// could still need it. A slot holds one ticket at most, so what it held before is free again.
+// Grant gives the slot a ticket until now + lease: the first useful one that nobody holds. A slot holds one ticket at
+// most, so what it held before is free again. A ticket that failed with the slot's actor is left to others, if there
+// are any.
 func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool) {
-	if l.Complete() {
-		return proto.Ticket{}, false
+	if _, known := l.asked[slot.Actor]; known || len(l.asked) < maxActors {
+		l.asked[slot.Actor] = now
 	}
-	free := -1
-	for i := len(l.entries) - 1; i >= l.prefix; i-- {
-		e := &l.entries[i]
-		if e.holder == slot {
+	for i := l.prefix; i < len(l.entries); i++ {
+		if e := &l.entries[i]; e.holder == slot {
 			e.expires = time.Time{}
 		}
-		if e.free(now) {
-			free = i
+	}
+	for i := range l.useful {
+		if i == len(l.entries) {
+			l.entries = append(l.entries, entry{})
+			l.open++
+		}
+		if e := &l.entries[i]; e.free(now) && !(slices.Contains(e.failed, slot.Actor) && l.others(e, now)) {
+			e.holder, e.expires = slot, now.Add(l.lease)
+			t = l.first
+			t.Index = uint64(i)
+			return t, true
 		}
 	}
-	if free < 0 {
-		if l.enough() {
-			return proto.Ticket{}, false
-		}
-		free = len(l.entries)
-		l.entries = append(l.entries, entry{})
-		l.open++
+	return proto.Ticket{}, false
+}
+
+// useful visits the tickets that are useful: not completed, and with fewer than minSteps steps before them, as far as
+// is known; an episode under way counts as the expected number. That is the prefix rule, in expectation. The first of
+// the prefix is always useful. Beyond those given out there may be new ones.
+func (l *Ledger) useful(yield func(index int) bool) {
+	if l.Complete() {
+		return
 	}
-	l.entries[free].holder = slot
-	l.entries[free].expires = now.Add(l.lease)
-	t = l.first
-	t.Index = uint64(free)
-	return t, true
+	before := float64(l.steps)
+	for i := l.prefix; before < float64(l.minSteps); i++ {
+		if i < len(l.entries) && l.entries[i].episode != nil {
+			before += float64(l.entries[i].episode.Steps())
+			continue
+		}
+		if !yield(i) {
+			return
+		}
+		before += l.expected
+	}
+}
+
+// Useful returns how many episodes at once are useful now: those under way and those that Grant would still give out.
+func (l *Ledger) Useful() int {
+	n := 0
+	for range l.useful {
+		n++
+	}
+	return n
+}
+
+// Need returns how many tickets Grant would give out now, to slots that hold none.
+func (l *Ledger) Need(now time.Time) int {
+	n := 0
+	for i := range l.useful {
+		if i >= len(l.entries) || l.entries[i].free(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// others reports whether some actor that asked lately has not failed with a ticket.
+func (l *Ledger) others(e *entry, now time.Time) bool {
+	for actor, at := range l.asked {
+		if now.Sub(at) < l.lease && !slices.Contains(e.failed, actor) {
+			return true
+		}
+	}
+	return false
 }
 
 // free reports whether a ticket can be given out again.
@@ -121,29 +176,10 @@ func (e *entry) free(now time.Time) bool {
 	return e.episode == nil && !e.expires.After(now)
 }
 
-// enough reports whether the tickets given out make a batch if each one under way brings what is expected. If it
-// brings less, more are given out then; if it brings more, the last ones were played in vain.
-func (l *Ledger) enough() bool {
-	return float64(l.received)+float64(l.open)*l.expected >= float64(l.minSteps)
-}
-
 // Plenty reports whether the batch needs as many tickets again as are under way. Until then a slot may have one that it
 // cannot play at once; of the last ones, none is to wait while another slot has nothing to do.
 func (l *Ledger) Plenty() bool {
 	return float64(l.received)+2*float64(l.open+1)*l.expected <= float64(l.minSteps)
-}
-
-// Available reports whether Grant has a ticket for a slot that holds none.
-func (l *Ledger) Available(now time.Time) bool {
-	if l.Complete() {
-		return false
-	}
-	for i := l.prefix; i < len(l.entries); i++ {
-		if l.entries[i].free(now) {
-			return true
-		}
-	}
-	return !l.enough()
 }
 
 // Renew extends a slot's lease on a ticket that it is uploading.
@@ -154,8 +190,9 @@ func (l *Ledger) Renew(t proto.Ticket, slot proto.Slot, now time.Time) {
 }
 
 // Release takes a ticket back from the slot that holds it and will not play it. A reason says that the episode
-// failed; a ticket that fails too often is an error that names it.
-func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string) error {
+// failed. An error that names the ticket says that nobody can play it: it failed often enough, with as many actors, or
+// else with all that asked for tickets lately. One actor that spoils what it plays ends nothing while there are others.
+func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) error {
 	e, err := l.find(t)
 	if err != nil || e.episode != nil || e.holder != slot {
 		return nil
@@ -164,16 +201,26 @@ func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string) error {
 	if reason == "" {
 		return nil
 	}
-	if e.failures++; e.failures >= maxFailures {
-		return fmt.Errorf("%w: %v, %d times; the last was %v's: %s", errFailed, t, e.failures, slot, reason)
+	e.failures++
+	if len(e.failed) < maxFailures && !slices.Contains(e.failed, slot.Actor) {
+		e.failed = append(e.failed, slot.Actor)
 	}
-	return nil
+	if e.failures < maxFailures || len(e.failed) < maxFailures && l.others(e, now) {
+		return nil
+	}
+	return fmt.Errorf("%w: %v, %d times, played by %s; the last time: %s", errFailed, t, e.failures, strings.Join(e.failed, ", "), reason)
 }
 
 // Wanted reports whether a ticket's episode would still be recorded.
 func (l *Ledger) Wanted(t proto.Ticket) bool {
 	e, err := l.find(t)
 	return err == nil && e.episode == nil && !l.Complete()
+}
+
+// Completed reports whether a ticket's episode is recorded.
+func (l *Ledger) Completed(t proto.Ticket) bool {
+	e, err := l.find(t)
+	return err == nil && e.episode != nil
 }
 
 // find returns the entry of a ticket that was given out, or errUnknown.

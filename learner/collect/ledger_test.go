@@ -51,7 +51,7 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 			holds, busy := held[slot]
 			switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
 			case !busy:
-				available := l.Available(now)
+				available := l.Need(now) > 0
 				ticket, ok := l.Grant(slot, now)
 				if available && !ok {
 					t.Fatal("a ticket was available, but not given out")
@@ -70,7 +70,7 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 			case action == 7: // the lease runs out although the actor lives
 				now = now.Add(time.Minute)
 			case action == 8: // the actor leaves
-				if err := l.Release(holds, slot, ""); err != nil {
+				if err := l.Release(holds, slot, "", now); err != nil {
 					t.Fatal(err)
 				}
 				delete(held, slot)
@@ -112,7 +112,7 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 			if ticket, ok := l.Grant(slotNumber(slots), start); ok {
 				open = append(open, ticket)
 			}
-			if len(open) > 0 && (rapid.Bool().Draw(t, "arrives") || !l.Available(start)) {
+			if len(open) > 0 && (rapid.Bool().Draw(t, "arrives") || l.Need(start) == 0) {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 				if _, err := l.Record(played(open[i], length.Draw(t, "length"))); err != nil {
 					t.Fatal(err)
@@ -273,11 +273,11 @@ func TestFailingTicket(t *testing.T) {
 			t.Fatalf("try %d: ticket %d, %v", try, ticket.Index, ok)
 		}
 		for range 5 {
-			if err := l.Release(ticket, slotNumber(99), "slander"); err != nil {
+			if err := l.Release(ticket, slotNumber(99), "slander", start); err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := l.Release(ticket, slot, "diverged")
+		err := l.Release(ticket, slot, "diverged", start)
 		if failed := errors.Is(err, errFailed); failed != (try == maxFailures-1) {
 			t.Errorf("try %d: %v", try, err)
 		}

@@ -9,12 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-const (
-	// maxActors bounds the names that are kept to count actors.
-	maxActors = 4096
-	// maxComplaints bounds what is logged about wrong messages during a batch.
-	maxComplaints = 20
-)
+// maxComplaints bounds what is logged about wrong messages during a batch.
+const maxComplaints = 20
 
 // serve answers one request. Requests come one at a time.
 func (c *Collector) serve(m bus.Message) {
@@ -32,26 +28,26 @@ func (c *Collector) serve(m bus.Message) {
 	case *proto.Chunk:
 		c.respond(m, c.chunk(r, now))
 	case *proto.Return:
-		c.respond(m, c.giveBack(r))
+		c.respond(m, c.giveBack(r, now))
 	}
 }
 
 // observe learns of other learners of the run.
 func (c *Collector) observe(m bus.Message) {
-	var p proto.Position
-	if err := proto.Unmarshal(m.Data, &p); err != nil {
+	var a proto.Announcement
+	if err := proto.Unmarshal(m.Data, &a); err != nil {
 		c.refuse(err)
 		return
 	}
-	if p.Epoch > c.config.Epoch {
-		signal(c.superseded, fmt.Errorf("%w: epoch %d, after this learner's %d", ErrSuperseded, p.Epoch, c.config.Epoch))
+	if epoch := a.Position.Epoch; epoch > c.config.Epoch {
+		signal(c.superseded, fmt.Errorf("%w: epoch %d, after this learner's %d", ErrSuperseded, epoch, c.config.Epoch))
 	}
 }
 
 // respond sends a reply with the position that holds now.
 func (c *Collector) respond(m bus.Message, reply proto.Reply) {
 	c.mu.Lock()
-	reply.Position = c.position
+	reply.Position, reply.Need = c.position, c.need(time.Now())
 	c.mu.Unlock()
 	data, err := proto.Marshal(nil, &reply)
 	if err == nil {
@@ -84,6 +80,9 @@ func (c *Collector) complain(what string, args ...any) {
 
 // ask gives out a ticket, if there is one.
 func (c *Collector) ask(r *proto.Ask, now time.Time) proto.Reply {
+	if err := c.checkEngine(r.Engine); err != nil {
+		return c.refuse(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A sum of hostile numbers stays a number of steps.
@@ -101,7 +100,6 @@ func (c *Collector) grant(slot proto.Slot, now time.Time) *proto.Ticket {
 			return &t
 		}
 	}
-	c.waiting = true
 	return nil
 }
 
@@ -114,6 +112,7 @@ func (c *Collector) offer(r *proto.Offer, now time.Time) proto.Reply {
 	defer c.mu.Unlock()
 	switch {
 	case !c.wanted(r.Ticket):
+		c.countUnwanted(r.Ticket)
 		return proto.Reply{Status: proto.Stale}
 	case !c.current.uploads.offer(r, now):
 		c.current.ledger.Renew(r.Ticket, r.Slot, now)
@@ -132,6 +131,15 @@ func (c *Collector) maxEpisode() uint64 {
 // wanted reports whether the ticket's episode would be recorded. c.mu is held.
 func (c *Collector) wanted(t proto.Ticket) bool {
 	return c.current != nil && c.current.ledger.Wanted(t)
+}
+
+// countUnwanted counts an episode that would not be recorded. c.mu is held.
+func (c *Collector) countUnwanted(t proto.Ticket) {
+	if c.current != nil && c.current.ledger.Completed(t) {
+		c.stats.Duplicate++
+	} else {
+		c.stats.Stale++
+	}
 }
 
 // chunk takes in a part of an episode, and with the last one records it.
@@ -154,7 +162,7 @@ func (c *Collector) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	if err := c.check(e, r.Ticket); err != nil {
 		return c.reject(it, r, err)
 	}
-	return c.record(it, r.Slot, e, now)
+	return c.record(it, r, e, now)
 }
 
 // errStale is a chunk of an episode that isn't wanted any more.
@@ -169,6 +177,7 @@ func (c *Collector) assemble(r *proto.Chunk, now time.Time) (*iteration, []byte,
 		if c.current != nil {
 			c.current.uploads.drop(r.Slot)
 		}
+		c.countUnwanted(r.Ticket)
 		return nil, nil, errStale
 	}
 	c.current.ledger.Renew(r.Ticket, r.Slot, now)
@@ -188,46 +197,59 @@ func (c *Collector) check(e *proto.Episode, t proto.Ticket) error {
 	case e.Steps() > task.TimeLimit || e.Steps() < task.TimeLimit && !e.Terminated:
 		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d", proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
 	}
+	return c.checkEngine(e.Engine)
+}
+
+// checkEngine compares what a slot plays on with what the run wants.
+func (c *Collector) checkEngine(engine string) error {
+	if c.config.Engine != "" && engine != c.config.Engine {
+		return fmt.Errorf("%w: played on %q, this run wants %q", proto.ErrInvalid, engine, c.config.Engine)
+	}
 	return nil
 }
 
 // reject refuses an episode that is whole but wrong. Its ticket is given out again, unless that happened too often.
 func (c *Collector) reject(it *iteration, r *proto.Chunk, err error) proto.Reply {
-	c.release(it, r.Ticket, r.Slot, err.Error())
+	c.release(it, r.Ticket, r.Slot, err.Error(), time.Now())
+	c.mu.Lock()
+	c.stats.Rejected++
+	c.mu.Unlock()
 	return c.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
 // release takes a ticket back; one that fails too often ends the iteration.
-func (c *Collector) release(it *iteration, t proto.Ticket, slot proto.Slot, reason string) {
+func (c *Collector) release(it *iteration, t proto.Ticket, slot proto.Slot, reason string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := it.ledger.Release(t, slot, reason); err != nil {
+	if err := it.ledger.Release(t, slot, reason, now); err != nil {
 		signal(it.failed, err)
 	}
-	c.wake(it, time.Now())
+	c.wake(it, now)
 }
 
-// record enters an episode in the ledger. While there is plenty, the answer brings the slot's next ticket; later the slot
-// has to ask for it, which it does when it can play it at once.
-func (c *Collector) record(it *iteration, slot proto.Slot, e *proto.Episode, now time.Time) proto.Reply {
+// record enters an episode in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
+// one; later the slot has to ask for it, which it does when it can play it at once.
+func (c *Collector) record(it *iteration, r *proto.Chunk, e *proto.Episode, now time.Time) proto.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != it {
+		c.countUnwanted(r.Ticket)
 		return proto.Reply{Status: proto.Stale}
 	}
 	if won, err := it.ledger.Record(e); !won || err != nil {
+		c.countUnwanted(r.Ticket)
 		return proto.Reply{Status: proto.Stale}
 	}
-	c.note(slot, e)
+	c.note(r.Slot, e)
 	if it.ledger.Complete() {
 		c.finish(it, now)
 		return proto.Reply{}
 	}
 	c.wake(it, now)
-	if !it.ledger.Plenty() {
+	if !r.More || !it.ledger.Plenty() {
 		return proto.Reply{}
 	}
-	return proto.Reply{Next: c.grant(slot, now)}
+	return proto.Reply{Next: c.grant(r.Slot, now)}
 }
 
 // note remembers who sends episodes, and what they run on. c.mu is held.
@@ -249,12 +271,12 @@ func (c *Collector) note(slot proto.Slot, e *proto.Episode) {
 func (c *Collector) finish(it *iteration, now time.Time) {
 	c.stats.Elapsed = now.Sub(it.started)
 	c.position.Iteration++
-	c.announceLocked()
+	c.announceLocked(now)
 	close(it.complete)
 }
 
 // giveBack takes a ticket back from an actor that leaves, or that could not play it.
-func (c *Collector) giveBack(r *proto.Return) proto.Reply {
+func (c *Collector) giveBack(r *proto.Return, now time.Time) proto.Reply {
 	c.mu.Lock()
 	it := c.current
 	if r.Reason != "" {
@@ -262,7 +284,7 @@ func (c *Collector) giveBack(r *proto.Return) proto.Reply {
 	}
 	c.mu.Unlock()
 	if it != nil {
-		c.release(it, r.Ticket, r.Slot, r.Reason)
+		c.release(it, r.Ticket, r.Slot, r.Reason, now)
 	}
 	return proto.Reply{}
 }

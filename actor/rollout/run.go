@@ -1,0 +1,100 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// run is what an actor knows of one run.
+type run struct {
+	name     string
+	subjects proto.Subjects
+	position atomic.Pointer[proto.Position] // where the learner stands, as far as is known
+	gone     atomic.Bool                    // forgotten: its learner has vanished
+
+	reading sync.Mutex    // held while a slot reads the policy that others will want too
+	newest  *proto.Policy // the newest policy read, nil before the first; under reading
+
+	// Under the board's lock:
+	need    uint64    // tickets that the learner would give out
+	stamp   uint64    // of the statement that says so
+	heard   time.Time // when the learner was last heard of
+	shunned bool      // this actor cannot play for it
+}
+
+func newRun(a *proto.Announcement) *run {
+	r := &run{name: a.Run, subjects: proto.SubjectsOf(a.Run)}
+	position := a.Position
+	r.position.Store(&position)
+	return r
+}
+
+// open is how many slots of this actor may ask for a ticket.
+func (r *run) open() uint64 {
+	if r.shunned {
+		return 0
+	}
+	return r.need
+}
+
+// advance moves the position on to p, never back.
+func (r *run) advance(p proto.Position) {
+	for {
+		known := r.position.Load()
+		if !known.Before(p) || r.position.CompareAndSwap(known, &p) {
+			return
+		}
+	}
+}
+
+// stale reports whether the learner has no use for a ticket's episode any more.
+func (r *run) stale(t proto.Ticket) bool {
+	return r.gone.Load() || t.Position().Before(*r.position.Load())
+}
+
+// errGone is a policy that the store has not.
+var errGone = errors.New("the ticket's policy is not there")
+
+// policyOf returns the policy that a ticket is to be played under, or errGone if that is not the run's current one.
+func (r *run) policyOf(ctx context.Context, store *bus.Store, t proto.Ticket) (*proto.Policy, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if p := r.newest; p != nil && p.Position() == t.Position() {
+		return p, nil
+	}
+	p, err := r.read(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	r.newest = p
+	r.advance(p.Position())
+	if p.Position() != t.Position() {
+		return nil, fmt.Errorf("%w: the run's current one is of epoch %d, iteration %d", errGone, p.Epoch, p.Iteration)
+	}
+	return p, nil
+}
+
+// read fetches the run's current policy.
+func (r *run) read(ctx context.Context, store *bus.Store) (*proto.Policy, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	data, _, err := store.Get(ctx, r.name)
+	if err != nil {
+		return nil, err
+	}
+	p := new(proto.Policy)
+	if err := proto.Unmarshal(data, p); err != nil {
+		return nil, err
+	}
+	if p.Run != r.name {
+		return nil, fmt.Errorf("%w: the policy of run %s under the name %s", proto.ErrInvalid, p.Run, r.name)
+	}
+	return p, nil
+}
