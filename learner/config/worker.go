@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Bounds of a lease's term: below, a loaded machine loses its runs; above, nobody takes over the run of one that died.
+const (
+	minLeaseTerm = 500 * time.Millisecond
+	maxLeaseTerm = time.Hour
+)
+
+// loadWorker resolves the settings of a worker: where and how it trains. What it trains is the coordinator's to say.
+func (l *Loader) loadWorker(presets Presets) (*Settings, error) {
+	var v findings
+	for _, s := range l.settings.all() {
+		origin := l.origin[s.name]
+		switch {
+		case origin == "":
+		case s.scope == result || s.scope == length:
+			v.require(false, "--%s (%s): with --worker the coordinator says what is learned; leave it out, or put it into the sweep", s.flag(), origin)
+		case slices.Contains([]string{"run_dir", "resume", "force", "dry_run"}, s.name):
+			v.require(false, "--%s (%s): it is for a learner without --worker, which has one run", s.flag(), origin)
+		}
+	}
+	s := &l.settings
+	preset, err := presets(sim.Tasks()[0].Name, s.Algorithm, s.Estimator, s.Preset)
+	if err != nil {
+		return nil, err
+	}
+	values := preset.all()
+	for i, setting := range s.all() {
+		if err := l.give(setting, values[i].value.String(), "preset"); err != nil {
+			return nil, fmt.Errorf("preset of %s: %w", setting.name, err)
+		}
+	}
+	s.validateMachine(&v)
+	s.validateWorker(&v)
+	if err := v.join(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// validateWorker checks what only a worker needs.
+func (s *Settings) validateWorker(v *findings) {
+	v.require(s.Coordinator != "", "--worker: add --coordinator URL, which it takes runs from")
+	for _, text := range s.Coordinators() {
+		u, err := url.Parse(text)
+		v.require(err == nil && u.User == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"),
+			"--coordinator: must be a URL such as http://127.0.0.1:7070, or several separated by commas, without passwords")
+	}
+	v.require(s.Checkpoints != "", "--checkpoints: must not be empty")
+	v.require(s.LeaseTerm >= minLeaseTerm && s.LeaseTerm <= maxLeaseTerm, "--lease-term %v: must be from %v to %v", s.LeaseTerm, minLeaseTerm, maxLeaseTerm)
+}
+
+// Coordinators are the URLs in Coordinator.
+func (s *Settings) Coordinators() []string {
+	var urls []string
+	for text := range strings.SplitSeq(s.Coordinator, ",") {
+		if text = strings.TrimSpace(text); text != "" {
+			urls = append(urls, text)
+		}
+	}
+	return urls
+}
+
+// OnMachine returns s with the settings of a worker's machine: all that its results do not depend on, but for the
+// checkpoints to keep where s names some.
+func (s *Settings) OnMachine(worker *Settings) (*Settings, error) {
+	own, kept := *s, s.KeepCheckpoints
+	values := worker.all()
+	for i, setting := range own.all() {
+		if setting.scope == machine {
+			if err := setting.value.Set(values[i].value.String()); err != nil {
+				return nil, fmt.Errorf("%s: %w", setting.name, err)
+			}
+		}
+	}
+	if len(kept) > 0 {
+		own.KeepCheckpoints = kept
+	}
+	return &own, nil
+}

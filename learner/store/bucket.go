@@ -1,0 +1,185 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// attempts is how often a request is made before it fails. Whoever asks tries again later.
+const attempts = 3
+
+// Bucket is a store in a bucket of an S3-compatible server. One request writes an object, so there are no parts that
+// could be left over, and the server compares it with the checksum that comes along.
+type Bucket struct {
+	client         *minio.Client
+	bucket, prefix string
+}
+
+// OpenBucket returns the store under a prefix of a bucket, s3://bucket/prefix. The rest is where other tools have it, and
+// nowhere else: the server in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (without: Amazon's), AWS_REGION, and the keys in
+// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or
+// from the machine's role.
+func OpenBucket(ctx context.Context, name string, environ []string) (*Bucket, error) {
+	bucket, prefix, err := parseBucket(name)
+	if err != nil {
+		return nil, err
+	}
+	variables := parseEnvironment(environ)
+	endpoint, secure, err := endpointOf(variables)
+	if err != nil {
+		return nil, err
+	}
+	keys := credentials.NewChainCredentials(providers(variables))
+	client, err := minio.New(endpoint, &minio.Options{
+		Creds: keys, Secure: secure, Region: firstOf(variables, "AWS_REGION", "AWS_DEFAULT_REGION"), MaxRetries: attempts,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if value, err := keys.GetWithContext(client.CredContext()); err != nil || value.AccessKeyID == "" {
+		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have them in the file AWS_SHARED_CREDENTIALS_FILE", name)
+	}
+	switch there, err := client.BucketExists(ctx, bucket); {
+	case err != nil:
+		return nil, fmt.Errorf("%s at %s: %w", name, endpoint, err)
+	case !there:
+		return nil, fmt.Errorf("%s: there is no bucket %s at %s: create it first", name, bucket, endpoint)
+	}
+	return &Bucket{client, bucket, prefix}, nil
+}
+
+// parseBucket splits s3://bucket/prefix. A prefix that is not empty ends in a slash.
+func parseBucket(name string) (bucket, prefix string, err error) {
+	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(name, Scheme), "/")
+	if strings.Contains(bucket, "@") { // and is not repeated here
+		return "", "", errors.New("s3://: keys do not belong in the name, where others see them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	prefix = strings.Trim(prefix, "/")
+	if bucket == "" || strings.ContainsAny(bucket, "?#:") || prefix != "" && checkKey(prefix) != nil {
+		return "", "", fmt.Errorf("%q: must be like s3://bucket/prefix", name)
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	return bucket, prefix, nil
+}
+
+func parseEnvironment(environ []string) map[string]string {
+	variables := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		variables[name] = value
+	}
+	return variables
+}
+
+// firstOf returns the first variable that is set.
+func firstOf(variables map[string]string, names ...string) string {
+	for _, name := range names {
+		if value := variables[name]; value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// endpointOf returns the server's host:port, and whether it is reached by TLS.
+func endpointOf(variables map[string]string) (endpoint string, secure bool, err error) {
+	text := firstOf(variables, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	if text == "" {
+		return "s3.amazonaws.com", true, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+		return "", false, errors.New("AWS_ENDPOINT_URL in the environment: must be like https://s3.example.org")
+	}
+	return u.Host, u.Scheme == "https", nil
+}
+
+// providers are where keys may come from. A machine's role is asked for where it says that it has one, or the server
+// is Amazon's: elsewhere nobody would answer, which takes its time.
+func providers(variables map[string]string) []credentials.Provider {
+	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
+	if firstOf(variables, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") == "" ||
+		firstOf(variables, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
+		all = append(all, &credentials.IAM{})
+	}
+	return all
+}
+
+func (b *Bucket) String() string { return Scheme + strings.TrimSuffix(b.bucket+"/"+b.prefix, "/") }
+
+// Put writes an object.
+func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	options := minio.PutObjectOptions{DisableMultipart: true, SendContentMd5: true, ContentType: "application/octet-stream"}
+	if _, err := b.client.PutObject(ctx, b.bucket, b.prefix+key, bytes.NewReader(data), int64(len(data)), options); err != nil {
+		return fmt.Errorf("put %s in %v: %w", key, b, err)
+	}
+	return nil
+}
+
+// Get reads an object.
+func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	object, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
+	}
+	defer object.Close()
+	data, err := readAll(key, object)
+	if missing(err) {
+		return nil, fmt.Errorf("get %s from %v: %w", key, b, fs.ErrNotExist)
+	}
+	return data, err
+}
+
+// missing reports whether there is no such object.
+func missing(err error) bool {
+	var answer minio.ErrorResponse
+	return errors.As(err, &answer) && answer.Code == minio.NoSuchKey
+}
+
+// List asks for the objects under a prefix.
+func (b *Bucket) List(ctx context.Context, directory string) ([]string, error) {
+	if err := checkKey(directory); err != nil {
+		return nil, err
+	}
+	var keys []string
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the listing goes on in the background until it is done
+	for object := range b.client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + directory + "/", Recursive: true}) {
+		if object.Err != nil {
+			return nil, fmt.Errorf("list %s in %v: %w", directory, b, object.Err)
+		}
+		if key := strings.TrimPrefix(object.Key, b.prefix); checkKey(key) == nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Remove removes an object.
+func (b *Bucket) Remove(ctx context.Context, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if err := b.client.RemoveObject(ctx, b.bucket, b.prefix+key, minio.RemoveObjectOptions{}); err != nil {
+		return fmt.Errorf("remove %s from %v: %w", key, b, err)
+	}
+	return nil
+}

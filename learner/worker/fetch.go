@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/store"
+)
+
+// errMissing says that the store lacks a committed checkpoint. Either it is another store than that of the learner that
+// wrote it, or somebody has removed it: the run may be well.
+var errMissing = errors.New("the checkpoint that was committed last is not there: are --checkpoints the same for all workers?")
+
+// errDamaged says that a committed checkpoint is not what was committed.
+var errDamaged = errors.New("the checkpoint that was committed last is damaged")
+
+// fetch fills a run's new directory with what the run has come to: the last committed checkpoint, which must be what was
+// committed, and what lies beside it. Without a commit there is nothing to fetch.
+func fetch(ctx context.Context, from store.Store, run *registry.Run, settings *config.Settings) error {
+	last := run.Checkpoint
+	if last == nil {
+		return nil
+	}
+	if _, ok := epochOf(run.Name, last.Location); !ok || path.Base(last.Location) != checkpoint.FileName(last.Iteration) {
+		return fmt.Errorf("%w: %q is no place of it", errDamaged, last.Location)
+	}
+	data, err := from.Get(ctx, last.Location)
+	switch {
+	case notThere(err):
+		return fmt.Errorf("%w: %s in %v", errMissing, last.Location, from)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != last.SHA256 {
+		return fmt.Errorf("%w: %s in %v", errDamaged, last.Location, from)
+	}
+	checkpoints := rundir.Checkpoints(settings.RunDir)
+	if err := os.MkdirAll(checkpoints, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(checkpoints, path.Base(last.Location)), data, 0o644); err != nil {
+		return err
+	}
+	return fetchBeside(ctx, from, last, settings)
+}
+
+// fetchBeside fetches the settings, the rows, the best policy and the iterations to keep. They may be of iterations that were
+// not committed: what comes of those is the same when they are done again, and rows beyond the checkpoint are cut off.
+func fetchBeside(ctx context.Context, from store.Store, last *registry.Checkpoint, settings *config.Settings) error {
+	names := []string{filepath.Base(rundir.Progress("")), path.Join(checkpointsName, checkpoint.BestName)}
+	for _, iteration := range settings.KeepCheckpoints {
+		if iteration < last.Iteration {
+			names = append(names, path.Join(checkpointsName, checkpoint.FileName(iteration)))
+		}
+	}
+	directory := path.Dir(path.Dir(last.Location))
+	for _, name := range names {
+		data, err := from.Get(ctx, path.Join(directory, name))
+		if notThere(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errStore, err)
+		}
+		if err := os.WriteFile(filepath.Join(settings.RunDir, filepath.FromSlash(name)), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(settings.RunDir, config.FileName), []byte(settings.YAML()), 0o644)
+}

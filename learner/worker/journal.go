@@ -1,0 +1,130 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// journal keeps a run's iterations in its directory here, in the store, and with the coordinator, in this order.
+type journal struct {
+	ctx       context.Context // of the training: train.Journal knows none
+	local     *rundir.Run
+	directory string
+	chain     *chain
+	stored    map[string]string // SHA-256 of what the store has, by the file's path in the directory
+}
+
+// Start saves and commits iteration 0.
+func (j *journal) Start(state *checkpoint.State) error {
+	if err := j.local.Start(state); err != nil {
+		return err
+	}
+	return j.commit(state, nil)
+}
+
+// Commit saves and commits an iteration.
+func (j *journal) Commit(state *checkpoint.State, row metrics.Row) error {
+	failpoint.Hit("updated")
+	if err := j.local.Commit(state, row); err != nil {
+		return err
+	}
+	return j.commit(state, summary(row))
+}
+
+func (j *journal) commit(state *checkpoint.State, summary map[string]float64) error {
+	failpoint.Hit("saved")
+	files, hash, err := j.changed(state.Iteration)
+	if err != nil {
+		return fmt.Errorf("read what is to be committed: %w", err)
+	}
+	err = j.chain.add(j.ctx, registry.Commit{
+		Checkpoint: registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key},
+		Steps:      state.Steps,
+		Summary:    summary,
+	}, files)
+	failpoint.Hit("acknowledged")
+	return err
+}
+
+// changed returns the files that the store does not have yet, that iteration's checkpoint last, and its SHA-256.
+func (j *journal) changed(iteration uint64) (files []file, hash string, err error) {
+	names := []string{config.FileName, filepath.Base(rundir.Progress(j.directory))}
+	checkpoints, err := os.ReadDir(rundir.Checkpoints(j.directory))
+	if err != nil {
+		return nil, "", err
+	}
+	newest := path.Join(checkpointsName, checkpoint.FileName(iteration))
+	for _, entry := range checkpoints {
+		name := path.Join(checkpointsName, entry.Name())
+		_, there := j.stored[name]
+		unchanged := there && strings.HasPrefix(entry.Name(), "iteration-") // an iteration is saved once
+		if name != newest && !unchanged && !strings.HasSuffix(name, atomicfile.Suffix) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range append(names, newest) {
+		data, err := os.ReadFile(filepath.Join(j.directory, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, "", err
+		}
+		sum := sha256.Sum256(data)
+		hash = hex.EncodeToString(sum[:])
+		if j.stored[name] != hash {
+			j.stored[name] = hash
+			files = append(files, file{path.Join(directoryOf(j.chain.lease.Hold), name), data})
+		}
+	}
+	return files, hash, nil
+}
+
+// summary is what the coordinator shows of an iteration.
+func summary(row metrics.Row) map[string]float64 {
+	all := map[string]float64{
+		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax, "length_mean": row.LengthMean,
+		"kl": row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
+	}
+	for name, value := range all {
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// player is the collector with the points where tests stop it.
+type player struct{ *collect.Collector }
+
+// Collect plays a policy.
+func (p player) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*collect.Batch, error) {
+	failpoint.Hit("publishing")
+	batch, err := p.Collector.Collect(ctx, policy, minSteps)
+	if err == nil {
+		failpoint.Hit("collected")
+	}
+	return batch, err
+}
+
+// checkpointsName is the directory of checkpoints in a run's directory.
+var checkpointsName = filepath.Base(rundir.Checkpoints(""))
+
+// notThere reports whether an error says that there is no such file.
+func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+const (
+	// renewals is how often in a term a lease is renewed.
+	renewals = 3
+	// graceTerms is for how many terms of the lease a worker trains on that hears nothing from the coordinator.
+	graceTerms = 10
+)
+
+// A lostError says that the worker no longer has the run, and why.
+type lostError struct{ why error }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the run is no longer this worker's: %v", e.why)
+}
+func (e *lostError) Unwrap() error { return e.why }
+
+// errSilent says that the coordinator was not heard of for too long.
+var errSilent = errors.New("the coordinator does not answer")
+
+// lease is the worker's hold on a run.
+type lease struct {
+	registry.Hold
+	coordinator *client.Client
+	term        time.Duration
+	log         *slog.Logger
+
+	mu     sync.Mutex
+	useful func() int // actors' slots that the run could use now; nil: none yet
+}
+
+// grace is how long training goes on without the coordinator.
+func (l *lease) grace() time.Duration { return graceTerms * l.term }
+
+// setUseful says who knows how many slots the run could use.
+func (l *lease) setUseful(useful func() int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.useful = useful
+}
+
+func (l *lease) usefulNow() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.useful == nil {
+		return 0
+	}
+	return l.useful()
+}
+
+// keep renews the lease until ctx is done. When the coordinator says that the run is somebody else's, or says nothing
+// for too long, it calls lose with a *lostError and returns.
+func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
+	ticker := time.NewTicker(l.term / renewals)
+	defer ticker.Stop()
+	heard := time.Now()
+	for warned := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		sent := time.Now()
+		err := l.renew(ctx)
+		var refusal *registry.Refusal
+		switch {
+		case err == nil:
+			if warned {
+				l.log.Info("the coordinator answers again", "after", time.Since(heard).Round(time.Millisecond))
+			}
+			heard, warned = sent, false
+		case errors.As(err, &refusal):
+			lose(&lostError{refusal})
+			return
+		case ctx.Err() != nil:
+			return
+		case time.Since(heard) >= l.grace():
+			lose(&lostError{fmt.Errorf("%w for %v: %w", errSilent, l.grace(), err)})
+			return
+		case !warned:
+			l.log.Warn("the coordinator does not answer; training goes on for a while", "while", l.grace(), "error", err)
+			warned = true
+		}
+	}
+}
+
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.term)
+	defer cancel()
+	_, err := l.coordinator.Renew(ctx, registry.Renew{Hold: l.Hold, TTL: l.term, Useful: l.usefulNow()})
+	return err
+}

@@ -1,0 +1,75 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/store"
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// tokenVariable holds what the worker shows the coordinator where it has no certificate.
+const tokenVariable = "DBQPG_COORDINATOR_TOKEN"
+
+// Start is Run as a worker's valid settings say.
+func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
+	coordinator, err := connect(settings, log)
+	if err != nil {
+		return err
+	}
+	defer coordinator.Close()
+	checkpoints, err := store.Open(ctx, settings.Checkpoints, os.Environ())
+	if err != nil {
+		return fmt.Errorf("--checkpoints: %w", err)
+	}
+	name := settings.WorkerName
+	if name == "" {
+		name = defaultName()
+	}
+	return Run(ctx, Config{
+		Name: name, Settings: settings, Coordinator: coordinator, Store: checkpoints, Display: display, Log: log, Watched: watched,
+	})
+}
+
+// connect returns a way to the coordinator, with the worker's certificate if it has one.
+func connect(settings *config.Settings, log *slog.Logger) (*client.Client, error) {
+	c := client.Config{URLs: settings.Coordinators(), Token: os.Getenv(tokenVariable), Log: log}
+	if settings.Credentials != "" {
+		own, err := credentials.Load(settings.Credentials, log)
+		if err != nil {
+			return nil, err
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = own.Client(proto.RoleCoordinator)
+		c.HTTP = &http.Client{Transport: transport}
+	}
+	coordinator, err := client.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("--coordinator: %w", err)
+	}
+	return coordinator, nil
+}
+
+// defaultName is the host's name and the process's number, of the letters that names may have.
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("%.40s-%d", host, os.Getpid())
+}

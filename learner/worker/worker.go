@@ -1,0 +1,294 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/session"
+	"github.com/dbqpg/dbqpg/learner/store"
+	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+const (
+	// pollInterval is how long a worker without a run waits for news before it looks for an expired lease.
+	pollInterval = time.Second
+	// heartbeatInterval is how often a worker says that it is there.
+	heartbeatInterval = 30 * time.Second
+	// releaseTimeout is how long a worker that is stopped tries to give its run back.
+	releaseTimeout = 3 * time.Second
+	// maxReason bounds what the coordinator is told about a failure, in bytes.
+	maxReason = 1000
+)
+
+// Config is what a worker works with.
+type Config struct {
+	// Name is unlike any other learner's.
+	Name string
+	// Settings say where and how it trains, as config.Loader loads them for a worker.
+	Settings *config.Settings
+	// Coordinator is where runs come from.
+	Coordinator *client.Client
+	// Store is where all workers find the checkpoints.
+	Store store.Store
+	// Display, Log and Watched are as session.Train has them.
+	Display *progress.Display
+	Log     *slog.Logger
+	Watched *observe.Learner
+}
+
+// worker is a Config at work.
+type worker struct {
+	Config
+	bus     *session.Bus
+	present atomic.Pointer[string] // the name of its run; nil: none
+}
+
+// Run trains one run after the other until ctx is done, which is no error, or something is wrong with this worker rather
+// than with a run: a full disk, a store that cannot be reached. The run that it has then is given back.
+func Run(ctx context.Context, c Config) error {
+	bus, err := session.OpenBus(ctx, c.Settings, c.Log)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	w := &worker{Config: c, bus: bus}
+	var beating sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	defer beating.Wait()
+	defer stop()
+	beating.Go(func() { w.beat(ctx) })
+	c.Log.Info("waiting for runs", "worker", c.Name, "checkpoints", c.Store.String())
+	for {
+		run, err := w.take(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("take a run: %w", err)
+		}
+		failpoint.Hit("taken")
+		w.present.Store(&run.Name)
+		err = w.work(ctx, run)
+		w.present.Store(nil)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// beat tells the coordinator now and then that the worker is there.
+func (w *worker) beat(ctx context.Context) {
+	ticker := time.NewTicker(heartbeatInterval)
+	defer ticker.Stop()
+	for {
+		beat := registry.Heartbeat{Role: registry.Learner, Name: w.Name}
+		if run := w.present.Load(); run != nil {
+			beat.Run = *run
+		}
+		if err := w.Coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
+			w.Log.Debug("no heartbeat", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// take returns the next run, for which it waits.
+func (w *worker) take(ctx context.Context) (*registry.Run, error) {
+	take := registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()}
+	for index := uint64(0); ; {
+		run, err := w.Coordinator.Take(ctx, take)
+		if err == nil || !errors.Is(err, client.NothingNow) {
+			return run, err
+		}
+		if index, err = w.wait(ctx, index); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wait returns when there may be a run to take: one is queued, or a lease has expired by this machine's clock. The index
+// returned is for the next call.
+func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
+	for {
+		queued, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pollInterval})
+		if err != nil {
+			return index, err
+		}
+		index = queued.Index
+		if len(queued.Runs) > 0 {
+			return index, nil
+		}
+		running, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Running})
+		if err != nil {
+			return index, err
+		}
+		for _, run := range running.Runs {
+			if run.Lease != nil && run.Lease.Expires.Before(time.Now()) {
+				return index, nil
+			}
+		}
+	}
+}
+
+// work trains a run that was taken and tells the coordinator how it ended. Its error is this worker's own.
+func (w *worker) work(ctx context.Context, run *registry.Run) error {
+	log := w.Log.With("run", run.Name, "epoch", run.Epoch)
+	log.Info("taken", "from iteration", run.Iteration())
+	l := &lease{
+		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,
+	}
+	holding, lose := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer lose(nil)
+	keeping.Go(func() { l.keep(holding, lose) })
+	err := w.train(holding, lose, l, run)
+	if cause := context.Cause(holding); cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	return w.settle(ctx, holding, l, err)
+}
+
+// train goes on with the run from its last commit. It returns nil once all its iterations are committed.
+func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run) error {
+	settings, err := w.settings(run)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(settings.RunDir)
+	if err := fetch(ctx, w.Store, run, settings); err != nil {
+		return err
+	}
+	last, stored := "", map[string]string{}
+	if run.Checkpoint != nil {
+		settings.Resume, last = config.ResumeYes, run.Checkpoint.SHA256
+	}
+	kept := settings.KeepCheckpoints
+	c := newChain(l, w.Store, last, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
+	var committing sync.WaitGroup
+	committing.Go(func() { c.run(ctx, lose) })
+	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
+		l.setUseful(collector.Useful)
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, chain: c, stored: stored}, player{collector}
+	}
+	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Watched)
+	c.close()
+	committing.Wait()
+	return err
+}
+
+// settings are those of a run, valid, on this machine, in a directory that is new.
+func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
+	settings, err := sweep.Settings(run)
+	if err == nil {
+		settings, err = settings.OnMachine(w.Settings)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if settings.RunDir, err = os.MkdirTemp("", "dbqpg-worker-"); err != nil {
+		return nil, err
+	}
+	if err := settings.Validate(); err != nil {
+		return nil, errors.Join(err, os.Remove(settings.RunDir))
+	}
+	return settings, nil
+}
+
+// settle tells the coordinator how a run's turn has ended. It returns what is this worker's fault.
+func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error {
+	var lost *lostError
+	switch {
+	case errors.As(err, &lost):
+		l.log.Warn("stopped; another learner goes on", "because", lost.why)
+		return nil
+	case errors.Is(err, collect.ErrSuperseded):
+		l.log.Warn("stopped; another learner goes on", "because", err)
+		return w.release(ctx, l)
+	case ctx.Err() != nil:
+		return w.release(ctx, l)
+	case err == nil:
+		failpoint.Hit("finishing")
+		_, err = w.Coordinator.Finish(holding, l.Hold)
+		w.told(l, "done", err)
+		return nil
+	case ownFault(err):
+		return errors.Join(err, w.release(ctx, l))
+	}
+	l.log.Error("the run failed", "error", err)
+	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
+	w.told(l, "failed", err)
+	return nil
+}
+
+// release gives the run back, even if the worker is to stop.
+func (w *worker) release(ctx context.Context, l *lease) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_, err := w.Coordinator.Release(ctx, l.Hold)
+	w.told(l, "given back", err)
+	return nil
+}
+
+// told logs what the coordinator was told, or that it could not be: then the lease expires.
+func (w *worker) told(l *lease, what string, err error) {
+	if err != nil {
+		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
+		return
+	}
+	l.log.Info("the run is " + what)
+}
+
+// ownFault reports whether an error is this worker's, or its machine's, rather than the run's.
+func ownFault(err error) bool {
+	for _, own := range []error{errStore, errMissing, bus.ErrNoStore, bus.ErrClosed} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	var (
+		path   *fs.PathError
+		number syscall.Errno
+		device *compute.Failure
+	)
+	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &device)
+}
+
+// reason is an error in one line that the coordinator takes.
+func reason(err error) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(err.Error(), "?"))
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return text
+}
