@@ -17,9 +17,11 @@ import (
 const (
 	filePrefix = "iteration-"
 	fileSuffix = ".safetensors"
-	bestName   = "best" + fileSuffix
 	newestKept = 2 // checkpoints
 )
+
+// BestName is the name of the best state's file in a directory of checkpoints.
+const BestName = "best" + fileSuffix
 
 // A Store is a directory of checkpoints of one run. One process uses it at a time.
 type Store struct {
@@ -99,7 +101,7 @@ func (s *Store) read(iteration uint64) (*State, error) {
 // Read returns the state of one iteration from a directory of checkpoints, and the settings it was made with. The
 // error wraps fs.ErrNotExist if there is none, or is one of Decode's.
 func Read(directory string, iteration uint64) (*State, map[string]string, error) {
-	data, err := os.ReadFile(filepath.Join(directory, fileName(iteration)))
+	data, err := os.ReadFile(filepath.Join(directory, FileName(iteration)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +156,7 @@ func (s *Store) KeepBest() error {
 	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(s.directory, bestName), data); err != nil {
+	if err := atomicfile.Write(filepath.Join(s.directory, BestName), data); err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
 	return nil
@@ -176,9 +178,10 @@ func (s *Store) prune() error {
 	return nil
 }
 
-func (s *Store) path(iteration uint64) string { return filepath.Join(s.directory, fileName(iteration)) }
+func (s *Store) path(iteration uint64) string { return filepath.Join(s.directory, FileName(iteration)) }
 
-func fileName(iteration uint64) string {
+// FileName is the name of an iteration's file in a directory of checkpoints.
+func FileName(iteration uint64) string {
 	return fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix)
 }
 
@@ -202,7 +205,7 @@ func Iterations(directory string) ([]uint64, error) {
 	for _, entry := range entries {
 		number := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), filePrefix), fileSuffix)
 		iteration, err := strconv.ParseUint(number, 10, 64)
-		if err == nil && entry.Name() == fileName(iteration) {
+		if err == nil && entry.Name() == FileName(iteration) {
 			found = append(found, iteration)
 		}
 	}

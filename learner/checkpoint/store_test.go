@@ -90,7 +90,7 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	expectFiles(t, directory, "best.safetensors", "iteration-100000000.safetensors", "iteration-99999999.safetensors")
 	store, _ = mustOpen(t, directory)
 	expectLoad(t, store, 100_000_000)
-	data, err := os.ReadFile(filepath.Join(directory, bestName))
+	data, err := os.ReadFile(filepath.Join(directory, BestName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestSaveToFullDisk(t *testing.T) {
 	directory := t.TempDir()
 	store, _ := mustOpen(t, directory)
 	mustSave(t, store, 1, 2)
-	for _, path := range []string{store.path(3), filepath.Join(directory, bestName)} {
+	for _, path := range []string{store.path(3), filepath.Join(directory, BestName)} {
 		if err := os.Symlink("/dev/full", path+atomicfile.Suffix); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 		switch s.name {
 		case "resume":
 			flag.NoOptDefVal = string(ResumeYes)
-		case "bootstrap", "insecure_listen", "pprof", "force", "dry_run":
+		case "bootstrap", "insecure_listen", "pprof", "worker", "force", "dry_run":
 			flag.NoOptDefVal = "true"
 		}
 	}
@@ -80,6 +80,12 @@ func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {
 		if err := l.readFile(l.file); err != nil {
 			return nil, err
 		}
+	}
+	if l.settings.Worker {
+		return l.loadWorker(presets)
+	}
+	if err := l.refuseWorkers(); err != nil {
+		return nil, err
 	}
 	if err := l.readResumed(); err != nil {
 		return nil, err

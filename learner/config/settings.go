@@ -9,6 +9,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 )
 
 // Algorithm is how a gradient becomes a step of the policy.
@@ -167,6 +168,13 @@ type Settings struct {
 	RunDir      string // directory of the run
 	// KeepCheckpoints are iterations whose checkpoints are kept besides the newest and the best.
 	KeepCheckpoints []uint64
+
+	// What a worker needs, which takes runs from a coordinator and has no task of its own.
+	Worker      bool
+	Coordinator string        // URLs of one or more of the coordinator's nodes, separated by commas
+	Checkpoints string        // the store of checkpoints: a directory or s3://bucket/prefix
+	WorkerName  string        // "": the host's name and the process's number
+	LeaseTerm   time.Duration // how long a run stays the worker's that is not heard of
 
 	MetricsListen string // host:port of the HTTP server of metrics, health and readiness; "": there is none
 	Pprof         bool   // Go's profiles are served there too

@@ -97,6 +97,13 @@ func (s *Settings) table() []section {
 			{"log_level", machine, text(&s.LogLevel), "debug, info, warn or error"},
 			{"log_format", machine, choice(&s.LogFormat, observe.Text, observe.JSON), "lines of key=value, or a JSON object a line"},
 		}},
+		{"A worker, which takes runs from a coordinator", []setting{
+			{"worker", command, truth(&s.Worker), "train one run after the other that the coordinator has, until stopped (docs/workers.md)"},
+			{"coordinator", command, text(&s.Coordinator), "URL of the coordinator, such as http://127.0.0.1:7070; several of one's nodes separated by commas"},
+			{"checkpoints", command, text(&s.Checkpoints), "where all workers find a run's checkpoints: a directory that they share, or s3://bucket/prefix"},
+			{"worker_name", command, text(&s.WorkerName), "unlike any other's (default: the host's name and the process's number)"},
+			{"lease_term", command, duration(&s.LeaseTerm), "how soon another worker takes over from one that is not heard of any more"},
+		}},
 		{"This start", []setting{
 			{"run_dir", command, text(&s.RunDir), "directory of the run (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED)"},
 			{"resume", command, choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto), "go on with the run in the run directory; auto starts it if there is none"},

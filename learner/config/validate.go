@@ -46,7 +46,8 @@ func (s *Settings) Validate() error {
 	}
 	s.validateTask(&v)
 	s.validateMachine(&v)
-	return errors.Join(v...)
+	v.require(s.RunDir != "", "--run-dir: must not be empty")
+	return v.join()
 }
 
 // findings is what is wrong, in the order it was found.
@@ -57,6 +58,8 @@ func (v *findings) require(ok bool, format string, args ...any) {
 		*v = append(*v, fmt.Errorf(format, args...))
 	}
 }
+
+func (v *findings) join() error { return errors.Join(*v...) }
 
 func (v *findings) positive(flag string, x float64) {
 	v.require(x > 0 && !math.IsInf(x, 0), "--%s %v: must be a number above 0", flag, x)
@@ -138,7 +141,6 @@ func (s *Settings) validateMachine(v *findings) {
 		*v = append(*v, err)
 	}
 	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: start over or go on, not both")
-	v.require(s.RunDir != "", "--run-dir: must not be empty")
 }
 
 // isLocal reports whether an address to listen on is this machine's alone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -98,6 +99,17 @@ func number(field *float64) pflag.Value {
 		return x, nil
 	}
 	return value[float64]{field, "float", parse, formatNumber}
+}
+
+func duration(field *time.Duration) pflag.Value {
+	parse := func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no duration, such as 3s", text)
+		}
+		return d, nil
+	}
+	return value[time.Duration]{field, "duration", parse, time.Duration.String}
 }
 
 // multiple is a number of times, "3x".

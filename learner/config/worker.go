@@ -48,6 +48,16 @@ func (l *Loader) loadWorker(presets Presets) (*Settings, error) {
 	return s, nil
 }
 
+// refuseWorkers refuses flags that only a worker has. The environment may have them for other programs.
+func (l *Loader) refuseWorkers() error {
+	for _, name := range []string{"coordinator", "checkpoints", "worker_name", "lease_term"} {
+		if flag := l.flags[name]; flag.Changed {
+			return fmt.Errorf("--%s: it is for a worker, which takes runs from a coordinator; add --worker, and leave out --env", flag.Name)
+		}
+	}
+	return nil
+}
+
 // validateWorker checks what only a worker needs.
 func (s *Settings) validateWorker(v *findings) {
 	v.require(s.Coordinator != "", "--worker: add --coordinator URL, which it takes runs from")

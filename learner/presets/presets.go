@@ -3,6 +3,7 @@ package presets
 
 import (
 	"slices"
+	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/observe"
@@ -37,6 +38,8 @@ var common = config.Settings{
 	Iterations:    1000,
 	Actors:        config.AutoActors,
 	Listen:        config.AutoListen,
+	Checkpoints:   "runs",
+	LeaseTerm:     3 * time.Second,
 	LogLevel:      "info",
 	LogFormat:     observe.Text,
 	Resume:        config.ResumeNo,
