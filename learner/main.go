@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/gradient"
@@ -23,6 +23,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study"
+	"github.com/dbqpg/dbqpg/learner/worker"
 )
 
 func main() {
@@ -42,7 +43,7 @@ func main() {
 
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "learner --env TASK",
+		Use:   "learner --env TASK | --worker --coordinator URL",
 		Short: "Train a policy by deep Bayesian quadrature policy optimization",
 		Long: `Train a policy by deep Bayesian quadrature policy optimization.
 
@@ -51,11 +52,15 @@ actor --nats URL. What was learned is saved after each iteration in the run's di
 stop with Ctrl-C, go on with --resume. The result is the same bits for any number of
 actors, whether stopped in between or not.
 
+With --worker it trains the runs that a coordinator has, one after the other; any number of
+workers share them, and go on with each other's (docs/workers.md).
+
 Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 --gae-lambda), then from --config, then from the task's preset.`,
 		Example: `  learner --env Swimmer-v2
   learner --env Swimmer-v2 --resume
-  learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3`,
+  learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3
+  learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -79,8 +84,20 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 			return err
 		}
 		display := progress.New(os.Stderr)
-		log := slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{Level: level}))
-		return session.Train(cmd.Context(), settings, display, log)
+		log, err := observe.NewLogger(display, settings.LogFormat, level)
+		if err != nil {
+			return err
+		}
+		watched := observe.NewLearner()
+		stop, err := watched.Start(observe.Config{Listen: settings.MetricsListen, Pprof: settings.Pprof, Log: log})
+		if err != nil {
+			return err
+		}
+		defer stop()
+		if settings.Worker {
+			return worker.Start(cmd.Context(), settings, display, log, watched)
+		}
+		return session.Train(cmd.Context(), settings, display, log, watched)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
 	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command(), study.Command())

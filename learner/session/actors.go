@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/machine"
@@ -20,37 +21,52 @@ import (
 // connector connects to the run's NATS server under a name for its log.
 type connector func(name string) (*bus.Conn, error)
 
-// openBus returns a way to connect to the run's NATS server: the external one, or one
-// that it starts in this process and stop ends.
-func openBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (connect connector, stop func(), err error) {
+// Bus is the NATS server between learner and actors, in this process or elsewhere.
+type Bus struct {
+	url           string
+	connect       connector
+	stop          func()
+	slowConsumers func() int // cut by a server in this process so far
+}
+
+// URL is where actors reach the bus.
+func (b *Bus) URL() string { return b.url }
+
+// Close stops the server, if it is in this process.
+func (b *Bus) Close() { b.stop() }
+
+// OpenBus returns the NATS server that the settings name, or one that it starts in this process.
+func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (*Bus, error) {
 	identity, auth, err := loadCredentials(settings, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if settings.NATS != "" {
-		return func(name string) (*bus.Conn, error) {
+		connect := func(name string) (*bus.Conn, error) {
 			return bus.Connect(ctx, settings.NATS, bus.ConnConfig{Name: name, Log: log, Identity: identity})
-		}, func() {}, nil
+		}
+		return &Bus{url: settings.NATS, connect: connect, stop: func() {}, slowConsumers: func() int { return 0 }}, nil
 	}
 	host, port, err := settings.ListenAddress()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	server, err := bus.StartServer(bus.ServerConfig{Host: host, Port: port, Log: log, Auth: auth})
 	if err != nil && settings.Listen == config.AutoListen {
 		server, err = bus.StartServer(bus.ServerConfig{Host: host, Log: log, Auth: auth})
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	command := "go run ./actor --nats " + server.URL()
 	if auth != nil {
 		command += " --credentials DIR"
 	}
 	log.Info("actors can join", "command", command)
-	return func(name string) (*bus.Conn, error) {
+	connect := func(name string) (*bus.Conn, error) {
 		return server.Connect(bus.ConnConfig{Name: name, Log: log, Identity: identity})
-	}, server.Close, nil
+	}
+	return &Bus{url: server.URL(), connect: connect, stop: server.Close, slowConsumers: server.SlowConsumers}, nil
 }
 
 // loadCredentials returns how the learner shows who it is, and whom a server in this process lets in. Both are nil where
@@ -79,6 +95,7 @@ type local struct {
 	run     string
 	connect connector
 	log     *slog.Logger
+	watched *observe.Actor // nil: nobody watches
 }
 
 // beside runs body beside the actors; the end of one ends the other.
@@ -100,7 +117,7 @@ func (l local) beside(ctx context.Context, body func(context.Context) error) err
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return rollout.Run(ctx, rollout.Config{
-			Conn: conn, Run: l.run, Slots: slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: l.log,
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: l.log, Watched: l.watched,
 		})
 	})
 	group.Go(func() error {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
@@ -23,13 +24,51 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
+// Lease is a run that a coordinator has given to this learner, which trains it under the name and the epoch that it has
+// there.
+type Lease struct {
+	Run   string // its name
+	Epoch uint64
+	// Hold returns what keeps the run's iterations beyond its directory, and what plays its batches.
+	Hold func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector)
+}
+
 // Train trains as valid settings say, in the run directory that they name, until all iterations are done or ctx is.
-// Whatever its error, the run can be resumed. Its progress is shown on display, all else goes to log.
-func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger) (err error) {
+// Whatever its error, the run can be resumed. Its progress is shown on display, all else goes to log, whose lines say
+// which run and iteration they belong to, and to watched; nil: nobody watches.
+func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
+	bus := func(log *slog.Logger) (*Bus, func(), error) {
+		bus, err := OpenBus(ctx, settings, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		return bus, bus.Close, nil
+	}
+	return run(ctx, settings, nil, bus, display, log, watched)
+}
+
+// TrainLeased is Train for a run that is leased, over a bus that stays open.
+func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
+	opened := func(*slog.Logger) (*Bus, func(), error) { return bus, func() {}, nil }
+	return run(ctx, settings, lease, opened, display, log, watched)
+}
+
+func run(ctx context.Context, settings *config.Settings, lease *Lease, openBus func(*slog.Logger) (*Bus, func(), error),
+	display *progress.Display, log *slog.Logger, watched *observe.Learner) (err error) {
 	task, err := sim.Lookup(settings.Env)
 	if err != nil {
 		return err
 	}
+	name := settings.Name()
+	if lease != nil {
+		name = lease.Run
+	}
+	if watched == nil {
+		watched = observe.NewLearner()
+	}
+	observed := watched.Begin(name, settings.Env, string(settings.Algorithm), string(settings.Estimator))
+	defer watched.End()
+	log = observed.Logger(log)
 	if _, err := rundir.Plan(settings); err != nil { // nothing is started for a run that cannot be
 		return err
 	}
@@ -38,12 +77,12 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 		return err
 	}
 	defer closeDevice()
-	connect, stop, err := openBus(ctx, settings, log)
+	server, closeBus, err := openBus(log)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	conn, err := connect("learner")
+	defer closeBus()
+	conn, err := server.connect("learner")
 	if err != nil {
 		return err
 	}
@@ -55,7 +94,7 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	resume := "go run ./learner --run-dir " + settings.RunDir + " --resume"
 	defer func() {
 		err = errors.Join(device.Advise(err, resume, fitting(settings, task)), directory.Close())
-		if errors.Is(err, context.Canceled) {
+		if errors.Is(err, context.Canceled) && lease == nil {
 			log.Info("stopped", "go on with", resume)
 		}
 	}()
@@ -65,25 +104,31 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 		return nil
 	}
 	r := train.NewRun(backend, settings, task)
-	r.Journal = directory
-	epoch, err := begin(ctx, conn, settings.Name(), r, state)
+	r.Observe = observed
+	epoch, err := begin(ctx, conn, name, lease, r, state)
 	if err != nil {
 		return err
 	}
+	observed.At(epoch, r.Counters().Iteration, settings.Iterations)
 	collector, err := collect.New(ctx, conn, collect.Config{
-		Run: settings.Name(), Epoch: epoch, Seed: settings.Seed, Task: task, Log: log,
+		Run: name, Epoch: epoch, Seed: settings.Seed, Task: task, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	defer collector.Close()
-	r.Collector = collector
+	r.Journal, r.Collector = directory, collector
+	if lease != nil {
+		r.Journal, r.Collector = lease.Hold(directory, collector)
+	}
 
 	p := display.Start(log, settings.Iterations, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
-	r.Report = func(row metrics.Row, _ collect.Stats) { p.Done(row) }
-	actors := local{slots: settings.Actors, run: settings.Name(), connect: connect, log: log}
+	count := newCounts(watched, r.Counters(), directory, backend)
+	r.Report = func(row metrics.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
+	watched.Watch(func() error { return connected(conn) }, count.others(conn, collector, server))
+	actors := local{slots: settings.Actors, run: name, connect: server.connect, log: log, watched: watched.Actor}
 	return actors.beside(ctx, r.Train)
 }
 
@@ -98,15 +143,19 @@ func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
 	}
 }
 
-// begin sets r to the state it goes on from, under an epoch above that of any learner
+// begin sets r to the state it goes on from, under the lease's epoch, or without one an epoch above that of any learner
 // before it.
-func begin(ctx context.Context, conn *bus.Conn, name string, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
-	atLeast := uint64(1)
-	if state != nil {
-		atLeast = state.Epoch + 1
-	}
-	if epoch, err = collect.NextEpoch(ctx, conn, name, atLeast); err != nil {
-		return 0, err
+func begin(ctx context.Context, conn *bus.Conn, name string, lease *Lease, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
+	if lease != nil {
+		epoch = lease.Epoch
+	} else {
+		atLeast := uint64(1)
+		if state != nil {
+			atLeast = state.Epoch + 1
+		}
+		if epoch, err = collect.NextEpoch(ctx, conn, name, atLeast); err != nil {
+			return 0, err
+		}
 	}
 	if state == nil {
 		r.Start(epoch)

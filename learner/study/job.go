@@ -124,7 +124,7 @@ func (j *job) train(ctx context.Context, trials []trial) error {
 		j.log.Info("training", "run", fmt.Sprintf("%d of %d", i+1, len(open)), "what", t.name, "iterations", t.settings.Iterations)
 		settings := *t.settings
 		settings.Resume = config.ResumeAuto
-		if err := session.Train(ctx, &settings, j.display, j.session); err != nil {
+		if err := session.Train(ctx, &settings, j.display, j.session, nil); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
