@@ -96,7 +96,7 @@ func (r *Run) Commit(ctx context.Context) (end func(*error)) {
 	start := time.Now()
 	_, endSpan := Span(ctx, "checkpoint")
 	return func(err *error) {
-		if *err == nil {
+		if err == nil || *err == nil {
 			r.learner.CheckpointTime.Observe(time.Since(start).Seconds())
 		}
 		endSpan(err)
