@@ -12,20 +12,26 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// Handler answers requests over HTTP.
-func (a *API) Handler() http.Handler {
+// Handler answers requests over HTTP. Whoever shows a certificate may do what its role may.
+func (a *API) Handler() http.Handler { return identify(a.routes()) }
+
+// routes answers requests whose context says whose they are.
+func (a *API) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	handle := func(pattern string, answer func(context.Context, *http.Request) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, answer) })
+	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, needs, answer) })
 	}
-	handle("POST /v1/commands", func(ctx context.Context, r *http.Request) (any, error) {
+	handle("POST /v1/commands", look|play|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
 		c, err := readCommand(r)
 		if err != nil {
 			return nil, err
 		}
+		if err := require(ctx, rightFor(&c)); err != nil {
+			return nil, err
+		}
 		return a.command(ctx, c)
 	})
-	handle("GET /v1/runs", func(_ context.Context, r *http.Request) (any, error) {
+	handle("GET /v1/runs", look|play, func(_ context.Context, r *http.Request) (any, error) {
 		q, err := client.ParseQuery(r.URL.Query())
 		if err != nil {
 			return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
@@ -34,21 +40,21 @@ func (a *API) Handler() http.Handler {
 		defer cancel()
 		return a.runs(ctx, q)
 	})
-	handle("GET /v1/runs/{name...}", func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
-	handle("GET /v1/experiments", func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
-	handle("GET /v1/seen", func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
-	handle("GET /v1/nodes", func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })
-	handle("POST /v1/nodes", func(ctx context.Context, r *http.Request) (any, error) {
+	handle("GET /v1/runs/{name...}", look|play, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
+	handle("GET /v1/experiments", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
+	handle("GET /v1/seen", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
+	handle("GET /v1/nodes", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })
+	handle("POST /v1/nodes", administer, func(ctx context.Context, r *http.Request) (any, error) {
 		var j client.Joining
 		if err := readJSON(r, &j); err != nil {
 			return nil, err
 		}
 		return struct{}{}, a.join(ctx, j)
 	})
-	handle("DELETE /v1/nodes/{id}", func(ctx context.Context, r *http.Request) (any, error) {
+	handle("DELETE /v1/nodes/{id}", administer, func(ctx context.Context, r *http.Request) (any, error) {
 		return struct{}{}, a.leave(ctx, r.PathValue("id"))
 	})
-	handle("GET /v1/backup", func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) })
+	handle("GET /v1/backup", administer, func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		leader := a.Leader()
@@ -64,13 +70,17 @@ func (a *API) Handler() http.Handler {
 	return mux
 }
 
-// serve answers one request.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, answer func(context.Context, *http.Request) (any, error)) {
+// serve answers one request of somebody who has one of the rights that it needs.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
 	w.Header().Set(client.NodesHeader, a.urls())
 	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	result, err := answer(ctx, r)
+	var result any
+	err := require(ctx, needs)
+	if err == nil {
+		result, err = answer(ctx, r)
+	}
 	if err != nil {
 		a.fail(w, r, a.failure(err))
 		return
@@ -129,6 +139,8 @@ func statusOf(code registry.Code) int {
 		return http.StatusNotFound
 	case client.NotLeader, client.Unavailable:
 		return http.StatusServiceUnavailable
+	case client.Forbidden:
+		return http.StatusForbidden
 	case client.TooLarge:
 		return http.StatusRequestEntityTooLarge
 	case client.Internal:

@@ -19,13 +19,16 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 const (
-	variable   = "DBQPG_COORDINATOR" // gives the coordinator's URLs where --coordinator does not
-	defaultURL = "http://127.0.0.1:7070"
-	watchWait  = 30 * time.Second // of each of watch's queries
+	variable            = "DBQPG_COORDINATOR" // gives the coordinator's URLs where --coordinator does not
+	credentialsVariable = "DBQPG_CREDENTIALS"
+	defaultURL          = "http://127.0.0.1:7070"
+	watchWait           = 30 * time.Second // of each of watch's queries
 )
 
 // session is a command at work.
@@ -68,7 +71,7 @@ func Commands() []*cobra.Command {
 }
 
 func (e entry) command() *cobra.Command {
-	var urls string
+	var urls, directory string
 	var asJSON, verbose bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -78,11 +81,10 @@ func (e entry) command() *cobra.Command {
 			if verbose {
 				level = slog.LevelDebug
 			}
-			c, err := client.New(client.Config{
-				URLs: addresses(urls), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
-			})
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			c, err := connect(addresses(urls), directory, log)
 			if err != nil {
-				return fmt.Errorf("--coordinator: %w", err)
+				return err
 			}
 			defer c.Close()
 			ctx := cmd.Context()
@@ -100,12 +102,30 @@ func (e entry) command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
+	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	flags.BoolVar(&verbose, "verbose", false, "say what is tried again")
 	if !e.endless {
 		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to try")
 	}
 	return cmd
+}
+
+// connect returns a client with the credentials in a directory, if one is given.
+func connect(urls []string, directory string, log *slog.Logger) (*client.Client, error) {
+	config := client.Config{URLs: urls, Log: log}
+	if directory != "" {
+		own, err := credentials.Load(directory, log)
+		if err != nil {
+			return nil, fmt.Errorf("--credentials: %w", err)
+		}
+		config.TLS = own.Client(proto.RoleCoordinator)
+	}
+	c, err := client.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("--coordinator: %w", err)
+	}
+	return c, nil
 }
 
 func addresses(flag string) []string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 const (
@@ -39,10 +42,12 @@ var (
 type Config struct {
 	// URLs are those of one or more nodes, such as http://127.0.0.1:7070.
 	URLs []string
-	// HTTP makes the requests; nil is a client of its own. Its redirects are not used.
-	HTTP *http.Client
-	// Token is sent as a bearer token, if it is not "".
-	Token string
+	// NATS is a connection to ask over, in place of URLs: the bus knows which node leads.
+	NATS *bus.Conn
+	// Role decides what is asked over NATS on which subject; "" is an operator.
+	Role proto.Role
+	// TLS is for https: whom to trust, and what to show.
+	TLS *tls.Config
 	// Log receives what goes wrong and is tried again; nil is slog.Default.
 	Log *slog.Logger
 }
@@ -50,20 +55,24 @@ type Config struct {
 // Client is a way to the coordinator. It is safe for concurrent use; requests that change
 // something are made one after the other.
 type Client struct {
-	name   string
-	token  string
-	http   *http.Client
-	log    *slog.Logger
-	nodes  *nodes
-	number chan uint64 // of the last request; whoever has it makes the next
+	name    string
+	http    *http.Client
+	nats    *bus.Conn // nil: HTTP
+	subject string
+	log     *slog.Logger
+	nodes   *nodes
+	number  chan uint64 // of the last request; whoever has it makes the next
 }
 
 // New returns a client, which is not connected until it is used.
 func New(c Config) (*Client, error) {
-	if len(c.URLs) == 0 {
+	if len(c.URLs) == 0 && c.NATS == nil {
 		return nil, errors.New("no URL of a coordinator is given")
 	}
 	var urls []string
+	if c.NATS != nil {
+		c.URLs, urls = nil, []string{""} // one node, whichever it is
+	}
 	for _, text := range c.URLs {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -72,15 +81,13 @@ func New(c Config) (*Client, error) {
 		urls = append(urls, strings.TrimSuffix(text, "/"))
 	}
 	client := &Client{
-		name: rand.Text(), token: c.Token, http: &http.Client{}, log: c.Log,
+		name: rand.Text(), http: &http.Client{}, log: c.Log, nats: c.NATS, subject: Subject(c.Role),
 		nodes: newNodes(urls), number: make(chan uint64, 1),
 	}
 	client.number <- 0
-	if c.HTTP != nil {
-		*client.http = *c.HTTP
-	} else {
-		client.http.Transport = http.DefaultTransport.(*http.Transport).Clone()
-	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // a cluster's own traffic
+	client.http.Transport = transport
 	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if client.log == nil {
 		client.log = slog.Default()
@@ -170,7 +177,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case !errors.As(err, &answer):
 		c.nodes.pass(node) // it cannot be reached
 		return true
-	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node:
+	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node && c.nats == nil:
 		c.nodes.prefer(answer.Leader)
 		return true
 	case answer.Code == NotLeader || answer.Code == Unavailable:
@@ -184,15 +191,15 @@ func (c *Client) learn(node string, err error) (again bool) {
 func (c *Client) attempt(ctx context.Context, method, target string, data []byte, result any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if c.nats != nil {
+		return c.attemptNATS(ctx, Envelope{Method: method, Path: target, Body: data}, result)
+	}
 	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(data))
 	if err != nil {
 		return &Error{Code: Internal, Message: err.Error()}
 	}
 	if data != nil {
 		request.Header.Set("Content-Type", "application/json")
-	}
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
@@ -205,7 +212,26 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 	return decode(response, result)
 }
 
-// decode reads an answer: a failure where it is one, and else a result, which a refusal is too.
+// attemptNATS makes a request of whichever node leads.
+func (c *Client) attemptNATS(ctx context.Context, e Envelope, result any) error {
+	if _, raw := result.(io.Writer); raw {
+		return &Error{Code: Forbidden, Message: "that can be asked for over HTTP alone"}
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return &Error{Code: Internal, Message: err.Error()}
+	}
+	if data, err = c.nats.Request(ctx, c.subject, data); err != nil {
+		return err
+	}
+	var answer Envelope
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return &Error{Code: Internal, Message: "the answer on " + c.subject + " is none of a coordinator"}
+	}
+	return decodeBody(answer.Body, result, c.subject)
+}
+
+// decode reads an answer over HTTP.
 func decode(response *http.Response, result any) error {
 	body := io.LimitReader(response.Body, maxAnswer)
 	if w, ok := result.(io.Writer); ok && response.StatusCode == http.StatusOK {
@@ -218,9 +244,14 @@ func decode(response *http.Response, result any) error {
 	if err != nil {
 		return err
 	}
+	return decodeBody(data, result, response.Request.URL.Host)
+}
+
+// decodeBody reads a failure where it is one, and else a result, which a refusal is too.
+func decodeBody(data []byte, result any, from string) error {
 	var failure Failure
 	if err := json.Unmarshal(data, &failure); err != nil {
-		return &Error{Code: Internal, Message: fmt.Sprintf("%s answered %s, which is no answer of a coordinator", response.Request.URL.Host, response.Status)}
+		return &Error{Code: Internal, Message: fmt.Sprintf("what %s answers is no answer of a coordinator", from)}
 	}
 	if failure.Error != nil {
 		return failure.Error

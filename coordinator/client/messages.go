@@ -1,12 +1,14 @@
 package client
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Codes of errors beside those of refusals.
@@ -15,6 +17,7 @@ const (
 	Unavailable registry.Code = "unavailable" // no leader at the moment: ask again
 	Malformed   registry.Code = "malformed"   // the request cannot be read
 	TooLarge    registry.Code = "too_large"   // the request, or the answer where it has a bound
+	Forbidden   registry.Code = "forbidden"   // not for whoever asked
 	Internal    registry.Code = "internal"    // the coordinator's fault
 )
 
@@ -87,13 +90,35 @@ type Joining struct {
 	Address string `json:"address"`
 }
 
-// Limits of the API.
+// Envelope is a request over NATS (Method, Path, Body), and its answer (Status, Body): those of HTTP.
+type Envelope struct {
+	Method string          `json:"method,omitempty"`
+	Path   string          `json:"path,omitempty"`
+	Status int             `json:"status,omitempty"`
+	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// Subject is where a role sends its requests over NATS. What the coordinator does for whoever sends to one is what it would
+// do for the role; who may send there, docs/security.md says.
+func Subject(role proto.Role) string {
+	switch role {
+	case proto.RoleActor:
+		return proto.CoordinatorSubjects + "actor.request"
+	case proto.RoleLearner:
+		return proto.CoordinatorSubjects + "learner.request"
+	case proto.RoleObserver:
+		return proto.CoordinatorSubjects + "read.request"
+	}
+	return proto.CoordinatorSubjects + "request"
+}
+
+// Limits and names of the API.
 const (
 	// MaxWait is the longest that a query waits.
 	MaxWait = time.Minute
 	// NodesHeader is the header of every answer that lists the nodes' URLs, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// Service is the name of the NATS service, and the first part of its subjects.
+	// Service is the name of the NATS service.
 	Service = "dbqpg-coordinator"
 )
 

@@ -1,18 +1,23 @@
 package serve
 
 import (
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Command is "coordinator serve".
 func Command() *cobra.Command {
 	var c Config
-	var peers string
+	var peers, directory string
+	var insecure bool
 	cmd := &cobra.Command{
 		Use:   "serve --data-dir DIR",
 		Short: "Run a node of the coordinator",
@@ -24,12 +29,14 @@ its data directory, and needs --peers or --join no more. One that has lost its d
 replaced: take it out with "coordinator leave" and start another, under another name, with
 --join.
 
-Nothing but this machine can reach a node unless --http and --raft say so.`,
+Nothing but this machine can reach a node unless --http and --raft say so; then it wants
+--credentials (docs/security.md).`,
 		Example: `  coordinator serve --data-dir data
-  coordinator serve --node-id n1 --data-dir data1 --http 10.0.0.1:7070 --raft 10.0.0.1:7071 \
+  coordinator serve --node-id n1 --data-dir data1 --credentials coordinator1 \
+      --http 10.0.0.1:7070 --raft 10.0.0.1:7071 \
       --peers n1=10.0.0.1:7071,n2=10.0.0.2:7071,n3=10.0.0.3:7071
-  coordinator serve --node-id n4 --data-dir data4 --http 10.0.0.4:7070 --raft 10.0.0.4:7071 \
-      --join http://10.0.0.1:7070`,
+  coordinator serve --node-id n4 --data-dir data4 --credentials coordinator4 \
+      --http 10.0.0.4:7070 --raft 10.0.0.4:7071 --join https://10.0.0.1:7070`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if c.Peers, err = raftnode.ParsePeers(peers); err != nil {
@@ -39,6 +46,18 @@ Nothing but this machine can reach a node unless --http and --raft say so.`,
 				return err
 			}
 			c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			if directory != "" {
+				if c.Credentials, err = credentials.Load(directory, c.Log); err == nil {
+					err = c.Credentials.Require(proto.RoleCoordinator)
+				}
+				if err != nil {
+					return fmt.Errorf("--credentials: %w", err)
+				}
+			} else if !insecure {
+				if err := requireLocal(c.HTTP, c.Raft); err != nil {
+					return err
+				}
+			}
 			return Run(cmd.Context(), c)
 		},
 	}
@@ -52,5 +71,23 @@ Nothing but this machine can reach a node unless --http and --raft say so.`,
 	flags.StringVar(&c.Join, "join", "", "URL of a node of the cluster to join")
 	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
 	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
+	flags.StringVar(&c.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
+	flags.StringVar(&directory, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
+	flags.BoolVar(&insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
 	return cmd
+}
+
+// requireLocal refuses addresses that other machines reach.
+func requireLocal(addresses ...string) error {
+	for _, address := range addresses {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return fmt.Errorf("%q: must be host:port, such as 127.0.0.1:7070", address)
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("%s can be reached from other machines, and whoever does could command this node: give --credentials DIR, "+
+				"or --insecure-listen if the network is trusted", address)
+		}
+	}
+	return nil
 }

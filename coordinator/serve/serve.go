@@ -3,6 +3,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,9 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // Config holds the settings of a node.
@@ -32,6 +36,10 @@ type Config struct {
 	Raft, HTTP string
 	// AdvertiseRaft and AdvertiseURL are where others reach those; "" is where they listen.
 	AdvertiseRaft, AdvertiseURL string
+	// NATS is the URL of a NATS server to answer on, too; "" is none.
+	NATS string
+	// Credentials are what the node shows and asks for; nil is plain connections that ask for nothing.
+	Credentials *credentials.Credentials
 	// Log is where the node says what happens.
 	Log *slog.Logger
 }
@@ -53,7 +61,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { err = errors.Join(err, node.Close()) }()
 	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
 	if self.URL == "" {
-		self.URL = "http://" + web.Addr().String()
+		self.URL = c.scheme() + "://" + web.Addr().String()
 	}
 	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
 
@@ -65,7 +73,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		BaseContext: func(net.Listener) context.Context { return ctx }, // long polls end with the node
 	}
 	group.Go(func() error {
-		if err := server.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(c.secure(web, proto.RoleCoordinator, proto.RoleLearner, proto.RoleActor, proto.RoleOperator, proto.RoleObserver)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve %s: %w", self.URL, err)
 		}
 		return nil
@@ -80,6 +88,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		return nil
 	})
 	group.Go(func() error { return c.enter(ctx, self, raftnode.Peer{ID: c.ID, Address: address}) })
+	if c.NATS != "" {
+		group.Go(func() error { return c.answerNATS(ctx, answers, self, node.Leads()) })
+	}
 	return group.Wait()
 }
 
@@ -97,10 +108,46 @@ func open(c *Config) (*raftnode.Node, string, error) {
 	if len(peers) == 0 && c.Join == "" {
 		peers = []raftnode.Peer{{ID: c.ID, Address: address}}
 	}
-	node, err := raftnode.Open(raftnode.Config{
-		ID: c.ID, DataDir: c.DataDir, Listener: listener, Advertise: address, Peers: peers, Log: c.Log,
-	})
+	config := raftnode.Config{
+		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers, Log: c.Log,
+	}
+	if c.Credentials != nil {
+		dialer := &tls.Dialer{Config: c.Credentials.Client(proto.RoleCoordinator)}
+		config.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}
+	}
+	node, err := raftnode.Open(config)
 	return node, address, err
+}
+
+// secure lets members of those roles in, and nobody else, if there are credentials.
+func (c *Config) secure(l net.Listener, roles ...proto.Role) net.Listener {
+	if c.Credentials == nil {
+		return l
+	}
+	return tls.NewListener(l, c.Credentials.Server(roles...))
+}
+
+func (c *Config) scheme() string {
+	if c.Credentials == nil {
+		return "http"
+	}
+	return "https"
+}
+
+// answerNATS answers requests over NATS.
+func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry.Node, leads <-chan bool) error {
+	connection := bus.ConnConfig{Name: "coordinator " + c.ID, Log: c.Log}
+	if c.Credentials != nil {
+		connection.Identity = c.Credentials.Identity()
+	}
+	conn, err := bus.Connect(ctx, c.NATS, connection)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer conn.Close()
+	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
 // enter joins the cluster, if that is asked for, and tells it this node's URL.
@@ -109,7 +156,11 @@ func (c *Config) enter(ctx context.Context, self registry.Node, peer raftnode.Pe
 	if c.Join != "" {
 		way = c.Join
 	}
-	cluster, err := client.New(client.Config{URLs: []string{way}, Log: c.Log})
+	settings := client.Config{URLs: []string{way}, Log: c.Log}
+	if c.Credentials != nil {
+		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
+	}
+	cluster, err := client.New(settings)
 	if err != nil {
 		return fmt.Errorf("--join: %w", err)
 	}

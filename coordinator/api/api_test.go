@@ -1,0 +1,321 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dbqpg/dbqpg/coordinator/api"
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen, on a machine however loaded.
+const patience = 30 * time.Second
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newAPI returns the API of a node that is alone, and leads.
+func newAPI(t testing.TB) (*api.API, *raftnode.Node) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := raftnode.Open(raftnode.Config{
+		ID: "n1", DataDir: t.TempDir(), Listener: l, Peers: []raftnode.Peer{{ID: "n1", Address: l.Addr().String()}}, Log: quiet,
+		Timing: raftnode.Timing{Heartbeat: 50 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := node.WaitLeader(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	return api.New(api.Config{Backend: node, Validate: sweep.Validate, Log: quiet}), node
+}
+
+// newServer serves an API over HTTP, and returns a client.
+func newServer(t testing.TB) (*client.Client, string) {
+	t.Helper()
+	a, _ := newAPI(t)
+	server := httptest.NewServer(a.Handler())
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{URLs: []string{server.URL}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, server.URL
+}
+
+func spec(name string, seeds ...uint64) registry.Spec {
+	return registry.Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: seeds}
+}
+
+// What each request is answered, by status and by what the body says.
+func TestHTTP(t *testing.T) {
+	_, url := newServer(t)
+	large := `{"fail":{"run":"x","epoch":1,"reason":"` + strings.Repeat("x", registry.MaxCommand) + `"}}`
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1,2]}}}`, 200, `{"runs":2}`},
+		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1,2]}}}`, 409, `"exists"`},
+		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"b","tasks":["Swimer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1]}}}`, 400, `did you mean Swimmer-v2`},
+		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1000000000}}`, 200, `"name":"a/Swimmer-v2/npg-mc-s1"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1}}`, 400, `"invalid"`},
+		{"POST", "/v1/commands", `{"finish":{"run":"a/Swimmer-v2/npg-mc-s1","epoch":0}}`, 409, `"stale_epoch"`},
+		{"POST", "/v1/commands", `{"cancel":{"name":"nobody"}}`, 404, `"not_found"`},
+		{"POST", "/v1/commands", `{"cancle":{"name":"a"}}`, 400, `"malformed"`},
+		{"POST", "/v1/commands", `{}`, 400, `"invalid"`},
+		{"POST", "/v1/commands", `{"cancel":{"name":"a"}} {}`, 400, `"malformed"`},
+		{"POST", "/v1/commands", ``, 400, `"malformed"`},
+		{"POST", "/v1/commands", large, 413, `"too_large"`},
+		{"GET", "/v1/runs?experiment=a&state=queued", "", 200, `"a/Swimmer-v2/npg-mc-s2"`},
+		{"GET", "/v1/runs?experiment=b", "", 200, `"runs":[]`},
+		{"GET", "/v1/runs?wiat=1s", "", 400, `is no part of a query`},
+		{"GET", "/v1/runs?wait=1h", "", 400, `at most 1m0s`},
+		{"GET", "/v1/runs?after=x", "", 400, `is no index`},
+		{"GET", "/v1/runs/a/Swimmer-v2/npg-mc-s1", "", 200, `"epoch":1`},
+		{"GET", "/v1/runs/nobody", "", 404, `"not_found"`},
+		{"GET", "/v1/experiments", "", 200, `"runs":{"queued":1,"running":1}`},
+		{"GET", "/v1/seen", "", 200, `"seen":[]`},
+		{"GET", "/v1/nodes", "", 200, `"id":"n1"`},
+		{"POST", "/v1/nodes", `{"id":"n2","address":"x"}`, 400, `"malformed"`},
+		{"DELETE", "/v1/nodes/n7", "", 404, `"not_found"`},
+		{"GET", "/v1/backup", "", 200, "dbqpg registry 1\n"},
+		{"GET", "/healthz", "", 200, "ok"},
+		{"GET", "/readyz", "", 200, "n1 leads"},
+		{"GET", "/v2/runs", "", 404, `"not_found"`},
+		{"PUT", "/v1/commands", "", 404, `"not_found"`},
+	} {
+		request, err := http.NewRequestWithContext(deadline(t), c.method, url+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s %s %.80s: %d %.300s, want %d with %s", c.method, c.path, c.body, response.StatusCode, body, c.status, c.want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// The client's requests, and that a watcher is told of changes, once each, and of none while there is none.
+func TestClientAndWatch(t *testing.T) {
+	c, _ := newServer(t)
+	exercise(t, c)
+	var data bytes.Buffer
+	if err := c.Backup(deadline(t), &data); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := registry.Decode(&data); err != nil || len(s.Runs) != 2 {
+		t.Errorf("backup: %v", err)
+	}
+}
+
+func exercise(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := deadline(t)
+	before, err := c.Runs(ctx, client.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := make(chan *client.Runs)
+	go func() {
+		runs, err := c.Runs(ctx, client.Query{After: before.Index, Wait: patience})
+		if err != nil {
+			t.Error(err)
+		}
+		changes <- runs
+	}()
+	if n, err := c.Submit(ctx, spec("a", 1, 2)); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	after := <-changes
+	if len(after.Runs) != 2 || after.Index <= before.Index {
+		t.Errorf("%+v after %+v", after, before)
+	}
+	run, err := c.Take(ctx, registry.Take{Learner: "l", TTL: time.Hour, NATS: "nats://h"})
+	if err != nil || run.Epoch != 1 {
+		t.Fatal(run, err)
+	}
+	hold := registry.Hold{Run: run.Name, Epoch: 1}
+	hash := strings.Repeat("a", 64)
+	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Previous: hash, Checkpoint: registry.Checkpoint{SHA256: hash}}); !errors.Is(err, client.WrongHash) {
+		t.Errorf("commit: %v", err)
+	}
+	if run, err = c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}, Summary: map[string]float64{"return_mean": 0.1}}); err != nil {
+		t.Fatal(err)
+	}
+	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour, Useful: 3}); err != nil || run.Lease.Useful != 3 {
+		t.Error(run, err)
+	}
+	if _, err := c.Release(ctx, hold); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Finish(ctx, hold); !errors.Is(err, client.NotRunning) {
+		t.Error(err)
+	}
+	changed, err := c.Runs(ctx, client.Query{After: after.Index})
+	if err != nil || len(changed.Runs) != 1 || changed.Runs[0].Name != run.Name || changed.Runs[0].Summary["return_mean"] != 0.1 {
+		t.Errorf("changed: %+v, %v", changed, err)
+	}
+	again, err := c.Runs(ctx, client.Query{After: changed.Index, Wait: time.Millisecond})
+	if err != nil || len(again.Runs) != 0 || again.Index != changed.Index {
+		t.Errorf("nothing has changed: %+v, %v", again, err)
+	}
+	if _, err := c.Run(ctx, "nobody"); !errors.Is(err, client.NotFound) {
+		t.Error(err)
+	}
+	if err := c.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Over NATS the same requests are answered the same, to each role what it may ask.
+func TestNATS(t *testing.T) {
+	a, node := newAPI(t)
+	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := server.Connect(bus.ConnConfig{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- a.ServeNATS(ctx, conn, registry.Node{ID: "n1", URL: "http://n1"}, node.Leads()) }()
+	newClient := func(role proto.Role) *client.Client {
+		c, err := client.New(client.Config{NATS: conn, Role: role, Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	operator, learner, actor, observer := newClient(""), newClient(proto.RoleLearner), newClient(proto.RoleActor), newClient(proto.RoleObserver)
+	exercise(t, operator)
+	info, err := conn.Request(deadline(t), "$SRV.INFO."+client.Service, nil)
+	if err != nil || !strings.Contains(string(info), `"node":"n1"`) || !strings.Contains(string(info), "dbqpg-coordinator.actor.request") {
+		t.Errorf("discovery: %s, %v", info, err)
+	}
+
+	run, err := learner.Take(deadline(t), registry.Take{Learner: "l", TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := actor.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Actor, Name: "a", Run: run.Name, Slots: 4}); err != nil {
+		t.Error(err)
+	}
+	if runs, err := actor.Runs(deadline(t), client.Query{State: registry.Running}); err != nil || len(runs.Runs) != 1 {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	if seen, err := observer.Seen(deadline(t)); err != nil || len(seen.Seen) != 2 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
+	for name, try := range map[string]func() error{
+		"an actor finishes a run":       func() error { _, err := actor.Finish(deadline(t), hold); return err },
+		"an actor looks at the nodes":   func() error { _, err := actor.Nodes(deadline(t)); return err },
+		"an observer says it is there":  func() error { return observer.Heartbeat(deadline(t), registry.Heartbeat{}) },
+		"a learner submits":             func() error { _, err := learner.Submit(deadline(t), spec("b", 1)); return err },
+		"a learner takes a node out":    func() error { return learner.Leave(deadline(t), "n1") },
+		"an observer takes a run":       func() error { _, err := observer.Take(deadline(t), registry.Take{}); return err },
+		"an operator gets a backup":     func() error { return operator.Backup(deadline(t), io.Discard) },
+		"a learner announces a node":    func() error { return learner.Announce(deadline(t), registry.Node{ID: "n1", URL: "http://evil"}) },
+		"an observer joins a new node ": func() error { return observer.Join(deadline(t), client.Joining{ID: "n9", Address: "h:1"}) },
+	} {
+		var refused *client.Error
+		if err := try(); !errors.As(err, &refused) || refused.Code != client.Forbidden {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, bad := range []string{"", "x", "{}", `{"method":"GET","path":"/healthz"}`, `{"method":"G T","path":"/v1/runs"}`, `{"method":"GET","path":"/v1/backup"}`, `{"method":"GET","path":"/v1/%zz"}`} {
+		data, err := conn.Request(deadline(t), client.Subject(""), []byte(bad))
+		var envelope client.Envelope
+		if err != nil || json.Unmarshal(data, &envelope) != nil || envelope.Status != 400 {
+			t.Errorf("%q is answered %s, %v", bad, data, err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever is sent, the answer is one, and the coordinator's state stays sound.
+func FuzzHTTP(f *testing.F) {
+	a, node := newAPI(f)
+	handler := a.Handler()
+	f.Add("POST", "/v1/commands", []byte(`{"take":{"learner":"l","ttl":1000000000}}`))
+	f.Add("POST", "/v1/commands", []byte(`{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1],"overrides":[{"name":"rank","values":["3"]}]}}}`))
+	f.Add("GET", "/v1/runs?after=1&wait=1ms", []byte(nil))
+	f.Add("GET", "/v1/runs/a%2Fb", []byte(nil))
+	f.Add("POST", "/v1/nodes", []byte(`{"id":"","address":"h:1"}`))
+	f.Fuzz(func(t *testing.T, method, target string, body []byte) {
+		if strings.Contains(target, "nodes") && strings.Contains(string(body), "address") || strings.Contains(target, "wait=") || method == "DELETE" {
+			return // would change who is the majority, or wait
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, method, "http://h"+target, bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code == http.StatusInternalServerError {
+			t.Fatalf("%s", w.Body)
+		}
+		if err := node.Read(ctx, func(s *registry.State) {
+			var out bytes.Buffer
+			if err := s.Encode(&out); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := registry.Decode(&out); err != nil {
+				t.Fatal(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

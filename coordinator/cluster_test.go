@@ -1,0 +1,173 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+var (
+	kills = flag.Int("kills", 5, "SIGKILLs in TestKilledLeaders")
+	seed  = flag.Uint64("seed", 0, "of what is killed when; 0: a random one")
+)
+
+func spec(name string, seeds ...uint64) registry.Spec {
+	return registry.Spec{
+		Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: seeds,
+	}
+}
+
+// leader returns the node that leads, as the others say.
+func leader(t testing.TB, c *client.Client, nodes []*node) *node {
+	t.Helper()
+	known, err := c.Nodes(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range known {
+		if k.Leader {
+			return nodes[slices.IndexFunc(nodes, func(n *node) bool { return n.id == k.ID })]
+		}
+	}
+	t.Fatalf("nobody leads: %+v", known)
+	return nil
+}
+
+// Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was
+// answered is there in the end, and each was made once.
+func TestKilledLeaders(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64() >> 16
+	}
+	t.Logf("seed %d", *seed)
+	rng := rand.New(rand.NewPCG(*seed, 0))
+	nodes := serveThree(t)
+	urls := []string{nodes[0].url, nodes[1].url, nodes[2].url}
+	c := newClient(t, urls...)
+	const learners = 3
+	if n, err := c.Submit(deadline(t), spec("x", 1, 2, 3)); n != learners || err != nil {
+		t.Fatal(n, err)
+	}
+	during, end := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	committed, progress := make([]registry.Checkpoint, learners), make(chan struct{})
+	for i := range learners {
+		working.Go(func() { committed[i] = commitOn(t, during, newClient(t, urls[i%3]), fmt.Sprint("l", i), progress) })
+	}
+	var outages []time.Duration
+	for range *kills {
+		for range rng.IntN(100) {
+			select {
+			case <-progress:
+			case <-time.After(patience):
+				t.Fatal("nothing is committed")
+			}
+		}
+		victim := nodes[rng.IntN(3)]
+		if rng.IntN(4) > 0 {
+			victim = leader(t, c, nodes)
+		}
+		victim.kill()
+		began := time.Now()
+		if err := c.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Actor, Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		outages = append(outages, time.Since(began))
+		victim.start()
+	}
+	end()
+	working.Wait()
+	runs, err := c.Runs(deadline(t), client.Query{Experiment: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := uint64(0)
+	for _, last := range committed {
+		i := slices.IndexFunc(runs.Runs, func(r registry.Run) bool { return r.Checkpoint != nil && *r.Checkpoint == last })
+		if i < 0 {
+			t.Errorf("commit %+v is lost: %+v", last, runs.Runs)
+			continue
+		}
+		total += last.Iteration
+	}
+	slices.Sort(outages)
+	t.Logf("%d kills, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (worst)",
+		*kills, total, outages[len(outages)/2].Round(time.Millisecond), outages[len(outages)*99/100].Round(time.Millisecond), outages[len(outages)-1].Round(time.Millisecond))
+}
+
+// commitOn takes a run and commits one checkpoint after the other until ctx is done. It returns the last.
+func commitOn(t *testing.T, ctx context.Context, c *client.Client, learner string, progress chan<- struct{}) registry.Checkpoint {
+	run, err := c.Take(deadline(t), registry.Take{Learner: learner, TTL: time.Hour})
+	if err != nil {
+		t.Error(err)
+		return registry.Checkpoint{}
+	}
+	last, previous := registry.Checkpoint{}, ""
+	for ctx.Err() == nil {
+		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1), Location: learner}
+		_, err := c.Commit(deadline(t), registry.Commit{Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, Previous: previous, Checkpoint: next})
+		if err != nil {
+			t.Errorf("%s: commit %d: %v", learner, next.Iteration, err)
+			break
+		}
+		last, previous = next, next.SHA256
+		select {
+		case progress <- struct{}{}:
+		case <-ctx.Done():
+		default: // a kill is under way
+		}
+	}
+	return last
+}
+
+// A lost node is replaced by a new one, a fourth and fifth join, one leaves; what was there stays there.
+func TestJoinLeaveReplace(t *testing.T) {
+	nodes := serveThree(t)
+	c := newClient(t, nodes[0].url)
+	if _, err := c.Submit(deadline(t), spec("x", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	lost := nodes[1]
+	lost.kill()
+	addresses := freeAddresses(t, 4)
+	fourth := serve(t, "n4", t.TempDir(), addresses[0], addresses[1], "--join", nodes[0].url)
+	fourth.expect("msg=ready")
+	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	fifth := serve(t, "n5", t.TempDir(), addresses[2], addresses[3], "--join", fourth.url)
+	fifth.expect("msg=ready")
+	if _, err := c.Submit(deadline(t), spec("y", 1)); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].kill() // of n1, n3, n4, n5 three are left; the client knew n1 only, and has learned of the others
+	known, err := c.Nodes(deadline(t))
+	if err != nil || len(known) != 4 {
+		t.Fatalf("%+v, %v", known, err)
+	}
+	all := []*node{nodes[0], nodes[2], fourth, fifth}
+	if err := c.Leave(deadline(t), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Leave(deadline(t), "n1"); !errors.Is(err, client.NotFound) {
+		t.Errorf("a node that has left leaves: %v", err)
+	}
+	first := leader(t, c, all)
+	if status := first.signal(syscall.SIGTERM); status != 0 {
+		t.Errorf("%s ended with status %d:\n%s", first.id, status, first.log())
+	}
+	experiments, err := c.Experiments(deadline(t))
+	if err != nil || len(experiments) != 2 {
+		t.Errorf("%+v, %v", experiments, err)
+	}
+}
