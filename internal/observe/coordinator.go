@@ -43,7 +43,7 @@ func (c *Coordinator) table() []metric {
 		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors seen lately."},
 		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries), "Leases that ran out while this node led: runs that went back to the queue."},
 		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, open("route"), open("code")),
-			"Requests by route, as registered and never as asked for, and by HTTP status; those over NATS have routes that begin with nats."},
+			"Requests by route, as registered and never as asked for, and by HTTP status; those that came over NATS included."},
 	}
 }
 
@@ -52,8 +52,8 @@ func (c *Coordinator) Request(route string, code int, start time.Time) {
 	c.Requests.WithLabelValues(route, strconv.Itoa(code)).Observe(time.Since(start).Seconds())
 }
 
-// Count returns a handler that counts its requests under the pattern by which [http.ServeMux] found the handler, or
-// "unknown" if it found none.
+// Count returns a handler that counts its requests under the pattern by which next, an [http.ServeMux], finds their
+// handlers, or "unknown" if it finds none. next must be the mux itself: what hands it a copy of the request hides the pattern.
 func (c *Coordinator) Count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, recorder := time.Now(), &statusRecorder{ResponseWriter: w, code: http.StatusOK}

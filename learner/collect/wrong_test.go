@@ -82,7 +82,7 @@ func TestWrongUploads(t *testing.T) {
 	l.actor(2, rollouttest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if b.Stats.Refused != 10 || b.Stats.Wasted > 1000 {
+	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 5 || b.Stats.Duplicate != 1 || b.Stats.Wasted > 1000 {
 		t.Errorf("%+v, want 10 refused", b.Stats)
 	}
 }
