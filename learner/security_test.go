@@ -1,17 +1,23 @@
 package main_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // With credentials, over TLS, learner and actor learn the same bits as without. No secret is in their logs, in
@@ -112,4 +118,103 @@ func freePort(t *testing.T) int {
 	}
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// A stranger with an actor's key that asks for tickets under many names, spoils them, and floods the learner with
+// noise can neither end a run nor change a bit of it.
+func TestHostileActor(t *testing.T) {
+	forEachExample(t, func(t *testing.T, e *example) {
+		files := newCredentials(t)
+		directory := newDirectory(t)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials", filepath.Join(files, "learner"))...)
+		url := learner.expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
+		learner.iteration(1)
+		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run}
+		ctx, stop := context.WithCancel(context.Background())
+		var work sync.WaitGroup
+		work.Go(func() { h.spoil(ctx) })
+		work.Go(func() { h.flood(ctx) })
+		learner.succeed()
+		stop()
+		work.Wait()
+		t.Logf("%d tickets spoilt", h.spoilt)
+		if h.spoilt == 0 {
+			t.Error("no ticket was ever spoilt: the test shows nothing")
+		}
+		e.requireReference(t, directory)
+	})
+}
+
+func connectAs(t *testing.T, directory, url string) *bus.Conn {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	own, err := credentials.Load(directory, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := bus.Connect(ctx, url, bus.ConnConfig{Log: quiet, Identity: own.Identity()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type hostile struct {
+	t      *testing.T
+	conn   *bus.Conn
+	run    string
+	spoilt int
+}
+
+// spoil asks for tickets under ever new names. It sends noise for one, and says of the next that it fails.
+func (h *hostile) spoil(ctx context.Context) {
+	for i := 0; ctx.Err() == nil; i++ {
+		slot := proto.Slot{Actor: "stranger-" + strconv.Itoa(i/2%1000)}
+		reply := h.request(ctx, &proto.Ask{Slot: slot})
+		if reply == nil || reply.Next == nil {
+			continue
+		}
+		if i%2 == 0 {
+			reply = h.request(ctx, &proto.Chunk{Slot: slot, Ticket: *reply.Next, Parts: 1, Data: []byte("noise")})
+		} else {
+			reply = h.request(ctx, &proto.Return{Slot: slot, Ticket: *reply.Next, Reason: "it fails, believe me"})
+		}
+		if reply != nil {
+			h.spoilt++
+		}
+	}
+}
+
+// request returns the learner's answer, or nil if there was none.
+func (h *hostile) request(ctx context.Context, m proto.Message) *proto.Reply {
+	data, err := proto.Marshal(nil, m)
+	if err != nil {
+		h.t.Error(err)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	reply := new(proto.Reply)
+	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m), data); err != nil || proto.Unmarshal(data, reply) != nil {
+		return nil
+	}
+	return reply
+}
+
+// flood sends bursts of noise on every subject that an actor may publish to.
+func (h *hostile) flood(ctx context.Context) {
+	noise := bytes.Repeat([]byte{0xdf, 0xff}, 512)
+	subjects := proto.SubjectsOf(h.run)
+	for ctx.Err() == nil {
+		for range 50 {
+			for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
+				_ = h.conn.Publish(subjects.Request(1, m), noise) // until the server is gone
+			}
+		}
+		// The next burst when the learner has taken in this one.
+		h.request(ctx, &proto.Return{Slot: proto.Slot{Actor: "x"}, Ticket: proto.Ticket{Run: h.run}})
+	}
 }

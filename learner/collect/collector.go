@@ -62,14 +62,15 @@ type Collector struct {
 	heart         sync.WaitGroup
 
 	mu       sync.Mutex
-	position proto.Position // the earliest iteration whose episodes are wanted
-	current  *iteration     // nil unless a batch is being collected
-	expected float64        // steps of an episode, as far as is known
-	dry      bool           // actors were told that there is no ticket
-	stamp    uint64         // of the last time that they were told how many there are
-	stats    Stats          // since the last batch
-	actors   map[string]bool
-	engine   string // of the latest episode
+	position proto.Position  // the earliest iteration whose episodes are wanted
+	current  *iteration      // nil unless a batch is being collected
+	expected float64         // steps of an episode, as far as is known
+	dry      bool            // actors were told that there is no ticket
+	stamp    uint64          // of the last time that they were told how many there are
+	stats    Stats           // since the last batch
+	actors   map[string]bool // that sent episodes since the last batch
+	proven   map[string]bool // that ever did
+	engine   string          // of the latest episode
 
 	complaints int // about actors, since the last batch
 }
@@ -142,6 +143,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		position:   proto.Position{Epoch: config.Epoch},
 		expected:   float64(config.Task.TimeLimit),
 		actors:     make(map[string]bool),
+		proven:     make(map[string]bool),
 	}
 	conn.OnReconnect(func() { signal(c.lost, struct{}{}) })
 	if err := c.subscribe(ctx); err != nil {
@@ -258,7 +260,7 @@ func (c *Collector) open(number uint64, minSteps int) *iteration {
 	first := proto.Ticket{Run: c.config.Run, Epoch: at.Epoch, Iteration: number, Seed: c.config.Seed}
 	c.position = at
 	c.current = &iteration{
-		ledger:   NewLedger(first, minSteps, c.expected, c.config.Lease),
+		ledger:   NewLedger(first, minSteps, c.expected, c.config.Lease, c.proven),
 		uploads:  newUploads(proto.Credit, c.config.Lease),
 		started:  time.Now(),
 		complete: make(chan struct{}),

@@ -40,6 +40,9 @@ type Ledger struct {
 	open     int // tickets not completed
 
 	asked map[string]time.Time // when each actor last asked for a ticket
+	// proven are the actors whose episodes were right before, in whatever iteration. Names are the actors' own: a stranger may
+	// have any number of them, but not right episodes to go with each.
+	proven map[string]bool
 }
 
 // entry is what the ledger knows of a ticket.
@@ -53,9 +56,10 @@ type entry struct {
 
 // NewLedger returns the empty ledger of the iteration whose ticket 0 is first. Its batch is to hold minSteps
 // steps. Each ticket is given out for the duration of lease; an episode under way counts as the expected number of
-// steps when the ledger decides whether another ticket could still be needed.
-func NewLedger(first proto.Ticket, minSteps int, expected float64, lease time.Duration) *Ledger {
-	return &Ledger{first: first, minSteps: minSteps, expected: expected, lease: lease, asked: make(map[string]time.Time)}
+// steps when the ledger decides whether another ticket could still be needed. Proven are the actors whose episodes were
+// right before; the caller may add to them.
+func NewLedger(first proto.Ticket, minSteps int, expected float64, lease time.Duration, proven map[string]bool) *Ledger {
+	return &Ledger{first: first, minSteps: minSteps, expected: expected, lease: lease, asked: make(map[string]time.Time), proven: proven}
 }
 
 // Complete reports whether the batch is complete: the completed prefix holds minSteps steps.
@@ -111,7 +115,7 @@ func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool)
 			l.entries = append(l.entries, entry{})
 			l.open++
 		}
-		if e := &l.entries[i]; e.free(now) && !(slices.Contains(e.failed, slot.Actor) && l.others(e, now)) {
+		if e := &l.entries[i]; e.free(now) && !l.spared(e, slot, now) {
 			e.holder, e.expires = slot, now.Add(l.lease)
 			t = l.first
 			t.Index = uint64(i)
@@ -161,10 +165,30 @@ func (l *Ledger) Need(now time.Time) int {
 	return n
 }
 
-// others reports whether some actor that asked lately has not failed with a ticket.
+// spared reports whether a ticket is left to others: it failed with the slot's actor before, or it failed, or was never
+// answered for, and the actor has proven nothing.
+func (l *Ledger) spared(e *entry, slot proto.Slot, now time.Time) bool {
+	lost := e.failures > 0 || e.holder != proto.Slot{} && e.holder != slot
+	doubted := slices.Contains(e.failed, slot.Actor) || lost && !l.proven[slot.Actor] && l.anyProven(now)
+	return doubted && l.others(e, now)
+}
+
+// others reports whether some actor that asked lately has not failed with a ticket. If there are proven ones, only they
+// count.
 func (l *Ledger) others(e *entry, now time.Time) bool {
+	among := l.anyProven(now)
 	for actor, at := range l.asked {
-		if now.Sub(at) < l.lease && !slices.Contains(e.failed, actor) {
+		if now.Sub(at) < l.lease && (l.proven[actor] || !among) && !slices.Contains(e.failed, actor) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyProven reports whether some proven actor asked lately.
+func (l *Ledger) anyProven(now time.Time) bool {
+	for actor := range l.proven {
+		if at, asked := l.asked[actor]; asked && now.Sub(at) < l.lease {
 			return true
 		}
 	}
@@ -190,8 +214,9 @@ func (l *Ledger) Renew(t proto.Ticket, slot proto.Slot, now time.Time) {
 }
 
 // Release takes a ticket back from the slot that holds it and will not play it. A reason says that the episode
-// failed. An error that names the ticket says that nobody can play it: it failed often enough, with as many actors, or
-// else with all that asked for tickets lately. One actor that spoils what it plays ends nothing while there are others.
+// failed. An error that names the ticket says that nobody can play it: it failed often enough, with as many proven actors,
+// or else with all that asked for tickets lately, of whom only the proven count, if there are any. One that spoils what
+// it plays, under however many names, ends nothing while there are others.
 func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) error {
 	e, err := l.find(t)
 	if err != nil || e.episode != nil || e.holder != slot {
@@ -202,13 +227,20 @@ func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now tim
 		return nil
 	}
 	e.failures++
-	if len(e.failed) < maxFailures && !slices.Contains(e.failed, slot.Actor) {
+	if len(e.failed) < maxActors && !slices.Contains(e.failed, slot.Actor) {
 		e.failed = append(e.failed, slot.Actor)
 	}
-	if e.failures < maxFailures || len(e.failed) < maxFailures && l.others(e, now) {
+	proven := 0
+	for _, actor := range e.failed {
+		if l.proven[actor] {
+			proven++
+		}
+	}
+	if e.failures < maxFailures || proven < maxFailures && l.others(e, now) {
 		return nil
 	}
-	return fmt.Errorf("%w: %v, %d times, played by %s; the last time: %s", errFailed, t, e.failures, strings.Join(e.failed, ", "), reason)
+	last := e.failed[max(0, len(e.failed)-maxFailures):]
+	return fmt.Errorf("%w: %v, %d times, last played by %s; the last time: %s", errFailed, t, e.failures, strings.Join(last, ", "), reason)
 }
 
 // Wanted reports whether a ticket's episode would still be recorded.

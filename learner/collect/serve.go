@@ -257,6 +257,9 @@ func (c *Collector) note(slot proto.Slot, e *proto.Episode) {
 	if len(c.actors) < maxActors {
 		c.actors[slot.Actor] = true
 	}
+	if len(c.proven) < maxActors {
+		c.proven[slot.Actor] = true
+	}
 	if c.engine == "" {
 		c.engine = e.Engine
 	}

@@ -276,8 +276,11 @@ type Message struct {
 	nats    *nats.Msg
 }
 
-// Respond answers a request.
+// Respond answers a request. What was sent without wanting an answer gets none.
 func (m Message) Respond(data []byte) error {
+	if m.nats.Reply == "" {
+		return nil
+	}
 	if err := m.nats.Respond(data); err != nil {
 		return fmt.Errorf("answer on %s: %w", m.Subject, translate(err))
 	}
