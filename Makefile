@@ -19,7 +19,7 @@ setup: ## Fetch MuJoCo, OpenBLAS and the MJCF models (quick when they are there)
 train: setup ## Train; ENV=Swimmer-v2 and ARGS="--seed 1 ..." are optional
 	go run ./learner --env $(ENV) $(ARGS)
 
-test: setup ## Vet and run every test (those of the GPU backend once make cuda or make ptx was run)
+test: setup ## Vet and run every test (those for GPUs once make cuda or make ptx was run)
 	go vet ./...
 	go test ./...
 	@scripts/test_cuda.sh

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds bin/cuda-check and bin/cuda-check.tar.gz: the tests and the benchmark of the GPU backend as programs, with
+# the files and libraries that they need. The folder runs by itself on another machine of the same kind of processor,
+# with a C library as new as this one's: see cuda_check_run.sh.
+set -eu
+cd "$(dirname "$0")/.."
+out=bin/cuda-check
+rm -rf "$out"
+mkdir -p "$out/lib"
+
+# Beside the programs, which find them by LD_LIBRARY_PATH, under the names that they ask for.
+cp .deps/openblas/lib/libscipy_openblas.so .deps/mujoco/lib/libmujoco.so.* "$out/lib/"
+
+# Each package with tests of its own for GPUs: its tests, to be run in a folder of its name. Tests read testdata of
+# other packages too, by paths like ../../estimators/testdata.
+grep -rl --include='*_test.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u >"$out/packages"
+while read -r package; do
+	mkdir -p "$out/$package"
+	scripts/cuda.sh go test -tags gpu -ldflags '-s -w' -c -o "$out/$package/run.test" "$package"
+done <"$out/packages"
+git ls-files | grep /testdata/ | grep -v '^docs/' | while read -r file; do
+	mkdir -p "$out/$(dirname "$file")"
+	cp "$file" "$out/$file"
+done
+
+scripts/cuda.sh go build -tags gpu -ldflags '-s -w' -o "$out/learner" ./learner
+cp scripts/cuda_check_run.sh "$out/run.sh"
+cp scripts/cuda_check_torch.py "$out/torch_products.py"
+git describe --always --dirty >"$out/version" 2>/dev/null || echo unknown >"$out/version"
+tar -C bin -czf "$out.tar.gz" cuda-check
+echo "cuda-check: bin/cuda-check is built ($(du -sh "$out" | cut -f 1); packed $(du -sh "$out.tar.gz" | cut -f 1)):" \
+	"copy it to a machine with a GPU and start run.sh there"
