@@ -231,13 +231,8 @@ func (c *Conn) Dropped() int {
 // Request sends data and returns the answer. Without an answer the error wraps ErrNoResponder,
 // ErrDisconnected or ctx's.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
-	c.mu.Lock()
-	session := c.session
-	c.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	unhook := context.AfterFunc(session, func() { cancel(ErrDisconnected) })
-	defer unhook()
+	ctx, cancel := c.during(ctx)
+	defer cancel()
 	reply, err := c.nats.RequestWithContext(ctx, subject, data)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -246,6 +241,20 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 		return nil, fmt.Errorf("request to %s: %w", subject, translate(err))
 	}
 	return reply.Data, nil
+}
+
+// during returns ctx with an end at the loss of the present connection, whose cause is then ErrDisconnected: no answer
+// comes after that.
+func (c *Conn) during(ctx context.Context) (context.Context, context.CancelFunc) {
+	c.mu.Lock()
+	session := c.session
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(session, func() { cancel(ErrDisconnected) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+	}
 }
 
 // Publish sends data to whoever listens.

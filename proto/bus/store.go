@@ -23,6 +23,7 @@ var (
 type Store struct {
 	jetstream jetstream.JetStream
 	bucket    string
+	conn      *Conn
 }
 
 // Store returns a bucket. It comes into being at the first Put.
@@ -37,18 +38,20 @@ func (c *Conn) Store(bucket string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", bucket, err)
 	}
-	return &Store{js, bucket}, nil
+	return &Store{js, bucket, c}, nil
 }
 
 // Get returns a key's value and its revision, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	ctx, cancel := s.conn.during(ctx)
+	defer cancel()
 	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
 	if err != nil {
-		return nil, 0, s.explain("read", key, err)
+		return nil, 0, s.explain(ctx, "read", key, err)
 	}
 	entry, err := kv.Get(ctx, key)
 	if err != nil {
-		return nil, 0, s.explain("read", key, err)
+		return nil, 0, s.explain(ctx, "read", key, err)
 	}
 	return entry.Value(), entry.Revision(), nil
 }
@@ -56,6 +59,8 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uin
 // Put sets a key's value if its revision is still the given one; 0 stands for a key
 // that holds nothing. It returns the new revision, or ErrConflict.
 func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	ctx, cancel := s.conn.during(ctx)
+	defer cancel()
 	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		kv, err = s.jetstream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -66,7 +71,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 		})
 	}
 	if err != nil {
-		return 0, s.explain("write", key, err)
+		return 0, s.explain(ctx, "write", key, err)
 	}
 	if revision == 0 {
 		revision, err = kv.Create(ctx, key, value)
@@ -74,7 +79,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 		revision, err = kv.Update(ctx, key, value, revision)
 	}
 	if err != nil {
-		return 0, s.explain("write", key, err)
+		return 0, s.explain(ctx, "write", key, err)
 	}
 	return revision, nil
 }
@@ -82,6 +87,8 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 // Keys returns the keys that hold something, sorted. It asks for the bucket's state alone: who may only read could
 // not make a consumer, as the library's own listing does.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
+	ctx, cancel := s.conn.during(ctx)
+	defer cancel()
 	const streamPrefix, subjectPrefix = "KV_", "$KV."
 	prefix := subjectPrefix + s.bucket + "."
 	stream, err := s.jetstream.Stream(ctx, streamPrefix+s.bucket)
@@ -89,11 +96,11 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.explain("list", "*", err)
+		return nil, s.explain(ctx, "list", "*", err)
 	}
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
 	if err != nil {
-		return nil, s.explain("list", "*", err)
+		return nil, s.explain(ctx, "list", "*", err)
 	}
 	var keys []string
 	for subject := range info.State.Subjects {
@@ -104,8 +111,10 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 }
 
 // explain names the errors that callers decide by, and says what to do about a server without JetStream.
-func (s *Store) explain(verb, key string, err error) error {
+func (s *Store) explain(ctx context.Context, verb, key string, err error) error {
 	switch {
+	case errors.Is(context.Cause(ctx), ErrDisconnected):
+		err = ErrDisconnected
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound):
 		err = ErrNotFound
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
