@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,8 +48,8 @@ func TestCreate(t *testing.T) {
 		if c.Role() != role || c.Name() != string(role) {
 			t.Errorf("%s is %v", role, c)
 		}
-		names := append(c.certificate.Leaf.DNSNames, fmt.Sprint(c.certificate.Leaf.IPAddresses))
-		if got, want := strings.Join(names, " "), "localhost learner.example [127.0.0.1 ::1 192.0.2.1]"; serves(role) && got != want {
+		leaf := c.certificate.Leaf
+		if got, want := fmt.Sprint(strings.Join(leaf.DNSNames, " "), " ", leaf.IPAddresses), "localhost learner.example [127.0.0.1 ::1 192.0.2.1]"; serves(role) && got != want {
 			t.Errorf("%s is called by %s, want %s", role, got, want)
 		}
 	}
@@ -156,7 +157,7 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 		log.Info("it", "value", v)
 	}
 	shown := out.String()
-	for _, form := range []string{string(seed), fmt.Sprintf("%x", seed), fmt.Sprint(seed), strings.Trim(fmt.Sprint(seed), "[]")} {
+	for _, form := range []string{string(seed), hex.EncodeToString(seed), strings.Trim(fmt.Sprintf("%d", seed), "[]")} {
 		if strings.Contains(shown, form) {
 			t.Errorf("shown: %s", form)
 		}

@@ -82,7 +82,7 @@ func allowed(t *testing.T, c *nats.Conn, do func() error) bool {
 		t.Fatal(err)
 	}
 	after := c.LastError()
-	if after == before {
+	if after == before { //nolint:errorlint // is it another one?
 		return true
 	}
 	if !strings.Contains(after.Error(), "Permissions Violation") {
@@ -98,40 +98,54 @@ func TestPermissions(t *testing.T) {
 	if len(matrix) < 25 {
 		t.Fatalf("only %d rows", len(matrix))
 	}
+	var strangers []string // keys of other members
+	for _, role := range clientRoles {
+		strangers = append(strangers, g.load("other-"+string(role)).Identity().Key.Public())
+	}
 	for _, role := range clientRoles {
 		t.Run(string(role), func(t *testing.T) {
 			c := g.member(string(role)).NATS()
 			own := g.load(string(role)).Identity().Key.Public()
-			for _, row := range matrix {
-				others := []string{""}
-				if strings.Contains(row.subject, "OTHER") {
-					others = nil
-					for _, other := range clientRoles {
-						others = append(others, g.load("other-"+string(other)).Identity().Key.Public())
-					}
-				}
-				for _, other := range others {
-					subject := strings.NewReplacer("RUN", "Swimmer-v2/npg=1", "OWN", own, "OTHER", other).Replace(row.subject)
-					subscribed := allowed(t, c, func() error {
-						s, err := c.SubscribeSync(subject)
-						if err == nil {
-							t.Cleanup(func() { s.Unsubscribe() })
-						}
-						return err
-					})
-					if want := strings.Contains(row.may[role], "S"); subscribed != want {
-						t.Errorf("%s subscribes to %s: %v, want %v", role, subject, subscribed, want)
-					}
-					if strings.ContainsAny(subject, "*>") {
-						continue
-					}
-					published := allowed(t, c, func() error { return c.Publish(subject, nil) })
-					if want := strings.Contains(row.may[role], "P"); published != want {
-						t.Errorf("%s publishes to %s: %v, want %v", role, subject, published, want)
-					}
+			for _, r := range matrix {
+				for _, subject := range r.subjects(own, strangers) {
+					tryRights(t, c, role, subject, r.may[role])
 				}
 			}
 		})
+	}
+}
+
+// subjects are those of a row for one member among others.
+func (r row) subjects(own string, strangers []string) (all []string) {
+	subject := strings.NewReplacer("RUN", "Swimmer-v2/npg=1", "OWN", own).Replace(r.subject)
+	if !strings.Contains(subject, "OTHER") {
+		return []string{subject}
+	}
+	for _, stranger := range strangers {
+		all = append(all, strings.ReplaceAll(subject, "OTHER", stranger))
+	}
+	return all
+}
+
+// tryRights compares what a connection may do with a subject to a cell of the table, such as "P S".
+func tryRights(t *testing.T, c *nats.Conn, role proto.Role, subject, may string) {
+	t.Helper()
+	subscribed := allowed(t, c, func() error {
+		s, err := c.SubscribeSync(subject)
+		if err == nil {
+			t.Cleanup(func() { s.Unsubscribe() })
+		}
+		return err
+	})
+	if want := strings.Contains(may, "S"); subscribed != want {
+		t.Errorf("%s subscribes to %s: %v, want %v", role, subject, subscribed, want)
+	}
+	if strings.ContainsAny(subject, "*>") {
+		return
+	}
+	published := allowed(t, c, func() error { return c.Publish(subject, nil) })
+	if want := strings.Contains(may, "P"); published != want {
+		t.Errorf("%s publishes to %s: %v, want %v", role, subject, published, want)
 	}
 }
 
@@ -228,6 +242,34 @@ func TestActorsWork(t *testing.T) {
 	}
 	if _, err := read.Put(short(t), "toy/1", []byte("mine"), 1); err == nil {
 		t.Error("an actor writes a policy")
+	}
+}
+
+// A coordinator's service is reached by each role on the subjects that are its own, and on no others.
+func TestCoordinatorIsReached(t *testing.T) {
+	g := newGuarded(t)
+	endpoints := map[string]bus.Endpoint{}
+	for _, kind := range []string{"actor", "learner", "read", "admin"} {
+		endpoints[kind] = bus.Endpoint{Subject: proto.CoordinatorSubjects + kind + ".x", Handle: func(data []byte, respond func([]byte) error) { respond(data) }}
+	}
+	service, err := g.member("coordinator").Serve(bus.ServiceConfig{Name: "dbqpg-coordinator", Version: "1.0.0", Endpoints: endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close()
+	for role, reaches := range map[string]string{
+		"learner": "actor learner read", "actor": "actor", "operator": "actor learner read admin", "observer": "read",
+	} {
+		c := g.member(role)
+		for kind, endpoint := range endpoints {
+			ctx, want := deadline(t), strings.Contains(reaches, kind)
+			if !want {
+				ctx = short(t)
+			}
+			if _, err := c.Request(ctx, endpoint.Subject, []byte("x")); (err == nil) != want {
+				t.Errorf("%s asks %s: %v", role, endpoint.Subject, err)
+			}
+		}
 	}
 }
 
