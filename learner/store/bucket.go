@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -25,22 +26,21 @@ type Bucket struct {
 }
 
 // OpenBucket returns the store under a prefix of a bucket, s3://bucket/prefix. The rest is where other tools have it, and
-// nowhere else: the server in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (without: Amazon's), AWS_REGION, and the keys in
+// nowhere else: in the environment the server, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (without: Amazon's), AWS_REGION, and the keys in
 // AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or
 // from the machine's role.
-func OpenBucket(ctx context.Context, name string, environ []string) (*Bucket, error) {
+func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 	bucket, prefix, err := parseBucket(name)
 	if err != nil {
 		return nil, err
 	}
-	variables := parseEnvironment(environ)
-	endpoint, secure, err := endpointOf(variables)
+	endpoint, secure, err := endpointOf()
 	if err != nil {
 		return nil, err
 	}
-	keys := credentials.NewChainCredentials(providers(variables))
+	keys := credentials.NewChainCredentials(providers())
 	client, err := minio.New(endpoint, &minio.Options{
-		Creds: keys, Secure: secure, Region: firstOf(variables, "AWS_REGION", "AWS_DEFAULT_REGION"), MaxRetries: attempts,
+		Creds: keys, Secure: secure, Region: firstOf("AWS_REGION", "AWS_DEFAULT_REGION"), MaxRetries: attempts,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -73,19 +73,10 @@ func parseBucket(name string) (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-func parseEnvironment(environ []string) map[string]string {
-	variables := map[string]string{}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		variables[name] = value
-	}
-	return variables
-}
-
-// firstOf returns the first variable that is set.
-func firstOf(variables map[string]string, names ...string) string {
+// firstOf returns the first variable of the environment that is set.
+func firstOf(names ...string) string {
 	for _, name := range names {
-		if value := variables[name]; value != "" {
+		if value := os.Getenv(name); value != "" {
 			return value
 		}
 	}
@@ -93,8 +84,8 @@ func firstOf(variables map[string]string, names ...string) string {
 }
 
 // endpointOf returns the server's host:port, and whether it is reached by TLS.
-func endpointOf(variables map[string]string) (endpoint string, secure bool, err error) {
-	text := firstOf(variables, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+func endpointOf() (endpoint string, secure bool, err error) {
+	text := firstOf("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if text == "" {
 		return "s3.amazonaws.com", true, nil
 	}
@@ -107,10 +98,10 @@ func endpointOf(variables map[string]string) (endpoint string, secure bool, err 
 
 // providers are where keys may come from. A machine's role is asked for where it says that it has one, or the server
 // is Amazon's: elsewhere nobody would answer, which takes its time.
-func providers(variables map[string]string) []credentials.Provider {
+func providers() []credentials.Provider {
 	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
-	if firstOf(variables, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") == "" ||
-		firstOf(variables, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
+	if firstOf("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") == "" ||
+		firstOf("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
 		all = append(all, &credentials.IAM{})
 	}
 	return all

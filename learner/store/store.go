@@ -34,11 +34,11 @@ type Store interface {
 }
 
 // Open returns the store of a name: s3://bucket/prefix, or a directory, which it creates. It makes sure that the store
-// is there. environ, as of os.Environ, has what a bucket needs: see [OpenBucket].
-func Open(ctx context.Context, name string, environ []string) (Store, error) {
+// is there.
+func Open(ctx context.Context, name string) (Store, error) {
 	switch {
 	case strings.HasPrefix(name, Scheme):
-		return OpenBucket(ctx, name, environ)
+		return OpenBucket(ctx, name)
 	case name == "" || strings.Contains(name, "://"):
 		return nil, fmt.Errorf("%q: must be a directory, or s3://bucket/prefix", name)
 	}

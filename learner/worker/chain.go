@@ -159,7 +159,7 @@ func (c *chain) try(ctx context.Context, l *link) error {
 		if errors.As(err, &refusal) {
 			return err
 		}
-		return &lostError{fmt.Errorf("%w: %w", errSilent, err)}
+		return silent(c.lease.grace(), err)
 	}
 	failpoint.Hit("committed")
 	return nil

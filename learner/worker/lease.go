@@ -27,8 +27,10 @@ func (e *lostError) Error() string {
 }
 func (e *lostError) Unwrap() error { return e.why }
 
-// errSilent says that the coordinator was not heard of for too long.
-var errSilent = errors.New("the coordinator does not answer")
+// silent is the loss of a run whose coordinator was not heard of for so long.
+func silent(grace time.Duration, err error) error {
+	return &lostError{fmt.Errorf("the coordinator has not answered for %v: %w", grace, err)}
+}
 
 // lease is the worker's hold on a run.
 type lease struct {
@@ -87,7 +89,7 @@ func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 		case ctx.Err() != nil:
 			return
 		case time.Since(heard) >= l.grace():
-			lose(&lostError{fmt.Errorf("%w for %v: %w", errSilent, l.grace(), err)})
+			lose(silent(l.grace(), err))
 			return
 		case !warned:
 			l.log.Warn("the coordinator does not answer; training goes on for a while", "while", l.grace(), "error", err)

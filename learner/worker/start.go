@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 
@@ -17,9 +16,6 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// tokenVariable holds what the worker shows the coordinator where it has no certificate.
-const tokenVariable = "DBQPG_COORDINATOR_TOKEN"
-
 // Start is Run as a worker's valid settings say.
 func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
 	coordinator, err := connect(settings, log)
@@ -27,7 +23,7 @@ func Start(ctx context.Context, settings *config.Settings, display *progress.Dis
 		return err
 	}
 	defer coordinator.Close()
-	checkpoints, err := store.Open(ctx, settings.Checkpoints, os.Environ())
+	checkpoints, err := store.Open(ctx, settings.Checkpoints)
 	if err != nil {
 		return fmt.Errorf("--checkpoints: %w", err)
 	}
@@ -42,15 +38,13 @@ func Start(ctx context.Context, settings *config.Settings, display *progress.Dis
 
 // connect returns a way to the coordinator, with the worker's certificate if it has one.
 func connect(settings *config.Settings, log *slog.Logger) (*client.Client, error) {
-	c := client.Config{URLs: settings.Coordinators(), Token: os.Getenv(tokenVariable), Log: log}
+	c := client.Config{URLs: settings.Coordinators(), Log: log}
 	if settings.Credentials != "" {
 		own, err := credentials.Load(settings.Credentials, log)
 		if err != nil {
 			return nil, err
 		}
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.TLSClientConfig = own.Client(proto.RoleCoordinator)
-		c.HTTP = &http.Client{Transport: transport}
+		c.TLS = own.Client(proto.RoleCoordinator)
 	}
 	coordinator, err := client.New(c)
 	if err != nil {

@@ -225,10 +225,10 @@ func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error
 	var lost *lostError
 	switch {
 	case errors.As(err, &lost):
-		l.log.Warn("stopped; another learner goes on", "because", lost.why)
+		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", lost.why)
 		return nil
 	case errors.Is(err, collect.ErrSuperseded):
-		l.log.Warn("stopped; another learner goes on", "because", err)
+		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", err)
 		return w.release(ctx, l)
 	case ctx.Err() != nil:
 		return w.release(ctx, l)

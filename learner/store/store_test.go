@@ -1,0 +1,145 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/store"
+)
+
+// conform is what any store promises.
+func conform(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	const run = "exp/Task-v2/npg-uapg-s1"
+	if _, err := s.Get(ctx, run+"/epoch-1/a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("get what is not there: %v", err)
+	}
+	if keys, err := s.List(ctx, run); len(keys) > 0 || err != nil {
+		t.Errorf("list of nothing: %q, %v", keys, err)
+	}
+	if err := s.Remove(ctx, run+"/epoch-1/a"); err != nil {
+		t.Errorf("remove what is not there: %v", err)
+	}
+	contents := map[string][]byte{
+		run + "/epoch-1/a":              {},
+		run + "/epoch-1/checkpoints/b":  bytes.Repeat([]byte("0123456789abcdef"), 1<<16),
+		run + "/epoch-2/a":              []byte("two"),
+		"exp/Task-v2/npg-uapg-s12/late": []byte("another run"), // its name begins like the first one's
+	}
+	for key, data := range contents {
+		for _, data := range [][]byte{[]byte("before"), data} {
+			if err := s.Put(ctx, key, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for key, want := range contents {
+		if got, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v; want %d", key, len(got), err, len(want))
+		}
+	}
+	list := func(directory string, want ...string) {
+		t.Helper()
+		if keys, err := s.List(ctx, directory); err != nil || !slices.Equal(keys, want) {
+			t.Errorf("%s holds %q, %v; want %q", directory, keys, err, want)
+		}
+	}
+	list(run, run+"/epoch-1/a", run+"/epoch-1/checkpoints/b", run+"/epoch-2/a")
+	if err := s.Remove(ctx, run+"/epoch-1/checkpoints/b"); err != nil {
+		t.Error(err)
+	}
+	list(run, run+"/epoch-1/a", run+"/epoch-2/a")
+	for _, key := range []string{"", ".", "/a", "a/", "a//b", "../a", "a/../../b", `a\b`, "a\x00"} {
+		_, get := s.Get(ctx, key)
+		_, list := s.List(ctx, key)
+		for _, err := range []error{get, list, s.Put(ctx, key, nil), s.Remove(ctx, key)} {
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("key %q: %v", key, err)
+			}
+		}
+	}
+	together(t, s)
+}
+
+// together has many use a store at once.
+func together(t *testing.T, s store.Store) {
+	const size = 100_000
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			for range 5 {
+				if err := s.Put(t.Context(), fmt.Sprintf("shared/by-%d", i), bytes.Repeat([]byte{byte(i)}, size)); err != nil {
+					t.Error(err)
+				}
+				data, err := s.Get(t.Context(), fmt.Sprintf("shared/by-%d", i))
+				if err != nil || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, size)) {
+					t.Errorf("%d bytes, %v", len(data), err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+func TestDirectory(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a", "b")
+	s, err := store.Open(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.String() != root {
+		t.Errorf("called %q", s)
+	}
+	conform(t, s)
+
+	// What a writer that was killed has left does not count.
+	if err := os.WriteFile(filepath.Join(root, "exp", "x"+atomicfile.Suffix), []byte("ha"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if keys, err := s.List(t.Context(), "exp"); err != nil || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "x.") }) {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+}
+
+// A directory that cannot be written to is an error that says which.
+func TestDirectoryThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(t.Context(), filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ name, endpoint, want string }{
+		{"", "", "must be a directory, or s3://bucket/prefix"},
+		{"gs://bucket", "", "must be a directory, or s3://bucket/prefix"},
+		{"s3://", "", "must be like s3://bucket/prefix"},
+		{"s3://bucket/../x", "", "must be like s3://bucket/prefix"},
+		{"s3://key:secret@bucket/x", "", "AWS_ACCESS_KEY_ID"},
+		{"s3://bucket/x", "s3.example.org", "must be like https://s3.example.org"},
+		{"s3://bucket/x", "https://key:secret@s3.example.org", "must be like https://s3.example.org"},
+		{"s3://bucket/x", "http://127.0.0.1:1", "no keys are given"},
+	} {
+		t.Setenv("AWS_ENDPOINT_URL_S3", c.endpoint)
+		for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY"} {
+			t.Setenv(name, "")
+		}
+		t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+		_, err := store.Open(t.Context(), c.name)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}

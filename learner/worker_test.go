@@ -1,0 +1,301 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+)
+
+// leaseTerm is the workers' in these tests.
+const leaseTerm = "1s"
+
+// cluster is a coordinator with workers' flags.
+type cluster struct {
+	t           *testing.T
+	coordinator *process
+	flags       []string // of the coordinator
+	url         string
+	checkpoints string
+	client      *client.Client
+}
+
+// newCluster starts a coordinator in a process of its own.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	web, raft := freePort(t), freePort(t)
+	c := &cluster{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", web), checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
+	c.flags = []string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
+		"--http", fmt.Sprintf("127.0.0.1:%d", web), "--raft", fmt.Sprintf("127.0.0.1:%d", raft)}
+	c.startCoordinator()
+	var err error
+	if c.client, err = client.New(client.Config{URLs: []string{c.url}, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.client.Close)
+	return c
+}
+
+func (c *cluster) startCoordinator() {
+	c.t.Helper()
+	c.coordinator = start(c.t, "coordinator", c.flags...)
+	c.coordinator.expect("msg=ready")
+}
+
+// worker starts a worker; fail says where a failpoint ends or stops it.
+func (c *cluster) worker(fail string, more ...string) *process {
+	c.t.Helper()
+	arguments := append([]string{"--worker", "--coordinator", c.url, "--checkpoints", c.checkpoints,
+		"--lease-term", leaseTerm, "--actors", "1"}, more...)
+	if !strings.Contains(strings.Join(more, " "), "--nats") {
+		arguments = append(arguments, "--listen", "127.0.0.1:0")
+	}
+	cmd := exec.Command(filepath.Join(programs, "learner"), arguments...)
+	cmd.Env = append(os.Environ(), failpoint.Variable+"="+fail)
+	return startCommand(c.t, cmd)
+}
+
+// submit submits the sweep of one example, under a name, with overridden settings beside.
+func (c *cluster) submit(e *example, name string, more ...registry.Override) (run string) {
+	c.t.Helper()
+	spec := registry.Spec{Name: name, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1}}
+	spec.Overrides = append(more, registry.Override{Name: "iterations", Values: []string{fmt.Sprint(e.iterations)}})
+	fields := strings.Fields(e.flags)
+	for i := 0; i < len(fields); i += 2 {
+		switch setting, value := strings.ReplaceAll(fields[i][2:], "-", "_"), fields[i+1]; setting {
+		case "env":
+			spec.Tasks = []string{value}
+		case "algorithm":
+			spec.Algorithms = []string{value}
+		case "seed":
+			if _, err := fmt.Sscan(value, &spec.Seeds[0]); err != nil {
+				c.t.Fatal(err)
+			}
+		default:
+			spec.Overrides = append(spec.Overrides, registry.Override{Name: setting, Values: []string{value}})
+		}
+	}
+	if _, err := c.client.Submit(c.t.Context(), spec); err != nil {
+		c.t.Fatal(err)
+	}
+	return spec.Expand()[0].Name
+}
+
+// await waits until a run is as wanted.
+func (c *cluster) await(name string, wanted func(*registry.Run) bool) *registry.Run {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	for index := uint64(0); ; {
+		runs, err := c.client.Runs(ctx, client.Query{After: index, Wait: 10 * time.Second})
+		if err != nil {
+			c.t.Fatalf("%s: %v", name, err)
+		}
+		index = runs.Index
+		for _, run := range runs.Runs {
+			if run.Name == name && wanted(&run) {
+				return &run
+			}
+		}
+	}
+}
+
+func (c *cluster) done(name string) *registry.Run {
+	c.t.Helper()
+	return c.await(name, func(run *registry.Run) bool {
+		if run.State == registry.Failed {
+			c.t.Fatalf("%s failed: %s", name, run.Reason)
+		}
+		return run.State == registry.Done
+	})
+}
+
+// requireReference fails unless the run that the coordinator has as done is the undisturbed run, bit by bit.
+func (c *cluster) requireReference(e *example, run *registry.Run, epoch uint64) {
+	c.t.Helper()
+	if run.Epoch != epoch || run.Iteration() != uint64(e.iterations) {
+		c.t.Errorf("%s ended in epoch %d at iteration %d, want %d and %d", run.Name, run.Epoch, run.Iteration(), epoch, e.iterations)
+	}
+	location := filepath.Join(c.checkpoints, filepath.FromSlash(run.Checkpoint.Location))
+	e.requireReference(c.t, filepath.Dir(filepath.Dir(location)))
+	epochs, err := filepath.Glob(filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-*"))
+	if err != nil || len(epochs) > 2 {
+		c.t.Errorf("directories of epochs: %q, %v", epochs, err)
+	}
+}
+
+// A worker killed at any point of its work, with the disk and the store in any state, is replaced by another, which goes on
+// from the last commit, to the same bits; at most one iteration is done again.
+func TestKilledWorker(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	points := map[string]int{"taken": 1, "saved": 1, "storing": 3, "stored": 3, "committed": 3, "finishing": 1}
+	if os.Getenv(soak) != "" {
+		points = map[string]int{"taken": 1, "publishing": 3, "collected": 3, "updated": 3, "saved": 3, "storing": 3, "stored": 3,
+			"committed": 3, "acknowledged": 3, "finishing": 1}
+	}
+	c := newCluster(t)
+	for point, times := range points {
+		name := c.submit(e, "killed-"+point)
+		first := c.worker(fmt.Sprintf("kill@%s:%d", point, times))
+		if status := first.wait(); status != -1 {
+			t.Fatalf("%s: the worker ended with status %d", point, status)
+		}
+		run, err := c.client.Run(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := run.Iteration()
+		second := c.worker("")
+		from := second.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+		if from != fmt.Sprint(at) {
+			t.Errorf("%s: the second worker went on from iteration %s, committed is %d", point, from, at)
+		}
+		if done := strings.Count(first.log(), `msg="iteration done"`); uint64(done) > at {
+			t.Errorf("%s: %d iterations were reported as done, but only %d committed", point, done, at)
+		}
+		c.requireReference(e, c.done(name), 2)
+		second.signal(syscall.SIGTERM)
+		second.succeed()
+	}
+}
+
+// soak is the variable that asks for the long form of the tests.
+const soak = "DBQPG_TEST_SOAK"
+
+// A worker that is stopped for longer than its lease, and then goes on, can neither commit what it had saved nor publish
+// a policy; the one that replaced it is not disturbed.
+func TestStalledWorker(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	for point, times := range map[string]int{"stored": 4, "acknowledged": 3} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			_, nats := startServer(t, "0")
+			name := c.submit(e, "stalled")
+			stalled := c.worker(fmt.Sprintf("stop@%s:%d", point, times), "--nats", nats)
+			c.await(name, func(run *registry.Run) bool { return run.Iteration() >= uint64(times-2) })
+			second := c.worker("", "--nats", nats)
+			second.expect(`msg=taken .* epoch=2 `)
+			second.iteration(times + 1)
+			before, err := c.client.Run(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stalled.signal(syscall.SIGCONT)
+			stalled.expect(`gave the run up.* epoch=1 .*(at epoch 2|has taken over)`)
+			if done := strings.Count(stalled.log(), `msg="iteration done"`); done > times {
+				t.Errorf("%d iterations were done by the worker that was stopped at %d", done, times)
+			}
+			after := c.done(name)
+			if after.Epoch != before.Epoch {
+				t.Errorf("epoch %d after %d", after.Epoch, before.Epoch)
+			}
+			c.requireReference(e, after, 2)
+		})
+	}
+}
+
+// While the coordinator is away training goes on, and commits wait; when it is back they are made, in order.
+func TestCoordinatorRestarted(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "restarted")
+	worker := c.worker("", "--lease-term", "30s")
+	worker.iteration(2)
+	c.coordinator.kill()
+	worker.iteration(4) // not committed
+	c.startCoordinator()
+	c.requireReference(e, c.done(name), 1)
+}
+
+// A coordinator that stays away is not waited for forever: training stops, and goes on from the last commit once it is back.
+func TestCoordinatorGone(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "gone")
+	worker := c.worker("stop@acknowledged:3", "--lease-term", "500ms")
+	committed := c.await(name, func(run *registry.Run) bool { return run.Iteration() == 2 })
+	c.coordinator.kill()
+	worker.signal(syscall.SIGCONT)
+	worker.expect("gave the run up.*has not answered for 5s")
+	c.startCoordinator()
+	from := worker.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+	if from != fmt.Sprint(committed.Iteration()) {
+		t.Errorf("it went on from iteration %s, committed is %d", from, committed.Iteration())
+	}
+	c.requireReference(e, c.done(name), 2)
+}
+
+// A worker that is told to stop gives its run back, which another goes on with at once.
+func TestStoppedWorker(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "stopped")
+	first := c.worker("", "--lease-term", "1h")
+	first.iteration(2)
+	first.signal(syscall.SIGTERM)
+	first.succeed()
+	first.expect("the run is given back")
+	c.worker("").expect(`msg=taken .* epoch=2 `)
+	c.requireReference(e, c.done(name), 2)
+}
+
+// What a run's checkpoint is damaged into is noticed, and said; the worker goes on with other runs.
+func TestFailedRun(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "damaged")
+	first := c.worker("kill@committed:3")
+	first.wait()
+	run, err := c.client.Run(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-1", "checkpoints", checkpoint.FileName(run.Iteration()))
+	if err := os.Truncate(newest, 1000); err != nil {
+		t.Fatal(err)
+	}
+	next := c.submit(e, "next")
+	c.worker("")
+	failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed })
+	if !strings.Contains(failed.Reason, "damaged") || !strings.Contains(failed.Reason, run.Checkpoint.Location) {
+		t.Errorf("it failed because of %q", failed.Reason)
+	}
+	c.requireReference(e, c.done(next), 1)
+}
+
+func TestWrongWorkers(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]string{
+		"--worker":                              "--worker: add --coordinator URL",
+		"--worker --coordinator 127.0.0.1:7070": "--coordinator: must be a URL such as http://127.0.0.1:7070",
+		"--worker --coordinator http://127.0.0.1:1 --env Swimmer-v2":            "--env (flag): with --worker the coordinator says what is learned",
+		"--worker --coordinator http://127.0.0.1:1 --iterations 3":              "--iterations (flag): with --worker",
+		"--worker --coordinator http://127.0.0.1:1 --resume":                    "--resume (flag): it is for a learner without --worker",
+		"--worker --coordinator http://127.0.0.1:1 --lease-term 1ms":            "--lease-term 1ms: must be from 500ms",
+		"--worker --coordinator http://127.0.0.1:1 --checkpoints gs://x":        "--checkpoints: \"gs://x\": must be a directory, or s3://bucket/prefix",
+		"--env Swimmer-v2 --coordinator http://127.0.0.1:1":                     "--coordinator: it is for a worker",
+		"--worker --coordinator http://127.0.0.1:1 --checkpoints /proc/nowhere": "--checkpoints: ",
+	} {
+		cmd := exec.Command(filepath.Join(programs, "learner"), strings.Fields(arguments)...)
+		cmd.Dir = t.TempDir()
+		startCommand(t, cmd).fail(want)
+	}
+}
