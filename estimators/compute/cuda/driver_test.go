@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -27,12 +28,16 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-const probeDevices = "-probe-devices"
+const probe = "-probe"
 
-// What Devices says on machines that lack something, each in its own process: the
-// driver is found once, before main.
+// What Open says on machines that lack something, each in its own process: the driver
+// is found once, before main.
 func TestNoDevice(t *testing.T) {
 	onlyEmulated(t)
+	driverAlone := t.TempDir()
+	if err := os.Symlink(filepath.Join(os.Getenv("CUDA_EMULATOR"), "libcuda.so.1"), filepath.Join(driverAlone, "libcuda.so.1")); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ variable, want string }{
 		"no library":      {"LD_LIBRARY_PATH=/nonexistent", "driver library cannot be loaded"},
 		"no device":       {"CUDA_EMULATOR_DEVICES=0", "finds no device"},
@@ -40,9 +45,10 @@ func TestNoDevice(t *testing.T) {
 		"mismatch":        {"CUDA_EMULATOR_INIT=803", "restart the machine"},
 		"unknown failure": {"CUDA_EMULATOR_INIT=999", "code 999"},
 		"old driver":      {"CUDA_EMULATOR_DRIVER=10020", "too old (CUDA 10.2)"},
+		"no cuBLAS":       {"LD_LIBRARY_PATH=" + driverAlone, "cuBLAS: it cannot be loaded"},
 		"a device":        {"CUDA_EMULATOR_DEVICES=3", "<nil>"},
 	} {
-		child := exec.Command(os.Args[0], probeDevices)
+		child := exec.Command(os.Args[0], probe)
 		child.Env = append(os.Environ(), c.variable)
 		said, err := child.CombinedOutput()
 		if err != nil || !strings.Contains(string(said), c.want) {

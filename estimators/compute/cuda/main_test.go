@@ -11,9 +11,12 @@ import (
 
 // The tests run on a GPU, or on the emulated one of scripts/cuda.sh --emulator.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == probeDevices { // of a test's child process
-		_, err := Devices()
+	if len(os.Args) > 1 && os.Args[1] == probe { // of a test's child process
+		b, err := Open(0)
 		fmt.Print(err)
+		if err == nil {
+			b.Close()
+		}
 		os.Exit(0)
 	}
 	if _, err := Devices(); err != nil {
