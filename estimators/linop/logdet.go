@@ -77,7 +77,7 @@ type lanczos struct {
 	basis    []compute.Block // vector i of each column's
 	next     compute.Block   // A times the last
 	overlap  compute.Block   // with another vector, 1 × columns
-	diagonal [][]float64 // by column
+	diagonal [][]float64     // by column
 	off      [][]float64
 	ended    []bool // columns whose Krylov space has no more directions
 }

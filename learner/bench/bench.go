@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -72,12 +71,12 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 }
 
 func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
-	b, closeDevice, err := device.Open(o.device, slog.New(slog.DiscardHandler))
+	computer, err := device.Open(o.device)
 	if err != nil {
 		return err
 	}
-	defer closeDevice()
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", machine.Processor(), machine.Cores(), runtime.Version(), b.Name(), tasks.Engine())
+	defer computer.Close()
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", machine.Processor(), machine.Cores(), runtime.Version(), computer.Name(), tasks.Engine())
 	return withSampler(ctx, task, o.actors, func(ctx context.Context, s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
 			return err
@@ -90,7 +89,7 @@ func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
 			if o.noUpdate {
 				continue
 			}
-			if err := o.updates(w, b, task, batch, s.moments.Normalizer(5)); err != nil {
+			if err := o.updates(w, computer.Backend, task, batch, s.moments.Normalizer(5)); err != nil {
 				return err
 			}
 		}

@@ -13,27 +13,39 @@ import (
 	"github.com/dbqpg/dbqpg/learner/machine"
 )
 
-// Open returns the backend that is asked for, and a function that gives it back. It tells log in one line which it is
-// and why. A GPU that was asked for and cannot be had is an error that says what to do; with auto it is the reason why
-// the processors compute.
-func Open(want config.Device, log *slog.Logger) (backend compute.Backend, closeDevice func(), err error) {
-	because := "--device " + want.String()
-	if !want.CPU {
-		backend, closeDevice, err = openGPU(want.GPU)
+// Device is what computes.
+type Device struct {
+	compute.Backend
+	// Close gives it back; its buffers must not be used any more.
+	Close func()
+
+	because string
+}
+
+// Open returns the device that is asked for. A GPU that was asked for and cannot be had is an error that says what to
+// do; with auto the processors take its place.
+func Open(want config.Device) (*Device, error) {
+	if want.CPU {
+		return processors("--device cpu"), nil
 	}
+	backend, closeGPU, err := openGPU(want.GPU)
 	switch {
-	case want.CUDA && err != nil:
-		return nil, nil, fmt.Errorf("--device %v: %w", want, err)
-	case err != nil:
-		because = "no GPU: " + err.Error()
-	case backend != nil && !want.CUDA:
-		because = "there is a GPU, and --device is auto"
+	case err == nil && want.CUDA:
+		return &Device{backend, closeGPU, "--device " + want.String()}, nil
+	case err == nil:
+		return &Device{backend, closeGPU, "there is a GPU, and --device is auto"}, nil
+	case want.CUDA:
+		return nil, fmt.Errorf("--device %v: %w", want, err)
+	default:
+		return processors("no GPU: " + err.Error()), nil
 	}
-	if backend == nil {
-		backend, closeDevice = cpu.New(machine.Cores()), func() {}
-	}
-	log.Info("computing", "on", backend.Name(), "because", because)
-	return backend, closeDevice, nil
+}
+
+func processors(because string) *Device { return &Device{cpu.New(machine.Cores()), func() {}, because} }
+
+// Announce tells log in one line what computes and why.
+func (d *Device) Announce(log *slog.Logger) {
+	log.Info("computing", "on", d.Name(), "because", d.because)
 }
 
 // Advise adds to the error of a failed device how to go on; command is what resumes the task. fits, asked when memory

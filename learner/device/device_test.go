@@ -21,11 +21,13 @@ func open(t *testing.T, text string) (compute.Backend, string, error) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	backend, closeDevice, err := device.Open(want, slog.New(slog.NewTextHandler(&log, nil)))
-	if err == nil {
-		t.Cleanup(closeDevice)
+	opened, err := device.Open(want)
+	if err != nil {
+		return nil, "", err
 	}
-	return backend, log.String(), err
+	t.Cleanup(opened.Close)
+	opened.Announce(slog.New(slog.NewTextHandler(&log, nil)))
+	return opened.Backend, log.String(), nil
 }
 
 func TestOpenSaysWhatComputesAndWhy(t *testing.T) {

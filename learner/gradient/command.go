@@ -7,7 +7,6 @@ package gradient
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"text/tabwriter"
 
@@ -90,13 +89,12 @@ func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
 	if err != nil {
 		return fmt.Errorf("batch %s: %w", batchPath, err)
 	}
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	backend, closeDevice, err := device.Open(options.Device, log)
+	computer, err := device.Open(options.Device)
 	if err != nil {
 		return err
 	}
-	defer closeDevice()
-	answers, err := Compute(backend, batch, options)
+	defer computer.Close()
+	answers, err := Compute(computer.Backend, batch, options)
 	if err != nil {
 		return fmt.Errorf("batch %s: %w", batchPath, err)
 	}

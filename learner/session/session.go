@@ -72,11 +72,11 @@ func run(ctx context.Context, settings *config.Settings, lease *Lease, openBus f
 	if _, err := rundir.Plan(settings); err != nil { // nothing is started for a run that cannot be
 		return err
 	}
-	backend, closeDevice, err := device.Open(settings.Device, log)
+	computer, err := device.Open(settings.Device)
 	if err != nil {
 		return err
 	}
-	defer closeDevice()
+	defer computer.Close()
 	server, closeBus, err := openBus(log)
 	if err != nil {
 		return err
@@ -99,11 +99,12 @@ func run(ctx context.Context, settings *config.Settings, lease *Lease, openBus f
 		}
 	}()
 
+	computer.Announce(log)
 	if state != nil && state.Iteration >= settings.Iterations {
 		log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
 		return nil
 	}
-	r := train.NewRun(backend, settings, task)
+	r := train.NewRun(computer.Backend, settings, task)
 	r.Observe = observed
 	epoch, err := begin(ctx, conn, name, lease, r, state)
 	if err != nil {
@@ -125,7 +126,7 @@ func run(ctx context.Context, settings *config.Settings, lease *Lease, openBus f
 	p := display.Start(log, settings.Iterations, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
-	count := newCounts(watched, r.Counters(), directory, backend)
+	count := newCounts(watched, r.Counters(), directory, computer.Backend)
 	r.Report = func(row metrics.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
 	watched.Watch(func() error { return connected(conn) }, count.others(conn, collector, server))
 	actors := local{slots: settings.Actors, run: name, connect: server.connect, log: log, watched: watched.Actor}

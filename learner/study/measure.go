@@ -58,14 +58,14 @@ func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iterati
 	if err != nil {
 		return nil, err
 	}
-	backend, closeDevice, err := device.Open(s.settings.Device, j.log)
+	computer, err := device.Open(s.settings.Device)
 	if err != nil {
 		return nil, err
 	}
-	defer closeDevice()
+	defer computer.Close()
 	p := &probe{
 		qualityOptions: o,
-		run:            train.NewRun(backend, s.settings, task),
+		run:            train.NewRun(computer.Backend, s.settings, task),
 		settings:       unit.Settings(settings).With("checkpoint", digest(state)).With("sampling_seed", o.samplingSeed),
 		path: func(format string, args ...any) string {
 			return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))

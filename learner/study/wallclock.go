@@ -123,14 +123,14 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 
 // measure times updates on batches of all sizes, so far as that was not done before.
 func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, settings map[string]*config.Settings) (timings []timing, err error) {
-	backend, closeDevice, err := device.Open(settings["mc"].Device, j.log)
+	computer, err := device.Open(settings["mc"].Device)
 	if err != nil {
 		return nil, err
 	}
-	defer closeDevice()
+	defer computer.Close()
 	processor := machine.Processor()
-	if backend.Distant() {
-		processor = backend.Name()
+	if computer.Distant() {
+		processor = computer.Name()
 	}
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: settings["mc"].Hidden}
 	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(o.seed, streams.Policy))}
@@ -147,7 +147,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 				if err != nil {
 					return nil, err
 				}
-				return o.time(ctx, backend, task, settings, batch)
+				return o.time(ctx, computer.Backend, task, settings, batch)
 			})
 			if err != nil {
 				return fmt.Errorf("%d samples: %w", size, err)

@@ -22,7 +22,9 @@ type distant struct {
 
 func (d *distant) Distant() bool { return true }
 
-func (d *distant) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) { body(d, 0, 0, rows) }
+func (d *distant) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
+	body(d, 0, 0, rows)
+}
 
 func (d *distant) Download(dst []float64, src compute.Block) {
 	d.waits++

@@ -82,7 +82,9 @@ type meter struct {
 
 func (m *meter) NumPanels(int) int { return 1 }
 
-func (m *meter) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) { body(m, 0, 0, rows) }
+func (m *meter) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
+	body(m, 0, 0, rows)
+}
 
 func (m *meter) Alloc(n int) compute.Buffer {
 	m.live += 8 * int64(n)
