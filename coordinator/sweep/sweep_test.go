@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+)
+
+const whole = `
+name: swimmer
+tasks: [Swimmer-v2, Hopper-v2]
+algorithms: npg
+estimators: [mc, uapg]
+seeds: [1-3, 7]
+overrides:
+  iterations: 300
+  rank: [20, 30]
+  hidden: ["32,32"]
+  gae-lambda: 0.9
+`
+
+func TestParse(t *testing.T) {
+	spec, err := Parse([]byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := spec.Expand()
+	if len(runs) != 2*2*4*2 {
+		t.Fatalf("%d runs", len(runs))
+	}
+	last := runs[len(runs)-1]
+	if want := "swimmer/Hopper-v2/npg-uapg-v2-s7"; last.Name != want {
+		t.Errorf("the last run is %s, want %s", last.Name, want)
+	}
+	s, err := Settings(&last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Env != "Hopper-v2" || s.Seed != 7 || s.Iterations != 300 || s.Rank != 30 || s.Hidden[0] != 32 || s.GAELambda != 0.9 || s.Estimator != config.UAPG {
+		t.Errorf("settings %+v", s)
+	}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	// What is not overridden is the preset's.
+	if s.LearningRate != 2.1e-3 || s.Targets != config.Returns {
+		t.Errorf("learning rate %v, targets %v", s.LearningRate, s.Targets)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runs := spec.Expand(); len(runs) != 1 || runs[0].Name != "x/Swimmer-v2/npg-uapg-s1" {
+		t.Errorf("%+v", runs)
+	}
+}
+
+// What is wrong is said, with the line and what may have been meant.
+func TestBadSweeps(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "it needs a name and tasks",
+		"- x":                          "it needs a name and tasks",
+		"name: x":                      "tasks: 0 values",
+		"tasks: Swimmer-v2":            "an experiment's name",
+		"name: x\ntask: Swimmer-v2":    "line 2: task is no part of a sweep; did you mean tasks?",
+		"name: x\nname: y":             "name",
+		"name: x\ntasks: Swimer-v2":    "did you mean Swimmer-v2?",
+		"name: a/b\ntasks: Swimmer-v2": "holds no /",
+		"name: x\ntasks: {a: b}":       "must be a plain value",
+		"name: x\ntasks: Swimmer-v2\nalgorithms: ngp":                                                         "ngp",
+		"name: x\ntasks: Swimmer-v2\nseeds: 5-1":                                                              `"5-1" is neither a number nor a range`,
+		"name: x\ntasks: Swimmer-v2\nseeds: 0-18446744073709551615":                                           "at most 1000 seeds",
+		"name: x\ntasks: Swimmer-v2\nseeds: -1":                                                               "neither",
+		"name: x\ntasks: Swimmer-v2\nseeds: [1, 1]":                                                           "1 is there twice",
+		"name: x\ntasks: Swimmer-v2\noverrides: 3":                                                            "overrides are settings",
+		"name: x\ntasks: Swimmer-v2\noverrides: {rnak: 3}":                                                    "did you mean rank?",
+		"name: x\ntasks: Swimmer-v2\noverrides: {rank: three}":                                                "rank",
+		"name: x\ntasks: Swimmer-v2\noverrides: {gamma: 2}":                                                   "--gamma 2",
+		"name: x\ntasks: Swimmer-v2\noverrides: {seed: 2}":                                                    "given beside them, as seeds",
+		"name: x\ntasks: Swimmer-v2\noverrides: {env: Hopper-v2}":                                             "given beside them, as tasks",
+		"name: x\ntasks: Swimmer-v2\noverrides: {nats: x}":                                                    "no setting of an experiment",
+		"name: x\ntasks: Swimmer-v2\noverrides: {rank: []}":                                                   "0 values",
+		"name: x\ntasks: Swimmer-v2\nestimators: [ubac]":                                                      "--estimator ubac",
+		"name: x\ntasks: Swimmer-v2\noverrides: {preset: papre}":                                              "preset",
+		"name: x\ntasks: Swimmer-v2\nseeds: 1-1000\nestimators: [mc, uapg]\noverrides: {rank: [1,2,3,4,5,6]}": "at most 10000",
+		strings.Repeat("#", MaxFile+1):                                                                        "larger than a sweep can be",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "\n") {
+			t.Errorf("%.120q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte("name: x\ntasks: [&a Swimmer-v2, *a]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for _, run := range spec.Expand() {
+			if s, err := Settings(&run); err != nil || s.Validate() != nil {
+				t.Fatalf("%s: %v", run.Name, err)
+			}
+		}
+	})
+}
