@@ -31,9 +31,9 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			settings.Targets = config.GAE
-			plain := updated(t, cpu.New(2), &settings, task, steps)
+			plain := updated(t, cpu.New(2), &settings, task, steps, 2)
 			opaque := computetest.Opaque(cpu.New(2))
-			if got := updated(t, opaque, &settings, task, steps); !slices.Equal(got, plain) {
+			if got := updated(t, opaque, &settings, task, steps, 2); !slices.Equal(got, plain) {
 				t.Errorf("%s, %d steps: the policies differ", algorithm, steps)
 			}
 			if live := opaque.Live(); live != 0 {
@@ -43,12 +43,12 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 	}
 }
 
-// updated is the policy after two updates on a random batch.
-func updated(t *testing.T, b compute.Backend, settings *config.Settings, task sim.Spec, steps int) []float64 {
+// updated is the policy after a number of updates, each on a random batch.
+func updated(t *testing.T, b compute.Backend, settings *config.Settings, task sim.Spec, steps, updates int) []float64 {
 	t.Helper()
 	learner := New(b, settings, task)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 2 {
+	for range updates {
 		scope := compute.NewScope(b)
 		x := NewSamples(scope, randomEpisodes(rng, task, steps), nil, policy.Identity(task.ObservationDim, 5))
 		row := metrics.NewRow()
