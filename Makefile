@@ -6,7 +6,6 @@ BENCH ?= .
 PACKAGES ?= ./...
 FUZZTIME ?= 10s
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
-
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
@@ -28,6 +27,7 @@ test: setup ## Vet and run every test (those for GPUs once make cuda or make ptx
 
 lint: setup ## Check style and the import rules (.golangci.yml); the first run builds the linter
 	go run $(GOLANGCI_LINT) run ./...
+	@[ ! -f .deps/cuda/include/cuda.h ] || scripts/cuda.sh go run $(GOLANGCI_LINT) run --build-tags gpu ./estimators/compute/cuda/...
 
 bench: setup ## Run the benchmarks; BENCH=Step PACKAGES=./sim/tasks narrow it
 	go test -run '^$$' -bench '$(BENCH)' $(PACKAGES)

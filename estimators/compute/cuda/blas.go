@@ -31,9 +31,9 @@ import (
 const blasWorkspace = 32 << 20
 
 type blas struct {
-	handle    C.cublas
-	version   string
-	workspace *buffer
+	handle      C.cublas
+	blasVersion string
+	workspace   *buffer
 }
 
 // blasLibraries are tried in this order: the newest that this package is written for
@@ -45,11 +45,14 @@ func (b *Backend) openBLAS() {
 		fail(err)
 	}
 	b.workspace = b.Alloc(blasWorkspace / float64Bytes).(*buffer)
+	var opened C.cublas_opened
 	b.callBLAS("cublasCreate", func() C.int {
-		return C.cublas_open(&b.handle, unsafe.Pointer(b.stream.C()), C.address(b.workspace.address), blasWorkspace)
+		opened = C.cublas_open(unsafe.Pointer(b.stream.C()), C.address(b.workspace.address), blasWorkspace)
+		b.handle = opened.handle
+		return opened.status
 	})
-	v := int(b.handle.version)
-	b.blas.version = fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+	v := int(opened.version)
+	b.blasVersion = fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
 // loadBLAS loads cuBLAS; again is no harm.
@@ -66,7 +69,7 @@ func loadBLAS() error {
 	return nil
 }
 
-func (b *Backend) closeBLAS() { C.cublas_close(&b.handle) }
+func (b *Backend) closeBLAS() { C.cublas_close(b.handle) }
 
 // first is the address of the block's first element as C takes it.
 func first(x compute.Block) C.address { return C.address(address(x)) }
@@ -121,7 +124,7 @@ func (b *Backend) dgemm(transA, transB bool, alpha float64, x, y compute.Block, 
 		inner = x.Rows
 	}
 	b.callBLAS("cublasDgemm", func() C.int {
-		return C.cublas_dgemm(&b.handle, flag(transB), flag(transA), index(c.Cols), index(c.Rows), index(inner),
+		return C.cublas_dgemm(b.handle, flag(transB), flag(transA), index(c.Cols), index(c.Rows), index(inner),
 			C.double(alpha), first(y), leading(y), first(x), leading(x),
 			C.double(beta), first(c), leading(c))
 	})
@@ -135,7 +138,7 @@ func (b *Backend) dsyrk(lower, trans bool, alpha float64, x compute.Block, beta 
 		inner = x.Rows
 	}
 	b.callBLAS("cublasDsyrk", func() C.int {
-		return C.cublas_dsyrk(&b.handle, flag(!lower), flag(!trans), index(c.Rows), index(inner),
+		return C.cublas_dsyrk(b.handle, flag(!lower), flag(!trans), index(c.Rows), index(inner),
 			C.double(alpha), first(x), leading(x), C.double(beta), first(c), leading(c))
 	})
 }
@@ -144,7 +147,7 @@ func (b *Backend) dsyrk(lower, trans bool, alpha float64, x compute.Block, beta 
 // a (unit: with ones on the diagonal) and overwrites y with x. No dimension may be 0.
 func (b *Backend) dtrsm(right, lower, trans, unit bool, alpha float64, a, y compute.Block) {
 	b.callBLAS("cublasDtrsm", func() C.int {
-		return C.cublas_dtrsm(&b.handle, flag(!right), flag(!lower), flag(trans), flag(unit), index(y.Cols), index(y.Rows),
+		return C.cublas_dtrsm(b.handle, flag(!right), flag(!lower), flag(trans), flag(unit), index(y.Cols), index(y.Rows),
 			C.double(alpha), first(a), leading(a), first(y), leading(y))
 	})
 }

@@ -56,36 +56,36 @@ int cublas_load(const char *const *names, char *why, int size) {
 	return 0;
 }
 
-int cublas_open(cublas *b, void *stream, address workspace, long long bytes) {
-	int status = f.create(&b->handle);
-	if (status == 0)
-		status = f.version(b->handle, &b->version);
-	if (status == 0)
-		status = f.set_stream(b->handle, stream); /* before the workspace: it takes that away */
-	if (status == 0)
-		status = f.set_workspace(b->handle, at(workspace), (size_t)bytes);
-	return status;
+cublas_opened cublas_open(void *stream, address workspace, long long bytes) {
+	cublas_opened b = {NULL, 0, 0};
+	b.status = f.create(&b.handle);
+	if (b.status == 0)
+		b.status = f.version(b.handle, &b.version);
+	if (b.status == 0)
+		b.status = f.set_stream(b.handle, stream); /* before the workspace: it takes that away */
+	if (b.status == 0)
+		b.status = f.set_workspace(b.handle, at(workspace), (size_t)bytes);
+	return b;
 }
 
-void cublas_close(cublas *b) {
-	if (b->handle != NULL)
-		f.destroy(b->handle);
-	b->handle = NULL;
+void cublas_close(cublas b) {
+	if (b != NULL)
+		f.destroy(b);
 }
 
 static int op(int trans) { return trans ? OP_T : OP_N; }
 static int fill(int lower) { return lower ? FILL_LOWER : FILL_UPPER; }
 
-int cublas_dgemm(cublas *b, int transA, int transB, int m, int n, int k, double alpha, address A, int lda, address B, int ldb,
+int cublas_dgemm(cublas b, int transA, int transB, int m, int n, int k, double alpha, address A, int lda, address B, int ldb,
                  double beta, address C, int ldc) {
-	return f.dgemm(b->handle, op(transA), op(transB), m, n, k, &alpha, at(A), lda, at(B), ldb, &beta, at(C), ldc);
+	return f.dgemm(b, op(transA), op(transB), m, n, k, &alpha, at(A), lda, at(B), ldb, &beta, at(C), ldc);
 }
 
-int cublas_dsyrk(cublas *b, int lower, int trans, int n, int k, double alpha, address A, int lda, double beta, address C, int ldc) {
-	return f.dsyrk(b->handle, fill(lower), op(trans), n, k, &alpha, at(A), lda, &beta, at(C), ldc);
+int cublas_dsyrk(cublas b, int lower, int trans, int n, int k, double alpha, address A, int lda, double beta, address C, int ldc) {
+	return f.dsyrk(b, fill(lower), op(trans), n, k, &alpha, at(A), lda, &beta, at(C), ldc);
 }
 
-int cublas_dtrsm(cublas *b, int right, int lower, int trans, int unit, int m, int n, double alpha, address A, int lda, address B,
+int cublas_dtrsm(cublas b, int right, int lower, int trans, int unit, int m, int n, double alpha, address A, int lda, address B,
                  int ldb) {
-	return f.dtrsm(b->handle, right ? RIGHT : LEFT, fill(lower), op(trans), unit ? UNIT : NON_UNIT, m, n, &alpha, at(A), lda, at(B), ldb);
+	return f.dtrsm(b, right ? RIGHT : LEFT, fill(lower), op(trans), unit ? UNIT : NON_UNIT, m, n, &alpha, at(A), lda, at(B), ldb);
 }

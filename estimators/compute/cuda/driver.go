@@ -185,7 +185,7 @@ func (b *Backend) open() {
 		b.stream, err = cu.MakeStream(cu.NonBlocking)
 		return err
 	})
-	b.launcher.init()
+	b.prepare()
 	b.openStaging()
 	b.loadModules()
 	b.openBLAS()
@@ -200,19 +200,19 @@ func (b *Backend) Close() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if cu.SetCurrentContext(b.context) == nil {
-		b.stream.Synchronize()
+		_ = b.stream.Synchronize()
 		b.closeBLAS()
 		b.closeStaging()
 		b.closePool()
 		for _, module := range b.modules {
-			module.Unload()
+			_ = module.Unload()
 		}
 		if b.stream != (cu.Stream{}) {
-			b.stream.Destroy()
+			_ = b.stream.Destroy()
 		}
-		cu.SetCurrentContext(cu.CUContext{})
+		_ = cu.SetCurrentContext(cu.CUContext{})
 	}
-	b.device.ReleasePrimaryCtx()
+	_ = b.device.ReleasePrimaryCtx()
 	b.context = cu.CUContext{}
 }
 
@@ -221,7 +221,7 @@ func (b *Backend) Info() Info { return b.info }
 
 // Name implements [compute.Backend].
 func (b *Backend) Name() string {
-	return fmt.Sprintf("cuda:%d (%s, CUDA %s, cuBLAS %s)", b.info.Index, b.info.Name, Driver(), b.blas.version)
+	return fmt.Sprintf("cuda:%d (%s, CUDA %s, cuBLAS %s)", b.info.Index, b.info.Name, Driver(), b.blasVersion)
 }
 
 // do makes calls of the driver: in one thread, with the context set there. call names

@@ -130,7 +130,8 @@ type launcher struct {
 	pointers [maxArgs]unsafe.Pointer
 }
 
-func (l *launcher) init() {
+// prepare makes the addresses, once.
+func (l *launcher) prepare() {
 	for i := range l.values {
 		l.pointers[i] = unsafe.Pointer(&l.values[i])
 	}

@@ -50,7 +50,7 @@ type MemoryStats struct {
 }
 
 // Memory tells what the buffers take of the device.
-func (b *Backend) Memory() MemoryStats { return b.pool.stats }
+func (b *Backend) Memory() MemoryStats { return b.stats }
 
 // PeakBytes is the most memory that the buffers, used and kept, have taken.
 func (b *Backend) PeakBytes() int64 { return b.stats.Peak }
@@ -162,7 +162,7 @@ func (b *Backend) Release(buf compute.Buffer) {
 func (b *Backend) closePool() {
 	for _, list := range b.free {
 		for _, x := range list {
-			cu.MemFree(x.address)
+			_ = cu.MemFree(x.address)
 		}
 	}
 	b.free = nil

@@ -43,7 +43,7 @@ func (b *Backend) openStaging() {
 		half := &b.halves[i]
 		b.do("cuMemHostAlloc", func() error {
 			var p unsafe.Pointer
-			if code := C.cuMemHostAlloc(&p, stagingElements*float64Bytes, 0); code != C.CUDA_SUCCESS {
+			if code := C.cuMemHostAlloc(&p, stagingElements*float64Bytes, 0); code != C.CUDA_SUCCESS { //nolint:gocritic // what cgo makes of &p
 				return fmt.Errorf("code %d for %d bytes of page-locked memory", int(code), stagingElements*float64Bytes)
 			}
 			half.memory = unsafe.Slice((*float64)(p), stagingElements)
@@ -59,9 +59,9 @@ func (b *Backend) openStaging() {
 func (b *Backend) closeStaging() {
 	for i := range b.halves {
 		if half := &b.halves[i]; half.memory != nil {
-			cu.MemFreeHost(half.pointer())
+			_ = cu.MemFreeHost(half.pointer())
 			if half.done != (cu.Event{}) {
-				cu.DestroyEvent(&half.done)
+				_ = cu.DestroyEvent(&half.done)
 			}
 			half.memory = nil
 		}
