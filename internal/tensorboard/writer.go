@@ -12,6 +12,9 @@ import (
 
 const prefix = "events.out.tfevents."
 
+// Pattern is what the names of event files match.
+const Pattern = prefix + "*"
+
 // A Scalar is one point of the curve named Tag. TensorBoard groups the curves by what stands before the first slash.
 type Scalar struct {
 	Tag   string

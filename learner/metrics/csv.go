@@ -45,6 +45,23 @@ func OpenCSV(path string, next uint64) (c *CSV, kept int, err error) {
 	return &CSV{file: file}, kept, nil
 }
 
+// ReadCSV returns the rows of the file at path.
+func ReadCSV(path string) ([]Row, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
+		row, err := parseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, i+2, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // Append writes one row and syncs it to the disk, so that no checkpoint is ever ahead of its rows. After an error
 // half a line may be left, which the next OpenCSV cuts off.
 func (c *CSV) Append(row Row) error {

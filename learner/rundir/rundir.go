@@ -87,8 +87,29 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 		log.Warn("rows are missing from the progress so far", "file", filepath.Join(directory, progressName),
 			"rows", rows, "iterations", state.Iteration)
 	}
-	r.events, err = tensorboard.Open(directory, int64(next))
-	return state, err
+	return state, r.openEvents(directory, next)
+}
+
+// openEvents begins an event file. If it is the first, though there are rows, it gets theirs: those of a run that comes
+// from another machine.
+func (r *Run) openEvents(directory string, next uint64) error {
+	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
+	if err != nil {
+		return err
+	}
+	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil || len(before) > 0 || next == 0 {
+		return err
+	}
+	rows, err := metrics.ReadCSV(filepath.Join(directory, progressName))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := r.events.Write(int64(row.Iteration), row.Scalars()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // advise adds to an error about checkpoints what to do.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
@@ -388,5 +389,28 @@ func expectEqual(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// A run that comes without its event files gets them again, from its rows.
+func TestEventsComeFromRows(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 3)
+	files := func() []string {
+		found, err := filepath.Glob(filepath.Join(s.RunDir, tensorboard.Pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	whole := read(t, files()[0])
+	if err := os.Remove(files()[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.Resume = config.ResumeYes
+	mustOpen(t, s)
+	// One step after the other is there; wall clocks, and what the file begins with, differ.
+	if got := read(t, files()[0]); len(files()) != 1 || strings.Count(got, "return/mean") != strings.Count(whole, "return/mean") || !strings.Contains(got, "return/mean") {
+		t.Errorf("%q has %d points, want %d", files(), strings.Count(got, "return/mean"), strings.Count(whole, "return/mean"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -37,99 +38,114 @@ type Lease struct {
 // Whatever its error, the run can be resumed. Its progress is shown on display, all else goes to log, whose lines say
 // which run and iteration they belong to, and to watched; nil: nobody watches.
 func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
-	bus := func(log *slog.Logger) (*Bus, func(), error) {
-		bus, err := OpenBus(ctx, settings, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		return bus, bus.Close, nil
-	}
-	return run(ctx, settings, nil, bus, display, log, watched)
+	s := &session{settings: settings, name: settings.Name(), display: display, log: log, watched: watched}
+	return s.run(ctx)
 }
 
 // TrainLeased is Train for a run that is leased, over a bus that stays open.
 func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
-	opened := func(*slog.Logger) (*Bus, func(), error) { return bus, func() {}, nil }
-	return run(ctx, settings, lease, opened, display, log, watched)
+	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, watched: watched}
+	return s.run(ctx)
 }
 
-func run(ctx context.Context, settings *config.Settings, lease *Lease, openBus func(*slog.Logger) (*Bus, func(), error),
-	display *progress.Display, log *slog.Logger, watched *observe.Learner) (err error) {
-	task, err := sim.Lookup(settings.Env)
+// SetupError is what keeps this machine from training any run: no GPU where one is asked for, no way to the NATS server.
+type SetupError struct{ error }
+
+func (e SetupError) Unwrap() error { return e.error }
+
+// session is one run's training in this process.
+type session struct {
+	settings *config.Settings
+	name     string // of the run
+	lease    *Lease // nil: the run is nobody else's
+	bus      *Bus   // nil before it is open
+	display  *progress.Display
+	log      *slog.Logger
+	watched  *observe.Learner
+
+	task     sim.Spec
+	observed *observe.Run
+	backend  compute.Backend
+	conn     *bus.Conn
+}
+
+// run opens all that training needs, and trains.
+func (s *session) run(ctx context.Context) (err error) {
+	if s.task, err = sim.Lookup(s.settings.Env); err != nil {
+		return err
+	}
+	if s.watched == nil {
+		s.watched = observe.NewLearner()
+	}
+	s.observed = s.watched.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
+	defer s.watched.End()
+	s.log = s.observed.Logger(s.log)
+	if _, err := rundir.Plan(s.settings); err != nil { // nothing is started for a run that cannot be
+		return err
+	}
+	computer, err := device.Open(s.settings.Device)
 	if err != nil {
-		return err
-	}
-	name := settings.Name()
-	if lease != nil {
-		name = lease.Run
-	}
-	if watched == nil {
-		watched = observe.NewLearner()
-	}
-	observed := watched.Begin(name, settings.Env, string(settings.Algorithm), string(settings.Estimator))
-	defer watched.End()
-	log = observed.Logger(log)
-	if _, err := rundir.Plan(settings); err != nil { // nothing is started for a run that cannot be
-		return err
-	}
-	computer, err := device.Open(settings.Device)
-	if err != nil {
-		return err
+		return SetupError{err}
 	}
 	defer computer.Close()
-	server, closeBus, err := openBus(log)
+	s.backend = computer.Backend
+	if s.bus == nil {
+		if s.bus, err = OpenBus(ctx, s.settings, s.log); err != nil {
+			return SetupError{err}
+		}
+		defer s.bus.Close()
+	}
+	if s.conn, err = s.bus.connect("learner"); err != nil {
+		return SetupError{err}
+	}
+	defer s.conn.Close()
+	directory, state, err := rundir.Open(s.settings, s.log)
 	if err != nil {
 		return err
 	}
-	defer closeBus()
-	conn, err := server.connect("learner")
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	directory, state, err := rundir.Open(settings, log)
-	if err != nil {
-		return err
-	}
-	resume := "go run ./learner --run-dir " + settings.RunDir + " --resume"
+	resume := "go run ./learner --run-dir " + s.settings.RunDir + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, resume, fitting(settings, task)), directory.Close())
-		if errors.Is(err, context.Canceled) && lease == nil {
-			log.Info("stopped", "go on with", resume)
+		err = errors.Join(device.Advise(err, resume, fitting(s.settings, s.task)), directory.Close())
+		if errors.Is(err, context.Canceled) && s.lease == nil {
+			s.log.Info("stopped", "go on with", resume)
 		}
 	}()
-
-	computer.Announce(log)
-	if state != nil && state.Iteration >= settings.Iterations {
-		log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
+	computer.Announce(s.log)
+	if state != nil && state.Iteration >= s.settings.Iterations {
+		s.log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
 		return nil
 	}
-	r := train.NewRun(computer.Backend, settings, task)
-	r.Observe = observed
-	epoch, err := begin(ctx, conn, name, lease, r, state)
+	return s.train(ctx, directory, state)
+}
+
+// train goes on from a state, nil for a new run.
+func (s *session) train(ctx context.Context, directory *rundir.Run, state *checkpoint.State) error {
+	r := train.NewRun(s.backend, s.settings, s.task)
+	r.Observe = s.observed
+	epoch, err := s.begin(ctx, r, state)
 	if err != nil {
 		return err
 	}
-	observed.At(epoch, r.Counters().Iteration, settings.Iterations)
-	collector, err := collect.New(ctx, conn, collect.Config{
-		Run: name, Epoch: epoch, Seed: settings.Seed, Task: task, Log: log,
+	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
+	collector, err := collect.New(ctx, s.conn, collect.Config{
+		Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, Log: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	defer collector.Close()
 	r.Journal, r.Collector = directory, collector
-	if lease != nil {
-		r.Journal, r.Collector = lease.Hold(directory, collector)
+	if s.lease != nil {
+		r.Journal, r.Collector = s.lease.Hold(directory, collector)
 	}
 
-	p := display.Start(log, settings.Iterations, r.Counters())
+	p := s.display.Start(s.log, s.settings.Iterations, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
-	count := newCounts(watched, r.Counters(), directory, computer.Backend)
+	count := newCounts(s.watched, r.Counters(), directory, s.backend)
 	r.Report = func(row metrics.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
-	watched.Watch(func() error { return connected(conn) }, count.others(conn, collector, server))
-	actors := local{slots: settings.Actors, run: name, connect: server.connect, log: log, watched: watched.Actor}
+	s.watched.Watch(func() error { return connected(s.conn) }, count.others(s.conn, collector, s.bus))
+	actors := local{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, watched: s.watched.Actor}
 	return actors.beside(ctx, r.Train)
 }
 
@@ -146,15 +162,15 @@ func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
 
 // begin sets r to the state it goes on from, under the lease's epoch, or without one an epoch above that of any learner
 // before it.
-func begin(ctx context.Context, conn *bus.Conn, name string, lease *Lease, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
-	if lease != nil {
-		epoch = lease.Epoch
+func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
+	if s.lease != nil {
+		epoch = s.lease.Epoch
 	} else {
 		atLeast := uint64(1)
 		if state != nil {
 			atLeast = state.Epoch + 1
 		}
-		if epoch, err = collect.NextEpoch(ctx, conn, name, atLeast); err != nil {
+		if epoch, err = collect.NextEpoch(ctx, s.conn, s.name, atLeast); err != nil {
 			return 0, err
 		}
 	}

@@ -28,7 +28,8 @@
 //
 // # The store
 //
-// Each epoch has a directory of its own, which is a run's directory (package rundir) without the event files:
+// Each epoch has a directory of its own, which is a run's directory (package rundir), with event files once the epoch is
+// over:
 //
 //	RUN/epoch-2/config.yaml
 //	RUN/epoch-2/progress.csv

@@ -16,11 +16,13 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -94,6 +96,25 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 		}
 	}
 	return files, hash, nil
+}
+
+// storeEvents copies the event files of a turn that ends into the store, for TensorBoard. The next turn's, or a reader who
+// has progress.csv, can do without them.
+func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory string) error {
+	paths, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
+	if err != nil {
+		return err
+	}
+	for _, name := range paths {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := to.Put(ctx, path.Join(directoryOf(h), filepath.Base(name)), data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // summary is what the coordinator shows of an iteration.

@@ -31,8 +31,9 @@ import (
 )
 
 const (
-	// pollInterval is how long a worker without a run waits for news before it looks for an expired lease.
-	pollInterval = time.Second
+	// pollInterval is how often a worker without a run looks for one, if no lease expires before; leastPoll is the least
+	// time between two looks.
+	pollInterval, leastPoll = time.Second, 100 * time.Millisecond
 	// heartbeatInterval is how often a worker says that it is there.
 	heartbeatInterval = 30 * time.Second
 	// releaseTimeout is how long a worker that is stopped tries to give its run back.
@@ -134,8 +135,8 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 // wait returns when there may be a run to take: one is queued, or a lease has expired by this machine's clock. The index
 // returned is for the next call.
 func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
-	for {
-		queued, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pollInterval})
+	for pause := pollInterval; ; {
+		queued, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pause})
 		if err != nil {
 			return index, err
 		}
@@ -147,10 +148,19 @@ func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
 		if err != nil {
 			return index, err
 		}
+		pause = pollInterval
 		for _, run := range running.Runs {
-			if run.Lease != nil && run.Lease.Expires.Before(time.Now()) {
-				return index, nil
+			if run.Lease != nil {
+				pause = min(pause, time.Until(run.Lease.Expires))
 			}
+		}
+		if pause <= 0 {
+			return index, nil
+		}
+		select { // others' commits are news too
+		case <-ctx.Done():
+			return index, ctx.Err()
+		case <-time.After(min(leastPoll, pause)):
 		}
 	}
 }
@@ -199,6 +209,11 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Watched)
 	c.close()
 	committing.Wait()
+	if ctx.Err() == nil {
+		if failed := storeEvents(ctx, w.Store, l.Hold, settings.RunDir); failed != nil {
+			l.log.Warn("the event files are not in the store", "error", failed)
+		}
+	}
 	return err
 }
 
@@ -275,8 +290,9 @@ func ownFault(err error) bool {
 		path   *fs.PathError
 		number syscall.Errno
 		device *compute.Failure
+		setup  session.SetupError
 	)
-	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &device)
+	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &device) || errors.As(err, &setup)
 }
 
 // reason is an error in one line that the coordinator takes.
