@@ -9,7 +9,9 @@ failed=$(mktemp)
 trap 'rm -f "$failed"' EXIT
 
 # cuBLAS where toolkits and PyTorch keep it, behind what the machine's own settings find.
-python_cublas=$(python3 -c 'import nvidia.cublas as c; print(list(c.__path__)[0] + "/lib")' 2>/dev/null)
+python_cublas=$(python3 -c '
+import glob, nvidia, os
+print(":".join(os.path.dirname(f) for p in nvidia.__path__ for f in glob.glob(p + "/*/lib/libcublas.so.*")))' 2>/dev/null)
 LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:/usr/local/cuda/lib64${python_cublas:+:$python_cublas}
 export LD_LIBRARY_PATH
 
