@@ -64,7 +64,7 @@ type Collector struct {
 	mu       sync.Mutex
 	position proto.Position  // the earliest iteration whose episodes are wanted
 	current  *iteration      // nil unless a batch is being collected
-	expected float64         // steps of an episode, as far as is known
+	lengths  Lengths         // of episodes, as far as is known
 	dry      bool            // actors were told that there is no ticket
 	stamp    uint64          // of the last time that they were told how many there are
 	stats    Stats           // since the last batch
@@ -141,7 +141,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		discovered: make(chan struct{}, 1),
 		closing:    make(chan struct{}),
 		position:   proto.Position{Epoch: config.Epoch},
-		expected:   float64(config.Task.TimeLimit),
+		lengths:    Lengths{Mean: float64(config.Task.TimeLimit)},
 		actors:     make(map[string]bool),
 		proven:     make(map[string]bool),
 	}
@@ -260,7 +260,7 @@ func (c *Collector) open(number uint64, minSteps int) *iteration {
 	first := proto.Ticket{Run: c.config.Run, Epoch: at.Epoch, Iteration: number, Seed: c.config.Seed}
 	c.position = at
 	c.current = &iteration{
-		ledger:   NewLedger(first, minSteps, c.expected, c.config.Lease, c.proven),
+		ledger:   NewLedger(first, minSteps, c.lengths, c.config.Lease, c.proven),
 		uploads:  newUploads(proto.Credit, c.config.Lease),
 		started:  time.Now(),
 		complete: make(chan struct{}),
@@ -377,7 +377,7 @@ func (c *Collector) batch(it *iteration) *Batch {
 	b.Stats.Dropped = c.conn.Dropped()
 	c.stats, c.complaints = Stats{}, 0
 	clear(c.actors)
-	c.expected = float64(b.Steps) / float64(len(b.Episodes))
+	c.lengths = lengthsOf(b.Episodes)
 	return b
 }
 

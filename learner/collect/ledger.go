@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ const (
 	// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so what failed this often will
 	// always fail, unless it was one actor's fault.
 	maxFailures = 3
+	// tail is how many standard deviations make sure that a batch ends without a ticket.
+	tail = 1
 	// maxActors bounds the names that are kept.
 	maxActors = 4096
 )
@@ -30,7 +33,7 @@ var (
 type Ledger struct {
 	first    proto.Ticket // ticket 0
 	minSteps int
-	expected float64
+	lengths  Lengths // of the episodes to come
 	lease    time.Duration
 
 	entries  []entry
@@ -54,12 +57,31 @@ type entry struct {
 	failed   []string // the actors that it failed with, each once
 }
 
+// Lengths are what is known of the lengths of episodes, in steps.
+type Lengths struct {
+	// Mean is positive. Spread is the standard deviation.
+	Mean, Spread float64
+}
+
+// lengthsOf returns the lengths of episodes that there are.
+func lengthsOf(episodes []*proto.Episode) Lengths {
+	mean, squares := 0.0, 0.0
+	for _, e := range episodes {
+		mean += float64(e.Steps()) / float64(len(episodes))
+	}
+	for _, e := range episodes {
+		d := float64(e.Steps()) - mean
+		squares += d * d
+	}
+	return Lengths{Mean: mean, Spread: math.Sqrt(squares / float64(max(1, len(episodes)-1)))}
+}
+
 // NewLedger returns the empty ledger of the iteration whose ticket 0 is first. Its batch is to hold minSteps
-// steps. Each ticket is given out for the duration of lease; an episode under way counts as the expected number of
-// steps when the ledger decides whether another ticket could still be needed. Proven are the actors whose episodes were
+// steps. Each ticket is given out for the duration of lease; lengths say what to expect of an episode under way when the
+// ledger decides whether another ticket could still be needed. Proven are the actors whose episodes were
 // right before; the caller may add to them.
-func NewLedger(first proto.Ticket, minSteps int, expected float64, lease time.Duration, proven map[string]bool) *Ledger {
-	return &Ledger{first: first, minSteps: minSteps, expected: expected, lease: lease, asked: make(map[string]time.Time), proven: proven}
+func NewLedger(first proto.Ticket, minSteps int, lengths Lengths, lease time.Duration, proven map[string]bool) *Ledger {
+	return &Ledger{first: first, minSteps: minSteps, lengths: lengths, lease: lease, asked: make(map[string]time.Time), proven: proven}
 }
 
 // Complete reports whether the batch is complete: the completed prefix holds minSteps steps.
@@ -125,15 +147,16 @@ func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool)
 	return proto.Ticket{}, false
 }
 
-// useful visits the tickets that are useful: not completed, and with fewer than minSteps steps before them, as far as
-// is known; an episode under way counts as the expected number. That is the prefix rule, in expectation. The first of
-// the prefix is always useful. Beyond those given out there may be new ones.
+// useful visits the tickets that are useful, as the package's documentation has it: not completed, and not surely behind
+// the end of the batch. The steps before a ticket are known where episodes are completed; m others bring m times the
+// mean, give or take the spread times the root of m. The first ticket that is not completed is always useful. Beyond those
+// given out there may be new ones.
 func (l *Ledger) useful(yield func(index int) bool) {
 	if l.Complete() {
 		return
 	}
-	before := float64(l.steps)
-	for i := l.prefix; before < float64(l.minSteps); i++ {
+	before, others := float64(l.steps), 0.0
+	for i := l.prefix; before-tail*l.lengths.Spread*math.Sqrt(others) < float64(l.minSteps); i++ {
 		if i < len(l.entries) && l.entries[i].episode != nil {
 			before += float64(l.entries[i].episode.Steps())
 			continue
@@ -141,7 +164,8 @@ func (l *Ledger) useful(yield func(index int) bool) {
 		if !yield(i) {
 			return
 		}
-		before += l.expected
+		before += l.lengths.Mean
+		others++
 	}
 }
 
@@ -203,7 +227,7 @@ func (e *entry) free(now time.Time) bool {
 // Plenty reports whether the batch needs as many tickets again as are under way. Until then a slot may have one that it
 // cannot play at once; of the last ones, none is to wait while another slot has nothing to do.
 func (l *Ledger) Plenty() bool {
-	return float64(l.received)+2*float64(l.open+1)*l.expected <= float64(l.minSteps)
+	return float64(l.received)+2*float64(l.open+1)*l.lengths.Mean <= float64(l.minSteps)
 }
 
 // Renew extends a slot's lease on a ticket that it is uploading.

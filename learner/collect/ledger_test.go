@@ -40,7 +40,7 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 		minSteps := rapid.IntRange(1, 400).Draw(t, "minSteps")
 		expected := rapid.Float64Range(1, 30).Draw(t, "expected")
 		slots := rapid.IntRange(1, 8).Draw(t, "slots")
-		l := NewLedger(ticketZero, minSteps, expected, time.Minute, nil)
+		l := NewLedger(ticketZero, minSteps, Lengths{Mean: expected}, time.Minute, nil)
 		held := map[proto.Slot]proto.Ticket{}
 		now := start
 		for range 100_000 {
@@ -106,7 +106,7 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 		const limit = 30
 		length := rapid.IntRange(1, limit)
 		minSteps := rapid.IntRange(1, 1000).Draw(t, "minSteps")
-		l := NewLedger(ticketZero, minSteps, limit, time.Minute, nil)
+		l := NewLedger(ticketZero, minSteps, Lengths{Mean: limit}, time.Minute, nil)
 		var open []proto.Ticket
 		for slots := 0; !l.Complete(); slots++ {
 			if ticket, ok := l.Grant(slotNumber(slots), start); ok {
@@ -130,7 +130,7 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 func TestFifteenTickets(t *testing.T) {
 	for _, slots := range []int{1, 2, 3, 15, 16, 64} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
-			l := NewLedger(ticketZero, 15_000, 1000, time.Minute, nil)
+			l := NewLedger(ticketZero, 15_000, Lengths{Mean: 1000}, time.Minute, nil)
 			granted := 0
 			for !l.Complete() {
 				var round []proto.Ticket
@@ -158,7 +158,7 @@ func TestFifteenTickets(t *testing.T) {
 func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 	const tickets = 15
 	for seats := 1; seats <= tickets+1; seats++ {
-		l := NewLedger(ticketZero, tickets*1000, 1000, time.Minute, nil)
+		l := NewLedger(ticketZero, tickets*1000, Lengths{Mean: 1000}, time.Minute, nil)
 		ahead := make([][]proto.Ticket, seats) // what each seat's slots hold and can't play yet
 		given, rounds := 0, 0
 		sending := make([]*proto.Ticket, seats)
@@ -197,7 +197,7 @@ func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 
 // Long episodes that come late are not passed over: the batch waits for them.
 func TestPrefixWaitsForTheFirst(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 1, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
 	first, _ := l.Grant(slotNumber(0), start)
 	for n := 1; n <= 2; n++ {
 		ticket, ok := l.Grant(slotNumber(n), start)
@@ -216,7 +216,7 @@ func TestPrefixWaitsForTheFirst(t *testing.T) {
 }
 
 func TestFirstEpisodeWins(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 1, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
 	ticket, _ := l.Grant(slotNumber(0), start)
 	again, ok := l.Grant(slotNumber(1), start.Add(time.Minute))
 	if !ok || again != ticket {
@@ -238,7 +238,7 @@ func TestFirstEpisodeWins(t *testing.T) {
 }
 
 func TestUnknownTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 1, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
 	l.Grant(slotNumber(0), start)
 	change := func(f func(*proto.Ticket)) proto.Ticket {
 		ticket := ticketZero
@@ -265,7 +265,7 @@ func TestUnknownTickets(t *testing.T) {
 
 // A ticket that fails three times in its holders' hands is given up; what others say of it does not count.
 func TestFailingTicket(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 1, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
 	for try := range maxFailures {
 		slot := slotNumber(try)
 		ticket, ok := l.Grant(slot, start)
@@ -287,7 +287,7 @@ func TestFailingTicket(t *testing.T) {
 // A stranger who spoils tickets under ever new names neither ends the run nor keeps a ticket from an actor that has proven
 // itself; when all of those fail too, it ends.
 func TestStrangerSpoilsTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 3, 1, time.Minute, map[string]bool{"honest": true, "gone": true})
+	l := NewLedger(ticketZero, 3, Lengths{Mean: 1}, time.Minute, map[string]bool{"honest": true, "gone": true})
 	honest := proto.Slot{Actor: "honest"}
 	l.Grant(honest, start)
 	if err := l.Release(ticketZero, honest, "", start); err != nil { // it is there, and gave its ticket back
@@ -319,7 +319,7 @@ func TestStrangerSpoilsTickets(t *testing.T) {
 
 // A ticket that was never answered for goes to an actor that has proven itself, while there is one.
 func TestStrangerKeepsTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 1, 1, time.Minute, map[string]bool{"honest": true})
+	l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, map[string]bool{"honest": true})
 	if _, ok := l.Grant(proto.Slot{Actor: "stranger"}, start); !ok {
 		t.Fatal("no ticket")
 	}
@@ -340,7 +340,7 @@ func TestStrangerKeepsTickets(t *testing.T) {
 
 // A slot that asks while it holds a ticket has lost it: the ticket is given out again at once.
 func TestSlotAsksAgain(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 10, time.Hour, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Hour, nil)
 	first, _ := l.Grant(slotNumber(0), start)
 	if again, ok := l.Grant(slotNumber(0), start); !ok || again != first {
 		t.Errorf("the second time: ticket %d, %v; want ticket 0", again.Index, ok)
@@ -352,7 +352,7 @@ func TestSlotAsksAgain(t *testing.T) {
 
 // A lease is renewed by its holder only.
 func TestRenew(t *testing.T) {
-	l := NewLedger(ticketZero, 10, 10, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute, nil)
 	ticket, _ := l.Grant(slotNumber(0), start)
 	later := start.Add(30 * time.Second)
 	l.Renew(ticket, slotNumber(1), later)

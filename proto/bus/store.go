@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -24,6 +25,7 @@ type Store struct {
 	jetstream jetstream.JetStream
 	bucket    string
 	conn      *Conn
+	kv        atomic.Pointer[jetstream.KeyValue] // the bucket as it was found last
 }
 
 // Store returns a bucket. It comes into being at the first Put.
@@ -38,13 +40,20 @@ func (c *Conn) Store(bucket string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", bucket, err)
 	}
-	return &Store{js, bucket, c}, nil
+	return &Store{jetstream: js, bucket: bucket, conn: c}, nil
 }
 
 // Get returns a key's value and its revision, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	ctx, cancel := s.conn.during(ctx)
 	defer cancel()
+	// To look the bucket up takes as long as to read the key, and a thousand actors read at the same moment.
+	if kv := s.kv.Load(); kv != nil {
+		if entry, err := (*kv).Get(ctx, key); err == nil {
+			return entry.Value(), entry.Revision(), nil
+		}
+		s.kv.Store(nil) // perhaps it is another bucket by now
+	}
 	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
 	if err != nil {
 		return nil, 0, s.explain(ctx, "read", key, err)
@@ -53,6 +62,7 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uin
 	if err != nil {
 		return nil, 0, s.explain(ctx, "read", key, err)
 	}
+	s.kv.Store(&kv)
 	return entry.Value(), entry.Revision(), nil
 }
 

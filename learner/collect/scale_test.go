@@ -1,0 +1,108 @@
+package collect_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// sleeper is a task without work: a step takes as long as it is told, an episode about 100 steps and at most 1,000.
+type sleeper struct {
+	rollouttest.Toy
+	step          time.Duration
+	begun         time.Time
+	steps, length int
+}
+
+var sleeperSpec = sim.Spec{Name: "Sleeper", ObservationDim: 3, ActionDim: 2, FrameSkip: 1, TimeLimit: 1000}
+
+func (s *sleeper) Spec() sim.Spec { return sleeperSpec }
+
+func sleeperLength(rng *rand.Rand) int { return 1 + min(999, int(100*rng.ExpFloat64())) }
+
+func (s *sleeper) Reset(rng *rand.Rand, observation []float64) error {
+	s.begun, s.steps, s.length = time.Now(), 0, sleeperLength(rng)
+	return s.Toy.Reset(rng, observation)
+}
+
+// Step sleeps at every tenth step, and at the last, until as much time has passed as the steps take: hundreds of actors
+// wake up seldom enough not to keep each other waiting.
+func (s *sleeper) Step(action, observation []float64) (float64, bool, error) {
+	s.steps++
+	if s.steps%10 == 0 || s.steps == s.length {
+		time.Sleep(time.Until(s.begun.Add(time.Duration(s.steps) * s.step)))
+	}
+	reward, _, err := s.Toy.Step(action, observation)
+	return reward, s.steps == s.length, err
+}
+
+// listSchedule is the prefix rule's own bound, in steps: each slot takes the next ticket as soon as it is free, until the
+// prefix holds enough.
+func listSchedule(slots, minSteps int, iteration uint64) (steps int) {
+	free := make([]int, slots)
+	for held, index := 0, uint64(0); held < minSteps; index++ {
+		length := sleeperLength(streams.New(seed, streams.Episode, iteration, index))
+		first := 0
+		for slot := range free {
+			if free[slot] < free[first] {
+				first = slot
+			}
+		}
+		free[first] += length
+		steps = max(steps, free[first])
+		held += length
+	}
+	return steps
+}
+
+// How long a batch of 15,000 slow steps takes with so many actors, each with a connection of its own, and how many times
+// as long as the prefix rule itself would make them wait.
+func BenchmarkSlowActors(b *testing.B) {
+	const batch = 15_000
+	for _, c := range []struct {
+		actors int
+		step   time.Duration
+	}{
+		{1, time.Millisecond}, {4, time.Millisecond}, {16, time.Millisecond}, {64, time.Millisecond}, {256, time.Millisecond},
+		{256, 4 * time.Millisecond},
+	} {
+		actors, step := c.actors, c.step
+		b.Run(fmt.Sprintf("actors=%d/step=%v", actors, step), func(b *testing.B) {
+			l := newLab(b, func(c *collect.Config) { c.Task = sleeperSpec })
+			for range actors {
+				l.actor(1, func(string) (sim.Env, error) { return &sleeper{step: step}, nil })
+			}
+			collected := func(iteration uint64, minSteps int) *collect.Batch {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
+				defer cancel()
+				batch, err := l.collector.Collect(ctx, rollouttest.Policy(iteration), minSteps)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return batch
+			}
+			collected(0, 2000) // after which the lengths are known
+			var took, least time.Duration
+			wasted, useful, iteration := 0, 0, uint64(1)
+			for b.Loop() {
+				stats := collected(iteration, batch).Stats
+				took += stats.Elapsed
+				least += time.Duration(listSchedule(actors, batch, iteration)) * step
+				wasted += stats.Wasted
+				useful += stats.Useful
+				iteration++
+			}
+			b.ReportMetric(took.Seconds()/float64(b.N), "s/batch")
+			b.ReportMetric(took.Seconds()/least.Seconds(), "of-bound")
+			b.ReportMetric(float64(wasted)/float64(b.N), "wasted/batch")
+			b.ReportMetric(float64(useful)/float64(b.N), "useful")
+		})
+	}
+}
