@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -169,5 +171,41 @@ func TestJoinLeaveReplace(t *testing.T) {
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 2 {
 		t.Errorf("%+v, %v", experiments, err)
+	}
+}
+
+// A backup restored to a new node, under a new name, has all that was there, and so has a node that joins that one.
+func TestRestore(t *testing.T) {
+	first := serveOne(t)
+	if out, complaint, status := run(t, first.url, sweepFile, "submit", "-"); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	if out, complaint, status := run(t, first.url, "", "backup", backup); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	first.kill()
+	addresses := freeAddresses(t, 4)
+	directory := t.TempDir()
+	second := serve(t, "m1", directory, addresses[0], addresses[1], "--restore", backup)
+	second.expect("msg=ready")
+	second.arguments = second.arguments[:len(second.arguments)-2] // it goes on with its records
+	third := serve(t, "m2", t.TempDir(), addresses[2], addresses[3], "--join", second.url)
+	third.expect("msg=ready")
+	if _, err := newClient(t, third.url).Submit(deadline(t), spec("more", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{second, third} { // so that each leads for a while
+		n.signal(syscall.SIGTERM)
+		n.start()
+		n.expect("msg=ready")
+		experiments, err := newClient(t, second.url, third.url).Experiments(deadline(t))
+		if err != nil || len(experiments) != 2 || experiments[0].Runs[registry.Queued] != 2 {
+			t.Errorf("%+v, %v", experiments, err)
+		}
+	}
+	second.kill()
+	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http", addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 || !strings.Contains(complaint, "holds records already") {
+		t.Error(out, complaint)
 	}
 }

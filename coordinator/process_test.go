@@ -65,6 +65,7 @@ type node struct {
 	lines []string
 	more  chan struct{} // closed, and replaced, at each line and at the end
 	ended bool
+	read  sync.WaitGroup // of the log
 }
 
 // serve starts a node; it listens on its addresses, ports of 127.0.0.1.
@@ -91,15 +92,17 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	n.cmd.Stdout, n.cmd.Stderr = input, input
-	n.more, n.ended = make(chan struct{}), false
+	n.mu.Lock()
+	n.lines, n.more, n.ended = nil, make(chan struct{}), false
+	n.mu.Unlock()
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}
 	input.Close()
-	go n.read(output)
+	n.read.Go(func() { n.readLog(output) })
 }
 
-func (n *node) read(output io.ReadCloser) {
+func (n *node) readLog(output io.ReadCloser) {
 	defer output.Close()
 	lines := bufio.NewScanner(output)
 	for more := true; more; {
@@ -151,6 +154,7 @@ func (n *node) kill() { n.signal(syscall.SIGKILL) }
 func (n *node) signal(s os.Signal) int {
 	_ = n.cmd.Process.Signal(s) // it may have ended already
 	_ = n.cmd.Wait()
+	n.read.Wait()
 	return n.cmd.ProcessState.ExitCode()
 }
 

@@ -75,7 +75,13 @@ func (e entry) command() *cobra.Command {
 	var asJSON, verbose bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: e.use, Short: e.short, Args: cobra.RangeArgs(e.least, e.most),
+		Use: e.use, Short: e.short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < e.least || len(args) > e.most {
+				return fmt.Errorf("%d arguments are given; it is used as %s", len(args), cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level := slog.LevelWarn
 			if verbose {

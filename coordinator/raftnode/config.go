@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
 // Config holds a node's settings.
@@ -26,6 +28,8 @@ type Config struct {
 	// Peers are the nodes of a new cluster, this one included. They are ignored by a node
 	// that has been in a cluster; without them a new node waits until it is joined to one.
 	Peers []Peer
+	// Restore is a backup that a new cluster begins with: of one node, which others join later. nil is none.
+	Restore *registry.State
 	// Log receives what raft has to say; nil is slog.Default.
 	Log *slog.Logger
 	// Now is the clock that stamps commands; nil is time.Now.
@@ -96,6 +100,9 @@ func (c *Config) check() error {
 		return errors.New("a node needs a data directory")
 	case c.Listener == nil:
 		panic("raftnode: no listener")
+	}
+	if c.Restore != nil && len(c.Peers) != 1 {
+		return errors.New("a backup is restored to a new node that is alone; others join it afterwards")
 	}
 	if len(c.Peers) == 0 {
 		return nil

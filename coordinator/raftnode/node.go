@@ -99,15 +99,39 @@ func start(c Config, p parts) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for an earlier state: %w", err)
 	}
+	if known && c.Restore != nil {
+		return nil, errors.New("the data directory holds records already: restore the backup to a new one")
+	}
 	if !known && len(c.Peers) > 0 {
-		if err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, firstMembers(c.Peers)); err != nil {
+		first := firstMembers(c.Peers)
+		if err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, first); err != nil {
 			return nil, fmt.Errorf("form the cluster: %w", err)
+		}
+		if err := restore(c.Restore, first, p); err != nil {
+			return nil, fmt.Errorf("restore the backup: %w", err)
 		}
 	}
 	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, p.transport); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	return n, nil
+}
+
+// restore puts a snapshot of the state in the place of the log's only entry, the first members, so that whoever joins
+// gets the snapshot.
+func restore(state *registry.State, first raft.Configuration, p parts) error {
+	if state == nil {
+		return nil
+	}
+	const index, term = 1, 1
+	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, index, term, first, index, p.transport)
+	if err != nil {
+		return err
+	}
+	if err := (snapshot{state}).Persist(sink); err != nil {
+		return err
+	}
+	return p.logs.DeleteRange(index, index)
 }
 
 func raftConfig(c *Config) *raft.Config {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type Config struct {
 	Peers       []raftnode.Peer
 	// Join is the URL of a node of the cluster to join; "" is none.
 	Join string
+	// Restore is the file of a backup that a new lone node begins with; "" is none.
+	Restore string
 	// Raft and HTTP are the addresses to listen on.
 	Raft, HTTP string
 	// AdvertiseRaft and AdvertiseURL are where others reach those; "" is where they listen.
@@ -96,6 +99,10 @@ func Run(ctx context.Context, c Config) (err error) {
 
 // open starts the node; address is where its raft listens.
 func open(c *Config) (*raftnode.Node, string, error) {
+	backup, err := c.readBackup()
+	if err != nil {
+		return nil, "", fmt.Errorf("--restore: %w", err)
+	}
 	listener, err := net.Listen("tcp", c.Raft)
 	if err != nil {
 		return nil, "", fmt.Errorf("--raft: %w", err)
@@ -109,7 +116,8 @@ func open(c *Config) (*raftnode.Node, string, error) {
 		peers = []raftnode.Peer{{ID: c.ID, Address: address}}
 	}
 	config := raftnode.Config{
-		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers, Log: c.Log,
+		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers,
+		Restore: backup, Log: c.Log,
 	}
 	if c.Credentials != nil {
 		dialer := &tls.Dialer{Config: c.Credentials.Client(proto.RoleCoordinator)}
@@ -119,6 +127,24 @@ func open(c *Config) (*raftnode.Node, string, error) {
 	}
 	node, err := raftnode.Open(config)
 	return node, address, err
+}
+
+// readBackup returns the state to begin with, nil if none is given. What was known of nodes is not about this cluster's.
+func (c *Config) readBackup() (*registry.State, error) {
+	if c.Restore == "" {
+		return nil, nil
+	}
+	file, err := os.Open(c.Restore)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	state, err := registry.Decode(file)
+	if err != nil {
+		return nil, err
+	}
+	state.Nodes = nil
+	return state, nil
 }
 
 // secure lets members of those roles in, and nobody else, if there are credentials.

@@ -1,0 +1,164 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// serveOne starts a node that is alone.
+func serveOne(t testing.TB, arguments ...string) *node {
+	t.Helper()
+	addresses := freeAddresses(t, 2)
+	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], arguments...)
+	n.expect("msg=ready")
+	return n
+}
+
+const sweepFile = `name: swimmer
+tasks: Swimmer-v2
+estimators: [mc, uapg]
+overrides: {iterations: 30}
+`
+
+// times are what differs from one day to the next.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+
+// What the commands write, in the order in which somebody would give them.
+func TestCommands(t *testing.T) {
+	n := serveOne(t)
+	sweep := filepath.Join(t.TempDir(), "sweep.yaml")
+	if err := os.WriteFile(sweep, []byte(sweepFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		line string
+		want string // output, or with "error: " the complaint, of which it is a part
+	}{
+		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  DONE  FAILED  CANCELLED  SUBMITTED\n"},
+		{"show swimmer", "error: there are no experiments yet"},
+		{"submit SWEEP", "swimmer: 2 runs are queued\n"},
+		{"submit SWEEP", "error: there is an experiment called swimmer"},
+		{"submit nothing.yaml", "error: no such file"},
+		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0     0       0          TIME\n"},
+		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  LEARNER  EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1    queued  -          0      -                0      TIME\n" +
+			"swimmer/Swimmer-v2/npg-uapg-s1  queued  -          0      -                0      TIME\n"},
+		{"list swimer", `error: did you mean swimmer?`},
+		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "swimmer/Swimmer-v2/npg-mc-s1 is cancelled\n"},
+		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "error: swimmer/Swimmer-v2/npg-mc-s1 is over"},
+		{"cancel swimmer/Swimmer-v2/npg-mc-s2", "error: did you mean swimmer/Swimmer-v2/npg-mc-s1?"},
+		{"show swimmer/Swimmer-v2/npg-mc-s1", "run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\nalgorithm   npg\nestimator   mc\n" +
+			"seed        1\niterations  30\nepoch       0\niteration   -\nsteps       0\nupdated     TIME\n"},
+		{"remove swimmer", "error: cancel the experiment first"},
+		{"cancel swimmer", "swimmer: 1 runs are cancelled\n"},
+		{"watch swimmer", "TIME  cancelled  swimmer/Swimmer-v2/npg-mc-s1\nTIME  cancelled  swimmer/Swimmer-v2/npg-uapg-s1\n"},
+		{"retry swimmer", "swimmer: 2 runs are queued again\n"},
+		{"cancel swimmer", "swimmer: 2 runs are cancelled\n"},
+		{"remove swimmer", "swimmer: 2 runs are removed\n"},
+		{"nodes", "NODE  ROLE    URL                     RAFT\nn1    leader  " + n.url + "  " + n.raft + "\n"},
+		{"leave n9", "error: there is no node called n9"},
+		{"subimt x", "error: did you mean submit?"},
+		{"list --jsn", "error: did you mean --json?"},
+		{"show", "error: it is used as coordinator show NAME"},
+		{"list --coordinator ftp://x", "error: is not a coordinator's URL"},
+		{"list --coordinator http://127.0.0.1:1 --timeout 100ms", "error: is a majority of the coordinator's nodes running?"},
+	} {
+		out, complaint, status := run(t, n.url, "", strings.Fields(strings.ReplaceAll(c.line, "SWEEP", sweep))...)
+		want, fails := strings.CutPrefix(c.want, "error: ")
+		if fails {
+			if status != 1 || !strings.Contains(complaint, want) || strings.Count(complaint, "\n") != 1 || out != "" {
+				t.Errorf("%s: status %d, %q, complaint %q; want %q", c.line, status, out, complaint, want)
+			}
+			continue
+		}
+		if out = times.ReplaceAllString(out, "TIME"); c.line == "nodes" { // widths follow the ports
+			out, want = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")
+		}
+		if status != 0 || out != want || complaint != "" {
+			t.Errorf("%s: status %d, complaint %q\n%s\nwant\n%s", c.line, status, complaint, out, want)
+		}
+	}
+}
+
+// With --json every command writes JSON, and submit reads a sweep from the standard input.
+func TestJSON(t *testing.T) {
+	n := serveOne(t)
+	backup := filepath.Join(t.TempDir(), "backup")
+	for _, line := range []string{
+		"submit -", "list", "list swimmer", "show swimmer", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer", "retry swimmer",
+		"cancel swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer", "nodes", "backup " + backup, "remove swimmer",
+	} {
+		out, complaint, status := run(t, n.url, sweepFile, append(strings.Fields(line), "--json")...)
+		if status != 0 || !json.Valid([]byte(out)) {
+			t.Errorf("%s: status %d, %s\n%s", line, status, complaint, out)
+		}
+	}
+	file, err := os.Open(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if s, err := registry.Decode(file); err != nil || s.Experiment("swimmer") == nil {
+		t.Errorf("the backup: %v", err)
+	}
+}
+
+// A node says what is wrong with its settings.
+func TestBadSettings(t *testing.T) {
+	n := serveOne(t)
+	for line, want := range map[string]string{
+		"serve": "--data-dir",
+		"serve --data-dir x --peers n1=a:1 --join http://h":                  "not both",
+		"serve --data-dir x --join h":                                        "must be a URL",
+		"serve --data-dir x --http 0.0.0.0:7070":                             "can be reached from other machines",
+		"serve --data-dir x --raft example.org:7071":                         "can be reached from other machines",
+		"serve --data-dir x --http nonsense":                                 "must be host:port",
+		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "take 1, 3 or 5",
+		"serve --data-dir x --node-id n9 --peers n1=a:1":                     "not among the peers",
+		"serve --data-dir x --credentials nowhere":                           "--credentials",
+		"serve --data-dir x --http " + strings.TrimPrefix(n.url, "http://"):  "address already in use",
+		"serve --data-dir /dev/null/x --http 127.0.0.1:0 --raft 127.0.0.1:0": "create the data directory",
+	} {
+		if out, complaint, status := run(t, "", "", strings.Fields(line)...); status != 1 || !strings.Contains(complaint, want) || out != "" {
+			t.Errorf("%s: status %d, %q, %q, want %q", line, status, out, complaint, want)
+		}
+	}
+}
+
+// With credentials, three nodes and their clients know each other, and nobody else gets in.
+func TestCredentials(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "credentials")
+	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	addresses := freeAddresses(t, 2)
+	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
+	n.expect("msg=ready")
+	url := strings.Replace(n.url, "http", "https", 1)
+	second := freeAddresses(t, 2)
+	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"), "--join", url).expect("msg=ready")
+	as := func(role string, arguments ...string) (string, int) {
+		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", filepath.Join(directory, role), "--timeout", "5s")...)
+		return out + complaint, status
+	}
+	if out, status := as("operator", "submit", "-"); status != 0 {
+		t.Error(out)
+	}
+	if out, status := as("observer", "list", "swimmer"); status != 0 || !strings.Contains(out, "npg-uapg-s1") {
+		t.Error(out)
+	}
+	for _, role := range []string{"observer", "learner", "actor"} {
+		if out, status := as(role, "cancel", "swimmer"); status != 1 || !strings.Contains(out, "not for the role") {
+			t.Errorf("%s cancels: %s", role, out)
+		}
+	}
+	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 || !strings.Contains(complaint, "certificate") {
+		t.Error(out, complaint)
+	}
+}
