@@ -3,10 +3,12 @@ package main_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/store"
+	"github.com/dbqpg/dbqpg/learner/store/storetest"
 )
 
 // leaseTerm is the workers' in these tests.
@@ -28,6 +32,7 @@ type cluster struct {
 	flags       []string // of the coordinator
 	url         string
 	checkpoints string
+	environment []string // of the workers
 	client      *client.Client
 }
 
@@ -62,7 +67,7 @@ func (c *cluster) worker(fail string, more ...string) *process {
 		arguments = append(arguments, "--listen", "127.0.0.1:0")
 	}
 	cmd := exec.Command(filepath.Join(programs, "learner"), arguments...)
-	cmd.Env = append(os.Environ(), failpoint.Variable+"="+fail)
+	cmd.Env = slices.Concat(os.Environ(), c.environment, []string{failpoint.Variable + "=" + fail})
 	return startCommand(c.t, cmd)
 }
 
@@ -239,6 +244,57 @@ func TestCoordinatorGone(t *testing.T) {
 		t.Errorf("it went on from iteration %s, committed is %d", from, committed.Iteration())
 	}
 	c.requireReference(e, c.done(name), 2)
+}
+
+// Two workers share the runs of a sweep, and their checkpoints in a bucket. One that is killed is replaced by the other
+// while that is there already, within the lease's term and a few seconds. No secret is shown.
+func TestWorkersWithBucket(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	server := storetest.Start(t)
+	c := newCluster(t)
+	c.environment = server.Environment()
+	c.checkpoints = store.Scheme + storetest.Bucket + "/runs"
+	names := []string{c.submit(e, "first"), c.submit(e, "second"), c.submit(e, "third")}
+	killed := c.worker("kill@stored:4")
+	killed.iteration(1)
+	left := c.worker("")
+	left.iteration(1)
+	killed.wait()
+	died := time.Now()
+	for _, name := range names {
+		if run := c.done(name); run.Epoch > 2 || run.Iteration() != uint64(e.iterations) {
+			t.Errorf("%s ended at epoch %d, iteration %d", name, run.Epoch, run.Iteration())
+		}
+	}
+	t.Logf("all done %v after the kill", time.Since(died).Round(time.Millisecond))
+	if again := left.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]; again != "2" {
+		t.Errorf("it went on from iteration %s, want 2: the fourth commit was not made", again)
+	}
+	local := t.TempDir() // the bucket's objects are files of their own
+	if err := os.CopyFS(local, os.DirFS(filepath.Join(server.Root, storetest.Bucket, "runs"))); err != nil {
+		t.Fatal(err)
+	}
+	c.checkpoints = local
+	for _, name := range names {
+		run, err := c.client.Run(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.requireReference(e, run, run.Epoch)
+	}
+	shown := killed.log() + left.log() + c.coordinator.log()
+	err := filepath.WalkDir(local, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		shown += string(data)
+		return err
+	})
+	if err != nil || strings.Contains(shown, storetest.SecretKey) {
+		t.Errorf("the secret is shown (%v)", err)
+	}
 }
 
 // A worker that is told to stop gives its run back, which another goes on with at once.

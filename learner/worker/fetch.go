@@ -31,7 +31,7 @@ func fetch(ctx context.Context, from store.Store, run *registry.Run, settings *c
 	if last == nil {
 		return nil
 	}
-	if _, ok := epochOf(run.Name, last.Location); !ok || path.Base(last.Location) != checkpoint.FileName(last.Iteration) {
+	if _, ok := epochOf(run.Name, last.Location); !ok || path.Clean(last.Location) != last.Location || path.Base(last.Location) != checkpoint.FileName(last.Iteration) {
 		return fmt.Errorf("%w: %q is no place of it", errDamaged, last.Location)
 	}
 	data, err := from.Get(ctx, last.Location)
