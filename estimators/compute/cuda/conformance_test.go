@@ -76,7 +76,11 @@ func TestInterpolationInParts(t *testing.T) {
 		b.InterpolateTrans(trans, z.Col(1), x, grid)
 		return append(compute.ToSlice(b, gram), compute.ToSlice(b, trans)...)
 	}
-	want := results()
+	want, parts := results(), 0
+	b.weights(z, grid, func(compute.Block, int, int) { parts++ })
+	if parts != 1 {
+		t.Errorf("a small W is written in %d parts", parts)
+	}
 	for _, rows := range []int{1, 7, 50, 100} {
 		b.mostWeights = rows * 3 * 17
 		for i, got := range results() {

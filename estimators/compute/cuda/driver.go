@@ -134,7 +134,7 @@ type Backend struct {
 	blas
 	numbers     [4]float64   // where Dot and Extremes download to
 	groups      deviceGroups // see onDevice
-	mostWeights int          // see weights
+	mostWeights int          // what tests put in the place of the constant, if not 0
 }
 
 // Open makes a backend of the device with this index. Close it in the end.

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -79,7 +80,7 @@ func (b *Backend) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
 // W = [W(z_1), ..., W(z_d)] written out.
 func (b *Backend) weights(z compute.Block, g compute.Grid, f func(w compute.Block, lo, hi int)) {
 	cols := z.Cols * g.Size
-	height := min(z.Rows, max(1, b.mostWeights/max(1, cols)))
+	height := min(z.Rows, max(1, cmp.Or(b.mostWeights, mostWeights)/max(1, cols)))
 	w := compute.NewBlock(b, height, cols)
 	defer b.Release(w.Buffer)
 	threads := tall(cols)
