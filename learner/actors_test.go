@@ -74,3 +74,34 @@ func TestActorsComeAndGo(t *testing.T) {
 		e.requireReference(t, directory)
 	})
 }
+
+// Three actors that were told of no run play for two learners on one server, whose policies become the same bits as ever,
+// although one of the actors is killed, and so is a third learner, which wanted episodes without end.
+func TestActorsFindLearners(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	_, url := startServer(t, "0")
+	var actors []*process
+	for range 3 {
+		actors = append(actors, start(t, "actor", "--nats", url, "--slots", "1"))
+	}
+	vanishing := start(t, "learner", examples[0].externally(newDirectory(t), url, "--actors", "0", "--seed", "99", "--iterations", "1000000")...)
+	var directories []string
+	var learners []*process
+	for _, e := range examples {
+		directory := newDirectory(t)
+		directories = append(directories, directory)
+		learners = append(learners, start(t, "learner", e.externally(directory, url, "--actors", "0")...))
+	}
+	for _, learner := range append(learners, vanishing) {
+		learner.iteration(1)
+	}
+	vanishing.kill()
+	actors[rng.IntN(3)].kill()
+	for i, learner := range learners {
+		learner.succeed()
+		examples[i].requireReference(t, directories[i])
+	}
+}
