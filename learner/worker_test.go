@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,40 +142,68 @@ func (c *cluster) requireReference(e *example, run *registry.Run, epoch uint64) 
 	}
 }
 
-// A worker killed at any point of its work, with the disk and the store in any state, is replaced by another, which goes on
-// from the last commit, to the same bits; at most one iteration is done again.
+// points are the named points where a worker is killed, and how often each is passed in a run of an example.
+var points = []struct {
+	name  string
+	times func(e *example) int
+}{
+	{"taken", once}, {"publishing", each}, {"collected", each}, {"updated", fewer}, {"saved", each},
+	{"storing", each}, {"stored", each}, {"committed", each}, {"acknowledged", each}, {"finishing", once},
+}
+
+func once(*example) int    { return 1 }
+func each(e *example) int  { return e.iterations + 1 } // with the batch that initialises the normaliser
+func fewer(e *example) int { return e.iterations }
+
+// A worker killed at any point of its work, with the disk, the store and the coordinator in any state, is replaced by another
+// that waits, which goes on from the last commit, to the same bits; at most one iteration is done again.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
-	e := examples[1]
-	points := map[string]int{"taken": 1, "saved": 1, "storing": 3, "stored": 3, "committed": 3, "finishing": 1}
+	seed, repetitions, at := rand.Uint64(), 1, 4 // points: some will do
 	if os.Getenv(soak) != "" {
-		points = map[string]int{"taken": 1, "publishing": 3, "collected": 3, "updated": 3, "saved": 3, "storing": 3, "stored": 3,
-			"committed": 3, "acknowledged": 3, "finishing": 1}
+		repetitions, at = 25, len(points)
 	}
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	e := examples[1]
 	c := newCluster(t)
-	for point, times := range points {
-		name := c.submit(e, "killed-"+point)
-		first := c.worker(fmt.Sprintf("kill@%s:%d", point, times))
-		if status := first.wait(); status != -1 {
-			t.Fatalf("%s: the worker ended with status %d", point, status)
+	kills, longest := 0, time.Duration(0)
+	for i := range repetitions {
+		for _, p := range rng.Perm(len(points))[:at] {
+			point := points[p]
+			fail := fmt.Sprintf("kill@%s:%d", point.name, 1+rng.IntN(point.times(e)))
+			name := c.submit(e, fmt.Sprintf("killed-%s-%d", point.name, i))
+			longest = max(longest, c.killAt(e, name, fail))
+			kills++
 		}
-		run, err := c.client.Run(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := run.Iteration()
-		second := c.worker("")
-		from := second.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
-		if from != fmt.Sprint(at) {
-			t.Errorf("%s: the second worker went on from iteration %s, committed is %d", point, from, at)
-		}
-		if done := strings.Count(first.log(), `msg="iteration done"`); uint64(done) > at {
-			t.Errorf("%s: %d iterations were reported as done, but only %d committed", point, done, at)
-		}
-		c.requireReference(e, c.done(name), 2)
-		second.signal(syscall.SIGTERM)
-		second.succeed()
 	}
+	t.Logf("%d workers killed at %d points; resumed after at most %v, by leases of %s", kills, at, longest.Round(time.Millisecond), leaseTerm)
+}
+
+// killAt has a worker killed at a point of a run, and another go on. It returns how long that one took to take over.
+func (c *cluster) killAt(e *example, name, fail string) (after time.Duration) {
+	c.t.Helper()
+	first := c.worker(fail)
+	c.await(name, func(run *registry.Run) bool { return run.Epoch == 1 })
+	second := c.worker("")
+	if status := first.wait(); status != -1 {
+		c.t.Fatalf("%s: the worker ended with status %d", fail, status)
+	}
+	died := time.Now()
+	from := second.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+	after = time.Since(died)
+	at, err := strconv.Atoi(from)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	done := strings.Count(first.log(), `msg="iteration done"`)
+	if begun := done + 1; done > at || begun < at {
+		c.t.Errorf("%s: the second worker went on from iteration %d; the first had %d done", fail, at, done)
+	}
+	c.requireReference(e, c.done(name), 2)
+	second.signal(syscall.SIGTERM)
+	second.succeed()
+	return after
 }
 
 // soak is the variable that asks for the long form of the tests.
