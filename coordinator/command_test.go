@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -160,5 +162,33 @@ func TestCredentials(t *testing.T) {
 	}
 	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 || !strings.Contains(complaint, "certificate") {
 		t.Error(out, complaint)
+	}
+}
+
+// Metrics count requests under the names of their routes, and runs by state.
+func TestMetrics(t *testing.T) {
+	address := freeAddresses(t, 1)[0]
+	n := serveOne(t, "--metrics-listen", address)
+	for _, line := range []string{"submit -", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer/Swimmer-v2/npg-mc-s1"} {
+		if out, complaint, status := run(t, n.url, sweepFile, strings.Fields(line)...); status != 0 {
+			t.Fatal(out, complaint)
+		}
+	}
+	response, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"dbqpg_coordinator_leader 1\n", `dbqpg_coordinator_runs{state="queued"} 1`, `dbqpg_coordinator_runs{state="cancelled"} 1`,
+		`dbqpg_coordinator_request_seconds_count{code="200",route="GET /v1/runs/{name...}"} 1`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
 	}
 }

@@ -31,6 +31,8 @@ type Config struct {
 	Backend Backend
 	// Validate says what is wrong with a spec beyond its form; nil accepts all.
 	Validate func(*registry.Spec) error
+	// Expired is called when a run is taken whose lease had run out; nil is not.
+	Expired func()
 	// Log receives what goes wrong on this side; nil is slog.Default.
 	Log *slog.Logger
 }
@@ -39,12 +41,13 @@ type Config struct {
 type API struct {
 	Backend
 	validate func(*registry.Spec) error
+	expired  func()
 	log      *slog.Logger
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, log: c.Log}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -61,7 +64,11 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}, nil
 		}
 	}
-	return a.Propose(ctx, c)
+	response, err := a.Propose(ctx, c)
+	if c.Take != nil && response.Run != nil && response.Run.Losses > 0 && a.expired != nil {
+		a.expired()
+	}
+	return response, err
 }
 
 // runs answers a query, once there is something new if it waits.

@@ -13,10 +13,7 @@ import (
 )
 
 // Handler answers requests over HTTP. Whoever shows a certificate may do what its role may.
-func (a *API) Handler() http.Handler { return identify(a.routes()) }
-
-// routes answers requests whose context says whose they are.
-func (a *API) routes() *http.ServeMux {
+func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, needs, answer) })
@@ -74,6 +71,7 @@ func (a *API) routes() *http.ServeMux {
 func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
 	w.Header().Set(client.NodesHeader, a.urls())
 	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
+	r = r.WithContext(withRole(r.Context(), sender(r)))
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	var result any

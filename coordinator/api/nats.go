@@ -66,7 +66,7 @@ func (a *API) ServeNATS(ctx context.Context, conn *bus.Conn, self registry.Node,
 
 // service is the service of a node that leads.
 func (a *API) service(ctx context.Context, self registry.Node, limit int, slots chan struct{}) bus.ServiceConfig {
-	handler := a.routes()
+	handler := a.Handler()
 	endpoints := map[string]bus.Endpoint{}
 	for name, role := range roles {
 		endpoints[name] = bus.Endpoint{Subject: client.Subject(role), Handle: func(data []byte, respond func([]byte) error) {

@@ -19,9 +19,10 @@ type Member struct {
 
 // Status is where this node stands.
 type Status struct {
-	Term    uint64 `json:"term"`
-	Applied uint64 `json:"applied"` // log entries
-	Last    uint64 `json:"last"`    // log entry that it has
+	Term      uint64
+	Last      uint64 // entry in the log
+	Committed uint64 // entries, as far as it knows
+	Applied   uint64 // entries
 }
 
 // Leader returns the leading node as this one knows it, zero if it knows none.
@@ -56,7 +57,7 @@ func (n *Node) WaitLeader(ctx context.Context) error {
 
 // Status returns where this node stands.
 func (n *Node) Status() Status {
-	return Status{Term: n.raft.CurrentTerm(), Applied: n.raft.AppliedIndex(), Last: n.raft.LastIndex()}
+	return Status{Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex()}
 }
 
 // Members returns the nodes of the cluster as this node knows them.

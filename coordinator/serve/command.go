@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -42,7 +44,7 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 			if c.Peers, err = raftnode.ParsePeers(peers); err != nil {
 				return err
 			}
-			if err := c.check(); err != nil {
+			if err := errors.Join(c.check(), observe.CheckListen(c.Metrics, false)); err != nil {
 				return err
 			}
 			c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -73,6 +75,7 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
 	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
 	flags.StringVar(&c.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
+	flags.StringVar(&c.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&directory, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
 	flags.BoolVar(&insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
 	return cmd

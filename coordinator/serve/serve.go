@@ -22,6 +22,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	NATS string
 	// Credentials are what the node shows and asks for; nil is plain connections that ask for nothing.
 	Credentials *credentials.Credentials
+	// Metrics is the address to serve metrics on, host:port; "" is none.
+	Metrics string
 	// Log is where the node says what happens.
 	Log *slog.Logger
 }
@@ -68,10 +71,18 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
 
-	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Log: c.Log})
+	metrics := observe.NewCoordinator()
+	stopMetrics, err := metrics.Start(observe.Config{Listen: c.Metrics, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
+	watch(metrics, node)
+	defer metrics.Idle("stopping")
+	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Log: c.Log})
 	group, ctx := errgroup.WithContext(ctx)
 	server := &http.Server{
-		Handler: answers.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: metrics.Count(answers.Handler()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx }, // long polls end with the node
 	}

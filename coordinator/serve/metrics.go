@@ -1,0 +1,54 @@
+package serve
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/observe"
+)
+
+// watch has a node's metrics follow it.
+func watch(m *observe.Coordinator, node *raftnode.Node) {
+	ready := func() error {
+		if node.Leader().ID == "" {
+			return errors.New("no leader is known")
+		}
+		return nil
+	}
+	m.Watch(ready, func() {
+		leader, status := node.Leader().ID, node.Status()
+		set(m.LeaderKnown, leader != "")
+		set(m.Leader, leader == node.ID())
+		m.Term.Set(float64(status.Term))
+		m.CommitIndex.Set(float64(status.Committed))
+		m.AppliedIndex.Set(float64(status.Applied))
+		node.View(func(s *registry.State) { count(m, s) })
+	})
+}
+
+// count sets what is counted in the registry.
+func count(m *observe.Coordinator, s *registry.State) {
+	runs := map[registry.RunState]int{registry.Queued: 0, registry.Running: 0, registry.Done: 0, registry.Failed: 0, registry.Cancelled: 0}
+	for i := range s.Runs {
+		runs[s.Runs[i].State]++
+	}
+	for state, n := range runs {
+		m.Runs.WithLabelValues(string(state)).Set(float64(n))
+	}
+	seen := map[registry.Role]int{}
+	for _, v := range s.Seen {
+		seen[v.Role]++
+	}
+	m.Learners.Set(float64(seen[registry.Learner]))
+	m.Actors.Set(float64(seen[registry.Actor]))
+}
+
+func set(g prometheus.Gauge, on bool) {
+	g.Set(0)
+	if on {
+		g.Set(1)
+	}
+}
