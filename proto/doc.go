@@ -23,6 +23,9 @@
 //	  | -- Chunk{n of n} -------------> |
 //	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; while there are many, here is the next ticket
 //
+// An [Announcement] comes every second, too. It says how many tickets the learner would give out now, as each [Reply] does,
+// so that an actor that knows several learners asks where it is needed.
+//
 // Every [Reply] carries the learner's [Position], the earliest iteration whose
 // episodes it still wants, so that an actor drops a stale episode at once. An
 // epoch is a learner's term in office: a lower one is refused everywhere, so a

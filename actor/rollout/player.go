@@ -1,5 +1,3 @@
-// Package rollout plays tickets: an episode under one policy version each. A [Player] plays; [Run] is an actor
-// around any number of them, which asks a learner for tickets and sends it the episodes.
 package rollout
 
 import (

@@ -13,8 +13,37 @@
 // time: when its lease expires, when its actor gives it back or asks for another. The first valid
 // episode of a ticket wins; later ones are acknowledged and dropped.
 //
+// # Useful actors
+//
+// At any moment a ticket i that is not completed may still count in the batch, or not: it counts if and only if the
+// tickets before it hold fewer steps than the batch needs, N. Those completed hold a known number S_i. Each of the m_i
+// others holds L steps on average, with standard deviation s, as the last batch had it (before there was one: the time
+// limit, and 0). So before ticket i there are S_i + m_i L steps, give or take s sqrt(m_i), and the ticket is useful while
+//
+//	S_i + m_i L - s sqrt(m_i) < N:
+//
+// while it is not almost certain, by one standard deviation, that the batch ends before it. The ledger gives out no other
+// tickets, and [Collector.Useful] counts these, under way or not yet given out: how many episodes at once could still
+// count. A slot more than that would only wait.
+//
+// With M steps missing and none completed beyond the prefix that is ceil(M/L) where all episodes are equally long: 15 for
+// 15,000 steps of a task that always ends at its limit of 1,000. Where lengths differ, s sqrt(M/L) / L more are useful:
+// without them there is one chance in two that the tickets of the first round bring too few steps and a second round has
+// to be waited for, with them about one in six; twice as many slots would have the batch 6 % sooner at most
+// (TestMoreThanUsefulHardlyHelps). The number falls as steps come in and is 0 between batches.
+//
+// It is also what bounds the speed: with k slots the batch takes at least N/k steps' time, and no number of slots has it
+// sooner than the longest episode of the prefix. BenchmarkSlowActors measures how near real actors come.
+//
+// # Who gets tickets
+//
+// Learners announce every second, when an actor that comes asks, and when tickets turn up after there were none, how many
+// tickets they would give out (proto.Announcement); each answer says so too. Actors choose by that whom to ask: see
+// package rollout. A ticket that failed with one actor goes to another if there is any; it ends the run only when several
+// that can be believed have failed with it, so that one broken or hostile actor cannot.
+//
 // # The parts
 //
-// [Ledger] is the rule itself, pure data without clock or network. uploads puts episodes together from
+// [Ledger] is the rule itself, plain data without clock or network. uploads puts episodes together from
 // their chunks, within a credit. [Collector] connects both to the bus. The clock is read only there.
 package collect
