@@ -168,6 +168,13 @@ func TestJoinLeaveReplace(t *testing.T) {
 	if status := first.signal(syscall.SIGTERM); status != 0 {
 		t.Errorf("%s ended with status %d:\n%s", first.id, status, first.log())
 	}
+	first.start() // where it was to join is gone, but it has joined long ago
+	first.expect("msg=ready")
+	second := leader(t, c, all)
+	if err := c.Leave(deadline(t), second.id); err != nil {
+		t.Fatal(err)
+	}
+	second.expect("was taken out of the cluster")
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 2 {
 		t.Errorf("%+v, %v", experiments, err)

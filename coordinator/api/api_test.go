@@ -181,7 +181,7 @@ func exercise(t *testing.T, c *client.Client) {
 	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Previous: hash, Checkpoint: registry.Checkpoint{SHA256: hash}}); !errors.Is(err, client.WrongHash) {
 		t.Errorf("commit: %v", err)
 	}
-	if run, err = c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}, Summary: map[string]float64{"return_mean": 0.1}}); err != nil {
+	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}, Summary: map[string]float64{"return_mean": 0.1}}); err != nil {
 		t.Fatal(err)
 	}
 	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour, Useful: 3}); err != nil || run.Lease.Useful != 3 {

@@ -52,14 +52,14 @@ func (a *API) Handler() http.Handler {
 		return struct{}{}, a.leave(ctx, r.PathValue("id"))
 	})
 	handle("GET /v1/backup", administer, func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { write(w, []byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		leader := a.Leader()
 		if leader.ID == "" {
 			http.Error(w, "no leader is known", http.StatusServiceUnavailable)
 			return
 		}
-		io.WriteString(w, "ok, "+leader.ID+" leads\n")
+		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " is nothing that can be asked for: see docs/coordinator.md"})
@@ -87,7 +87,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	switch result := result.(type) {
 	case []byte:
 		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Write(result) // who is gone needs no error
+		write(w, result)
 		return
 	case registry.Response:
 		if result.Refusal != nil {
@@ -126,8 +126,11 @@ func send(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(append(data, '\n')) // who is gone needs no error
+	write(w, append(data, '\n'))
 }
+
+// write sends the last of an answer: who is gone needs no error.
+func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) }
 
 func statusOf(code registry.Code) int {
 	switch code {

@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -35,6 +36,22 @@ func (n *Node) Leader() registry.Node {
 
 // Leads returns a channel that tells when this node begins (true) and ceases to lead. It has one reader.
 func (n *Node) Leads() <-chan bool { return n.raft.LeaderCh() }
+
+// Ended returns a channel that is closed once raft has ended: by Close, or because this node was taken out of the cluster and
+// has heard of it.
+func (n *Node) Ended() <-chan struct{} { return n.ended }
+
+// watchEnd closes ended when raft ends.
+func (n *Node) watchEnd() {
+	var once sync.Once
+	observer := raft.NewObserver(nil, false, func(o *raft.Observation) bool {
+		if state, ok := o.Data.(raft.RaftState); ok && state == raft.Shutdown {
+			once.Do(func() { close(n.ended) })
+		}
+		return false
+	})
+	n.raft.RegisterObserver(observer)
+}
 
 // WaitLeader waits until this node knows a leader.
 func (n *Node) WaitLeader(ctx context.Context) error {

@@ -28,6 +28,7 @@ type Node struct {
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
+	ended   chan struct{} // closed at raft's end
 	barrier atomic.Uint64 // the term whose earlier commands are all applied here
 
 	mu        sync.Mutex
@@ -90,7 +91,7 @@ func openParts(c *Config) (parts, error) {
 }
 
 func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, closers: p.closers}
+	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, closers: p.closers, ended: make(chan struct{})}
 	if n.now == nil {
 		n.now = time.Now
 	}
@@ -114,6 +115,7 @@ func start(c Config, p parts) (*Node, error) {
 	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, p.transport); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	n.watchEnd()
 	return n, nil
 }
 

@@ -22,7 +22,7 @@ const (
 // state is always the same bytes.
 func (s *State) Encode(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	buffered.WriteString(header) // an error shows at the flush
+	_, _ = buffered.WriteString(header) // an error shows at the flush
 	if err := json.NewEncoder(buffered).Encode(s); err != nil {
 		return fmt.Errorf("encode the registry: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,31 +82,52 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer metrics.Idle("stopping")
 	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Log: c.Log})
 	group, ctx := errgroup.WithContext(ctx)
-	server := &http.Server{
-		Handler: metrics.Count(answers.Handler()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx }, // long polls end with the node
-	}
-	group.Go(func() error {
-		if err := server.Serve(c.secure(web, proto.RoleCoordinator, proto.RoleLearner, proto.RoleActor, proto.RoleOperator, proto.RoleObserver)); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve %s: %w", self.URL, err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		defer cancel()
-		if err := server.Shutdown(last); err != nil {
-			return server.Close()
-		}
-		return nil
-	})
-	group.Go(func() error { return c.enter(ctx, self, raftnode.Peer{ID: c.ID, Address: address}) })
+	server := c.newServer(ctx, metrics.Count(answers.Handler()))
+	group.Go(func() error { return c.serve(server, web) })
+	group.Go(func() error { return c.end(ctx, server, node) })
+	group.Go(func() error { return c.enter(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
 	if c.NATS != "" {
 		group.Go(func() error { return c.answerNATS(ctx, answers, self, node.Leads()) })
 	}
 	return group.Wait()
+}
+
+// newServer returns the server of the API. Long polls end with ctx.
+func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+}
+
+func (c *Config) serve(server *http.Server, web net.Listener) error {
+	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleActor, proto.RoleOperator, proto.RoleObserver}
+	if err := server.Serve(c.secure(web, members...)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", web.Addr(), err)
+	}
+	return nil
+}
+
+// end stops the server once ctx is done, or raft has ended: perhaps by a request that is to be answered yet.
+func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.Node) error {
+	select {
+	case <-ctx.Done():
+		return shutdown(server)
+	case <-node.Ended():
+		out := fmt.Errorf("node %s was taken out of the cluster: start one under another name, in another directory, with --join", c.ID)
+		return errors.Join(out, shutdown(server))
+	}
+}
+
+// shutdown lets requests under way end, for a while.
+func shutdown(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close()
+	}
+	return nil
 }
 
 // open starts the node; address is where its raft listens.
@@ -187,13 +209,13 @@ func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry
 	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
-// enter joins the cluster, if that is asked for, and tells it this node's URL.
-func (c *Config) enter(ctx context.Context, self registry.Node, peer raftnode.Peer) error {
-	way := self.URL
-	if c.Join != "" {
-		way = c.Join
+// enter joins the cluster, if that is asked for and the node is not in it, and tells it this node's URL.
+func (c *Config) enter(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
+	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address })
+	settings := client.Config{URLs: []string{self.URL}, Log: c.Log}
+	if c.Join != "" && !isMember {
+		settings.URLs = []string{c.Join}
 	}
-	settings := client.Config{URLs: []string{way}, Log: c.Log}
 	if c.Credentials != nil {
 		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
 	}
@@ -202,7 +224,7 @@ func (c *Config) enter(ctx context.Context, self registry.Node, peer raftnode.Pe
 		return fmt.Errorf("--join: %w", err)
 	}
 	defer cluster.Close()
-	if c.Join != "" {
+	if c.Join != "" && !isMember {
 		if err := cluster.Join(ctx, client.Joining{ID: peer.ID, Address: peer.Address}); err != nil {
 			return ended(ctx, fmt.Errorf("join the cluster: %w", err))
 		}
