@@ -37,7 +37,7 @@ func buildAndTest(m *testing.M) int {
 	defer os.RemoveAll(directory)
 	programs = directory
 	os.Setenv("TMPDIR", directory) // what killed processes leave behind goes with it
-	build := exec.Command("go", "build", "-o", programs+string(filepath.Separator), ".", "../actor", "../coordinator")
+	build := exec.Command("go", "build", "-tags", tags, "-o", programs+string(filepath.Separator), ".", "../actor", "../coordinator")
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
 		return 1

@@ -37,7 +37,7 @@ func Open(want config.Device) (*Device, error) {
 	case want.CUDA:
 		return nil, fmt.Errorf("--device %v: %w", want, err)
 	default:
-		return processors("no GPU: " + err.Error()), nil
+		return processors(err.Error()), nil
 	}
 }
 
@@ -58,7 +58,7 @@ func Advise(err error, command string, fits func(bytes float64) int) error {
 	var outOfMemory interface{ Available() int64 }
 	if errors.As(err, &outOfMemory) {
 		// The pool rounds sizes up by at most an eighth; libraries and scratch take their share.
-		const share, scratch = 0.85, 512 << 20
+		const share, scratch = 0.8, 64 << 20
 		if steps := fits(share * (float64(outOfMemory.Available()) - scratch)); steps > 0 {
 			err = fmt.Errorf("%w; a batch of about %d steps would fit (a new run with --batch %d)", err, steps, steps)
 		}

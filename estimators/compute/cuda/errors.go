@@ -74,8 +74,7 @@ type DeviceLostError struct {
 
 // Error implements error.
 func (e *DeviceLostError) Error() string {
-	return fmt.Sprintf("the GPU was lost: %v in %s; look for Xid lines in the kernel's log (dmesg), "+
-		"and resume from the checkpoint on the CPU or another GPU", e.Err, e.Call)
+	return fmt.Sprintf("the GPU was lost: %v in %s; look for Xid lines in the kernel's log (dmesg)", e.Err, e.Call)
 }
 
 // Unwrap returns the driver's code.
