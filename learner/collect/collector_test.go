@@ -298,37 +298,3 @@ func TestForeignKey(t *testing.T) {
 		t.Errorf("Collect: %v", err)
 	}
 }
-
-// How fast episodes of 1.6 MB come in over the socket: encoding, chunks, checksums, decoding and the ledger.
-func BenchmarkIngest(b *testing.B) {
-	l := newLab(b, func(c *collect.Config) { c.Task = wideSpec })
-	ctx, cancel := context.WithCancel(context.Background())
-	collected := make(chan struct{})
-	go func() {
-		defer close(collected)
-		for iteration := uint64(0); ctx.Err() == nil; iteration++ {
-			l.collector.Collect(ctx, widePolicy(iteration), 16_000)
-		}
-	}()
-	c := l.client("sender")
-	e := &proto.Episode{
-		Observations: make([]float32, 400_000), FinalObservation: make([]float32, 400), Actions: make([]float32, 1000), Rewards: make([]float64, 1000),
-	}
-	var data []byte
-	size := proto.ChunkSize(l.conn.MaxPayload())
-	for b.Loop() {
-		e.Ticket = c.ask()
-		data, _ = proto.Marshal(data[:0], e)
-		c.request(1, &proto.Offer{Slot: c.slot, Ticket: e.Ticket, Size: uint64(len(data))})
-		parts := (len(data) + size - 1) / size
-		for part := range parts {
-			chunk := &proto.Chunk{Slot: c.slot, Ticket: e.Ticket, Part: uint64(part), Parts: uint64(parts), Data: data[part*size : min((part+1)*size, len(data))]}
-			if reply := c.request(1, chunk); reply.Status != proto.OK {
-				b.Fatal(reply)
-			}
-		}
-	}
-	b.SetBytes(int64(len(data)))
-	cancel()
-	<-collected
-}

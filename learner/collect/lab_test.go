@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"sync"
 	"testing"
@@ -20,7 +21,12 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if helper := os.Getenv(helperVariable); helper != "" {
+		os.Exit(runHelper(helper))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	// patience is how long a test waits for what must happen, on a machine however loaded.
