@@ -138,6 +138,11 @@ func (e *example) requireReference(t testing.TB, directory string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	requireOutcome(t, got, want)
+}
+
+func requireOutcome(t testing.TB, got, want outcome) {
+	t.Helper()
 	if !slices.Equal(got.rows, want.rows) {
 		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
 	}

@@ -1,0 +1,82 @@
+// Package faults serves the tests that kill, stall and disturb what they test. Each has a short form, for every day, and a
+// long one, which make soak runs; both print how much they did, and the seed that makes them do it again.
+package faults
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+const (
+	// SoakVariable in the environment asks for the long forms: 1 for all of their counts, 0.1 for a tenth.
+	SoakVariable = "DBQPG_TEST_SOAK"
+	// SeedVariable is the seed to use in place of a random one.
+	SeedVariable = "DBQPG_TEST_SEED"
+	// ReportVariable names a file that gets the lines of Report, too.
+	ReportVariable = "DBQPG_TEST_SOAK_REPORT"
+)
+
+// share is how much of the long form is asked for, 0 for the short one.
+func share() float64 {
+	text := os.Getenv(SoakVariable)
+	if text == "" {
+		return 0
+	}
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(s > 0) || s > 1 {
+		panic(fmt.Sprintf("%s=%s: must be above 0 and at most 1", SoakVariable, text))
+	}
+	return s
+}
+
+// Long reports whether the long form is asked for.
+func Long() bool { return share() > 0 }
+
+// Count is how often a test does something: the one number in its short form, as much of the other as is asked for in its
+// long form, and never less than in the short one.
+func Count(short, long int) int {
+	return max(short, int(math.Round(share()*float64(long))))
+}
+
+// Seed returns the seed that the environment has, or a random one, and logs it.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := rand.Uint64() >> 16
+	if text := os.Getenv(SeedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", SeedVariable, err)
+		}
+	}
+	t.Logf("seed %d: %s=%d does the same again", seed, SeedVariable, seed)
+	return seed
+}
+
+// Rand returns random numbers of a seed and a stream of it.
+func Rand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// Report prints what a test did, in numbers. It is for the end of a test: one that has failed says so.
+func Report(t testing.TB, format string, args ...any) {
+	t.Helper()
+	line := fmt.Sprintf(format, args...)
+	t.Log(line)
+	path := os.Getenv(ReportVariable)
+	if path == "" {
+		return
+	}
+	if t.Failed() {
+		line = "FAILED; " + line
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := fmt.Fprintf(file, "%s\t%s\n", t.Name(), line); err != nil {
+		t.Fatal(err)
+	}
+}

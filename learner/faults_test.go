@@ -1,0 +1,198 @@
+package main_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+)
+
+// endless is a learner that goes on for as long as the test disturbs it.
+type endless struct {
+	*process
+	t         *testing.T
+	e         *example
+	directory string
+	done      int // iterations
+}
+
+// learnUntilStopped starts a learner at a server; its actors are elsewhere.
+func learnUntilStopped(t *testing.T, e *example, url string) *endless {
+	t.Helper()
+	directory := newDirectory(t)
+	learner := start(t, "learner", e.externally(directory, url, "--actors", "0", "--iterations", "1000000")...)
+	return &endless{learner, t, e, directory, 0}
+}
+
+// stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits, counters
+// and table: no ticket was lost, and none counted twice. It returns the hash of what was learned.
+func (l *endless) stop() (hash string) {
+	l.t.Helper()
+	l.signal(syscall.SIGTERM)
+	if status := l.wait(); status != 130 {
+		l.t.Fatalf("the learner ended with status %d", status)
+	}
+	l.done = committed(l.t, l.directory)
+	if l.done < 1 {
+		l.t.Fatal("nothing was learned: the test shows nothing")
+	}
+	undisturbed := newDirectory(l.t)
+	start(l.t, "learner", l.e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(l.done))...).succeed()
+	want, err := readOutcome(undisturbed)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	got, err := readOutcome(l.directory)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	requireOutcome(l.t, got, want)
+	if hash = hashOf(got.state); hash != hashOf(want.state) {
+		l.t.Errorf("hash %s, undisturbed it is %s", hash, hashOf(want.state))
+	}
+	return hash
+}
+
+// hashOf is the beginning of the SHA-256 of all that a state holds.
+func hashOf(s *checkpoint.State) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
+		io.WriteString(h, name)
+		for _, x := range s.Arrays[name] {
+			h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
+		}
+	}
+	return fmt.Sprintf("%.8x", h.Sum(nil))
+}
+
+// Four actors are killed, one after the other and again and again, and replaced at once, while messages arrive late, twice
+// and out of order on their way from and to actors and learner.
+func TestManyKilledActors(t *testing.T) {
+	t.Parallel()
+	seed, kills := faults.Seed(t), faults.Count(8, 500)
+	rng := faults.Rand(seed, 0)
+	_, url := startServer(t, "0")
+	proxy := faults.NewProxy(t, url, faults.Rand(seed, 1), 0.1, 0.1, 200*time.Millisecond)
+	actors := make([]*process, 4)
+	begin := func(i int) {
+		actors[i] = start(t, "actor", "--nats", proxy.URL(), "--run", examples[1].run, "--slots", "1")
+	}
+	for i := range actors {
+		begin(i)
+	}
+	learner := learnUntilStopped(t, examples[1], proxy.URL())
+	learner.iteration(1)
+	for range kills {
+		time.Sleep(200*time.Millisecond + time.Duration(rng.Int64N(int64(800*time.Millisecond)))) // a random moment, not a wait
+		i := rng.IntN(len(actors))
+		actors[i].kill()
+		begin(i)
+	}
+	hash := learner.stop()
+	faults.Report(t, "%d actors killed; %v; %d iterations end with hash %s, as undisturbed", kills, proxy, learner.done, hash)
+}
+
+// playing are two actors whose accepted episodes can be counted.
+type playing struct {
+	t    *testing.T
+	urls []string // of their metrics
+}
+
+func startPlaying(t *testing.T, e *example, url string) *playing {
+	t.Helper()
+	p := &playing{t: t}
+	for range 2 {
+		address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		p.urls = append(p.urls, "http://"+address+"/metrics")
+		start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1", "--metrics-listen", address)
+	}
+	return p
+}
+
+// accepted counts the episodes that the learner has taken from them.
+func (p *playing) accepted() (n int) {
+	p.t.Helper()
+	for _, url := range p.urls {
+		response, err := http.Get(url)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if count, ok := strings.CutPrefix(line, `dbqpg_actor_episodes_total{outcome="accepted"} `); ok {
+				x, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				n += int(x)
+			}
+		}
+	}
+	return n
+}
+
+// again waits until another episode is accepted, and returns how long that took.
+func (p *playing) again() time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	for before := p.accepted(); p.accepted() == before; {
+		if time.Since(began) > patience {
+			p.t.Fatalf("no episode in %v", patience)
+		}
+		time.Sleep(10 * time.Millisecond) // between two questions to a process that tells of nothing by itself
+	}
+	return time.Since(began)
+}
+
+// The NATS server is killed again and again, is away for a while and comes back with an empty memory.
+func TestManyKilledServers(t *testing.T) {
+	t.Parallel()
+	seed, kills := faults.Seed(t), faults.Count(3, 100)
+	rng := faults.Rand(seed, 0)
+	shortest, longest := time.Millisecond, 300*time.Millisecond // that it is away for
+	if faults.Long() {
+		shortest, longest = time.Second, 30*time.Second
+	}
+	e := examples[1]
+	server, url := startServer(t, "0")
+	port := url[strings.LastIndexByte(url, ':')+1:]
+	actors := startPlaying(t, e, url)
+	learner := learnUntilStopped(t, e, url)
+	learner.iteration(1)
+	var took []time.Duration
+	for range kills {
+		time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a random moment, not a wait
+		server.kill()
+		time.Sleep(shortest + time.Duration(rng.Int64N(int64(longest-shortest)))) // it is away
+		server, _ = startServer(t, port)
+		took = append(took, actors.again())
+	}
+	learner.iteration(2)
+	hash := learner.stop()
+	faults.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations end with hash %s, as undisturbed",
+		kills, shortest, longest, spread(took), learner.done, hash)
+}
+
+// spread is a median, a 99th percentile and a maximum.
+func spread(times []time.Duration) string {
+	slices.Sort(times)
+	at := func(i int) time.Duration { return times[i].Round(time.Millisecond) }
+	n := len(times)
+	return fmt.Sprintf("%v (median), %v (99th percentile), %v (longest)", at(n/2), at(n*99/100), at(n-1))
+}
