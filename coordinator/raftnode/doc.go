@@ -27,5 +27,7 @@
 // from then on. A node that is lost with its disk must come back under another name: under
 // the old one it could vote a second time in a term that it no longer remembers.
 //
+// hashicorp/raft panics when a snapshot arrives that was overtaken by log entries; see guard.
+//
 // Pre-vote is on: a node that was cut off and comes back does not depose the leader.
 package raftnode

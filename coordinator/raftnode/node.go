@@ -25,6 +25,7 @@ type Node struct {
 	id      string
 	raft    *raft.Raft
 	machine *machine
+	guard   *guard
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
@@ -41,7 +42,7 @@ type parts struct {
 	logs      raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
-	transport raft.Transport
+	transport transport
 	closers   []io.Closer // in the order to close them
 }
 
@@ -112,9 +113,11 @@ func start(c Config, p parts) (*Node, error) {
 			return nil, fmt.Errorf("restore the backup: %w", err)
 		}
 	}
-	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, p.transport); err != nil {
+	n.guard = newGuard(p.transport)
+	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, n.guard); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	go n.guard.run(n.raft.AppliedIndex)
 	n.watchEnd()
 	return n, nil
 }
@@ -274,5 +277,7 @@ func (n *Node) shutdown() error {
 	n.closing = true
 	n.mu.Unlock()
 	n.verifying.Wait()
-	return n.raft.Shutdown().Error()
+	err := n.raft.Shutdown().Error()
+	n.guard.close()
+	return err
 }
