@@ -2,10 +2,10 @@ package main_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,12 +16,17 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/learner/store/storetest"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // leaseTerm is the workers' in these tests.
@@ -41,13 +46,19 @@ type cluster struct {
 // newCluster starts a coordinator in a process of its own.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	return newClusterOver(t, "http", nil)
+}
+
+// newClusterOver does so with more flags; secured is the client's, for https.
+func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...string) *cluster {
+	t.Helper()
 	web, raft := freePort(t), freePort(t)
-	c := &cluster{t: t, url: fmt.Sprintf("http://127.0.0.1:%d", web), checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
-	c.flags = []string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
-		"--http", fmt.Sprintf("127.0.0.1:%d", web), "--raft", fmt.Sprintf("127.0.0.1:%d", raft)}
+	c := &cluster{t: t, url: fmt.Sprintf("%s://127.0.0.1:%d", scheme, web), checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
+	c.flags = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
+		"--http", fmt.Sprintf("127.0.0.1:%d", web), "--raft", fmt.Sprintf("127.0.0.1:%d", raft)}, more...)
 	c.startCoordinator()
 	var err error
-	if c.client, err = client.New(client.Config{URLs: []string{c.url}, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if c.client, err = client.New(client.Config{URLs: []string{c.url}, TLS: secured, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.client.Close)
@@ -159,25 +170,24 @@ func fewer(e *example) int { return e.iterations }
 // that waits, which goes on from the last commit, to the same bits; at most one iteration is done again.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
-	seed, repetitions, at := rand.Uint64(), 1, 4 // points: some will do
-	if os.Getenv(soak) != "" {
-		repetitions, at = 25, len(points)
+	rng := faults.Rand(faults.Seed(t), 0)
+	repetitions, at := faults.Count(1, 25), 4 // points: some will do
+	if faults.Long() {
+		at = len(points)
 	}
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
 	e := examples[1]
 	c := newCluster(t)
-	kills, longest := 0, time.Duration(0)
+	var took []time.Duration
 	for i := range repetitions {
 		for _, p := range rng.Perm(len(points))[:at] {
 			point := points[p]
 			fail := fmt.Sprintf("kill@%s:%d", point.name, 1+rng.IntN(point.times(e)))
 			name := c.submit(e, fmt.Sprintf("killed-%s-%d", point.name, i))
-			longest = max(longest, c.killAt(e, name, fail))
-			kills++
+			took = append(took, c.killAt(e, name, fail))
 		}
 	}
-	t.Logf("%d workers killed at %d points; resumed after at most %v, by leases of %s", kills, at, longest.Round(time.Millisecond), leaseTerm)
+	faults.Report(t, "%d workers killed at %d points; another resumed after %s, by leases of %s; the same bits, at most one iteration again",
+		len(took), at, spread(took), leaseTerm)
 }
 
 // killAt has a worker killed at a point of a run, and another go on. It returns how long that one took to take over.
@@ -206,9 +216,6 @@ func (c *cluster) killAt(e *example, name, fail string) (after time.Duration) {
 	return after
 }
 
-// soak is the variable that asks for the long form of the tests.
-const soak = "DBQPG_TEST_SOAK"
-
 // A worker that is stopped for longer than its lease, and then goes on, can neither commit what it had saved nor publish
 // a policy; the one that replaced it is not disturbed.
 func TestStalledWorker(t *testing.T) {
@@ -229,6 +236,7 @@ func TestStalledWorker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			stalled.awaitStop()
 			stalled.signal(syscall.SIGCONT)
 			stalled.expect(`gave the run up.* epoch=1 .*(at epoch 2|has taken over)`)
 			if done := strings.Count(stalled.log(), `msg="iteration done"`); done > times {
@@ -265,6 +273,7 @@ func TestCoordinatorGone(t *testing.T) {
 	name := c.submit(e, "gone")
 	worker := c.worker("stop@acknowledged:3", "--lease-term", "500ms")
 	committed := c.await(name, func(run *registry.Run) bool { return run.Iteration() == 2 })
+	worker.awaitStop()
 	c.coordinator.kill()
 	worker.signal(syscall.SIGCONT)
 	worker.expect("gave the run up.*has not answered for 5s")
@@ -327,6 +336,54 @@ func TestWorkersWithBucket(t *testing.T) {
 	}
 }
 
+// A bucket that cannot be reached for a while holds up commits, not training.
+func TestBucketAway(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	server := storetest.Start(t)
+	c := newCluster(t)
+	c.environment = server.Environment()
+	c.checkpoints = store.Scheme + storetest.Bucket
+	name := c.submit(e, "away")
+	worker := c.worker("", "--lease-term", "30s")
+	worker.iteration(2)
+	server.Kill()
+	worker.iteration(4)
+	server.Run()
+	run := c.done(name)
+	c.checkpoints = filepath.Join(server.Root, storetest.Bucket)
+	c.requireReference(e, run, 1)
+}
+
+// With credentials, over TLS, workers learn the same bits. One without, or with another's, gets no run.
+func TestWorkerWithCredentials(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	files := newCredentials(t)
+	operator, err := credentials.Load(filepath.Join(files, "operator"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClusterOver(t, "https", operator.Client(proto.RoleCoordinator), "--credentials", filepath.Join(files, "coordinator"))
+	name := c.submit(e, "secured")
+	c.worker("", "--credentials", filepath.Join(files, "actor")).fail("they are those of role actor, needed is learner")
+	stranger := c.worker("")
+	stranger.expect("the coordinator does not answer.*certificate")
+	c.worker("", "--credentials", filepath.Join(files, "learner"))
+	c.requireReference(e, c.done(name), 1)
+	if strings.Contains(stranger.log(), "msg=taken") {
+		t.Error("a worker without credentials has got the run")
+	}
+}
+
+// awaitStop waits until a failpoint has stopped the process.
+func (p *process) awaitStop() {
+	p.t.Helper()
+	if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		p.t.Fatalf("%s does not stop: %v", p.name, err)
+	}
+}
+
 // A worker that is told to stop gives its run back, which another goes on with at once.
 func TestStoppedWorker(t *testing.T) {
 	t.Parallel()
@@ -342,7 +399,8 @@ func TestStoppedWorker(t *testing.T) {
 	c.requireReference(e, c.done(name), 2)
 }
 
-// What a run's checkpoint is damaged into is noticed, and said; the worker goes on with other runs.
+// A run whose numbers overflow, and one whose checkpoint is damaged, have failed, and the coordinator knows why; the
+// worker goes on with other runs.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -358,10 +416,15 @@ func TestFailedRun(t *testing.T) {
 	if err := os.Truncate(newest, 1000); err != nil {
 		t.Fatal(err)
 	}
+	overflown := c.submit(examples[0], "overflow", registry.Override{Name: "learning_rate", Values: []string{"1e300"}})
 	next := c.submit(e, "next")
 	c.worker("")
 	failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed })
 	if !strings.Contains(failed.Reason, "damaged") || !strings.Contains(failed.Reason, run.Checkpoint.Location) {
+		t.Errorf("it failed because of %q", failed.Reason)
+	}
+	failed = c.await(overflown, func(run *registry.Run) bool { return run.State == registry.Failed })
+	if !strings.Contains(failed.Reason, "iteration 2") || !strings.Contains(failed.Reason, "finite") {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)

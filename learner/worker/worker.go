@@ -34,6 +34,8 @@ const (
 	// pollInterval is how often a worker without a run looks for one, if no lease expires before; leastPoll is the least
 	// time between two looks.
 	pollInterval, leastPoll = time.Second, 100 * time.Millisecond
+	// answerTimeout is how long the coordinator may take to answer before that is said; warnInterval is how often.
+	answerTimeout, warnInterval = 5 * time.Second, 30 * time.Second
 	// heartbeatInterval is how often a worker says that it is there.
 	heartbeatInterval = 30 * time.Second
 	// releaseTimeout is how long a worker that is stopped tries to give its run back.
@@ -118,25 +120,47 @@ func (w *worker) beat(ctx context.Context) {
 	}
 }
 
-// take returns the next run, for which it waits.
+// take returns the next run, for which it waits, and for a coordinator that answers.
 func (w *worker) take(ctx context.Context) (*registry.Run, error) {
-	take := registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()}
+	warnings := &bus.Rarely{Interval: warnInterval}
 	for index := uint64(0); ; {
-		run, err := w.Coordinator.Take(ctx, take)
-		if err == nil || !errors.Is(err, client.NothingNow) {
-			return run, err
+		run, err := w.tryTake(ctx)
+		if errors.Is(err, client.NothingNow) {
+			index, err = w.wait(ctx, index)
 		}
-		if index, err = w.wait(ctx, index); err != nil {
+		switch {
+		case run != nil || ctx.Err() != nil:
+			return run, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			if warnings.Now() {
+				w.Log.Warn("the coordinator does not answer; trying again", "error", err)
+			}
+		case err != nil:
 			return nil, err
 		}
 	}
+}
+
+// tryTake asks for a run. An answer that is lost may leave this worker a run that it does not know of, until the lease
+// expires.
+func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()})
+}
+
+// runs asks for runs.
+func (w *worker) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout+q.Wait)
+	defer cancel()
+	return w.Coordinator.Runs(ctx, q)
 }
 
 // wait returns when there may be a run to take: one is queued, or a lease has expired by this machine's clock. The index
 // returned is for the next call.
 func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
 	for pause := pollInterval; ; {
-		queued, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pause})
+		queued, err := w.runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pause})
 		if err != nil {
 			return index, err
 		}
@@ -144,7 +168,7 @@ func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
 		if len(queued.Runs) > 0 {
 			return index, nil
 		}
-		running, err := w.Coordinator.Runs(ctx, client.Query{State: registry.Running})
+		running, err := w.runs(ctx, client.Query{State: registry.Running})
 		if err != nil {
 			return index, err
 		}
