@@ -3,9 +3,7 @@ package main_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +14,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-)
-
-var (
-	kills = flag.Int("kills", 5, "SIGKILLs in TestKilledLeaders")
-	seed  = flag.Uint64("seed", 0, "of what is killed when; 0: a random one")
+	"github.com/dbqpg/dbqpg/internal/faults"
 )
 
 func spec(name string, seeds ...uint64) registry.Spec {
@@ -48,11 +42,7 @@ func leader(t testing.TB, c *client.Client, nodes []*node) *node {
 // Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was
 // answered is there in the end, and each was made once.
 func TestKilledLeaders(t *testing.T) {
-	if *seed == 0 {
-		*seed = rand.Uint64() >> 16
-	}
-	t.Logf("seed %d", *seed)
-	rng := rand.New(rand.NewPCG(*seed, 0))
+	rng, kills := faults.Rand(faults.Seed(t), 0), faults.Count(5, 300)
 	nodes := serveThree(t)
 	urls := []string{nodes[0].url, nodes[1].url, nodes[2].url}
 	c := newClient(t, urls...)
@@ -67,7 +57,7 @@ func TestKilledLeaders(t *testing.T) {
 		working.Go(func() { committed[i] = commitOn(t, during, newClient(t, urls[i%3]), fmt.Sprint("l", i), progress) })
 	}
 	var outages []time.Duration
-	for range *kills {
+	for range kills {
 		for range rng.IntN(100) {
 			select {
 			case <-progress:
@@ -103,8 +93,9 @@ func TestKilledLeaders(t *testing.T) {
 		total += last.Iteration
 	}
 	slices.Sort(outages)
-	t.Logf("%d kills, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (worst)",
-		*kills, total, outages[len(outages)/2].Round(time.Millisecond), outages[len(outages)*99/100].Round(time.Millisecond), outages[len(outages)-1].Round(time.Millisecond))
+	at := func(i int) time.Duration { return outages[i].Round(time.Millisecond) }
+	faults.Report(t, "%d coordinators killed, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (longest)",
+		kills, total, at(kills/2), at(kills*99/100), at(kills-1))
 }
 
 // commitOn takes a run and commits one checkpoint after the other until ctx is done. It returns the last.

@@ -36,10 +36,11 @@ type disk struct {
 
 // cluster is one in memory.
 type cluster struct {
-	t       testing.TB
-	network *network
-	numbers atomic.Uint64
-	clock   atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
+	t        testing.TB
+	network  *network
+	numbers  atomic.Uint64
+	restarts int          // by misfortune
+	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
 	mu    sync.Mutex
 	nodes map[string]*Node

@@ -3,7 +3,6 @@ package raftnode
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,14 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/faults"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var (
-	histories = flag.Int("histories", 6, "histories to record and check")
-	firstSeed = flag.Uint64("seed", 0, "of the first history; 0: a random one")
-)
 
 const (
 	clients    = 5
@@ -182,19 +177,40 @@ func TestModelFindsFaults(t *testing.T) {
 // Under lost, delayed and repeated messages, cuts, restarts and changes of the membership, what clients see is what one
 // registry alone would have told them, and in the end all nodes hold the same.
 func TestHistories(t *testing.T) {
-	seed := *firstSeed
-	if seed == 0 {
-		seed = rand.Uint64() >> 16
-	}
-	for i := range uint64(*histories) {
-		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
-			t.Parallel()
-			checkHistory(t, seed+i)
-		})
-	}
+	seed, histories := faults.Seed(t), faults.Count(6, 1000)
+	var all tally
+	t.Run("history", func(t *testing.T) {
+		for i := range uint64(histories) {
+			t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
+				t.Parallel()
+				checkHistory(t, seed+i, &all)
+			})
+		}
+	})
+	faults.Report(t, "%d histories linearizable; %v", histories, &all)
 }
 
-func checkHistory(t *testing.T, seed uint64) {
+// tally is what befell the histories together.
+type tally struct {
+	mu                                           sync.Mutex
+	operations, unknown, refused                 int
+	lost, delayed, repeated, installed, restarts int
+}
+
+func (a *tally) String() string {
+	return fmt.Sprintf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d restarts; %d snapshots installed",
+		a.operations, a.unknown, a.refused, a.lost, a.delayed, a.repeated, a.restarts, a.installed)
+}
+
+func (a *tally) add(b *tally) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.operations, a.unknown, a.refused = a.operations+b.operations, a.unknown+b.unknown, a.refused+b.refused
+	a.lost, a.delayed, a.repeated = a.lost+b.lost, a.delayed+b.delayed, a.repeated+b.repeated
+	a.installed, a.restarts = a.installed+b.installed, a.restarts+b.restarts
+}
+
+func checkHistory(t *testing.T, seed uint64, all *tally) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := newCluster(t, 3, rand.New(rand.NewPCG(seed, 1)))
 	c.mustPropose(submit(experiment, runs))
@@ -205,11 +221,11 @@ func checkHistory(t *testing.T, seed uint64) {
 	misfortune.Go(func() { c.misfortune(during, rng) })
 
 	h := &history{cluster: c, begin: time.Now()}
-	var all sync.WaitGroup
+	var asking sync.WaitGroup
 	for i := range clients {
-		all.Go(func() { h.client(ctx, i, rand.New(rand.NewPCG(seed, uint64(2+i)))) })
+		asking.Go(func() { h.client(ctx, i, rand.New(rand.NewPCG(seed, uint64(2+i)))) })
 	}
-	all.Wait()
+	asking.Wait()
 	end()
 	misfortune.Wait()
 	for run := range runs {
@@ -222,8 +238,12 @@ func checkHistory(t *testing.T, seed uint64) {
 	}
 	c.requireAgreement()
 	n := c.network.count
-	t.Logf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d snapshots installed",
-		len(h.operations), h.unknown, h.refused, n.lost, n.delayed, n.repeated, n.installed)
+	one := &tally{
+		operations: len(h.operations), unknown: h.unknown, refused: h.refused, restarts: c.restarts,
+		lost: n.lost, delayed: n.delayed, repeated: n.repeated, installed: n.installed,
+	}
+	t.Log(one)
+	all.add(one)
 }
 
 // misfortune befalls a cluster during a context; then all is well again.
@@ -264,6 +284,7 @@ func (c *cluster) restart(id string) {
 	if c.node(id) != nil {
 		c.stop(id)
 		c.start(id, nil)
+		c.restarts++
 	}
 }
 
