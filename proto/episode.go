@@ -81,8 +81,11 @@ func (e *Episode) check() error {
 
 // finite refuses NaN and infinities. It names the first by its row and column.
 func finite[T float32 | float64](field string, v []T, columns int) error {
+	if allFinite(v) {
+		return nil
+	}
 	for i, x := range v {
-		if 0*x != 0 { // NaN for either; five times as fast as asking for each
+		if 0*x != 0 {
 			return fmt.Errorf("%s: %w: %v at row %d, column %d", field, ErrNotFinite, x, i/columns, i%columns)
 		}
 	}

@@ -192,11 +192,8 @@ func (r *reader) bytes(name string, v *[]byte) {
 func (r *reader) float32s(name string, v *[]float32, columns *int) {
 	r.key(name)
 	b := r.array(typeFloat32, 4, columns)
-	x := make([]float32, len(b)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	*v = x
+	*v = make([]float32, len(b)/4)
+	getFloat32s(*v, b)
 }
 
 func (r *reader) float64s(name string, v *[]float64, columns *int) {

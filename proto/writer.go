@@ -106,11 +106,7 @@ func (w *writer) bytes(name string, v *[]byte) {
 
 func (w *writer) float32s(name string, v *[]float32, columns *int) {
 	w.key(name)
-	w.array(typeFloat32, len(*v), columns, 4, func(bin []byte) {
-		for i, x := range *v {
-			binary.LittleEndian.PutUint32(bin[4*i:], math.Float32bits(x))
-		}
-	})
+	w.array(typeFloat32, len(*v), columns, 4, func(bin []byte) { putFloat32s(bin, *v) })
 }
 
 func (w *writer) float64s(name string, v *[]float64, columns *int) {

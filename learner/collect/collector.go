@@ -71,6 +71,7 @@ type Collector struct {
 	actors   map[string]bool // that sent episodes since the last batch
 	proven   map[string]bool // that ever did
 	engine   string          // of the latest episode
+	spare    buffers         // for uploads
 
 	complaints int // about actors, since the last batch
 }
@@ -261,7 +262,7 @@ func (c *Collector) open(number uint64, minSteps int) *iteration {
 	c.position = at
 	c.current = &iteration{
 		ledger:   NewLedger(first, minSteps, c.lengths, c.config.Lease, c.proven),
-		uploads:  newUploads(proto.Credit, c.config.Lease),
+		uploads:  newUploads(proto.Credit, c.config.Lease, &c.spare),
 		started:  time.Now(),
 		complete: make(chan struct{}),
 		failed:   make(chan error, 1),

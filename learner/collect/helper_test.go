@@ -26,13 +26,13 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// helperVariable makes the test's program a helper: a NATS server, or senders of episodes. Each is a process of its own, so
+// helperVariable makes the test's program a helper: a NATS server, senders of episodes, or a learner. Each is a process of its own, so
 // that what it costs is known apart from what the learner costs.
 const helperVariable = "DBQPG_COLLECT_HELPER"
 
 // helper says what a helper is to do.
 type helper struct {
-	Role        string // "server" or "senders"
+	Role        string // "server", "senders" or "learner"
 	Credentials string // directory of everybody's, "" for none
 	URL         string // of the server, for senders
 	Connections int
@@ -60,8 +60,11 @@ func runHelper(text string) int {
 }
 
 func (h *helper) run(ctx context.Context) error {
-	if h.Role == "server" {
+	switch h.Role {
+	case "server":
 		return h.serve(ctx)
+	case "learner":
+		return h.learn(ctx)
 	}
 	return h.send(ctx)
 }
@@ -243,9 +246,10 @@ func (s *sender) request(ctx context.Context, epoch uint64, m proto.Message) (*p
 
 // process is a helper at work.
 type process struct {
-	t     testing.TB
-	cmd   *exec.Cmd
-	ready string // its line
+	t      testing.TB
+	cmd    *exec.Cmd
+	ready  string        // its line
+	output *bufio.Reader // what it writes after that
 }
 
 // start starts a helper and waits until it is ready. It ends with the test.
@@ -274,7 +278,8 @@ func (h *helper) start(t testing.TB) *process {
 			t.Errorf("a helper: %v", err)
 		}
 	})
-	line, err := bufio.NewReader(output).ReadString('\n')
+	p.output = bufio.NewReader(output)
+	line, err := p.output.ReadString('\n')
 	if err != nil {
 		t.Fatal("a helper is not ready: ", err)
 	}

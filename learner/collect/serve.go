@@ -156,7 +156,9 @@ func (c *Collector) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 		return proto.Reply{}
 	}
 	e := new(proto.Episode)
-	if err := proto.Unmarshal(data, e); err != nil {
+	err = proto.Unmarshal(data, e)
+	c.reuse(r, data)
+	if err != nil {
 		return c.reject(it, r, err)
 	}
 	if err := c.check(e, r.Ticket); err != nil {
@@ -183,6 +185,16 @@ func (c *Collector) assemble(r *proto.Chunk, now time.Time) (*iteration, []byte,
 	c.current.ledger.Renew(r.Ticket, r.Slot, now)
 	data, err := c.current.uploads.add(r, now)
 	return c.current, data, err
+}
+
+// reuse keeps the buffer of an episode that was decoded for others. A chunk's own memory is not worth it.
+func (c *Collector) reuse(r *proto.Chunk, data []byte) {
+	if inline(r) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spare.give(data)
 }
 
 // check compares an episode with its ticket and the task.

@@ -23,6 +23,7 @@ type uploads struct {
 	credit int // bytes that may still be offered
 	lease  time.Duration
 	slots  map[proto.Slot]*upload
+	spare  *buffers
 }
 
 // upload is an episode under way.
@@ -35,8 +36,9 @@ type upload struct {
 	expires  time.Time
 }
 
-func newUploads(credit int, lease time.Duration) *uploads {
-	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload)}
+// newUploads returns uploads that take buffers from spare and leave them there.
+func newUploads(credit int, lease time.Duration, spare *buffers) *uploads {
+	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload), spare: spare}
 }
 
 // offer reserves credit for an upload and reports whether there was any. It takes the place of the slot's last one.
@@ -53,7 +55,7 @@ func (u *uploads) offer(o *proto.Offer, now time.Time) bool {
 // add takes in a chunk. It returns the encoded episode with the last one, and nil before. A chunk that came before is
 // ignored: its acknowledgement was lost.
 func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
-	if c.Parts == 1 && len(c.Data) <= proto.InlineEpisode {
+	if inline(c) {
 		return c.Data, nil
 	}
 	up := u.slots[c.Slot]
@@ -74,9 +76,15 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	return u.extend(up, c)
 }
 
+// inline reports whether a chunk is an episode that needed no offer.
+func inline(c *proto.Chunk) bool { return c.Parts == 1 && len(c.Data) <= proto.InlineEpisode }
+
 // extend adds the chunk that is next. The room grows with what comes, up to four times as much, not with what was
 // announced: a few chunks need it once.
 func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
+	if up.data == nil {
+		up.data = u.spare.take(up.size)
+	}
 	if n := len(up.data) + len(c.Data); n > cap(up.data) {
 		up.data = slices.Grow(up.data, max(n, min(4*n, up.size))-len(up.data))
 	}
@@ -90,8 +98,10 @@ func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
 	if !last {
 		return nil, nil
 	}
+	data := up.data
+	up.data = nil // the caller's
 	u.drop(c.Slot)
-	return up.data, nil
+	return data, nil
 }
 
 // expire drops the uploads that stopped coming.
@@ -107,6 +117,42 @@ func (u *uploads) expire(now time.Time) {
 func (u *uploads) drop(slot proto.Slot) {
 	if up := u.slots[slot]; up != nil {
 		u.credit += up.size
+		u.spare.give(up.data)
 		delete(u.slots, slot)
 	}
+}
+
+// maxSpare bounds the memory that buffers keep, in bytes: ten of the largest task's episodes.
+const maxSpare = 16 << 20
+
+// buffers keep the memory that episodes were put together in for the next ones: to have new memory cleared takes longer than to
+// copy an episode.
+type buffers struct {
+	idle [][]byte
+	size int // the sum of their capacities
+}
+
+// take returns an empty buffer with room for size bytes, or nil if there is none.
+func (b *buffers) take(size int) []byte {
+	i := slices.IndexFunc(b.idle, func(idle []byte) bool { return cap(idle) >= size })
+	if i < 0 {
+		return nil
+	}
+	taken := b.idle[i]
+	b.idle = slices.Delete(b.idle, i, i+1)
+	b.size -= cap(taken)
+	return taken[:0]
+}
+
+// give keeps a buffer that nobody uses any more, if there is room: older ones, which were too small, make it.
+func (b *buffers) give(buffer []byte) {
+	if cap(buffer) == 0 || cap(buffer) > maxSpare {
+		return
+	}
+	for b.size+cap(buffer) > maxSpare {
+		b.size -= cap(b.idle[0])
+		b.idle = slices.Delete(b.idle, 0, 1)
+	}
+	b.idle = append(b.idle, buffer)
+	b.size += cap(buffer)
 }

@@ -26,7 +26,7 @@ func episodeBytes(n int) []byte { return bytes.Repeat([]byte("0123456789"), n/10
 
 func TestUploadInParts(t *testing.T) {
 	data := episodeBytes(200_000)
-	u := newUploads(proto.Credit, time.Minute)
+	u := newUploads(proto.Credit, time.Minute, new(buffers))
 	if !u.offer(offered(slotNumber(0), len(data)), start) {
 		t.Fatal("no credit")
 	}
@@ -55,7 +55,7 @@ func TestUploadInParts(t *testing.T) {
 
 // Uploads of several slots don't mix.
 func TestUploadsInterleaved(t *testing.T) {
-	u := newUploads(proto.Credit, time.Minute)
+	u := newUploads(proto.Credit, time.Minute, new(buffers))
 	data := [][]byte{episodeBytes(100_000), episodeBytes(150_000), episodeBytes(200_000)}
 	for n, d := range data {
 		u.offer(offered(slotNumber(n), len(d)), start)
@@ -115,7 +115,7 @@ func TestUploadErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			u := newUploads(proto.Credit, time.Minute)
+			u := newUploads(proto.Credit, time.Minute, new(buffers))
 			if !u.offer(offered(slotNumber(0), len(data)), start) {
 				t.Fatal("no credit")
 			}
@@ -133,7 +133,7 @@ func TestUploadErrors(t *testing.T) {
 // What is under way stays within the credit, which comes back when uploads end, fall silent or are replaced.
 func TestCredit(t *testing.T) {
 	const mb = 1 << 20
-	u := newUploads(48*mb, time.Minute)
+	u := newUploads(48*mb, time.Minute, new(buffers))
 	for n := range 3 {
 		if !u.offer(offered(slotNumber(n), 16*mb), start) {
 			t.Fatalf("no credit for upload %d", n)
@@ -159,7 +159,7 @@ func TestCredit(t *testing.T) {
 
 // A small episode needs no credit.
 func TestInlineEpisode(t *testing.T) {
-	u := newUploads(0, time.Minute)
+	u := newUploads(0, time.Minute, new(buffers))
 	data := episodeBytes(proto.InlineEpisode)
 	if got, err := u.add(chunks(slotNumber(0), data, 1)[0], start); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -168,7 +168,7 @@ func TestInlineEpisode(t *testing.T) {
 
 // What is kept grows with what arrives, not with what was announced or with the number of chunks.
 func TestUploadMemory(t *testing.T) {
-	u := newUploads(proto.Credit, time.Minute)
+	u := newUploads(proto.Credit, time.Minute, new(buffers))
 	u.offer(offered(slotNumber(0), 16<<20), start)
 	c := &proto.Chunk{Slot: slotNumber(0), Ticket: ticketZero, Parts: 1 << 60, Data: []byte{1}}
 	for c.Part = range uint64(10_000) {

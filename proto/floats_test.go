@@ -1,0 +1,64 @@
+package proto
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Any bits, also those of NaNs, arrive as they are, at any length.
+func TestFloat32Bytes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 23 {
+		v := make([]float32, n)
+		var want []byte
+		for i := range v {
+			v[i] = math.Float32frombits(rng.Uint32())
+			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(v[i]))
+		}
+		got := make([]byte, 4*n)
+		putFloat32s(got, v)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d numbers: %x, want %x", n, got, want)
+		}
+		back := make([]float32, n)
+		getFloat32s(back, want)
+		for i := range back {
+			if math.Float32bits(back[i]) != math.Float32bits(v[i]) {
+				t.Errorf("%d numbers: number %d is %v, want %v", n, i, back[i], v[i])
+			}
+		}
+	}
+}
+
+// One number that is not finite is found wherever it stands, also beside its opposite; the largest and smallest pass.
+func TestAllFinite(t *testing.T) {
+	testAllFinite(t, float32(math.MaxFloat32), float32(math.SmallestNonzeroFloat32))
+	testAllFinite(t, math.MaxFloat64, math.SmallestNonzeroFloat64)
+}
+
+func testAllFinite[T float32 | float64](t *testing.T, largest, smallest T) {
+	for n := range 11 {
+		v := make([]T, n)
+		for i := range v {
+			v[i] = []T{largest, -largest, smallest, -smallest, 0, 1}[i%6]
+		}
+		if !allFinite(v) {
+			t.Errorf("%v", v)
+		}
+		for i := range v {
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				x, y := v[i], v[(i+1)%n]
+				if v[i] = T(bad); allFinite(v) {
+					t.Errorf("%v is taken for finite", v)
+				}
+				if v[(i+1)%n] = T(-bad); allFinite(v) {
+					t.Errorf("%v is taken for finite", v)
+				}
+				v[i], v[(i+1)%n] = x, y
+			}
+		}
+	}
+}
