@@ -79,7 +79,8 @@ func (c *cluster) worker(fail string, more ...string) *process {
 func (c *cluster) submit(e *example, name string, more ...registry.Override) (run string) {
 	c.t.Helper()
 	spec := registry.Spec{Name: name, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1}}
-	spec.Overrides = append(more, registry.Override{Name: "iterations", Values: []string{fmt.Sprint(e.iterations)}})
+	spec.Overrides = append(spec.Overrides, more...)
+	spec.Overrides = append(spec.Overrides, registry.Override{Name: "iterations", Values: []string{fmt.Sprint(e.iterations)}})
 	fields := strings.Fields(e.flags)
 	for i := 0; i < len(fields); i += 2 {
 		switch setting, value := strings.ReplaceAll(fields[i][2:], "-", "_"), fields[i+1]; setting {
