@@ -1,0 +1,209 @@
+package helm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chartDirectory = "../charts/dbqpg"
+	releaseName    = "dbqpg"
+	namespace      = "training"
+)
+
+func loadChart(t testing.TB) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load(chartDirectory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rendering is what an installation would make.
+type rendering struct {
+	manifest string // hooks included
+	notes    string
+	objects  []*unstructured.Unstructured
+}
+
+// render renders the chart as `helm install --dry-run` does for a cluster of that version.
+func render(t testing.TB, values map[string]any) *rendering {
+	t.Helper()
+	r, err := tryRender(loadChart(t), values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryRender(c *chart.Chart, values map[string]any) (*rendering, error) {
+	install := action.NewInstall(new(action.Configuration))
+	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.ReleaseName, install.Namespace = releaseName, namespace
+	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
+	made, err := install.Run(c, values)
+	if err != nil {
+		return nil, err
+	}
+	r := &rendering{manifest: withHooks(made), notes: made.Info.Notes}
+	r.objects, err = decode(r.manifest)
+	return r, err
+}
+
+// withHooks is a release's manifest with those of its hooks.
+func withHooks(made *release.Release) string {
+	var all bytes.Buffer
+	all.WriteString(made.Manifest)
+	for _, hook := range made.Hooks {
+		fmt.Fprintf(&all, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
+	}
+	return all.String()
+}
+
+func decode(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, document)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// find returns an object, or ends the test.
+func (r *rendering) find(t testing.TB, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	for _, o := range r.objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return o
+		}
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return nil
+}
+
+// ofKind returns the objects of a kind.
+func (r *rendering) ofKind(kind string) (found []*unstructured.Unstructured) {
+	for _, o := range r.objects {
+		if o.GetKind() == kind {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// valuesFile reads a preset.
+func valuesFile(t testing.TB, path string) map[string]any {
+	t.Helper()
+	values, err := chartutil.ReadValuesFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// parse reads values written as YAML.
+func parse(t testing.TB, text string) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// presets are the values files beside this one, by name.
+func presets(t testing.TB) map[string]map[string]any {
+	t.Helper()
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) != 5 {
+		t.Fatal(paths, err)
+	}
+	all := map[string]map[string]any{}
+	for _, path := range paths {
+		all[path[:len(path)-len(".yaml")]] = valuesFile(t, path)
+	}
+	return all
+}
+
+// valueSets are all values that the tests render: the defaults, the presets, and one for each thing that can be chosen.
+func valueSets(t testing.TB) map[string]map[string]any {
+	t.Helper()
+	sets := presets(t)
+	for name, text := range map[string]string{
+		"defaults": "",
+		"s3": `
+checkpoints: {store: s3, s3: {url: "s3://runs/prefix", endpoint: "https://minio.minio.svc:9000", region: eu-1, existingSecret: keys}}
+learner: {replicas: 3}`,
+		"shared-volume": `
+checkpoints: {volume: {accessMode: ReadWriteMany, class: nfs}}
+learner: {replicas: 4, runtimeClassName: nvidia, gpus: 2, extraArgs: ["--lease-term=20s", "--log-level=debug"]}`,
+		"existing-claim": "checkpoints: {volume: {existingClaim: mine}}\nkeepVolumes: false",
+		"cert-manager":   "credentials: {mode: cert-manager, secret: nkeys, issuer: {name: dbqpg, kind: ClusterIssuer}, hosts: [dbqpg.example]}",
+		"autoscaling": `
+actors:
+  pools:
+    standard: {replicas: null, autoscaling: {type: cpu, max: 32}}
+    useful: {slots: 8, run: "Humanoid-v2/*", autoscaling: {type: keda, min: 0, max: 20, fraction: 0.5}}`,
+		"monitoring": `
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}
+tracing: {endpoint: "http://otel-collector.monitoring.svc:4318"}
+images: {registry: registry.example/dbqpg, tag: v9, pullPolicy: Always, pullSecrets: [pull]}`,
+		"five-nodes": `
+coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {class: fast}}
+nats: {replicas: 5, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}}
+networkPolicy: {natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}], coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}], metricsFrom: []}
+serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
+		"no-policies": "networkPolicy: {enabled: false}",
+	} {
+		sets[name] = parse(t, text)
+	}
+	return sets
+}
+
+// eachSet runs a subtest for each of valueSets, in order.
+func eachSet(t *testing.T, test func(t *testing.T, name string, r *rendering)) {
+	sets := valueSets(t)
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		t.Run(name, func(t *testing.T) { test(t, name, render(t, sets[name])) })
+	}
+}
+
+func mustRead(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
