@@ -39,63 +39,104 @@ func leader(t testing.TB, c *client.Client, nodes []*node) *node {
 	return nil
 }
 
+// workload is learners that commit to a cluster, one checkpoint after the other.
+type workload struct {
+	t         *testing.T
+	client    *client.Client // of somebody else
+	committed []registry.Checkpoint
+	progress  chan struct{}
+	end       func()
+	outages   []time.Duration
+}
+
+// startWorkload starts three learners, each with a client of its own.
+func startWorkload(t *testing.T, nodes []*node) *workload {
+	t.Helper()
+	const learners = 3
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.url)
+	}
+	w := &workload{t: t, client: newClient(t, urls...), committed: make([]registry.Checkpoint, learners), progress: make(chan struct{})}
+	if n, err := w.client.Submit(deadline(t), spec("x", 1, 2, 3)); n != learners || err != nil {
+		t.Fatal(n, err)
+	}
+	during, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	for i := range learners {
+		c := newClient(t, urls[i%len(urls)])
+		working.Go(func() { w.committed[i] = commitOn(t, during, c, fmt.Sprint("l", i), w.progress) })
+	}
+	w.end = sync.OnceFunc(func() {
+		cancel()
+		working.Wait()
+	})
+	t.Cleanup(w.end)
+	return w
+}
+
+// awaitCommits waits for some commits.
+func (w *workload) awaitCommits(n int) {
+	w.t.Helper()
+	for range n {
+		select {
+		case <-w.progress:
+		case <-time.After(patience):
+			w.t.Fatal("nothing is committed")
+		}
+	}
+}
+
+// answered notes how long it takes until somebody is answered.
+func (w *workload) answered() {
+	w.t.Helper()
+	began := time.Now()
+	if err := w.client.Heartbeat(deadline(w.t), registry.Heartbeat{Role: registry.Actor, Name: "a"}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.outages = append(w.outages, time.Since(began))
+}
+
+// report ends the learners' work and fails if a commit that was answered is not there. It says what was done.
+func (w *workload) report(what string, args ...any) {
+	w.t.Helper()
+	w.end()
+	runs, err := w.client.Runs(deadline(w.t), client.Query{Experiment: "x"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	total := uint64(0)
+	for _, last := range w.committed {
+		i := slices.IndexFunc(runs.Runs, func(r registry.Run) bool { return r.Checkpoint != nil && *r.Checkpoint == last })
+		if i < 0 {
+			w.t.Errorf("commit %+v is lost: %+v", last, runs.Runs)
+			continue
+		}
+		total += last.Iteration
+	}
+	slices.Sort(w.outages)
+	n, at := len(w.outages), func(i int) time.Duration { return w.outages[i].Round(time.Millisecond) }
+	faults.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (longest)",
+		fmt.Sprintf(what, args...), total, at(n/2), at(n*99/100), at(n-1))
+}
+
 // Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was
 // answered is there in the end, and each was made once.
 func TestKilledLeaders(t *testing.T) {
 	rng, kills := faults.Rand(faults.Seed(t), 0), faults.Count(5, 300)
 	nodes := serveThree(t)
-	urls := []string{nodes[0].url, nodes[1].url, nodes[2].url}
-	c := newClient(t, urls...)
-	const learners = 3
-	if n, err := c.Submit(deadline(t), spec("x", 1, 2, 3)); n != learners || err != nil {
-		t.Fatal(n, err)
-	}
-	during, end := context.WithCancel(context.Background())
-	var working sync.WaitGroup
-	committed, progress := make([]registry.Checkpoint, learners), make(chan struct{})
-	for i := range learners {
-		working.Go(func() { committed[i] = commitOn(t, during, newClient(t, urls[i%3]), fmt.Sprint("l", i), progress) })
-	}
-	var outages []time.Duration
+	w := startWorkload(t, nodes)
 	for range kills {
-		for range rng.IntN(100) {
-			select {
-			case <-progress:
-			case <-time.After(patience):
-				t.Fatal("nothing is committed")
-			}
-		}
+		w.awaitCommits(rng.IntN(100))
 		victim := nodes[rng.IntN(3)]
 		if rng.IntN(4) > 0 {
-			victim = leader(t, c, nodes)
+			victim = leader(t, w.client, nodes)
 		}
 		victim.kill()
-		began := time.Now()
-		if err := c.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Actor, Name: "a"}); err != nil {
-			t.Fatal(err)
-		}
-		outages = append(outages, time.Since(began))
+		w.answered()
 		victim.start()
 	}
-	end()
-	working.Wait()
-	runs, err := c.Runs(deadline(t), client.Query{Experiment: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := uint64(0)
-	for _, last := range committed {
-		i := slices.IndexFunc(runs.Runs, func(r registry.Run) bool { return r.Checkpoint != nil && *r.Checkpoint == last })
-		if i < 0 {
-			t.Errorf("commit %+v is lost: %+v", last, runs.Runs)
-			continue
-		}
-		total += last.Iteration
-	}
-	slices.Sort(outages)
-	at := func(i int) time.Duration { return outages[i].Round(time.Millisecond) }
-	faults.Report(t, "%d coordinators killed, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (longest)",
-		kills, total, at(kills/2), at(kills*99/100), at(kills-1))
+	w.report("%d coordinators killed", kills)
 }
 
 // commitOn takes a run and commits one checkpoint after the other until ctx is done. It returns the last.

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,6 +57,7 @@ func deadline(t testing.TB) context.Context {
 type node struct {
 	t         testing.TB
 	id        string
+	within    []string // a program and its arguments that run the node's, if any
 	arguments []string
 	url       string
 	raft      string
@@ -71,7 +73,13 @@ type node struct {
 // serve starts a node; it listens on its addresses, ports of 127.0.0.1.
 func serve(t testing.TB, id, directory, web, raft string, arguments ...string) *node {
 	t.Helper()
-	n := &node{t: t, id: id, url: "http://" + web, raft: raft}
+	return serveWithin(t, nil, id, directory, web, raft, arguments...)
+}
+
+// serveWithin is serve by another program.
+func serveWithin(t testing.TB, within []string, id, directory, web, raft string, arguments ...string) *node {
+	t.Helper()
+	n := &node{t: t, id: id, within: within, url: "http://" + web, raft: raft}
 	n.arguments = append([]string{"serve", "--node-id", id, "--data-dir", directory, "--http", web, "--raft", raft}, arguments...)
 	n.start()
 	t.Cleanup(func() {
@@ -86,7 +94,8 @@ func serve(t testing.TB, id, directory, web, raft string, arguments ...string) *
 // start starts the process, again after a kill.
 func (n *node) start() {
 	n.t.Helper()
-	n.cmd = exec.Command(program, n.arguments...)
+	line := slices.Concat(n.within, []string{program}, n.arguments)
+	n.cmd = exec.Command(line[0], line[1:]...)
 	output, input, err := os.Pipe()
 	if err != nil {
 		n.t.Fatal(err)
