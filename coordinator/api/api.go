@@ -71,37 +71,6 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 	return response, err
 }
 
-// runs answers a query, once there is something new if it waits.
-func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
-	if err := q.Check(); err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
-	}
-	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
-		return nil, err
-	}
-	if q.Wait > 0 {
-		timer := time.NewTimer(q.Wait)
-		defer timer.Stop()
-		select {
-		case <-a.Changed(q.After):
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	found := &client.Runs{Runs: []registry.Run{}}
-	a.View(func(s *registry.State) {
-		found.Index = s.Changed
-		for i := range s.Runs {
-			run := &s.Runs[i]
-			if (q.Experiment == "" || run.Experiment == q.Experiment) && (q.State == "" || run.State == q.State) && run.Changed > q.After {
-				found.Runs = append(found.Runs, *run)
-			}
-		}
-	})
-	return found, nil
-}
-
 func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	var found *registry.Run
 	err := a.Read(ctx, func(s *registry.State) {

@@ -103,6 +103,8 @@ func TestHTTP(t *testing.T) {
 		{"POST", "/v1/commands", ``, 400, `"malformed"`},
 		{"POST", "/v1/commands", large, 413, `"too_large"`},
 		{"GET", "/v1/runs?experiment=a&state=queued", "", 200, `"a/Swimmer-v2/npg-mc-s2"`},
+		{"GET", "/v1/runs?free=true", "", 200, `"runs":[{"name":"a/Swimmer-v2/npg-mc-s2"`},
+		{"GET", "/v1/runs?free=maybe", "", 400, `neither true nor false`},
 		{"GET", "/v1/runs?experiment=b", "", 200, `"runs":[]`},
 		{"GET", "/v1/runs?wiat=1s", "", 400, `is no part of a query`},
 		{"GET", "/v1/runs?wait=1h", "", 400, `at most 1m0s`},
@@ -206,6 +208,56 @@ func exercise(t *testing.T, c *client.Client) {
 	}
 	if err := c.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever waits for runs in a state, or for free ones, is answered when there is one, not at other news: a lease that runs
+// out frees a run though nothing changes.
+func TestWaitFor(t *testing.T) {
+	c, _ := newServer(t)
+	ctx := deadline(t)
+	if _, err := c.Submit(ctx, spec("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 {
+		t.Fatal(free, err)
+	}
+	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free, err := c.Runs(ctx, client.Query{Free: true}); err != nil || len(free.Runs) != 0 {
+		t.Errorf("a run that is leased is free: %+v, %v", free, err)
+	}
+	hold := registry.Hold{Run: run.Name, Epoch: 1}
+	waiting := make(chan *client.Runs, 2)
+	for _, q := range []client.Query{{Free: true, After: 1 << 40, Wait: patience}, {State: registry.Done, Wait: patience}} {
+		go func() {
+			runs, err := c.Runs(ctx, q)
+			if err != nil {
+				t.Error(err)
+			}
+			waiting <- runs
+		}()
+	}
+	hash := strings.Repeat("a", 64)
+	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: 600 * time.Millisecond}); err != nil {
+		t.Error(err)
+	}
+	if free := <-waiting; len(free.Runs) != 1 || free.Runs[0].State != registry.Running || !free.Runs[0].Free(time.Now()) {
+		t.Errorf("waited for a free run: %+v", free)
+	}
+	if again, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); err != nil || again.Epoch != 2 {
+		t.Fatal(again, err)
+	}
+	if _, err := c.Finish(ctx, registry.Hold{Run: run.Name, Epoch: 2}); err != nil {
+		t.Error(err)
+	}
+	if done := <-waiting; len(done.Runs) != 1 || done.Runs[0].State != registry.Done {
+		t.Errorf("waited for a run that is done: %+v", done)
 	}
 }
 

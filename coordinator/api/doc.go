@@ -2,7 +2,7 @@
 // service ([API.ServeNATS]), with the same messages, which package client defines.
 //
 //	POST   /v1/commands         a registry.Command; answers a registry.Response
-//	GET    /v1/runs             runs; ?experiment= ?state= ?after=INDEX ?wait=30s (long poll)
+//	GET    /v1/runs             runs; ?experiment= ?state= ?free=true ?after=INDEX ?wait=30s (long poll)
 //	GET    /v1/runs/NAME        one run
 //	GET    /v1/experiments      experiments, with the states of their runs
 //	GET    /v1/seen             learners and actors heard of lately

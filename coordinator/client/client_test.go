@@ -150,7 +150,7 @@ func TestBadURLs(t *testing.T) {
 }
 
 func TestQuery(t *testing.T) {
-	q := Query{Experiment: "a", State: registry.Done, After: 7, Wait: time.Second}
+	q := Query{Experiment: "a", State: registry.Done, Free: true, After: 7, Wait: time.Second}
 	if got, err := ParseQuery(q.values()); got != q || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -8,7 +8,7 @@
 //
 //	run, err := c.Take(ctx, registry.Take{Learner: "learner-7", TTL: 3 * time.Second})
 //	if errors.Is(err, client.NothingNow) {
-//		// ask again later, or wait with Runs(ctx, client.Query{After: ..., Wait: ...})
+//		// ask again later, or wait with Runs(ctx, client.Query{Free: true, Wait: ...})
 //	}
 //	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 //	...

@@ -41,9 +41,11 @@ type Query struct {
 	Experiment string `json:"experiment,omitempty"`
 	// State is the one that they are in; "" is any.
 	State registry.RunState `json:"state,omitempty"`
+	// Free lets only runs through that a learner may take now. They need not have changed after After.
+	Free bool `json:"free,omitempty"`
 	// After lets only runs through that have changed after that index of an earlier answer.
 	After uint64 `json:"after,omitempty"`
-	// Wait is how long to wait until any run has changed after After.
+	// Wait is how long to wait until there is a run that all this lets through.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
@@ -132,6 +134,7 @@ func (q Query) values() url.Values {
 	}
 	set("experiment", q.Experiment, q.Experiment != "")
 	set("state", string(q.State), q.State != "")
+	set("free", strconv.FormatBool(q.Free), q.Free)
 	set("after", strconv.FormatUint(q.After, 10), q.After != 0)
 	set("wait", q.Wait.String(), q.Wait != 0)
 	return v
@@ -142,12 +145,17 @@ func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state"))}
 	for name := range v {
 		switch name {
-		case "experiment", "state", "after", "wait":
+		case "experiment", "state", "free", "after", "wait":
 		default:
-			return q, fmt.Errorf("%q is no part of a query: experiment, state, after and wait are", name)
+			return q, fmt.Errorf("%q is no part of a query: experiment, state, free, after and wait are", name)
 		}
 	}
 	var err error
+	if text := v.Get("free"); text != "" {
+		if q.Free, err = strconv.ParseBool(text); err != nil {
+			return q, fmt.Errorf("free=%q is neither true nor false", text)
+		}
+	}
 	if text := v.Get("after"); text != "" {
 		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return q, fmt.Errorf("after=%q is no index", text)

@@ -33,11 +33,12 @@ func (o *Submit) apply(s *State) *Response {
 		return refused(refuse(Full, "no more than %d experiments and %d runs are kept: remove some that are over", MaxExperiments, MaxRuns))
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
-	for i := range runs {
-		s.touch(&runs[i])
-		s.runs[runs[i].Name] = len(s.Runs) + i
-	}
+	first := len(s.Runs)
 	s.Runs = append(s.Runs, runs...)
+	for i := first; i < len(s.Runs); i++ {
+		s.runs[s.Runs[i].Name] = i
+		s.touch(&s.Runs[i])
+	}
 	return &Response{Runs: len(runs)}
 }
 
@@ -57,7 +58,7 @@ func (o *Take) check() *Refusal {
 func (o *Take) apply(s *State) *Response {
 	for i := range s.Runs {
 		run := &s.Runs[i]
-		if o.Run != "" && run.Name != o.Run || !run.free(s.Now) {
+		if o.Run != "" && run.Name != o.Run || !run.Free(s.Now) {
 			continue
 		}
 		if run.State == Running {

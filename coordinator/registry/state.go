@@ -88,8 +88,8 @@ func (r *Run) Iteration() uint64 {
 	return r.Checkpoint.Iteration
 }
 
-// free reports whether a learner may take the run.
-func (r *Run) free(now time.Time) bool {
+// Free reports whether a learner may take the run.
+func (r *Run) Free(now time.Time) bool {
 	return r.State == Queued || r.State == Running && !r.Lease.Expires.After(now)
 }
 
@@ -130,7 +130,8 @@ type State struct {
 	Seen        []Seen       `json:"seen"`        // likewise
 	Nodes       []Node       `json:"nodes"`       // in the order of their announcement
 
-	runs map[string]int // places in Runs by name
+	runs   map[string]int // places in Runs by name
+	recent recent
 }
 
 // New returns the state before the first command.
@@ -172,15 +173,17 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// index finds the places of the runs.
+// index finds the places of the runs, and their last changes.
 func (s *State) index() {
 	s.runs = make(map[string]int, len(s.Runs))
 	for i := range s.Runs {
 		s.runs[s.Runs[i].Name] = i
 	}
+	s.recent = newRecent(s.Runs)
 }
 
 // touch notes that a run has changed.
 func (s *State) touch(run *Run) {
 	run.Updated, run.Changed, s.Changed = s.Now, s.Index, s.Index
+	s.recent.note(s.Runs, change{s.Index, s.runs[run.Name]})
 }

@@ -31,9 +31,8 @@ import (
 )
 
 const (
-	// pollInterval is how often a worker without a run looks for one, if no lease expires before; leastPoll is the least
-	// time between two looks.
-	pollInterval, leastPoll = time.Second, 100 * time.Millisecond
+	// pollInterval is how long a worker without a run waits to be told of one before it asks again.
+	pollInterval = time.Second
 	// answerTimeout is how long the coordinator may take to answer before that is said; warnInterval is how often.
 	answerTimeout, warnInterval = 5 * time.Second, 30 * time.Second
 	// heartbeatInterval is how often a worker says that it is there.
@@ -123,10 +122,10 @@ func (w *worker) beat(ctx context.Context) {
 // take returns the next run, for which it waits, and for a coordinator that answers.
 func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 	warnings := &bus.Rarely{Interval: warnInterval}
-	for index := uint64(0); ; {
+	for {
 		run, err := w.tryTake(ctx)
 		if errors.Is(err, client.NothingNow) {
-			index, err = w.wait(ctx, index)
+			err = w.wait(ctx)
 		}
 		switch {
 		case run != nil || ctx.Err() != nil:
@@ -149,44 +148,12 @@ func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()})
 }
 
-// runs asks for runs.
-func (w *worker) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout+q.Wait)
+// wait returns when there may be a run to take, or now and then: whoever is asked may have been cut off from the others.
+func (w *worker) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout+pollInterval)
 	defer cancel()
-	return w.Coordinator.Runs(ctx, q)
-}
-
-// wait returns when there may be a run to take: one is queued, or a lease has expired by this machine's clock. The index
-// returned is for the next call.
-func (w *worker) wait(ctx context.Context, index uint64) (uint64, error) {
-	for pause := pollInterval; ; {
-		queued, err := w.runs(ctx, client.Query{State: registry.Queued, After: index, Wait: pause})
-		if err != nil {
-			return index, err
-		}
-		index = queued.Index
-		if len(queued.Runs) > 0 {
-			return index, nil
-		}
-		running, err := w.runs(ctx, client.Query{State: registry.Running})
-		if err != nil {
-			return index, err
-		}
-		pause = pollInterval
-		for _, run := range running.Runs {
-			if run.Lease != nil {
-				pause = min(pause, time.Until(run.Lease.Expires))
-			}
-		}
-		if pause <= 0 {
-			return index, nil
-		}
-		select { // others' commits are news too
-		case <-ctx.Done():
-			return index, ctx.Err()
-		case <-time.After(min(leastPoll, pause)):
-		}
-	}
+	_, err := w.Coordinator.Runs(ctx, client.Query{Free: true, Wait: pollInterval})
+	return err
 }
 
 // work trains a run that was taken and tells the coordinator how it ended. Its error is this worker's own.
