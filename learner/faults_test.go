@@ -36,6 +36,12 @@ func learnUntilStopped(t *testing.T, e *example, url string) *endless {
 	return &endless{learner, t, e, directory, 0}
 }
 
+// next waits until the learner has done another iteration than any until now.
+func (l *endless) next() {
+	l.t.Helper()
+	l.iteration(strings.Count(l.log(), `msg="iteration done"`) + 1)
+}
+
 // stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits, counters
 // and table: no ticket was lost, and none counted twice. It returns the hash of what was learned.
 func (l *endless) stop() (hash string) {
@@ -183,7 +189,7 @@ func TestManyKilledServers(t *testing.T) {
 		server, _ = startServer(t, port)
 		took = append(took, actors.again())
 	}
-	learner.iteration(2)
+	learner.next()
 	hash := learner.stop()
 	faults.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations end with hash %s, as undisturbed",
 		kills, shortest, longest, spread(took), learner.done, hash)

@@ -20,7 +20,16 @@ var (
 	ErrNoStore = errors.New("the NATS server has no JetStream: start it with -js")
 )
 
-// Store is a bucket of keys whose last values the server keeps in memory.
+// replicas is on how many servers of a cluster a bucket is kept, so that any one may be lost.
+const replicas = 3
+
+// A server's codes for a cluster that has too few servers for that, and for one whose store is not the cluster's.
+const (
+	codeNoPeers      jetstream.ErrorCode = 10005
+	codeNotClustered jetstream.ErrorCode = 10074
+)
+
+// Store is a bucket of keys whose last values the server keeps in memory, a cluster of servers on three of them.
 type Store struct {
 	jetstream jetstream.JetStream
 	bucket    string
@@ -73,12 +82,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 	defer cancel()
 	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = s.jetstream.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket:      s.bucket,
-			Description: "the current policy of each run",
-			Storage:     jetstream.MemoryStorage,
-			History:     1,
-		})
+		kv, err = s.create(ctx)
 	}
 	if err != nil {
 		return 0, s.explain(ctx, "write", key, err)
@@ -92,6 +96,27 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 		return 0, s.explain(ctx, "write", key, err)
 	}
 	return revision, nil
+}
+
+// create makes the bucket. A cluster that has not three servers at the moment keeps it on one.
+func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
+	config := jetstream.KeyValueConfig{
+		Bucket:      s.bucket,
+		Description: "the current policy of each run",
+		Storage:     jetstream.MemoryStorage,
+		History:     1,
+	}
+	if s.conn.nats.ConnectedClusterName() != "" {
+		config.Replicas = replicas
+	}
+	kv, err := s.jetstream.CreateKeyValue(ctx, config)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && (refused.ErrorCode == codeNoPeers || refused.ErrorCode == codeNotClustered) {
+		s.conn.log.Warn("the NATS cluster keeps policies on one of its servers: if that is lost, runs wait until it is back", "error", err)
+		config.Replicas = 1
+		kv, err = s.jetstream.CreateKeyValue(ctx, config)
+	}
+	return kv, err
 }
 
 // Keys returns the keys that hold something, sorted. It asks for the bucket's state alone: who may only read could
