@@ -171,7 +171,7 @@ func (n *Node) ID() string { return n.id }
 // unless the error is a *NotLeaderError: the same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
-	c.Time = n.now().UTC()
+	c.Time, c.Term = n.now().UTC(), n.raft.CurrentTerm()
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
 	}

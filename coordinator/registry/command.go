@@ -8,6 +8,7 @@ import (
 // Command is one request to change the state: exactly one of its operations is given.
 type Command struct {
 	Time    time.Time `json:"time,omitzero"` // when the leader proposed it
+	Term    uint64    `json:"term,omitzero"` // of that leader
 	Request Request   `json:"request,omitzero"`
 
 	Submit    *Submit    `json:"submit,omitempty"`
@@ -99,6 +100,10 @@ func (s *State) Apply(c Command) Response {
 	if c.Time.After(s.Now) {
 		s.Now = c.Time.UTC()
 	}
+	if c.Term > s.Term {
+		s.Term = c.Term
+		s.extendLeases()
+	}
 	o, r := c.valid()
 	if r != nil {
 		return Response{Refusal: r}
@@ -115,6 +120,22 @@ func (s *State) Apply(c Command) Response {
 	}
 	last.Number, last.Answer = c.Request.Number, *o.apply(s)
 	return last.Answer
+}
+
+// extendLeases lets each lease last as long again as it was asked for. While there was no
+// leader nobody could renew one: those who hold runs come before those who wait for them.
+func (s *State) extendLeases() {
+	for i := range s.Runs {
+		run := &s.Runs[i]
+		if run.State != Running {
+			continue
+		}
+		if until := s.Now.Add(run.Lease.TTL); until.After(run.Lease.Expires) {
+			lease := *run.Lease
+			lease.Expires = until
+			run.Lease = &lease
+		}
+	}
 }
 
 // client is the last request of a client, and its answer.

@@ -44,5 +44,6 @@
 //
 // A command carries the time, stamped by the leader that proposes it. The state's own time
 // is the latest of all that it has seen, so it never goes back when another node, whose
-// clock is behind, becomes the leader.
+// clock is behind, becomes the leader. With a new leader's first command all leases begin
+// anew: while there was none, no holder could renew.
 package registry

@@ -70,7 +70,7 @@ func (o *Take) apply(s *State) *Response {
 			continue
 		}
 		run.State, run.Epoch = Running, run.Epoch+1
-		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL)}
+		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL), TTL: o.TTL}
 		return s.changed(run)
 	}
 	if o.Run != "" && s.Run(o.Run) == nil {
@@ -124,7 +124,7 @@ func (o *Renew) apply(s *State) *Response {
 		return refused(r)
 	}
 	lease := *run.Lease
-	lease.Useful = o.Useful
+	lease.Useful, lease.TTL = o.Useful, o.TTL
 	if until := s.Now.Add(o.TTL); until.After(lease.Expires) {
 		lease.Expires = until
 	}

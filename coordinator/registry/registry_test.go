@@ -387,3 +387,31 @@ func BenchmarkSnapshot(b *testing.B) {
 		b.SetBytes(int64(len(encoded(b, s))))
 	}
 }
+
+// TestNewLeaderExtendsLeases has a lease run out while there was no leader: its holder, who could not renew it, comes
+// before those who wait.
+func TestNewLeaderExtendsLeases(t *testing.T) {
+	s := New()
+	do := func(after time.Duration, term uint64, c Command) Response {
+		c.Time, c.Term = start.Add(after), term
+		return s.Apply(c)
+	}
+	do(0, 1, Command{Submit: &Submit{Spec: Spec{Name: "e", Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1}}}})
+	take := func(learner string) Command { return Command{Take: &Take{Learner: learner, TTL: 10 * time.Second}} }
+	held := do(0, 1, take("holder"))
+	if held.Run == nil {
+		t.Fatal(held.Refusal)
+	}
+	if r := do(time.Minute, 2, take("waiting")); r.Run != nil {
+		t.Fatal("the first command after an election took a run whose holder could not renew")
+	}
+	if r := do(time.Minute+9*time.Second, 2, take("waiting")); r.Run != nil {
+		t.Fatal("the lease did not begin anew")
+	}
+	if r := do(time.Minute+10*time.Second, 2, take("waiting")); r.Run == nil || r.Run.Epoch != 2 {
+		t.Errorf("a holder that is silent after the election keeps the run: %v", r.Refusal)
+	}
+	if r := do(time.Minute+10*time.Second, 2, Command{Renew: &Renew{Hold: Hold{Run: held.Run.Name, Epoch: 1}, TTL: 10 * time.Second}}); r.Refusal == nil {
+		t.Error("a holder that was replaced renewed its lease")
+	}
+}

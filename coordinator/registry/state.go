@@ -71,6 +71,8 @@ type Lease struct {
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
 	Useful  int       `json:"useful"`         // actors' slots that the run could use now
 	Expires time.Time `json:"expires"`
+	// TTL is how long it was asked for, by Take or the last Renew.
+	TTL time.Duration `json:"ttl"`
 }
 
 // Checkpoint is a run's state after an iteration, kept elsewhere.
@@ -123,6 +125,7 @@ type State struct {
 	Index   uint64    `json:"index"`   // commands applied
 	Changed uint64    `json:"changed"` // Index at the last change to a run
 	Now     time.Time `json:"now"`     // latest time of any command
+	Term    uint64    `json:"term"`    // latest leader's of any command
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission
 	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
