@@ -20,24 +20,26 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// helperVariable makes the test's program a helper: a NATS server, senders of episodes, or a learner. Each is a process of its own, so
-// that what it costs is known apart from what the learner costs.
+// helperVariable makes the test's program a helper: a NATS server, a learner, senders of episodes, readers of policies,
+// or actors. Each is a process of its own, so that what it costs is known apart from what the learner costs.
 const helperVariable = "DBQPG_COLLECT_HELPER"
 
 // helper says what a helper is to do.
 type helper struct {
-	Role        string // "server", "senders" or "learner"
+	Role        string // "server", "learner", "senders", "readers" or "actors"
 	Credentials string // directory of everybody's, "" for none
-	URL         string // of the server, for senders
+	URL         string // of the server, for the others
 	Connections int
-	Slots       int // on each connection
-	Task        sim.Spec
+	Slots       int           // of senders, on each connection
+	Task        sim.Spec      // that senders send
+	Step        time.Duration // that actors sleep
 }
 
 // runHelper is the helper's main: it says that it is ready with one line, and works until its standard input ends.
@@ -65,8 +67,48 @@ func (h *helper) run(ctx context.Context) error {
 		return h.serve(ctx)
 	case "learner":
 		return h.learn(ctx)
+	case "readers":
+		return h.eachConnection(ctx, func(conn *bus.Conn) error { return read(ctx, conn) })
+	case "actors":
+		return h.eachConnection(ctx, func(conn *bus.Conn) error {
+			newEnv := func(string) (sim.Env, error) { return &sleeper{step: h.Step}, nil }
+			return rollout.Run(ctx, rollout.Config{Conn: conn, Slots: 1, NewEnv: newEnv, Log: quiet})
+		})
 	}
 	return h.send(ctx)
+}
+
+// eachConnection does something on every connection at the same time.
+func (h *helper) eachConnection(ctx context.Context, do func(*bus.Conn) error) error {
+	var all errgroup.Group
+	for range h.Connections {
+		conn, err := h.connect(ctx, "actor")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		all.Go(func() error { return do(conn) })
+	}
+	fmt.Println("ready")
+	return all.Wait()
+}
+
+// read reads and decodes the run's policy, again and again.
+func read(ctx context.Context, conn *bus.Conn) error {
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		data, _, err := store.Get(ctx, "toy")
+		if err == nil {
+			err = proto.Unmarshal(data, new(proto.Policy))
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // load returns a member's credentials, nil if nobody has any.

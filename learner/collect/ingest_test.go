@@ -1,6 +1,7 @@
 package collect_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,8 @@ type plant struct {
 	iteration       uint64
 }
 
-func newPlant(t testing.TB, secure bool) *plant {
+// newPlant starts the processes; the senders may be others, too.
+func newPlant(t testing.TB, secure bool, senders string) *plant {
 	t.Helper()
 	h := helper{Role: "server", Connections: 8, Slots: 2, Task: large}
 	if secure {
@@ -57,9 +59,43 @@ func newPlant(t testing.TB, secure bool) *plant {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.collector.Close)
-	h.Role = "senders"
+	h.Role = senders
+	if senders == "readers" { // of what is there
+		if err := publish(p.conn, largePolicy(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.senders = h.start(t)
 	return p
+}
+
+func publish(conn *bus.Conn, policy *proto.Policy) error {
+	policy.Run, policy.Task = "toy", large.Name
+	data, err := proto.Marshal(nil, policy)
+	if err != nil {
+		return err
+	}
+	store, err := conn.Store(proto.PolicyBucket)
+	if err == nil {
+		_, err = store.Put(context.Background(), "toy", data, 0)
+	}
+	return err
+}
+
+// usage begins to count what the processes use of the processors; used returns it.
+func (p *plant) usage() (used func() map[string]time.Duration) {
+	pids := map[string]int{"learner": os.Getpid(), "server": p.server.cmd.Process.Pid, "senders": p.senders.cmd.Process.Pid}
+	before := map[string]time.Duration{}
+	for name, pid := range pids {
+		before[name] = processorTime(p.t, pid)
+	}
+	return func() map[string]time.Duration {
+		used := map[string]time.Duration{}
+		for name, pid := range pids {
+			used[name] = processorTime(p.t, pid) - before[name]
+		}
+		return used
+	}
 }
 
 func (p *plant) collect(steps int) *collect.Batch {
@@ -76,7 +112,7 @@ func (p *plant) collect(steps int) *collect.Batch {
 func TestIngest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
-			batch := newPlant(t, secure).collect(3000)
+			batch := newPlant(t, secure, "senders").collect(3000)
 			for i, e := range batch.Episodes {
 				if e.Ticket != ticket(0, uint64(i)) || e.Steps() != 1000 || e.Observations[375] == 0 {
 					t.Errorf("episode %d is not that of its ticket", i)
@@ -95,29 +131,41 @@ func BenchmarkIngest(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		for _, steps := range []int{15_000, 150_000} {
 			b.Run(fmt.Sprintf("tls=%v/batch=%d", secure, steps), func(b *testing.B) {
-				p := newPlant(b, secure)
+				p := newPlant(b, secure, "senders")
 				p.collect(steps)
-				pids := []int{os.Getpid(), p.server.cmd.Process.Pid, p.senders.cmd.Process.Pid}
-				var before, after [3]time.Duration
-				for i, pid := range pids {
-					before[i] = processorTime(b, pid)
-				}
+				used := p.usage()
 				bytes, received := 0, 0
 				for b.Loop() {
 					batch := p.collect(steps)
 					bytes += batch.Stats.Bytes
 					received += batch.Steps + batch.Stats.Wasted
 				}
-				for i, pid := range pids {
-					after[i] = processorTime(b, pid)
-				}
 				megabytes := float64(bytes) / 1e6
 				b.ReportMetric(megabytes/b.Elapsed().Seconds(), "MB/s")
 				b.ReportMetric(float64(received)/b.Elapsed().Seconds(), "steps/s")
-				for i, name := range []string{"learner", "server", "senders"} {
-					b.ReportMetric((after[i]-before[i]).Seconds()*1e3/megabytes, name+"-ms/MB")
+				for name, time := range used() {
+					b.ReportMetric(time.Seconds()*1e3/megabytes, name+"-ms/MB")
 				}
 			})
 		}
 	}
+}
+
+// How fast 8 actors read the largest task's policy, 240 KB, from the server's store, and what each reading uses.
+func BenchmarkReadPolicy(b *testing.B) {
+	p := newPlant(b, false, "readers")
+	reads := 0
+	wiretap, err := p.conn.Subscribe("$JS.API.DIRECT.GET.>", func(bus.Message) { reads++ })
+	if err != nil {
+		b.Fatal(err)
+	}
+	used := p.usage()
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	all := used()
+	wiretap.Close()
+	b.ReportMetric(float64(reads)/b.Elapsed().Seconds(), "reads/s")
+	b.ReportMetric(all["server"].Seconds()*1e6/float64(reads), "server-us/read")
+	b.ReportMetric(all["senders"].Seconds()*1e6/float64(reads), "actor-us/read")
 }

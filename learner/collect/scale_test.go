@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -104,5 +107,79 @@ func BenchmarkSlowActors(b *testing.B) {
 			b.ReportMetric(float64(wasted)/float64(b.N), "wasted/batch")
 			b.ReportMetric(float64(useful)/float64(b.N), "useful")
 		})
+	}
+}
+
+// A thousand actors with a connection each, for one run, which has use for a sixth of them, and for a hundred. Server,
+// learners and actors are three processes on the same processors; what each of them uses is reported.
+func BenchmarkThousandActors(b *testing.B) {
+	const actors, batch, step = 1000, 15_000, 4 * time.Millisecond
+	for _, runs := range []int{1, 100} {
+		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
+			h := helper{Role: "server", Connections: actors, Step: step}
+			p := &plant{t: b, server: h.start(b)}
+			h.Role, h.URL = "actors", p.server.ready
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan time.Duration)
+			var learning sync.WaitGroup
+			for i := range runs {
+				learning.Go(func() { learn(b, ctx, &h, fmt.Sprint("toy-", i), batch, done) })
+			}
+			p.senders = h.start(b)
+			conn, err := h.connect(ctx, "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			asks := new(atomic.Int64)
+			if _, err := conn.Subscribe("dbqpg.*.1.ask", func(bus.Message) { asks.Add(1) }); err != nil {
+				b.Fatal(err)
+			}
+			for range 2 * runs { // until the lengths are known
+				<-done
+			}
+			used, before, took := p.usage(), asks.Load(), time.Duration(0)
+			for b.Loop() {
+				took += <-done
+			}
+			all, asked := used(), asks.Load()-before
+			stop()
+			go func() { learning.Wait(); close(done) }()
+			for range done { //nolint:revive // those that were finished meanwhile
+			}
+			batches := float64(b.N)
+			b.ReportMetric(took.Seconds()/batches, "s/batch")
+			b.ReportMetric(float64(asked)/batches, "asks/batch")
+			for name, time := range all {
+				b.ReportMetric(time.Seconds()/b.Elapsed().Seconds(), name+"-processors")
+			}
+		})
+	}
+}
+
+// learn collects one batch of a run after the other and sends how long each took.
+func learn(b *testing.B, ctx context.Context, h *helper, run string, batch int, done chan<- time.Duration) {
+	conn, err := h.connect(ctx, "")
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer conn.Close()
+	c, err := collect.New(ctx, conn, collect.Config{Run: run, Epoch: 1, Seed: seed, Task: sleeperSpec, Log: quiet})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer c.Close()
+	for iteration := uint64(0); ; iteration++ {
+		collected, err := c.Collect(ctx, rollouttest.Policy(iteration), batch)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		done <- collected.Stats.Elapsed
 	}
 }
