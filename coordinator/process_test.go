@@ -162,6 +162,11 @@ func (n *node) kill() { n.signal(syscall.SIGKILL) }
 // signal sends a signal and waits for the end; it returns the exit status.
 func (n *node) signal(s os.Signal) int {
 	_ = n.cmd.Process.Signal(s) // it may have ended already
+	return n.wait()
+}
+
+// wait waits for the end; it returns the exit status.
+func (n *node) wait() int {
 	_ = n.cmd.Wait()
 	n.read.Wait()
 	return n.cmd.ProcessState.ExitCode()
