@@ -90,13 +90,18 @@ func decode(manifest string) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+		data, err := yaml.YAMLToJSONStrict(document)
+		if err != nil {
 			return nil, fmt.Errorf("%w in\n%s", err, document)
 		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
+		if string(data) == "null" {
+			continue
 		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(data); err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, document)
+		}
+		objects = append(objects, object)
 	}
 }
 

@@ -1,0 +1,140 @@
+package helm
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+)
+
+var update = flag.Bool("update", false, "write the golden manifests, the schemas of Kubernetes and the chart's README.md again")
+
+// Helm's linter finds nothing, with any values.
+func TestLint(t *testing.T) {
+	for name, values := range valueSets(t) {
+		result := lint.AllWithKubeVersion(chartDirectory, values, namespace, &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"})
+		for _, message := range result.Messages {
+			if message.Severity > support.InfoSev {
+				t.Errorf("%s: %v", name, message)
+			}
+		}
+	}
+}
+
+// What is wrong with values is said before anything is installed, by name.
+func TestValuesRefused(t *testing.T) {
+	for _, test := range []struct{ values, message string }{
+		{"learners: {}", `additional properties 'learners' not allowed`},
+		{"learner: {replica: 2}", `at '/learner': additional properties 'replica' not allowed`},
+		{"actors: {pools: {spot: {slot: 2}}}", `at '/actors/pools/spot': additional properties 'slot' not allowed`},
+		{"actors: {pools: {spot: {tolerations: [{effects: NoSchedule}]}}}", `additional properties 'effects' not allowed`},
+		{"actors: {pools: {Spot: {slots: 2}}}", `at '/actors/pools': additional properties 'Spot' not allowed`},
+		{"coordinator: {replicas: 2}", `at '/coordinator/replicas': value must be one of 1, 3, 5`},
+		{"learner: {device: gpu}", `at '/learner/device': value must be one of 'cuda', 'cpu'`},
+		{"learner: {replicas: many}", `at '/learner/replicas': got string, want integer`},
+		{"learner: {resources: {limits: {memory: 8 gigabytes}}}", `at '/learner/resources/limits/memory': '8 gigabytes' does not match pattern`},
+		{"nats: {external: 'nats://user:secret@host:4222'}", `at '/nats/external'`},
+		{"checkpoints: {store: s3}", `at '/checkpoints/s3/url': minLength: got 0, want 1`},
+		{"experiment: {task: Swimmer-v2}", `at '/experiment': additional properties 'task' not allowed`},
+		{"experiment: {name: x}", `at '/experiment': missing property 'tasks'`},
+		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name cert-manager's issuer`},
+		{"learner: {replicas: 3}", `learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
+	} {
+		_, err := tryRender(loadChart(t), parse(t, test.values))
+		if err == nil || !strings.Contains(err.Error(), test.message) {
+			t.Errorf("%s: %v; want %q", test.values, err, test.message)
+		}
+	}
+}
+
+// Each object in the schema says which keys it has, but for the few that hold names or Kubernetes' own words.
+func TestSchemaIsClosed(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(chartDirectory, "values.schema.json"))), &schema); err != nil {
+		t.Fatal(err)
+	}
+	open := regexp.MustCompile(`^/properties/global$|/(nodeAffinity|podAffinity|podAntiAffinity|podSelector|namespaceSelector|ipBlock)$`)
+	walkSchema(schema, "", func(path string, object map[string]any) {
+		kind, _ := object["type"].(string)
+		if _, closed := object["additionalProperties"]; kind == "object" && !closed && !open.MatchString(path) {
+			t.Errorf("%s takes any key", path)
+		}
+	})
+}
+
+func walkSchema(node any, path string, visit func(path string, object map[string]any)) {
+	switch node := node.(type) {
+	case map[string]any:
+		visit(path, node)
+		for key, value := range node {
+			walkSchema(value, path+"/"+key, visit)
+		}
+	case []any:
+		for _, value := range node {
+			walkSchema(value, path, visit)
+		}
+	}
+}
+
+// The presets' manifests, and those of the defaults, as they are committed: a change of the chart shows what it changes.
+func TestGolden(t *testing.T) {
+	sets := presets(t)
+	sets["defaults"] = nil
+	for name, values := range sets {
+		path := filepath.Join("testdata", "golden", name+".yaml")
+		got := render(t, values).manifest
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil || got != string(want) {
+			t.Errorf("%s: the manifests are others than %s (%v); go test -run Golden -update writes them, git diff shows the change", name, path, err)
+		}
+	}
+}
+
+// The dashboard asks for metrics that exist.
+func TestDashboard(t *testing.T) {
+	reference := mustRead(t, "../docs/metrics.md")
+	known := map[string]bool{}
+	for _, name := range regexp.MustCompile("`(dbqpg_[a-z_]+)`").FindAllStringSubmatch(reference, -1) {
+		known[name[1]] = true
+	}
+	dashboard := mustRead(t, filepath.Join(chartDirectory, "dashboards", "dbqpg.json"))
+	if !json.Valid([]byte(dashboard)) {
+		t.Fatal("the dashboard is no JSON")
+	}
+	asked := regexp.MustCompile(`dbqpg_[a-z_]+`).FindAllString(dashboard, -1)
+	asked = append(asked, regexp.MustCompile(`dbqpg_[a-z_]+`).FindAllString(mustRead(t, filepath.Join(chartDirectory, "templates", "actors.yaml")), -1)...)
+	if len(asked) < 10 {
+		t.Fatal(asked)
+	}
+	for _, name := range asked {
+		if base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, ""); !known[name] && !known[base] {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}
+
+// The notes hold the commands to go on with, in the release's own names.
+func TestNotes(t *testing.T) {
+	notes := render(t, presets(t)["kind"]).notes
+	for _, part := range []string{"kubectl -n training exec -i dbqpg-coordinator-0 -- coordinator nodes", "watch first", "scale deployment dbqpg-actor-standard", "helm uninstall leaves"} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("no %q in\n%s", part, notes)
+		}
+	}
+	if notes := render(t, presets(t)["external-nats"]).notes; !strings.Contains(notes, "Secret dbqpg-credentials") {
+		t.Error(notes)
+	}
+}

@@ -1,0 +1,398 @@
+package helm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// patience is how long a test waits for what must happen, on a machine however loaded.
+const patience = 5 * time.Minute
+
+// built is where programs has put them; "" as long as nothing needed them.
+var built string
+
+// programs builds the product's programs and the NATS server that the chart names, once.
+var programs = sync.OnceValues(func() (directory string, err error) {
+	if directory, err = os.MkdirTemp("", "dbqpg-helm-test-"); err != nil {
+		return "", err
+	}
+	built = directory
+	for _, build := range [][]string{
+		{"-C", "..", "build", "-o", directory, "./coordinator", "./learner", "./actor"},
+		{"build", "-o", filepath.Join(directory, "nats-server"), "github.com/nats-io/nats-server/v2"},
+	} {
+		if output, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, output)
+		}
+	}
+	return directory, nil
+})
+
+// program is the path of a program.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	directory, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(directory, name)
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	_ = os.RemoveAll(built)
+	os.Exit(status)
+}
+
+// cluster runs the containers of a rendering as processes of this machine. In place of names and ports there are ports of
+// 127.0.0.1, in place of volumes directories; nothing else differs from what the manifests say.
+type cluster struct {
+	t       testing.TB
+	r       *rendering
+	volumes string                       // directory of claims
+	secrets map[string]map[string][]byte // by name and key
+	ports   map[string]int               // by "POD PORT"
+	turn    int                          // of Services' choices among their pods
+	names   map[string]int               // a Service's pods, by its name
+}
+
+func newCluster(t testing.TB, r *rendering) *cluster {
+	c := &cluster{t: t, r: r, volumes: t.TempDir(), secrets: map[string]map[string][]byte{}, ports: map[string]int{}, names: map[string]int{}}
+	for _, o := range r.ofKind("StatefulSet") {
+		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		c.names[o.GetName()] = int(replicas)
+	}
+	return c
+}
+
+// port is the one of 127.0.0.1 that stands for a pod's.
+func (c *cluster) port(pod string, port int) int {
+	key := fmt.Sprint(pod, " ", port)
+	if c.ports[key] == 0 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.ports[key] = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+	}
+	return c.ports[key]
+}
+
+var (
+	variable  = regexp.MustCompile(`\$\(([A-Z_]+)\)`)
+	own       = regexp.MustCompile(`0\.0\.0\.0:(\d+)`)
+	nodeName  = regexp.MustCompile(`([a-z0-9-]+)\.[a-z0-9-]+-headless\.` + namespace + `\.svc:(\d+)`)
+	shortName = regexp.MustCompile(`([a-z0-9-]+)\.` + namespace + `\.svc:(\d+)`)
+)
+
+// here puts this machine's addresses and directories in place of a pod's.
+func (c *cluster) here(pod, text string, env, mounts map[string]string) string {
+	text = variable.ReplaceAllStringFunc(text, func(v string) string { return env[v[2:len(v)-1]] })
+	address := func(pod, port string) string {
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return fmt.Sprint("127.0.0.1:", c.port(pod, number))
+	}
+	text = own.ReplaceAllStringFunc(text, func(s string) string { return address(pod, own.FindStringSubmatch(s)[1]) })
+	text = nodeName.ReplaceAllStringFunc(text, func(s string) string {
+		m := nodeName.FindStringSubmatch(s)
+		return address(m[1], m[2])
+	})
+	text = shortName.ReplaceAllStringFunc(text, func(s string) string { // a Service: one of its pods
+		m := shortName.FindStringSubmatch(s)
+		c.turn++
+		return address(fmt.Sprint(m[1], "-", c.turn%c.names[m[1]]), m[2])
+	})
+	for path, directory := range mounts {
+		text = regexp.MustCompile(`(^|[="])`+regexp.QuoteMeta(path)+`($|[/"])`).ReplaceAllString(text, "${1}"+directory+"${2}")
+	}
+	return text
+}
+
+// process is a container at work.
+type process struct {
+	t         testing.TB
+	cluster   *cluster
+	pod       string
+	container corev1.Container
+	grace     time.Duration
+	command   *exec.Cmd
+	ended     chan struct{}
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed and replaced at each line
+}
+
+// start starts a container of a pod.
+func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container corev1.Container) *process {
+	c.t.Helper()
+	env := map[string]string{"PATH": os.Getenv("PATH")}
+	for _, e := range container.Env {
+		env[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == "metadata.name" {
+			env[e.Name] = pod
+		}
+	}
+	mounts := map[string]string{}
+	for _, m := range container.VolumeMounts {
+		mounts[m.MountPath] = filepath.Join(c.volumes, c.volume(pod, template, m.Name))
+	}
+	c.fill(pod, template, env, mounts)
+	if directory := mounts["/tmp"]; directory != "" {
+		env["TMPDIR"] = directory
+	}
+	p := &process{t: c.t, cluster: c, pod: pod, container: container, ended: make(chan struct{}), more: make(chan struct{})}
+	if s := template.Spec.TerminationGracePeriodSeconds; s != nil {
+		p.grace = time.Duration(*s) * time.Second
+	}
+	name := strings.TrimPrefix(container.Image[strings.LastIndex(container.Image, "/")+1:], "library/")
+	name, _, _ = strings.Cut(name, ":")
+	if len(container.Command) > 0 {
+		name = container.Command[0]
+	}
+	var args []string
+	for _, arg := range container.Args {
+		args = append(args, c.here(pod, arg, env, mounts))
+	}
+	p.command = exec.Command(program(c.t, name), args...)
+	p.command.Env = []string{}
+	for key, value := range env {
+		p.command.Env = append(p.command.Env, key+"="+c.here(pod, value, env, mounts))
+	}
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.run()
+	return p
+}
+
+// volume is the directory of a volume: a claim's is the pod's for ever, or everybody's who names it.
+func (c *cluster) volume(pod string, template *corev1.PodTemplateSpec, name string) string {
+	for _, v := range template.Spec.Volumes {
+		if v.Name == name && v.PersistentVolumeClaim != nil {
+			return v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	return pod + "-" + name
+}
+
+// fill makes the volumes' directories and the files in them.
+func (c *cluster) fill(pod string, template *corev1.PodTemplateSpec, env, mounts map[string]string) {
+	for _, directory := range mounts {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, v := range template.Spec.Volumes {
+		directory := filepath.Join(c.volumes, c.volume(pod, template, v.Name))
+		if !slices.Contains(slices.Collect(maps.Values(mounts)), directory) {
+			continue // another container's
+		}
+		if v.ConfigMap != nil {
+			for key, text := range c.configMap(v.ConfigMap.Name) {
+				c.write(filepath.Join(directory, key), []byte(text))
+			}
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			switch {
+			case source.ConfigMap != nil:
+				data := c.configMap(source.ConfigMap.Name)
+				for _, item := range source.ConfigMap.Items {
+					c.write(filepath.Join(directory, item.Path), []byte(c.here(pod, data[item.Key], env, mounts)))
+				}
+			case source.Secret != nil:
+				for _, item := range source.Secret.Items {
+					data, ok := c.secrets[source.Secret.Name][item.Key]
+					if !ok {
+						c.t.Fatalf("%s: the Secret %s has no %s", pod, source.Secret.Name, item.Key)
+					}
+					c.write(filepath.Join(directory, item.Path), data)
+				}
+			}
+		}
+	}
+}
+
+func (c *cluster) configMap(name string) map[string]string {
+	data, _, err := unstructured.NestedStringMap(c.r.find(c.t, "ConfigMap", name).Object, "data")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return data
+}
+
+// write replaces a file that its owner alone may read.
+func (c *cluster) write(path string, data []byte) {
+	err := os.Remove(path)
+	if err == nil || os.IsNotExist(err) {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(path, data, 0o400)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (p *process) run() {
+	p.t.Helper()
+	output, input, err := os.Pipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.command.Stdout, p.command.Stderr = input, input
+	err = p.command.Start()
+	input.Close()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer output.Close()
+		for scanner := bufio.NewScanner(output); scanner.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, scanner.Text())
+			close(p.more)
+			p.more = make(chan struct{})
+			p.mu.Unlock()
+		}
+	}()
+	go func() {
+		<-read
+		_ = p.command.Wait()
+		close(p.ended)
+	}()
+	p.t.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-p.ended
+		if p.t.Failed() {
+			p.t.Logf("%s: %s\n%s", p.pod, p.command, p.log())
+		}
+	})
+}
+
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// expect waits until the output has what matches.
+func (p *process) expect(pattern string) {
+	p.t.Helper()
+	wanted, late := regexp.MustCompile(pattern), time.After(patience)
+	for {
+		p.mu.Lock()
+		found, more := wanted.MatchString(strings.Join(p.lines, "\n")), p.more
+		p.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-more:
+		case <-p.ended:
+			if !wanted.MatchString(p.log()) {
+				p.t.Fatalf("%s ended without %q", p.pod, pattern)
+			}
+		case <-late:
+			p.t.Fatalf("%s: no %q", p.pod, pattern)
+		}
+	}
+}
+
+// wait waits for the end, and returns the exit status.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatalf("%s does not end", p.pod)
+	}
+	return p.command.ProcessState.ExitCode()
+}
+
+// drain ends the process as a node that is drained does: SIGTERM, and its grace.
+func (p *process) drain() {
+	p.t.Helper()
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	if status := p.wait(); status != 0 {
+		p.t.Errorf("%s ended with status %d", p.pod, status)
+	}
+}
+
+// ready waits until the container's probes say that it is alive, and ready where there is such a probe.
+func (p *process) ready() {
+	p.t.Helper()
+	for _, probe := range []*corev1.Probe{p.container.StartupProbe, p.container.LivenessProbe, p.container.ReadinessProbe} {
+		if probe == nil {
+			continue
+		}
+		port := p.cluster.port(p.pod, int(portOf(p.container, probe.HTTPGet.Port.StrVal)))
+		url := fmt.Sprintf("http://127.0.0.1:%d%s", port, probe.HTTPGet.Path)
+		for began := time.Now(); !answers(url); {
+			select {
+			case <-p.ended:
+				p.t.Fatalf("%s ended", p.pod)
+			case <-time.After(50 * time.Millisecond): // as a kubelet does, only more often
+			}
+			if time.Since(began) > patience {
+				p.t.Fatalf("%s: %s does not answer with 200", p.pod, url)
+			}
+		}
+	}
+}
+
+func answers(url string) bool {
+	response, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode == http.StatusOK
+}
+
+// output runs a command to its end, as `kubectl exec` in a pod's container does.
+func (p *process) output(args ...string) string {
+	p.t.Helper()
+	command := exec.Command(program(p.t, args[0]), args[1:]...)
+	command.Env = p.command.Env
+	output, err := command.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			output = append(output, failed.Stderr...)
+		}
+		p.t.Fatalf("%s: %v\n%s", command, err, bytes.TrimSpace(output))
+	}
+	return string(output)
+}

@@ -1,0 +1,211 @@
+package helm
+
+import (
+	"crypto/x509"
+	"encoding/csv"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const experiment = `
+coordinator: {replicas: 3}
+nats: {replicas: 3}
+actors: {pools: {standard: {replicas: 2}}}
+experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 2000}}`
+
+// What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
+// configuration and TLS, a worker, and two actors, of which one is drained meanwhile. The result is the same bits as that of one
+// process on one machine.
+func TestTraining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	values := presets(t)["kind"]
+	for key, value := range parse(t, experiment) {
+		merge(values, key, value)
+	}
+	c := newCluster(t, render(t, values))
+	c.makeSecret()
+	var nodes []*process
+	for _, workload := range []string{"dbqpg-nats", "dbqpg-coordinator"} {
+		nodes = append(nodes, c.startAll("StatefulSet", workload)...)
+	}
+	worker := c.startAll("Deployment", "dbqpg-learner")[0]
+	for _, p := range append(nodes, worker) {
+		p.ready()
+	}
+	if status := c.runOnce("Job", "dbqpg-submit").wait(); status != 0 {
+		t.Fatalf("the experiment is not submitted: status %d", status)
+	}
+	actors := c.startAll("Deployment", "dbqpg-actor-standard") // from 0 to 2 while the run waits for some
+	for _, p := range actors {
+		p.ready()
+	}
+	worker.expect(`"iteration done","iteration":3,`)
+	actors[0].drain()
+	coordinator := nodes[len(nodes)-1]
+	coordinator.output("coordinator", "watch", "first")
+	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +20000 `).MatchString(shown) {
+		t.Errorf("after the run:\n%s", shown)
+	}
+	if status := c.runOnce("Pod", "dbqpg-test").wait(); status != 0 {
+		t.Errorf("helm test: status %d", status)
+	}
+	worker.drain()
+	compare(t, progress(t, filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1")), alone(t))
+	for _, p := range nodes {
+		p.drain()
+	}
+}
+
+// merge puts a value into others, maps into maps.
+func merge(into map[string]any, key string, value any) {
+	old, ok := into[key].(map[string]any)
+	fields, also := value.(map[string]any)
+	if !ok || !also || key == "experiment" {
+		into[key] = value
+		return
+	}
+	for key, value := range fields {
+		merge(old, key, value)
+	}
+}
+
+// makeSecret does what the Job before the installation does: the container that makes the credentials, and kubectl's part by the
+// arguments that it is given.
+func (c *cluster) makeSecret() {
+	c.t.Helper()
+	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials"))
+	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).wait(); status != 0 {
+		c.t.Fatalf("the credentials are not made: status %d", status)
+	}
+	store := job.Spec.Containers[0].Args
+	if !slices.Equal(store[:3], []string{"create", "secret", "generic"}) {
+		c.t.Fatal(store)
+	}
+	secret := map[string][]byte{}
+	for _, arg := range store[4:] {
+		if from, ok := strings.CutPrefix(arg, "--from-file="); ok {
+			key, path, _ := strings.Cut(from, "=")
+			path = strings.Replace(path, "/work", filepath.Join(c.volumes, "dbqpg-credentials-0-work"), 1)
+			secret[key] = []byte(mustRead(c.t, path))
+		}
+	}
+	c.secrets[store[3]] = secret
+}
+
+// startAll starts all pods of a workload.
+func (c *cluster) startAll(kind, name string) (started []*process) {
+	c.t.Helper()
+	o := c.r.find(c.t, kind, name)
+	replicas, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range replicas {
+		pod := podOf(c.t, o)
+		started = append(started, c.start(fmt.Sprint(name, "-", i), pod, pod.Spec.Containers[0]))
+	}
+	return started
+}
+
+// runOnce starts the pod of a Job, or a Pod.
+func (c *cluster) runOnce(kind, name string) *process {
+	c.t.Helper()
+	pod := podOf(c.t, c.r.find(c.t, kind, name))
+	return c.start(name, pod, pod.Spec.Containers[0])
+}
+
+// alone trains the same run in one process, without any cluster.
+func alone(t *testing.T) []map[string]string {
+	t.Helper()
+	directory := filepath.Join(t.TempDir(), "run")
+	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "2000", "--device", "cpu",
+		"--listen", "127.0.0.1:0", "--run-dir", directory)
+	if output, err := learner.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return progress(t, directory)
+}
+
+// progress reads the rows of a run's progress.csv.
+func progress(t *testing.T, directory string) (rows []map[string]string) {
+	t.Helper()
+	file, err := os.Open(filepath.Join(directory, "progress.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records[1:] {
+		row := map[string]string{}
+		for i, name := range records[0] {
+			row[name] = record[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// compare compares what was learned, and not how long it took or who played.
+func compare(t *testing.T, got, want []map[string]string) {
+	t.Helper()
+	if len(got) != 10 || len(want) != 10 {
+		t.Fatalf("%d and %d iterations", len(got), len(want))
+	}
+	columns := []string{"iteration", "steps", "return_mean", "kl"}
+	for i := range got {
+		for _, column := range columns {
+			if got[i][column] == "" || got[i][column] != want[i][column] {
+				t.Errorf("iteration %d: %s is %q, in one process %q", i+1, column, got[i][column], want[i][column])
+			}
+		}
+	}
+}
+
+// Each name by which pods call a server is in the certificate that the Job makes.
+func TestNamesAreCertified(t *testing.T) {
+	r := render(t, parse(t, "credentials: {hosts: [dbqpg.example]}"))
+	c := newCluster(t, r)
+	c.makeSecret()
+	secret := c.secrets["dbqpg-credentials"]
+	called := regexp.MustCompile(`(?:https|tls)://[^\s,"']+|=[a-z0-9-]+\.[a-z0-9.-]+\.svc:7071`).FindAllString(r.manifest, -1)
+	if len(called) < 10 {
+		t.Fatal(called)
+	}
+	for _, call := range called {
+		call = strings.NewReplacer("$(POD_NAME)", "dbqpg-coordinator-2", "=", "raft://").Replace(call)
+		u, err := url.Parse(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := "coordinator"
+		if u.Scheme == "tls" {
+			server = "nats"
+		}
+		block, _ := pem.Decode(secret[server+".tls.pem"])
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err == nil {
+			err = certificate.VerifyHostname(u.Hostname())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+		if err := certificate.VerifyHostname("dbqpg.example"); err != nil {
+			t.Error(err)
+		}
+	}
+}
