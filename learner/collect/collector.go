@@ -24,8 +24,9 @@ const (
 	requestTimeout = 5 * time.Second
 	// retryInterval is the pause before asking a server again that did not answer.
 	retryInterval = 500 * time.Millisecond
-	// answerInterval is the least time between announcements that actors ask for, so that a thousand that come at once
-	// get one.
+	// answerInterval is the least time between two announcements that actors ask for. It doubles with each, up to
+	// proto.AnnounceInterval, and halves in every interval without: a thousand actors that come to a hundred learners would
+	// have ten times as many sent to each of them, and be a minute in coming.
 	answerInterval = 100 * time.Millisecond
 )
 
@@ -177,12 +178,13 @@ func (c *Collector) subscribe(ctx context.Context) error {
 func (c *Collector) beat() {
 	heartbeat := time.NewTicker(proto.AnnounceInterval)
 	defer heartbeat.Stop()
-	for {
+	for pause := answerInterval; ; pause = min(2*pause, proto.AnnounceInterval) {
 		select {
 		case <-c.closing:
 			return
 		case <-heartbeat.C:
 			c.announce()
+			pause = max(pause/4, answerInterval/2)
 			continue
 		case <-c.discovered:
 			c.announce()
@@ -190,7 +192,7 @@ func (c *Collector) beat() {
 		select {
 		case <-c.closing:
 			return
-		case <-time.After(answerInterval):
+		case <-time.After(pause):
 		}
 	}
 }

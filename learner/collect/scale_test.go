@@ -110,11 +110,16 @@ func BenchmarkSlowActors(b *testing.B) {
 	}
 }
 
-// A thousand actors with a connection each, for one run, which has use for a sixth of them, and for a hundred. Server,
-// learners and actors are three processes on the same processors; what each of them uses is reported.
+// A thousand actors with a connection each: for one run, which has use for a sixth of them, and for a hundred, each of which
+// has a batch in five seconds. Server, learners and actors are three processes on the same processors; what each of them
+// uses is reported.
 func BenchmarkThousandActors(b *testing.B) {
-	const actors, batch, step = 1000, 15_000, 4 * time.Millisecond
-	for _, runs := range []int{1, 100} {
+	const actors = 1000
+	for _, c := range []struct {
+		runs, batch int
+		step        time.Duration
+	}{{1, 15_000, 4 * time.Millisecond}, {100, 3_000, 16 * time.Millisecond}} {
+		runs, batch, step := c.runs, c.batch, c.step
 		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
 			h := helper{Role: "server", Connections: actors, Step: step}
 			p := &plant{t: b, server: h.start(b)}
@@ -125,31 +130,40 @@ func BenchmarkThousandActors(b *testing.B) {
 			for i := range runs {
 				learning.Go(func() { learn(b, ctx, &h, fmt.Sprint("toy-", i), batch, done) })
 			}
+			began := time.Now()
 			p.senders = h.start(b)
+			came := time.Since(began)
 			conn, err := h.connect(ctx, "")
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer conn.Close()
 			asks := new(atomic.Int64)
-			if _, err := conn.Subscribe("dbqpg.*.1.ask", func(bus.Message) { asks.Add(1) }); err != nil {
-				b.Fatal(err)
+			announcements := new(atomic.Int64)
+			for subject, count := range map[string]*atomic.Int64{"dbqpg.*.1.ask": asks, "dbqpg.*.position": announcements} {
+				if _, err := conn.Subscribe(subject, func(bus.Message) { count.Add(1) }); err != nil {
+					b.Fatal(err)
+				}
 			}
-			for range 2 * runs { // until the lengths are known
+			for range 2*runs + 1 { // until most are at their second or third
 				<-done
 			}
-			used, before, took := p.usage(), asks.Load(), time.Duration(0)
+			used, took := p.usage(), time.Duration(0)
+			asks.Store(0)
+			announcements.Store(0)
 			for b.Loop() {
 				took += <-done
 			}
-			all, asked := used(), asks.Load()-before
+			all, asked, announced := used(), asks.Load(), announcements.Load()
 			stop()
 			go func() { learning.Wait(); close(done) }()
 			for range done { //nolint:revive // those that were finished meanwhile
 			}
+			b.ReportMetric(came.Seconds(), "s-to-come") // until the last of them is connected
 			batches := float64(b.N)
 			b.ReportMetric(took.Seconds()/batches, "s/batch")
 			b.ReportMetric(float64(asked)/batches, "asks/batch")
+			b.ReportMetric(float64(announced)/b.Elapsed().Seconds(), "announcements/s")
 			for name, time := range all {
 				b.ReportMetric(time.Seconds()/b.Elapsed().Seconds(), name+"-processors")
 			}
@@ -171,8 +185,9 @@ func learn(b *testing.B, ctx context.Context, h *helper, run string, batch int, 
 		return
 	}
 	defer c.Close()
+	steps := batch / 10 // after which the lengths are known
 	for iteration := uint64(0); ; iteration++ {
-		collected, err := c.Collect(ctx, rollouttest.Policy(iteration), batch)
+		collected, err := c.Collect(ctx, rollouttest.Policy(iteration), steps)
 		if ctx.Err() != nil {
 			return
 		}
@@ -181,5 +196,6 @@ func learn(b *testing.B, ctx context.Context, h *helper, run string, batch int, 
 			return
 		}
 		done <- collected.Stats.Elapsed
+		steps = batch
 	}
 }
