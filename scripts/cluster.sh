@@ -1,0 +1,124 @@
+#!/bin/sh
+# A cluster on this machine: three coordinators, a NATS server, two learners and four actors, with certificates and keys,
+# train two short runs. On the way a learner and the leading coordinator are killed. docs/cluster.md explains each step.
+#
+# ITERATIONS, BATCH: of each run. DIR: where all files go; without it a directory that is removed at the end.
+# PORT: the first of seven ports on 127.0.0.1. BIN: where the programs are; without it they are built.
+set -eu
+cd "$(dirname "$0")/.."
+ITERATIONS=${ITERATIONS:-30} BATCH=${BATCH:-5000} PORT=${PORT:-17070} BIN=${BIN:-}
+
+pids=
+end() {
+	trap - EXIT INT TERM
+	for pid in $pids; do kill "$pid" 2>/dev/null || true; done
+	wait
+	[ -n "${keep:-}" ] || rm -rf "$DIR"
+}
+trap 'end; exit 130' INT TERM
+trap 'status=$?; end; exit $status' EXIT
+if [ -n "${DIR:-}" ]; then keep=1 && mkdir -p "$DIR"; else DIR=$(mktemp -d); fi
+DIR=$(cd "$DIR" && pwd)
+
+say() { printf '\n== %s\n' "$*"; }
+
+# start NAME COMMAND... starts a process whose log is in $DIR/NAME.log; its number is then in $pid.
+start() {
+	name=$1 && shift
+	"$@" >>"$DIR/$name.log" 2>&1 &
+	pid=$! pids="$pids $!"
+	echo "$name is process $pid"
+}
+
+# await WHAT COMMAND... waits until a command succeeds, while all processes are there.
+await() {
+	what=$1 && shift
+	tries=0
+	until "$@" >/dev/null 2>&1; do
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || fail "$what: not in five minutes"
+		for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "$what: process $pid has ended"; done
+		sleep 0.5
+	done
+}
+
+fail() {
+	tail -n 3 "$DIR"/*.log >&2
+	echo "$1; the logs are in $DIR" >&2
+	keep=1
+	exit 1
+}
+
+say "1. The programs"
+if [ -z "$BIN" ]; then
+	BIN=$DIR/bin
+	go build -o "$BIN/" ./coordinator ./learner ./actor
+	go build -o "$BIN/nats-server" github.com/nats-io/nats-server/v2
+fi
+ls "$BIN"
+
+say "2. Certificates and keys"
+C=$DIR/credentials
+"$BIN/coordinator" credentials create --out "$C"
+
+say "3. Three coordinators"
+PEERS=n1=127.0.0.1:$((PORT + 3)),n2=127.0.0.1:$((PORT + 4)),n3=127.0.0.1:$((PORT + 5))
+coordinator() { # NUMBER
+	start "coordinator$1" "$BIN/coordinator" serve --node-id "n$1" --data-dir "$DIR/data$1" --credentials "$C/coordinator" \
+		--http "127.0.0.1:$((PORT + $1 - 1))" --raft "127.0.0.1:$((PORT + $1 + 2))" --peers "$PEERS"
+}
+coordinator 1 && c1=$pid
+coordinator 2 && c2=$pid
+coordinator 3 && c3=$pid
+DBQPG_COORDINATOR=https://127.0.0.1:$PORT,https://127.0.0.1:$((PORT + 1)),https://127.0.0.1:$((PORT + 2))
+export DBQPG_COORDINATOR
+ask() { DBQPG_CREDENTIALS="$C/operator" "$BIN/coordinator" "$@"; }
+await "a coordinator that leads" ask nodes
+ask nodes
+
+say "4. A NATS server"
+start nats sh -c 'cd "$1" && exec "$2" -c nats-server.conf -a 127.0.0.1 -p "$3"' - "$C/nats" "$BIN/nats-server" $((PORT + 6))
+NATS=tls://127.0.0.1:$((PORT + 6))
+
+say "5. Two learners"
+learner() { # NUMBER
+	start "learner$1" "$BIN/learner" --worker --worker-name "learner$1" --checkpoints "$DIR/runs" --lease-term 2s \
+		--nats "$NATS" --actors 0 --credentials "$C/learner"
+}
+learner 1 && l1=$pid
+learner 2
+
+say "6. Four actors"
+for i in 1 2 3 4; do
+	start "actor$i" "$BIN/actor" --nats "$NATS" --slots 1 --credentials "$C/actor"
+done
+
+say "7. A sweep of two runs"
+cat >"$DIR/sweep.yaml" <<SWEEP
+name: walk
+tasks: Swimmer-v2
+seeds: 1-2
+overrides: {iterations: $ITERATIONS, batch: $BATCH}
+SWEEP
+ask submit "$DIR/sweep.yaml"
+both() { [ "$(ask list walk | grep -c " running  *[1-9]")" -eq 2 ]; } # both learners have a run, and an iteration of it
+await "both runs under way" both
+ask list walk
+
+say "8. A learner is killed, and comes back"
+kill -KILL "$l1"
+echo "killed learner1: its run waits until its lease has expired, and goes on from the last commit"
+learner 1
+
+say "9. The coordinator that leads is killed, and comes back"
+leads=$(ask nodes | awk '$2 == "leader" { print substr($1, 2) }')
+eval "kill -KILL \$c$leads"
+echo "killed n$leads"
+ask nodes
+coordinator "$leads"
+
+say "10. The runs to their end"
+ask watch walk
+ask list walk
+[ "$(ask list walk | grep -c " done ")" -eq 2 ]
+"$BIN/learner" report --last 3 "$DIR"/runs/walk/*/*/epoch-*
