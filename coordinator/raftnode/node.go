@@ -212,7 +212,8 @@ func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 	}
 }
 
-// verify asks a majority whether this node leads. Raft forgets such questions when it is shut down, so that waits for them.
+// verify asks a majority whether this node leads. Raft forgets such questions as it ends: shutdown waits
+// for them, and nobody waits once it has ended by itself.
 func (n *Node) verify(ctx context.Context) error {
 	n.mu.Lock()
 	if n.closing {
@@ -223,7 +224,14 @@ func (n *Node) verify(ctx context.Context) error {
 	done := make(chan error, 1)
 	n.verifying.Go(func() { done <- future.Error() })
 	n.mu.Unlock()
-	return n.await(ctx, done)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-done:
+		return n.translate(err)
+	case <-n.ended:
+		return n.translate(raft.ErrRaftShutdown)
+	}
 }
 
 // View calls f with the state as this node has it, which may be behind.
@@ -271,12 +279,26 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
+// awaitAnswers waits for the answers of verify, unless raft has ended by itself because this node was taken out: what it
+// was asked at that moment it never answers.
+func (n *Node) awaitAnswers() {
+	answered := make(chan struct{})
+	go func() {
+		n.verifying.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-n.ended:
+	}
+}
+
 // shutdown stops raft.
 func (n *Node) shutdown() error {
 	n.mu.Lock()
 	n.closing = true
 	n.mu.Unlock()
-	n.verifying.Wait()
+	n.awaitAnswers()
 	err := n.raft.Shutdown().Error()
 	n.guard.close()
 	return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -143,6 +144,31 @@ func TestLeadership(t *testing.T) {
 			t.Errorf("%s holds %+v", old.ID(), s.Experiments)
 		}
 	})
+}
+
+// A leader that is taken out while many ask it something ends: no question holds it up.
+func TestLeaderLeavesWhileAsked(t *testing.T) {
+	for range 20 {
+		c := newCluster(t, 3, rand.New(rand.NewPCG(1, 1)))
+		c.mustPropose(submit("a", 1))
+		leader := c.leader()
+		var asking sync.WaitGroup
+		ctx := deadline(t)
+		for range 16 {
+			asking.Go(func() {
+				for leader.Read(ctx, func(*registry.State) {}) == nil {
+				}
+			})
+		}
+		if err := leader.Remove(ctx, leader.ID()); err != nil {
+			t.Fatal(err)
+		}
+		asking.Wait()
+		if err := ctx.Err(); err != nil {
+			t.Fatal("a question is never answered: ", err)
+		}
+		c.stop(leader.ID())
+	}
 }
 
 // A node that was away for longer than the log reaches back gets a snapshot; a lost one is replaced by another, and
