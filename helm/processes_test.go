@@ -100,6 +100,7 @@ func (c *cluster) port(pod string, port int) int {
 }
 
 var (
+	absolute  = regexp.MustCompile(`(^|[="])/[^"\s]*`)
 	variable  = regexp.MustCompile(`\$\(([A-Z_]+)\)`)
 	own       = regexp.MustCompile(`0\.0\.0\.0:(\d+)`)
 	nodeName  = regexp.MustCompile(`([a-z0-9-]+)\.[a-z0-9-]+-headless\.` + namespace + `\.svc:(\d+)`)
@@ -126,10 +127,15 @@ func (c *cluster) here(pod, text string, env, mounts map[string]string) string {
 		c.turn++
 		return address(fmt.Sprint(m[1], "-", c.turn%c.names[m[1]]), m[2])
 	})
-	for path, directory := range mounts {
-		text = regexp.MustCompile(`(^|[="])`+regexp.QuoteMeta(path)+`($|[/"])`).ReplaceAllString(text, "${1}"+directory+"${2}")
-	}
-	return text
+	return absolute.ReplaceAllStringFunc(text, func(s string) string { // once each: a directory of ours may begin like a mount
+		path := s[strings.Index(s, "/"):]
+		for at, directory := range mounts {
+			if path == at || strings.HasPrefix(path, at+"/") {
+				return s[:len(s)-len(path)] + directory + path[len(at):]
+			}
+		}
+		return s
+	})
 }
 
 // process is a container at work.
@@ -162,9 +168,6 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 		mounts[m.MountPath] = filepath.Join(c.volumes, c.volume(pod, template, m.Name))
 	}
 	c.fill(pod, template, env, mounts)
-	if directory := mounts["/tmp"]; directory != "" {
-		env["TMPDIR"] = directory
-	}
 	p := &process{t: c.t, cluster: c, pod: pod, container: container, ended: make(chan struct{}), more: make(chan struct{})}
 	if s := template.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.grace = time.Duration(*s) * time.Second
@@ -182,6 +185,9 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 	p.command.Env = []string{}
 	for key, value := range env {
 		p.command.Env = append(p.command.Env, key+"="+c.here(pod, value, env, mounts))
+	}
+	if directory := mounts["/tmp"]; directory != "" {
+		p.command.Env = append(p.command.Env, "TMPDIR="+directory)
 	}
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.run()
