@@ -176,8 +176,8 @@ func TestManyKilledServers(t *testing.T) {
 		shortest, longest = time.Second, 30*time.Second
 	}
 	e := examples[1]
-	server, url := startServer(t, "0")
-	port := url[strings.LastIndexByte(url, ':')+1:]
+	port := strconv.Itoa(freePorts(t, 1))
+	server, url := startServer(t, port)
 	actors := startPlaying(t, e, url)
 	learner := learnUntilStopped(t, e, url)
 	learner.iteration(1)

@@ -38,8 +38,9 @@ func startNATSCluster(t *testing.T, count int) (nodes []*natsNode, url string) {
 	directory := t.TempDir()
 	var urls, routes []string
 	ports := make([][3]int, count) // of clients, of the monitor, and of routes
+	first := freePorts(t, 3*count)
 	for i := range ports {
-		ports[i] = [3]int{freePort(t), freePort(t), freePort(t)}
+		ports[i] = [3]int{first + 3*i, first + 3*i + 1, first + 3*i + 2}
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", ports[i][0]))
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i][2]))
 	}

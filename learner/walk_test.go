@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -38,12 +39,13 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// freePorts returns the first of some ports in a row of 127.0.0.1 that nobody listens on at the moment.
+// freePorts returns the first of some ports in a row of 127.0.0.1 that nobody listens on at the moment. They are below those
+// that the system gives to whoever connects somewhere, so that they stay free while a server is away.
 func freePorts(t *testing.T, count int) int {
 	t.Helper()
 next:
 	for range 100 {
-		first := freePort(t)
+		first := 10_000 + rand.IntN(20_000)
 		for port := first; port < first+count; port++ {
 			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 			if err != nil {
