@@ -5,11 +5,12 @@ ARGS ?=
 BENCH ?= .
 PACKAGES ?= ./...
 FUZZTIME ?= 10s
+SHARE ?= 1
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint bench fuzz s3-server cuda ptx cuda-check cuda-check-build clean
+.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -34,6 +35,9 @@ bench: setup ## Run the benchmarks; BENCH=Step PACKAGES=./sim/tasks narrow it
 
 fuzz: setup ## Fuzz every decoder for FUZZTIME (10s) each
 	@scripts/fuzz.sh $(FUZZTIME)
+
+soak: setup ## Run the fault tests in their long form (hours), and print what they did; SHARE=0.1 is a tenth
+	@scripts/soak.sh $(SHARE)
 
 s3-server: ## Build an S3 server (minutes) that the tests of checkpoints in buckets run; without it they are skipped
 	GOBIN=$(CURDIR)/.deps/bin go install $(S3_SERVER)
