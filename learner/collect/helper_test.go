@@ -200,7 +200,8 @@ func prepare(task sim.Spec) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(make([]byte, headroom), data[bytes.Index(data, []byte(engineKey)):]...), nil
+	beginning, _, _ := bytes.Cut(data, []byte(engineKey))
+	return append(make([]byte, headroom), data[len(beginning):]...), nil
 }
 
 func blank(t proto.Ticket, task sim.Spec, steps int) *proto.Episode {
@@ -263,7 +264,7 @@ func (s *sender) encode(t proto.Ticket) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	beginning = beginning[:bytes.Index(beginning, []byte(engineKey))]
+	beginning, _, _ = bytes.Cut(beginning, []byte(engineKey))
 	if len(beginning) > headroom {
 		return nil, errors.New("no room for the ticket")
 	}

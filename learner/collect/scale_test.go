@@ -157,7 +157,7 @@ func BenchmarkThousandActors(b *testing.B) {
 			all, asked, announced := used(), asks.Load(), announcements.Load()
 			stop()
 			go func() { learning.Wait(); close(done) }()
-			for range done { //nolint:revive // those that were finished meanwhile
+			for range done { // those that were finished meanwhile
 			}
 			b.ReportMetric(came.Seconds(), "s-to-come") // until the last of them is connected
 			batches := float64(b.N)
