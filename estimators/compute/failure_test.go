@@ -16,7 +16,7 @@ func TestCatchTurnsFailuresIntoErrors(t *testing.T) {
 		}
 		return io.EOF
 	}
-	if err := task(nil); err != io.EOF {
+	if err := task(nil); !errors.Is(err, io.EOF) {
 		t.Errorf("without a panic the error became %v", err)
 	}
 	var failure *compute.Failure

@@ -171,7 +171,7 @@ func readFrame(from *bufio.Reader) (frame []byte, message bool, err error) {
 	}
 	size, err := strconv.Atoi(string(fields[len(fields)-1]))
 	if err != nil || size < 0 || size > maxMessage {
-		return nil, false, fmt.Errorf("a message of %q bytes: %v", fields[len(fields)-1], err)
+		return nil, false, fmt.Errorf("a message of %q bytes: %w", fields[len(fields)-1], err)
 	}
 	head := len(frame)
 	frame = append(frame, make([]byte, size+len("\r\n"))...)

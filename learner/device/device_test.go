@@ -51,7 +51,7 @@ func (f full) Available() int64 { return f.available }
 
 func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
 	fits := func(bytes float64) int { return int(bytes / 1e6) }
-	if err := device.Advise(io.EOF, "resume", fits); err != io.EOF {
+	if err := device.Advise(io.EOF, "resume", fits); !errors.Is(err, io.EOF) {
 		t.Errorf("an error of another kind became %v", err)
 	}
 	for _, test := range []struct {
