@@ -116,8 +116,8 @@ func (w *workload) report(what string, args ...any) {
 	}
 	slices.Sort(w.outages)
 	n, at := len(w.outages), func(i int) time.Duration { return w.outages[i].Round(time.Millisecond) }
-	faults.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (99th percentile), %v (longest)",
-		fmt.Sprintf(what, args...), total, at(n/2), at(n*99/100), at(n-1))
+	faults.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (90 %%), %v (99 %%), %v (longest)",
+		fmt.Sprintf(what, args...), total, at(n/2), at(n*9/10), at(n*99/100), at(n-1))
 }
 
 // Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was

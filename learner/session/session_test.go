@@ -1,0 +1,57 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+
+	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/learner/progress"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A session that ends, by itself or because it is told to, leaves nothing behind.
+func TestTrainEnds(t *testing.T) {
+	for _, iterations := range []string{"1", "1000000"} {
+		directory := filepath.Join(t.TempDir(), "run")
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		loader := config.NewLoader(flags)
+		arguments := "--env Hopper-v2 --batch 300 --rank 20 --actors 1 --listen 127.0.0.1:0 --iterations " + iterations + " --run-dir " + directory
+		if err := flags.Parse(strings.Fields(arguments)); err != nil {
+			t.Fatal(err)
+		}
+		settings, err := loader.Load(nil, presets.For)
+		if err != nil {
+			t.Fatal(err)
+		}
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		log := slog.New(slog.NewTextHandler(cancelAt{cancel}, nil)) // at the first iteration's line
+		if err := Train(ctx, settings, progress.New(null), log, nil); iterations == "1" && err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// cancelAt is a log that ends its reader's patience with the first iteration that is done.
+type cancelAt struct{ cancel context.CancelFunc }
+
+func (c cancelAt) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "iteration done") {
+		c.cancel()
+	}
+	return len(line), nil
+}
