@@ -86,10 +86,23 @@ func Open(path string) (*Directory, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &d.members)
 	}
+	for _, m := range d.members {
+		err = errors.Join(err, m.check())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the members in %s: %w", path, err)
 	}
 	return d, nil
+}
+
+// check refuses what could not have been added: a name is a directory that Revoke removes, a key a line of the servers'
+// configuration.
+func (m *member) check() error {
+	err := errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
+	if m.Key != "" {
+		err = errors.Join(err, bus.CheckPublicKey(m.Key))
+	}
+	return err
 }
 
 // Add makes the directory of another member.
