@@ -7,10 +7,14 @@ PACKAGES ?= ./...
 FUZZTIME ?= 10s
 SHARE ?= 1
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+DOCKER ?= docker
+REGISTRY ?= ghcr.io/dbqpg
+TAG ?= $(shell sed -n 's/^appVersion: //p' charts/dbqpg/Chart.yaml)
+IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build clean
+.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build images image-names clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -25,6 +29,7 @@ test: setup ## Vet and run every test (those for GPUs once make cuda or make ptx
 	go vet ./...
 	go test ./...
 	@scripts/test_cuda.sh
+	cd helm && go vet ./... && go test ./...
 
 lint: setup ## Check style and the import rules (.golangci.yml); the first run builds the linter
 	go run $(GOLANGCI_LINT) run ./...
@@ -56,6 +61,15 @@ cuda-check-build: ## Build bin/cuda-check, all that make cuda-check runs, on any
 cuda-check: ## On a machine with a GPU: test, measure and report (without Go: bin/cuda-check/run.sh)
 	@[ -x bin/cuda-check/run.sh ] || $(MAKE) --no-print-directory cuda-check-build
 	@bin/cuda-check/run.sh
+
+images: ## Build the chart's images with Docker; REGISTRY and TAG are optional
+	@for target in $(IMAGES); do \
+		$(DOCKER) build --file charts/images/Dockerfile --target $$target \
+			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
+	done
+
+image-names: ## List the images that make images builds, as kind load docker-image takes them
+	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done
 
 clean: ## Remove what set-up fetched and what builds left; runs/ stays
 	rm -rf .deps .deps-* bin sim/tasks/assets/*.xml

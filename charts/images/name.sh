@@ -1,0 +1,7 @@
+#!/bin/sh
+# The name of a target's image: charts/images/name.sh REGISTRY TAG TARGET. The chart makes the same ones.
+set -eu
+case $3 in
+*-cpu) echo "$1/${3%-cpu}:$2-cpu" ;;
+*) echo "$1/$3:$2" ;;
+esac
