@@ -24,8 +24,8 @@ actors: {pools: {standard: {replicas: 2}}}
 experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 2000}}`
 
 // What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
-// configuration and TLS, a worker, and two actors, of which one is drained meanwhile. The result is the same bits as that of one
-// process on one machine.
+// configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those all servers and coordinators are
+// replaced, one after the other. The result is the same bits as that of one process on one machine.
 func TestTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -52,7 +52,18 @@ func TestTraining(t *testing.T) {
 		p.ready()
 	}
 	worker.expect(`"iteration done","iteration":3,`)
-	actors[0].drain()
+	for _, p := range actors { // their nodes are drained, so that the run cannot end meanwhile
+		p.drain()
+	}
+	for i, p := range nodes { // as an upgrade replaces them: one at a time, the next when this one is ready
+		kind := c.r.find(t, "StatefulSet", p.pod[:strings.LastIndex(p.pod, "-")])
+		p.drain()
+		nodes[i] = c.startPod(kind, p.pod)
+		nodes[i].ready()
+	}
+	for _, p := range c.startAll("Deployment", "dbqpg-actor-standard") {
+		p.ready()
+	}
 	coordinator := nodes[len(nodes)-1]
 	coordinator.output("coordinator", "watch", "first")
 	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +20000 `).MatchString(shown) {
@@ -113,10 +124,16 @@ func (c *cluster) startAll(kind, name string) (started []*process) {
 		c.t.Fatal(err)
 	}
 	for i := range replicas {
-		pod := podOf(c.t, o)
-		started = append(started, c.start(fmt.Sprint(name, "-", i), pod, pod.Spec.Containers[0]))
+		started = append(started, c.startPod(o, fmt.Sprint(name, "-", i)))
 	}
 	return started
+}
+
+// startPod starts a pod of a workload, again too: it finds its volumes and has its name.
+func (c *cluster) startPod(workload *unstructured.Unstructured, name string) *process {
+	c.t.Helper()
+	pod := podOf(c.t, workload)
+	return c.start(name, pod, pod.Spec.Containers[0])
 }
 
 // runOnce starts the pod of a Job, or a Pod.
