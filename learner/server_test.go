@@ -126,7 +126,7 @@ func TestLocked(t *testing.T) {
 	e := examples[1]
 	directory := newDirectory(t)
 	holder := start(t, "learner", e.arguments(directory, "--actors", "0")...)
-	holder.url()
+	holder.expect("msg=computing") // it has the directory
 	for _, flag := range []string{"--resume", "--force"} {
 		start(t, "learner", e.arguments(directory, flag)...).fail(directory, "another learner is at work there")
 	}

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	// attemptTimeout bounds one attempt at one node, beside the time that it is asked to wait.
-	attemptTimeout = 5 * time.Second
+	// firstAttempt and longestAttempt bound one attempt at one node, beside the time that it is asked to wait. A node that
+	// is cut off does not refuse but is silent, so the first is short; one that is busy gets more time, and the same request.
+	firstAttempt, longestAttempt = 2 * time.Second, 8 * time.Second
 	// firstPause and longestPause bound the pause after all nodes were asked in vain; it doubles.
 	firstPause, longestPause = 50 * time.Millisecond, 400 * time.Millisecond
 	// maxAnswer bounds an answer, in bytes.
@@ -130,10 +131,10 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 			return fmt.Errorf("encode a request to the coordinator: %w", err)
 		}
 	}
-	pause, asked := firstPause, 0
+	pause, asked, patience := firstPause, 0, firstAttempt
 	for {
 		node := c.nodes.leader()
-		err := c.attempt(ctx, method, node+path, data, result, wait+attemptTimeout)
+		err := c.attempt(ctx, method, node+path, data, result, wait+patience)
 		if again := c.learn(node, err); !again || ctx.Err() != nil {
 			return wrap(ctx, err)
 		}
@@ -144,7 +145,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 		if !sleep(ctx, pause) {
 			return wrap(ctx, err)
 		}
-		pause, asked = min(2*pause, longestPause), 0
+		pause, asked, patience = min(2*pause, longestPause), 0, min(2*patience, longestAttempt)
 	}
 }
 
