@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/cli"
 	"github.com/dbqpg/dbqpg/coordinator/serve"
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
@@ -73,12 +74,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 // explain adds to an error about an unknown flag which may have been meant.
 func explain(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
-		return err
-	}
 	var flags []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-	meant, _ := nearest.Name(unknown.GetSpecifiedName(), flags)
-	return fmt.Errorf("%w; did you mean --%s?", err, meant)
+	return commandline.Explain(err, flags)
 }

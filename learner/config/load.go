@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -53,16 +54,11 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 // Explain adds to an error of parsing the flags, if one is unknown, which may have been meant. It is for cobra's
 // SetFlagErrorFunc.
 func (l *Loader) Explain(err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
-		return err
-	}
 	var flags []string
 	for _, s := range l.settings.all() {
 		flags = append(flags, s.flag())
 	}
-	meant, _ := nearest.Name(unknown.GetSpecifiedName(), flags)
-	return fmt.Errorf("%w; did you mean --%s?", err, meant)
+	return commandline.Explain(err, flags)
 }
 
 // Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for
