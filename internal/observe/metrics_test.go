@@ -119,6 +119,7 @@ func TestServer(t *testing.T) {
 	expect("/readyz", 503, "the server is gone")
 	learner.End()
 	expect("/readyz", 503, "no run")
+	expect("/metrics", 200, "dbqpg_learner_useful_actors 0\n") // or actors would stay for a run that is over
 	expect("/", 404, "")
 	expect("/debug/pprof/", 404, "")
 	response, err := http.Post(url+"/metrics", "text/plain", strings.NewReader("x"))

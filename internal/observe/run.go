@@ -30,11 +30,14 @@ func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
 	return &Run{learner: l, name: name}
 }
 
-// End says that the run has ended, for whatever reason.
+// End says that the run has ended, for whatever reason. No actors are useful any more: who scales by their number may remove
+// them all.
 func (l *Learner) End() {
 	l.Idle("no run at present")
 	l.RunInfo.Reset()
-	l.Connected.Set(0)
+	for _, g := range []prometheus.Gauge{l.Connected, l.UsefulActors, l.ActorsSending} {
+		g.Set(0)
+	}
 }
 
 // At says how far the run has come and under which epoch it goes on.
