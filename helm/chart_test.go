@@ -14,7 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 )
 
-var update = flag.Bool("update", false, "write the golden manifests, the schemas of Kubernetes and the chart's README.md again")
+var update = flag.Bool("update", false, "write the golden manifests, the schemas of Kubernetes, the operators' definitions and the chart's README.md again")
 
 // Helm's linter finds nothing, with any values.
 func TestLint(t *testing.T) {
@@ -45,6 +45,7 @@ func TestValuesRefused(t *testing.T) {
 		{"experiment: {task: Swimmer-v2}", `at '/experiment': additional properties 'task' not allowed`},
 		{"experiment: {name: x}", `at '/experiment': missing property 'tasks'`},
 		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name cert-manager's issuer`},
+		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min is 20, more than max, 16`},
 		{"learner: {replicas: 3}", `learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
 	} {
 		_, err := tryRender(loadChart(t), parse(t, test.values))

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 // descriptions.
 var kubernetes = []string{"1.32.1", "1.33.1", "1.34.1"}
 
-// kinds are all that the chart makes, by the names of their definitions.
+// kinds are all of Kubernetes' own that the chart makes, by the names of their definitions.
 var kinds = map[string]string{
 	"ConfigMap":               "io.k8s.api.core.v1.ConfigMap",
 	"Deployment":              "io.k8s.api.apps.v1.Deployment",
@@ -37,8 +38,8 @@ var kinds = map[string]string{
 	"StatefulSet":             "io.k8s.api.apps.v1.StatefulSet",
 }
 
-// others are kinds of operators that a cluster may have; their schemas are not Kubernetes' own.
-var others = []string{"Certificate", "ScaledObject", "ServiceMonitor"}
+// reference begins the reference to a definition.
+const reference = "#/definitions/"
 
 // Every object, with any values, is what the API of each version takes, and has no field that it does not know.
 func TestConform(t *testing.T) {
@@ -51,7 +52,7 @@ func TestConform(t *testing.T) {
 					switch {
 					case result.Status == validator.Valid:
 						seen++
-					case result.Status == validator.Skipped || result.Status == validator.Empty:
+					case result.Status == validator.Empty:
 					default:
 						t.Errorf("%s: %v", name, result.Err)
 					}
@@ -64,40 +65,80 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// The check finds what is wrong: a value of another type, a field that there is not.
+// The check finds what is wrong, in Kubernetes' own kinds and in others: a value of another type, a field that there is not, one
+// that must be there and is not, a word that is none of those allowed.
 func TestConformFinds(t *testing.T) {
 	check := newValidator(t, kubernetes[0])
-	for _, wrong := range []string{"ports: [{port: https}]", "clusterIp: None"} {
-		manifest := "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {" + wrong + "}\n"
-		if results := check(manifest); len(results) != 1 || results[0].Status != validator.Invalid {
-			t.Errorf("%s: %v", wrong, results)
+	const service, certificate, scaled, monitor = "v1/Service", "cert-manager.io/v1/Certificate", "keda.sh/v1alpha1/ScaledObject", "monitoring.coreos.com/v1/ServiceMonitor"
+	for _, test := range []struct {
+		kind, spec string
+		want       validator.Status
+	}{
+		{service, "ports: [{port: 80}]", validator.Valid},
+		{service, "ports: [{port: https}]", validator.Invalid},
+		{service, "clusterIp: None", validator.Invalid},
+		{certificate, "secretName: s, issuerRef: {name: i}, usages: [client auth]", validator.Valid},
+		{certificate, "secretName: s, issuerRef: {name: i}, usages: [clientauth]", validator.Invalid},
+		{certificate, "secretName: s, issuerRef: {name: i}, privateKey: {rotation: Always}", validator.Invalid},
+		{certificate, "secretName: s, issuerRef: {name: i}, duration: 24", validator.Invalid},
+		{certificate, "issuerRef: {name: i}", validator.Invalid},
+		{"cert-manager.io/v1alpha2/Certificate", "secretName: s, issuerRef: {name: i}", validator.Invalid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: '4'}}]", validator.Valid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: 4}}]", validator.Invalid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {}}], minReplicas: 0", validator.Invalid},
+		{scaled, "triggers: [{type: prometheus, metadata: {}}]", validator.Invalid},
+		{monitor, "selector: {}, endpoints: [{port: metrics, targetPort: 9464}]", validator.Valid},
+		{monitor, "selector: {}, endpoints: [{port: metrics, targetPort: true}]", validator.Invalid},
+		{monitor, "selector: {}, endpoints: [{port: metrics, interval: 30 seconds}]", validator.Invalid},
+		{monitor, "selector: {matchLabel: {a: b}}, endpoints: [{port: metrics}]", validator.Invalid},
+		{monitor, "selector: {}", validator.Invalid},
+	} {
+		version, kind := path.Split(test.kind)
+		manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: x}\nspec: {%s}\n", strings.TrimSuffix(version, "/"), kind, test.spec)
+		if results := check(manifest); len(results) != 1 || results[0].Status != test.want {
+			t.Errorf("%s %s: %v", test.kind, test.spec, results)
+		}
+	}
+	metadata := "apiVersion: v1\nkind: Service\nmetadata: {name: x, label: {}}\n"
+	for _, kind := range []string{service, monitor} {
+		if results := check(strings.NewReplacer("v1", path.Dir(kind), "Service", path.Base(kind)).Replace(metadata)); results[0].Status != validator.Invalid {
+			t.Errorf("%s: a field of the metadata that there is not: %v", kind, results)
 		}
 	}
 }
 
 func newValidator(t testing.TB, version string) func(manifest string) []validator.Result {
 	t.Helper()
-	path := filepath.Join("testdata", "schemas", "v"+version+".json")
-	if *update {
-		writeSchemas(t, version, path)
+	schemas := map[string]map[string]any{} // by kind
+	for kind, definition := range definitions {
+		if *update {
+			definition.write(t)
+		}
+		schemas[kind] = definition.schema(t)
 	}
-	var definitions map[string]any
-	if err := json.Unmarshal([]byte(mustRead(t, path)), &definitions); err != nil {
+	file := filepath.Join("testdata", "schemas", "v"+version+".json")
+	if *update {
+		writeSchemas(t, version, file)
+	}
+	var types map[string]any
+	if err := json.Unmarshal([]byte(mustRead(t, file)), &types); err != nil {
 		t.Fatal(err)
 	}
-	directory := t.TempDir()
 	for kind, name := range kinds {
-		schema, err := json.Marshal(map[string]any{"$ref": "#/definitions/" + name, "definitions": definitions})
+		schemas[kind] = map[string]any{"$ref": reference + name}
+	}
+	directory := t.TempDir()
+	for kind, schema := range schemas {
+		schema["definitions"] = types
+		data, err := json.Marshal(schema)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(directory, strings.ToLower(kind)+".json"), schema, 0o644)
+			err = os.WriteFile(filepath.Join(directory, strings.ToLower(kind)+".json"), data, 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	v, err := validator.New([]string{filepath.Join(directory, "{{.ResourceKind}}.json")}, validator.Opts{
-		KubernetesVersion: version, Strict: true, SkipKinds: asSet(others),
-	})
+	v, err := validator.New([]string{filepath.Join(directory, "{{.ResourceKind}}.json")}, validator.Opts{KubernetesVersion: version, Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,29 +147,28 @@ func newValidator(t testing.TB, version string) func(manifest string) []validato
 	}
 }
 
-func asSet(names []string) map[string]struct{} {
-	set := map[string]struct{}{}
-	for _, name := range names {
-		set[name] = struct{}{}
-	}
-	return set
-}
-
-// writeSchemas converts the specification of a version: objects take the fields that they have and no other.
-func writeSchemas(t testing.TB, version, path string) {
+// download is the directory of a module's version.
+func download(t testing.TB, module string) string {
 	t.Helper()
-	download := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes@v"+version)
+	download := exec.Command("go", "mod", "download", "-json", module)
 	download.Dir = t.TempDir()
 	output, err := download.Output()
-	var module struct{ Dir string }
+	var found struct{ Dir string }
 	if err == nil {
-		err = json.Unmarshal(output, &module)
+		err = json.Unmarshal(output, &found)
 	}
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", download, err, output)
 	}
+	return found.Dir
+}
+
+// writeSchemas converts the specification of a version: objects take the fields that they have and no other.
+func writeSchemas(t testing.TB, version, file string) {
+	t.Helper()
+	module := download(t, "k8s.io/kubernetes@v"+version)
 	var specification struct{ Definitions map[string]map[string]any }
-	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))), &specification); err != nil {
+	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(module, "api", "openapi-spec", "swagger.json"))), &specification); err != nil {
 		t.Fatal(err)
 	}
 	needed := map[string]any{}
@@ -137,12 +177,12 @@ func writeSchemas(t testing.TB, version, path string) {
 	}
 	data, err := json.Marshal(needed)
 	if err == nil {
-		err = os.WriteFile(path, append(data, '\n'), 0o644)
+		err = os.WriteFile(file, append(data, '\n'), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("%s: %d definitions, %d bytes\n", path, len(needed), len(data))
+	fmt.Printf("%s: %d definitions, %d bytes\n", file, len(needed), len(data))
 }
 
 // need adds a definition, and those that it refers to, to needed.
@@ -163,7 +203,6 @@ func need(t testing.TB, definitions map[string]map[string]any, name string, need
 		needed[name] = map[string]any{"type": []string{"number", "string"}}
 		return
 	}
-	const prefix = "#/definitions/"
 	walkSchema(definition, "", func(_ string, object map[string]any) {
 		for key := range object {
 			_, text := object[key].(string)
@@ -176,8 +215,8 @@ func need(t testing.TB, definitions map[string]map[string]any, name string, need
 		}
 	})
 	walkSchema(definition, "", func(_ string, object map[string]any) {
-		if reference, ok := object["$ref"].(string); ok {
-			need(t, definitions, strings.TrimPrefix(reference, prefix), needed)
+		if to, ok := object["$ref"].(string); ok {
+			need(t, definitions, strings.TrimPrefix(to, reference), needed)
 		}
 	})
 }

@@ -56,9 +56,13 @@ func render(t testing.TB, values map[string]any) *rendering {
 }
 
 func tryRender(c *chart.Chart, values map[string]any) (*rendering, error) {
+	return renderAs(c, releaseName, values)
+}
+
+func renderAs(c *chart.Chart, release string, values map[string]any) (*rendering, error) {
 	install := action.NewInstall(new(action.Configuration))
 	install.DryRun, install.ClientOnly, install.Replace = true, true, true
-	install.ReleaseName, install.Namespace = releaseName, namespace
+	install.ReleaseName, install.Namespace = release, namespace
 	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
 	made, err := install.Run(c, values)
 	if err != nil {
