@@ -1,11 +1,8 @@
 package helm
 
 import (
-	"crypto/x509"
 	"encoding/csv"
-	"encoding/pem"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,40 +186,6 @@ func compare(t *testing.T, got, want []map[string]string) {
 			if got[i][column] == "" || got[i][column] != want[i][column] {
 				t.Errorf("iteration %d: %s is %q, in one process %q", i+1, column, got[i][column], want[i][column])
 			}
-		}
-	}
-}
-
-// Each name by which pods call a server is in the certificate that the Job makes.
-func TestNamesAreCertified(t *testing.T) {
-	r := render(t, parse(t, "credentials: {hosts: [dbqpg.example]}"))
-	c := newCluster(t, r)
-	c.makeSecret()
-	secret := c.secrets["dbqpg-credentials"]
-	called := regexp.MustCompile(`(?:https|tls)://[^\s,"']+|=[a-z0-9-]+\.[a-z0-9.-]+\.svc:7071`).FindAllString(r.manifest, -1)
-	if len(called) < 10 {
-		t.Fatal(called)
-	}
-	for _, call := range called {
-		call = strings.NewReplacer("$(POD_NAME)", "dbqpg-coordinator-2", "=", "raft://").Replace(call)
-		u, err := url.Parse(call)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := "coordinator"
-		if u.Scheme == "tls" {
-			server = "nats"
-		}
-		block, _ := pem.Decode(secret[server+".tls.pem"])
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err == nil {
-			err = certificate.VerifyHostname(u.Hostname())
-		}
-		if err != nil {
-			t.Errorf("%s: %v", call, err)
-		}
-		if err := certificate.VerifyHostname("dbqpg.example"); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -12,7 +12,8 @@
 // A member's directory is all that its machine needs; --credentials names it. In it:
 //
 //	ca.pem           the authority's certificate, by which the others are known
-//	tls.pem          the member's certificate: its role and name as spiffe://dbqpg/ROLE/NAME, and its hosts
+//	tls.pem          the member's certificate: its role and name as spiffe://dbqpg/ROLE/NAME, and its hosts;
+//	                 after it those of authorities between it and ca.pem, if there are any
 //	tls-key.pem      the private key to it                                           (secret)
 //	nats.nk          the seed of its nkey, by which a NATS server knows it           (secret)
 //	accounts.conf    who may do what on a NATS server (nats and learner only)

@@ -99,7 +99,8 @@ func load(directory string) (*Credentials, error) {
 	return c, nil
 }
 
-// check makes sure that the others will accept the certificate, and learns from it whose it is.
+// check makes sure that the others will accept the certificate, with those of authorities between it and the one in ca.pem that
+// its file holds besides, and learns from it whose it is.
 func (c *Credentials) check() (err error) {
 	leaf := c.certificate.Leaf
 	if c.role, c.name, err = roleOf(leaf); err != nil {
@@ -108,7 +109,15 @@ func (c *Credentials) check() (err error) {
 	if time.Now().After(leaf.NotAfter) {
 		return fmt.Errorf("%s: %w on %s: make a new one with credentials renew", certificateFile, ErrExpired, leaf.NotAfter.Format(time.DateOnly))
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: c.authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	options := x509.VerifyOptions{Roots: c.authority, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	for _, der := range c.certificate.Certificate[1:] {
+		intermediate, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fmt.Errorf("%s: %w", certificateFile, err)
+		}
+		options.Intermediates.AddCert(intermediate)
+	}
+	if _, err := leaf.Verify(options); err != nil {
 		return fmt.Errorf("%s does not belong to %s: %w", certificateFile, authorityFile, err)
 	}
 	return nil
