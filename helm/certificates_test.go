@@ -59,15 +59,15 @@ func (c *cluster) checkNames(certificate func(server string) []byte) {
 
 func parseCertificate(t testing.TB, data []byte) *x509.Certificate {
 	t.Helper()
-	block, _ := pem.Decode(data)
-	if block == nil {
-		t.Fatalf("no certificate in %q", data)
+	if block, _ := pem.Decode(data); block != nil {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return certificate
 	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
+	t.Fatalf("no certificate in %q", data)
+	return nil
 }
 
 // What cert-manager makes of the chart's Certificates is what each member needs: it is done by cert-manager's own code, from the

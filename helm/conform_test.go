@@ -49,10 +49,10 @@ func TestConform(t *testing.T) {
 			for name, values := range valueSets(t) {
 				seen := 0
 				for _, result := range check(render(t, values).manifest) {
-					switch {
-					case result.Status == validator.Valid:
+					switch result.Status {
+					case validator.Valid:
 						seen++
-					case result.Status == validator.Empty:
+					case validator.Empty:
 					default:
 						t.Errorf("%s: %v", name, result.Err)
 					}

@@ -128,10 +128,11 @@ func (c *cluster) here(pod, text string, env, mounts map[string]string) string {
 		return address(fmt.Sprint(m[1], "-", c.turn%c.names[m[1]]), m[2])
 	})
 	return absolute.ReplaceAllStringFunc(text, func(s string) string { // once each: a directory of ours may begin like a mount
-		path := s[strings.Index(s, "/"):]
+		before, after, _ := strings.Cut(s, "/")
+		path := "/" + after
 		for at, directory := range mounts {
 			if path == at || strings.HasPrefix(path, at+"/") {
-				return s[:len(s)-len(path)] + directory + path[len(at):]
+				return before + directory + path[len(at):]
 			}
 		}
 		return s
