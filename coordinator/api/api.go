@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -23,6 +24,7 @@ type Backend interface {
 	Members() []raftnode.Member
 	Join(context.Context, raftnode.Peer) error
 	Remove(ctx context.Context, id string) error
+	Forget(ctx context.Context, id string) (term uint64, err error)
 }
 
 // Config holds an API's settings.
@@ -140,6 +142,29 @@ func (a *API) leave(ctx context.Context, id string) error {
 		return a.Remove(ctx, id)
 	}
 	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
+}
+
+// lost takes a node out that has lost its directory and asks, at its old address, to be let in again. At another address it may
+// be somebody else, who was given its name by mistake.
+func (a *API) lost(ctx context.Context, j client.Joining) (*client.Lost, error) {
+	if _, err := raftnode.ParsePeers(j.ID + "=" + j.Address); err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
+		return nil, err
+	}
+	for _, m := range a.Members() {
+		if m.ID == j.ID && (m.Address != j.Address || m.Leader) {
+			return nil, &client.Error{Code: registry.Exists, Message: fmt.Sprintf("there is a node %s, at %s: start this one under "+
+				"another name, or, if that one is lost, \"coordinator leave %s\" first", m.ID, m.Address, m.ID)}
+		}
+	}
+	forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: j.ID}}}
+	if _, err := a.Propose(ctx, forget); err != nil {
+		return nil, err
+	}
+	term, err := a.Forget(ctx, j.ID)
+	return &client.Lost{Term: term}, err
 }
 
 // backup returns all that is kept.

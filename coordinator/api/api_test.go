@@ -45,7 +45,7 @@ func newAPI(t testing.TB) (*api.API, *raftnode.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := raftnode.Open(raftnode.Config{
+	node, err := raftnode.Open(context.Background(), raftnode.Config{
 		ID: "n1", DataDir: t.TempDir(), Listener: l, Peers: []raftnode.Peer{{ID: "n1", Address: l.Addr().String()}}, Log: quiet,
 		Timing: raftnode.Timing{Heartbeat: 50 * time.Millisecond},
 	})

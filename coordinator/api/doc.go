@@ -8,6 +8,7 @@
 //	GET    /v1/seen             learners and actors heard of lately
 //	GET    /v1/nodes            the coordinator's nodes
 //	POST   /v1/nodes            joins a node, {"id":"n4","address":"host:port"}
+//	POST   /v1/nodes/lost       takes that node out, which has lost its directory; answers the term up to which it must not vote
 //	DELETE /v1/nodes/ID         takes a node out
 //	GET    /v1/backup           all that is kept
 //	GET    /healthz, /readyz    this process is there; it knows a leader

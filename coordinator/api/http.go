@@ -48,6 +48,13 @@ func (a *API) Handler() http.Handler {
 		}
 		return struct{}{}, a.join(ctx, j)
 	})
+	handle("POST /v1/nodes/lost", administer, func(ctx context.Context, r *http.Request) (any, error) {
+		var j client.Joining
+		if err := readJSON(r, &j); err != nil {
+			return nil, err
+		}
+		return a.lost(ctx, j)
+	})
 	handle("DELETE /v1/nodes/{id}", administer, func(ctx context.Context, r *http.Request) (any, error) {
 		return struct{}{}, a.leave(ctx, r.PathValue("id"))
 	})

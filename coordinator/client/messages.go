@@ -92,6 +92,11 @@ type Joining struct {
 	Address string `json:"address"`
 }
 
+// Lost is the answer to a node that has lost its directory, and is no member any more.
+type Lost struct {
+	Term uint64 `json:"term"` // up to which it never votes
+}
+
 // Envelope is a request over NATS (Method, Path, Body), and its answer (Status, Body): those of HTTP.
 type Envelope struct {
 	Method string          `json:"method,omitempty"`

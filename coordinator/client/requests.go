@@ -108,6 +108,14 @@ func (c *Client) Join(ctx context.Context, j Joining) error {
 	return c.call(ctx, http.MethodPost, "/v1/nodes", j, nil, 0)
 }
 
+// Lost has the coordinator forget a node, which has lost its directory and is about to join again. It returns the term up to which
+// that node must never vote.
+func (c *Client) Lost(ctx context.Context, j Joining) (term uint64, err error) {
+	var lost Lost
+	err = c.call(ctx, http.MethodPost, "/v1/nodes/lost", j, &lost, 0)
+	return lost.Term, err
+}
+
 // Leave takes a node out of the coordinator's.
 func (c *Client) Leave(ctx context.Context, id string) error {
 	return refusal(c.call(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(id), nil, nil, 0))

@@ -40,6 +40,7 @@ type cluster struct {
 	network  *network
 	numbers  atomic.Uint64
 	restarts int          // by misfortune
+	lost     int          // disks, by misfortune
 	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
 	mu    sync.Mutex
@@ -66,8 +67,9 @@ func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	return c
 }
 
-// start starts a node, which goes on with its disk. Without peers and disk it waits to be joined.
-func (c *cluster) start(id string, peers []Peer) {
+// start starts a node, which goes on with its disk. Without peers and disk it waits to be joined, and has lost its votes in terms
+// up to those of spent, if any.
+func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,6 +85,11 @@ func (c *cluster) start(id string, peers []Peer) {
 			c.t.Fatal(err)
 		}
 		d = disk{raft.NewInmemStore(), snapshots}
+	}
+	for _, term := range spent {
+		if err := spendVotes(d.store, term); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	config := Config{ID: id, Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing, Now: c.now}
 	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, nil})

@@ -14,7 +14,7 @@ import (
 
 // Config holds a node's settings.
 type Config struct {
-	// ID is the node's name: unique in its cluster, and never used again once it was lost.
+	// ID is the node's name, unique in its cluster.
 	ID string
 	// DataDir is the directory of its log and snapshots, created if need be.
 	DataDir string
@@ -25,9 +25,13 @@ type Config struct {
 	Advertise string
 	// Dial connects to another node; nil is plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Peers are the nodes of a new cluster, this one included. They are ignored by a node
-	// that has been in a cluster; without them a new node waits until it is joined to one.
+	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether there is a
+	// cluster already; one that has been in a cluster ignores them. Without them a new node waits until it is joined to one.
 	Peers []Peer
+	// Forget takes an earlier node of this name out of the cluster, whose nodes' URLs it is given (none without Peers), and
+	// returns the leader's term by then; see [Node.Forget]. It tries until its context is done. It is called for an empty
+	// directory; nil is possible where there is no cluster, or this name was never in it.
+	Forget func(ctx context.Context, urls []string) (term uint64, err error)
 	// Restore is a backup that a new cluster begins with: of one node, which others join later. nil is none.
 	Restore *registry.State
 	// Log receives what raft has to say; nil is slog.Default.

@@ -178,7 +178,7 @@ func TestModelFindsFaults(t *testing.T) {
 	}
 }
 
-// Under lost, delayed and repeated messages, cuts, restarts and changes of the membership, what clients see is what one
+// Under lost, delayed and repeated messages, cuts, restarts, lost disks and changes of the membership, what clients see is what one
 // registry alone would have told them, and in the end all nodes hold the same.
 func TestHistories(t *testing.T) {
 	seed, histories := faults.Seed(t), faults.Count(6, 1000)
@@ -196,14 +196,14 @@ func TestHistories(t *testing.T) {
 
 // tally is what befell the histories together.
 type tally struct {
-	mu                                           sync.Mutex
-	operations, unknown, refused                 int
-	lost, delayed, repeated, installed, restarts int
+	mu                                                  sync.Mutex
+	operations, unknown, refused                        int
+	lost, delayed, repeated, installed, restarts, disks int
 }
 
 func (a *tally) String() string {
-	return fmt.Sprintf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d restarts; %d snapshots installed",
-		a.operations, a.unknown, a.refused, a.lost, a.delayed, a.repeated, a.restarts, a.installed)
+	return fmt.Sprintf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d restarts; %d disks lost; %d snapshots installed",
+		a.operations, a.unknown, a.refused, a.lost, a.delayed, a.repeated, a.restarts, a.disks, a.installed)
 }
 
 func (a *tally) add(b *tally) {
@@ -211,7 +211,7 @@ func (a *tally) add(b *tally) {
 	defer a.mu.Unlock()
 	a.operations, a.unknown, a.refused = a.operations+b.operations, a.unknown+b.unknown, a.refused+b.refused
 	a.lost, a.delayed, a.repeated = a.lost+b.lost, a.delayed+b.delayed, a.repeated+b.repeated
-	a.installed, a.restarts = a.installed+b.installed, a.restarts+b.restarts
+	a.installed, a.restarts, a.disks = a.installed+b.installed, a.restarts+b.restarts, a.disks+b.disks
 }
 
 func checkHistory(t *testing.T, seed uint64, all *tally) {
@@ -243,7 +243,7 @@ func checkHistory(t *testing.T, seed uint64, all *tally) {
 	c.requireAgreement()
 	n := c.network.count
 	one := &tally{
-		operations: len(h.operations), unknown: h.unknown, refused: h.refused, restarts: c.restarts,
+		operations: len(h.operations), unknown: h.unknown, refused: h.refused, restarts: c.restarts, disks: c.lost,
 		lost: n.lost, delayed: n.delayed, repeated: n.repeated, installed: n.installed,
 	}
 	t.Log(one)
@@ -254,7 +254,7 @@ func checkHistory(t *testing.T, seed uint64, all *tally) {
 func (c *cluster) misfortune(during context.Context, rng *rand.Rand) {
 	addresses := []raft.ServerAddress{"n1", "n2", "n3", "n4"}
 	for {
-		switch rng.IntN(8) {
+		switch rng.IntN(9) {
 		case 0:
 			c.network.set(0, 0, 0)
 			c.network.divide(addresses, nil, false)
@@ -274,6 +274,9 @@ func (c *cluster) misfortune(during context.Context, rng *rand.Rand) {
 			}
 		case 7:
 			c.exchange()
+		case 8:
+			c.network.divide(addresses, nil, false)
+			c.lose(fmt.Sprint("n", 1+rng.IntN(3)))
 		}
 		if !pause(during, time.Duration(20+rng.IntN(150))*time.Millisecond) { // how long it lasts
 			c.network.set(0, 0, 0)
@@ -289,6 +292,31 @@ func (c *cluster) restart(id string) {
 		c.stop(id)
 		c.start(id, nil)
 		c.restarts++
+	}
+}
+
+// lose has a node lose its disk and come back under its name.
+func (c *cluster) lose(id string) {
+	c.t.Helper()
+	if c.node(id) == nil {
+		return
+	}
+	c.stop(id)
+	delete(c.disks, id)
+	c.lost++
+	ctx := deadline(c.t)
+	var term uint64
+	err := c.ask(ctx, func(n *Node) (err error) {
+		term, err = n.Forget(ctx, id)
+		return err
+	})
+	if err != nil {
+		c.t.Errorf("%s is not forgotten: %v", id, err)
+		return
+	}
+	c.start(id, nil, term)
+	if err := c.ask(ctx, func(n *Node) error { return n.Join(ctx, Peer{id, id}) }); err != nil {
+		c.t.Errorf("%s does not come back: %v", id, err)
 	}
 }
 

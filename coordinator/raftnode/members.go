@@ -102,10 +102,27 @@ func (n *Node) Join(ctx context.Context, p Peer) error {
 	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
 }
 
+// urls are where the nodes take requests, as far as this one knows.
+func (n *Node) urls() (urls []string) {
+	n.machine.view(func(s *registry.State) {
+		for _, node := range s.Nodes {
+			urls = append(urls, node.URL)
+		}
+	})
+	return urls
+}
+
+// Forget takes a node that has lost its directory out of the cluster, so that it can join again, and returns a term: it
+// must never vote in that or an earlier one (doc.go says why). Where there is no such node,
+// it makes sure that none is on its way in or out. Only the leader can. Errors are those of Read.
+func (n *Node) Forget(ctx context.Context, id string) (term uint64, err error) {
+	if err := n.Remove(ctx, id); err != nil { // of one that is not there, too: it is committed after all changes before
+		return 0, err
+	}
+	return n.raft.CurrentTerm(), nil
+}
+
 // Remove takes a node out of the cluster, this one too. Only the leader can. Errors are those of Read.
 func (n *Node) Remove(ctx context.Context, id string) error {
-	if err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0)); err != nil {
-		return err
-	}
-	return nil
+	return n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
 }

@@ -46,32 +46,45 @@ type parts struct {
 	closers   []io.Closer // in the order to close them
 }
 
-// Open starts a node, which goes on where it was.
-func Open(c Config) (*Node, error) {
-	p, err := openParts(&c)
+// Open starts a node, which goes on where it was. In an empty directory it first waits, until ctx is done, for its way into a
+// cluster.
+func Open(ctx context.Context, c Config) (*Node, error) {
+	e, err := prepare(&c)
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	n, err := start(c, p)
+	p, err := openParts(&c, e)
 	if err != nil {
-		for _, closer := range p.closers {
-			err = errors.Join(err, closer.Close())
-		}
-		return nil, err
+		return nil, errors.Join(err, c.Listener.Close())
 	}
-	return n, nil
+	if err = e.pass(ctx, &c, p); err == nil {
+		var n *Node
+		if n, err = start(c, p); err == nil {
+			e.follow(n.urls)
+			return n, nil
+		}
+	}
+	for _, closer := range p.closers {
+		err = errors.Join(err, closer.Close())
+	}
+	return nil, err
 }
 
-func openParts(c *Config) (parts, error) {
+// prepare checks the settings and makes the directory.
+func prepare(c *Config) (*entrance, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	if err := c.check(); err != nil {
-		return parts{}, err
+		return nil, err
 	}
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return parts{}, fmt.Errorf("create the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
+	return newEntrance(c), nil
+}
+
+func openParts(c *Config, e *entrance) (parts, error) {
 	path := filepath.Join(c.DataDir, "raft.db")
 	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -80,13 +93,16 @@ func openParts(c *Config) (parts, error) {
 	if err != nil {
 		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
 	}
+	if err := e.readOrigin(); err != nil {
+		return parts{}, errors.Join(err, store.Close())
+	}
 	logger := raftLogger(c.Log)
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, 2, logger)
 	if err != nil {
 		return parts{}, errors.Join(fmt.Errorf("open the snapshots in %s: %w", c.DataDir, err), store.Close())
 	}
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: newStream(c), MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
+		Stream: e.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
 	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, closers: []io.Closer{transport, store}}, nil
 }

@@ -30,7 +30,7 @@ func listen(t testing.TB) net.Listener {
 func open(t testing.TB, directory string) *Node {
 	t.Helper()
 	l := listen(t)
-	n, err := Open(Config{
+	n, err := Open(context.Background(), Config{
 		ID: "n1", DataDir: directory, Listener: l, Peers: []Peer{{"n1", l.Addr().String()}}, Log: slog.New(slog.DiscardHandler), Timing: timing,
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := listen(t)
-		if _, err := Open(Config{ID: "n1", DataDir: directory, Listener: l}); err == nil || !strings.Contains(err.Error(), "another node is at work") {
+		if _, err := Open(context.Background(), Config{ID: "n1", DataDir: directory, Listener: l}); err == nil || !strings.Contains(err.Error(), "another node is at work") {
 			t.Errorf("a second node in the same directory: %v", err)
 		}
 		if i == 1 {
@@ -91,7 +91,7 @@ func TestBadConfig(t *testing.T) {
 		"create the data":        {ID: "n1", DataDir: filepath.Join(file, "x")},
 	} {
 		c.Listener = listen(t)
-		if _, err := Open(c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

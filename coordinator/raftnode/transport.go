@@ -13,9 +13,10 @@ const (
 	transportPool    = 3               // connections kept to each
 )
 
-// stream is how the nodes reach each other: a listener and a way to dial.
+// stream is how the nodes reach each other: a listener, which answers what is no message of raft's itself, and a way to dial.
 type stream struct {
 	net.Listener
+	answer    func() holding
 	advertise net.Addr
 	dial      func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -26,8 +27,8 @@ type address string
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
-func newStream(c *Config) *stream {
-	s := &stream{Listener: c.Listener, advertise: c.Listener.Addr(), dial: c.Dial}
+func newStream(c *Config, answer func() holding) *stream {
+	s := &stream{Listener: c.Listener, answer: answer, advertise: c.Listener.Addr(), dial: c.Dial}
 	if c.Advertise != "" {
 		s.advertise = address(c.Advertise)
 	}
@@ -37,6 +38,15 @@ func newStream(c *Config) *stream {
 		}
 	}
 	return s
+}
+
+// Accept implements [net.Listener].
+func (s *stream) Accept() (net.Conn, error) {
+	conn, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &asked{Conn: conn, answer: s.answer}, nil
 }
 
 // Addr is the address that the others know.

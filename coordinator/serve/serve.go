@@ -49,6 +49,8 @@ type Config struct {
 	Metrics string
 	// Log is where the node says what happens.
 	Log *slog.Logger
+
+	entry []string // URLs of the cluster to join, if it is not a member: Join, or what the peers say
 }
 
 // shutdownTimeout is how long requests under way have to end.
@@ -56,14 +58,27 @@ const shutdownTimeout = 2 * time.Second
 
 // Run serves until ctx is done.
 func Run(ctx context.Context, c Config) (err error) {
+	if c.Join != "" {
+		c.entry = []string{c.Join}
+	}
 	web, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	defer web.Close()
-	node, address, err := open(&c)
+	metrics := observe.NewCoordinator()
+	stopMetrics, err := metrics.Start(observe.Config{Listen: c.Metrics, Log: c.Log})
 	if err != nil {
 		return err
+	}
+	defer stopMetrics()
+	group, ctx := errgroup.WithContext(ctx)
+	door := new(door)
+	server := c.newServer(ctx, door)
+	group.Go(func() error { return c.serve(server, web) })
+	node, address, err := open(ctx, &c)
+	if err != nil {
+		return errors.Join(ended(ctx, err), shutdown(server), group.Wait())
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
 	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
@@ -72,18 +87,10 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
 
-	metrics := observe.NewCoordinator()
-	stopMetrics, err := metrics.Start(observe.Config{Listen: c.Metrics, Log: c.Log})
-	if err != nil {
-		return err
-	}
-	defer stopMetrics()
 	watch(metrics, node)
 	defer metrics.Idle("stopping")
 	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Log: c.Log})
-	group, ctx := errgroup.WithContext(ctx)
-	server := c.newServer(ctx, metrics.Count(answers.Handler()))
-	group.Go(func() error { return c.serve(server, web) })
+	door.open(metrics.Count(answers.Handler()))
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.enter(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
 	if c.NATS != "" {
@@ -115,7 +122,7 @@ func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.No
 	case <-ctx.Done():
 		return shutdown(server)
 	case <-node.Ended():
-		out := fmt.Errorf("node %s was taken out of the cluster: start one under another name, in another directory, with --join", c.ID)
+		out := fmt.Errorf("node %s was taken out of the cluster: to have it back, start it in an empty directory with --join", c.ID)
 		return errors.Join(out, shutdown(server))
 	}
 }
@@ -130,8 +137,8 @@ func shutdown(server *http.Server) error {
 	return nil
 }
 
-// open starts the node; address is where its raft listens.
-func open(c *Config) (*raftnode.Node, string, error) {
+// open starts the node, once it knows its way into a cluster; address is where its raft listens.
+func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	backup, err := c.readBackup()
 	if err != nil {
 		return nil, "", fmt.Errorf("--restore: %w", err)
@@ -158,8 +165,38 @@ func open(c *Config) (*raftnode.Node, string, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}
 	}
-	node, err := raftnode.Open(config)
+	if c.Join != "" || len(peers) > 1 {
+		config.Forget = func(ctx context.Context, urls []string) (uint64, error) {
+			return c.forget(ctx, urls, client.Joining{ID: c.ID, Address: address})
+		}
+	}
+	node, err := raftnode.Open(ctx, config)
 	return node, address, err
+}
+
+// forget has the cluster at urls, or at --join, forget that there was a node of this name. From then on that is the cluster to join.
+func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining) (term uint64, err error) {
+	if c.Join == "" {
+		c.entry = urls
+	}
+	cluster, err := c.newClient(c.entry...)
+	if err != nil {
+		return 0, err
+	}
+	defer cluster.Close()
+	c.Log.Info("the directory is empty: this node enters the cluster that is there", "nodes", c.entry)
+	if term, err = cluster.Lost(ctx, lost); err != nil {
+		return 0, fmt.Errorf("enter the cluster: %w", err)
+	}
+	return term, nil
+}
+
+func (c *Config) newClient(urls ...string) (*client.Client, error) {
+	settings := client.Config{URLs: urls, Log: c.Log}
+	if c.Credentials != nil {
+		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
+	}
+	return client.New(settings)
 }
 
 // readBackup returns the state to begin with, nil if none is given. What was known of nodes is not about this cluster's.
@@ -209,22 +246,20 @@ func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry
 	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
-// enter joins the cluster, if that is asked for and the node is not in it, and tells it this node's URL.
+// enter joins the cluster, if it is to and is not in it, and tells it this node's URL.
 func (c *Config) enter(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
 	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address })
-	settings := client.Config{URLs: []string{self.URL}, Log: c.Log}
-	if c.Join != "" && !isMember {
-		settings.URLs = []string{c.Join}
+	joins := len(c.entry) > 0 && !isMember
+	urls := []string{self.URL}
+	if joins {
+		urls = c.entry
 	}
-	if c.Credentials != nil {
-		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
-	}
-	cluster, err := client.New(settings)
+	cluster, err := c.newClient(urls...)
 	if err != nil {
 		return fmt.Errorf("--join: %w", err)
 	}
 	defer cluster.Close()
-	if c.Join != "" && !isMember {
+	if joins {
 		if err := cluster.Join(ctx, client.Joining{ID: peer.ID, Address: peer.Address}); err != nil {
 			return ended(ctx, fmt.Errorf("join the cluster: %w", err))
 		}

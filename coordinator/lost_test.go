@@ -1,0 +1,126 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/faults"
+)
+
+// directory is where a node keeps its records.
+func (n *node) directory() string {
+	return n.arguments[slices.Index(n.arguments, "--data-dir")+1]
+}
+
+// lose ends a node and takes its directory away.
+func (n *node) lose() {
+	n.t.Helper()
+	n.kill()
+	if err := os.RemoveAll(n.directory()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// One node after the other loses its directory, mostly the leader, and is started again by the same command line, while learners
+// commit: nothing is lost, and each counts again.
+func TestLostDirectory(t *testing.T) {
+	rng, losses := faults.Rand(faults.Seed(t), 0), faults.Count(4, 100)
+	nodes := serveThree(t)
+	w := startWorkload(t, nodes)
+	for range losses {
+		w.awaitCommits(rng.IntN(50))
+		victim := nodes[rng.IntN(3)]
+		if rng.IntN(4) > 0 {
+			victim = leader(t, w.client, nodes)
+		}
+		victim.lose()
+		w.answered()
+		victim.start()
+		victim.expect("this node enters the cluster")
+		victim.expect("msg=ready")
+		other := nodes[(slices.Index(nodes, victim)+1)%3]
+		other.kill() // so the one that has come back is needed for a majority
+		w.answered()
+		other.start()
+		other.expect("msg=ready")
+	}
+	known, err := w.client.Nodes(deadline(t))
+	if err != nil || len(known) != 3 {
+		t.Errorf("%+v, %v", known, err)
+	}
+	w.report("%d directories lost", losses)
+}
+
+// With two of three directories lost, nothing is begun anew, and the third keeps what it has; once they are back, all goes on.
+func TestMostDirectoriesLost(t *testing.T) {
+	nodes := serveThree(t)
+	c := newClient(t, nodes[0].url, nodes[1].url, nodes[2].url)
+	if _, err := c.Submit(deadline(t), spec("x", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes[1:] {
+		n.kill()
+		if err := os.Rename(n.directory(), n.directory()+".aside"); err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+	}
+	for _, n := range nodes[1:] {
+		n.expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a backup`)
+	}
+	nodes[0].kill() // whether it is there or not
+	nodes[1].expect("it waits for n1: a new cluster is formed only once all of --peers say that they are empty")
+	for _, n := range nodes[1:] {
+		n.lose()
+		if err := os.Rename(n.directory()+".aside", n.directory()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		n.start()
+	}
+	for _, n := range nodes {
+		n.expect("msg=ready")
+	}
+	experiments, err := c.Experiments(deadline(t))
+	if err != nil || len(experiments) != 1 || experiments[0].Runs[registry.Queued] != 2 {
+		t.Errorf("%+v, %v", experiments, err)
+	}
+}
+
+// A first start waits for all nodes. A name that is another node's is refused, wherever it is said.
+func TestFirstStart(t *testing.T) {
+	addresses := freeAddresses(t, 8)
+	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
+	var nodes []*node
+	begin := func(i int) {
+		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--peers", peers))
+	}
+	begin(0)
+	begin(1)
+	nodes[0].expect("it waits for n3: a new cluster is formed only once all of --peers say that they are empty")
+	nodes[1].kill() // which changes nothing
+	nodes[1].start()
+	begin(2)
+	for _, n := range nodes {
+		n.expect("msg=ready")
+	}
+	stranger := serve(t, "n2", t.TempDir(), addresses[6], addresses[7], "--join", nodes[0].url)
+	if status := stranger.wait(); status != 1 {
+		t.Errorf("status %d", status)
+	}
+	stranger.expect(`there is a node n2, at .*: start this one under another name, or, if that one is lost, \\?"coordinator leave n2`)
+	nodes[1].kill()
+	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	stranger.start() // now the name is free
+	stranger.expect("msg=ready")
+	known, err := newClient(t, nodes[0].url).Nodes(deadline(t))
+	if err != nil || len(known) != 3 {
+		t.Errorf("%+v, %v", known, err)
+	}
+}
