@@ -132,7 +132,7 @@ func TestKilledLeaders(t *testing.T) {
 		if rng.IntN(4) > 0 {
 			victim = leader(t, w.client, nodes)
 		}
-		victim.kill()
+		victim.Kill()
 		w.answered()
 		victim.start()
 	}
@@ -175,16 +175,16 @@ func TestJoinLeaveReplace(t *testing.T) {
 	lost.kill()
 	addresses := freeAddresses(t, 4)
 	fourth := serve(t, "n4", t.TempDir(), addresses[0], addresses[1], "--join", nodes[0].url)
-	fourth.expect("msg=ready")
+	fourth.Expect("msg=ready")
 	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
 		t.Fatal(out, complaint)
 	}
 	fifth := serve(t, "n5", t.TempDir(), addresses[2], addresses[3], "--join", fourth.url)
-	fifth.expect("msg=ready")
+	fifth.Expect("msg=ready")
 	if _, err := c.Submit(deadline(t), spec("y", 1)); err != nil {
 		t.Fatal(err)
 	}
-	nodes[0].kill() // of n1, n3, n4, n5 three are left; the client knew n1 only, and has learned of the others
+	nodes[0].Kill() // of n1, n3, n4, n5 three are left; the client knew n1 only, and has learned of the others
 	known, err := c.Nodes(deadline(t))
 	if err != nil || len(known) != 4 {
 		t.Fatalf("%+v, %v", known, err)
@@ -197,7 +197,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 		t.Errorf("a node that has left leaves: %v", err)
 	}
 	first := leader(t, c, all)
-	if status := first.signal(syscall.SIGTERM); status != 0 {
+	if status := first.stop(); status != 0 {
 		t.Errorf("%s ended with status %d:\n%s", first.id, status, first.log())
 	}
 	first.start() // where it was to join is gone, but it has joined long ago
@@ -206,7 +206,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 	if err := c.Leave(deadline(t), second.id); err != nil {
 		t.Fatal(err)
 	}
-	second.expect("was taken out of the cluster")
+	second.Expect("was taken out of the cluster")
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 2 {
 		t.Errorf("%+v, %v", experiments, err)
@@ -227,23 +227,26 @@ func TestRestore(t *testing.T) {
 	addresses := freeAddresses(t, 4)
 	directory := t.TempDir()
 	second := serve(t, "m1", directory, addresses[0], addresses[1], "--restore", backup)
-	second.expect("msg=ready")
+	second.Expect("msg=ready")
 	second.arguments = second.arguments[:len(second.arguments)-2] // it goes on with its records
 	third := serve(t, "m2", t.TempDir(), addresses[2], addresses[3], "--join", second.url)
-	third.expect("msg=ready")
+	third.Expect("msg=ready")
 	if _, err := newClient(t, third.url).Submit(deadline(t), spec("more", 1)); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []*node{second, third} { // so that each leads for a while
-		n.signal(syscall.SIGTERM)
+		n.stop()
 		n.start()
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 		experiments, err := newClient(t, second.url, third.url).Experiments(deadline(t))
 		if err != nil || len(experiments) != 2 || experiments[0].Runs[registry.Queued] != 2 {
 			t.Errorf("%+v, %v", experiments, err)
 		}
 	}
-	second.kill()
+	fourth := freeAddresses(t, 2) // a node that knows m1 as a peer, as after all directories were lost, enters too
+	entering := serve(t, "m3", t.TempDir(), fourth[0], fourth[1], "--peers", fmt.Sprintf("m1=%s,m2=%s,m3=%s", addresses[1], addresses[3], fourth[1]))
+	entering.Expect("msg=ready")
+	second.Kill()
 	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http", addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 || !strings.Contains(complaint, "holds records already") {
 		t.Error(out, complaint)
 	}

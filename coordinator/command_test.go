@@ -18,7 +18,7 @@ func serveOne(t testing.TB, arguments ...string) *node {
 	t.Helper()
 	addresses := freeAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], arguments...)
-	n.expect("msg=ready")
+	n.Expect("msg=ready")
 	return n
 }
 
@@ -141,10 +141,10 @@ func TestCredentials(t *testing.T) {
 	}
 	addresses := freeAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
-	n.expect("msg=ready")
+	n.Expect("msg=ready")
 	url := strings.Replace(n.url, "http", "https", 1)
 	second := freeAddresses(t, 2)
-	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"), "--join", url).expect("msg=ready")
+	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"), "--join", url).Expect("msg=ready")
 	as := func(role string, arguments ...string) (string, int) {
 		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", filepath.Join(directory, role), "--timeout", "5s")...)
 		return out + complaint, status

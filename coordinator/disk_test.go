@@ -57,15 +57,15 @@ func requireExperiments(t *testing.T, c *client.Client, n int) {
 func TestDiskFull(t *testing.T) {
 	addresses := freeAddresses(t, 2)
 	n := serveWithin(t, small, "n1", t.TempDir(), addresses[0], addresses[1])
-	n.expect("msg=ready")
+	n.Expect("msg=ready")
 	answered := submitUntilFull(t, newClient(t, n.url))
 	if answered == 0 {
 		t.Fatal("the disk is full at once: the test shows nothing")
 	}
-	n.signal(syscall.SIGTERM)
+	n.stop()
 	n.within = nil
 	n.start()
-	n.expect("msg=ready")
+	n.Expect("msg=ready")
 	c := newClient(t, n.url)
 	requireExperiments(t, c, answered)
 	if _, err := c.Submit(deadline(t), spec("more", 1)); err != nil {
@@ -81,7 +81,7 @@ func TestLeadersDiskFull(t *testing.T) {
 	nodes := []*node{first}
 	for i := 1; i < 3; i++ {
 		n := serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--join", first.url)
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 		nodes = append(nodes, n)
 	}
 	c := newClient(t, first.url, nodes[1].url, nodes[2].url)
@@ -106,8 +106,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	directory := t.TempDir()
 	addresses := freeAddresses(t, 2)
 	n := serve(t, "n1", directory, addresses[0], addresses[1])
-	n.expect("msg=ready")
-	n.signal(syscall.SIGTERM)
+	n.Expect("msg=ready")
+	n.stop()
 	if os.Geteuid() == 0 { // who may write everywhere else
 		n.within = []string{"unshare", "-m", "sh", "-c", `mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
 		t.Setenv("DIRECTORY", directory)
@@ -115,7 +115,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.start()
-	if status := n.wait(); status != 1 || !strings.Contains(n.log(), "coordinator: open the log "+directory) {
-		t.Errorf("status %d: %s", status, n.log())
+	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "coordinator: open the log "+directory) {
+		t.Errorf("status %d: %s", status, n.Log())
 	}
 }

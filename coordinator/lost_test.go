@@ -18,7 +18,7 @@ func (n *node) directory() string {
 // lose ends a node and takes its directory away.
 func (n *node) lose() {
 	n.t.Helper()
-	n.kill()
+	n.Kill()
 	if err := os.RemoveAll(n.directory()); err != nil {
 		n.t.Fatal(err)
 	}
@@ -39,13 +39,13 @@ func TestLostDirectory(t *testing.T) {
 		victim.lose()
 		w.answered()
 		victim.start()
-		victim.expect("this node enters the cluster")
-		victim.expect("msg=ready")
+		victim.Expect("this node enters the cluster")
+		victim.Expect("msg=ready")
 		other := nodes[(slices.Index(nodes, victim)+1)%3]
-		other.kill() // so the one that has come back is needed for a majority
+		other.Kill() // so the one that has come back is needed for a majority
 		w.answered()
 		other.start()
-		other.expect("msg=ready")
+		other.Expect("msg=ready")
 	}
 	known, err := w.client.Nodes(deadline(t))
 	if err != nil || len(known) != 3 {
@@ -62,17 +62,17 @@ func TestMostDirectoriesLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes[1:] {
-		n.kill()
+		n.Kill()
 		if err := os.Rename(n.directory(), n.directory()+".aside"); err != nil {
 			t.Fatal(err)
 		}
 		n.start()
 	}
 	for _, n := range nodes[1:] {
-		n.expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a backup`)
+		n.Expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a backup`)
 	}
-	nodes[0].kill() // whether it is there or not
-	nodes[1].expect("it waits for n1: a new cluster is formed only once all of --peers say that they are empty")
+	nodes[0].Kill() // whether it is there or not
+	nodes[1].Expect("it waits for n1: a new cluster is formed only once all of --peers say that they are empty")
 	for _, n := range nodes[1:] {
 		n.lose()
 		if err := os.Rename(n.directory()+".aside", n.directory()); err != nil {
@@ -83,7 +83,7 @@ func TestMostDirectoriesLost(t *testing.T) {
 		n.start()
 	}
 	for _, n := range nodes {
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 	}
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 1 || experiments[0].Runs[registry.Queued] != 2 {
@@ -101,24 +101,24 @@ func TestFirstStart(t *testing.T) {
 	}
 	begin(0)
 	begin(1)
-	nodes[0].expect("it waits for n3: a new cluster is formed only once all of --peers say that they are empty")
-	nodes[1].kill() // which changes nothing
+	nodes[0].Expect("it waits for n3: a new cluster is formed only once all of --peers say that they are empty")
+	nodes[1].Kill() // which changes nothing
 	nodes[1].start()
 	begin(2)
 	for _, n := range nodes {
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 	}
 	stranger := serve(t, "n2", t.TempDir(), addresses[6], addresses[7], "--join", nodes[0].url)
-	if status := stranger.wait(); status != 1 {
+	if status := stranger.Wait(); status != 1 {
 		t.Errorf("status %d", status)
 	}
-	stranger.expect(`there is a node n2, at .*: start this one under another name, or, if that one is lost, \\?"coordinator leave n2`)
-	nodes[1].kill()
+	stranger.Expect(`there is a node n2, at .*: start this one under another name, or, if that one is lost, \\?"coordinator leave n2`)
+	nodes[1].Kill()
 	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
 		t.Fatal(out, complaint)
 	}
 	stranger.start() // now the name is free
-	stranger.expect("msg=ready")
+	stranger.Expect("msg=ready")
 	known, err := newClient(t, nodes[0].url).Nodes(deadline(t))
 	if err != nil || len(known) != 3 {
 		t.Errorf("%+v, %v", known, err)

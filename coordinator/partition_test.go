@@ -73,7 +73,7 @@ func TestPartitions(t *testing.T) {
 			at.address+":7070", at.address+":7071", "--peers", strings.Join(peers, ","), "--insecure-listen"))
 	}
 	for _, n := range nodes {
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 	}
 	w := startWorkload(t, nodes)
 	must := func(line string, args ...any) {

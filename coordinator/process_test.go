@@ -1,51 +1,32 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // patience is how long a test waits for what must happen, on a machine however loaded.
 const patience = time.Minute
 
-// program is the coordinator that TestMain builds.
-var program string
+// programs is where TestMain builds the coordinator.
+var programs string
 
-func TestMain(m *testing.M) { os.Exit(buildAndTest(m)) }
-
-func buildAndTest(m *testing.M) int {
-	directory, err := os.MkdirTemp("", "dbqpg-coordinator-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(directory)
-	program = filepath.Join(directory, "coordinator")
-	build := exec.Command("go", "build", "-o", program, ".")
-	if output, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(processtest.Build(m, &programs, ".")) }
 
 func deadline(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -55,19 +36,13 @@ func deadline(t testing.TB) context.Context {
 
 // node is a coordinator process.
 type node struct {
-	t         testing.TB
-	id        string
-	within    []string // a program and its arguments that run the node's, if any
-	arguments []string
-	url       string
-	raft      string
-	cmd       *exec.Cmd
-
-	mu    sync.Mutex
-	lines []string
-	more  chan struct{} // closed, and replaced, at each line and at the end
-	ended bool
-	read  sync.WaitGroup // of the log
+	*processtest.Process // its present life
+	t                    testing.TB
+	id                   string
+	within               []string // a program and its arguments that run the node's, if any
+	arguments            []string
+	url                  string
+	raft                 string
 }
 
 // serve starts a node; it listens on its addresses, ports of 127.0.0.1.
@@ -82,94 +57,21 @@ func serveWithin(t testing.TB, within []string, id, directory, web, raft string,
 	n := &node{t: t, id: id, within: within, url: "http://" + web, raft: raft}
 	n.arguments = append([]string{"serve", "--node-id", id, "--data-dir", directory, "--http", web, "--raft", raft}, arguments...)
 	n.start()
-	t.Cleanup(func() {
-		n.kill()
-		if t.Failed() {
-			t.Logf("%s:\n%s", id, n.log())
-		}
-	})
 	return n
 }
 
-// start starts the process, again after a kill.
+// start starts the process, again after its end.
 func (n *node) start() {
 	n.t.Helper()
-	line := slices.Concat(n.within, []string{program}, n.arguments)
-	n.cmd = exec.Command(line[0], line[1:]...)
-	output, input, err := os.Pipe()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.cmd.Stdout, n.cmd.Stderr = input, input
-	n.mu.Lock()
-	n.lines, n.more, n.ended = nil, make(chan struct{}), false
-	n.mu.Unlock()
-	if err := n.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	input.Close()
-	n.read.Go(func() { n.readLog(output) })
+	line := slices.Concat(n.within, []string{filepath.Join(programs, "coordinator")}, n.arguments)
+	n.Process = processtest.Start(n.t, exec.Command(line[0], line[1:]...))
 }
 
-func (n *node) readLog(output io.ReadCloser) {
-	defer output.Close()
-	lines := bufio.NewScanner(output)
-	for more := true; more; {
-		more = lines.Scan()
-		n.mu.Lock()
-		if more {
-			n.lines = append(n.lines, lines.Text())
-		} else {
-			n.ended = true
-		}
-		close(n.more)
-		n.more = make(chan struct{})
-		n.mu.Unlock()
-	}
-}
-
-func (n *node) log() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Join(n.lines, "\n")
-}
-
-// expect waits until a line of the log matches.
-func (n *node) expect(pattern string) {
+// stop ends the process as whoever stops it in peace does; it returns the exit status.
+func (n *node) stop() int {
 	n.t.Helper()
-	expression, timeout := regexp.MustCompile(pattern), time.After(patience)
-	for {
-		n.mu.Lock()
-		more, ended, found := n.more, n.ended, expression.MatchString(strings.Join(n.lines, "\n"))
-		n.mu.Unlock()
-		if found {
-			return
-		}
-		if ended {
-			n.t.Fatalf("%s ended without %q:\n%s", n.id, pattern, n.log())
-		}
-		select {
-		case <-more:
-		case <-timeout:
-			n.t.Fatalf("%s does not say %q:\n%s", n.id, pattern, n.log())
-		}
-	}
-}
-
-// kill ends the process without warning.
-func (n *node) kill() { n.signal(syscall.SIGKILL) }
-
-// signal sends a signal and waits for the end; it returns the exit status.
-func (n *node) signal(s os.Signal) int {
-	_ = n.cmd.Process.Signal(s) // it may have ended already
-	return n.wait()
-}
-
-// wait waits for the end; it returns the exit status.
-func (n *node) wait() int {
-	_ = n.cmd.Wait()
-	n.read.Wait()
-	return n.cmd.ProcessState.ExitCode()
+	n.Signal(syscall.SIGTERM)
+	return n.Wait()
 }
 
 // freeAddresses returns addresses of 127.0.0.1 that nobody listens on at the moment.
@@ -197,7 +99,7 @@ func serveThree(t testing.TB) []*node {
 		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--peers", peers))
 	}
 	for _, n := range nodes {
-		n.expect("msg=ready")
+		n.Expect("msg=ready")
 	}
 	return nodes
 }
@@ -215,7 +117,7 @@ func newClient(t testing.TB, urls ...string) *client.Client {
 // run runs a command of the program and returns what it writes and its exit status.
 func run(t testing.TB, url, input string, arguments ...string) (output, complaint string, status int) {
 	t.Helper()
-	cmd := exec.CommandContext(deadline(t), program, arguments...)
+	cmd := exec.CommandContext(deadline(t), filepath.Join(programs, "coordinator"), arguments...)
 	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+url, "TZ=UTC")
 	cmd.Stdin = strings.NewReader(input)
 	var out, complaints bytes.Buffer

@@ -186,7 +186,7 @@ type usage struct {
 
 func (n *node) usage() (u usage) {
 	n.t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Cmd.Process.Pid))
 	if err != nil {
 		n.t.Skip("what processes use is read from /proc: ", err)
 	}
@@ -210,7 +210,7 @@ func cluster(b *testing.B, size int, over bool) []*node {
 	if size == 1 {
 		addresses := freeAddresses(b, 2)
 		nodes = []*node{serve(b, "n1", b.TempDir(), addresses[0], addresses[1])}
-		nodes[0].expect("msg=ready")
+		nodes[0].Expect("msg=ready")
 	} else {
 		nodes = serveThree(b)
 	}

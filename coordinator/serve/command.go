@@ -26,10 +26,10 @@ func Command() *cobra.Command {
 		Long: `Run a node of the coordinator, until Ctrl-C.
 
 Without --peers and --join it is alone. For three nodes, start three with the same --peers;
-they form a cluster as soon as two are there. A node that was stopped or killed goes on with
-its data directory, and needs --peers or --join no more. One that has lost its directory is
-replaced: take it out with "coordinator leave" and start another, under another name, with
---join.
+they form a cluster once all are there. A node that was stopped or killed goes on with its
+data directory. One that has lost it is started again by the same command: with an empty
+directory, it enters the cluster that --peers or --join know of, as one that was never there.
+If most have lost theirs, nothing is begun anew: see --restore and docs/coordinator.md.
 
 Nothing but this machine can reach a node unless --http and --raft say so; then it wants
 --credentials (docs/security.md).`,
@@ -66,10 +66,10 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&c.DataDir, "data-dir", "", "directory of this node's records")
-	flags.StringVar(&c.ID, "node-id", "n1", "this node's name: unique in the cluster, and never used again once it was lost")
+	flags.StringVar(&c.ID, "node-id", "n1", "this node's name, unique in the cluster")
 	flags.StringVar(&c.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 is a free one")
 	flags.StringVar(&c.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
-	flags.StringVar(&peers, "peers", "", "all nodes of a new cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
+	flags.StringVar(&peers, "peers", "", "all nodes that begin the cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
 	flags.StringVar(&c.Join, "join", "", "URL of a node of the cluster to join")
 	flags.StringVar(&c.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with")
 	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
