@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -172,7 +171,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := nodes[1]
-	lost.kill()
+	lost.Kill()
 	addresses := freeAddresses(t, 4)
 	fourth := serve(t, "n4", t.TempDir(), addresses[0], addresses[1], "--join", nodes[0].url)
 	fourth.Expect("msg=ready")
@@ -198,10 +197,10 @@ func TestJoinLeaveReplace(t *testing.T) {
 	}
 	first := leader(t, c, all)
 	if status := first.stop(); status != 0 {
-		t.Errorf("%s ended with status %d:\n%s", first.id, status, first.log())
+		t.Errorf("%s ended with status %d:\n%s", first.id, status, first.Log())
 	}
 	first.start() // where it was to join is gone, but it has joined long ago
-	first.expect("msg=ready")
+	first.Expect("msg=ready")
 	second := leader(t, c, all)
 	if err := c.Leave(deadline(t), second.id); err != nil {
 		t.Fatal(err)
@@ -223,7 +222,7 @@ func TestRestore(t *testing.T) {
 	if out, complaint, status := run(t, first.url, "", "backup", backup); status != 0 {
 		t.Fatal(out, complaint)
 	}
-	first.kill()
+	first.Kill()
 	addresses := freeAddresses(t, 4)
 	directory := t.TempDir()
 	second := serve(t, "m1", directory, addresses[0], addresses[1], "--restore", backup)

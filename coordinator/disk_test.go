@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +76,7 @@ func TestDiskFull(t *testing.T) {
 func TestLeadersDiskFull(t *testing.T) {
 	addresses := freeAddresses(t, 6)
 	first := serveWithin(t, small, "n1", t.TempDir(), addresses[0], addresses[1])
-	first.expect("msg=ready")
+	first.Expect("msg=ready")
 	nodes := []*node{first}
 	for i := 1; i < 3; i++ {
 		n := serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--join", first.url)

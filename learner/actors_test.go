@@ -11,7 +11,7 @@ import (
 func TestLocalActors(t *testing.T) {
 	forEachExample(t, func(t *testing.T, e *example) {
 		directory := newDirectory(t)
-		start(t, "learner", e.arguments(directory, "--actors", "2")...).succeed()
+		start(t, "learner", e.arguments(directory, "--actors", "2")...).Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -22,7 +22,7 @@ func TestRemoteActor(t *testing.T) {
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
 		start(t, "actor", "--nats", learner.url(), "--slots", "1")
-		learner.succeed()
+		learner.Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -40,14 +40,14 @@ func TestKilledActor(t *testing.T) {
 			actors = append(actors, start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1"))
 		}
 		for _, actor := range actors {
-			actor.expect("msg=joined")
+			actor.Expect("msg=joined")
 		}
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.externally(directory, url, "--actors", "0")...)
 		learner.iteration(1 + rng.IntN(e.iterations-2))
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
-		actors[rng.IntN(3)].kill()
-		learner.succeed()
+		actors[rng.IntN(3)].Kill()
+		learner.Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -61,16 +61,16 @@ func TestActorsComeAndGo(t *testing.T) {
 		learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
 		for iteration := 1; iteration < 4; iteration++ {
 			learner.iteration(iteration)
-			learner.signal(syscall.SIGSTOP)
+			learner.Signal(syscall.SIGSTOP)
 			actor := start(t, "actor", "--nats", url, "--run", e.run, "--slots", "2")
-			actor.expect("msg=joined")
-			learner.signal(syscall.SIGCONT)
+			actor.Expect("msg=joined")
+			learner.Signal(syscall.SIGCONT)
 			learner.iteration(iteration + 1)
-			actor.signal(syscall.SIGTERM)
-			actor.expect("msg=left")
-			actor.succeed()
+			actor.Signal(syscall.SIGTERM)
+			actor.Expect("msg=left")
+			actor.Succeed()
 		}
-		learner.succeed()
+		learner.Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -98,10 +98,10 @@ func TestActorsFindLearners(t *testing.T) {
 	for _, learner := range append(learners, vanishing) {
 		learner.iteration(1)
 	}
-	vanishing.kill()
-	actors[rng.IntN(3)].kill()
+	vanishing.Kill()
+	actors[rng.IntN(3)].Kill()
 	for i, learner := range learners {
-		learner.succeed()
+		learner.Succeed()
 		examples[i].requireReference(t, directories[i])
 	}
 }

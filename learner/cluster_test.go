@@ -59,7 +59,7 @@ func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...st
 func (c *cluster) startCoordinator() {
 	c.t.Helper()
 	c.coordinator = start(c.t, "coordinator", c.flags...)
-	c.coordinator.expect("msg=ready")
+	c.coordinator.Expect("msg=ready")
 }
 
 // worker starts a worker; fail says where a failpoint ends or stops it.
@@ -148,7 +148,7 @@ func (c *cluster) requireReference(e *example, run *registry.Run, epoch uint64) 
 // awaitStop waits until a failpoint has stopped the process.
 func (p *process) awaitStop() {
 	p.t.Helper()
-	if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
-		p.t.Fatalf("%s does not stop: %v", p.name, err)
+	if err := unix.Waitid(unix.P_PID, p.Cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		p.t.Fatalf("%s does not stop: %v", p, err)
 	}
 }

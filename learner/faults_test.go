@@ -39,15 +39,15 @@ func learnUntilStopped(t *testing.T, e *example, url string) *endless {
 // next waits until the learner has done another iteration than any until now.
 func (l *endless) next() {
 	l.t.Helper()
-	l.iteration(strings.Count(l.log(), `msg="iteration done"`) + 1)
+	l.iteration(strings.Count(l.Log(), `msg="iteration done"`) + 1)
 }
 
 // stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits, counters
 // and table: no ticket was lost, and none counted twice. It returns the hash of what was learned.
 func (l *endless) stop() (hash string) {
 	l.t.Helper()
-	l.signal(syscall.SIGTERM)
-	if status := l.wait(); status != 130 {
+	l.Signal(syscall.SIGTERM)
+	if status := l.Wait(); status != 130 {
 		l.t.Fatalf("the learner ended with status %d", status)
 	}
 	l.done = committed(l.t, l.directory)
@@ -55,7 +55,7 @@ func (l *endless) stop() (hash string) {
 		l.t.Fatal("nothing was learned: the test shows nothing")
 	}
 	undisturbed := newDirectory(l.t)
-	start(l.t, "learner", l.e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(l.done))...).succeed()
+	start(l.t, "learner", l.e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(l.done))...).Succeed()
 	want, err := readOutcome(undisturbed)
 	if err != nil {
 		l.t.Fatal(err)
@@ -103,7 +103,7 @@ func TestManyKilledActors(t *testing.T) {
 	for range kills {
 		time.Sleep(200*time.Millisecond + time.Duration(rng.Int64N(int64(800*time.Millisecond)))) // a random moment, not a wait
 		i := rng.IntN(len(actors))
-		actors[i].kill()
+		actors[i].Kill()
 		begin(i)
 	}
 	hash := learner.stop()
@@ -184,7 +184,7 @@ func TestManyKilledServers(t *testing.T) {
 	var took []time.Duration
 	for range kills {
 		time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a random moment, not a wait
-		server.kill()
+		server.Kill()
 		time.Sleep(shortest + time.Duration(rng.Int64N(int64(longest-shortest)))) // it is away
 		server, _ = startServer(t, port)
 		took = append(took, actors.again())

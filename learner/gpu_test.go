@@ -36,8 +36,8 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 			}
 			run(c.failure, "--env", "Swimmer-v2", "--batch", c.batch, "--iterations", "3", "--device", "cuda").fail(c.want...)
 			learner := run("", "--resume", "--device", "cpu")
-			learner.expect(`iteration done.* iteration=3 of=3`)
-			learner.succeed()
+			learner.Expect(`iteration done.* iteration=3 of=3`)
+			learner.Succeed()
 		})
 	}
 }

@@ -41,7 +41,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 				}
 			}
 		}
-		start(t, "learner", arguments...).succeed()
+		start(t, "learner", arguments...).Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -60,7 +60,7 @@ func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []s
 
 	learner := start(t, "learner", arguments...)
 	ended := make(chan int, 1)
-	go func() { ended <- learner.wait() }()
+	go func() { ended <- learner.Wait() }()
 	for range count {
 		select {
 		case <-changes:
@@ -73,13 +73,13 @@ func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []s
 		}
 	}
 	time.Sleep(delay) // a random moment, not a wait
-	learner.signal(syscall.SIGKILL)
+	learner.Signal(syscall.SIGKILL)
 	<-ended
 	after := committed(t, directory)
 	t.Logf("from iteration %d to %d: killed %v after %d changes", before, after, delay, count)
 
 	// What the learner reported as done is never done again.
-	reported := regexp.MustCompile(`msg="iteration done" iteration=(\d+)`).FindAllStringSubmatch(learner.log(), -1)
+	reported := regexp.MustCompile(`msg="iteration done" iteration=(\d+)`).FindAllStringSubmatch(learner.Log(), -1)
 	for i, match := range reported {
 		if want := fmt.Sprint(max(before, 0) + i + 1); match[1] != want {
 			t.Errorf("iteration %s was done, want %s", match[1], want)
@@ -169,12 +169,12 @@ func TestInterrupted(t *testing.T) {
 			} else {
 				learner.iteration(2)
 			}
-			learner.signal(s)
-			if status := learner.wait(); status != 130 {
+			learner.Signal(s)
+			if status := learner.Wait(); status != 130 {
 				t.Errorf("after %v the learner ended with status %d, want 130", s, status)
 			}
-			command := learner.expect(`msg=stopped .*"go on with"="go run ./learner (.*)"`)[1]
-			start(t, "learner", strings.Fields(command)...).succeed()
+			command := learner.Expect(`msg=stopped .*"go on with"="go run ./learner (.*)"`)[1]
+			start(t, "learner", strings.Fields(command)...).Succeed()
 			e.requireReference(t, directory)
 		}
 	})

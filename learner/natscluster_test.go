@@ -97,8 +97,8 @@ func TestSmallNATSCluster(t *testing.T) {
 	_, url := startNATSCluster(t, 2)
 	directory := newDirectory(t)
 	learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
-	learner.expect("the NATS cluster keeps policies on one of its servers")
-	learner.succeed()
+	learner.Expect("the NATS cluster keeps policies on one of its servers")
+	learner.Succeed()
 	e.requireReference(t, directory)
 }
 
@@ -115,7 +115,7 @@ func TestNATSCluster(t *testing.T) {
 	for loss := range losses {
 		lost := nodes[loss%3]                                     // each in its turn
 		time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a random moment, not a wait
-		lost.kill()
+		lost.Kill()
 		took = append(took, actors.again())
 		learner.next()
 		lost.begin()

@@ -62,7 +62,7 @@ func fetch(t *testing.T, url string) (status int, body string) {
 // metricsURL is where a process serves its metrics, as its log tells.
 func (p *process) metricsURL() string {
 	p.t.Helper()
-	return p.expect(`serving metrics.*(http://127\.0\.0\.1:\d+)/metrics`)[1]
+	return p.Expect(`serving metrics.*(http://127\.0\.0\.1:\d+)/metrics`)[1]
 }
 
 // scrape returns the metrics of a process by name, with the values of the labels, in the order of their names, in braces.
@@ -194,30 +194,30 @@ func TestReadiness(t *testing.T) {
 		t.Helper()
 		for _, p := range both {
 			if status, body := fetch(t, p.metricsURL()+"/readyz"); status != ready || !strings.Contains(body, says) {
-				t.Errorf("%s is ready: %d %s, want %d %s", p.name, status, body, ready, says)
+				t.Errorf("%s is ready: %d %s, want %d %s", p, status, body, ready, says)
 			}
 			if status, _ := fetch(t, p.metricsURL()+"/healthz"); status != http.StatusOK {
-				t.Errorf("%s is alive: %d", p.name, status)
+				t.Errorf("%s is alive: %d", p, status)
 			}
 		}
 	}
 	for _, p := range both {
-		p.expect("no NATS server answers")
+		p.Expect("no NATS server answers")
 	}
 	expect(http.StatusServiceUnavailable, "starting")
 	server, _ := startServer(t, port)
 	learner.iteration(1)
 	expect(http.StatusOK, "ready")
-	learner.signal(syscall.SIGSTOP) // so that it is not through before
-	server.kill()
-	learner.signal(syscall.SIGCONT)
+	learner.Signal(syscall.SIGSTOP) // so that it is not through before
+	server.Kill()
+	learner.Signal(syscall.SIGCONT)
 	for _, p := range both {
-		p.expect("lost the NATS server")
+		p.Expect("lost the NATS server")
 	}
 	expect(http.StatusServiceUnavailable, "not connected")
 	startServer(t, port)
 	for _, p := range both {
-		p.expect("connected to the NATS server again")
+		p.Expect("connected to the NATS server again")
 	}
 	expect(http.StatusOK, "ready")
 }
@@ -294,12 +294,12 @@ func TestTracesAndJSONLogs(t *testing.T) {
 	environment := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}
 	_, url := startServer(t, "0")
 	actor := startTraced(t, environment, "actor", "--nats", url, "--slots", "1", "--log-format", "json")
-	actor.expect(`"msg":"joined"`)
+	actor.Expect(`"msg":"joined"`)
 	directory := newDirectory(t)
 	learner := startTraced(t, environment, "learner", examples[1].externally(directory, url, "--actors", "0", "--iterations", "2", "--log-format", "json")...)
-	learner.succeed()
-	actor.signal(syscall.SIGTERM)
-	actor.succeed()
+	learner.Succeed()
+	actor.Signal(syscall.SIGTERM)
+	actor.Succeed()
 
 	row, _ := columns(t, directory, 2)
 	parts, traces := c.tree()
@@ -327,7 +327,7 @@ func TestTracesAndJSONLogs(t *testing.T) {
 func requireJSONLog(t *testing.T, p *process, run string) {
 	t.Helper()
 	known, done := false, 0
-	for line := range strings.SplitSeq(p.log(), "\n") {
+	for line := range strings.SplitSeq(p.Log(), "\n") {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			t.Errorf("%s: %v", line, err)
@@ -349,7 +349,7 @@ func requireJSONLog(t *testing.T, p *process, run string) {
 		}
 	}
 	if done != 2 {
-		t.Errorf("%d iterations in the log:\n%s", done, p.log())
+		t.Errorf("%d iterations in the log:\n%s", done, p.Log())
 	}
 }
 
@@ -359,7 +359,7 @@ func TestNoTraces(t *testing.T) {
 	c := startCollector(t)
 	environment := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_TRACES_EXPORTER=none"}
 	learner := startTraced(t, environment, "learner", examples[1].arguments(newDirectory(t), "--actors", "1", "--iterations", "1")...)
-	learner.succeed()
+	learner.Succeed()
 	if parts, _ := c.tree(); len(parts) > 0 {
 		t.Errorf("sent %v", parts)
 	}

@@ -27,20 +27,20 @@ func TestCredentials(t *testing.T) {
 		files := newCredentials(t)
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.arguments(directory, "--actors", "0", "--credentials", filepath.Join(files, "learner"))...)
-		url := learner.expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
+		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		stranger := start(t, "actor", "--nats", strings.Replace(url, "tls://", "nats://", 1))
-		stranger.expect("^actor: .*give --credentials DIR")
+		stranger.Expect("^actor: .*give --credentials DIR")
 		actor := start(t, "actor", "--nats", url, "--slots", "1", "--credentials", filepath.Join(files, "actor"))
 		learner.iteration(1)
 		shown := processFiles(t, learner) + processFiles(t, actor)
-		learner.succeed()
+		learner.Succeed()
 		e.requireReference(t, directory)
 
 		settings, err := os.ReadFile(filepath.Join(directory, config.FileName))
 		if err != nil || !strings.Contains(string(settings), filepath.Join(files, "learner")) {
 			t.Errorf("config.yaml: %v\n%s", err, settings)
 		}
-		shown += string(settings) + learner.log() + actor.log() + stranger.log()
+		shown += string(settings) + learner.Log() + actor.Log() + stranger.Log()
 		for _, secret := range secrets(t, files) {
 			if strings.Contains(shown, secret) {
 				t.Errorf("%q is shown", secret)
@@ -62,7 +62,7 @@ func newCredentials(t *testing.T) (directory string) {
 func processFiles(t *testing.T, p *process) (shown string) {
 	t.Helper()
 	for _, name := range []string{"cmdline", "environ"} {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name))
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +102,8 @@ func TestListenForOthers(t *testing.T) {
 	for _, more := range [][]string{{"--credentials", filepath.Join(files, "learner")}, {"--insecure-listen"}} {
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.arguments(directory, append(more, "--listen", "0.0.0.0:"+strconv.Itoa(freePort(t)), "--actors", "1")...)...)
-		learner.expect("actors can join")
-		learner.succeed()
+		learner.Expect("actors can join")
+		learner.Succeed()
 		e.requireReference(t, directory)
 	}
 	wrong := start(t, "learner", e.arguments(newDirectory(t), "--credentials", filepath.Join(files, "actor"))...)
@@ -127,14 +127,14 @@ func TestHostileActor(t *testing.T) {
 		files := newCredentials(t)
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials", filepath.Join(files, "learner"))...)
-		url := learner.expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
+		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		learner.iteration(1)
 		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run}
 		ctx, stop := context.WithCancel(context.Background())
 		var work sync.WaitGroup
 		work.Go(func() { h.spoil(ctx) })
 		work.Go(func() { h.flood(ctx) })
-		learner.succeed()
+		learner.Succeed()
 		stop()
 		work.Wait()
 		t.Logf("%d tickets spoilt", h.spoilt)

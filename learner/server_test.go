@@ -45,7 +45,7 @@ func startServer(t *testing.T, port string) (server *process, url string) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverPort+"="+port)
 	server = startCommand(t, cmd)
-	return server, server.expect(`^ready (nats://\S+)$`)[1]
+	return server, server.Expect(`^ready (nats://\S+)$`)[1]
 }
 
 // A NATS server that is killed, and comes back with an empty memory, is survived by learner and actors; the run ends
@@ -59,11 +59,11 @@ func TestServerLost(t *testing.T) {
 		start(t, "actor", "--nats", url, "--slots", "1")
 		for _, iteration := range []int{1, 2} {
 			learner.iteration(iteration)
-			server.kill()
-			learner.expect("lost the NATS server")
+			server.Kill()
+			learner.Expect("lost the NATS server")
 			server, _ = startServer(t, port)
 		}
-		learner.succeed()
+		learner.Succeed()
 		e.requireReference(t, directory)
 	})
 }
@@ -79,9 +79,9 @@ func TestNoServer(t *testing.T) {
 	listener.Close()
 	directory := newDirectory(t)
 	learner := start(t, "learner", examples[0].externally(directory, nobody)...)
-	learner.expect("no NATS server answers; trying again.*" + nobody)
-	learner.signal(syscall.SIGINT)
-	if status := learner.wait(); status != 130 {
+	learner.Expect("no NATS server answers; trying again.*" + nobody)
+	learner.Signal(syscall.SIGINT)
+	if status := learner.Wait(); status != 130 {
 		t.Errorf("it ended with status %d, want 130", status)
 	}
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +98,7 @@ func TestSuperseded(t *testing.T) {
 	first, second := newDirectory(t), newDirectory(t)
 	superseded := start(t, "learner", e.externally(first, url, "--iterations", "1000000")...)
 	superseded.iteration(1)
-	start(t, "learner", e.externally(second, url)...).succeed()
+	start(t, "learner", e.externally(second, url)...).Succeed()
 	superseded.fail("another learner has taken over this run", "epoch 2")
 	e.requireReference(t, second)
 
@@ -116,8 +116,8 @@ func TestSuperseded(t *testing.T) {
 	}
 	again := start(t, "learner", "--run-dir", first, "--resume")
 	again.iteration(int(done.state.Iteration) + 1)
-	again.signal(syscall.SIGINT)
-	again.wait()
+	again.Signal(syscall.SIGINT)
+	again.Wait()
 }
 
 // A directory has one learner at a time.
@@ -126,12 +126,12 @@ func TestLocked(t *testing.T) {
 	e := examples[1]
 	directory := newDirectory(t)
 	holder := start(t, "learner", e.arguments(directory, "--actors", "0")...)
-	holder.expect("msg=computing") // it has the directory
+	holder.Expect("msg=computing") // it has the directory
 	for _, flag := range []string{"--resume", "--force"} {
 		start(t, "learner", e.arguments(directory, flag)...).fail(directory, "another learner is at work there")
 	}
-	holder.kill()
-	start(t, "learner", e.arguments(directory, "--resume", "--actors", "2")...).succeed()
+	holder.Kill()
+	start(t, "learner", e.arguments(directory, "--resume", "--actors", "2")...).Succeed()
 	e.requireReference(t, directory)
 	if left, err := filepath.Glob(directory + ".*"); err != nil || len(left) > 0 {
 		t.Errorf("left over: %q, %v", left, err)

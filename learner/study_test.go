@@ -25,13 +25,13 @@ func TestKilledStudy(t *testing.T) {
 		return startCommand(t, cmd)
 	}
 	undisturbed, killed := t.TempDir(), t.TempDir()
-	study(undisturbed).succeed()
+	study(undisturbed).Succeed()
 
 	for _, moment := range []string{"msg=training", `msg="measuring gradients" run=s1 iteration=0`, `msg="measuring gradients" run=s1 iteration=3`} {
 		p := study(killed)
-		p.expect(moment)
+		p.Expect(moment)
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) // a random moment, not a wait
-		p.kill()
+		p.Kill()
 	}
 	units, err := filepath.Glob(filepath.Join(killed, "out", "units", "s1", "*", "*.safetensors"))
 	if err != nil || len(units) == 0 {
@@ -41,7 +41,7 @@ func TestKilledStudy(t *testing.T) {
 	for _, path := range units {
 		written[path] = modified(t, path)
 	}
-	study(killed).succeed()
+	study(killed).Succeed()
 
 	for path, at := range written {
 		if !modified(t, path).Equal(at) {

@@ -24,17 +24,17 @@ func TestWalk(t *testing.T) {
 	cmd.Env = append(os.Environ(), "BIN="+programs, "DIR="+directory, "ITERATIONS=40", "BATCH=1000", fmt.Sprint("PORT=", freePorts(t, 7)))
 	walk := startCommand(t, cmd)
 	t.Cleanup(func() { // what it started ends with it
-		walk.signal(syscall.SIGTERM)
-		walk.wait()
+		walk.Signal(syscall.SIGTERM)
+		walk.Wait()
 	})
-	walk.succeed()
+	walk.Succeed()
 	for pattern, want := range map[string]int{
 		`(?m)^walk/Swimmer-v2/npg-uapg-s[12] +done +40 +40000 .* [12] +20`: 2,
 		`(?m)^walk/Swimmer-v2/npg-uapg-s[12] +done .* 2 +20`:               1,
 		`(?m)^n[123] +leader`: 2,
 	} {
-		if n := len(regexp.MustCompile(pattern).FindAllString(walk.log(), -1)); n != want {
-			t.Errorf("%d lines match %s, want %d:\n%s", n, pattern, want, walk.log())
+		if n := len(regexp.MustCompile(pattern).FindAllString(walk.Log(), -1)); n != want {
+			t.Errorf("%d lines match %s, want %d:\n%s", n, pattern, want, walk.Log())
 		}
 	}
 }

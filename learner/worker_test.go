@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,22 +70,22 @@ func (c *cluster) killAt(e *example, name, fail string) (after time.Duration, ok
 	c.await(name, func(run *registry.Run) bool { return run.Epoch == 1 })
 	second := c.worker("")
 	ok = first.endsBefore(gaveUp)
-	first.kill()
+	first.Kill()
 	died := time.Now()
-	from := second.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+	from := second.Expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
 	after = time.Since(died)
 	at, err := strconv.Atoi(from)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	done := strings.Count(first.log(), `msg="iteration done"`)
+	done := strings.Count(first.Log(), `msg="iteration done"`)
 	if begun := done + 1; ok && (done > at || begun < at) {
 		c.t.Errorf("%s: the second worker went on from iteration %d; the first had %d done", fail, at, done)
 	}
 	run := c.done(name)
-	c.requireReference(e, run, 2+uint64(strings.Count(second.log(), gaveUp)))
-	second.signal(syscall.SIGTERM)
-	second.succeed()
+	c.requireReference(e, run, 2+uint64(strings.Count(second.Log(), gaveUp)))
+	second.Signal(syscall.SIGTERM)
+	second.Succeed()
 	return after, ok
 }
 
@@ -94,26 +95,14 @@ const gaveUp = "gave the run up"
 // endsBefore waits until the process has ended by a signal (true) or has written a text.
 func (p *process) endsBefore(text string) bool {
 	p.t.Helper()
-	for timeout := time.After(patience); ; {
-		p.mu.Lock()
-		more, ended := p.more, p.ended
-		p.mu.Unlock()
-		switch {
-		case strings.Contains(p.log(), text):
-			p.t.Logf("%s lost its lease", p.name)
-			return false
-		case ended:
-			if status := p.wait(); status != -1 {
-				p.t.Fatalf("%s ended with status %d", p.name, status)
-			}
-			return true
-		}
-		select {
-		case <-more:
-		case <-timeout:
-			p.t.Fatalf("%s has not ended in %v", p.name, patience)
-		}
+	if p.Await(regexp.QuoteMeta(text)) != nil {
+		p.t.Logf("%s lost its lease", p)
+		return false
 	}
+	if status := p.Wait(); status != -1 {
+		p.t.Fatalf("%s ended with status %d", p, status)
+	}
+	return true
 }
 
 // A worker that is stopped for longer than its lease, and then goes on, can neither commit what it had saved nor publish
@@ -130,16 +119,16 @@ func TestStalledWorker(t *testing.T) {
 			stalled := c.worker(fmt.Sprintf("stop@%s:%d", point, times), "--nats", nats)
 			c.await(name, func(run *registry.Run) bool { return run.Iteration() >= uint64(times-2) })
 			second := c.worker("", "--nats", nats)
-			second.expect(`msg=taken .* epoch=2 `)
+			second.Expect(`msg=taken .* epoch=2 `)
 			second.iteration(times + 1)
 			before, err := c.client.Run(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			stalled.awaitStop()
-			stalled.signal(syscall.SIGCONT)
-			stalled.expect(`gave the run up.* epoch=1 .*(at epoch 2|has taken over)`)
-			if done := strings.Count(stalled.log(), `msg="iteration done"`); done > times {
+			stalled.Signal(syscall.SIGCONT)
+			stalled.Expect(`gave the run up.* epoch=1 .*(at epoch 2|has taken over)`)
+			if done := strings.Count(stalled.Log(), `msg="iteration done"`); done > times {
 				t.Errorf("%d iterations were done by the worker that was stopped at %d", done, times)
 			}
 			after := c.done(name)
@@ -159,7 +148,7 @@ func TestCoordinatorRestarted(t *testing.T) {
 	name := c.submit(e, "restarted")
 	worker := c.worker("", "--lease-term", "30s")
 	worker.iteration(2)
-	c.coordinator.kill()
+	c.coordinator.Kill()
 	worker.iteration(4) // not committed
 	c.startCoordinator()
 	c.requireReference(e, c.done(name), 1)
@@ -174,11 +163,11 @@ func TestCoordinatorGone(t *testing.T) {
 	worker := c.worker("stop@acknowledged:3", "--lease-term", "500ms")
 	committed := c.await(name, func(run *registry.Run) bool { return run.Iteration() == 2 })
 	worker.awaitStop()
-	c.coordinator.kill()
-	worker.signal(syscall.SIGCONT)
-	worker.expect("gave the run up.*has not answered for 5s")
+	c.coordinator.Kill()
+	worker.Signal(syscall.SIGCONT)
+	worker.Expect("gave the run up.*has not answered for 5s")
 	c.startCoordinator()
-	from := worker.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+	from := worker.Expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
 	if from != fmt.Sprint(committed.Iteration()) {
 		t.Errorf("it went on from iteration %s, committed is %d", from, committed.Iteration())
 	}
@@ -199,7 +188,7 @@ func TestWorkersWithBucket(t *testing.T) {
 	killed.iteration(1)
 	left := c.worker("")
 	left.iteration(1)
-	killed.wait()
+	killed.Wait()
 	died := time.Now()
 	for _, name := range names {
 		if run := c.done(name); run.Epoch > 2 || run.Iteration() != uint64(e.iterations) {
@@ -207,7 +196,7 @@ func TestWorkersWithBucket(t *testing.T) {
 		}
 	}
 	t.Logf("all done %v after the kill", time.Since(died).Round(time.Millisecond))
-	if again := left.expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]; again != "2" {
+	if again := left.Expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]; again != "2" {
 		t.Errorf("it went on from iteration %s, want 2: the fourth commit was not made", again)
 	}
 	local := t.TempDir() // the bucket's objects are files of their own
@@ -222,7 +211,7 @@ func TestWorkersWithBucket(t *testing.T) {
 		}
 		c.requireReference(e, run, run.Epoch)
 	}
-	shown := killed.log() + left.log() + c.coordinator.log()
+	shown := killed.Log() + left.Log() + c.coordinator.Log()
 	err := filepath.WalkDir(local, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -268,10 +257,10 @@ func TestWorkerWithCredentials(t *testing.T) {
 	name := c.submit(e, "secured")
 	c.worker("", "--credentials", filepath.Join(files, "actor")).fail("they are those of role actor, needed is learner")
 	stranger := c.worker("")
-	stranger.expect("the coordinator does not answer.*certificate")
+	stranger.Expect("the coordinator does not answer.*certificate")
 	c.worker("", "--credentials", filepath.Join(files, "learner"))
 	c.requireReference(e, c.done(name), 1)
-	if strings.Contains(stranger.log(), "msg=taken") {
+	if strings.Contains(stranger.Log(), "msg=taken") {
 		t.Error("a worker without credentials has got the run")
 	}
 }
@@ -284,10 +273,10 @@ func TestStoppedWorker(t *testing.T) {
 	name := c.submit(e, "stopped")
 	first := c.worker("", "--lease-term", "1h")
 	first.iteration(2)
-	first.signal(syscall.SIGTERM)
-	first.succeed()
-	first.expect("the run is given back")
-	c.worker("").expect(`msg=taken .* epoch=2 `)
+	first.Signal(syscall.SIGTERM)
+	first.Succeed()
+	first.Expect("the run is given back")
+	c.worker("").Expect(`msg=taken .* epoch=2 `)
 	c.requireReference(e, c.done(name), 2)
 }
 
@@ -299,7 +288,7 @@ func TestFailedRun(t *testing.T) {
 	c := newCluster(t)
 	name := c.submit(e, "damaged")
 	first := c.worker("kill@committed:3")
-	first.wait()
+	first.Wait()
 	run, err := c.client.Run(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,44 @@
+// Package processtest builds programs for tests, runs them, and waits for lines of their logs.
+//
+//	var programs string
+//
+//	func TestMain(m *testing.M) { os.Exit(processtest.Build(m, &programs, ".")) }
+//
+//	func TestStops(t *testing.T) {
+//		p := processtest.Start(t, exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2"))
+//		address := p.Expect(`listening on (\S+)`)[1]
+//		...
+//		p.Signal(syscall.SIGTERM)
+//		p.Succeed()
+//	}
+//
+// Nothing is timed: a test waits for what must happen, [Patience] at most.
+package processtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// Build runs a package's tests with programs that go build makes of its arguments, packages and options before them, in a
+// directory which it sets and removes afterwards. It returns the exit status.
+func Build(m *testing.M, directory *string, arguments ...string) int {
+	made, err := os.MkdirTemp("", "dbqpg-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(made)
+	*directory = made
+	os.Setenv("TMPDIR", made) // what killed processes leave behind goes with it
+	build := exec.Command("go", slices.Concat([]string{"build", "-o", made + string(filepath.Separator)}, arguments)...)
+	if output, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
+		return 1
+	}
+	return m.Run()
+}
