@@ -8,13 +8,14 @@ FUZZTIME ?= 10s
 SHARE ?= 1
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 DOCKER ?= docker
+BUILDFLAGS ?=
 REGISTRY ?= ghcr.io/dbqpg
 TAG ?= $(shell sed -n 's/^appVersion: //p' charts/dbqpg/Chart.yaml)
 IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build images image-names clean
+.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build images images-check image-names clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -63,11 +64,14 @@ cuda-check: ## On a machine with a GPU: test, measure and report (without Go: bi
 	@[ -x bin/cuda-check/run.sh ] || $(MAKE) --no-print-directory cuda-check-build
 	@bin/cuda-check/run.sh
 
-images: ## Build the chart's images with Docker; REGISTRY and TAG are optional
+images: ## Build the chart's images with Docker (DOCKER=podman, buildah); REGISTRY and TAG are optional
 	@for target in $(IMAGES); do \
-		$(DOCKER) build --file charts/images/Dockerfile --target $$target \
+		$(DOCKER) build $(BUILDFLAGS) --file charts/images/Dockerfile --target $$target \
 			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
 	done
+
+images-check: ## As root, build the images with buildah where no registry is reached, and start each (charts/images/check.sh)
+	@charts/images/check.sh
 
 image-names: ## List the images that make images builds, as kind load docker-image takes them
 	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done

@@ -1,86 +1,91 @@
 #!/bin/sh
-# Makes stand-ins for the images that the Dockerfile and the chart take from registries, where none is reached:
+# Makes stand-ins for the images that the Dockerfile, the chart and a cluster take from registries, where none is reached:
 #   charts/images/standins.sh DIR
-# They lie in buildah's storage DIR/storage, under the names of the real ones, and are made once. What is not in a real
-# image is not in its stand-in either, so far as the Dockerfile or the chart could come to rest on it: Debian by debootstrap;
-# golang is that with the compilers that the real one brings and this machine's Go; distroless is the files of five
-# packages, with no shell. Of NATS and kubectl there is the program alone, built from the module of the version asked for.
+# They lie in buildah's storage, which CONTAINERS_STORAGE_CONF says, under the names of the real ones, and are made once; DIR
+# keeps what check.sh mounts into builds. What is not in a real image is not in its stand-in either, so far as anything could
+# come to rest on it: Debian by debootstrap; golang is that, the compilers that the real one brings, and this machine's Go;
+# distroless is the files of six packages and no shell; in CUDA's the package of cuBLAS is empty. Of NATS, kubectl and pause
+# there is the program alone, built from the module of the version that is asked for.
 set -eu
 cd "$(dirname "$0")/../.."
-mkdir -p "$1"
 dir=$(cd "$1" && pwd)
-export BUILDAH_ISOLATION=chroot
 
-buildah() { command buildah --storage-driver overlay --root "$dir/storage" --runroot "$dir/run" "$@"; }
 there() { buildah inspect --type image "$1" >/dev/null 2>&1; }
 argument() { sed -n "s/^ARG $1=//p" charts/images/Dockerfile; }
 value() { sed -n "s/^ *$1: //p" charts/dbqpg/values.yaml | head -n 1; }
-# commit CONTAINER NAME
-commit() { buildah commit --quiet --disable-compression --rm "$1" "$2" >/dev/null && echo "images: made a stand-in for $2"; }
+# commit CONTAINER NAME [PATHS]
+commit() {
+	buildah config --env PATH="${3-}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$1"
+	buildah commit --quiet --disable-compression --rm "$1" "$2" >/dev/null
+	echo "images: made a stand-in for $2"
+}
+# script CONTAINER [FLAG...]: the script on the standard input, in the container; what it prints matters only if it fails.
+script() {
+	container=$1 && shift
+	buildah run --volume "$dir/host/apt.conf:/etc/apt/apt.conf:ro" "$@" "$container" sh -ec "$(cat)" >"$dir/log" 2>&1 || {
+		tail "$dir/log" >&2
+		exit 1
+	}
+}
 
-# What this machine needs to fetch with, for a root of its own: apt's, pip's and Go's settings, and authorities.
+# What this machine needs to fetch with, for another root: settings of apt, pip and Go, and the authorities of its network.
 settings() {
-	rm -rf "$dir/host"
 	mkdir -p "$dir/host" "$dir/cache"
-	apt-config dump | grep '^Acquire::' >"$dir/host/apt.conf" || true
+	apt-config dump | grep -i '^Acquire::\(http\|https\|ftp\|Check\|Retries\|ForceIP\)' >"$dir/host/apt.conf" || true
+	cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$dir/host/ca.crt"
 	{
 		echo '[global]'
-		python3 -m pip config list | sed -n "s/^[^.]*\.\(index-url\|extra-index-url\|trusted-host\|proxy\|timeout\|default-timeout\)='\(.*\)'/\1 = \2/p"
-		echo 'cert = /etc/pki/tls/certs/host.crt'
+		python3 -m pip config list |
+			sed -n "s/^[^.]*\.\.\{0,1\}\(index-url\|extra-index-url\|trusted-host\|proxy\|timeout\|default-timeout\)='\(.*\)'/\1 = \2/p"
+		echo 'cert = /etc/pki/tls/certs/host.crt' # where Go looks too
 	} >"$dir/host/pip.conf"
 	for name in GOPROXY GONOPROXY GOPRIVATE GOSUMDB GONOSUMDB GOINSECURE; do
 		echo "$name=$(go env $name)"
 	done >"$dir/host/goenv"
-	# The build's caches, which outlast it.
-	echo 'GOCACHE=/mnt/go-build
-GOMODCACHE=/mnt/mod' >>"$dir/host/goenv"
-	cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$dir/host/ca.crt"
+	# The build's caches, which check.sh mounts and no image keeps.
+	printf 'GOCACHE=/mnt/go-build\nGOMODCACHE=/mnt/mod\n' >>"$dir/host/goenv"
 }
 
 debian() {
-	image=docker.io/library/debian:$release-slim
-	there "$image" && return
+	there "$debian" && return
 	root=$(mktemp -d "$dir/debian-XXXXXX")
-	echo "images: debootstrap $release"
-	debootstrap --variant=minbase "$release" "$root" >"$dir/debootstrap.log" || { tail -n 5 "$dir/debootstrap.log"; exit 1; }
+	debootstrap --variant=minbase "$release" "$root" >"$dir/log" || { tail -n 5 "$dir/log" >&2; exit 1; }
 	sed -i 's|^\(deb .*/debian\)/\? \(.*\) main$|&\n\1 \2-updates main\n\1-security \2-security main|' "$root/etc/apt/sources.list"
 	rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 	container=$(buildah from scratch)
 	buildah add --quiet "$container" "$root" / >/dev/null
 	rm -rf "$root"
-	buildah config --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-	commit "$container" "$image"
+	buildah config --cmd bash "$container"
+	commit "$container" "$debian"
 }
 
 golang() {
-	image=docker.io/library/golang:$go-$release
-	there "$image" && return
-	goroot=$(GOTOOLCHAIN=go$go go env GOROOT)
-	container=$(buildah from --pull-never "docker.io/library/debian:$release-slim")
-	buildah run --volume "$dir/host/apt.conf:/etc/apt/apt.conf:ro" "$container" sh -ec '
+	there "$golang" && return
+	container=$(buildah from --pull-never "$debian")
+	script "$container" <<-'END'
 		apt-get update
 		DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
 			ca-certificates curl g++ gcc git gnupg libc6-dev make openssh-client pkg-config procps
-		rm -rf /var/lib/apt/lists/*' >"$dir/golang.log" 2>&1 || { tail "$dir/golang.log"; exit 1; }
-	buildah add --quiet "$container" "$goroot" /usr/local/go >/dev/null
+		rm -rf /var/lib/apt/lists/*
+	END
+	buildah add --quiet "$container" "$(GOTOOLCHAIN="go$go" go env GOROOT)" /usr/local/go >/dev/null
 	buildah add --quiet "$container" "$dir/host/ca.crt" /etc/pki/tls/certs/host.crt >/dev/null
 	buildah add --quiet "$container" "$dir/host/pip.conf" /etc/pip.conf >/dev/null
 	buildah add --quiet "$container" "$dir/host/goenv" /root/.config/go/env >/dev/null
-	buildah config --workingdir /go --env GOLANG_VERSION="$go" --env GOTOOLCHAIN=local --env GOPATH=/go \
-		--env PATH=/go/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-	commit "$container" "$image"
+	buildah config --workingdir /go --env GOLANG_VERSION="$go" --env GOTOOLCHAIN=local --env GOPATH=/go "$container"
+	commit "$container" "$golang" /go/bin:/usr/local/go/bin:
 }
 
 distroless() {
-	image=gcr.io/distroless/base-debian12:nonroot
-	there "$image" && return
+	there "$distroless" && return
 	root=$(mktemp -d "$dir/distroless-XXXXXX")
-	container=$(buildah from --pull-never "docker.io/library/debian:$release-slim")
-	buildah run --volume "$dir/host/apt.conf:/etc/apt/apt.conf:ro" --volume "$root:/mnt" "$container" sh -ec '
+	container=$(buildah from --pull-never "$debian")
+	script "$container" --volume "$root:/mnt" <<-'END'
 		apt-get update
 		cd /tmp
 		apt-get download base-files ca-certificates libc6 libssl3 netbase tzdata
-		for package in *.deb; do dpkg-deb --extract "$package" /mnt; done' >"$dir/distroless.log" 2>&1 || { tail "$dir/distroless.log"; exit 1; }
+		for package in *.deb; do dpkg-deb --extract "$package" /mnt; done
+	END
 	buildah rm "$container" >/dev/null
 	mkdir -p "$root/home/nonroot" "$root/etc/ssl/certs"
 	chown 65532:65532 "$root/home/nonroot"
@@ -90,43 +95,66 @@ distroless() {
 	container=$(buildah from scratch)
 	buildah add --quiet "$container" "$root" / >/dev/null
 	rm -rf "$root"
-	buildah config --user 65532 --workingdir /home/nonroot --env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-		--env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-	commit "$container" "$image"
+	buildah config --user 65532 --workingdir /home/nonroot --env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "$container"
+	commit "$container" "$distroless"
+}
+
+# NVIDIA's packages are not reached: Debian in place of Ubuntu, and an empty package in a source of packages of its own.
+cuda() {
+	there "$cuda" && return
+	container=$(buildah from --pull-never "$debian")
+	script "$container" --env PACKAGE="$(sed -n 's/.*\(libcublas-[^= ]*\)=.*/\1/p' charts/images/Dockerfile)" \
+		--env VERSION="$(sed -n 's/.*libcublas-[^= ]*=\([^ ]*\).*/\1/p' charts/images/Dockerfile)" <<-'END'
+		mkdir -p /tmp/package/DEBIAN /opt/packages
+		control="Package: $PACKAGE\nVersion: $VERSION\nArchitecture: all\nMaintainer: nobody\nDescription: a stand-in\n"
+		printf "$control" >/tmp/package/DEBIAN/control
+		dpkg-deb --build /tmp/package /opt/packages/cublas.deb
+		cd /opt/packages
+		printf "${control}Filename: ./cublas.deb\nSize: %d\nSHA256: %s\n" \
+			"$(stat --format %s cublas.deb)" "$(sha256sum cublas.deb | cut -d ' ' -f 1)" >Packages
+		echo "deb [trusted=yes] file:/opt/packages ./" >/etc/apt/sources.list.d/cublas.list
+		rm -rf /tmp/package
+	END
+	commit "$container" "$cuda"
 }
 
 # program NAME FILE PATH: an image of one static program.
 program() {
 	container=$(buildah from scratch)
 	buildah add --quiet --chmod 0755 "$container" "$2" "$3" >/dev/null
-	buildah config --env PATH=/usr/local/bin:/usr/bin:/bin --entrypoint "[\"$3\"]" "$container"
+	buildah config --entrypoint "[\"$3\"]" "$container"
+	rm "$2"
 	commit "$container" "$1"
 }
 
-# What the chart and a cluster run besides: static programs of the versions that the chart names.
 programs() {
-	nats=$(value nats)
 	there "$nats" || {
 		CGO_ENABLED=0 go build -C helm -trimpath -o "$dir/nats-server" github.com/nats-io/nats-server/v2
 		program "$nats" "$dir/nats-server" /usr/local/bin/nats-server
 	}
-	kubectl=$(value kubectl)
 	there "$kubectl" || {
-		CGO_ENABLED=0 go build -C helm/kubernetes -trimpath -o "$dir/kubectl" k8s.io/kubernetes/cmd/kubectl
+		CGO_ENABLED=0 go build -C helm/kubernetes -trimpath -ldflags='-s -w' -o "$dir/kubectl" k8s.io/kubernetes/cmd/kubectl
 		program "$kubectl" "$dir/kubectl" /bin/kubectl
 	}
 	there "$pause" || {
-		source=$(go list -C helm/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)/build/pause/linux/pause.c
-		gcc -static -Os -DVERSION=3.10 -o "$dir/pause" "$source"
+		module=$(go list -C helm/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
+		gcc -static -Os -DVERSION="${pause##*:}" -o "$dir/pause" "$module/build/pause/linux/pause.c"
 		program "$pause" "$dir/pause" /pause
 	}
 }
 
 go=$(argument GO)
 release=$(argument DEBIAN)
+debian=docker.io/library/debian:$release-slim
+golang=docker.io/library/golang:$go-$release
+distroless=$(sed -n 's/^FROM \(gcr.io[^ ]*\).*/\1/p' charts/images/Dockerfile)
+cuda=$(sed -n 's|^FROM \([^ ]*/cuda:[^ ]*\).*|\1|p' charts/images/Dockerfile)
+nats=$(value nats)
+kubectl=$(value kubectl)
 pause=registry.k8s.io/pause:3.10
 settings
 debian
 golang
 distroless
+cuda
 programs

@@ -1,0 +1,113 @@
+#!/bin/sh
+# Builds the images where no registry is reached, starts each one's program, and writes archives of them for a cluster:
+#   charts/images/check.sh [DIR]     (DIR: .deps/images)
+# `make images` runs with buildah, on stand-ins for base images (standins.sh), so that each step of the Dockerfile runs as it
+# is. The programs start as pods start them: as user 65532, on a read-only root, with the image's own environment. Of CUDA
+# there is the build alone: what is in NVIDIA's image is not checked here.
+# In DIR/oci there is then an archive of each image that the chart names and of pause, for `ctr -n k8s.io images import`.
+# A second run takes what has not changed from DIR; remove DIR to begin anew.
+set -eu
+cd "$(dirname "$0")/../.."
+
+missing=
+need() { command -v "$1" >/dev/null || { echo "images: $1 not found: install it (Debian, Ubuntu: apt install $2)" >&2; missing=1; }; }
+need buildah buildah
+need debootstrap debootstrap
+need unshare util-linux
+need gcc build-essential
+need python3 python3-pip
+need go golang
+[ "$(id -u)" -eq 0 ] || { echo "images: only root can make root file systems: run it as root" >&2; missing=1; }
+[ -z "$missing" ] || exit 1
+
+mkdir -p "${1:-.deps/images}"
+dir=$(cd "${1:-.deps/images}" && pwd)
+export CONTAINERS_STORAGE_CONF="$dir/storage.conf" BUILDAH_ISOLATION=chroot
+# Stand-ins of another recipe or of other versions are made anew.
+recipe=$(cat charts/images/standins.sh; sed -n '/^ARG/p; /^FROM.*[/]/p; /apt-get/p' charts/images/Dockerfile; sed -n '/^ *nats: .*[/]/p; /kubectl: /p' charts/dbqpg/values.yaml)
+if [ "$(cat "$dir/recipe" 2>/dev/null)" != "$recipe" ]; then
+	rm -rf "$dir/storage" "$dir/run"
+	printf '[storage]\ndriver = "overlay"\ngraphroot = "%s/storage"\nrunroot = "%s/run"\n' "$dir" "$dir" >"$dir/storage.conf"
+fi
+charts/images/standins.sh "$dir"
+echo "$recipe" >"$dir/recipe"
+
+# The two stages that build are images of their own here, lest pruning takes them and the next run builds again.
+targets="build build-cuda coordinator actor learner-cpu learner"
+echo "images: make images, with each step in $dir/build.log"
+make --no-print-directory images DOCKER=buildah IMAGES="$targets" \
+	BUILDFLAGS="--pull=never --layers --volume $dir/cache:/mnt --volume $dir/host/apt.conf:/etc/apt/apt.conf:ro" >"$dir/build.log" 2>&1 || {
+	tail -n 20 "$dir/build.log" >&2
+	exit 1
+}
+buildah rmi --prune >/dev/null 2>&1 || true
+
+name() { make --no-print-directory --silent image-names IMAGES="$1"; }
+setting() { buildah inspect --type image --format "{{range .OCIv1.Config.$1}}{{.}} {{end}}" "$image"; }
+
+# enter TARGET runs the rest of the script's functions in the target's root file system.
+enter() {
+	image=$(name "$1")
+	container=$(buildah from --pull-never "$image")
+	root=$(buildah mount "$container")
+}
+leave() { buildah rm "$container" >/dev/null; }
+
+# inside COMMAND...: as in a pod of Pod Security's level restricted, with a volume at /tmp.
+inside() {
+	# shellcheck disable=SC2016,SC2046 # the inner shell's variables; one word each of the environment
+	unshare --mount --pid --fork --kill-child sh -ec '
+		root=$1 && shift
+		mount --bind "$root" "$root"
+		mount -o remount,bind,ro "$root"
+		mount -t proc proc "$root/proc"
+		mount --bind /dev "$root/dev"
+		mount -t tmpfs tmpfs "$root/tmp"
+		exec "$@"' - "$root" env -i $(setting Env) HOME=/tmp chroot --userspec=65532:65532 "$root" "$@"
+}
+fail() { echo "images: $image: $*" >&2; exit 1; }
+
+# starts TARGET ARGUMENT...: the target's program gives these arguments' output, and lacks no library.
+starts() {
+	enter "$1" && shift
+	user=$(buildah inspect --type image --format '{{.OCIv1.Config.User}}' "$image")
+	case $user in 65532 | 65532:65532) ;; *) fail "runs as $user and not as 65532" ;; esac
+	program=$(setting Entrypoint)
+	program=${program% }
+	linker=$(readelf -l "$root$program" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+	for file in "$program" $(cd "$root" && find usr/local/lib/dbqpg -type f 2>/dev/null); do
+		lacks=$(inside "$linker" --list "/${file#/}" 2>&1 | grep -i 'not found\|error' || true)
+		[ -z "$lacks" ] || fail "/${file#/}: $lacks"
+	done
+	inside "$program" "$@" >"$dir/log" 2>&1 || { tail "$dir/log" >&2; fail "${program##*/} $* does not start"; }
+}
+shells() { find "$root" -xdev \( -name sh -o -name bash -o -name dash -o -name busybox \) -perm /111 ! -type d; }
+size() { buildah images --format '{{.Size}}' "$image"; }
+
+starts coordinator --help
+[ -z "$(shells)" ] || fail "there is a shell: $(shells)"
+inside "$program" credentials create --out /tmp/credentials >"$dir/log" 2>&1 || { tail "$dir/log" >&2; fail "makes no credentials"; }
+echo "images: $image: $(size); starts, makes credentials, has no shell"
+leave
+
+starts actor --help
+echo "images: $image: $(size); starts"
+leave
+
+for target in learner-cpu learner; do
+	starts $target --env Swimmer-v2 --device cpu --iterations 2 --batch 2000 --run-dir /tmp/run
+	echo "images: $image: $(size); trains"
+	if [ $target = learner ]; then
+		! inside "$program" --env Swimmer-v2 --device cuda --run-dir /tmp/run >"$dir/log" 2>&1 || fail "finds a GPU"
+		grep -i 'libcuda.so.1\|driver' "$dir/log" | tail -n 1
+	fi
+	leave
+done
+
+rm -rf "$dir/oci"
+mkdir "$dir/oci"
+for image in $(name "coordinator actor learner-cpu") $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
+	archive=$dir/oci/$(basename "$image" | tr : _).tar
+	buildah push --quiet "$image" "oci-archive:$archive:$image" >/dev/null
+	echo "images: wrote $archive"
+done
