@@ -1,9 +1,7 @@
 package helm
 
 import (
-	"encoding/csv"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dbqpg/dbqpg/helm/internal/progress"
 )
 
 const experiment = `
@@ -70,7 +70,10 @@ func TestTraining(t *testing.T) {
 		t.Errorf("helm test: status %d", status)
 	}
 	worker.drain()
-	compare(t, progress(t, filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1")), alone(t))
+	table := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1", "progress.csv")
+	if err := progress.Compare(10, table, alone(t)); err != nil {
+		t.Error(err)
+	}
 	for _, p := range nodes {
 		p.drain()
 	}
@@ -140,8 +143,8 @@ func (c *cluster) runOnce(kind, name string) *process {
 	return c.start(name, pod, pod.Spec.Containers[0])
 }
 
-// alone trains the same run in one process, without any cluster.
-func alone(t *testing.T) []map[string]string {
+// alone trains the same run in one process, without any cluster, and returns its table.
+func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
 	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "2000", "--device", "cpu",
@@ -149,43 +152,5 @@ func alone(t *testing.T) []map[string]string {
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return progress(t, directory)
-}
-
-// progress reads the rows of a run's progress.csv.
-func progress(t *testing.T, directory string) (rows []map[string]string) {
-	t.Helper()
-	file, err := os.Open(filepath.Join(directory, "progress.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	records, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, record := range records[1:] {
-		row := map[string]string{}
-		for i, name := range records[0] {
-			row[name] = record[i]
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// compare compares what was learned, and not how long it took or who played.
-func compare(t *testing.T, got, want []map[string]string) {
-	t.Helper()
-	if len(got) != 10 || len(want) != 10 {
-		t.Fatalf("%d and %d iterations", len(got), len(want))
-	}
-	columns := []string{"iteration", "steps", "return_mean", "kl"}
-	for i := range got {
-		for _, column := range columns {
-			if got[i][column] == "" || got[i][column] != want[i][column] {
-				t.Errorf("iteration %d: %s is %q, in one process %q", i+1, column, got[i][column], want[i][column])
-			}
-		}
-	}
+	return filepath.Join(directory, "progress.csv")
 }

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// noted returns the one line of a release's notes that has a text in it.
+func noted(t *testing.T, of *release.Release, text string) string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(of.Info.Notes) {
+		if strings.HasPrefix(line, "  ") && strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d lines have %q:\n%s", len(found), text, of.Info.Notes)
+	}
+	return found[0]
+}
+
+// scaleActors does `kubectl scale`, and waits until as many are ready.
+func (u *user) scaleActors(pods int) {
+	u.t.Helper()
+	u.kubectl("scale", "deployment", "dbqpg-actor-standard", "--replicas", strconv.Itoa(pods))
+	u.kubectl("rollout", "status", "deployment", "dbqpg-actor-standard", "--timeout", patience.String())
+}
+
+// steps is how far an experiment's only run is, by the coordinator.
+func (u *user) steps(experiment string) int {
+	u.t.Helper()
+	var list struct{ Runs []struct{ Steps int } }
+	output := u.kubectl("exec", "dbqpg-coordinator-0", "--", "coordinator", "list", experiment, "--json")
+	if err := json.Unmarshal([]byte(output), &list); err != nil || len(list.Runs) != 1 {
+		u.t.Fatalf("%v: %s", err, output)
+	}
+	return list.Runs[0].Steps
+}
+
+// claims counts the claims of volumes.
+func (u *user) claims() int {
+	u.t.Helper()
+	list, err := kubernetes.Client.CoreV1().PersistentVolumeClaims(u.namespace).List(u.ctx, metav1.ListOptions{})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+// evict evicts all pods of a component as `kubectl drain` does: the next one when the budget allows it. Then it waits until
+// as many others are ready.
+func (u *user) evict(component string) {
+	u.t.Helper()
+	old := u.pods(component)
+	if len(old) == 0 {
+		u.t.Fatalf("there is no %s", component)
+	}
+	gone := map[string]bool{}
+	for _, pod := range old {
+		gone[string(pod.UID)] = true
+		u.until("the eviction of "+pod.Name, func() bool {
+			err := kubernetes.Client.CoreV1().Pods(u.namespace).EvictV1(u.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
+			if err != nil && !apierrors.IsTooManyRequests(err) {
+				u.t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+	u.until("others in place of those evicted: "+component, func() bool {
+		ready := 0
+		for _, pod := range u.pods(component) {
+			if !gone[string(pod.UID)] && isReady(pod) {
+				ready++
+			}
+		}
+		return ready == len(old)
+	})
+}
+
+// alone trains the same run in one process, without any cluster, and returns its table.
+func alone(t *testing.T) string {
+	t.Helper()
+	directory := filepath.Join(t.TempDir(), "run")
+	learner := exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2", "--iterations", "12", "--batch", "2000", "--device", "cpu",
+		"--listen", "127.0.0.1:0", "--run-dir", directory)
+	if output, err := learner.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return filepath.Join(directory, "progress.csv")
+}
+
+func isReady(pod corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
