@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,28 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 			learner.Expect(`iteration done.* iteration=3 of=3`)
 			learner.Succeed()
 		})
+	}
+}
+
+// TestGPUWorkerLosesItsDevice fails a worker's device: it gives the run back, says so and not how to resume what it removes, and
+// another one goes on.
+func TestGPUWorkerLosesItsDevice(t *testing.T) {
+	if os.Getenv("CUDA_EMULATOR") == "" {
+		t.Skip("a real device does not fail on demand: run by scripts/cuda.sh --emulator")
+	}
+	t.Parallel()
+	c := newCluster(t)
+	c.environment = append(c.environment, "CUDA_EMULATOR_LOST_AFTER=1000")
+	e := &example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}
+	name := c.submit(e, "lost-gpu")
+	worker := c.worker("", "--device", "cuda")
+	worker.fail("iteration 2: the GPU was lost", "the run is given back, and another worker goes on from its last commit")
+	if log := worker.Log(); !strings.Contains(log, "the run is given back") || strings.Contains(log, "--resume") {
+		t.Errorf("the worker advises what is not possible:\n%s", log)
+	}
+	c.worker("", "--device", "cpu").Expect(`msg=taken .* epoch=2 "from iteration"=1`)
+	if run := c.done(name); run.Epoch != 2 {
+		t.Errorf("the run is done under epoch %d", run.Epoch)
 	}
 }
 

@@ -48,9 +48,9 @@ func (d *Device) Announce(log *slog.Logger) {
 	log.Info("computing", "on", d.Name(), "because", d.because)
 }
 
-// Advise adds to the error of a failed device how to go on; command is what resumes the task. fits, asked when memory
-// ran out, is how many steps of a batch fit into so many bytes, 0 if it cannot tell.
-func Advise(err error, command string, fits func(bytes float64) int) error {
+// Advise adds to the error of a failed device how to go on, a clause. fits, asked when memory ran out, is how many steps of a
+// batch fit into so many bytes, 0 if it cannot tell.
+func Advise(err error, goOn string, fits func(bytes float64) int) error {
 	var failure *compute.Failure
 	if !errors.As(err, &failure) {
 		return err
@@ -63,5 +63,5 @@ func Advise(err error, command string, fits func(bytes float64) int) error {
 			err = fmt.Errorf("%w; a batch of about %d steps would fit (a new run with --batch %d)", err, steps, steps)
 		}
 	}
-	return fmt.Errorf("%w; the last checkpoint is intact: go on with %s, on another device with --device cpu or --device cuda:N", err, command)
+	return fmt.Errorf("%w; %s", err, goOn)
 }

@@ -46,6 +46,17 @@ func TestTrainEnds(t *testing.T) {
 	}
 }
 
+// Whose device fails is told how the run goes on: here, or, for a leased one, whose directory is removed, elsewhere.
+func TestGoOn(t *testing.T) {
+	const resume = "go run ./learner --run-dir runs/x --resume"
+	if said := (&session{}).goOn(resume); !strings.Contains(said, resume) || !strings.Contains(said, "--device cpu") {
+		t.Error(said)
+	}
+	if said := (&session{lease: &Lease{}}).goOn(resume); strings.Contains(said, "--") || !strings.Contains(said, "another worker goes on") {
+		t.Error(said)
+	}
+}
+
 // cancelAt is a log that ends its reader's patience with the first iteration that is done.
 type cancelAt struct{ cancel context.CancelFunc }
 
