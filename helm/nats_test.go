@@ -1,0 +1,347 @@
+package helm
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// natsChart names the directory of NATS's own chart: helm/charts/nats of a checkout of github.com/nats-io/k8s.
+const natsChart = "NATS_CHART"
+
+// renderNATS renders NATS's own chart with our values, as `helm install nats` does.
+func renderNATS(t *testing.T) *rendering {
+	t.Helper()
+	directory := os.Getenv(natsChart)
+	if directory == "" {
+		t.Skipf("%s is not set: it names the directory helm/charts/nats of a checkout of github.com/nats-io/k8s", natsChart)
+	}
+	c, err := loader.Load(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := action.NewInstall(new(action.Configuration))
+	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.ReleaseName, install.Namespace = "nats", namespace
+	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
+	made, err := install.Run(c, valuesFile(t, "nats/official.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s %s", c.Name(), c.Metadata.Version)
+	r := &rendering{manifest: made.Manifest}
+	if r.objects, err = decode(r.manifest); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// officialServer is one server of that chart as a process of this machine: what its pod has below / is below root.
+type officialServer struct {
+	t       *testing.T
+	root    string
+	clients string // its address, host:port
+	monitor string // a URL
+}
+
+// NATS's own chart, with the values beside this test, is a cluster of three servers that all roles can log in to, and that keeps
+// policies three times.
+func TestOfficialNATS(t *testing.T) {
+	r := renderNATS(t)
+	var set appsv1.StatefulSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "nats").Object, &set); err != nil {
+		t.Fatal(err)
+	}
+	if *set.Spec.Replicas != 3 {
+		t.Fatalf("%d replicas", *set.Spec.Replicas)
+	}
+	r.find(t, "PodDisruptionBudget", "nats")
+	credentials := filepath.Join(t.TempDir(), "credentials")
+	// These are the names in docs/kubernetes.md.
+	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", credentials, "--host", "nats.training.svc", "--host", "*.nats-headless")
+	if output, err := create.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	checkOfficialNames(t, r, filepath.Join(credentials, "nats", "tls.pem"))
+	servers := startOfficial(t, r, &set, credentials)
+	for _, s := range servers {
+		s.awaitReady(set.Spec.Template.Spec.Containers[0])
+	}
+	trainThrough(t, servers, credentials)
+	requireReplicas(t, servers[0].monitor)
+	refuseStrangers(t, servers[0].clients)
+}
+
+// checkOfficialNames checks that the certificate has the names by which servers and clients call a server.
+func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
+	t.Helper()
+	leaf := parseCertificate(t, []byte(mustRead(t, certificate)))
+	routes := regexp.MustCompile(`tls://[^"\s]+:6222`).FindAllString(r.manifest, -1)
+	if len(routes) != 3 {
+		t.Fatal(routes)
+	}
+	for _, call := range append(routes, "tls://nats.training.svc:4222") {
+		u, err := url.Parse(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := leaf.VerifyHostname(u.Hostname()); err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	r.find(t, "Service", "nats")
+	r.find(t, "Service", "nats-headless")
+}
+
+// startOfficial starts the servers with the chart's configuration. In it are this machine's ports in place of pods' names, and
+// directories in place of volumes; nothing else is changed.
+func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credentials string) (servers []*officialServer) {
+	t.Helper()
+	var ports [3][3]string // of clients, of routes and of the monitor
+	for i := range ports {
+		addresses := freeAddresses(t, 3)
+		for j := range ports[i] {
+			_, ports[i][j], _ = net.SplitHostPort(addresses[j])
+		}
+	}
+	for i := range ports {
+		s := &officialServer{t: t, root: t.TempDir(), clients: "127.0.0.1:" + ports[i][0], monitor: "http://127.0.0.1:" + ports[i][2]}
+		s.fill(r, set.Spec.Template.Spec, credentials)
+		replace := []string{`"port": 4222`, `"port": ` + ports[i][0], `"port": 6222`, `"port": ` + ports[i][1], `"http_port": 8222`, `"http_port": ` + ports[i][2]}
+		for j := range ports {
+			replace = append(replace, fmt.Sprintf(`tls://nats-%d.nats-headless:6222`, j), "tls://127.0.0.1:"+ports[j][1])
+		}
+		for _, path := range []string{"/etc/", "/data", "/var/run/"} {
+			replace = append(replace, `"`+path, `"`+s.root+path)
+		}
+		config := s.root + "/etc/nats-config/nats.conf"
+		text := mustRead(t, config)
+		for k := 0; k < len(replace); k += 2 {
+			if !strings.Contains(text, replace[k]) {
+				t.Fatalf("the configuration has no %s:\n%s", replace[k], text)
+			}
+		}
+		if err := os.WriteFile(config, []byte(strings.NewReplacer(replace...).Replace(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.start(fmt.Sprint("nats-", i), set.Spec.Template.Spec.Containers[0])
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+// freeAddresses are some of 127.0.0.1 that nobody listens on at the moment.
+func freeAddresses(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+// fill makes what the pod has mounted.
+func (s *officialServer) fill(r *rendering, pod corev1.PodSpec, credentials string) {
+	s.t.Helper()
+	container := pod.Containers[0]
+	for _, m := range container.VolumeMounts {
+		directory := s.root + m.MountPath
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			s.t.Fatal(err)
+		}
+		at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if at < 0 {
+			continue // a claim
+		}
+		switch v := pod.Volumes[at]; {
+		case v.ConfigMap != nil:
+			data, _, err := unstructured.NestedStringMap(r.find(s.t, "ConfigMap", v.ConfigMap.Name).Object, "data")
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			for name, text := range data {
+				if err := os.WriteFile(filepath.Join(directory, name), []byte(text), 0o600); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+		case v.Secret != nil:
+			if v.Secret.SecretName != "nats-server" {
+				s.t.Fatalf("the Secret %s is mounted", v.Secret.SecretName)
+			}
+			if err := os.CopyFS(directory, os.DirFS(filepath.Join(credentials, "nats"))); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// start starts the container.
+func (s *officialServer) start(pod string, c corev1.Container) {
+	s.t.Helper()
+	var args []string
+	for _, a := range c.Args {
+		if strings.HasPrefix(a, "/") {
+			a = s.root + a
+		}
+		args = append(args, a)
+	}
+	command := exec.Command(program(s.t, "nats-server"), args...)
+	for _, e := range c.Env {
+		command.Env = append(command.Env, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_NAME)", pod))
+	}
+	background(s.t, command)
+}
+
+// background starts a command, which is killed at the test's end.
+func background(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		if t.Failed() {
+			t.Logf("%s\n%s", command, mustRead(t, path))
+		}
+	})
+}
+
+// awaitReady waits until the container's probes are content.
+func (s *officialServer) awaitReady(c corev1.Container) {
+	s.t.Helper()
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		for began := time.Now(); !answers(s.monitor + probe.HTTPGet.Path); time.Sleep(50 * time.Millisecond) {
+			if time.Since(began) > patience {
+				s.t.Fatalf("%s%s does not answer with 200", s.monitor, probe.HTTPGet.Path)
+			}
+		}
+	}
+}
+
+// trainThrough has a coordinator, a learner and an actor, by their roles' credentials, train one iteration over the servers.
+func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
+	t.Helper()
+	as := func(role string) string { return filepath.Join(credentials, role) }
+	at := freeAddresses(t, 3)
+	web := "https://" + at[0]
+	background(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at[0], "--raft", at[1],
+		"--nats", "tls://"+servers[0].clients, "--credentials", as("coordinator")))
+	background(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
+		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
+	background(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))
+	ask := func(input string, args ...string) string {
+		command := exec.Command(program(t, "coordinator"), args...)
+		command.Env = append(os.Environ(), "DBQPG_COORDINATOR="+web, "DBQPG_CREDENTIALS="+as("operator"))
+		command.Stdin = strings.NewReader(input)
+		output, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, output)
+		}
+		return string(output)
+	}
+	ask("name: official\ntasks: Swimmer-v2\noverrides: {iterations: 2, batch: 1000}\n", "submit", "-")
+	ask("", "watch", "official")
+	if shown := ask("", "list", "official"); !regexp.MustCompile(`npg-uapg-s1 +done +2 `).MatchString(shown) {
+		t.Error(shown)
+	}
+}
+
+// requireReplicas fails unless the policies are kept by three servers.
+func requireReplicas(t *testing.T, monitor string) {
+	t.Helper()
+	var all struct {
+		Accounts []struct {
+			Streams []struct {
+				Name   string `json:"name"`
+				Config struct {
+					Replicas int    `json:"num_replicas"`
+					Storage  string `json:"storage"`
+				} `json:"config"`
+				State struct {
+					LastSequence uint64 `json:"last_seq"`
+				} `json:"state"`
+			} `json:"stream_detail"`
+		} `json:"account_details"`
+	}
+	response, err := http.Get(monitor + "/jsz?accounts=1&streams=1&config=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range all.Accounts {
+		for _, s := range account.Streams {
+			if s.Name == "KV_dbqpg-policies" && s.Config.Replicas == 3 && s.Config.Storage == "memory" && s.State.LastSequence > 0 {
+				return
+			}
+		}
+	}
+	t.Errorf("no policies are kept three times in memory: %s", data)
+}
+
+// refuseStrangers fails if one without an nkey is let in, or the limits are others.
+func refuseStrangers(t *testing.T, address string) {
+	t.Helper()
+	raw, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	info := make([]byte, 4096)
+	n, err := raw.Read(info)
+	if err != nil || !regexp.MustCompile(`"max_payload":(8000000|8388608)\b.*"tls_required":true|"tls_required":true.*"max_payload":(8000000|8388608)\b`).Match(info[:n]) {
+		t.Errorf("%s, %v", info[:n], err)
+	}
+	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true}) // who the server is does not matter here
+	if _, err := io.WriteString(conn, "CONNECT {\"verbose\":true}\r\nPING\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("a stranger is answered %q, %v", answer, err)
+	}
+}
