@@ -43,6 +43,7 @@ type settings struct {
 	run         string
 	slots       int
 	observe     observe.Config
+	logLevel    string
 	logFormat   string
 }
 
@@ -73,6 +74,7 @@ away. Where several learners use one server, an actor plays for all of them, eac
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
 	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server of metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
 	flags.BoolVar(&s.observe.Pprof, "pprof", false, "serve Go's profiles there too")
+	flags.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
@@ -95,7 +97,11 @@ func play(ctx context.Context, s settings) error {
 	if err := rollout.CheckRuns(s.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
-	log, err := observe.NewLogger(os.Stderr, s.logFormat, slog.LevelInfo)
+	level, err := observe.ParseLevel(s.logLevel)
+	if err != nil {
+		return err
+	}
+	log, err := observe.NewLogger(os.Stderr, s.logFormat, level)
 	if err != nil {
 		return err
 	}

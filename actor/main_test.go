@@ -254,6 +254,18 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
+// Nothing below the least level is written.
+func TestLogLevel(t *testing.T) {
+	actor := start(t, "--nats", "nats://127.0.0.1:1", "--log-level", "warn")
+	actor.await("level=WARN")
+	if err := actor.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := actor.wait(); code != 0 || strings.Contains(strings.Join(actor.output, "\n"), "level=INFO") {
+		t.Errorf("exit code %d, %q", code, actor.output)
+	}
+}
+
 // A server without a learner is waited on, too.
 func TestNoLearner(t *testing.T) {
 	server := startServer(t, bus.ServerConfig{})
@@ -270,6 +282,8 @@ func TestBadCommandLines(t *testing.T) {
 		"at least one":                       {"--nats", "nats://127.0.0.1:1", "--slots", "0"},
 		`unknown command "play"`:             {"play"},
 		"unknown flag: --nast; --help lists": {"--nast", "nats://127.0.0.1:1"},
+		`--log-level "loud": must be debug`:  {"--nats", "nats://127.0.0.1:1", "--log-level", "loud"},
+		`--log-format "xml": must be text`:   {"--nats", "nats://127.0.0.1:1", "--log-format", "xml"},
 		`--run: run: `:                       {"--nats", "nats://127.0.0.1:1", "--run", "a b"},
 		`required flag(s) "env", "from", "o`: {"trace"},
 	} {
@@ -289,7 +303,7 @@ func TestHelp(t *testing.T) {
 	if err := c.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--nats", "--run", "--slots", "trace", "Ctrl-C"} {
+	for _, want := range []string{"--nats", "--run", "--slots", "--log-level", "trace", "Ctrl-C"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help does not mention %s:\n%s", want, out.String())
 		}

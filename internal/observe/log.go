@@ -25,6 +25,21 @@ func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, erro
 	return nil, fmt.Errorf("--log-format %q: must be %s or %s", format, Text, JSON)
 }
 
+// ParseLevel reads the least level that is written, a flag's value.
+func ParseLevel(text string) (slog.Level, error) {
+	switch text {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", text)
+}
+
 // RunLogger returns a logger whose lines end with the run and, as soon as it is known, the iteration that they belong to.
 // A line that names a run or an iteration itself keeps that. A RunLogger's logger may be given: it is replaced.
 func RunLogger(log *slog.Logger, run string, iteration func() (number uint64, known bool)) *slog.Logger {

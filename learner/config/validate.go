@@ -167,16 +167,4 @@ func (s *Settings) ListenAddress() (host string, port int, err error) {
 }
 
 // Level is LogLevel as slog has it.
-func (s *Settings) Level() (slog.Level, error) {
-	switch s.LogLevel {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	}
-	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", s.LogLevel)
-}
+func (s *Settings) Level() (slog.Level, error) { return observe.ParseLevel(s.LogLevel) }
