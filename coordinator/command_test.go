@@ -46,6 +46,7 @@ func TestCommands(t *testing.T) {
 		{"show swimmer", "error: there are no experiments yet"},
 		{"submit SWEEP", "swimmer: 2 runs are queued\n"},
 		{"submit SWEEP", "error: there is an experiment called swimmer"},
+		{"submit SWEEP --if-new", "swimmer is there already\n"},
 		{"submit nothing.yaml", "error: no such file"},
 		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0     0       0          TIME\n"},
 		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  LEARNER  EPOCH  UPDATED\n" +

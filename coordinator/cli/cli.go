@@ -34,9 +34,10 @@ const (
 // session is a command at work.
 type session struct {
 	*client.Client
-	in   io.Reader
-	out  io.Writer
-	json bool
+	in    io.Reader
+	out   io.Writer
+	json  bool
+	ifNew bool // submit only: an experiment of that name that is there already is fine
 }
 
 // entry is a command as it is written in the table below.
@@ -72,7 +73,7 @@ func Commands() []*cobra.Command {
 
 func (e entry) command() *cobra.Command {
 	var urls, directory string
-	var asJSON, verbose bool
+	var asJSON, verbose, ifNew bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: e.use, Short: e.short,
@@ -99,7 +100,7 @@ func (e entry) command() *cobra.Command {
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), asJSON}, ctx, args)
+			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), asJSON, ifNew}, ctx, args)
 			if errors.Is(err, context.DeadlineExceeded) {
 				err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", timeout, strings.Join(addresses(urls), ", "), err)
 			}
@@ -111,6 +112,9 @@ func (e entry) command() *cobra.Command {
 	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	flags.BoolVar(&verbose, "verbose", false, "say what is tried again")
+	if cmd.Name() == "submit" {
+		flags.BoolVar(&ifNew, "if-new", false, "do nothing if there is an experiment of that name, as one that was submitted before")
+	}
 	if !e.endless {
 		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to try")
 	}
@@ -153,6 +157,9 @@ func (s *session) submit(ctx context.Context, args []string) error {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	n, err := s.Submit(ctx, *spec)
+	if s.ifNew && errors.Is(err, client.Exists) {
+		return s.say(map[string]any{"experiment": spec.Name, "runs": 0}, "%s is there already\n", spec.Name)
+	}
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ const (
 // Refusals to compare errors with by errors.Is.
 var (
 	NotFound   = &registry.Refusal{Code: registry.NotFound}
+	Exists     = &registry.Refusal{Code: registry.Exists}
 	NothingNow = &registry.Refusal{Code: registry.NothingNow}
 	StaleEpoch = &registry.Refusal{Code: registry.StaleEpoch}
 	NotRunning = &registry.Refusal{Code: registry.NotRunning}
