@@ -12,6 +12,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -91,31 +92,46 @@ type buffer struct{ data []float64 }
 // Len implements [compute.Buffer].
 func (b *buffer) Len() int { return len(b.data) }
 
-// pool keeps released buffers by size: an update asks for the same sizes each time.
+// pool keeps released buffers by size, of which there are eight to each power of two: batches end with whole episodes, so
+// that hardly two are of the same length, and an update of another length is to find its buffers there all the same.
 type pool struct {
 	mutex sync.Mutex
-	free  map[int][]*buffer
+	free  map[int][]*buffer // by capacity
+}
+
+// sizeClass rounds a number of elements up to one of eight for each power of two, at least 32.
+func sizeClass(n int) int {
+	const smallest, steps = 32, 8
+	if n <= smallest {
+		return smallest
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 1) / steps
+	return (n + step - 1) / step * step
 }
 
 // Alloc implements [compute.Backend].
 func (p *pool) Alloc(n int) compute.Buffer {
+	class := sizeClass(n)
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if list := p.free[n]; len(list) > 0 {
-		p.free[n] = list[:len(list)-1]
-		return list[len(list)-1]
+	if list := p.free[class]; len(list) > 0 {
+		last := list[len(list)-1]
+		p.free[class] = list[:len(list)-1]
+		last.data = last.data[:n]
+		return last
 	}
-	return &buffer{make([]float64, n)}
+	return &buffer{make([]float64, n, class)}
 }
 
 // Release implements [compute.Backend].
 func (p *pool) Release(x compute.Buffer) {
+	b := x.(*buffer)
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.free == nil {
 		p.free = map[int][]*buffer{}
 	}
-	p.free[x.Len()] = append(p.free[x.Len()], x.(*buffer))
+	p.free[cap(b.data)] = append(p.free[cap(b.data)], b)
 }
 
 // elements is the part of the buffer from the block's first to its last element.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -13,6 +14,42 @@ func TestBackend(t *testing.T) {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
 			computetest.TestBackend(t, func() compute.Backend { return New(workers) })
 		})
+	}
+}
+
+// What the pool keeps does not grow with the number of updates, though hardly two batches are of the same length.
+func TestPoolIsBounded(t *testing.T) {
+	var p pool
+	const columns, blocks = 376, 5
+	rng := rand.New(rand.NewPCG(1, 1))
+	most, kept := 0, 0
+	for range 1000 {
+		n := (15000 + rng.IntN(1000)) * columns
+		most = max(most, n)
+		var held []compute.Buffer
+		for range blocks {
+			x := p.Alloc(n)
+			if x.Len() != n {
+				t.Fatalf("%d elements, asked for %d", x.Len(), n)
+			}
+			held = append(held, x)
+		}
+		for _, x := range held {
+			p.Release(x)
+		}
+	}
+	for _, list := range p.free {
+		for _, b := range list {
+			kept += cap(b.data)
+		}
+	}
+	if kept > 4*blocks*most { // two or three sizes, each an eighth larger at most
+		t.Errorf("%d elements are kept, %.1f times the most in use", kept, float64(kept)/float64(blocks*most))
+	}
+	for n := 1; n < 1<<20; n += 1 + n/50 {
+		if c := sizeClass(n); c < n || n > 32 && c > n+n/8+1 || sizeClass(c) != c {
+			t.Errorf("class %d for %d elements", c, n)
+		}
 	}
 }
 
