@@ -14,6 +14,7 @@ need() { command -v "$1" >/dev/null || { echo "images: $1 not found: install it 
 need buildah buildah
 need debootstrap debootstrap
 need unshare util-linux
+need flock util-linux
 need gcc build-essential
 need python3 python3-pip
 need go golang
@@ -23,14 +24,22 @@ need go golang
 mkdir -p "${1:-.deps/images}"
 dir=$(cd "${1:-.deps/images}" && pwd)
 export CONTAINERS_STORAGE_CONF="$dir/storage.conf" BUILDAH_ISOLATION=chroot
+exec 9>"$dir/lock"
+flock --nonblock 9 || { echo "images: waiting for another check in $dir" && flock 9; }
+
 # Stand-ins of another recipe or of other versions are made anew.
-recipe=$(cat charts/images/standins.sh; sed -n '/^ARG/p; /^FROM.*[/]/p; /apt-get/p' charts/images/Dockerfile; sed -n '/^ *nats: .*[/]/p; /kubectl: /p' charts/dbqpg/values.yaml)
+recipe=$({
+	cat charts/images/standins.sh
+	sed -n '/^ARG/p; /^FROM.*[/]/p; /apt-get/p' charts/images/Dockerfile
+	sed -n '/^ *nats: .*[/]/p; /kubectl: /p' charts/dbqpg/values.yaml
+} | sha256sum)
 if [ "$(cat "$dir/recipe" 2>/dev/null)" != "$recipe" ]; then
 	rm -rf "$dir/storage" "$dir/run"
 	printf '[storage]\ndriver = "overlay"\ngraphroot = "%s/storage"\nrunroot = "%s/run"\n' "$dir" "$dir" >"$dir/storage.conf"
+	echo "$recipe" >"$dir/recipe"
 fi
+buildah rm --all >/dev/null # what a run that was stopped left
 charts/images/standins.sh "$dir"
-echo "$recipe" >"$dir/recipe"
 
 # The two stages that build are images of their own here, lest pruning takes them and the next run builds again.
 targets="build build-cuda coordinator actor learner-cpu learner"
@@ -104,10 +113,20 @@ for target in learner-cpu learner; do
 	leave
 done
 
-rm -rf "$dir/oci"
-mkdir "$dir/oci"
-for image in $(name "coordinator actor learner-cpu") $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
-	archive=$dir/oci/$(basename "$image" | tr : _).tar
-	buildah push --quiet "$image" "oci-archive:$archive:$image" >/dev/null
-	echo "images: wrote $archive"
+# archive NAME: an archive of the image, unless there is one.
+archive() {
+	image=$1
+	file=$dir/oci/$(basename "$image" | tr : _).tar
+	id=$(buildah inspect --type image --format '{{.FromImageID}}' "$image")
+	[ "$(cat "$file.id" 2>/dev/null)" != "$id" ] || return 0
+	rm -f "$file.id" "$dir/archive"
+	buildah push --quiet "$image" "oci-archive:$dir/archive:$image" >/dev/null
+	mv "$dir/archive" "$file"
+	echo "$id" >"$file.id"
+	echo "images: wrote $file"
+}
+mkdir -p "$dir/oci"
+for target in coordinator actor learner-cpu; do archive "$(name $target)"; done
+for image in $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
+	archive "$image"
 done
