@@ -32,7 +32,7 @@ test: setup ## Vet and run every test (those for GPUs once make cuda or make ptx
 	@scripts/test_cuda.sh
 	cd helm && go vet ./... && go test ./...
 
-lint: setup ## Check style and the import rules (.golangci.yml), scripts and the Dockerfile; the first run builds the linter
+lint: setup ## Check style and import rules (.golangci.yml), scripts, the Dockerfile; the first run builds the linter
 	@scripts/lint.sh
 	go run $(GOLANGCI_LINT) run ./...
 	cd helm && go run $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
@@ -71,7 +71,7 @@ images: ## Build the chart's images with Docker (DOCKER=podman, buildah); REGIST
 			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
 	done
 
-images-check: ## As root, build the images with buildah where no registry is reached, and start each (charts/images/check.sh)
+images-check: ## As root on Debian, build the images where no registry is reached, and start each
 	@charts/images/check.sh
 
 image-names: ## List the images that make images builds, as kind load docker-image takes them
