@@ -17,7 +17,7 @@ need unshare util-linux
 need flock util-linux
 need gcc build-essential
 need python3 python3-pip
-need go golang
+command -v go >/dev/null || { echo "images: go not found: install it from https://go.dev/dl" >&2; missing=1; }
 [ "$(id -u)" -eq 0 ] || { echo "images: only root can make root file systems: run it as root" >&2; missing=1; }
 [ -z "$missing" ] || exit 1
 
