@@ -54,7 +54,7 @@ buildah rmi --prune >/dev/null 2>&1 || true
 name() { make --no-print-directory --silent image-names IMAGES="$1"; }
 setting() { buildah inspect --type image --format "{{range .OCIv1.Config.$1}}{{.}} {{end}}" "$image"; }
 
-# enter TARGET runs the rest of the script's functions in the target's root file system.
+# enter TARGET: $image and $root are then the target's, until leave.
 enter() {
 	image=$(name "$1")
 	container=$(buildah from --pull-never "$image")
@@ -91,7 +91,7 @@ starts() {
 	inside "$program" "$@" >"$dir/log" 2>&1 || { tail "$dir/log" >&2; fail "${program##*/} $* does not start"; }
 }
 shells() { find "$root" -xdev \( -name sh -o -name bash -o -name dash -o -name busybox \) -perm /111 ! -type d; }
-size() { buildah images --format '{{.Size}}' "$image"; }
+size() { buildah images --format '{{.Size}}' "$image" | head -n 1; }
 
 starts coordinator --help
 [ -z "$(shells)" ] || fail "there is a shell: $(shells)"
@@ -117,6 +117,7 @@ done
 archive() {
 	image=$1
 	file=$dir/oci/$(basename "$image" | tr : _).tar
+	current="$current $file"
 	id=$(buildah inspect --type image --format '{{.FromImageID}}' "$image")
 	[ "$(cat "$file.id" 2>/dev/null)" != "$id" ] || return 0
 	rm -f "$file.id" "$dir/archive"
@@ -126,7 +127,11 @@ archive() {
 	echo "images: wrote $file"
 }
 mkdir -p "$dir/oci"
+current=
 for target in coordinator actor learner-cpu; do archive "$(name $target)"; done
 for image in $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
 	archive "$image"
+done
+for file in "$dir"/oci/*.tar; do # those of other versions
+	case "$current " in *" $file "*) ;; *) rm -f "$file" "$file.id" ;; esac
 done
