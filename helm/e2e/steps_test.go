@@ -88,12 +88,20 @@ func (u *user) evict(component string) {
 	})
 }
 
+// loseVolume removes a pod's claim and the pod, and waits until the one that comes back is ready.
+func (u *user) loseVolume(pod string) {
+	u.t.Helper()
+	u.kubectl("delete", "pvc", "data-"+pod, "--wait=false")
+	u.kubectl("delete", "pod", pod)
+	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/"+pod)
+}
+
 // alone trains the same run in one process, without any cluster, and returns its table.
 func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2", "--iterations", "12", "--batch", "2000", "--device", "cpu",
-		"--listen", "127.0.0.1:0", "--run-dir", directory)
+	learner := exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2", "--iterations", strconv.Itoa(iterations),
+		"--batch", strconv.Itoa(batch), "--device", "cpu", "--listen", "127.0.0.1:0", "--run-dir", directory)
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

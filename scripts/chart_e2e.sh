@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs the chart in a real cluster of one node (helm/cluster) and uses it there: chart_e2e.sh [TEST FLAG...]
+#
+# Everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The cluster is in
+# namespaces of its own, so nothing of it is left on the machine; its files, the servers' logs among them, stay in
+# .deps/kubernetes/cluster until the next run.
+set -eu
+cd "$(dirname "$0")/.."
+
+missing=
+need() { [ -n "$(command -v "$1")" ] || { echo "chart-e2e: $1 not found: install it (Debian, Ubuntu: apt install $2)" >&2; missing=1; }; }
+need etcd etcd-server
+need containerd containerd
+need runc runc
+need /usr/lib/cni/ptp containernetworking-plugins
+need nft nftables
+need conntrack conntrack
+need ip iproute2
+need unshare util-linux
+need buildah buildah
+need debootstrap debootstrap
+[ "$(id -u)" -eq 0 ] || { echo "chart-e2e: only root can start a kubelet: run it as root" >&2; missing=1; }
+[ -z "$missing" ] || exit 1
+
+programs=$PWD/.deps/kubernetes/bin
+cluster=$PWD/.deps/kubernetes/cluster
+mkdir -p "$programs"
+
+# Kubernetes says of itself which version it is by what the linker is told.
+version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/kubernetes/go.mod)
+minor=${version#v*.}
+flags="-s -w"
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+	flags="$flags -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%.*}"
+done
+echo "chart-e2e: Kubernetes $version"
+(cd helm/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
+scripts/setup.sh
+go build -o "$programs/" ./learner
+charts/images/check.sh
+(cd helm && go test -c -o "$programs/e2e.test" ./e2e)
+
+# Whatever a run that was killed has left, and at the end what this one has.
+tidy() {
+	for directory in /sys/fs/cgroup/dbqpg-chart-e2e /sys/fs/cgroup/*/dbqpg-chart-e2e; do
+		[ ! -d "$directory" ] || find "$directory" -depth -type d -exec rmdir {} +
+	done
+}
+rm -rf "$cluster"
+mkdir -p "$cluster"
+tidy
+trap tidy EXIT
+trap 'exit 130' INT TERM
+cd helm/e2e
+DBQPG_E2E_PROGRAMS=$programs DBQPG_E2E_IMAGES=${programs%/kubernetes/bin}/images/oci DBQPG_E2E_DIRECTORY=$cluster \
+	unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private \
+	"$programs/e2e.test" -test.timeout 45m -test.v "$@"
