@@ -13,9 +13,16 @@ type transport interface {
 	raft.WithClose
 }
 
-// guard hands a node's messages to raft one after the other, but for snapshots that are behind what the node has applied
-// already: those it answers itself. Raft would install them, and go back to where its log no longer reaches: it panics
-// with "log not found". Such a snapshot is one that was under way while the leader gave up waiting and sent log entries instead.
+// guard hands a node's messages to raft one after the other, and keeps from it what it does not get over:
+//
+//   - A snapshot that is behind what the node has applied already is answered here. Raft would install it, and go back to
+//     where its log no longer reaches: it panics with "log not found". Such a one was under way while the leader
+//     gave up waiting and sent log entries instead.
+//   - A leader that begins with entries which the node has applied is taken to have begun after them; as they were
+//     committed, it has the same. Raft would look for the one before them, which it lacks after a snapshot, and refuse until
+//     it got that snapshot again, for ever.
+//   - Before a snapshot goes a heartbeat of the same leader. A candidate that is sent a snapshot would remain one and yet
+//     know that leader; if the leader was lost just then, it would refuse its vote to all others for ever.
 type guard struct {
 	transport
 	messages chan raft.RPC
@@ -38,15 +45,38 @@ func (g *guard) run(applied func() uint64) {
 		case <-g.done:
 			return
 		case message := <-g.transport.Consumer():
-			snapshot, ok := message.Command.(*raft.InstallSnapshotRequest)
-			if ok && snapshot.LastLogIndex <= applied() {
-				_, err := io.Copy(io.Discard, message.Reader) // what follows on the connection is the next message
-				message.Respond(&raft.InstallSnapshotResponse{Term: snapshot.Term, Success: err == nil}, err)
-				continue
+			switch command := message.Command.(type) {
+			case *raft.InstallSnapshotRequest:
+				if command.LastLogIndex <= applied() {
+					_, err := io.Copy(io.Discard, message.Reader) // what follows on the connection is the next message
+					message.Respond(&raft.InstallSnapshotResponse{Term: command.Term, Success: err == nil}, err)
+					continue
+				}
+				g.hand(heartbeat(command))
+			case *raft.AppendEntriesRequest:
+				message.Command = after(command, applied())
 			}
 			g.hand(message)
 		}
 	}
+}
+
+// heartbeat is one of the leader that sends a snapshot. Nobody waits for its answer.
+func heartbeat(s *raft.InstallSnapshotRequest) raft.RPC {
+	return raft.RPC{
+		Command:  &raft.AppendEntriesRequest{RPCHeader: s.RPCHeader, Term: s.Term, Leader: s.Leader},
+		RespChan: make(chan raft.RPCResponse, 1),
+	}
+}
+
+// after is a request without the entries that are applied.
+func after(a *raft.AppendEntriesRequest, applied uint64) *raft.AppendEntriesRequest {
+	rest := *a // which may be the sender's own
+	for len(rest.Entries) > 0 && rest.Entries[0].Index <= applied {
+		rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[0].Index, rest.Entries[0].Term
+		rest.Entries = rest.Entries[1:]
+	}
+	return &rest
 }
 
 // hand hands a message on and waits for the answer, so that the next one finds the node as this one leaves it.

@@ -1,0 +1,80 @@
+package raftnode
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+func TestAfter(t *testing.T) {
+	request := func() *raft.AppendEntriesRequest {
+		return &raft.AppendEntriesRequest{PrevLogEntry: 5, PrevLogTerm: 1, Entries: []*raft.Log{{Index: 6, Term: 1}, {Index: 7, Term: 2}, {Index: 8, Term: 3}}}
+	}
+	for applied, want := range map[uint64][3]uint64{ // the entry before, its term, and how many follow
+		4: {5, 1, 3}, 5: {5, 1, 3}, 6: {6, 1, 2}, 7: {7, 2, 1}, 8: {8, 3, 0}, 9: {8, 3, 0},
+	} {
+		sent := request()
+		got := after(sent, applied)
+		if now := [3]uint64{got.PrevLogEntry, got.PrevLogTerm, uint64(len(got.Entries))}; now != want {
+			t.Errorf("after %d: %v, want %v", applied, now, want)
+		}
+		if len(sent.Entries) != 3 || sent.PrevLogEntry != 5 {
+			t.Error("the sender's own request is changed")
+		}
+	}
+}
+
+// A candidate that is sent a snapshot by a leader, which is then lost, votes for the next one.
+func TestSnapshotToCandidate(t *testing.T) {
+	_, wireless := raft.NewInmemTransportWithTimeout("n2", time.Second)
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), 1, raftLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := raft.NewInmemStore()
+	peers := []Peer{{"n1", "n1"}, {"n2", "n2"}, {"n3", "n3"}}
+	n, err := start(Config{ID: "n2", Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for began := time.Now(); !done(); time.Sleep(time.Millisecond) { // raft tells of neither
+			if time.Since(began) > patience {
+				t.Fatal(what)
+			}
+		}
+	}
+	await("it does not stand for election", func() bool { return n.raft.State() == raft.Candidate })
+	_, other := raft.NewInmemTransportWithTimeout("n1", patience)
+	other.Connect("n2", wireless)
+	var state bytes.Buffer
+	if err := registry.New().Encode(&state); err != nil {
+		t.Fatal(err)
+	}
+	term := n.Status().Term
+	snapshot := &raft.InstallSnapshotRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n3"), Addr: []byte("n3")}, SnapshotVersion: raft.SnapshotVersionMax,
+		Term: term, LastLogIndex: 40, LastLogTerm: term, ConfigurationIndex: 1, Size: int64(state.Len()),
+		Configuration: raft.EncodeConfiguration(firstMembers(peers)),
+	}
+	var answer raft.InstallSnapshotResponse
+	if err := other.InstallSnapshot("n2", "n2", snapshot, &answer, &state); err != nil || !answer.Success {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	vote := &raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1"), Addr: []byte("n1")}, Term: term + 1, LastLogIndex: 41, LastLogTerm: term}
+	await("it votes for nobody", func() bool {
+		var given raft.RequestVoteResponse
+		if err := other.RequestVote("n2", "n2", vote, &given); err != nil {
+			t.Fatal(err)
+		}
+		vote.Term = given.Term + 1
+		return given.Granted
+	})
+}
