@@ -15,7 +15,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build images images-check image-names clean
+.PHONY: help setup train test lint bench fuzz soak s3-server cuda ptx cuda-check cuda-check-build images images-check chart-e2e image-names clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -73,6 +73,9 @@ images: ## Build the chart's images with Docker (DOCKER=podman, buildah); REGIST
 
 images-check: ## As root on Debian, build the images where no registry is reached, and start each
 	@charts/images/check.sh
+
+chart-e2e: ## As root, install the chart in a real cluster of one node, and use it (scripts/chart_e2e.sh; half an hour the first time)
+	@scripts/chart_e2e.sh
 
 image-names: ## List the images that make images builds, as kind load docker-image takes them
 	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done

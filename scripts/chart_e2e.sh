@@ -1,12 +1,18 @@
 #!/bin/sh
-# Installs the chart in a real cluster of one node (helm/cluster) and uses it there: chart_e2e.sh [TEST FLAG...]
+# Installs the chart in a real cluster of one node (helm/cluster) and uses it there:
+#   scripts/chart_e2e.sh [TEST FLAG...]     such as -test.run Presets
+#   scripts/chart_e2e.sh --shell            a shell with helm and kubectl in place of the tests
 #
 # Everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The cluster is in
-# namespaces of its own, so nothing of it is left on the machine; its files, the servers' logs among them, stay in
-# .deps/kubernetes/cluster until the next run.
+# namespaces of its own, so nothing of it is left on the machine; after a failure its files stay, the servers' logs among them.
 set -eu
 cd "$(dirname "$0")/.."
 
+shell=
+if [ "${1:-}" = --shell ]; then
+	shift
+	shell=${SHELL:-sh}
+fi
 missing=
 need() { [ -n "$(command -v "$1")" ] || { echo "chart-e2e: $1 not found: install it (Debian, Ubuntu: apt install $2)" >&2; missing=1; }; }
 need etcd etcd-server
@@ -23,7 +29,6 @@ need debootstrap debootstrap
 [ -z "$missing" ] || exit 1
 
 programs=$PWD/.deps/kubernetes/bin
-cluster=$PWD/.deps/kubernetes/cluster
 mkdir -p "$programs"
 
 # Kubernetes says of itself which version it is by what the linker is told.
@@ -37,21 +42,25 @@ echo "chart-e2e: Kubernetes $version"
 (cd helm/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 scripts/setup.sh
 go build -o "$programs/" ./learner
+(cd helm && go build -o "$programs/" helm.sh/helm/v3/cmd/helm)
 charts/images/check.sh
 (cd helm && go test -c -o "$programs/e2e.test" ./e2e)
 
-# Whatever a run that was killed has left, and at the end what this one has.
+cluster=$(mktemp -d "$PWD/.deps/kubernetes/cluster.XXXXXX")
+# The node's control groups have the directory's name; containers are over when the process namespace is.
 tidy() {
-	for directory in /sys/fs/cgroup/dbqpg-chart-e2e /sys/fs/cgroup/*/dbqpg-chart-e2e; do
-		[ ! -d "$directory" ] || find "$directory" -depth -type d -exec rmdir {} +
+	for group in /sys/fs/cgroup/"${cluster##*/}" /sys/fs/cgroup/*/"${cluster##*/}"; do
+		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 }
-rm -rf "$cluster"
-mkdir -p "$cluster"
-tidy
 trap tidy EXIT
 trap 'exit 130' INT TERM
 cd helm/e2e
-DBQPG_E2E_PROGRAMS=$programs DBQPG_E2E_IMAGES=${programs%/kubernetes/bin}/images/oci DBQPG_E2E_DIRECTORY=$cluster \
+DBQPG_E2E_PROGRAMS=$programs DBQPG_E2E_IMAGES=${programs%/kubernetes/bin}/images/oci DBQPG_E2E_DIRECTORY=$cluster DBQPG_E2E_SHELL=$shell \
 	unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private \
-	"$programs/e2e.test" -test.timeout 45m -test.v "$@"
+	"$programs/e2e.test" -test.timeout 45m -test.v "$@" || {
+	status=$?
+	echo "chart-e2e: what the servers said is in $cluster" >&2
+	exit "$status"
+}
+rm -rf "$cluster"

@@ -24,16 +24,18 @@ const (
 	first    = "198.19.0.1" // of services: the API server
 	domain   = "cluster.local"
 	nodeName = "node"
-	cgroup   = "dbqpg-chart-e2e" // scripts/chart_e2e.sh removes it
 )
 
 // Options say what a cluster is made of.
 type Options struct {
 	Programs  string   // directory of Kubernetes' programs, and coredns
 	Images    []string // archives to import
-	Directory string   // an empty one, for all files
+	Directory string   // an empty one, for all files; control groups have its name, and outlive the cluster
 	Volumes   int      // how many claims can be bound; any size
 }
+
+// cgroup is the node's place among control groups; nobody else's, since a kubelet ends what it does not know there.
+func (c *Cluster) cgroup() string { return filepath.Base(c.directory) }
 
 // Cluster is a cluster that runs.
 type Cluster struct {

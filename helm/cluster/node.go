@@ -66,7 +66,7 @@ const nameServerConfiguration = `.:53 {
 
 // fill writes a configuration with this cluster's values.
 func (c *Cluster) fill(name, text string) error {
-	return c.write(name, strings.NewReplacer("DIRECTORY", c.directory, "PODS", pods, "NODE", node, "DOMAIN", domain, "CGROUP", cgroup).Replace(text))
+	return c.write(name, strings.NewReplacer("DIRECTORY", c.directory, "PODS", pods, "NODE", node, "DOMAIN", domain, "CGROUP", c.cgroup()).Replace(text))
 }
 
 // startRuntime starts what runs containers.
@@ -99,7 +99,7 @@ func (c *Cluster) importImages(ctx context.Context) error {
 }
 
 // makeCgroups makes the node's place in each hierarchy of control groups: one for each controller, or one for all (version 2).
-func makeCgroups() error {
+func (c *Cluster) makeCgroups() error {
 	const root = "/sys/fs/cgroup"
 	hierarchies := []string{root}
 	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
@@ -108,7 +108,7 @@ func makeCgroups() error {
 		}
 	}
 	for _, hierarchy := range hierarchies {
-		if err := os.MkdirAll(filepath.Join(hierarchy, cgroup), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(hierarchy, c.cgroup()), 0o755); err != nil {
 			return fmt.Errorf("cluster: %w", err)
 		}
 	}
@@ -117,7 +117,7 @@ func makeCgroups() error {
 
 // startNode starts what makes a node of this machine: the kubelet, the proxy for Services and the server of names.
 func (c *Cluster) startNode(ctx context.Context) error {
-	if err := makeCgroups(); err != nil {
+	if err := c.makeCgroups(); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{

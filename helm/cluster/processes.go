@@ -54,7 +54,7 @@ func (c *Cluster) until(ctx context.Context, what string, ask func(context.Conte
 		for _, s := range c.servers {
 			select {
 			case <-s.ended:
-				return fmt.Errorf("cluster: %s ended while waiting until %s: %v\n%s", s.name, what, s.failed, tail(s.log))
+				return fmt.Errorf("cluster: %s ended while waiting until %s: %w\n%s", s.name, what, s.failed, tail(s.log))
 			default:
 			}
 		}

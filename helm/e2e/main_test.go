@@ -5,16 +5,22 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/helm/cluster"
 )
 
+// What scripts/chart_e2e.sh gives.
 var (
-	programs   = os.Getenv("DBQPG_E2E_PROGRAMS") // Kubernetes' and ours, in one directory
-	kubernetes *cluster.Cluster
+	programs  = os.Getenv("DBQPG_E2E_PROGRAMS") // directory of Kubernetes' programs, helm, and learner
+	images    = os.Getenv("DBQPG_E2E_IMAGES")   // directory of archives
+	directory = os.Getenv("DBQPG_E2E_DIRECTORY")
+	shell     = os.Getenv("DBQPG_E2E_SHELL") // to run in place of the tests
 )
+
+var kubernetes *cluster.Cluster
 
 // TestMain starts the cluster for all tests.
 func TestMain(m *testing.M) {
@@ -22,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("the tests in a real cluster are left out: `make chart-e2e` runs them")
 		return
 	}
-	status, err := runAll(m)
+	status, err := inCluster(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
@@ -30,19 +36,23 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-func runAll(m *testing.M) (status int, err error) {
-	images, err := filepath.Glob(filepath.Join(os.Getenv("DBQPG_E2E_IMAGES"), "*.tar"))
+func inCluster(test func() int) (status int, err error) {
+	archives, err := filepath.Glob(filepath.Join(images, "*.tar"))
 	if err != nil {
 		return 1, err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	kubernetes, err = cluster.Start(ctx, cluster.Options{
-		Programs: programs, Images: images, Directory: os.Getenv("DBQPG_E2E_DIRECTORY"), Volumes: 40,
-	})
+	kubernetes, err = cluster.Start(ctx, cluster.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 60})
 	defer kubernetes.Close()
 	if err != nil {
 		return 1, fmt.Errorf("%w\n%s", err, kubernetes.Logs())
 	}
-	return m.Run(), nil
+	if shell == "" {
+		return test(), nil
+	}
+	terminal := exec.Command(shell)
+	terminal.Dir, terminal.Env = filepath.Join("..", ".."), surroundings()
+	terminal.Stdin, terminal.Stdout, terminal.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return 0, terminal.Run()
 }

@@ -13,9 +13,9 @@ import (
 // The preset for one small machine installs on one, as it is, and trains.
 func TestSmallMachine(t *testing.T) {
 	u := newUser(t, "kind")
-	u.install("dbqpg", u.values("kind", ""), true)
-	u.until("an iteration", func() bool { return u.steps("first") > 0 })
-	u.uninstall("dbqpg")
+	u.install("kind", "", "--wait")
+	u.untilSteps("first", 1)
+	u.helm("uninstall", "dbqpg", "--wait")
 }
 
 // Each preset installs as it is in a namespace where Pod Security "restricted" is enforced, and its pods find the nodes that
@@ -33,17 +33,19 @@ func TestPresets(t *testing.T) {
 	} {
 		t.Run(test.preset, func(t *testing.T) {
 			u := newUser(t, test.preset)
-			u.install("dbqpg", u.values(test.preset, ""), false)
-			defer u.uninstall("dbqpg") // before the nodes go, or all pods would crowd on the one that there is
-			if test.before != "" {
-				u.until("the learner is pending for want of a GPU", func() bool {
-					return strings.Contains(u.kubectl("describe", "pods", "--selector", "app.kubernetes.io/component=learner"), test.before)
-				})
-			}
+			u.install(test.preset, "")
+			defer u.helm("uninstall", "dbqpg") // before the nodes go, or all pods would crowd on the one that there is
+			u.until(func() string {
+				described := u.kubectl("describe", "pods", "--selector", "app.kubernetes.io/component=learner")
+				if strings.Contains(described, test.before) {
+					return ""
+				}
+				return fmt.Sprintf("the learner is not pending for %q:\n%s", test.before, described)
+			})
 			u.addNode("large", 200, nil)
 			u.addNode("gpu", 16, map[string]string{"nvidia.com/gpu": "present"})
 			u.addNode("spot", 200, map[string]string{"cloud.google.com/gke-spot": "true"})
-			u.until("all pods have their nodes", func() bool { return u.misplaced(test.nodes) == "" })
+			u.until(func() string { return u.misplaced(test.nodes) })
 		})
 	}
 }
@@ -51,14 +53,10 @@ func TestPresets(t *testing.T) {
 // misplaced says which pod is not where it belongs, if there is one. A node that is "" may be any.
 func (u *user) misplaced(nodes map[string]string) string {
 	u.t.Helper()
-	pods, err := kubernetes.Client.CoreV1().Pods(u.namespace).List(u.ctx, metav1.ListOptions{})
-	if err != nil {
-		u.t.Fatal(err)
-	}
 	seen := map[string]bool{}
-	for _, pod := range pods.Items {
+	for _, pod := range u.pods("") {
 		if pod.Spec.NodeName == "" {
-			return pod.Name + " has none"
+			return pod.Name + " has no node"
 		}
 		for prefix, node := range nodes {
 			if strings.HasPrefix(pod.Name, prefix) {
@@ -70,7 +68,7 @@ func (u *user) misplaced(nodes map[string]string) string {
 		}
 	}
 	if len(seen) < len(nodes) {
-		return "some are not there yet"
+		return "some pods are not there yet"
 	}
 	return ""
 }

@@ -22,31 +22,30 @@ experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch: 
 // that of one process alone. Then all is removed, the volumes remain, and a new installation has the run.
 func TestRelease(t *testing.T) {
 	u := newUser(t, "training")
-	values := u.values("kind", small)
-	installed := u.install("dbqpg", values, true)
-	u.test("dbqpg")
-	t.Log(u.shell(noted(t, installed, "coordinator nodes")))
+	notes := u.install("kind", small, "--wait")
+	u.helm("test", "dbqpg")
+	t.Log(u.shell(noted(t, notes, "coordinator nodes")))
 
 	u.scaleActors(2)
-	u.until("iteration 3", func() bool { return u.steps("first") >= 3*batch })
+	u.untilSteps("first", 3*batch)
 	u.evict("learner")
 	u.evict("actor")
 	u.scaleActors(0) // so that the run cannot end meanwhile
 	u.evict("coordinator")
 	u.evict("nats")
 	u.loseVolume("dbqpg-coordinator-1")
-	u.upgrade("dbqpg", u.values("kind", small+`
+	u.upgrade("kind", small+`
 learner: {extraArgs: ["--log-level=debug"]}
-tracing: {endpoint: "http://nowhere.training.svc:4318"}`))
-	u.rollback("dbqpg", 1)
+tracing: {endpoint: "http://nowhere.training.svc:4318"}`, "--wait")
+	u.helm("rollback", "dbqpg", "1", "--wait")
 	if steps := u.steps("first"); steps < 3*batch || steps >= iterations*batch {
 		t.Fatalf("after all this the run is at step %d", steps)
 	}
 
 	u.scaleActors(2)
-	u.shell(noted(t, installed, "coordinator watch first"))
+	u.shell(noted(t, notes, "coordinator watch first"))
 	fetched := t.TempDir()
-	u.shell("cd " + fetched + "; " + noted(t, installed, "tar x"))
+	u.shell("cd " + fetched + "; " + noted(t, notes, "tar x"))
 	tables, err := filepath.Glob(filepath.Join(fetched, "first", "Swimmer-v2", "npg-uapg-s1", "epoch-*", "progress.csv"))
 	if err != nil || len(tables) == 0 {
 		t.Fatal(u.shell("find "+fetched), err)
@@ -55,15 +54,20 @@ tracing: {endpoint: "http://nowhere.training.svc:4318"}`))
 		t.Error(err)
 	}
 
-	u.uninstall("dbqpg")
+	u.helm("uninstall", "dbqpg", "--wait")
 	if claims := u.claims(); claims != 3+3+1 {
 		t.Errorf("%d claims are left after helm uninstall", claims)
 	}
-	u.install("dbqpg", values, true)
+	u.install("kind", small, "--wait")
 	if steps := u.steps("first"); steps != iterations*batch {
 		t.Errorf("a new installation has %d steps of the run", steps)
 	}
-	u.upgrade("dbqpg", u.values("kind", small+"\nkeepVolumes: false"))
-	u.uninstall("dbqpg")
-	u.until("no claims are left, as was asked for", func() bool { return u.claims() == 0 })
+	u.upgrade("kind", small+"\nkeepVolumes: false", "--wait")
+	u.helm("uninstall", "dbqpg", "--wait")
+	u.until(func() string {
+		if u.claims() > 0 {
+			return "claims are left, where none were to be kept"
+		}
+		return ""
+	})
 }

@@ -2,30 +2,30 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noted returns the one line of a release's notes that has a text in it.
-func noted(t *testing.T, of *release.Release, text string) string {
+// noted returns the one command among the notes of an installation that has a text in it.
+func noted(t *testing.T, notes, text string) string {
 	t.Helper()
 	var found []string
-	for line := range strings.Lines(of.Info.Notes) {
+	for line := range strings.Lines(notes) {
 		if strings.HasPrefix(line, "  ") && strings.Contains(line, text) {
 			found = append(found, line)
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d lines have %q:\n%s", len(found), text, of.Info.Notes)
+		t.Fatalf("%d commands have %q:\n%s", len(found), text, notes)
 	}
 	return found[0]
 }
@@ -46,6 +46,17 @@ func (u *user) steps(experiment string) int {
 		u.t.Fatalf("%v: %s", err, output)
 	}
 	return list.Runs[0].Steps
+}
+
+// untilSteps waits until the run is as far.
+func (u *user) untilSteps(experiment string, steps int) {
+	u.t.Helper()
+	u.until(func() string {
+		if reached := u.steps(experiment); reached < steps {
+			return fmt.Sprintf("%s is at step %d of %d", experiment, reached, steps)
+		}
+		return ""
+	})
 }
 
 // claims counts the claims of volumes.
@@ -69,22 +80,28 @@ func (u *user) evict(component string) {
 	gone := map[string]bool{}
 	for _, pod := range old {
 		gone[string(pod.UID)] = true
-		u.until("the eviction of "+pod.Name, func() bool {
+		u.until(func() string {
 			err := kubernetes.Client.CoreV1().Pods(u.namespace).EvictV1(u.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
-			if err != nil && !apierrors.IsTooManyRequests(err) {
+			if apierrors.IsTooManyRequests(err) { // the budget
+				return err.Error()
+			}
+			if err != nil {
 				u.t.Fatal(err)
 			}
-			return err == nil
+			return ""
 		})
 	}
-	u.until("others in place of those evicted: "+component, func() bool {
+	u.until(func() string {
 		ready := 0
 		for _, pod := range u.pods(component) {
 			if !gone[string(pod.UID)] && isReady(pod) {
 				ready++
 			}
 		}
-		return ready == len(old)
+		if ready < len(old) {
+			return fmt.Sprintf("%s: %d pods in place of %d", component, ready, len(old))
+		}
+		return ""
 	})
 }
 
