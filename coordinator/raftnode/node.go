@@ -129,7 +129,7 @@ func start(c Config, p parts) (*Node, error) {
 			return nil, fmt.Errorf("restore the backup: %w", err)
 		}
 	}
-	n.guard = newGuard(p.transport)
+	n.guard = newGuard(p.transport, p.logs)
 	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, n.guard); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}

@@ -18,20 +18,21 @@ type transport interface {
 //   - A snapshot that is behind what the node has applied already is answered here. Raft would install it, and go back to
 //     where its log no longer reaches: it panics with "log not found". Such a one was under way while the leader
 //     gave up waiting and sent log entries instead.
-//   - A leader that begins with entries which the node has applied is taken to have begun after them; as they were
-//     committed, it has the same. Raft would look for the one before them, which it lacks after a snapshot, and refuse until
-//     it got that snapshot again, for ever.
+//   - A leader that begins before the node's log, at what is in its snapshot, is taken to have begun after all that is applied:
+//     as that was committed, it has the same. Raft would look in the log for the entry before, and refuse until it got
+//     that snapshot again, for ever.
 //   - Before a snapshot goes a heartbeat of the same leader. A candidate that is sent a snapshot would remain one and yet
 //     know that leader; if the leader was lost just then, it would refuse its vote to all others for ever.
 type guard struct {
 	transport
+	logs     raft.LogStore
 	messages chan raft.RPC
 	done     chan struct{} // closed at the end
 	ended    chan struct{} // closed once nothing is under way any more
 }
 
-func newGuard(t transport) *guard {
-	return &guard{transport: t, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
+func newGuard(t transport, logs raft.LogStore) *guard {
+	return &guard{transport: t, logs: logs, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Consumer is where raft gets its messages from.
@@ -54,7 +55,10 @@ func (g *guard) run(applied func() uint64) {
 				}
 				g.hand(heartbeat(command))
 			case *raft.AppendEntriesRequest:
-				message.Command = after(command, applied())
+				first, err := g.logs.FirstIndex()
+				if err == nil && (first == 0 || command.PrevLogEntry < first) {
+					message.Command = after(command, applied())
+				}
 			}
 			g.hand(message)
 		}
@@ -69,11 +73,14 @@ func heartbeat(s *raft.InstallSnapshotRequest) raft.RPC {
 	}
 }
 
-// after is a request without the entries that are applied.
+// after is a request without the entries that are applied, and, if it begins no later, without a look at what is before.
 func after(a *raft.AppendEntriesRequest, applied uint64) *raft.AppendEntriesRequest {
-	rest := *a // which may be the sender's own
+	if a.PrevLogEntry > applied {
+		return a
+	}
+	rest := *a // the sender's own, perhaps
+	rest.PrevLogEntry, rest.PrevLogTerm = 0, 0
 	for len(rest.Entries) > 0 && rest.Entries[0].Index <= applied {
-		rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[0].Index, rest.Entries[0].Term
 		rest.Entries = rest.Entries[1:]
 	}
 	return &rest
