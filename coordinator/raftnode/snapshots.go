@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"errors"
 	"io"
 
 	"github.com/hashicorp/raft"
@@ -18,8 +19,8 @@ type transport interface {
 //   - A snapshot that is behind what the node has applied already is answered here. Raft would install it, and go back to
 //     where its log no longer reaches: it panics with "log not found". Such a one was under way while the leader
 //     gave up waiting and sent log entries instead.
-//   - A leader that begins before the node's log, at what is in its snapshot, is taken to have begun after all that is applied:
-//     as that was committed, it has the same. Raft would look in the log for the entry before, and refuse until it got
+//   - A leader that begins where the node's log has nothing, but its snapshot has it, is taken to have begun after all that is
+//     applied: as that was committed, it has the same. Raft would look in the log for the entry before, and refuse until it got
 //     that snapshot again, for ever.
 //   - Before a snapshot goes a heartbeat of the same leader. A candidate that is sent a snapshot would remain one and yet
 //     know that leader; if the leader was lost just then, it would refuse its vote to all others for ever.
@@ -55,8 +56,8 @@ func (g *guard) run(applied func() uint64) {
 				}
 				g.hand(heartbeat(command))
 			case *raft.AppendEntriesRequest:
-				first, err := g.logs.FirstIndex()
-				if err == nil && (first == 0 || command.PrevLogEntry < first) {
+				var before raft.Log
+				if errors.Is(g.logs.GetLog(command.PrevLogEntry, &before), raft.ErrLogNotFound) {
 					message.Command = after(command, applied())
 				}
 			}
