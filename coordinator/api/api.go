@@ -67,8 +67,10 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 		}
 	}
 	response, err := a.Propose(ctx, c)
-	if c.Take != nil && response.Run != nil && response.Run.Losses > 0 && a.expired != nil {
-		a.expired()
+	if c.Take != nil && a.expired != nil {
+		for range response.Runs {
+			a.expired()
+		}
 	}
 	return response, err
 }

@@ -189,8 +189,8 @@ func exercise(t *testing.T, c *client.Client) {
 	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour, Useful: 3}); err != nil || run.Lease.Useful != 3 {
 		t.Error(run, err)
 	}
-	if _, err := c.Release(ctx, hold); err != nil {
-		t.Error(err)
+	if run, err = c.Release(ctx, hold, "the GPU was lost"); err != nil || run.State != registry.Queued || run.Losses != 1 {
+		t.Error(run, err)
 	}
 	if _, err := c.Finish(ctx, hold); !errors.Is(err, client.NotRunning) {
 		t.Error(err)

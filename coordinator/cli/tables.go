@@ -88,6 +88,9 @@ func runDetails(r *registry.Run) rows {
 	if l := r.Lease; l != nil {
 		table = append(table, []string{"learner", l.Learner}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
 	}
+	if r.Losses > 0 {
+		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit, of %d that it may cost", r.Losses, registry.MaxLosses)})
+	}
 	table = append(table, []string{"iteration", iteration(r)}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
 	if c := r.Checkpoint; c != nil {
 		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})

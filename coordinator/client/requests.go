@@ -40,9 +40,9 @@ func (c *Client) Fail(ctx context.Context, h registry.Hold, reason string) (*reg
 	return c.run(ctx, registry.Command{Fail: &registry.Fail{Hold: h, Reason: reason}})
 }
 
-// Release gives a run back unfinished.
-func (c *Client) Release(ctx context.Context, h registry.Hold) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h}})
+// Release gives a run back unfinished; fault is what the run may have done to the learner, "" for none.
+func (c *Client) Release(ctx context.Context, h registry.Hold, fault string) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h, Fault: fault}})
 }
 
 func (c *Client) run(ctx context.Context, command registry.Command) (*registry.Run, error) {

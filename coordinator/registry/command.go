@@ -35,7 +35,7 @@ type Request struct {
 // Response is the answer to a command: either Refusal, or what the operation says.
 type Response struct {
 	Run     *Run     `json:"run,omitempty"`  // as it is now; of operations on one
-	Runs    int      `json:"runs,omitempty"` // how many were submitted, cancelled, ...
+	Runs    int      `json:"runs,omitempty"` // how many were submitted, cancelled, ...; of Take: found with an expired lease
 	Refusal *Refusal `json:"refusal,omitempty"`
 }
 

@@ -18,6 +18,14 @@
 // A lease that expires changes nothing by itself: it only lets another learner [Take] the
 // run. A holder that comes back before anybody did goes on as if nothing had happened.
 //
+// # A run that kills its learners
+//
+// A learner is lost to a run if another one has to take it after the lease has expired, or if
+// it gives the run back for a [Release.Fault] that the run may be to blame for. After [MaxLosses] in a
+// row without a commit the run has failed: or one that kills whoever takes it, because it needs
+// more memory than there is, would have one learner after the other, and others would never be trained. A
+// learner that is told to stop is not lost, nor is one whose lease ran out while there was no leader.
+//
 // # Why a replaced learner can do no harm
 //
 // Each Take raises the run's epoch by one and names one holder. Whatever a holder asks

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -56,22 +57,24 @@ func (o *Take) check() *Refusal {
 }
 
 func (o *Take) apply(s *State) *Response {
+	expired := 0
 	for i := range s.Runs {
 		run := &s.Runs[i]
 		if o.Run != "" && run.Name != o.Run || !run.Free(s.Now) {
 			continue
 		}
 		if run.State == Running {
-			run.Losses++
-		}
-		if run.Losses >= MaxLosses {
-			run.end(Failed, "learner after learner was lost without a commit, the last "+run.Lease.Learner)
-			s.touch(run)
-			continue
+			expired++
+			if run.lose("without a word, as one that is killed where memory runs out"); run.State == Failed {
+				s.touch(run)
+				continue
+			}
 		}
 		run.State, run.Epoch = Running, run.Epoch+1
 		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL), TTL: o.TTL}
-		return s.changed(run)
+		taken := s.changed(run)
+		taken.Runs = expired
+		return taken
 	}
 	if o.Run != "" && s.Run(o.Run) == nil {
 		return refused(refuse(NotFound, "there is no run called %s", o.Run))
@@ -81,6 +84,17 @@ func (o *Take) apply(s *State) *Response {
 
 // end takes the run from its learner.
 func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = state, reason, nil }
+
+// lose takes the run from a learner that it has cost, how is how that one ended. The run is queued again, or has failed if that
+// was one too many in a row.
+func (r *Run) lose(how string) {
+	learner := r.Lease.Learner
+	if r.Losses++; r.Losses < MaxLosses {
+		r.end(Queued, "")
+		return
+	}
+	r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
+}
 
 // Hold names a run and the epoch under which a learner holds it.
 type Hold struct {
@@ -190,22 +204,38 @@ type Fail struct {
 }
 
 // Release gives a run back unfinished: the next learner need not wait for the lease to expire.
-type Release struct{ Hold }
+type Release struct {
+	Hold
+	// Fault is what the run may have done to the learner, which counts as a loss; "" is none, as of a learner that was told to stop.
+	Fault string `json:"fault,omitempty"`
+}
 
 func (o *Finish) check() *Refusal  { return nil }
 func (o *Fail) check() *Refusal    { return checkText("reason", o.Reason, maxText) }
-func (o *Release) check() *Refusal { return nil }
+func (o *Release) check() *Refusal { return checkText("fault", o.Fault, maxText) }
 
-func (o *Finish) apply(s *State) *Response  { return o.end(s, Done, "") }
-func (o *Fail) apply(s *State) *Response    { return o.end(s, Failed, o.Reason) }
-func (o *Release) apply(s *State) *Response { return o.end(s, Queued, "") }
+func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
+func (o *Fail) apply(s *State) *Response {
+	return o.end(s, func(run *Run) { run.end(Failed, o.Reason) })
+}
 
-func (h Hold) end(s *State, state RunState, reason string) *Response {
+func (o *Release) apply(s *State) *Response {
+	return o.end(s, func(run *Run) {
+		if o.Fault == "" {
+			run.end(Queued, "")
+			return
+		}
+		run.lose("with: " + o.Fault)
+	})
+}
+
+// end takes a run that is held from its learner.
+func (h Hold) end(s *State, as func(*Run)) *Response {
 	run, r := h.held(s)
 	if r != nil {
 		return refused(r)
 	}
-	run.end(state, reason)
+	as(run)
 	return s.changed(run)
 }
 

@@ -91,7 +91,7 @@ func BenchmarkApply(b *testing.B) {
 		commands []Command
 	}{
 		{"take the last and release it", []Command{
-			{Take: &Take{Learner: "l", TTL: time.Hour}}, {Release: &Release{Hold{Run: last}}},
+			{Take: &Take{Learner: "l", TTL: time.Hour}}, {Release: &Release{Hold: Hold{Run: last}}},
 		}},
 		{"renew", []Command{{Renew: &Renew{Hold: Hold{s.Runs[5000].Name, 1}, TTL: time.Hour}}}},
 		{"heartbeat", []Command{{Heartbeat: &Heartbeat{Role: Actor, Name: "a2000"}}}},
@@ -106,7 +106,7 @@ func BenchmarkApply(b *testing.B) {
 						command.Request.Number = number
 					}
 					if command.Release != nil {
-						command.Release = &Release{Hold{last, s.Run(last).Epoch}}
+						command.Release = &Release{Hold: Hold{last, s.Run(last).Epoch}}
 					}
 					if r := s.Apply(command); r.Refusal != nil {
 						b.Fatal(r.Refusal)

@@ -63,7 +63,7 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 	case 14:
 		c.Fail = &Fail{hold, "why"}
 	case 15:
-		c.Release = &Release{hold}
+		c.Release = &Release{hold, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
 	case 16:
 		c.Cancel = &Cancel{either}
 	case 17:
@@ -112,6 +112,9 @@ func (w *witness) check(t *rapid.T, before, after *State, c Command, r Response)
 		if run.Lease != nil {
 			w.holder(t, run)
 		}
+		if old := before.Run(run.Name); old != nil {
+			checkLosses(t, old, run, c)
+		}
 	}
 	recalled := slices.ContainsFunc(before.Clients, func(k client) bool { return k.Name == c.Request.Client && k.Number == c.Request.Number })
 	if recalled && !sameRuns(before, after) {
@@ -131,6 +134,22 @@ func (w *witness) check(t *rapid.T, before, after *State, c Command, r Response)
 				delete(w.holders, key)
 			}
 		}
+	}
+}
+
+// checkLosses fails unless a run's count of lost learners grows by those alone who may have been lost to it, and a run that
+// has cost too many in a row has failed.
+func checkLosses(t *rapid.T, before, after *Run, c Command) {
+	wanted := before.Losses
+	switch {
+	case after.Changed == before.Changed:
+	case c.Take != nil && before.State == Running, c.Release != nil && c.Release.Fault != "":
+		wanted++
+	case c.Commit != nil, c.Retry != nil:
+		wanted = 0
+	}
+	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed && strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {
+		t.Fatalf("%s, %s with %d losses, is %s with %d losses (%s) after %+v", after.Name, before.State, before.Losses, after.State, after.Losses, after.Reason, c)
 	}
 }
 

@@ -12,8 +12,8 @@ const (
 	MaxClients     = 4096 // whose last answers are remembered
 	MaxSeen        = 4096 // learners and actors
 	MaxNodes       = 32
-	// MaxLosses is how many learners in a row may lose a run without a commit before it is
-	// taken for one that kills its learners.
+	// MaxLosses is how many learners in a row may be lost to a run, without a commit in between, before
+	// it is taken for one that kills its learners.
 	MaxLosses = 5
 	// SeenFor is how long a learner or actor is kept that is not heard of.
 	SeenFor = 5 * time.Minute
@@ -55,7 +55,7 @@ type Run struct {
 	Reason string   `json:"reason,omitempty"` // why it failed
 	Epoch  uint64   `json:"epoch"`            // how often it was taken
 	Lease  *Lease   `json:"lease,omitempty"`  // while it is running
-	Losses int      `json:"losses,omitempty"` // leases lost in a row without a commit
+	Losses int      `json:"losses,omitempty"` // learners lost in a row without a commit
 
 	Checkpoint *Checkpoint        `json:"checkpoint,omitempty"` // the last committed
 	Steps      uint64             `json:"steps"`                // environment steps up to it
