@@ -46,13 +46,14 @@ type Cluster struct {
 	options   Options
 	directory string
 	servers   []*server
+	stopped   chan struct{} // closed, the policies are no longer looked after
 }
 
 // Start starts a cluster, and returns when its node is ready. After an error too there is something to close.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{options: options, directory: options.Directory}
 	for _, step := range []func(context.Context) error{
-		c.makeNetwork, c.makeKeys, c.startControlPlane, c.startRuntime, c.importImages, c.startNode, c.makeVolumes,
+		c.makeNetwork, c.makeKeys, c.startControlPlane, c.startRuntime, c.importImages, c.startNode, c.startPolicies, c.makeVolumes,
 	} {
 		if err := step(ctx); err != nil {
 			return c, err

@@ -68,6 +68,9 @@ func (c *Cluster) until(ctx context.Context, what string, ask func(context.Conte
 
 // Close ends all servers. Containers end with the process namespace.
 func (c *Cluster) Close() {
+	if c.stopped != nil {
+		close(c.stopped)
+	}
 	for _, s := range c.servers {
 		_ = s.command.Process.Kill()
 		<-s.ended

@@ -37,15 +37,32 @@ func (u *user) scaleActors(pods int) {
 	u.kubectl("rollout", "status", "deployment", "dbqpg-actor-standard", "--timeout", patience.String())
 }
 
-// steps is how far an experiment's only run is, by the coordinator.
-func (u *user) steps(experiment string) int {
+// run is what the coordinator says of a run.
+type run struct {
+	Name, State  string
+	Epoch, Steps int
+	Lease        *struct{ Learner string }
+}
+
+// runs are those of an experiment.
+func (u *user) runs(experiment string) []run {
 	u.t.Helper()
-	var list struct{ Runs []struct{ Steps int } }
-	output := u.kubectl("exec", "dbqpg-coordinator-0", "--", "coordinator", "list", experiment, "--json")
-	if err := json.Unmarshal([]byte(output), &list); err != nil || len(list.Runs) != 1 {
+	var list struct{ Runs []run }
+	output := u.coordinator("list", experiment, "--json")
+	if err := json.Unmarshal([]byte(output), &list); err != nil {
 		u.t.Fatalf("%v: %s", err, output)
 	}
-	return list.Runs[0].Steps
+	return list.Runs
+}
+
+// steps is how far an experiment's only run is.
+func (u *user) steps(experiment string) int {
+	u.t.Helper()
+	runs := u.runs(experiment)
+	if len(runs) != 1 {
+		u.t.Fatalf("%s has not one run: %v", experiment, runs)
+	}
+	return runs[0].Steps
 }
 
 // untilSteps waits until the run is as far.

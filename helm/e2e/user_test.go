@@ -24,13 +24,14 @@ type user struct {
 	t         *testing.T
 	ctx       context.Context
 	namespace string
+	checkout  string // path
 }
 
 func newUser(t *testing.T, namespace string) *user {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(stop)
-	u := &user{t, ctx, namespace}
+	u := &user{t, ctx, namespace, filepath.Join("..", "..")}
 	u.kubectl("create", "namespace", namespace)
 	u.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	return u
@@ -54,12 +55,18 @@ func (u *user) upgrade(preset, values string, flags ...string) {
 
 func (u *user) release(command, preset, values string, flags []string) string {
 	u.t.Helper()
-	over := filepath.Join(u.t.TempDir(), "values.yaml")
-	if err := os.WriteFile(over, []byte(values), 0o600); err != nil {
+	arguments := []string{command, "dbqpg", "charts/dbqpg", "--values", filepath.Join("helm", preset+".yaml"), "--values", u.file(values)}
+	return u.helm(append(arguments, flags...)...)
+}
+
+// file writes a file, such as one of values, and returns its path.
+func (u *user) file(text string) string {
+	u.t.Helper()
+	path := filepath.Join(u.t.TempDir(), "file.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		u.t.Fatal(err)
 	}
-	arguments := []string{command, "dbqpg", "charts/dbqpg", "--values", filepath.Join("helm", preset+".yaml"), "--values", over}
-	return u.helm(append(arguments, flags...)...)
+	return path
 }
 
 // helm runs helm in the user's namespace.
@@ -96,7 +103,7 @@ func (u *user) try(name string, arguments ...string) (string, error) {
 		name = path
 	}
 	command := exec.CommandContext(u.ctx, name, arguments...)
-	command.Dir = filepath.Join("..", "..")
+	command.Dir = u.checkout
 	command.Env = surroundings()
 	var complaint bytes.Buffer
 	command.Stderr = &complaint

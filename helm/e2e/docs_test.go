@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// documented returns the one block of a section of docs/kubernetes.md in which there is a text.
+func documented(t *testing.T, section, text string) string {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, content, found := strings.Cut(string(document), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("docs/kubernetes.md has no section %q", section)
+	}
+	content, _, _ = strings.Cut(content, "\n## ")
+	var blocks []string
+	for i, part := range strings.Split(content, "\n```") { // each second part is a block, which begins with its language
+		if _, block, _ := strings.Cut(part, "\n"); i%2 == 1 && strings.Contains(block, text) {
+			blocks = append(blocks, block)
+		}
+	}
+	if len(blocks) != 1 {
+		t.Fatalf("%q has %d blocks with %q", section, len(blocks), text)
+	}
+	return blocks[0]
+}
+
+// changed is documented with a name of the user's namespace, and changes: pairs of a text that must be there and what takes its place.
+func (u *user) changed(section, text string, changes ...string) string {
+	u.t.Helper()
+	block := documented(u.t, section, text)
+	for i := 0; i < len(changes); i += 2 {
+		if !strings.Contains(block, changes[i]) {
+			u.t.Fatalf("%q is not in:\n%s", changes[i], block)
+		}
+		block = strings.ReplaceAll(block, changes[i], changes[i+1])
+	}
+	block = strings.ReplaceAll(block, "-n training", "-n "+u.namespace)
+	return strings.ReplaceAll(block, ".training.svc", "."+u.namespace+".svc")
+}
+
+// follow runs the commands of changed, and returns what they say.
+func (u *user) follow(section, text string, changes ...string) string {
+	u.t.Helper()
+	return u.shell(u.changed(section, text, changes...))
+}
+
+// checkOut gives the user a checkout like this one to write in.
+func (u *user) checkOut() {
+	u.t.Helper()
+	original, err := filepath.Abs(u.checkout)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	changes := u.t.TempDir()
+	u.shell("cd " + changes + "; mkdir upper work merged; mount -t overlay overlay merged -o lowerdir=" + original + ",upperdir=upper,workdir=work")
+	u.t.Cleanup(func() {
+		if _, err := u.try("sh", "-c", "umount "+changes+"/merged"); err != nil {
+			u.t.Error(err)
+		}
+	})
+	u.checkout = filepath.Join(changes, "merged")
+}
+
+// coordinator runs the command line in the first coordinator's pod.
+func (u *user) coordinator(arguments ...string) string {
+	u.t.Helper()
+	return u.kubectl(append([]string{"exec", "-i", "dbqpg-coordinator-0", "--", "coordinator"}, arguments...)...)
+}
+
+// table returns what the table "When a pod does not start" has in the row that begins with a text: its columns.
+func table(t *testing.T, beginning string) (columns []string) {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, content, _ := strings.Cut(string(document), "\n## When a pod does not start\n")
+	for line := range strings.Lines(content) {
+		if strings.HasPrefix(line, "| "+beginning) {
+			return strings.Split(line, "|")[1:4]
+		}
+	}
+	t.Fatalf("the table has no row %q", beginning)
+	return nil
+}
