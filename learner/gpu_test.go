@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
 // tags are those that the programs under test are built with.
@@ -62,6 +64,53 @@ func TestGPUWorkerLosesItsDevice(t *testing.T) {
 	c.worker("", "--device", "cpu").Expect(`msg=taken .* epoch=2 "from iteration"=1`)
 	if run := c.done(name); run.Epoch != 2 {
 		t.Errorf("the run is done under epoch %d", run.Epoch)
+	}
+}
+
+// TestGPUWorkerGoesOnBeyondTooLargeRun gives a worker a run that its device has not the memory for: the run fails, and the
+// coordinator knows what would fit; the same worker trains the next.
+func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
+	if os.Getenv("CUDA_EMULATOR") == "" {
+		t.Skip("a real device has more memory than a test fills: run by scripts/cuda.sh --emulator")
+	}
+	t.Parallel()
+	c := newCluster(t)
+	c.environment = append(c.environment, "CUDA_EMULATOR_MEMORY=134217728")
+	large := c.submit(&example{flags: "--env Swimmer-v2 --batch 40000", iterations: 3}, "large")
+	small := c.submit(&example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}, "small")
+	worker := c.worker("", "--device", "cuda")
+	c.done(small)
+	failed, err := c.client.Run(t.Context(), large)
+	if err != nil || failed.State != registry.Failed || failed.Epoch != 1 {
+		t.Fatalf("%+v, %v", failed, err)
+	}
+	for _, want := range []string{"iteration 1: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "smaller batch, or retry it"} {
+		if !strings.Contains(failed.Reason, want) {
+			t.Errorf("it failed because of %q, which lacks %q", failed.Reason, want)
+		}
+	}
+	if log := worker.Log(); strings.Contains(log, "given back") {
+		t.Errorf("the run was given back:\n%s", log)
+	}
+}
+
+// TestGPURunThatLosesDevices has every worker lose its device in the same iteration: after some the run has failed, and says why.
+func TestGPURunThatLosesDevices(t *testing.T) {
+	if os.Getenv("CUDA_EMULATOR") == "" {
+		t.Skip("a real device does not fail on demand: run by scripts/cuda.sh --emulator")
+	}
+	t.Parallel()
+	c := newCluster(t)
+	c.environment = append(c.environment, "CUDA_EMULATOR_LOST_AFTER=100")
+	name := c.submit(&example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}, "poisoned")
+	for range registry.MaxLosses - 1 {
+		c.worker("", "--device", "cuda").fail("the GPU was lost", "the run is given back")
+	}
+	c.worker("", "--device", "cuda").fail("the GPU was lost", "the run has failed, for it has cost as many workers in a row")
+	run, err := c.client.Run(t.Context(), name)
+	if err != nil || run.State != registry.Failed || run.Epoch != registry.MaxLosses ||
+		!strings.Contains(run.Reason, "5 workers in a row ended without a commit") || !strings.Contains(run.Reason, "with: iteration 1: the GPU was lost") {
+		t.Errorf("%+v, %v", run, err)
 	}
 }
 

@@ -280,6 +280,31 @@ func TestStoppedWorker(t *testing.T) {
 	c.requireReference(e, c.done(name), 2)
 }
 
+// A run that kills its workers, as the kernel does where it needs too much memory, has failed after five of them, and the next
+// run is trained. Queued again, it goes on to the same bits.
+func TestRunThatKillsWorkers(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "poisoned")
+	for i := range registry.MaxLosses {
+		if status := c.worker("kill@updated:1", "--lease-term", "500ms").Wait(); status != -1 {
+			t.Fatalf("worker %d ended with status %d", i, status)
+		}
+	}
+	next := c.submit(e, "next")
+	c.worker("")
+	failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed })
+	if want := "5 workers in a row ended without a commit, the last, "; !strings.HasPrefix(failed.Reason, want) {
+		t.Errorf("it failed because of %q", failed.Reason)
+	}
+	c.requireReference(e, c.done(next), 1)
+	if _, err := c.client.Do(t.Context(), registry.Command{Retry: &registry.Retry{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	c.requireReference(e, c.done(name), registry.MaxLosses+1)
+}
+
 // A run whose numbers overflow, and one whose checkpoint is damaged, have failed, and the coordinator knows why; the
 // worker goes on with other runs.
 func TestFailedRun(t *testing.T) {

@@ -48,7 +48,14 @@ func (d *Device) Announce(log *slog.Logger) {
 	log.Info("computing", "on", d.Name(), "because", d.because)
 }
 
-// Advise adds to the error of a failed device how to go on, a clause. fits, asked when memory ran out, is how many steps of a
+// TooLarge reports whether an error is of a device that ran out of memory, and would have on its own: whoever tries again on
+// such a device comes no further.
+func TooLarge(err error) bool {
+	var memory interface{ TooLarge() bool }
+	return errors.As(err, &memory) && memory.TooLarge()
+}
+
+// Advise adds to the error of a failed device how to go on, a clause, "" for none. fits, asked when memory ran out, is how many steps of a
 // batch fit into so many bytes, 0 if it cannot tell.
 func Advise(err error, goOn string, fits func(bytes float64) int) error {
 	var failure *compute.Failure
@@ -62,6 +69,9 @@ func Advise(err error, goOn string, fits func(bytes float64) int) error {
 		if steps := fits(share * (float64(outOfMemory.Available()) - scratch)); steps > 0 {
 			err = fmt.Errorf("%w; a batch of about %d steps would fit (a new run with --batch %d)", err, steps, steps)
 		}
+	}
+	if goOn == "" {
+		return err
 	}
 	return fmt.Errorf("%w; %s", err, goOn)
 }

@@ -3,6 +3,7 @@ package device_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -49,6 +50,17 @@ func (full) Error() string { return "out of memory" }
 
 func (f full) Available() int64 { return f.available }
 
+func (f full) TooLarge() bool { return f.available < 1<<30 }
+
+func TestTooLarge(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("iteration 2: %w", &compute.Failure{Err: err}) }
+	for err, want := range map[error]bool{wrap(full{1 << 20}): true, wrap(full{10 << 30}): false, wrap(io.EOF): false, io.EOF: false} {
+		if device.TooLarge(err) != want {
+			t.Errorf("%v: too large is %v", err, !want)
+		}
+	}
+}
+
 func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
 	fits := func(bytes float64) int { return int(bytes / 1e6) }
 	if err := device.Advise(io.EOF, "resume", fits); !errors.Is(err, io.EOF) {
@@ -65,6 +77,9 @@ func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "--batch") != test.batch {
 			t.Errorf("with %d bytes the advice is %q", test.available, err)
+		}
+		if err := device.Advise(failure, "", fits); strings.HasSuffix(err.Error(), "; ") {
+			t.Errorf("without a clause the advice is %q", err)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	resume := "go run ./learner --run-dir " + s.settings.RunDir + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, s.goOn(resume), fitting(s.settings, s.task)), directory.Close())
+		err = errors.Join(device.Advise(err, s.goOn(err, resume), fitting(s.settings, s.task)), directory.Close())
 		if errors.Is(err, context.Canceled) && s.lease == nil {
 			s.log.Info("stopped", "go on with", resume)
 		}
@@ -118,10 +118,15 @@ func (s *session) run(ctx context.Context) (err error) {
 	return s.train(ctx, directory, state)
 }
 
-// goOn says how the run goes on whose device has failed; resume is the command for a run of one's own.
-func (s *session) goOn(resume string) string {
-	if s.lease != nil { // its directory is removed, what was committed is in the store
-		return "the run is given back, and another worker goes on from its last commit"
+// goOn says how the run goes on whose device has failed with an error; resume is the command for a run of one's own. What
+// becomes of a leased run, whose directory is removed, its worker knows.
+func (s *session) goOn(err error, resume string) string {
+	switch {
+	case s.lease == nil:
+	case device.TooLarge(err):
+		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
+	default:
+		return ""
 	}
 	return "the last checkpoint is intact: go on with " + resume + ", on another device with --device cpu or --device cuda:N"
 }

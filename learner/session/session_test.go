@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,13 +50,22 @@ func TestTrainEnds(t *testing.T) {
 // Whose device fails is told how the run goes on: here, or, for a leased one, whose directory is removed, elsewhere.
 func TestGoOn(t *testing.T) {
 	const resume = "go run ./learner --run-dir runs/x --resume"
-	if said := (&session{}).goOn(resume); !strings.Contains(said, resume) || !strings.Contains(said, "--device cpu") {
+	lost := errors.New("lost")
+	if said := (&session{}).goOn(lost, resume); !strings.Contains(said, resume) || !strings.Contains(said, "--device cpu") {
 		t.Error(said)
 	}
-	if said := (&session{lease: &Lease{}}).goOn(resume); strings.Contains(said, "--") || !strings.Contains(said, "another worker goes on") {
+	if said := (&session{lease: &Lease{}}).goOn(lost, resume); said != "" {
+		t.Error(said)
+	}
+	if said := (&session{lease: &Lease{}}).goOn(tooLarge{}, resume); strings.Contains(said, "--") || !strings.Contains(said, "smaller batch") {
 		t.Error(said)
 	}
 }
+
+// tooLarge is the error of a device that is too small.
+type tooLarge struct{ error }
+
+func (tooLarge) TooLarge() bool { return true }
 
 // cancelAt is a log that ends its reader's patience with the first iteration that is done.
 type cancelAt struct{ cancel context.CancelFunc }

@@ -22,6 +22,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
@@ -235,16 +236,22 @@ func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error
 		return nil
 	case errors.Is(err, collect.ErrSuperseded):
 		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", err)
-		return w.release(ctx, l)
+		w.release(ctx, l, "")
+		return nil
 	case ctx.Err() != nil:
-		return w.release(ctx, l)
+		w.release(ctx, l, "")
+		return nil
 	case err == nil:
 		failpoint.Hit("finishing")
 		_, err = w.Coordinator.Finish(holding, l.Hold)
 		w.told(l, "done", err)
 		return nil
 	case ownFault(err):
-		return errors.Join(err, w.release(ctx, l))
+		fault := ""
+		if suspect(err) {
+			fault = reason(err)
+		}
+		return fmt.Errorf("%w; %s", err, w.release(ctx, l, fault))
 	}
 	l.log.Error("the run failed", "error", err)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
@@ -252,13 +259,18 @@ func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error
 	return nil
 }
 
-// release gives the run back, even if the worker is to stop.
-func (w *worker) release(ctx context.Context, l *lease) error {
+// release gives the run back, even if the worker is to stop, and says what becomes of it. fault is what the run may have done
+// to the worker, "" for none.
+func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	_, err := w.Coordinator.Release(ctx, l.Hold)
+	run, err := w.Coordinator.Release(ctx, l.Hold, fault)
+	if err == nil && run.State == registry.Failed {
+		w.told(l, "failed", nil)
+		return "the run has failed, for it has cost as many workers in a row as it may"
+	}
 	w.told(l, "given back", err)
-	return nil
+	return "the run is given back, and another worker goes on from its last commit"
 }
 
 // told logs what the coordinator was told, or that it could not be: then the lease expires.
@@ -270,8 +282,12 @@ func (w *worker) told(l *lease, what string, err error) {
 	l.log.Info("the run is " + what)
 }
 
-// ownFault reports whether an error is this worker's, or its machine's, rather than the run's.
+// ownFault reports whether an error is this worker's, or its machine's, rather than the run's: what another run might meet as
+// well. A run that no such GPU has the memory for is at fault itself.
 func ownFault(err error) bool {
+	if device.TooLarge(err) {
+		return false
+	}
 	for _, own := range []error{errStore, errMissing, bus.ErrNoStore, bus.ErrClosed} {
 		if errors.Is(err, own) {
 			return true
@@ -280,10 +296,17 @@ func ownFault(err error) bool {
 	var (
 		path   *fs.PathError
 		number syscall.Errno
-		device *compute.Failure
+		failed *compute.Failure
 		setup  session.SetupError
 	)
-	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &device) || errors.As(err, &setup)
+	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &failed) || errors.As(err, &setup)
+}
+
+// suspect reports whether the run may be to blame for an error of the worker's: its device has failed in the middle of it.
+func suspect(err error) bool {
+	var failed *compute.Failure
+	var setup session.SetupError
+	return errors.As(err, &failed) && !errors.As(err, &setup)
 }
 
 // reason is an error in one line that the coordinator takes.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/session"
@@ -233,24 +234,41 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A machine's fault does not fail a run.
+// A machine's fault does not fail a run, unless it might be the run's all the same and happens again and again.
 func TestOwnFault(t *testing.T) {
 	_, missing := os.Open(filepath.Join(t.TempDir(), "none"))
-	for err, want := range map[error]bool{
-		missing:                                 true,
-		fmt.Errorf("x: %w", syscall.ENOSPC):     true,
-		fmt.Errorf("%w: gone", errStore):        true,
-		fmt.Errorf("%w: gone", errMissing):      true,
-		session.SetupError{}:                    true,
-		errDamaged:                              false,
-		errors.New("the gradient is NaN"):       false,
-		fmt.Errorf("%w", checkpoint.ErrCorrupt): false,
+	lost := fmt.Errorf("iteration 2: %w", &compute.Failure{Err: errors.New("the GPU was lost")})
+	for _, c := range []struct {
+		err           error
+		own, suspects bool
+	}{
+		{missing, true, false},
+		{fmt.Errorf("x: %w", syscall.ENOSPC), true, false},
+		{fmt.Errorf("%w: gone", errStore), true, false},
+		{fmt.Errorf("%w: gone", errMissing), true, false},
+		{session.SetupError{}, true, false},
+		{lost, true, true},
+		{outOfMemory(false), true, true},
+		{outOfMemory(true), false, true},
+		{errDamaged, false, false},
+		{errors.New("the gradient is NaN"), false, false},
+		{fmt.Errorf("%w", checkpoint.ErrCorrupt), false, false},
 	} {
-		if got := ownFault(err); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
+		if own, suspects := ownFault(c.err), suspect(c.err); own != c.own || suspects != c.suspects {
+			t.Errorf("%v: %v, %v", c, own, suspects)
 		}
 	}
 }
+
+// outOfMemory is a device's error; too large is for any such device.
+func outOfMemory(tooLarge bool) error {
+	return fmt.Errorf("iteration 2: %w", &compute.Failure{Err: memoryError(tooLarge)})
+}
+
+type memoryError bool
+
+func (memoryError) Error() string    { return "out of memory" }
+func (e memoryError) TooLarge() bool { return bool(e) }
 
 func TestReason(t *testing.T) {
 	long := reason(errors.New("a\nb\x1b[31m\xff" + strings.Repeat("ü", 2000)))

@@ -50,6 +50,13 @@ func (e *OutOfMemoryError) Error() string {
 		size(e.Asked), size(e.Free), size(e.Total), size(e.InUse))
 }
 
+// TooLarge reports whether an empty device would have no room either: buffers have nine tenths of one at the most, for the driver
+// and libraries take their share.
+func (e *OutOfMemoryError) TooLarge() bool {
+	const share = 0.9
+	return float64(e.InUse+e.Asked) > share*float64(e.Total)
+}
+
 // Available is how many bytes this backend's buffers could have in all.
 func (e *OutOfMemoryError) Available() int64 { return e.InUse + e.Free }
 

@@ -87,6 +87,26 @@ func TestOutOfMemory(t *testing.T) {
 	b.Release(b.Alloc(960 << 10 / float64Bytes))
 }
 
+// What is in use elsewhere makes no computation too large.
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		asked, inUse, free int64 // GiB, of 80
+		want               bool
+	}{
+		{8, 72, 7, true},   // the driver has the eightieth
+		{3, 70, 2, true},   // of which there is never all
+		{8, 64, 2, false},  // others have 14
+		{8, 8, 4, false},   // others have nearly all
+		{81, 0, 10, true},  // whatever others have
+		{20, 60, 19, true}, // the whole
+	} {
+		e := &OutOfMemoryError{c.asked << 30, c.inUse << 30, c.free << 30, 80 << 30}
+		if e.TooLarge() != c.want {
+			t.Errorf("%v: too large is %v", e, !c.want)
+		}
+	}
+}
+
 // Copies of blocks with and without gaps, smaller and larger than the staging buffer.
 func TestCopies(t *testing.T) {
 	b := opened(t)
