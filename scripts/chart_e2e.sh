@@ -42,21 +42,29 @@ echo "chart-e2e: Kubernetes $version"
 (cd helm/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 scripts/setup.sh
 go build -o "$programs/" ./learner
+[ -x .deps/bin/versitygw ] || make --no-print-directory s3-server
 (cd helm && go build -o "$programs/" helm.sh/helm/v3/cmd/helm)
+scripts/setup_cuda.sh --compiler
+scripts/cuda.sh --emulator true # builds it: the driver of the node's GPU
 charts/images/check.sh
 (cd helm && go test -c -o "$programs/e2e.test" ./e2e)
 
 cluster=$(mktemp -d "$PWD/.deps/kubernetes/cluster.XXXXXX")
 # The node's control groups have the directory's name; containers are over when the process namespace is.
 tidy() {
+	rmdir /var/lib/kubelet 2>/dev/null || true # where the node had its files mounted
 	for group in /sys/fs/cgroup/"${cluster##*/}" /sys/fs/cgroup/*/"${cluster##*/}"; do
 		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 }
 trap tidy EXIT
 trap 'exit 130' INT TERM
+# The documentation's commands build programs, and the home directory is the cluster's.
+GOMODCACHE=$(go env GOMODCACHE) GOCACHE=$(go env GOCACHE)
+export GOMODCACHE GOCACHE
 cd helm/e2e
 DBQPG_E2E_PROGRAMS=$programs DBQPG_E2E_IMAGES=${programs%/kubernetes/bin}/images/oci DBQPG_E2E_DIRECTORY=$cluster DBQPG_E2E_SHELL=$shell \
+	DBQPG_E2E_DRIVER=$PWD/../../.deps/cuda/emulator \
 	unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private \
 	"$programs/e2e.test" -test.timeout 45m -test.v "$@" || {
 	status=$?

@@ -128,7 +128,7 @@ archive() {
 }
 mkdir -p "$dir/oci"
 current=
-for target in coordinator actor learner-cpu; do archive "$(name $target)"; done
+for target in coordinator actor learner-cpu learner; do archive "$(name $target)"; done
 for image in $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
 	archive "$image"
 done

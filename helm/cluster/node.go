@@ -115,9 +115,26 @@ func (c *Cluster) makeCgroups() error {
 	return nil
 }
 
+// kubeletHome is where a kubelet keeps its files. It can be told another place, but not for the sockets of device plugins.
+const kubeletHome = "/var/lib/kubelet"
+
+// makeHome has the kubelet's files be among the cluster's.
+func (c *Cluster) makeHome(ctx context.Context) error {
+	for _, directory := range []string{kubeletHome, c.path("kubelet")} {
+		if err := os.MkdirAll(directory, 0o755); err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+	}
+	_, err := run(ctx, "mount", "--bind", c.path("kubelet"), kubeletHome)
+	return err
+}
+
 // startNode starts what makes a node of this machine: the kubelet, the proxy for Services and the server of names.
 func (c *Cluster) startNode(ctx context.Context) error {
 	if err := c.makeCgroups(); err != nil {
+		return err
+	}
+	if err := c.makeHome(ctx); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{
@@ -128,7 +145,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		}
 	}
 	if err := c.start(c.program("kubelet"), "--config="+c.path("kubelet.yaml"), "--kubeconfig="+c.path("system:node:"+nodeName+".kubeconfig"),
-		"--root-dir="+c.path("kubelet"), "--hostname-override="+nodeName, "--node-ip="+node); err != nil {
+		"--hostname-override="+nodeName, "--node-ip="+node); err != nil {
 		return err
 	}
 	if err := c.start(c.program("kube-proxy"), "--kubeconfig="+c.Kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",

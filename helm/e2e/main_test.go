@@ -17,7 +17,8 @@ var (
 	programs  = os.Getenv("DBQPG_E2E_PROGRAMS") // directory of Kubernetes' programs, helm, and learner
 	images    = os.Getenv("DBQPG_E2E_IMAGES")   // directory of archives
 	directory = os.Getenv("DBQPG_E2E_DIRECTORY")
-	shell     = os.Getenv("DBQPG_E2E_SHELL") // to run in place of the tests
+	driver    = os.Getenv("DBQPG_E2E_DRIVER") // directory of the libraries that a pod with a GPU is given
+	shell     = os.Getenv("DBQPG_E2E_SHELL")  // to run in place of the tests
 )
 
 var kubernetes *cluster.Cluster
