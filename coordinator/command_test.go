@@ -125,12 +125,43 @@ func TestBadSettings(t *testing.T) {
 		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "take 1, 3 or 5",
 		"serve --data-dir x --node-id n9 --peers n1=a:1":                     "not among the peers",
 		"serve --data-dir x --credentials nowhere":                           "--credentials",
+		"serve --data-dir x --log-level loud":                                `--log-level "loud": must be debug, info, warn or error`,
+		"serve --data-dir x --log-format xml":                                `--log-format "xml": must be text or json`,
 		"serve --data-dir x --http " + strings.TrimPrefix(n.url, "http://"):  "address already in use",
 		"serve --data-dir /dev/null/x --http 127.0.0.1:0 --raft 127.0.0.1:0": "create the data directory",
 	} {
 		if out, complaint, status := run(t, "", "", strings.Fields(line)...); status != 1 || !strings.Contains(complaint, want) || out != "" {
 			t.Errorf("%s: status %d, %q, %q, want %q", line, status, out, complaint, want)
 		}
+	}
+}
+
+// A node logs lines of JSON where it is asked for, raft's among them, and from the level on that is given.
+func TestLogOptions(t *testing.T) {
+	serve := func(more ...string) *node {
+		addresses := freeAddresses(t, 2)
+		return serve(t, "n1", t.TempDir(), addresses[0], addresses[1], more...)
+	}
+	verbose := serve("--log-format", "json", "--log-level", "debug")
+	verbose.Expect(`"msg":"ready"`)
+	levels := map[string]bool{}
+	for line := range strings.Lines(verbose.Log()) {
+		var entry struct{ Time, Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || entry.Msg == "" {
+			t.Errorf("%q: %v", line, err)
+		}
+		levels[entry.Level] = true
+	}
+	if !levels["DEBUG"] || !levels["INFO"] {
+		t.Errorf("there are lines of %v", levels)
+	}
+	quiet := serve("--log-level", "error")
+	c := newClient(t, quiet.url)
+	if _, err := c.Submit(deadline(t), spec("x", 1)); err != nil { // it is ready, and has not said so
+		t.Fatal(err)
+	}
+	if status := quiet.stop(); status != 0 || quiet.Log() != "" {
+		t.Errorf("status %d, log:\n%s", status, quiet.Log())
 	}
 }
 

@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 
@@ -19,6 +18,7 @@ import (
 func Command() *cobra.Command {
 	var c Config
 	var peers, directory string
+	var logLevel, logFormat string
 	var insecure bool
 	cmd := &cobra.Command{
 		Use:   "serve --data-dir DIR",
@@ -47,7 +47,13 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 			if err := errors.Join(c.check(), observe.CheckListen(c.Metrics, false)); err != nil {
 				return err
 			}
-			c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			level, err := observe.ParseLevel(logLevel)
+			if err != nil {
+				return err
+			}
+			if c.Log, err = observe.NewLogger(os.Stderr, logFormat, level); err != nil {
+				return err
+			}
 			if directory != "" {
 				if c.Credentials, err = credentials.Load(directory, c.Log); err == nil {
 					err = c.Credentials.Require(proto.RoleCoordinator)
@@ -77,6 +83,8 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 	flags.StringVar(&c.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
 	flags.StringVar(&c.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&directory, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
+	flags.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
 	flags.BoolVar(&insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
 	return cmd
 }
