@@ -12,7 +12,6 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -92,26 +91,15 @@ type buffer struct{ data []float64 }
 // Len implements [compute.Buffer].
 func (b *buffer) Len() int { return len(b.data) }
 
-// pool keeps released buffers by size, of which there are eight to each power of two: batches end with whole episodes, so
-// that hardly two are of the same length, and an update of another length is to find its buffers there all the same.
+// pool keeps released buffers by their [compute.SizeClass].
 type pool struct {
 	mutex sync.Mutex
 	free  map[int][]*buffer // by capacity
 }
 
-// sizeClass rounds a number of elements up to one of eight for each power of two, at least 32.
-func sizeClass(n int) int {
-	const smallest, steps = 32, 8
-	if n <= smallest {
-		return smallest
-	}
-	step := 1 << (bits.Len(uint(n-1)) - 1) / steps
-	return (n + step - 1) / step * step
-}
-
 // Alloc implements [compute.Backend].
 func (p *pool) Alloc(n int) compute.Buffer {
-	class := sizeClass(n)
+	class := int(compute.SizeClass(int64(8*n)) / 8)
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if list := p.free[class]; len(list) > 0 {

@@ -5,7 +5,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"gorgonia.org/cu"
@@ -55,16 +54,6 @@ func (b *Backend) Memory() MemoryStats { return b.stats }
 // PeakBytes is the most memory that the buffers, used and kept, have taken.
 func (b *Backend) PeakBytes() int64 { return b.stats.Peak }
 
-// sizeClass rounds bytes up to one of eight sizes for each power of two, at least 256.
-func sizeClass(bytes int64) int64 {
-	const smallest, steps = 256, 8
-	if bytes <= smallest {
-		return smallest
-	}
-	step := int64(1) << (bits.Len64(uint64(bytes-1)) - 1) / steps
-	return (bytes + step - 1) / step * step
-}
-
 // Alloc implements [compute.Backend].
 func (b *Backend) Alloc(n int) compute.Buffer {
 	if n < 0 {
@@ -75,7 +64,7 @@ func (b *Backend) Alloc(n int) compute.Buffer {
 	}
 	bytes := float64Bytes * int64(n)
 	if !b.exact {
-		bytes = sizeClass(bytes)
+		bytes = compute.SizeClass(bytes)
 	}
 	x := b.take(bytes)
 	x.length, x.released = n, false
