@@ -211,6 +211,47 @@ func exercise(t *testing.T, c *client.Client) {
 	}
 }
 
+// A run that was given out by answers which did not arrive in time is not lost, however often that happens: it is the answer
+// when it is asked for again.
+func TestTakeUnanswered(t *testing.T) {
+	a, _ := newAPI(t)
+	handler := a.Handler()
+	lost := make(chan context.CancelFunc, 1) // what the one who asks is told instead
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case giveUp := <-lost:
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			giveUp()
+			<-r.Context().Done()
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{URLs: []string{server.URL}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, err := c.Submit(deadline(t), spec("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	take := registry.Take{Learner: "l", TTL: registry.MinTTL}
+	for range registry.MaxLosses + 1 {
+		ctx, cancel := context.WithCancel(deadline(t))
+		lost <- cancel
+		if _, err := c.Take(ctx, take); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if _, err := c.Runs(deadline(t), client.Query{Free: true, Wait: patience}); err != nil { // the lease has expired
+			t.Fatal(err)
+		}
+	}
+	if run, err := c.Take(deadline(t), take); err != nil || run.Epoch != 1 || run.Losses != 0 {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
 // Whoever waits for runs in a state, or for free ones, is answered when there is one, not at other news: a lease that runs
 // out frees a run though nothing changes.
 func TestWaitFor(t *testing.T) {

@@ -63,7 +63,13 @@ type Client struct {
 	subject string
 	log     *slog.Logger
 	nodes   *nodes
-	number  chan uint64 // of the last request; whoever has it makes the next
+	last    chan last // the last request; whoever has it makes the next
+}
+
+// last is a request that was made: its number, and what it was if it was a Take without an answer.
+type last struct {
+	number     uint64
+	unanswered registry.Take
 }
 
 // New returns a client, which is not connected until it is used.
@@ -84,9 +90,9 @@ func New(c Config) (*Client, error) {
 	}
 	client := &Client{
 		name: rand.Text(), http: &http.Client{}, log: c.Log, nats: c.NATS, subject: Subject(c.Role),
-		nodes: newNodes(urls), number: make(chan uint64, 1),
+		nodes: newNodes(urls), last: make(chan last, 1),
 	}
-	client.number <- 0
+	client.last <- last{}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // a cluster's own traffic
 	client.http.Transport = transport
@@ -100,15 +106,24 @@ func New(c Config) (*Client, error) {
 // Close gives up idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do has a command carried out, once. A refusal is the error.
-func (c *Client) Do(ctx context.Context, command registry.Command) (registry.Response, error) {
-	var response registry.Response
+// Do has a command carried out, once. A refusal is the error. A Take that was not answered before ctx was done is the same
+// request when it is made again next: the run that it was given meanwhile, which nobody knows of, is its answer.
+func (c *Client) Do(ctx context.Context, command registry.Command) (response registry.Response, err error) {
 	once := command.Renew == nil && command.Heartbeat == nil && command.Announce == nil // the others may be done twice
 	if once {
 		select {
-		case n := <-c.number:
-			defer func() { c.number <- n + 1 }()
-			command.Request = registry.Request{Client: c.name, Number: n + 1}
+		case made := <-c.last:
+			if command.Take == nil || *command.Take != made.unanswered {
+				made.number++
+			}
+			made.unanswered = registry.Take{}
+			defer func() {
+				if command.Take != nil && err != nil && ctx.Err() != nil {
+					made.unanswered = *command.Take
+				}
+				c.last <- made
+			}()
+			command.Request = registry.Request{Client: c.name, Number: made.number}
 		case <-ctx.Done():
 			return response, ctx.Err()
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,51 @@ func TestFindsLeader(t *testing.T) {
 	}
 	if len(numbers) != 4 || numbers[0] != numbers[2] || numbers[0].Number != 1 || numbers[3].Number != 2 {
 		t.Errorf("requests %+v", numbers)
+	}
+}
+
+// Only a Take that was not answered is the same request when it is made again, and only if it is the next.
+func TestUnansweredTake(t *testing.T) {
+	var numbers []uint64
+	var give func()
+	c := connect(t, listen(t, func(w http.ResponseWriter, r *http.Request) {
+		var command registry.Command
+		if err := json.NewDecoder(r.Body).Decode(&command); err != nil {
+			t.Error(err)
+		}
+		if numbers = append(numbers, command.Request.Number); give != nil {
+			give()
+			<-r.Context().Done()
+			return
+		}
+		io.WriteString(w, `{"run":{}}`)
+	}))
+	take := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Second}}
+	other := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Minute}}
+	cancel := registry.Command{Cancel: &registry.Cancel{Name: "a"}}
+	do := func(answered bool, command registry.Command) {
+		ctx, stop := context.WithCancel(deadline(t))
+		defer stop()
+		if give = stop; answered {
+			give = nil
+		}
+		if _, err := c.Do(ctx, command); (err == nil) != answered {
+			t.Fatal(err)
+		}
+	}
+	do(false, take)   // 1
+	do(false, take)   // 1
+	do(true, take)    // 1
+	do(true, take)    // 2
+	do(false, take)   // 3
+	do(true, other)   // 4
+	do(false, take)   // 5
+	do(true, cancel)  // 6
+	do(true, take)    // 7
+	do(false, cancel) // 8
+	do(true, cancel)  // 9
+	if want := []uint64{1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(numbers, want) {
+		t.Errorf("numbers %v, want %v", numbers, want)
 	}
 }
 

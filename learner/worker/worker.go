@@ -141,8 +141,7 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 	}
 }
 
-// tryTake asks for a run. An answer that is lost may leave this worker a run that it does not know of, until the lease
-// expires.
+// tryTake asks for a run. If the answer is late, the next try gets it.
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
