@@ -61,6 +61,7 @@ func (u *user) checkOut() {
 	changes := u.t.TempDir()
 	u.shell("cd " + changes + "; mkdir upper work merged; mount -t overlay overlay merged -o lowerdir=" + original + ",upperdir=upper,workdir=work")
 	u.t.Cleanup(func() {
+		u.checkout = original // to be in it would keep it mounted
 		if _, err := u.try("sh", "-c", "umount "+changes+"/merged"); err != nil {
 			u.t.Error(err)
 		}
@@ -74,19 +75,25 @@ func (u *user) coordinator(arguments ...string) string {
 	return u.kubectl(append([]string{"exec", "-i", "dbqpg-coordinator-0", "--", "coordinator"}, arguments...)...)
 }
 
-// table returns what the table "When a pod does not start" has in the row that begins with a text: its columns.
-func table(t *testing.T, beginning string) (columns []string) {
+// row returns the columns of the one row of the table "When a pod does not start" that has a text in the first of them.
+func row(t *testing.T, text string) (columns []string) {
 	t.Helper()
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, content, _ := strings.Cut(string(document), "\n## When a pod does not start\n")
+	content, _, _ = strings.Cut(content, "\n## ")
 	for line := range strings.Lines(content) {
-		if strings.HasPrefix(line, "| "+beginning) {
-			return strings.Split(line, "|")[1:4]
+		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.Contains(cells[1], text) {
+			if columns != nil {
+				t.Fatalf("the table has two rows with %q", text)
+			}
+			columns = cells[1:4]
 		}
 	}
-	t.Fatalf("the table has no row %q", beginning)
-	return nil
+	if columns == nil {
+		t.Fatalf("the table has no row with %q", text)
+	}
+	return columns
 }

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"testing"
+)
+
+// serverOfOnesOwn is a NATS server with what the documentation says that it needs, from the Secret that it has one make.
+const serverOfOnesOwn = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nats}
+data:
+  nats-server.conf: |
+    max_payload: 8MB
+    jetstream { max_mem: 256MB, max_file: 64MB, store_dir: /tmp }
+    tls { cert_file: /etc/nats/tls.pem, key_file: /etc/nats/tls-key.pem, ca_file: /etc/nats/ca.pem }
+    include accounts.conf
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: nats-0, labels: {app: nats}}
+spec:
+  automountServiceAccountToken: false
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: nats
+      image: docker.io/library/nats:2.15.2-alpine
+      command: [nats-server]
+      args: [--config, /etc/nats/nats-server.conf]
+      ports: [{name: nats, containerPort: 4222}]
+      securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+      volumeMounts: [{name: configuration, mountPath: /etc/nats}, {name: data, mountPath: /tmp}]
+  volumes:
+    - name: configuration
+      projected:
+        defaultMode: 0440
+        sources:
+          - secret:
+              name: nats-server
+              items: [{key: ca.pem, path: ca.pem}, {key: tls.pem, path: tls.pem}, {key: tls-key.pem, path: tls-key.pem}, {key: accounts.conf, path: accounts.conf}]
+          - configMap: {name: nats}
+    - {name: data, emptyDir: {}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nats}
+spec:
+  selector: {app: nats}
+  ports: [{port: 4222}]
+`
+
+// The commands for a NATS server of one's own, with another one in place of that of NATS's own chart.
+func TestOwnNATS(t *testing.T) {
+	u := newUser(t, "own-nats")
+	u.checkOut()
+	u.follow("A NATS server of your own", "credentials create",
+		"kubectl create namespace training\n", "",
+		"helm repo add nats https://nats-io.github.io/k8s/helm/charts/\n", "",
+		"helm install nats nats/nats --version 2.14.2 -n training --values helm/nats/official.yaml", "kubectl -n training apply --filename "+u.file(serverOfOnesOwn),
+		"--values helm/gpu.yaml", "--values helm/kind.yaml",
+		"--set nats.external", "--values "+u.file("experiment: {overrides: {iterations: 2, batch: 1000}}")+" --set nats.external")
+	u.coordinator("watch", "first")
+	if runs := u.runs("first"); states(runs) != "done" {
+		t.Errorf("in the end: %v", runs)
+	}
+	if servers := u.pods("nats"); len(servers) != 0 {
+		t.Errorf("the chart has servers too: %d", len(servers))
+	}
+	u.helm("uninstall", "dbqpg", "--wait")
+}
