@@ -130,12 +130,12 @@ func (u *user) loseVolume(pod string) {
 	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/"+pod)
 }
 
-// alone trains the same run in one process, without any cluster, and returns its table.
-func alone(t *testing.T) string {
+// alone trains the same run in one process, without any cluster, and returns its table. Flags are such as --estimator.
+func alone(t *testing.T, flags ...string) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2", "--iterations", strconv.Itoa(iterations),
-		"--batch", strconv.Itoa(batch), "--device", "cpu", "--listen", "127.0.0.1:0", "--run-dir", directory)
+	learner := exec.Command(filepath.Join(programs, "learner"), append([]string{"--env", "Swimmer-v2", "--iterations", strconv.Itoa(iterations),
+		"--batch", strconv.Itoa(batch), "--device", "cpu", "--listen", "127.0.0.1:0", "--run-dir", directory}, flags...)...)
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
