@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,14 @@ experiment: null`)
 	u.untilReady()
 	u.helm("test", "dbqpg")
 
-	u.follow("Scale", "scale deployment", "--replicas 16 ", "--replicas 1 ")
+	u.follow("Scale", "scale deployment", "--replicas 16 ", "--replicas 0 ")
+	u.upgradeActors(2, values) // what kind.yaml has
+	left := u.file("{credentials: {mode: existing}, actors: {pools: {standard: {replicas: null}}}, experiment: null}")
+	u.upgradeActors(1, left)
+	u.follow("Scale", "scale deployment", "--replicas 16 ", "--replicas 0 ")
+	u.upgradeActors(0, left)
+	u.scaleActors(1)
+
 	said := u.follow("Submit and watch", "submit", "Humanoid-v2", "Swimmer-v2\noverrides: {iterations: 2, batch: 1000}")
 	for _, pod := range append(u.pods("learner"), u.pods("coordinator")...) {
 		if !strings.Contains(said, pod.Name) {
@@ -54,7 +62,19 @@ experiment: null`)
 	if runs := u.runs("long"); states(runs) != "done" {
 		t.Errorf("after coordinator retry: %v", runs)
 	}
-	u.helm("uninstall", "dbqpg", "--wait")
+	u.follow("Upgrade, roll back, remove", "helm uninstall")
+	u.until(func() string {
+		return u.kubectl("get", "all,secrets,pvc,pdb,networkpolicies,roles,rolebindings", "--output", "name")
+	})
+}
+
+// upgradeActors upgrades the release, which has as many actors then.
+func (u *user) upgradeActors(wanted int, values string) {
+	u.t.Helper()
+	u.helm("upgrade", "dbqpg", "charts/dbqpg", "--values", "helm/kind.yaml", "--values", values)
+	if replicas := u.kubectl("get", "deployment", "dbqpg-actor-standard", "--output", "jsonpath={.spec.replicas}"); replicas != strconv.Itoa(wanted) {
+		u.t.Errorf("after an upgrade there are %s actors, not %d", replicas, wanted)
+	}
 }
 
 // states are those that runs are in.
