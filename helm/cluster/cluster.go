@@ -49,17 +49,20 @@ type Cluster struct {
 	stopped   chan struct{} // closed, the policies are no longer looked after
 }
 
-// Start starts a cluster, and returns when its node is ready. After an error too there is something to close.
+// Start starts a cluster, and returns when its node is ready. An error has with it what the servers said last.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{options: options, directory: options.Directory}
 	for _, step := range []func(context.Context) error{
 		c.makeNetwork, c.makeKeys, c.startControlPlane, c.startRuntime, c.importImages, c.startNode, c.startPolicies, c.makeVolumes,
 	} {
 		if err := step(ctx); err != nil {
-			return c, err
+			return nil, c.fail(err)
 		}
 	}
-	return c, c.until(ctx, "the node is ready", c.nodeIsReady)
+	if err := c.until(ctx, "the node is ready", c.nodeIsReady); err != nil {
+		return nil, c.fail(err)
+	}
+	return c, nil
 }
 
 // path is that of a file of the cluster.

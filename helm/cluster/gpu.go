@@ -20,8 +20,11 @@ const (
 // mounted, which are those in a directory. The function that is returned takes it away again.
 func (c *Cluster) AddGPU(libraries string) (remove func(), err error) {
 	mounted, err := filepath.Glob(filepath.Join(libraries, "*.so.*"))
-	if err != nil || len(mounted) == 0 {
-		return nil, fmt.Errorf("cluster: no libraries of a driver in %s: %v", libraries, err)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	if len(mounted) == 0 {
+		return nil, fmt.Errorf("cluster: no libraries of a driver in %q", libraries)
 	}
 	sockets := filepath.Join(kubeletHome, "device-plugins")
 	listener, err := net.Listen("unix", filepath.Join(sockets, "gpu.sock"))

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ type server struct {
 	log     string // path
 	command *exec.Cmd
 	ended   chan struct{}
-	failed  error // why it ended, once it has
 }
 
 // start starts a program; what it says goes to a file of its name.
@@ -37,7 +35,7 @@ func (c *Cluster) start(path string, args ...string) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	go func() {
-		s.failed = s.command.Wait()
+		_ = s.command.Wait() // the state says how
 		close(s.ended)
 	}()
 	c.servers = append(c.servers, s)
@@ -54,7 +52,7 @@ func (c *Cluster) until(ctx context.Context, what string, ask func(context.Conte
 		for _, s := range c.servers {
 			select {
 			case <-s.ended:
-				return fmt.Errorf("cluster: %s ended while waiting until %s: %w\n%s", s.name, what, s.failed, tail(s.log))
+				return fmt.Errorf("cluster: %s ended (%v) while waiting until %s", s.name, s.command.ProcessState, what)
 			default:
 			}
 		}
@@ -77,13 +75,13 @@ func (c *Cluster) Close() {
 	}
 }
 
-// Logs returns the last lines of each server's log.
-func (c *Cluster) Logs() string {
-	var all bytes.Buffer
+// fail closes a cluster that did not start, and adds the last lines of each server's log to the error.
+func (c *Cluster) fail(err error) error {
+	c.Close()
 	for _, s := range c.servers {
-		fmt.Fprintf(&all, "== %s\n%s\n", s.name, tail(s.log))
+		err = fmt.Errorf("%w\n== %s\n%s", err, s.name, tail(s.log))
 	}
-	return all.String()
+	return err
 }
 
 // tail returns the end of a file.
@@ -92,5 +90,5 @@ func tail(path string) []byte {
 	if err != nil {
 		return []byte(err.Error())
 	}
-	return data[max(0, len(data)-4000):]
+	return data[max(0, len(data)-2000):]
 }

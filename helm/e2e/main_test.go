@@ -45,10 +45,10 @@ func inCluster(test func() int) (status int, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	kubernetes, err = cluster.Start(ctx, cluster.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 60})
-	defer kubernetes.Close()
 	if err != nil {
-		return 1, fmt.Errorf("%w\n%s", err, kubernetes.Logs())
+		return 1, err
 	}
+	defer kubernetes.Close()
 	if shell == "" {
 		return test(), nil
 	}

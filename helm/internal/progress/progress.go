@@ -44,8 +44,11 @@ func read(path string) ([][]string, error) {
 	}
 	defer file.Close()
 	records, err := csv.NewReader(file).ReadAll()
-	if err != nil || len(records) == 0 {
-		return nil, fmt.Errorf("%s: no table: %v", path, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("%s: no table", path)
 	}
 	rows := make([][]string, len(records)-1)
 	for _, column := range learned {
