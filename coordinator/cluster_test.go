@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -221,6 +222,13 @@ func TestRestore(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	if out, complaint, status := run(t, first.url, "", "backup", backup); status != 0 {
 		t.Fatal(out, complaint)
+	}
+	written, err := os.ReadFile(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, complaint, status := run(t, first.url, "", "backup", "-"); status != 0 || out != string(written) {
+		t.Fatalf("backup -: %d %s: %d bytes, not %d", status, complaint, len(out), len(written))
 	}
 	first.Kill()
 	addresses := freeAddresses(t, 4)

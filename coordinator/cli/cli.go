@@ -59,7 +59,7 @@ var entries = []entry{
 	{"remove EXPERIMENT", "Forget an experiment whose runs are over; checkpoints stay", 1, 1, false, (*session).remove},
 	{"nodes", "Show the coordinator's nodes, and learners and actors heard of lately", 0, 0, false, (*session).showNodes},
 	{"leave NODE", "Take a node out of the cluster, such as one that was lost", 1, 1, false, (*session).leave},
-	{"backup FILE", "Write all that the coordinator keeps to a file", 1, 1, false, (*session).backup},
+	{"backup FILE", "Write all that the coordinator keeps to a file; - is the standard output", 1, 1, false, (*session).backup},
 }
 
 // Commands returns the commands.
@@ -322,6 +322,10 @@ func (s *session) leave(ctx context.Context, args []string) error {
 func (s *session) backup(ctx context.Context, args []string) error {
 	var data strings.Builder
 	if err := s.Backup(ctx, &data); err != nil {
+		return err
+	}
+	if args[0] == "-" {
+		_, err := io.WriteString(s.out, data.String())
 		return err
 	}
 	if err := atomicfile.Write(args[0], []byte(data.String())); err != nil {

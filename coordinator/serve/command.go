@@ -77,7 +77,7 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
 	flags.StringVar(&c.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
 	flags.StringVar(&peers, "peers", "", "all nodes that begin the cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
 	flags.StringVar(&c.Join, "join", "", "URL of a node of the cluster to join")
-	flags.StringVar(&c.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with")
+	flags.StringVar(&c.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with; - is the standard input")
 	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
 	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
 	flags.StringVar(&c.NATS, "nats", "", "URL of a NATS server to answer requests on, too")

@@ -35,7 +35,7 @@ type Config struct {
 	Peers       []raftnode.Peer
 	// Join is the URL of a node of the cluster to join; "" is none.
 	Join string
-	// Restore is the file of a backup that a new lone node begins with; "" is none.
+	// Restore is the file of a backup that a new lone node begins with; "" is none, "-" the standard input.
 	Restore string
 	// Raft and HTTP are the addresses to listen on.
 	Raft, HTTP string
@@ -204,11 +204,14 @@ func (c *Config) readBackup() (*registry.State, error) {
 	if c.Restore == "" {
 		return nil, nil
 	}
-	file, err := os.Open(c.Restore)
-	if err != nil {
-		return nil, err
+	file := os.Stdin
+	if c.Restore != "-" {
+		var err error
+		if file, err = os.Open(c.Restore); err != nil {
+			return nil, err
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	state, err := registry.Decode(file)
 	if err != nil {
 		return nil, err
