@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -383,5 +385,29 @@ func BenchmarkChunk(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// A server that comes by and by and has a certificate of another authority ends the waiting for it, as one does that is there at once.
+func TestWrongServerComesLater(t *testing.T) {
+	auth, err := newGuarded(t).load("nats").ServerAuth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := &signal{text: "no NATS server answers", seen: make(chan struct{})}
+	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(warned, nil)), Identity: newGuarded(t).load("actor").Identity()}
+	port := freePort(t)
+	result := make(chan error)
+	go func() {
+		c, err := bus.Connect(deadline(t), "tls://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), config)
+		if err == nil {
+			c.Close()
+		}
+		result <- err
+	}()
+	<-warned.seen
+	startServer(t, bus.ServerConfig{Port: port, Auth: auth})
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "another authority") {
+		t.Error(err)
 	}
 }

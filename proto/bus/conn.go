@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,18 +79,26 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-c.connected:
-		return c, nil
-	case <-c.closed:
-		return nil, fmt.Errorf("connect to %s: %w", shown, advise(c.nats.LastError(), config.Identity))
-	case err := <-c.refused:
-		c.nats.Close()
-		return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
-	case <-ctx.Done():
-		c.nats.Close()
-		return nil, fmt.Errorf("connect to %s: %w", shown, ctx.Err())
+	// Of a server that is there by and by, and then of no use, nats.go tells no handler.
+	look := time.NewTicker(reconnectWait)
+	defer look.Stop()
+	for err == nil {
+		select {
+		case <-c.connected:
+			return c, nil
+		case <-c.closed:
+			err = cmp.Or(c.nats.LastError(), nats.ErrConnectionClosed)
+		case err = <-c.refused:
+		case <-look.C:
+			if last := c.nats.LastError(); final(last) {
+				err = last
+			}
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
+	c.nats.Close()
+	return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 }
 
 // checkAddress refuses what isn't a server's address, or several ones separated by commas. It returns the address
