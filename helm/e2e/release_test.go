@@ -33,7 +33,7 @@ func TestRelease(t *testing.T) {
 	u.scaleActors(0) // so that the run cannot end meanwhile
 	u.evict("coordinator")
 	u.evict("nats")
-	u.loseVolume("dbqpg-coordinator-1")
+	u.loseVolume()
 	u.upgrade("kind", small+`
 learner: {extraArgs: ["--log-level=debug"]}
 tracing: {endpoint: "http://nowhere.training.svc:4318"}`, "--wait")

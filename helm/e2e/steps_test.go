@@ -122,12 +122,11 @@ func (u *user) evict(component string) {
 	})
 }
 
-// loseVolume removes a pod's claim and the pod, and waits until the one that comes back is ready.
-func (u *user) loseVolume(pod string) {
+// loseVolume removes the second coordinator's claim and pod, as documented, and waits until the pod that comes back is ready.
+func (u *user) loseVolume() {
 	u.t.Helper()
-	u.kubectl("delete", "pvc", "data-"+pod, "--wait=false")
-	u.kubectl("delete", "pod", pod)
-	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/"+pod)
+	u.follow("Upgrade, roll back, remove", "--wait=false")
+	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/dbqpg-coordinator-1")
 }
 
 // alone trains the same run in one process, without any cluster, and returns its table. Flags are such as --estimator.
