@@ -88,8 +88,15 @@ func (u *user) untilRestarted(component string, times int32) {
 }
 
 // lastWords is the last line of what a component's first pod said before it was restarted.
-func (u *user) lastWords(component string) string {
+func (u *user) lastWords(component string) (line string) {
 	u.t.Helper()
-	lines := strings.Split(strings.TrimSpace(u.kubectl("logs", "--previous", u.pods(component)[0].Name)), "\n")
-	return lines[len(lines)-1]
+	u.until(func() string {
+		said := strings.TrimSpace(u.kubectl("logs", "--previous", u.pods(component)[0].Name))
+		line = said[strings.LastIndex(said, "\n")+1:]
+		if strings.HasPrefix(line, "unable to retrieve container logs") { // which has just been removed
+			return line
+		}
+		return ""
+	})
+	return line
 }
