@@ -89,7 +89,13 @@ if ! download "$work/wheels"; then
 fi
 python3 scripts/unpack.py "$work/wheels" "$work/deps" "$work/assets"
 mv "$work"/assets/*.xml sim/tasks/assets/
-wanted >"$work/deps/stamp"
-[ ! -e .deps ] || mv .deps "$work/old"
-mv "$work/deps" .deps
+# Each part by itself: others keep there what takes longer to make. Without the stamp nothing counts as in place.
+mkdir -p .deps "$work/old"
+rm -f .deps/stamp
+for part in "$work"/deps/*; do
+	[ ! -e ".deps/${part##*/}" ] || mv ".deps/${part##*/}" "$work/old/"
+	mv "$part" .deps/
+done
+wanted >"$work/stamp"
+mv "$work/stamp" .deps/stamp
 echo "setup: done"
