@@ -44,7 +44,7 @@ func inCluster(test func() int) (status int, err error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	kubernetes, err = cluster.Start(ctx, cluster.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 60})
+	kubernetes, err = cluster.Start(ctx, cluster.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
 	if err != nil {
 		return 1, err
 	}
