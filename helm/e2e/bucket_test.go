@@ -78,7 +78,11 @@ func (u *user) serveBuckets(key, secret string) (directory string) {
 func (u *user) untilRestarted(component string, times int32) {
 	u.t.Helper()
 	u.until(func() string {
-		for _, pod := range u.pods(component) {
+		pods := u.pods(component)
+		if len(pods) == 0 {
+			return component + " has no pods yet"
+		}
+		for _, pod := range pods {
 			if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].RestartCount < times {
 				return pod.Name + " is not restarted"
 			}

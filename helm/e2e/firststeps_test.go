@@ -99,17 +99,12 @@ func (u *user) seesMetrics(component, text string) {
 	}
 }
 
-// untilReady waits until all pods are ready, but those of Jobs.
+// untilReady waits until all pods of all workloads are ready.
 func (u *user) untilReady() {
 	u.t.Helper()
-	u.until(func() string {
-		for _, pod := range u.pods("") {
-			if !isReady(pod) && pod.Labels["batch.kubernetes.io/job-name"] == "" {
-				return pod.Name + " is not ready"
-			}
-		}
-		return ""
-	})
+	for workload := range strings.FieldsSeq(u.kubectl("get", "deployments,statefulsets", "--output", "name")) {
+		u.kubectl("rollout", "status", workload, "--timeout", patience.String())
+	}
 }
 
 // untilSaid waits until kubectl says something, and returns all that it says then.
