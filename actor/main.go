@@ -97,11 +97,7 @@ func play(ctx context.Context, s settings) error {
 	if err := rollout.CheckRuns(s.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
-	level, err := observe.ParseLevel(s.logLevel)
-	if err != nil {
-		return err
-	}
-	log, err := observe.NewLogger(os.Stderr, s.logFormat, level)
+	log, err := observe.NewLogger(os.Stderr, s.logFormat, s.logLevel)
 	if err != nil {
 		return err
 	}

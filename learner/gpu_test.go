@@ -15,11 +15,27 @@ import (
 // tags are those that the programs under test are built with.
 const tags = "gpu"
 
+// needEmulator skips a test on a real device, which neither fails on demand nor has so little memory.
+func needEmulator(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CUDA_EMULATOR") == "" {
+		t.Skip("a real device does not fail on demand, and has more memory than a test fills: run by scripts/cuda.sh --emulator")
+	}
+}
+
+// newEmulatedCluster is a cluster whose workers' emulated device fails as a variable says.
+func newEmulatedCluster(t *testing.T, failure string) *cluster {
+	t.Helper()
+	needEmulator(t)
+	t.Parallel()
+	c := newCluster(t)
+	c.environment = append(c.environment, failure)
+	return c
+}
+
 // TestGPURunOutlivesItsDevice fails a device in the middle of an update, on the emulated driver, and goes on without it.
 func TestGPURunOutlivesItsDevice(t *testing.T) {
-	if os.Getenv("CUDA_EMULATOR") == "" {
-		t.Skip("a real device does not fail on demand: run by scripts/cuda.sh --emulator")
-	}
+	needEmulator(t)
 	for _, c := range []struct {
 		name, failure, batch string
 		want                 []string
@@ -48,12 +64,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 // TestGPUWorkerLosesItsDevice fails a worker's device: it gives the run back, says so and not how to resume what it removes, and
 // another one goes on.
 func TestGPUWorkerLosesItsDevice(t *testing.T) {
-	if os.Getenv("CUDA_EMULATOR") == "" {
-		t.Skip("a real device does not fail on demand: run by scripts/cuda.sh --emulator")
-	}
-	t.Parallel()
-	c := newCluster(t)
-	c.environment = append(c.environment, "CUDA_EMULATOR_LOST_AFTER=1000")
+	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=1000")
 	e := &example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}
 	name := c.submit(e, "lost-gpu")
 	worker := c.worker("", "--device", "cuda")
@@ -70,12 +81,7 @@ func TestGPUWorkerLosesItsDevice(t *testing.T) {
 // TestGPUWorkerGoesOnBeyondTooLargeRun gives a worker a run that its device has not the memory for: the run fails, and the
 // coordinator knows what would fit; the same worker trains the next.
 func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
-	if os.Getenv("CUDA_EMULATOR") == "" {
-		t.Skip("a real device has more memory than a test fills: run by scripts/cuda.sh --emulator")
-	}
-	t.Parallel()
-	c := newCluster(t)
-	c.environment = append(c.environment, "CUDA_EMULATOR_MEMORY=134217728")
+	c := newEmulatedCluster(t, "CUDA_EMULATOR_MEMORY=134217728")
 	large := c.submit(&example{flags: "--env Swimmer-v2 --batch 40000", iterations: 3}, "large")
 	small := c.submit(&example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}, "small")
 	worker := c.worker("", "--device", "cuda")
@@ -96,12 +102,7 @@ func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 
 // TestGPURunThatLosesDevices has every worker lose its device in the same iteration: after some the run has failed, and says why.
 func TestGPURunThatLosesDevices(t *testing.T) {
-	if os.Getenv("CUDA_EMULATOR") == "" {
-		t.Skip("a real device does not fail on demand: run by scripts/cuda.sh --emulator")
-	}
-	t.Parallel()
-	c := newCluster(t)
-	c.environment = append(c.environment, "CUDA_EMULATOR_LOST_AFTER=100")
+	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=100")
 	name := c.submit(&example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}, "poisoned")
 	for range registry.MaxLosses - 1 {
 		c.worker("", "--device", "cuda").fail("the GPU was lost", "the run is given back")

@@ -79,12 +79,8 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 			}
 			return err
 		}
-		level, err := settings.Level()
-		if err != nil {
-			return err
-		}
 		display := progress.New(os.Stderr)
-		log, err := observe.NewLogger(display, settings.LogFormat, level)
+		log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -147,7 +148,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 			return fmt.Errorf("encode a request to the coordinator: %w", err)
 		}
 	}
-	pause, asked, patience := firstPause, 0, firstAttempt
+	rest, asked, patience := firstPause, 0, firstAttempt
 	for {
 		node := c.nodes.leader()
 		err := c.attempt(ctx, method, node+path, data, result, wait+patience)
@@ -158,10 +159,10 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 			continue
 		}
 		c.log.Debug("the coordinator does not answer; trying again", "node", node, "error", err)
-		if !sleep(ctx, pause) {
+		if !pause.For(ctx, rest) {
 			return wrap(ctx, err)
 		}
-		pause, asked, patience = min(2*pause, longestPause), 0, min(2*patience, longestAttempt)
+		rest, asked, patience = min(2*rest, longestPause), 0, min(2*patience, longestAttempt)
 	}
 }
 
@@ -171,18 +172,6 @@ func wrap(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; the coordinator's last answer: %w", ctx.Err(), err)
 	}
 	return err
-}
-
-// sleep waits for a while, and reports whether ctx was not done before.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // learn takes from an attempt's error whom to ask next, and reports whether to ask again at all.

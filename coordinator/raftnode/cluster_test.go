@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // patience is how long a test waits for what must happen, on a machine however loaded.
@@ -188,21 +189,9 @@ func (c *cluster) ask(ctx context.Context, question func(*Node) error) error {
 				return err
 			}
 		}
-		if !pause(ctx, 2*time.Millisecond) { // as a client pauses that has asked all in vain
+		if !pause.For(ctx, 2*time.Millisecond) { // as a client pauses that has asked all in vain
 			return fmt.Errorf("%w; %s", ctx.Err(), c)
 		}
-	}
-}
-
-// pause waits for a while, and reports whether ctx was not done before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -266,7 +255,7 @@ func (c *cluster) requireAgreement() {
 				}
 				break
 			}
-			if !pause(ctx, time.Millisecond) { // the nodes tell of changes of runs alone
+			if !pause.For(ctx, time.Millisecond) { // the nodes tell of changes of runs alone
 				c.t.Fatalf("%s does not catch up\n%s", m.ID, c)
 			}
 		}

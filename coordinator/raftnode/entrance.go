@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // entrance is how a node with an empty directory gets into raft: it forms the first cluster, or enters the one that is there
@@ -159,7 +161,7 @@ func (e *entrance) enter(ctx context.Context) (term uint64, err error) {
 			}
 		}
 		before = now
-		if !sleep(ctx, askPause) {
+		if !pause.For(ctx, askPause) {
 			return 0, ctx.Err()
 		}
 	}
@@ -267,18 +269,6 @@ func (e *entrance) explain(d decision, now answers) string {
 		return "the directory is empty, and " + list(members) + " hold records, but no node leads: it waits until most nodes are there"
 	}
 	return "the directory is empty, and " + list(members) + " hold records: it waits until a leader takes it in"
-}
-
-// sleep waits for a while, and reports whether ctx was not done before.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Keys of raft's stable store.

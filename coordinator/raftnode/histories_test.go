@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // A question that raft never answers, as it ends while it is asked, is left for good.
@@ -278,7 +279,7 @@ func (c *cluster) misfortune(during context.Context, rng *rand.Rand) {
 			c.network.divide(addresses, nil, false)
 			c.lose(fmt.Sprint("n", 1+rng.IntN(3)))
 		}
-		if !pause(during, time.Duration(20+rng.IntN(150))*time.Millisecond) { // how long it lasts
+		if !pause.For(during, time.Duration(20+rng.IntN(150))*time.Millisecond) { // how long it lasts
 			c.network.set(0, 0, 0)
 			c.network.divide(addresses, nil, false)
 			return
@@ -372,7 +373,7 @@ func (h *history) client(ctx context.Context, number int, rng *rand.Rand) {
 			*was = *run
 		}
 		cancel()
-		pause(ctx, time.Duration(rng.IntN(60))*time.Millisecond) // a client has other things to do
+		pause.For(ctx, time.Duration(rng.IntN(60))*time.Millisecond) // a client has other things to do
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/internal/credentials"
@@ -14,12 +15,17 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
+// options are the command's flags: a node's settings, and what some of them are read from.
+type options struct {
+	Config
+	peers, credentials  string
+	logLevel, logFormat string
+	insecure            bool
+}
+
 // Command is "coordinator serve".
 func Command() *cobra.Command {
-	var c Config
-	var peers, directory string
-	var logLevel, logFormat string
-	var insecure bool
+	var o options
 	cmd := &cobra.Command{
 		Use:   "serve --data-dir DIR",
 		Short: "Run a node of the coordinator",
@@ -40,53 +46,59 @@ Nothing but this machine can reach a node unless --http and --raft say so; then 
   coordinator serve --node-id n4 --data-dir data4 --credentials coordinator4 \
       --http 10.0.0.4:7070 --raft 10.0.0.4:7071 --join https://10.0.0.1:7070`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if c.Peers, err = raftnode.ParsePeers(peers); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.read(); err != nil {
 				return err
 			}
-			if err := errors.Join(c.check(), observe.CheckListen(c.Metrics, false)); err != nil {
-				return err
-			}
-			level, err := observe.ParseLevel(logLevel)
-			if err != nil {
-				return err
-			}
-			if c.Log, err = observe.NewLogger(os.Stderr, logFormat, level); err != nil {
-				return err
-			}
-			if directory != "" {
-				if c.Credentials, err = credentials.Load(directory, c.Log); err == nil {
-					err = c.Credentials.Require(proto.RoleCoordinator)
-				}
-				if err != nil {
-					return fmt.Errorf("--credentials: %w", err)
-				}
-			} else if !insecure {
-				if err := requireLocal(c.HTTP, c.Raft); err != nil {
-					return err
-				}
-			}
-			return Run(cmd.Context(), c)
+			return Run(cmd.Context(), o.Config)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&c.DataDir, "data-dir", "", "directory of this node's records")
-	flags.StringVar(&c.ID, "node-id", "n1", "this node's name, unique in the cluster")
-	flags.StringVar(&c.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 is a free one")
-	flags.StringVar(&c.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
-	flags.StringVar(&peers, "peers", "", "all nodes that begin the cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
-	flags.StringVar(&c.Join, "join", "", "URL of a node of the cluster to join")
-	flags.StringVar(&c.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with; - is the standard input")
-	flags.StringVar(&c.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
-	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
-	flags.StringVar(&c.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
-	flags.StringVar(&c.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
-	flags.StringVar(&directory, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
-	flags.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
-	flags.BoolVar(&insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
+	o.define(cmd.Flags())
 	return cmd
+}
+
+func (o *options) define(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&o.DataDir, "data-dir", "", "directory of this node's records")
+	flags.StringVar(&o.ID, "node-id", "n1", "this node's name, unique in the cluster")
+	flags.StringVar(&o.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 is a free one")
+	flags.StringVar(&o.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
+	flags.StringVar(&o.peers, "peers", "", "all nodes that begin the cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
+	flags.StringVar(&o.Join, "join", "", "URL of a node of the cluster to join")
+	flags.StringVar(&o.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with; - is the standard input")
+	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
+	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
+	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
+	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
+	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
+	flags.BoolVar(&o.insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
+}
+
+// read completes the settings with what is given in another form, and refuses those that cannot be.
+func (o *options) read() (err error) {
+	if o.Peers, err = raftnode.ParsePeers(o.peers); err != nil {
+		return err
+	}
+	if err := errors.Join(o.check(), observe.CheckListen(o.Metrics, false)); err != nil {
+		return err
+	}
+	if o.Log, err = observe.NewLogger(os.Stderr, o.logFormat, o.logLevel); err != nil {
+		return err
+	}
+	switch {
+	case o.credentials != "":
+		if o.Credentials, err = credentials.Load(o.credentials, o.Log); err == nil {
+			err = o.Credentials.Require(proto.RoleCoordinator)
+		}
+		if err != nil {
+			return fmt.Errorf("--credentials: %w", err)
+		}
+	case !o.insecure:
+		return requireLocal(o.HTTP, o.Raft)
+	}
+	return nil
 }
 
 // requireLocal refuses addresses that other machines reach.

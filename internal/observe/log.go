@@ -13,9 +13,14 @@ const (
 	JSON = "json" // an object a line
 )
 
-// NewLogger returns a logger of lines in a format, [Text] or [JSON], from a level on.
-func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: level}
+// NewLogger returns a logger of lines in a format, [Text] or [JSON], from a level of [ParseLevel] on: the values of the
+// programs' flags --log-format and --log-level.
+func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	least, err := ParseLevel(level)
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case Text:
 		return slog.New(slog.NewTextHandler(w, options)), nil

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net"
 	"net/url"
@@ -137,7 +136,7 @@ func (s *Settings) validateMachine(v *findings) {
 	if err := observe.CheckListen(s.MetricsListen, s.Pprof); err != nil {
 		*v = append(*v, err)
 	}
-	if _, err := s.Level(); err != nil {
+	if _, err := observe.ParseLevel(s.LogLevel); err != nil {
 		*v = append(*v, err)
 	}
 	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: start over or go on, not both")
@@ -165,6 +164,3 @@ func (s *Settings) ListenAddress() (host string, port int, err error) {
 	}
 	return host, port, nil
 }
-
-// Level is LogLevel as slog has it.
-func (s *Settings) Level() (slog.Level, error) { return observe.ParseLevel(s.LogLevel) }
