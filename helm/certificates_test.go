@@ -77,10 +77,7 @@ func TestCertManager(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	values := presets(t)["kind"]
-	for key, value := range parse(t, experiment) {
-		merge(values, key, value)
-	}
+	values := trainingValues(t)
 	merge(values, "credentials", parse(t, "{mode: cert-manager, secret: keys, issuer: {name: dbqpg}, hosts: [dbqpg.example]}"))
 	r := render(t, values)
 	for name, chain := range map[string][]authority{"root": newAuthorities(t, 1), "intermediate": newAuthorities(t, 2)} {

@@ -27,11 +27,7 @@ func TestTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	values := presets(t)["kind"]
-	for key, value := range parse(t, experiment) {
-		merge(values, key, value)
-	}
-	c := newCluster(t, render(t, values))
+	c := newCluster(t, render(t, trainingValues(t)))
 	c.makeSecret()
 	var nodes []*process
 	for _, workload := range []string{"dbqpg-nats", "dbqpg-coordinator"} {
@@ -77,6 +73,16 @@ func TestTraining(t *testing.T) {
 	for _, p := range nodes {
 		p.drain()
 	}
+}
+
+// trainingValues are those of the preset for one small machine, with several servers and a short experiment.
+func trainingValues(t testing.TB) map[string]any {
+	t.Helper()
+	values := presets(t)["kind"]
+	for key, value := range parse(t, experiment) {
+		merge(values, key, value)
+	}
+	return values
 }
 
 // merge puts a value into others, maps into maps.

@@ -7,20 +7,26 @@ import (
 	"testing"
 )
 
-// documented returns the one block of a section of docs/kubernetes.md in which there is a text.
-func documented(t *testing.T, section, text string) string {
+// sectionOf returns a section of docs/kubernetes.md, without its heading.
+func sectionOf(t *testing.T, heading string) string {
 	t.Helper()
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, content, found := strings.Cut(string(document), "\n## "+section+"\n")
+	_, content, found := strings.Cut(string(document), "\n## "+heading+"\n")
 	if !found {
-		t.Fatalf("docs/kubernetes.md has no section %q", section)
+		t.Fatalf("docs/kubernetes.md has no section %q", heading)
 	}
 	content, _, _ = strings.Cut(content, "\n## ")
+	return content
+}
+
+// documented returns the one block of a section of docs/kubernetes.md in which there is a text.
+func documented(t *testing.T, section, text string) string {
+	t.Helper()
 	var blocks []string
-	for i, part := range strings.Split(content, "\n```") { // each second part is a block, which begins with its language
+	for i, part := range strings.Split(sectionOf(t, section), "\n```") { // each second part is a block, which begins with its language
 		if _, block, _ := strings.Cut(part, "\n"); i%2 == 1 && strings.Contains(block, text) {
 			blocks = append(blocks, block)
 		}
@@ -78,13 +84,7 @@ func (u *user) coordinator(arguments ...string) string {
 // row returns the columns of the one row of the table "When a pod does not start" that has a text in the first of them.
 func row(t *testing.T, text string) (columns []string) {
 	t.Helper()
-	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, content, _ := strings.Cut(string(document), "\n## When a pod does not start\n")
-	content, _, _ = strings.Cut(content, "\n## ")
-	for line := range strings.Lines(content) {
+	for line := range strings.Lines(sectionOf(t, "When a pod does not start")) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.Contains(cells[1], text) {
 			if columns != nil {
 				t.Fatalf("the table has two rows with %q", text)

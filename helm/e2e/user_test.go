@@ -99,8 +99,8 @@ func (u *user) finish(name string, arguments ...string) string {
 
 // try is finish for a command that may fail.
 func (u *user) try(name string, arguments ...string) (string, error) {
-	if path := filepath.Join(programs, name); name != "sh" {
-		name = path
+	if name != "sh" {
+		name = filepath.Join(programs, name)
 	}
 	command := exec.CommandContext(u.ctx, name, arguments...)
 	command.Dir = u.checkout
