@@ -12,12 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/bench"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/gradient"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -68,7 +67,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 	cmd.Flags().SortFlags = false
 	loader := config.NewLoader(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		settings, err := loader.Load(os.Environ(), presets.For)
+		settings, err := loader.Load(os.Environ())
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )

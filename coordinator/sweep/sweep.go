@@ -23,9 +23,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
 )
 
 // MaxFile bounds a sweep's file, in bytes.
@@ -213,7 +212,7 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 			return nil, err
 		}
 	}
-	settings, err := presets.For(chosen.Env, chosen.Algorithm, chosen.Estimator, chosen.Preset)
+	settings, err := config.ForTask(chosen.Env, chosen.Algorithm, chosen.Estimator, chosen.Preset)
 	if err != nil {
 		return nil, err
 	}

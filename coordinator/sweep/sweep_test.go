@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 const whole = `

@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/machine"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
@@ -62,7 +60,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
 	cmd.Flags().IntSliceVar(&o.sizes, "sizes", []int{15000}, "steps in a batch")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
-	cmd.Flags().IntVar(&o.actors, "actors", machine.Cores(), "local actors")
+	cmd.Flags().IntVar(&o.actors, "actors", device.Cores(), "local actors")
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
 	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and leave the bare engine out")
 	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
@@ -76,7 +74,7 @@ func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
 		return err
 	}
 	defer computer.Close()
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", machine.Processor(), machine.Cores(), runtime.Version(), computer.Name(), tasks.Engine())
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", device.Processor(), device.Cores(), runtime.Version(), computer.Name(), tasks.Engine())
 	return withSampler(ctx, task, o.actors, func(ctx context.Context, s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
 			return err
@@ -115,12 +113,12 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 	var rates, bares, shares, busy, bareBusy []float64
 	var batch *collect.Batch
 	for range o.rounds {
-		before := machine.ProcessorTime()
+		before := device.ProcessorTime()
 		var err error
 		if batch, err = s.collect(ctx, steps); err != nil {
 			return nil, err
 		}
-		between := machine.ProcessorTime()
+		between := device.ProcessorTime()
 		bare, err := s.bare(ctx, batch)
 		if err != nil {
 			return nil, err
@@ -129,7 +127,7 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 		rates, bares = append(rates, n/took), append(bares, n/bare.Seconds())
 		shares = append(shares, bare.Seconds()/took)
 		busy = append(busy, (between-before).Seconds()/took)
-		bareBusy = append(bareBusy, (machine.ProcessorTime()-between).Seconds()/bare.Seconds())
+		bareBusy = append(bareBusy, (device.ProcessorTime()-between).Seconds()/bare.Seconds())
 	}
 	fmt.Fprintf(w, "\n%s, n = %d, %d episodes, %d actors\n", s.task.Name, batch.Steps, len(batch.Episodes), o.actors)
 	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share %.3f   on %.2f and %.2f cores\n",
@@ -139,7 +137,7 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 
 // learner returns the settings of a learner: the task's, with those given.
 func (o options) learner(task string, estimator config.Estimator) (config.Settings, error) {
-	settings, err := presets.For(task, config.Algorithm(o.algorithm), estimator, config.Code)
+	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, config.Code)
 	if err != nil {
 		return settings, err
 	}

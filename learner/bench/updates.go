@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
@@ -45,7 +45,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 	if err := printProducts(w, b, all); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(machine.PeakMemory())/1e6)
+	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(device.PeakMemory())/1e6)
 	if device, ok := b.(interface{ PeakBytes() int64 }); ok {
 		fmt.Fprintf(w, "  of the device        %8.0f MB\n", float64(device.PeakBytes())/1e6)
 	}

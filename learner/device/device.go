@@ -9,8 +9,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // Device is what computes.
@@ -41,7 +40,7 @@ func Open(want config.Device) (*Device, error) {
 	}
 }
 
-func processors(because string) *Device { return &Device{cpu.New(machine.Cores()), func() {}, because} }
+func processors(because string) *Device { return &Device{cpu.New(Cores()), func() {}, because} }
 
 // Announce tells log in one line what computes and why.
 func (d *Device) Announce(log *slog.Logger) {

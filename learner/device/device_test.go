@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/device"
 )
 

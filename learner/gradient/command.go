@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/device"
 )
 

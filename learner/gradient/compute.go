@@ -9,11 +9,11 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nn"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
 

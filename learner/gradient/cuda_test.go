@@ -9,7 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/compute/cuda"
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // agreement is how far an answer may be from the processor's, relative to its norm. What

@@ -10,8 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
 

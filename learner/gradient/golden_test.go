@@ -10,8 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
-	"github.com/dbqpg/dbqpg/learner/config"
 )
 
 // golden reads a batch with exact answers: float64, dense linear algebra, scores by

@@ -9,9 +9,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 )
 
 // UBAC from the golden files' exact gradient and exact largest eigenvalue of C, and from

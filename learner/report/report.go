@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 

@@ -14,9 +14,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
 )
 
 const (
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // trainChild is a whole run, which goes on where one that was killed stopped.
 func trainChild(directory string) error {
-	s, err := presets.For("Swimmer-v2", config.NPG, config.UAPG, config.Code)
+	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Code)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/config"
 )
 
 const lockName = ".lock"

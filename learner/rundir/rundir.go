@@ -18,9 +18,9 @@ import (
 	"path/filepath"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 )
 

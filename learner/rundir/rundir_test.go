@@ -13,16 +13,15 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
-	"github.com/dbqpg/dbqpg/learner/presets"
 )
 
 func testSettings(t testing.TB, directory string) *config.Settings {
 	t.Helper()
-	s, err := presets.For("Swimmer-v2", config.NPG, config.UAPG, config.Code)
+	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Code)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
@@ -102,7 +102,7 @@ type local struct {
 func (l local) beside(ctx context.Context, body func(context.Context) error) error {
 	slots := l.slots
 	if slots == config.AutoActors {
-		slots = machine.Cores()
+		slots = device.Cores()
 	}
 	if slots == 0 {
 		return body(ctx)

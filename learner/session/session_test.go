@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
@@ -29,7 +28,7 @@ func TestTrainEnds(t *testing.T) {
 		if err := flags.Parse(strings.Fields(arguments)); err != nil {
 			t.Fatal(err)
 		}
-		settings, err := loader.Load(nil, presets.For)
+		settings, err := loader.Load(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

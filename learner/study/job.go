@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
@@ -95,7 +94,7 @@ func resolve(assignments ...assignment) (*config.Settings, error) {
 	if err := flags.Parse(arguments); err != nil {
 		return nil, loader.Explain(err)
 	}
-	return loader.Load(nil, presets.For)
+	return loader.Load(nil)
 }
 
 // trial is one training run of a study.

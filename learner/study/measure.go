@@ -7,10 +7,10 @@ import (
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"

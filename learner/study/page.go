@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
-	"github.com/dbqpg/dbqpg/learner/machine"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
@@ -84,7 +84,7 @@ func (j *job) save(p *page, how string) error {
 	p.heading("How")
 	p.code(j.command())
 	p.paragraph("%s", how)
-	p.paragraph("%s. %s.", machine.Versions(), machine.Describe())
+	p.paragraph("%s. %s.", device.Versions(), device.Machine())
 	notes, err := os.ReadFile(j.path(notesName))
 	switch {
 	case err == nil:

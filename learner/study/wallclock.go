@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/machine"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study/chart"
 	"github.com/dbqpg/dbqpg/learner/study/stats"
@@ -128,7 +127,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 		return nil, err
 	}
 	defer computer.Close()
-	processor := machine.Processor()
+	processor := device.Processor()
 	if computer.Distant() {
 		processor = computer.Name()
 	}
@@ -138,7 +137,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range o.sizes {
 			identity := unit.Settings(settings["uapg"].Identity()).With("batch", size).With("estimator", "all").With("rounds", o.rounds).
-				With("seed", o.seed).With("processor", processor).With("cores", machine.Cores())
+				With("seed", o.seed).With("processor", processor).With("cores", device.Cores())
 			arrays, err := unit.Do(j.path("units", fmt.Sprintf("size-%d", size)), identity, func() (unit.Arrays, error) {
 				j.log.Info("timing updates", "samples", size, "rounds", o.rounds)
 				normalizer := policy.Identity(task.ObservationDim, settings["mc"].Clip)
@@ -249,7 +248,7 @@ func (o *wallClockOptions) report(j *job, timings []timing) error {
 	o.tables(p, timings, lines)
 	o.findings(p, timings, lines)
 	return j.save(p, fmt.Sprintf("Episodes of seed %d under the initial policy. Peak memory so far in this process %.0f MB. `wall-clock.csv` has the figure's points.",
-		o.seed, float64(machine.PeakMemory())/1e6))
+		o.seed, float64(device.PeakMemory())/1e6))
 }
 
 func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]stats.Line) {

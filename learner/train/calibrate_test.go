@@ -9,10 +9,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -42,7 +41,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 11, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settings, err := presets.For(task.Name, config.NPG, c.estimator, config.Code)
+			settings, err := config.ForTask(task.Name, config.NPG, c.estimator, config.Code)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,8 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/compute/cuda"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -48,7 +47,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings, err := presets.For(task.Name, c.algorithm, c.estimator, config.Code)
+		settings, err := config.ForTask(task.Name, c.algorithm, c.estimator, config.Code)
 		if err != nil {
 			t.Fatal(err)
 		}

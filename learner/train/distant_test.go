@@ -7,10 +7,9 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -50,7 +49,7 @@ func TestUpdateSeldomWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG} {
-		settings, err := presets.For(task.Name, algorithm, config.UAPG, config.Code)
+		settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Code)
 		if err != nil {
 			t.Fatal(err)
 		}

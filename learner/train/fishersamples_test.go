@@ -3,7 +3,7 @@ package train_test
 import (
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // More samples of the Fisher matrix change the step and nothing else: the gradient's batch,

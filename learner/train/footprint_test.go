@@ -4,8 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -17,7 +16,7 @@ func TestFootprintIsAStraightLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.UAPG} {
-		settings, err := presets.For(task.Name, config.NPG, estimator, config.Code)
+		settings, err := config.ForTask(task.Name, config.NPG, estimator, config.Code)
 		if err != nil {
 			t.Fatal(err)
 		}

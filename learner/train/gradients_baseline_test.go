@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/train"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // Training goes with every base kernel, and each goes its own way, in closed form and by conjugate gradients about the

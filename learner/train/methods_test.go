@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 )
 

@@ -8,10 +8,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -26,7 +25,7 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
 		for _, steps := range []int{600, 2600} { // decomposed exactly, and by sketches
-			settings, err := presets.For(task.Name, algorithm, config.UAPG, config.Code)
+			settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Code)
 			if err != nil {
 				t.Fatal(err)
 			}

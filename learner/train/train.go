@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"

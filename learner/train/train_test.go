@@ -15,12 +15,11 @@ import (
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
-	"github.com/dbqpg/dbqpg/learner/presets"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -121,7 +120,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 
 func settings(t testing.TB, env string, algorithm config.Algorithm, estimator config.Estimator) *config.Settings {
 	t.Helper()
-	s, err := presets.For(env, algorithm, estimator, config.Code)
+	s, err := config.ForTask(env, algorithm, estimator, config.Code)
 	if err != nil {
 		t.Fatal(err)
 	}

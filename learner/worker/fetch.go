@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/store"
 )

@@ -15,11 +15,11 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/store"

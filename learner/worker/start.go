@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/proto"

@@ -1,5 +1,4 @@
-// Package presets holds the settings of each task as the paper and the authors' code have them.
-package presets
+package config
 
 import (
 	"slices"
@@ -7,18 +6,17 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/observe"
-	"github.com/dbqpg/dbqpg/learner/config"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
 // common is what all tasks share: the paper's table of hyperparameters and the text beside it (c1, c2, epsilon), and
 // for a task without a preset the authors' targets, rank and learning rate.
-var common = config.Settings{
+var common = Settings{
 	Seed:          1,
 	Batch:         15000,
 	Hidden:        []int{64, 64},
 	Clip:          5,
-	Targets:       config.Returns,
+	Targets:       Returns,
 	Gamma:         0.995,
 	GAELambda:     0.97,
 	LearningRate:  7e-4,
@@ -28,26 +26,26 @@ var common = config.Settings{
 	C2:            5e-5,
 	Rank:          50,
 	BaseKernel:    kernels.Default().Name(),
-	Features:      config.Deep,
-	Solver:        config.Direct,
-	FisherKernel:  config.TruncatedSVD,
-	Fisher:        config.Empirical,
-	Covariance:    config.Projected,
+	Features:      Deep,
+	Solver:        Direct,
+	FisherKernel:  TruncatedSVD,
+	Fisher:        Empirical,
+	Covariance:    Projected,
 	FisherSamples: 1,
 	Epsilon:       3,
 	Iterations:    1000,
-	Actors:        config.AutoActors,
-	Listen:        config.AutoListen,
+	Actors:        AutoActors,
+	Listen:        AutoListen,
 	Checkpoints:   "runs",
 	LeaseTerm:     3 * time.Second,
 	LogLevel:      "info",
 	LogFormat:     observe.Text,
-	Resume:        config.ResumeNo,
+	Resume:        ResumeNo,
 }
 
 // task is what differs between the tasks, from the authors' helper_config.json.
 type task struct {
-	targets            config.Targets
+	targets            Targets
 	vanilla, npg, trpo step
 }
 
@@ -59,29 +57,29 @@ type step struct {
 }
 
 var tasks = map[string]task{
-	"Ant-v2":             {config.GAE, step{50, 7e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
-	"HalfCheetah-v2":     {config.GAE, step{60, 2.31e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
-	"Hopper-v2":          {config.Returns, step{40, 7e-4, 0}, step{45, 2.1e-3, 0}, step{rank: 45}},
-	"Walker2d-v2":        {config.Returns, step{50, 2.1e-3, 0}, step{75, 2.1e-3, 0}, step{rank: 75}},
-	"Swimmer-v2":         {config.Returns, step{25, 7e-4, 0}, step{30, 2.1e-3, 0}, step{rank: 30}},
-	"Humanoid-v2":        {config.GAE, step{100, 2.31e-3, 0}, step{100, 2.31e-3, 0}, step{rank: 100}},
-	"HumanoidStandup-v2": {config.GAE, step{50, 7e-4, 0}, step{140, 2.1e-3, 2.31e-4}, step{rank: 140}},
+	"Ant-v2":             {GAE, step{50, 7e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
+	"HalfCheetah-v2":     {GAE, step{60, 2.31e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
+	"Hopper-v2":          {Returns, step{40, 7e-4, 0}, step{45, 2.1e-3, 0}, step{rank: 45}},
+	"Walker2d-v2":        {Returns, step{50, 2.1e-3, 0}, step{75, 2.1e-3, 0}, step{rank: 75}},
+	"Swimmer-v2":         {Returns, step{25, 7e-4, 0}, step{30, 2.1e-3, 0}, step{rank: 30}},
+	"Humanoid-v2":        {GAE, step{100, 2.31e-3, 0}, step{100, 2.31e-3, 0}, step{rank: 100}},
+	"HumanoidStandup-v2": {GAE, step{50, 7e-4, 0}, step{140, 2.1e-3, 2.31e-4}, step{rank: 140}},
 }
 
-func (t task) step(algorithm config.Algorithm) step {
+func (t task) step(algorithm Algorithm) step {
 	switch algorithm {
-	case config.Vanilla:
+	case Vanilla:
 		return t.vanilla
-	case config.NPG:
+	case NPG:
 		return t.npg
 	}
 	return t.trpo
 }
 
-// For returns the settings of a task, complete but for RunDir, or sim's *UnknownTaskError.
-func For(name string, algorithm config.Algorithm, estimator config.Estimator, preset config.Preset) (config.Settings, error) {
+// ForTask returns the settings of a task, complete but for RunDir, or sim's *UnknownTaskError.
+func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error) {
 	if _, err := sim.Lookup(name); err != nil {
-		return config.Settings{}, err
+		return Settings{}, err
 	}
 	s := common
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
@@ -93,7 +91,7 @@ func For(name string, algorithm config.Algorithm, estimator config.Estimator, pr
 	s.Targets = own.targets
 	step := own.step(algorithm)
 	s.Rank, s.LearningRate = step.rank, step.rate
-	if estimator == config.MonteCarlo && step.monteCarloRate != 0 {
+	if estimator == MonteCarlo && step.monteCarloRate != 0 {
 		s.LearningRate = step.monteCarloRate
 	}
 	return s, nil

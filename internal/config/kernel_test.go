@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // Every base kernel can be asked for, and settings that were not read from anywhere are
@@ -19,7 +18,7 @@ func TestBaseKernels(t *testing.T) {
 			t.Errorf("--base-kernel %s: settings %+v, error %v", name, settings, err)
 		}
 	}
-	settings, err := presets.For("Ant-v2", config.NPG, config.UAPG, config.Code)
+	settings, err := config.ForTask("Ant-v2", config.NPG, config.UAPG, config.Code)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // loadWorker resolves the settings of a worker: where and how it trains. What it trains is the coordinator's to say.
-func (l *Loader) loadWorker(presets Presets) (*Settings, error) {
+func (l *Loader) loadWorker() (*Settings, error) {
 	var v findings
 	for _, s := range l.settings.all() {
 		origin := l.origin[s.name]
@@ -30,7 +30,7 @@ func (l *Loader) loadWorker(presets Presets) (*Settings, error) {
 		}
 	}
 	s := &l.settings
-	preset, err := presets(sim.Tasks()[0].Name, s.Algorithm, s.Estimator, s.Preset)
+	preset, err := ForTask(sim.Tasks()[0].Name, s.Algorithm, s.Estimator, s.Preset)
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,6 @@ import (
 // FileName is the name of a run's resolved settings in its directory.
 const FileName = "config.yaml"
 
-// Presets returns the complete settings of a task for an algorithm and an estimator: presets.For.
-type Presets func(task string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error)
-
 // Loader gathers settings from flags, environment, files and presets.
 type Loader struct {
 	settings Settings
@@ -63,7 +60,7 @@ func (l *Loader) Explain(err error) error {
 
 // Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for
 // each thing that is wrong.
-func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {
+func (l *Loader) Load(environ []string) (*Settings, error) {
 	for name, flag := range l.flags {
 		if flag.Changed {
 			l.origin[name] = "flag"
@@ -78,7 +75,7 @@ func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {
 		}
 	}
 	if l.settings.Worker {
-		return l.loadWorker(presets)
+		return l.loadWorker()
 	}
 	if err := l.refuseWorkers(); err != nil {
 		return nil, err
@@ -86,7 +83,7 @@ func (l *Loader) Load(environ []string, presets Presets) (*Settings, error) {
 	if err := l.readResumed(); err != nil {
 		return nil, err
 	}
-	if err := l.readPresets(presets); err != nil {
+	if err := l.readPreset(); err != nil {
 		return nil, err
 	}
 	if err := l.settings.Validate(); err != nil {
@@ -181,8 +178,8 @@ func (l *Loader) readResumed() error {
 	return nil
 }
 
-// readPresets fills in everything not given so far.
-func (l *Loader) readPresets(presets Presets) error {
+// readPreset fills in everything not given so far.
+func (l *Loader) readPreset() error {
 	s := &l.settings
 	if s.Env == "" {
 		var names []string
@@ -191,7 +188,7 @@ func (l *Loader) readPresets(presets Presets) error {
 		}
 		return fmt.Errorf("--env: say which task to learn: %s", nearest.List(names))
 	}
-	preset, err := presets(s.Env, s.Algorithm, s.Estimator, s.Preset)
+	preset, err := ForTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	if err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}

@@ -1,5 +1,5 @@
 // Package machine says what a program runs on and what it was built from, for whoever reads its figures.
-package machine
+package device
 
 import (
 	"bufio"
@@ -62,8 +62,8 @@ func field(path, name string) string {
 	return ""
 }
 
-// Describe is the machine in a few words: processor, cores, operating system.
-func Describe() string {
+// Machine is the machine in a few words: processor, cores, operating system.
+func Machine() string {
 	return fmt.Sprintf("%s, %d of %d cores, %s/%s", Processor(), Cores(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 }
 

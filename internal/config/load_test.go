@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dbqpg/dbqpg/learner/config"
-	"github.com/dbqpg/dbqpg/learner/presets"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // load resolves a command line and an environment, both separated by spaces.
@@ -21,7 +20,7 @@ func load(arguments, environment string) (*config.Settings, *config.Loader, erro
 	if err := flags.Parse(strings.Fields(arguments)); err != nil {
 		return nil, loader, loader.Explain(err)
 	}
-	settings, err := loader.Load(strings.Fields(environment), presets.For)
+	settings, err := loader.Load(strings.Fields(environment))
 	return settings, loader, err
 }
 

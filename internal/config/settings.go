@@ -2,7 +2,7 @@
 //
 // A setting is given, in order of precedence, by a flag (--gae-lambda 0.9), by the environment (DBQPG_GAE_LAMBDA), by
 // a YAML file (gae_lambda: 0.9; that of --config, then the config.yaml of a run that is resumed), or by the preset of
-// its task. One table, in table.go, gives each its name, its help and its place in [Settings]; a new setting is a new
+// its task (presets.go). One table, in table.go, gives each its name, its help and its place in [Settings]; a new setting is a new
 // field and a new row.
 package config
 
@@ -113,7 +113,7 @@ const (
 )
 
 // Settings are those of a run. They are complete: no value stands for another, save the two named Auto (a zero is a
-// zero: --actors 0 is a choice). Begin with what presets.For returns and change it field by field; Validate tells
+// zero: --actors 0 is a choice). Begin with what ForTask returns and change it field by field; Validate tells
 // what is wrong with the result.
 type Settings struct {
 	// What is learned. These and all up to Epsilon decide what a run's results are.

@@ -3,7 +3,7 @@ package config_test
 import (
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/config"
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 func TestParseDevice(t *testing.T) {
