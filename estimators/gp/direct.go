@@ -17,7 +17,7 @@ type Direct struct{}
 type directPosterior struct {
 	inputs
 	state  factor  // Z
-	fisher float64 // c2 n v
+	fisher float64 // kappa n
 
 	scope   *compute.Scope // of all that lives as long as the posterior
 	gram    gram

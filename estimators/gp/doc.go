@@ -5,14 +5,16 @@
 //
 // # The kernel
 //
-//	k((s,a), (s',a')) = c1 k_s(s,s') + c2 k_f((s,a), (s',a'))      [eqn:kernel_definitions]
+//	k((s,a), (s',a')) = c1 k_s(s,s') + kappa k_f((s,a), (s',a')),  kappa = c2 v
 //
-// The Fisher kernel's matrix is K_f = U'G^-1 U, with U the p × n matrix of scores
-// and G = UU'/n. With U's singular value decomposition P S V' of rank k this is
+// The paper [eqn:kernel_definitions] has v = 1; here the Fisher variance v is learned,
+// and kappa ([Kernel.FisherWeight]) is the Fisher kernel's weight wherever the paper has
+// c2. The Fisher kernel's matrix is K_f = U'G^-1 U, with U the p × n matrix of scores and
+// G = UU'/n. With U's singular value decomposition P S V' of rank k this is
 //
-//	K_f = n v V V'                                                 [sec:appendix_Fisher_mvm]
+//	K_f = n V V'                                                   [sec:appendix_Fisher_mvm]
 //
-// where the Fisher variance v is learned. The process never sees U, only V.
+// The process never sees U, only V.
 //
 // The state kernel is deep: features z (n × d), the outputs of a network that this
 // package does not know, are scaled jointly to [-0.95, 0.95], and each dimension
@@ -27,7 +29,11 @@
 //
 //	K_s = c_o sum_j W_j R W_j'
 //
-// Everything below is about K = c1 K_s + c2 K_f + noise I.
+// Everything below is about the covariance of the observed targets,
+//
+//	K = c1 K_s + kappa n V V' + noise I
+//
+// where the noise is the paper's sigma².
 //
 // # The closed form
 //
@@ -36,7 +42,7 @@
 // 0.3). With R = E D E' cut there and
 // L = E (c1 c_o D)^1/2,
 //
-//	K = B B' + noise I,    B = [W_1 L, ..., W_d L, (c2 n v)^1/2 V]
+//	K = B B' + noise I,    B = [W_1 L, ..., W_d L, (kappa n)^1/2 V]
 //
 // has r columns, 150 to 300 of them, and the matrix inversion lemma leaves only
 // the r × r matrix M = noise I + B'B to factorise:
@@ -179,11 +185,11 @@
 // Szyld 2003). A solution with G to a relative residual epsilon leaves an error in K_f x of
 // at most
 //
-//	epsilon n kappa^1/2 / 2 |x|,  kappa the condition number of G + lambda I
+//	epsilon n c^1/2 / 2 |x|,  c the condition number of G + lambda I
 //
 // and conjugate gradients with K go on to believe in a residual that falls, while the
-// true one, relative to y, stays at up to c2 v times that over the noise. The defaults ask
+// true one, relative to y, stays at up to kappa times that over the noise. The defaults ask
 // for 1e-10 inside and 1e-6 outside. With Swimmer's first policy, n = 15,000 and damping
-// 0.1 kappa is 21, and the bound 2e-10 at the noise 0.69 of the authors' code and 1e-6 at
+// 0.1 c is 21, and the bound 2e-10 at the noise 0.69 of the authors' code and 1e-6 at
 // the paper's 1e-4.
 package gp

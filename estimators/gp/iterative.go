@@ -76,11 +76,11 @@ type iterativePosterior struct {
 	state  linop.Operator   // c1 K_s
 	slopes []linop.Operator // its derivatives in the base kernel's hyperparameters
 	grid   linop.Operator   // c1 c_o R
-	fisher linop.Operator   // c2 K_f
+	fisher linop.Operator   // kappa K_f
 	noise  linop.Operator
 	alpha  compute.Block
 
-	leading linop.Operator  // all of c2 K_f without a FisherKernel, with one its leading part
+	leading linop.Operator  // all of kappa K_f without a FisherKernel, with one its leading part
 	inner   *preconditioner // of K with that
 
 	likelihood *linop.Estimate // when first needed
@@ -109,8 +109,8 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	}
 	p.leading = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
 	if p.fisher = p.leading; d.FisherKernel != nil {
-		p.fisher = linop.NewScale(b, k.C2*k.FisherVariance, d.FisherKernel)
-		p.leading = linop.NewLowRank(b, k.C2*k.FisherVariance, d.FisherKernel.leading)
+		p.fisher = linop.NewScale(b, k.FisherWeight(), d.FisherKernel)
+		p.leading = linop.NewLowRank(b, k.FisherWeight(), d.FisherKernel.leading)
 	}
 	p.noise = linop.NewNoise(b, n, k.Noise)
 	p.alpha = s.New(n, 1)

@@ -81,8 +81,14 @@ func must(k *kernels.Kernel, err error) *kernels.Kernel {
 	return k
 }
 
-// fisherScale is the factor of V V' in K: c2 n v.
-func (k Kernel) fisherScale(n int) float64 { return k.C2 * float64(n) * k.FisherVariance }
+// FisherWeight is kappa = c2 v, the weight of the Fisher kernel K_f in K. Everything that
+// is derived from K takes this weight and not c2: the policy gradient kappa U alpha, its
+// covariance and the natural gradient's precision. They agree with one another only if
+// they take the same one.
+func (k Kernel) FisherWeight() float64 { return k.C2 * k.FisherVariance }
+
+// fisherScale is the factor of V V' in K: kappa n.
+func (k Kernel) fisherScale(n int) float64 { return k.FisherWeight() * float64(n) }
 
 // Bound is the largest absolute value of a scaled feature.
 const Bound = 0.95

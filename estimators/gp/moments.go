@@ -57,7 +57,7 @@ func (at Points) rowRange(i, j int) Points {
 type Predictor interface {
 	// Predict sets mean and variance (m × 1) to a part's posterior moments at m points,
 	// without the observations' noise. With k* the part's kernel between a point and the
-	// batch, c1 k_s, c2 k_f or their sum, they are
+	// batch, c1 k_s, kappa k_f or their sum, they are
 	//
 	//	k*'K^-1 y  and  k** - k*'K^-1 k*
 	//

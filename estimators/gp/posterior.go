@@ -34,7 +34,7 @@ type Solver interface {
 	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
 }
 
-// Posterior is a Gaussian process given a batch: K = c1 K_s + c2 K_f + noise I
+// Posterior is a Gaussian process given a batch: K = c1 K_s + kappa K_f + noise I
 // together with the means to solve with it.
 type Posterior interface {
 	// Alpha is K^-1 y, n × 1.

@@ -4,12 +4,12 @@
 //
 // The matrices of Bayesian quadrature are large and dense, and none is formed. The
 // scores U are p × n, some 29,000 × 15,000 for a humanoid; the kernel K = c1 K_s +
-// c2 K_f + noise I is n × n. But U x is one weighted sum of outer products a layer,
+// kappa K_f + noise I is n × n. But U x is one weighted sum of outer products a layer,
 // and K x a sparse interpolation, a small product, and a thin one:
 //
 //	k := linop.NewSum(b,
 //		linop.NewInterp(b, z, grid, linop.NewToeplitz(s, column)), // c1 K_s, by SKI
-//		linop.NewLowRank(b, c2*n*v, svd.V),                        // c2 K_f = c2 n v V V'
+//		linop.NewLowRank(b, kappa*n, svd.V),                       // kappa K_f = kappa n V V'
 //		linop.NewNoise(b, n, noise))
 //	result, err := linop.CG{}.Solve(b, k, alpha, y)                // alpha = K^-1 y
 //	linop.Mul(s, u, alpha, false)                                  // U alpha
