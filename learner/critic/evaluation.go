@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/nn"
+	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 )
 
 // featureSizes are the layers of phi after the observation.
@@ -29,7 +30,7 @@ type Evaluation struct {
 	params      compute.Block // of Value
 	observed    int           // o
 	features    compute.Block // phi(s), n × 10
-	activations nn.Activations
+	activations blocks.Activations
 }
 
 // Evaluate runs the network Value with the flat params on observations (n × o,
@@ -40,7 +41,7 @@ func Evaluate(s *compute.Scope, params []float64, observations compute.Block) *E
 		panic(fmt.Sprintf("critic: %d parameters for %s observations, want %d", len(params), observations.Shape(), want))
 	}
 	e.params = s.FromSlice(len(params), 1, params)
-	e.activations = Value(e.observed).Bind(e.params).Forward(s, observations)
+	e.activations = blocks.Bind(Value(e.observed), e.params).Forward(s, observations)
 	e.features = e.activations[len(featureSizes)]
 	return e
 }
@@ -73,7 +74,7 @@ func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []
 	}
 	b.Scale(2/n, difference)
 	dst := s.New(e.params.Rows, 1)
-	Value(e.observed).Bind(e.params).VJP(b, e.activations, difference, dst)
+	blocks.Bind(Value(e.observed), e.params).VJP(b, e.activations, difference, dst)
 	return loss, compute.ToSlice(b, dst)
 }
 
@@ -86,7 +87,7 @@ func (e *Evaluation) FeatureGradient(features compute.Block) []float64 {
 	e.backend.Copy(signal, features)
 	phi := Features(e.observed)
 	dst := s.New(phi.NumParams(), 1)
-	net := phi.Bind(e.params.RowRange(0, phi.NumParams()))
+	net := blocks.Bind(phi, e.params.RowRange(0, phi.NumParams()))
 	net.VJP(e.backend, e.activations[:len(phi.Sizes)], signal, dst)
 	return compute.ToSlice(e.backend, dst)
 }

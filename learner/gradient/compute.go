@@ -12,9 +12,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nn"
 	"github.com/dbqpg/dbqpg/internal/npz"
-	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
 // Compute answers all that it can about a batch, as arrays named expect_NAME.
@@ -55,7 +55,7 @@ type computation struct {
 	random  *rand.Rand
 
 	evaluation *critic.Evaluation
-	policy     *policy.Gaussian
+	policy     *gaussian.Policy
 	scores     *linop.Scores
 	svd        *linop.SVD
 	posterior  gp.Posterior
@@ -79,7 +79,7 @@ func (c *computation) decompose() (err error) {
 	n := c.Samples()
 	observations := c.scope.FromSlice(n, c.Shape.Observation, c.Observations)
 	params := c.scope.FromSlice(len(c.Policy), 1, c.Policy)
-	c.policy = policy.NewGaussian(c.scope, c.Shape, params, observations)
+	c.policy = gaussian.New(c.scope, c.Shape, params, observations)
 	c.scores = c.policy.Scores(c.scope, c.scope.FromSlice(n, c.Shape.Action, c.Actions))
 	if c.svd, err = linop.Decompose(c.scope, c.scores, c.Rank, c.random); err == nil {
 		c.vector("singular_values", c.svd.S)

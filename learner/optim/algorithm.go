@@ -6,17 +6,17 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
-	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
 // Objective is what a policy step climbs, estimated at the current parameters from
 // a batch of n samples.
 type Objective struct {
-	Policy  *policy.Gaussian // the current policy over the batch
+	Policy  *gaussian.Policy // the current policy over the batch
 	Actions compute.Block    // n × a
 	// Fisher is the current policy over the samples that its Fisher matrix is taken
 	// over. nil: Policy.
-	Fisher *policy.Gaussian
+	Fisher *gaussian.Policy
 	// Weights are the w (n × 1) of the gradient U w: y/n for Monte Carlo, c2 alpha
 	// for Bayesian quadrature. They define TRPO's surrogate.
 	Weights compute.Block
@@ -81,7 +81,7 @@ func CheckFinite(direction string, x []float64) error {
 }
 
 // fisher is the damped Fisher matrix.
-func (o Objective) fisher(damping float64) *policy.Fisher {
+func (o Objective) fisher(damping float64) *gaussian.Fisher {
 	if o.Fisher != nil {
 		return o.Fisher.Fisher(damping)
 	}
@@ -108,4 +108,4 @@ func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 func (o Objective) norm(b compute.Backend) float64 { return math.Sqrt(b.Dot(o.Gradient, o.Gradient)) }
 
 // arrive completes a report at the new policy.
-func (r *Report) arrive(from, to *policy.Gaussian) { r.KL, r.Entropy = from.KL(to), to.Entropy() }
+func (r *Report) arrive(from, to *gaussian.Policy) { r.KL, r.Entropy = from.KL(to), to.Entropy() }

@@ -15,6 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
 func random(rng *rand.Rand, n int) []float64 {
@@ -39,7 +40,7 @@ func newFixture(b compute.Backend, seed uint64) fixture {
 	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}}
 	f := fixture{b: b, s: compute.NewScope(b), params: random(rng, shape.NumParams())}
 	observations, noise := random(rng, n*o), random(rng, n*a)
-	f.Policy = policy.NewGaussian(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, observations))
+	f.Policy = gaussian.New(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, observations))
 	for i, mean := range compute.ToSlice(b, f.Policy.Mean()) {
 		noise[i] = mean + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
 	}
@@ -68,7 +69,7 @@ func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) 
 	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
 	shape := policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}
 	f := fixture{b: b, s: compute.NewScope(b), params: flat(arrays, "policy_")}
-	f.Policy = policy.NewGaussian(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, arrays["observations"].Floats))
+	f.Policy = gaussian.New(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, arrays["observations"].Floats))
 	f.Actions = f.s.FromSlice(n, a, arrays["actions"].Floats)
 	w := make([]float64, n)
 	for i, y := range arrays["targets"].Floats {

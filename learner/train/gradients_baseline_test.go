@@ -10,8 +10,8 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -139,7 +139,7 @@ func TestBaselineKeepsTheExpectation(t *testing.T) {
 	defer s.Release()
 	normal := make([]float64, len(played.Observations))
 	run.Normalizer().Apply(normal, played.Observations)
-	p := policy.NewGaussian(s, run.Shape, s.FromSlice(len(run.Params), 1, run.Params), s.FromSlice(played.Steps(), run.Shape.Observation, normal))
+	p := gaussian.New(s, run.Shape, s.FromSlice(len(run.Params), 1, run.Params), s.FromSlice(played.Steps(), run.Shape.Observation, normal))
 	mean, logStd := compute.ToSlice(run.Backend, p.Mean()), p.LogStd()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var episodes []*proto.Episode

@@ -13,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
 	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/optim"
 )
@@ -59,10 +60,10 @@ type update struct {
 	rng   *rand.Rand // of the sketches and the inducing points
 	row   *metrics.Row
 
-	policy *policy.Gaussian
+	policy *gaussian.Policy
 	scores *linop.Scores // U
 	fisher struct {      // the same over all samples of the Fisher matrix
-		policy *policy.Gaussian
+		policy *gaussian.Policy
 		scores *linop.Scores
 	}
 	targets   compute.Block    // y, n × 1
@@ -110,7 +111,7 @@ func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *m
 // evaluate runs the policy over the batch and keeps the scores' factors.
 func (u *update) evaluate() error {
 	params := u.scope.FromSlice(len(u.Params), 1, u.Params)
-	u.fisher.policy = policy.NewGaussian(u.scope, u.Shape, params, u.Samples.fisher.observations)
+	u.fisher.policy = gaussian.New(u.scope, u.Shape, params, u.Samples.fisher.observations)
 	u.fisher.scores = u.fisher.policy.Scores(u.scope, u.Samples.fisher.actions)
 	u.policy, u.scores = u.fisher.policy.First(u.size()), u.fisher.scores.First(u.size())
 	u.row.Entropy = u.policy.Entropy()

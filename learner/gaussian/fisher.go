@@ -1,9 +1,10 @@
-package policy
+package gaussian
 
 import (
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 )
 
 // Fisher is the policy's damped Fisher information matrix over the batch (p × p),
@@ -16,13 +17,13 @@ import (
 // is exact: no action enters. A product is one forward-mode and one reverse-mode
 // pass of the network, panel by panel.
 type Fisher struct {
-	policy  *Gaussian
+	policy  *Policy
 	damping float64
 }
 
 // Fisher returns the Fisher matrix of the batch with damping times the identity
 // added.
-func (g *Gaussian) Fisher(damping float64) *Fisher { return &Fisher{g, damping} }
+func (g *Policy) Fisher(damping float64) *Fisher { return &Fisher{g, damping} }
 
 // Dims are p and p.
 func (f *Fisher) Dims() (rows, cols int) {
@@ -33,7 +34,7 @@ func (f *Fisher) Dims() (rows, cols int) {
 func (f *Fisher) MulTo(dst, x compute.Block, _ bool) {
 	compute.SameShape("Fisher product", dst, x)
 	if p, _ := f.Dims(); x.Rows != p {
-		panic(fmt.Sprintf("policy: a Fisher product of %d parameters with a %s block", p, x.Shape()))
+		panic(fmt.Sprintf("gaussian: a Fisher product of %d parameters with a %s block", p, x.Shape()))
 	}
 	b := f.policy.backend
 	scope := compute.NewScope(b)
@@ -54,7 +55,7 @@ func (f *Fisher) mulVector(dst, x compute.Block) {
 	p := network.NumParams()
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	direction := network.Bind(x.RowRange(0, p))
+	direction := blocks.Bind(network, x.RowRange(0, p))
 	parts := compute.NewPartials(scope, g.Samples(), p, 1)
 	b.Panels(g.Samples(), func(b compute.Backend, panel, lo, hi int) {
 		s := compute.NewScope(b)
@@ -63,7 +64,7 @@ func (f *Fisher) mulVector(dst, x compute.Block) {
 		moved := g.net.JVPRows(s, h, direction)
 		signal := s.New(moved.Rows, moved.Cols)
 		b.Gemm(false, false, 1/float64(g.Samples()), moved, g.precision, 0, signal)
-		g.net.VJPRows(s, h, signal, network.Bind(parts.At(panel)))
+		g.net.VJPRows(s, h, signal, blocks.Bind(network, parts.At(panel)))
 	})
 	parts.SumTo(b, dst.RowRange(0, p))
 	b.Affine(dst.RowRange(p, dst.Rows), 2, x.RowRange(p, x.Rows), 0)

@@ -1,38 +1,39 @@
-package policy
+package gaussian
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/internal/nn"
+	"github.com/dbqpg/dbqpg/internal/nn/blocks"
+	"github.com/dbqpg/dbqpg/internal/policy"
 )
 
-// Gaussian is a policy at one parameter vector, evaluated on a batch: the batch's
+// Policy is a policy at one parameter vector, evaluated on a batch: the batch's
 // observations have gone through the network, and every layer is kept. Its blocks
 // live in the scope it was made in.
-type Gaussian struct {
+type Policy struct {
 	backend     compute.Backend
-	shape       Shape
-	net         nn.Net
-	activations nn.Activations
+	shape       policy.Shape
+	net         blocks.Net
+	activations blocks.Activations
 	logStd      compute.Block // 1 × a
 	hostLogStd  []float64
 	precision   compute.Block // a × a: diag(1/std²)
 }
 
-// NewGaussian evaluates the policy with the p × 1 block params on the normalised
+// New evaluates the policy with the p × 1 block params on the normalised
 // observations (n × o). params is viewed, not copied: it must not change while the
-// Gaussian is used.
-func NewGaussian(s *compute.Scope, shape Shape, params, observations compute.Block) *Gaussian {
+// Policy is used.
+func New(s *compute.Scope, shape policy.Shape, params, observations compute.Block) *Policy {
 	if params.Rows != shape.NumParams() || observations.Cols != shape.Observation {
-		panic(fmt.Sprintf("policy: %s parameters and %s observations for a policy %v", params.Shape(), observations.Shape(), shape))
+		panic(fmt.Sprintf("gaussian: %s parameters and %s observations for a policy %v", params.Shape(), observations.Shape(), shape))
 	}
 	p := shape.Mean().NumParams()
-	g := &Gaussian{
+	g := &Policy{
 		backend:    s.Backend(),
 		shape:      shape,
-		net:        shape.Mean().Bind(params.RowRange(0, p)),
+		net:        blocks.Bind(shape.Mean(), params.RowRange(0, p)),
 		logStd:     params.RowRange(p, params.Rows).Reshape(1, shape.Action),
 		hostLogStd: make([]float64, shape.Action),
 	}
@@ -47,32 +48,32 @@ func NewGaussian(s *compute.Scope, shape Shape, params, observations compute.Blo
 }
 
 // At evaluates the policy with other parameters (p, on the host) on the same batch.
-func (g *Gaussian) At(s *compute.Scope, params []float64) *Gaussian {
-	return NewGaussian(s, g.shape, s.FromSlice(len(params), 1, params), g.activations[0])
+func (g *Policy) At(s *compute.Scope, params []float64) *Policy {
+	return New(s, g.shape, s.FromSlice(len(params), 1, params), g.activations[0])
 }
 
 // First is the policy on the first n observations of the batch, a view.
-func (g *Gaussian) First(n int) *Gaussian {
+func (g *Policy) First(n int) *Policy {
 	first := *g
 	first.activations = g.activations.Rows(0, n)
 	return &first
 }
 
 // Backend is what the policy's blocks belong to.
-func (g *Gaussian) Backend() compute.Backend { return g.backend }
+func (g *Policy) Backend() compute.Backend { return g.backend }
 
 // Samples is n, the number of observations.
-func (g *Gaussian) Samples() int { return g.activations[0].Rows }
+func (g *Policy) Samples() int { return g.activations[0].Rows }
 
 // Mean is the actions' mean, n × a.
-func (g *Gaussian) Mean() compute.Block { return g.activations.Output() }
+func (g *Policy) Mean() compute.Block { return g.activations.Output() }
 
 // LogStd are the logarithms of the standard deviations, one an action dimension.
-func (g *Gaussian) LogStd() []float64 { return append([]float64(nil), g.hostLogStd...) }
+func (g *Policy) LogStd() []float64 { return append([]float64(nil), g.hostLogStd...) }
 
 // Entropy is the policy's differential entropy, the same in every state:
 // sum_j (log_std_j + log(2 pi e)/2).
-func (g *Gaussian) Entropy() float64 {
+func (g *Policy) Entropy() float64 {
 	entropy := 0.0
 	for _, logStd := range g.hostLogStd {
 		entropy += logStd + 0.5*math.Log(2*math.Pi*math.E)

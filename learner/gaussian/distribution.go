@@ -1,4 +1,4 @@
-package policy
+package gaussian
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // GaussianScores are the log-probability's derivatives at each sample, in the mean
 // and in log_std (n × a each): (x-mu)/std² and ((x-mu)/std)² - 1.
-func (g *Gaussian) GaussianScores(s *compute.Scope, actions compute.Block) (mean, logStd compute.Block) {
+func (g *Policy) GaussianScores(s *compute.Scope, actions compute.Block) (mean, logStd compute.Block) {
 	g.checkActions(actions)
 	mean, logStd = s.New(actions.Rows, actions.Cols), s.New(actions.Rows, actions.Cols)
 	g.backend.GaussianScores(mean, logStd, actions, g.Mean(), g.logStd)
@@ -19,7 +19,7 @@ func (g *Gaussian) GaussianScores(s *compute.Scope, actions compute.Block) (mean
 
 // Scores returns U = [grad log pi(a_i|s_i)], p × n, as an operator; its blocks live
 // in s. One backward pass gives each layer's signals.
-func (g *Gaussian) Scores(s *compute.Scope, actions compute.Block) *linop.Scores {
+func (g *Policy) Scores(s *compute.Scope, actions compute.Block) *linop.Scores {
 	mean, logStd := g.GaussianScores(s, actions)
 	signals := g.net.Backward(s, g.activations, mean)
 	layers := make([]linop.ScoreLayer, len(signals))
@@ -29,16 +29,16 @@ func (g *Gaussian) Scores(s *compute.Scope, actions compute.Block) *linop.Scores
 	return linop.NewScores(g.backend, layers, logStd)
 }
 
-func (g *Gaussian) checkActions(actions compute.Block) {
+func (g *Policy) checkActions(actions compute.Block) {
 	if actions.Rows != g.Samples() || actions.Cols != g.shape.Action {
-		panic(fmt.Sprintf("policy: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(), g.shape))
+		panic(fmt.Sprintf("gaussian: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(), g.shape))
 	}
 }
 
 // LogProb is log pi(a_i|s_i) of the actions (n × a), n × 1:
 //
 //	-1/2 sum_j ((x_j-mu_j)/std_j)² - sum_j log_std_j - a/2 log(2 pi).
-func (g *Gaussian) LogProb(s *compute.Scope, actions compute.Block) compute.Block {
+func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block {
 	scope := compute.NewScope(g.backend)
 	defer scope.Release()
 	_, squares := g.GaussianScores(scope, actions) // ((x-mu)/std)² - 1
@@ -58,7 +58,7 @@ func (g *Gaussian) LogProb(s *compute.Scope, actions compute.Block) compute.Bloc
 // averaged over these:
 //
 //	sum_j log(std'_j/std_j) + (std_j² + (mu_j-mu'_j)²)/(2 std'_j²) - 1/2.
-func (g *Gaussian) KL(to *Gaussian) float64 {
+func (g *Policy) KL(to *Policy) float64 {
 	compute.SameShape("KL divergence", g.Mean(), to.Mean())
 	scope := compute.NewScope(g.backend)
 	defer scope.Release()
@@ -84,7 +84,7 @@ func (g *Gaussian) KL(to *Gaussian) float64 {
 // whose gradient at pi_0 is U w: the estimate of a policy gradient with the sample
 // weights w (n × 1; for Monte Carlo the advantages over n, for Bayesian quadrature
 // c2 alpha). reference holds log pi_0(a_i|s_i), n × 1.
-func (g *Gaussian) Surrogate(actions, weights, reference compute.Block) float64 {
+func (g *Policy) Surrogate(actions, weights, reference compute.Block) float64 {
 	compute.SameShape("surrogate", weights, reference)
 	scope := compute.NewScope(g.backend)
 	defer scope.Release()

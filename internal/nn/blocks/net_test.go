@@ -1,4 +1,4 @@
-package nn_test
+package blocks_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/nn"
+	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 )
 
@@ -29,7 +30,7 @@ type fixture struct {
 	mlp                     nn.MLP
 	samples, in, out        int
 	params, inputs, signal  []float64
-	net                     nn.Net
+	net                     blocks.Net
 	inputBlock, signalBlock compute.Block
 }
 
@@ -45,7 +46,7 @@ func each(t *testing.T, test func(t *testing.T, f fixture)) {
 				f := fixture{backend: b, scope: compute.NewScope(b), mlp: mlp, samples: samples, in: mlp.Sizes[0], out: mlp.Sizes[len(mlp.Sizes)-1]}
 				f.params = normals(mlp.NumParams(), rng)
 				f.inputs, f.signal = normals(samples*f.in, rng), normals(samples*f.out, rng)
-				f.net = mlp.Bind(f.scope.FromSlice(len(f.params), 1, f.params))
+				f.net = blocks.Bind(mlp, f.scope.FromSlice(len(f.params), 1, f.params))
 				f.inputBlock = f.scope.FromSlice(samples, f.in, f.inputs)
 				f.signalBlock = f.scope.FromSlice(samples, f.out, f.signal)
 				test(t, f)
@@ -80,7 +81,7 @@ func TestJVPAgreesWithJacobian(t *testing.T) {
 		direction := normals(len(f.params), rand.New(rand.NewPCG(1, 1)))
 		h := f.net.Forward(f.scope, f.inputBlock)
 		moved := f.scope.New(f.samples, f.out)
-		along := f.mlp.Bind(f.scope.FromSlice(len(direction), 1, direction))
+		along := blocks.Bind(f.mlp, f.scope.FromSlice(len(direction), 1, direction))
 		f.backend.Panels(f.samples, func(b compute.Backend, _, lo, hi int) {
 			s := compute.NewScope(b)
 			defer s.Release()
@@ -167,7 +168,7 @@ func TestVJPRepeats(t *testing.T) {
 		s := compute.NewScope(b)
 		rng := rand.New(rand.NewPCG(4, 4))
 		mlp := nn.MLP{Sizes: []int{8, 64, 64, 2}}
-		net := mlp.Bind(s.FromSlice(mlp.NumParams(), 1, mlp.Init(rng)))
+		net := blocks.Bind(mlp, s.FromSlice(mlp.NumParams(), 1, mlp.Init(rng)))
 		h := net.Forward(s, s.FromSlice(3000, 8, normals(3000*8, rng)))
 		gradient := s.New(mlp.NumParams(), 1)
 		net.VJP(b, h, s.FromSlice(3000, 2, normals(3000*2, rng)), gradient)
@@ -186,8 +187,8 @@ func TestVJPRepeats(t *testing.T) {
 func TestShapesPanic(t *testing.T) {
 	mlp := nn.MLP{Sizes: []int{3, 2}}
 	for want, f := range map[string]func(){
-		"8 parameters":   func() { mlp.Bind(compute.Block{Rows: 7, Cols: 1, Stride: 1}) },
-		"stride 2":       func() { mlp.Bind(compute.Block{Rows: 8, Cols: 1, Stride: 2}) },
+		"8 parameters":   func() { blocks.Bind(mlp, compute.Block{Rows: 7, Cols: 1, Stride: 1}) },
+		"stride 2":       func() { blocks.Bind(mlp, compute.Block{Rows: 8, Cols: 1, Stride: 2}) },
 		"sizes [3 0]":    func() { nn.MLP{Sizes: []int{3, 0}}.NumParams() },
 		"needs an input": func() { nn.MLP{Sizes: []int{3}}.NumParams() },
 	} {

@@ -1,3 +1,5 @@
+// Package nn is the layout of multilayer perceptrons: layer sizes, and where each
+// layer's parameters lie in one flat vector. Package blocks evaluates them.
 package nn
 
 import (

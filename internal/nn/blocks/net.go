@@ -1,24 +1,25 @@
-package nn
+package blocks
 
 import (
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn"
 )
 
 // Net is a network over flat parameters on a backend: the parameters themselves,
 // a direction to move them in, or the place of a gradient. It is a view.
 type Net struct {
-	mlp     MLP
+	mlp     nn.MLP
 	weights []compute.Block // out × in
 	biases  []compute.Block // 1 × out
 }
 
 // Bind views the contiguous NumParams × 1 block params as the network's weights
 // and biases.
-func (m MLP) Bind(params compute.Block) Net {
+func Bind(m nn.MLP, params compute.Block) Net {
 	if params.Rows != m.NumParams() || params.Cols != 1 || !params.Contiguous() || params.Stride != 1 {
-		panic(fmt.Sprintf("nn: a %s block (stride %d) as the %d parameters of %v", params.Shape(), params.Stride, m.NumParams(), m.Sizes))
+		panic(fmt.Sprintf("blocks: a %s block (stride %d) as the %d parameters of %v", params.Shape(), params.Stride, m.NumParams(), m.Sizes))
 	}
 	net := Net{mlp: m}
 	for _, l := range m.Layers() {
@@ -46,7 +47,7 @@ func (h Activations) Rows(i, j int) Activations {
 
 // newActivations allocates H_1, ..., H_L for the inputs x (n × in), which become
 // H_0.
-func (m MLP) newActivations(s *compute.Scope, x compute.Block) Activations {
+func newActivations(m nn.MLP, s *compute.Scope, x compute.Block) Activations {
 	h := Activations{x}
 	for _, out := range m.Sizes[1:] {
 		h = append(h, s.New(x.Rows, out))
@@ -57,7 +58,7 @@ func (m MLP) newActivations(s *compute.Scope, x compute.Block) Activations {
 // Forward evaluates the network at x (n × in), panel by panel, and keeps every
 // layer.
 func (n Net) Forward(s *compute.Scope, x compute.Block) Activations {
-	h := n.mlp.newActivations(s, x)
+	h := newActivations(n.mlp, s, x)
 	s.Backend().Panels(x.Rows, func(b compute.Backend, _, lo, hi int) { n.forwardRows(b, h.Rows(lo, hi)) })
 	return h
 }
@@ -81,7 +82,7 @@ func (n Net) hasTanh(l int) bool { return l < len(n.weights)-1 || n.mlp.TanhOutp
 // panel by panel.
 func (n Net) Backward(s *compute.Scope, h Activations, signal compute.Block) []compute.Block {
 	compute.SameShape("backward", h.Output(), signal)
-	d := []compute.Block(n.mlp.newActivations(s, signal))[1:]
+	d := []compute.Block(newActivations(n.mlp, s, signal))[1:]
 	s.Backend().Panels(signal.Rows, func(b compute.Backend, _, lo, hi int) {
 		rows := make([]compute.Block, len(d))
 		for l := range d {
@@ -152,7 +153,7 @@ func (n Net) VJP(b compute.Backend, h Activations, signal, dst compute.Block) {
 	b.Panels(signal.Rows, func(b compute.Backend, panel, lo, hi int) {
 		s := compute.NewScope(b)
 		defer s.Release()
-		n.VJPRows(s, h.Rows(lo, hi), signal.RowRange(lo, hi), n.mlp.Bind(parts.At(panel)))
+		n.VJPRows(s, h.Rows(lo, hi), signal.RowRange(lo, hi), Bind(n.mlp, parts.At(panel)))
 	})
 	parts.SumTo(b, dst)
 }

@@ -1,4 +1,4 @@
-package policy
+package gaussian
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/policy"
 )
 
 func normals(n int, rng *rand.Rand) []float64 {
@@ -20,7 +21,7 @@ func normals(n int, rng *rand.Rand) []float64 {
 // fisherFlops counts a product's multiplications and additions: each layer's
 // weights meet the inputs twice (forward and reverse), and all but the first
 // layer's carry a tangent forward and a signal back.
-func fisherFlops(shape Shape, n int) float64 {
+func fisherFlops(shape policy.Shape, n int) float64 {
 	flops := 0
 	for l, layer := range shape.Mean().Layers() {
 		flops += 4 * layer.In * layer.Out
@@ -36,12 +37,12 @@ func fisherFlops(shape Shape, n int) float64 {
 func BenchmarkFisher(b *testing.B) {
 	const n = 15000
 	backend := cpu.New(0)
-	for _, shape := range []Shape{{8, 2, DefaultHidden()}, {376, 17, DefaultHidden()}} {
+	for _, shape := range []policy.Shape{{Observation: 8, Action: 2, Hidden: policy.DefaultHidden()}, {Observation: 376, Action: 17, Hidden: policy.DefaultHidden()}} {
 		scope := compute.NewScope(backend)
 		rng := rand.New(rand.NewPCG(1, 1))
 		p := shape.NumParams()
 		params := scope.FromSlice(p, 1, shape.Init(rng))
-		g := NewGaussian(scope, shape, params, scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
+		g := New(scope, shape, params, scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
 		fisher, x, y := g.Fisher(0.1), scope.FromSlice(p, 1, normals(p, rng)), scope.New(p, 1)
 		name := fmt.Sprintf("%d-64-64-%d", shape.Observation, shape.Action)
 		b.Run(name+"/product", func(b *testing.B) {

@@ -1,4 +1,4 @@
-package policy
+package gaussian
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/policy"
 )
 
 // fixture is a small policy over a batch that spans several panels, on a backend
@@ -15,14 +16,14 @@ import (
 type fixture struct {
 	backend                       compute.Backend
 	scope                         *compute.Scope
-	shape                         Shape
+	shape                         policy.Shape
 	samples                       int
 	params, observations, actions []float64
-	policy                        *Gaussian
+	policy                        *Policy
 	actionBlock                   compute.Block
 }
 
-func newFixture(b compute.Backend, shape Shape, samples int, seed uint64) fixture {
+func newFixture(b compute.Backend, shape policy.Shape, samples int, seed uint64) fixture {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	f := fixture{backend: b, scope: compute.NewScope(b), shape: shape, samples: samples}
 	f.params = normals(shape.NumParams(), rng)
@@ -34,15 +35,15 @@ func newFixture(b compute.Backend, shape Shape, samples int, seed uint64) fixtur
 }
 
 // at is the policy with other parameters on the same batch.
-func (f fixture) at(params []float64) *Gaussian {
-	return NewGaussian(f.scope, f.shape, f.scope.FromSlice(len(params), 1, params),
+func (f fixture) at(params []float64) *Policy {
+	return New(f.scope, f.shape, f.scope.FromSlice(len(params), 1, params),
 		f.scope.FromSlice(f.samples, f.shape.Observation, f.observations))
 }
 
 func each(t *testing.T, test func(t *testing.T, f fixture)) {
 	for _, b := range nntest.Backends() {
 		t.Run(b.Name(), func(t *testing.T) {
-			f := newFixture(b, Shape{3, 2, []int{5, 4}}, 1100, 1)
+			f := newFixture(b, policy.Shape{Observation: 3, Action: 2, Hidden: []int{5, 4}}, 1100, 1)
 			defer f.scope.Release()
 			test(t, f)
 		})
@@ -79,15 +80,27 @@ func (f fixture) logProbTwin(params []float64, i int) float64 {
 // The policy that acts and the policy that learns are the same.
 func TestActorAgreesWithBlocks(t *testing.T) {
 	for _, b := range nntest.Backends() {
-		shape := Shape{11, 3, DefaultHidden()}
-		actor, params, n := testActor(t, shape, 14)
-		rng := rand.New(rand.NewPCG(15, 0))
+		shape := policy.Shape{Observation: 11, Action: 3, Hidden: policy.DefaultHidden()}
+		rng := rand.New(rand.NewPCG(14, 0))
+		params, n := shape.Init(rng), policy.Identity(shape.Observation, 5)
+		for i := range n.Mean {
+			n.Mean[i], n.Std[i] = rng.NormFloat64(), rng.ExpFloat64()
+		}
+		for i := len(params) - shape.Action; i < len(params); i++ {
+			params[i] = 0.3 * rng.NormFloat64()
+		}
+		actor, err := policy.NewActor(shape, params, n)
+		if err != nil {
+			t.Fatal(err)
+		}
 		const samples = 600
-		raw := testObservation(samples*11, rng)
-		normalised := make([]float64, len(raw))
+		raw, normalised := make([]float32, samples*11), make([]float64, samples*11)
+		for i := range raw {
+			raw[i] = float32(2 * rng.NormFloat64())
+		}
 		n.Apply(normalised, raw)
 		s := compute.NewScope(b)
-		g := NewGaussian(s, shape, s.FromSlice(len(params), 1, params), s.FromSlice(samples, 11, normalised))
+		g := New(s, shape, s.FromSlice(len(params), 1, params), s.FromSlice(samples, 11, normalised))
 		got := compute.ToSlice(b, g.Mean())
 		for i := range samples {
 			near(t, b.Name(), got[3*i:3*i+3], actor.Mean(raw[11*i:11*i+11]), 1e-12)
@@ -293,7 +306,7 @@ func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) 
 	}
 	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
 	f := fixture{
-		backend: b, scope: compute.NewScope(b), shape: Shape{o, a, DefaultHidden()}, samples: n,
+		backend: b, scope: compute.NewScope(b), shape: policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}, samples: n,
 		observations: arrays["observations"].Floats, actions: arrays["actions"].Floats, params: flat(arrays, "policy_"),
 	}
 	f.policy = f.at(f.params)
