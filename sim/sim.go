@@ -17,8 +17,9 @@ type Spec struct {
 	TimeLimit      int    // steps after which an episode that has not terminated is ended
 }
 
-// specs is the one table of tasks, sorted by name. The -v2 rewards and observations on today's MuJoCo are what
-// Gymnasium calls v4 (Ant with its contact forces).
+// specs is the one table of tasks, sorted by name. A -v2 task has the observations and rewards that were published
+// under its name, on today's MuJoCo: Gymnasium's v4 with all external contact forces zero, as MuJoCo 2.0 left them.
+// The last 84 numbers that Ant and the humanoids observe are these forces.
 var specs = []Spec{
 	{"Ant-v2", "ant.xml", 111, 8, 5, 1000},
 	{"HalfCheetah-v2", "half_cheetah.xml", 17, 6, 5, 1000},

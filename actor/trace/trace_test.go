@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-// golden holds each task's trace as Gymnasium plays it (v4 tasks, MuJoCo 3.17.0).
+// golden holds each task's trace as Gymnasium plays it (v4 tasks without contact forces, MuJoCo 3.17.0).
 const golden = "../../sim/tasks/testdata/"
 
 // run executes the command as a user would and returns what it wrote.

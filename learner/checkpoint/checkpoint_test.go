@@ -108,7 +108,7 @@ func TestDecodeRefusesSealedNonsense(t *testing.T) {
 		name, old, new string
 		kind           error
 	}{
-		{"another format", format, "dbqpg checkpoint 2", ErrVersion},
+		{"another format", format, "dbqpg checkpoint 1", ErrVersion},
 		{"a negative iteration", `"iteration":"7"`, `"iteration":"-"`, ErrCorrupt},
 		{"no iteration", `"iteration":"7"`, `"iteratiom":"7"`, ErrCorrupt},
 		{"a strange duration", `"elapsed":"1h30m`, `"elapsed":"1x30m`, ErrCorrupt},

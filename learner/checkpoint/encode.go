@@ -20,7 +20,9 @@ var ErrCorrupt = errors.New("corrupt checkpoint")
 var ErrVersion = errors.New("checkpoint of another version of the program")
 
 const (
-	format         = "dbqpg checkpoint 1"
+	// The number changes when a run must not go on from what an earlier program saved, because the file or what the
+	// program computes has changed. 2: external contact forces are zero in Ant, Humanoid and HumanoidStandup.
+	format         = "dbqpg checkpoint 2"
 	settingsPrefix = "setting."
 	checksumName   = "sha256"
 )

@@ -261,6 +261,27 @@ func TestGoroutinesAreIndependent(t *testing.T) {
 	group.Wait()
 }
 
+// At rest on a plane a ball of 2 kg is held by the external force m g, which the engine computes only if asked.
+func TestContactForces(t *testing.T) {
+	const ball = `<mujoco><worldbody><geom type="plane" size="5 5 1"/>
+		<body pos="0 0 0.1"><freejoint/><geom size="0.1" mass="2"/></body></worldbody></mujoco>`
+	_, d := newData(t, ball)
+	if err := d.Step(1000, false); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(d.ContactForces(), func(f float64) bool { return f != 0 }) {
+		t.Errorf("not asked for, forces are %v", d.ContactForces())
+	}
+	if err := d.Step(1, true); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{0, 0, 0, 0, 0, 2 * 9.81} { // torque and force on the ball
+		if got := d.ContactForces()[6+i]; math.Abs(got-want) > 1e-3 {
+			t.Errorf("component %d of the force is %v, want %v", i, got, want)
+		}
+	}
+}
+
 func TestLoopEqualsSteps(t *testing.T) {
 	_, a := newData(t, fmt.Sprintf(pendulum, "", ""))
 	_, b := newData(t, fmt.Sprintf(pendulum, "", ""))

@@ -11,7 +11,7 @@ import (
 // use_contact_forces).
 //
 // Observation (111): height and orientation (a quaternion) of the torso, the 8 joint angles, all 14 velocities,
-// then the external forces on the 14 bodies clamped to +-1.
+// then the external forces on the 14 bodies clamped to +-1, which are zero in -v2.
 // Reward: forward velocity + 1 - 0.5 |action|^2 - 5e-4 |clamped forces|^2. The episode ends when the torso's
 // height leaves [0.2, 1] m.
 func newAnt(m *mujoco.Model) task {
@@ -22,8 +22,7 @@ func newAnt(m *mujoco.Model) task {
 			addUniform(rng, qpos, noise)
 			addNormal(rng, qvel, noise)
 		},
-		contactForces: true,
-		position:      func(d *mujoco.Data) float64 { return d.BodyPositions()[3*torso] },
+		position: func(d *mujoco.Data) float64 { return d.BodyPositions()[3*torso] },
 		observe: func(d *mujoco.Data, observation []float64) {
 			position, velocity, forces := d.Positions()[2:], d.Velocities(), d.ContactForces()
 			fill(observation, position, velocity)

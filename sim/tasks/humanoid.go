@@ -15,8 +15,7 @@ func newHumanoid(m *mujoco.Model) task {
 		total += mass
 	}
 	return task{
-		perturb:       uniformNoise(0.01),
-		contactForces: true,
+		perturb: uniformNoise(0.01),
 		position: func(d *mujoco.Data) float64 {
 			moment, centers := 0.0, d.BodyCenters()
 			for body, mass := range masses {
@@ -37,7 +36,7 @@ func newHumanoid(m *mujoco.Model) task {
 
 // observeHumanoid writes both humanoid tasks' observation: height and orientation (a quaternion) of the torso and
 // the 17 joint angles (22 together), all 23 velocities, the 14 bodies' inertias (140) and velocities (84), the
-// actuators' forces (23) and the external forces on the bodies (84).
+// actuators' forces (23) and the external forces on the bodies (84), which are zero in -v2.
 func observeHumanoid(d *mujoco.Data, observation []float64) {
 	fill(observation, d.Positions()[2:], d.Velocities(), d.BodyInertias(), d.BodyVelocities(), d.ActuatorForces(), d.ContactForces())
 }

@@ -11,10 +11,9 @@ func newHumanoidStandup(m *mujoco.Model) task {
 	const controlCost, impactCost, impactLimit = 0.1, 0.5e-6, 10
 	timestep := m.Timestep()
 	return task{
-		perturb:       uniformNoise(0.01),
-		contactForces: true,
-		position:      x0,
-		observe:       observeHumanoid,
+		perturb:  uniformNoise(0.01),
+		position: x0,
+		observe:  observeHumanoid,
 		reward: func(d *mujoco.Data, action []float64, _ float64) float64 {
 			impact := min(impactCost*sumSquares(d.ContactForces()), impactLimit)
 			return d.Positions()[2]/timestep - controlCost*sumSquares(action) - impact + 1

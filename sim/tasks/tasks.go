@@ -1,5 +1,7 @@
 // Package tasks holds the MuJoCo tasks, one file each: what a task observes, what it rewards, when it ends and how
-// it starts. They follow Gymnasium's v4 environments number by number (gymnasium/envs/mujoco/*_v4.py).
+// it starts. They follow Gymnasium's v4 environments number by number (gymnasium/envs/mujoco/*_v4.py), but for the
+// external contact forces on the bodies: these are zero in a -v2 task, as they were with MuJoCo 2.0, on which the
+// published results of the -v2 tasks were obtained.
 package tasks
 
 import (
@@ -15,7 +17,8 @@ import (
 type task struct {
 	// perturb adds the reset noise to the initial positions and velocities.
 	perturb func(rng *rand.Rand, qpos, qvel []float64)
-	// contactForces says whether the task needs the external contact forces, which cost the engine extra.
+	// contactForces says whether the engine computes the external contact forces, at some cost. Otherwise they are
+	// zero, as in every -v2 task: MuJoCo computes them only if asked since 2.0, and the -v2 tasks do not ask.
 	contactForces bool
 	// observe writes the observation.
 	observe func(d *mujoco.Data, observation []float64)
