@@ -1,17 +1,16 @@
 package estimators
 
-import (
-	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/linop"
-)
+import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// MonteCarlo sets dst (p × 1) to the mean of the scores times the targets
+// MonteCarlo estimates the gradient by the mean of the scores times the targets
 // (eqn:Monte-Carlo_PG),
 //
-//	g = U y / n
-//
-// for the scores u (p × n) and the targets y (n × 1).
-func MonteCarlo(b compute.Backend, dst compute.Block, u linop.Operator, y compute.Block) {
-	u.MulTo(dst, y, false)
-	b.Scale(1/float64(y.Rows), dst)
+//	g = U y / n,  w = y / n
+type MonteCarlo struct{}
+
+// Estimate implements [Estimator]. It never fails.
+func (MonteCarlo) Estimate(s *compute.Scope, batch *Batch) (*Estimate, error) {
+	weights := s.New(batch.size(), 1)
+	s.Backend().Affine(weights, 1/float64(batch.size()), batch.Targets, 0)
+	return newEstimate(s, batch, weights), nil
 }

@@ -2,26 +2,16 @@ package estimators
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// Fisher is the policy's Fisher information matrix with Damping times the identity
-// added, Damping > 0.
-type Fisher struct {
-	// Matrix is G without damping (p × p). Nil stands for the paper's empirical
-	// matrix UU'/n (eqn:kernel_equations), with U's decomposition in U's place.
-	Matrix  linop.Operator
-	Damping float64
-}
-
-// Uncertainty is C or N of the package comment, a symmetric p × p matrix:
+// Uncertainty is the gradient's covariance or the natural gradient's precision, up to the
+// factor kappa, a symmetric p × p matrix:
 //
 //	G + damping I + w P S A S P'
 //
@@ -32,81 +22,68 @@ type Uncertainty struct {
 	damping float64
 	basis   linop.Operator // P, p × k
 	middle  *mat.SymDense  // w S A S, plus S²/n for the empirical Fisher matrix
+	floor   float64        // of the eigenvalues, where rounding is not all that is below it; or 0
 }
 
-// Covariance is the posterior covariance of the policy gradient over c2 (eq:GP_grad),
+// Eigenpairs are the leading eigenpairs (nu_j, h_j) of an [Uncertainty], all nu_j > 0.
+type Eigenpairs struct {
+	Values  []float64
+	Vectors linop.Operator // p × their number, orthonormal columns
+}
+
+// Covariance is the posterior covariance of the gradient over kappa (eq:GP_grad),
 //
-//	C = G - c2 U K^-1 U'
+//	C / kappa = G - kappa U K^-1 U'
 //
-// for the decomposition svd of the scores and the posterior fitted with its V. The
-// covariance itself is Covariance(...).Scaled(c2).
-func Covariance(b compute.Backend, g Fisher, svd *linop.SVD, c2 float64, posterior gp.Posterior) (*Uncertainty, error) {
-	core, err := posterior.FisherCore()
+// with the damped G, and U's decomposition in U's place. With the empirical G it is
+// positive definite, whatever the kernel: K is at least kappa n V V' + sigma² I, so that
+// kappa V'K^-1 V is at most I/n. The analytic G may be smaller than UU'/n along some
+// directions; there the eigenvalues count as the damping.
+//
+// Times kappa it is the covariance in the gradient's own units.
+func (e *Estimate) Covariance() (*Uncertainty, error) {
+	core, err := e.Posterior.FisherCore()
 	if err != nil {
 		return nil, err
 	}
-	return newUncertainty(b, g, svd, -c2, core), nil
+	u := e.newUncertainty(-e.kappa, core)
+	if u.fisher != nil {
+		u.floor = u.damping
+	}
+	return u, nil
 }
 
-// NaturalPrecision is the inverse of the natural gradient's covariance, times c2
+// Precision is the inverse of the natural gradient's covariance, times kappa
 // (eqn:natural_bq_covariace),
 //
-//	N = G + c2 U (c1 K_s + sigma² I)^-1 U'
-func NaturalPrecision(b compute.Backend, g Fisher, svd *linop.SVD, c2 float64, posterior gp.Posterior) (*Uncertainty, error) {
-	core, err := posterior.StateCore()
+//	kappa N = G + kappa U (c1 K_s + sigma² I)^-1 U'
+//
+// with the damped G, and U's decomposition in U's place. It is positive definite.
+func (e *Estimate) Precision() (*Uncertainty, error) {
+	core, err := e.Posterior.StateCore()
 	if err != nil {
 		return nil, err
 	}
-	return newUncertainty(b, g, svd, c2, core), nil
+	return e.newUncertainty(e.kappa, core), nil
 }
 
-// newUncertainty is G + weight P S core S P'.
-func newUncertainty(b compute.Backend, g Fisher, svd *linop.SVD, weight float64, core *mat.SymDense) *Uncertainty {
-	if !(g.Damping > 0) {
-		panic(fmt.Sprintf("estimators: damping %g, want a positive number", g.Damping))
-	}
+// newUncertainty is G + damping I + weight P S core S P'.
+func (e *Estimate) newUncertainty(weight float64, core *mat.SymDense) *Uncertainty {
+	svd, g := e.batch.SVD, e.batch.Fisher
 	k := len(svd.S)
-	u := &Uncertainty{b, g.Matrix, g.Damping, svd.P, mat.NewSymDense(k, nil)}
+	u := &Uncertainty{backend: e.backend, fisher: g.Matrix, damping: g.Damping, basis: svd.P, middle: mat.NewSymDense(k, nil)}
 	for i := range k {
 		for j := i; j < k; j++ {
 			u.middle.SetSym(i, j, weight*svd.S[i]*core.At(i, j)*svd.S[j])
 		}
-		if g.Matrix == nil {
-			u.middle.SetSym(i, i, u.middle.At(i, i)+svd.S[i]*svd.S[i]/float64(svd.V.Rows))
+	}
+	if g.empirical {
+		u.fisher = nil
+		for i, sigma := range svd.S {
+			u.middle.SetSym(i, i, u.middle.At(i, i)+sigma*sigma/float64(svd.V.Rows))
 		}
 	}
 	return u
-}
-
-// Scaled is the matrix times factor, a positive number. UAPG's and UBAC's corrections do
-// not know one multiple of C from another, and so leave c2 out; for the covariance in the
-// gradient's own units, its eigenpairs and its [Uncertainty.Trace] the factor is c2.
-func (u *Uncertainty) Scaled(factor float64) *Uncertainty {
-	if !(factor > 0) || math.IsInf(factor, 0) {
-		panic(fmt.Sprintf("estimators: an uncertainty times %g, want a positive number", factor))
-	}
-	scaled := &Uncertainty{u.backend, nil, factor * u.damping, u.basis, mat.NewSymDense(u.middle.SymmetricDim(), nil)}
-	scaled.middle.ScaleSym(factor, u.middle)
-	if u.fisher != nil {
-		scaled.fisher = linop.NewScale(u.backend, factor, u.fisher)
-	}
-	return scaled
-}
-
-// Trace is the sum of all p eigenvalues: for the covariance, by c2, the expected squared
-// length of the gradient's error. It is exact with the empirical Fisher matrix. Otherwise
-// so many probes estimate what G has outside the span of P ([linop.Trace]); probes and rng
-// matter to this case alone. The damping has its part in it, p times its value.
-func (u *Uncertainty) Trace(probes int, rng *rand.Rand) linop.Estimate {
-	p, _ := u.Dims()
-	var g linop.Estimate
-	if u.fisher != nil {
-		s := compute.NewScope(u.backend)
-		defer s.Release()
-		g = linop.Trace(u.backend, u.fisher, linop.MulOut(s, u.basis), probes, rng)
-	}
-	g.Value += float64(p)*u.damping + mat.Trace(u.middle)
-	return g
 }
 
 // Dims implements [linop.Operator].
@@ -134,12 +111,8 @@ func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
 
 // Projected returns all k eigenpairs of the matrix restricted to the span of P, the
 // closed form: those of P'GP + damping I + w S A S. With the empirical Fisher matrix
-// this takes no product over the samples. The vectors live in s.
-//
-// No eigenvalue of C or N is below the damping, unless the learned Fisher variance
-// and the noise claim more certainty than G allows (v + sigma²/(c2 n) < 1); such
-// eigenvalues are raised to it.
-func (u *Uncertainty) Projected(s *compute.Scope) (*Eigenpairs, error) {
+// this takes no product over the samples. It is a [Decomposition].
+func Projected(s *compute.Scope, u *Uncertainty) (*Eigenpairs, error) {
 	b, k := u.backend, u.middle.SymmetricDim()
 	small := elements(u.middle)
 	for i := range k {
@@ -155,16 +128,33 @@ func (u *Uncertainty) Projected(s *compute.Scope) (*Eigenpairs, error) {
 	return u.bounded(values, linop.NewProduct(b, u.basis, linop.NewDense(b, vectors))), nil
 }
 
-// Randomized returns the rank leading eigenpairs by a randomised decomposition from
-// products with the whole matrix ([linop.RandomizedEigen], which has the meaning of
-// depth): 1 is the paper's method, more comes closer to the exact pairs. The vectors
-// live in s.
-func (u *Uncertainty) Randomized(s *compute.Scope, rank, depth int, rng *rand.Rand) (*Eigenpairs, error) {
-	pairs, err := linop.RandomizedEigen(s, u, rank, depth, rng)
-	if err != nil {
-		return nil, fmt.Errorf("estimators: the gradient's uncertainty: %w", err)
+// Randomized returns the [Decomposition] that finds the rank leading eigenpairs by a
+// randomised method, from products with the whole matrix ([linop.RandomizedEigen], which
+// has the meaning of depth): 1 is the paper's, more comes closer to the exact pairs.
+func Randomized(rank, depth int, rng *rand.Rand) Decomposition {
+	return func(s *compute.Scope, u *Uncertainty) (*Eigenpairs, error) {
+		pairs, err := linop.RandomizedEigen(s, u, rank, depth, rng)
+		if err != nil {
+			return nil, fmt.Errorf("estimators: the gradient's uncertainty: %w", err)
+		}
+		return u.bounded(pairs.Values, linop.NewDense(u.backend, pairs.Vectors)), nil
 	}
-	return u.bounded(pairs.Values, linop.NewDense(u.backend, pairs.Vectors)), nil
+}
+
+// largest is the matrix's largest eigenvalue: exact, in closed form, with the empirical
+// Fisher matrix, all of which but the damping lies in the span of P; otherwise by a block
+// Krylov method, from below.
+func (u *Uncertainty) largest(s *compute.Scope, rng *rand.Rand) (float64, error) {
+	decompose := Decomposition(Projected)
+	if u.fisher != nil {
+		const depth = 5 // 1e-8 of the value from the exact one, on the golden batches
+		decompose = Randomized(1, depth, rng)
+	}
+	pairs, err := decompose(s, u)
+	if err != nil {
+		return 0, err
+	}
+	return pairs.Values[0], nil
 }
 
 // compress adds P'GP to small, both k × k and row-major.
@@ -178,10 +168,10 @@ func (u *Uncertainty) compress(small []float64) []float64 {
 	return compute.ToSlice(u.backend, sum)
 }
 
-// bounded raises eigenvalues to the damping, at least.
+// bounded raises eigenvalues to the floor, at least.
 func (u *Uncertainty) bounded(values []float64, vectors linop.Operator) *Eigenpairs {
 	for j, value := range values {
-		values[j] = max(value, u.damping)
+		values[j] = max(value, u.floor)
 	}
 	return &Eigenpairs{values, vectors}
 }

@@ -202,7 +202,7 @@ func nearestField(setting string) string {
 // Settings returns the settings that a run is trained with: the task's preset, and over it what the run overrides.
 // Where and how it runs is the learner's to add. They need not be valid together.
 func Settings(run *registry.Run) (*config.Settings, error) {
-	chosen := config.Settings{Preset: config.Code}
+	chosen := config.Settings{Preset: config.DefaultPreset}
 	given := slices.Concat([]registry.Setting{
 		{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
 		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},

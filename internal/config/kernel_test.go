@@ -18,7 +18,7 @@ func TestBaseKernels(t *testing.T) {
 			t.Errorf("--base-kernel %s: settings %+v, error %v", name, settings, err)
 		}
 	}
-	settings, err := config.ForTask("Ant-v2", config.NPG, config.UAPG, config.Code)
+	settings, err := config.ForTask("Ant-v2", config.NPG, config.UAPG, config.Authors)
 	if err != nil {
 		t.Fatal(err)
 	}

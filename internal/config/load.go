@@ -29,7 +29,7 @@ type Loader struct {
 // NewLoader adds a flag for every setting, and --config, to flags.
 func NewLoader(flags *pflag.FlagSet) *Loader {
 	l := &Loader{
-		settings: Settings{Algorithm: NPG, Estimator: UAPG, Preset: Code, Seed: 1, Resume: ResumeNo},
+		settings: Settings{Algorithm: NPG, Estimator: UAPG, Preset: DefaultPreset, Seed: 1, Resume: ResumeNo},
 		flags:    map[string]*pflag.Flag{},
 		origin:   map[string]string{},
 	}
@@ -41,7 +41,7 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 		switch s.name {
 		case "resume":
 			flag.NoOptDefVal = string(ResumeYes)
-		case "bootstrap", "insecure_listen", "pprof", "worker", "force", "dry_run":
+		case "bootstrap", "completion", "insecure_listen", "pprof", "worker", "force", "dry_run":
 			flag.NoOptDefVal = "true"
 		}
 	}

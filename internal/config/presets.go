@@ -29,7 +29,6 @@ var common = Settings{
 	Features:      Deep,
 	Solver:        Direct,
 	FisherKernel:  TruncatedSVD,
-	Fisher:        Empirical,
 	Covariance:    Projected,
 	FisherSamples: 1,
 	Epsilon:       3,
@@ -41,6 +40,19 @@ var common = Settings{
 	LogLevel:      "info",
 	LogFormat:     observe.Text,
 	Resume:        ResumeNo,
+}
+
+// DefaultPreset is the preset of who names none.
+const DefaultPreset = Paper
+
+// presets are the settings in which the authors' code and the paper's text differ, side by side.
+var presets = map[Preset]struct {
+	noise, fisherVariance float64
+	completion            bool
+	fisher                Fisher
+}{
+	Authors: {noise: Learned, fisherVariance: Learned, completion: false, fisher: Analytic},
+	Paper:   {noise: 1e-4, fisherVariance: 1, completion: true, fisher: Empirical},
 }
 
 // task is what differs between the tasks, from the authors' helper_config.json.
@@ -84,6 +96,8 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	s := common
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)
+	chosen := presets[preset]
+	s.Noise, s.FisherVariance, s.Completion, s.Fisher = chosen.noise, chosen.fisherVariance, chosen.completion, chosen.fisher
 	own, ok := tasks[name]
 	if !ok {
 		return s, nil

@@ -33,14 +33,17 @@ const (
 	UBAC       Estimator = "ubac"  // that, corrected as in Bayesian actor-critic (sec:appendix_BACvsDBQPG)
 )
 
-// Preset says whose choice it is where the paper and the authors' code differ.
+// Preset names values of settings in which the paper and the authors' code differ (presets.go).
 type Preset string
 
-// The presets. They differ in the Gaussian process's noise variance.
+// The presets.
 const (
-	Code  Preset = "code"  // 1e-4 + softplus of a learned parameter
-	Paper Preset = "paper" // 1e-4
+	Authors Preset = "authors" // as the authors' code has them: it reproduces their learning curves
+	Paper   Preset = "paper"   // as the paper's text has them, with the truncated kernel completed
 )
+
+// Learned as Noise or FisherVariance says that the process learns it.
+const Learned = 0.0
 
 // Targets are what the gradient's samples are weighted with, or the process fitted to.
 type Targets string
@@ -78,13 +81,14 @@ const (
 	Exact        FisherKernel = "exact" // by products with U, with G^-1 and with U'
 )
 
-// Fisher is the Fisher information matrix in the uncertainty of a gradient, and in the exact Fisher kernel.
+// Fisher is the Fisher information matrix of natural gradients, of the exact Fisher kernel, and of the gradient's
+// uncertainty.
 type Fisher string
 
 // The matrices.
 const (
 	Empirical Fisher = "empirical" // UU'/n (eqn:kernel_equations)
-	Analytic  Fisher = "analytic"  // of the policy's mean and deviations
+	Analytic  Fisher = "analytic"  // its expectation over the actions
 )
 
 // Covariance is how the leading eigenpairs of the uncertainty are found.
@@ -152,6 +156,11 @@ type Settings struct {
 	Covariance    Covariance
 	FisherSamples float64 // that the Fisher matrix is taken over, as a multiple of Batch: the gradient's, and more
 	Epsilon       float64 // the most that UAPG lengthens a direction of the natural gradient
+	// Noise and FisherVariance are the process's observation variance sigma² and the variance v of the Fisher
+	// kernel: fixed, or Learned.
+	Noise, FisherVariance float64
+	// Completion completes the truncated Fisher kernel, and takes the damping out of the exact one's integral.
+	Completion bool
 
 	// How long to go on; a run can be resumed with more.
 	Iterations uint64

@@ -231,3 +231,37 @@ func choice[T ~string](field *T, allowed ...T) pflag.Value {
 	}
 	return value[T]{field, strings.Join(words, "|"), parse, func(word T) string { return string(word) }}
 }
+
+// presetName chooses a preset, and says what one is called now that had another name.
+func presetName(field *Preset) pflag.Value {
+	v := choice(field, Authors, Paper).(value[Preset])
+	known := v.parse
+	v.parse = func(text string) (Preset, error) {
+		if text == "code" {
+			return "", fmt.Errorf("%q is called %q now", text, Authors)
+		}
+		return known(text)
+	}
+	return v
+}
+
+// learnedOr is a number or "learned", which is 0.
+func learnedOr(field *float64) pflag.Value {
+	parse := func(text string) (float64, error) {
+		if text == "learned" {
+			return Learned, nil
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(x > 0) {
+			return 0, fmt.Errorf("%q is neither learned nor a positive number", text)
+		}
+		return x, nil
+	}
+	format := func(x float64) string {
+		if x == Learned {
+			return "learned"
+		}
+		return formatNumber(x)
+	}
+	return value[float64]{field, "float", parse, format}
+}

@@ -3,13 +3,11 @@ package bench
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/metrics"
@@ -138,6 +136,6 @@ func Update(b compute.Backend, settings *config.Settings, task sim.Spec, episode
 	if lap != nil {
 		lap("upload", time.Since(start))
 	}
-	err := learner.Update(x, scope, rand.New(rand.NewPCG(seed, streams.Sketch)), &row, lap)
+	err := learner.Update(x, scope, train.NewRandom(seed, 0), &row, lap)
 	return time.Since(start), err
 }

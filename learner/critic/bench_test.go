@@ -18,7 +18,7 @@ func BenchmarkSteps(b *testing.B) {
 		backend := cpu.New(0)
 		s := compute.NewScope(backend)
 		rng := rand.New(rand.NewPCG(1, 0))
-		c := New(o, Kind{Noise: NoiseLearned}, rng)
+		c := New(o, Kind{}, rng)
 		observations, returns := s.FromSlice(n, o, random(rng, n*o)), random(rng, n)
 		features := s.FromSlice(n, 10, random(rng, 10*n))
 		flops := 0

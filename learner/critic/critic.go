@@ -13,18 +13,9 @@ import (
 	"github.com/dbqpg/dbqpg/learner/optim"
 )
 
-// Noise is how the process's observation noise is set.
-type Noise string
-
 const (
-	// NoiseLearned is 1e-4 + softplus(raw), as in the authors' code (preset code).
-	NoiseLearned Noise = "code"
-	// NoiseFixed is 1e-4, as in the paper's text (preset paper).
-	NoiseFixed Noise = "paper"
-)
-
-const (
-	// NoiseFloor is the fixed noise and the least learned one.
+	// NoiseFloor is the least observation noise that is learned: the noise is NoiseFloor +
+	// softplus(raw), as in the authors' code.
 	NoiseFloor   = 1e-4
 	learningRate = 1e-4
 	headScale    = 0.1
@@ -34,8 +25,10 @@ const (
 
 // Kind is which Gaussian process a critic learns.
 type Kind struct {
-	Base  *kernels.Kernel // the base kernel; nil stands for rbf
-	Noise Noise
+	Base *kernels.Kernel // the base kernel; nil stands for rbf
+	// Noise and FisherVariance are fixed values of these hyperparameters; 0 says that they
+	// are learned.
+	Noise, FisherVariance float64
 	// RawFeatures says that it sees the observations, not phi of them: the base kernel
 	// without deep kernel learning.
 	RawFeatures bool
@@ -56,8 +49,8 @@ type Critic struct {
 // values: PyTorch's default for linear layers, the head's weights times 0.1, its
 // bias 0, hyperparameters at softplus(0).
 func New(o int, kind Kind, rng *rand.Rand) *Critic {
-	if kind.Noise != NoiseLearned && kind.Noise != NoiseFixed {
-		panic(fmt.Sprintf("critic: noise preset %q", kind.Noise))
+	if !(kind.Noise >= 0 && kind.FisherVariance >= 0) {
+		panic(fmt.Sprintf("critic: noise %g and Fisher variance %g, want positive numbers, or 0 to learn them", kind.Noise, kind.FisherVariance))
 	}
 	if kind.Base == nil {
 		kind.Base = kernels.Default()
@@ -70,7 +63,7 @@ func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	}
 	head[len(head)-1] = 0
 	c.value = optim.NewAdam(len(c.params), learningRate, optim.DefaultWeightDecay)
-	c.process = optim.NewAdam(c.embedding()+c.learned(), learningRate, optim.DefaultWeightDecay)
+	c.process = optim.NewAdam(c.embedding()+len(c.learned()), learningRate, optim.DefaultWeightDecay)
 	return c
 }
 
@@ -86,12 +79,15 @@ func (c *Critic) embedding() int {
 	return 0
 }
 
-// learned is the number of hyperparameters that learn; the noise is the last.
-func (c *Critic) learned() int {
-	if c.kind.Noise == NoiseFixed {
-		return len(c.raw) - 1
+// learned are the indices in raw of the hyperparameters that learn.
+func (c *Critic) learned() (indices []int) {
+	for i := range c.raw {
+		fixed := i == len(c.raw)-1 && c.kind.Noise > 0 || i == len(c.raw)-2 && c.kind.FisherVariance > 0
+		if !fixed {
+			indices = append(indices, i)
+		}
 	}
-	return len(c.raw)
+	return indices
 }
 
 // Base is the process's base kernel.
@@ -104,9 +100,12 @@ func (c *Critic) Hyper() gp.Hyper {
 		positive[i] = softplus(x)
 	}
 	own := len(positive) - sharedHyper
-	h := gp.Hyper{Base: positive[:own:own], OutputScale: positive[own], FisherVariance: positive[own+1], Noise: NoiseFloor}
-	if c.kind.Noise == NoiseLearned {
-		h.Noise += positive[own+2]
+	h := gp.Hyper{Base: positive[:own:own], OutputScale: positive[own], FisherVariance: positive[own+1], Noise: NoiseFloor + positive[own+2]}
+	if c.kind.FisherVariance > 0 {
+		h.FisherVariance = c.kind.FisherVariance
+	}
+	if c.kind.Noise > 0 {
+		h.Noise = c.kind.Noise
 	}
 	return h
 }
@@ -159,8 +158,11 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 		panic(fmt.Sprintf("critic: a gradient in %d hyperparameters of the base kernel %s, want %v",
 			len(hyper.Base), c.kind.Base, c.kind.Base.Hyperparameters()))
 	}
-	for i := range c.learned() {
+	phi := c.embedding()
+	moved := slices.Clone(c.params[:phi])
+	for _, i := range c.learned() {
 		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
+		moved = append(moved, c.raw[i])
 	}
 	for i, g := range gradient {
 		gradient[i] = -g
@@ -168,11 +170,11 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	if err := optim.CheckFinite("gradient of the marginal likelihood", gradient); err != nil {
 		return err
 	}
-	phi := c.embedding()
-	moved := append(append([]float64(nil), c.params[:phi]...), c.raw[:c.learned()]...)
 	c.process.Step(moved, gradient)
 	copy(c.params, moved[:phi])
-	copy(c.raw, moved[phi:])
+	for j, i := range c.learned() {
+		c.raw[i] = moved[phi+j]
+	}
 	return nil
 }
 

@@ -144,7 +144,7 @@ func TestLossIsTheMeanSquare(t *testing.T) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		rng := rand.New(rand.NewPCG(4, 0))
-		e := New(2, Kind{Noise: NoiseLearned}, rng).Evaluate(s, s.FromSlice(5, 2, random(rng, 10)))
+		e := New(2, Kind{}, rng).Evaluate(s, s.FromSlice(5, 2, random(rng, 10)))
 		returns, want := random(rng, 5), 0.0
 		for i, v := range e.Values() {
 			want += (v - returns[i]) * (v - returns[i]) / 5
@@ -216,7 +216,7 @@ func TestStepsImproveBoth(t *testing.T) {
 		defer s.Release()
 		rng := rand.New(rand.NewPCG(5, 0))
 		p := newProblem(s, 60, rng)
-		c := New(3, Kind{Noise: NoiseLearned}, rng)
+		c := New(3, Kind{}, rng)
 		firstLoss, firstLikelihood := c.update(t, p, b)
 		var loss, likelihood float64
 		for range 10 {
@@ -255,7 +255,7 @@ func testFirstProcessStep(t *testing.T, base *kernels.Kernel) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(6, 0))
 	p := newProblem(s, 150, rng)
-	c := New(3, Kind{Noise: NoiseLearned, Base: base}, rng)
+	c := New(3, Kind{Base: base}, rng)
 	if got, want := len(c.raw), len(base.Hyperparameters())+3; got != want {
 		t.Fatalf("%d hyperparameters, want %d", got, want)
 	}
@@ -302,7 +302,7 @@ func TestRawFeatures(t *testing.T) {
 		defer s.Release()
 		rng := rand.New(rand.NewPCG(12, 0))
 		p := newProblem(s, 60, rng)
-		c := New(3, Kind{Noise: NoiseLearned, RawFeatures: true}, rng)
+		c := New(3, Kind{RawFeatures: true}, rng)
 		near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()), compute.ToSlice(b, p.observations), 0)
 		before, first := append([]float64(nil), c.params...), math.NaN()
 		for i := range 10 {
@@ -341,7 +341,7 @@ func TestInitialHyperparameters(t *testing.T) {
 		for i := range want.Base {
 			want.Base[i] = ln2
 		}
-		c := New(3, Kind{Noise: NoiseLearned, Base: base}, rng)
+		c := New(3, Kind{Base: base}, rng)
 		if got := c.Hyper(); !reflect.DeepEqual(got, want) {
 			t.Errorf("preset code: %+v, want %+v", got, want)
 		}
@@ -349,7 +349,7 @@ func TestInitialHyperparameters(t *testing.T) {
 			t.Errorf("lengthscale %v, hyperparameters %v", got, names)
 		}
 	})
-	c := New(3, Kind{Noise: NoiseFixed}, rng)
+	c := New(3, Kind{Noise: NoiseFloor}, rng)
 	if got := c.Hyper().Noise; got != 1e-4 || c.Base().Name() != "rbf" {
 		t.Errorf("preset paper: noise %v, default base kernel %v", got, c.Base())
 	}
@@ -394,7 +394,7 @@ func TestRestoredCriticContinues(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(8, 0))
 	p := newProblem(s, 100, rng)
-	for _, kind := range []Kind{{Noise: NoiseLearned}, {Noise: NoiseFixed}, {Noise: NoiseLearned, RawFeatures: true}} {
+	for _, kind := range []Kind{{}, {Noise: NoiseFloor}, {FisherVariance: 1}, {Noise: NoiseFloor, FisherVariance: 1}, {RawFeatures: true}} {
 		c := New(3, kind, rng)
 		for range 3 {
 			c.update(t, p, b)
@@ -418,12 +418,12 @@ func TestRestoredCriticContinues(t *testing.T) {
 
 func TestRefusedStateChangesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 0))
-	other := New(3, Kind{Noise: NoiseLearned}, rng)
+	other := New(3, Kind{}, rng)
 	other.value.Step(other.params, make([]float64, len(other.params)))
 	for name, want := range map[string]string{
 		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process", "process.second": "process",
 	} {
-		c, s := New(3, Kind{Noise: NoiseLearned}, rand.New(rand.NewPCG(10, 0))), other.State()
+		c, s := New(3, Kind{}, rand.New(rand.NewPCG(10, 0))), other.State()
 		before := append([]float64(nil), c.params...)
 		s[name] = s[name][1:]
 		if err := c.Restore(s); err == nil || !strings.Contains(err.Error(), want) {
@@ -441,7 +441,7 @@ func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(11, 0))
 	p := newProblem(s, 20, rng)
-	c := New(3, Kind{Noise: NoiseLearned}, rng)
+	c := New(3, Kind{}, rng)
 	before := append([]float64(nil), c.params...)
 	p.returns[7] = math.NaN()
 	var notFinite *optim.NotFiniteError

@@ -7,6 +7,7 @@ package gradient
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"text/tabwriter"
 
@@ -22,9 +23,9 @@ import (
 type Options struct {
 	Solver     config.Solver       // direct or cg
 	Kernel     config.FisherKernel // svd, or exact with cg
-	Fisher     config.Fisher       // empirical or analytic, in the gradient's uncertainty
+	Fisher     config.Fisher       // analytic or empirical, of natural gradients, the exact kernel and the uncertainty
 	Covariance config.Covariance   // projected or randomized
-	Preset     config.Preset       // code: the noise of the batch; paper: 1e-4
+	Noise      float64             // variance, in place of the batch's; 0: the batch's
 	Device     config.Device       // what the command computes on
 	Seed       uint64              // of the random sketches, where there are any
 }
@@ -33,7 +34,7 @@ type Options struct {
 func Command() *cobra.Command {
 	var batchPath, outPath string
 	options := Options{Seed: 1}
-	var solver, kernel, fisher, covariance, preset string
+	var solver, kernel, fisher, covariance string
 	cmd := &cobra.Command{
 		Use:   "gradient --batch FILE --out FILE",
 		Short: "Compute the policy gradients of one batch from a file",
@@ -43,14 +44,15 @@ scalars lengthscale outputscale fisher_variance noise c1 c2 rank epsilon damping
 gae_lambda. Writes what follows from it to another npz file: returns, values, the
 Gaussian process's likelihood and its gradients, its mean and variance of V, A and Q at
 each sample, and the policy gradients by Monte Carlo, DBQPG and UAPG, plain and natural,
-and UBAC, as expect_NAME. Where the batch holds an expect_NAME, the relative difference
+and UBAC, as expect_NAME: without completing the Fisher kernel that the rank cuts off, and
+with that, as NAME_completed. Where the batch holds an expect_NAME, the relative difference
 is printed. With query_observations (m, o) and query_actions (m, a) the process's moments
 are computed at these as well.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Solver, options.Kernel, options.Fisher = config.Solver(solver), config.FisherKernel(kernel), config.Fisher(fisher)
-			options.Covariance, options.Preset = config.Covariance(covariance), config.Preset(preset)
+			options.Covariance = config.Covariance(covariance)
 			if err := options.validate(); err != nil {
 				return err
 			}
@@ -63,9 +65,9 @@ are computed at these as well.`,
 	flags.StringVar(&outPath, "out", "", "npz file to write")
 	flags.StringVar(&solver, "solver", string(config.Direct), "closed form, or the paper's conjugate gradients (direct, cg)")
 	flags.StringVar(&kernel, "fisher-kernel", string(config.TruncatedSVD), "by the scores' singular vectors, or exact products, with --solver cg (svd, exact)")
-	flags.StringVar(&fisher, "fisher", string(config.Empirical), "Fisher matrix in the gradient's uncertainty and in the exact Fisher kernel (empirical, analytic)")
+	flags.StringVar(&fisher, "fisher", string(config.Analytic), "Fisher matrix of natural gradients, of the exact kernel and of the uncertainty (analytic, empirical)")
 	flags.StringVar(&covariance, "covariance", string(config.Projected), "its eigenpairs: closed form, or the paper's randomised decomposition (projected, randomized)")
-	flags.StringVar(&preset, "preset", string(config.Code), "noise variance: the batch's, or the paper's 1e-4 (code, paper)")
+	flags.Float64Var(&options.Noise, "noise", 0, "noise variance in place of the batch's, such as the paper's 1e-4")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
 	flags.Uint64Var(&options.Seed, "seed", options.Seed, "of what is random: only batches of more than 2,000 samples, cg and randomized have something")
 	for _, name := range []string{"batch", "out"} {
@@ -133,13 +135,15 @@ func (o Options) validate() error {
 	for _, choice := range []struct{ flag, value, first, second string }{
 		{"solver", string(o.Solver), string(config.Direct), string(config.ConjugateGradient)},
 		{"fisher-kernel", string(o.Kernel), string(config.TruncatedSVD), string(config.Exact)},
-		{"fisher", string(o.Fisher), string(config.Empirical), string(config.Analytic)},
+		{"fisher", string(o.Fisher), string(config.Analytic), string(config.Empirical)},
 		{"covariance", string(o.Covariance), string(config.Projected), string(config.Randomized)},
-		{"preset", string(o.Preset), string(config.Code), string(config.Paper)},
 	} {
 		if choice.value != "" && choice.value != choice.first && choice.value != choice.second {
 			return fmt.Errorf("--%s %s: want %s or %s", choice.flag, choice.value, choice.first, choice.second)
 		}
+	}
+	if math.IsNaN(o.Noise) || math.IsInf(o.Noise, 0) || o.Noise < 0 {
+		return fmt.Errorf("--noise %v: want a positive number", o.Noise)
 	}
 	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
 		return errors.New("--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")

@@ -3,7 +3,6 @@ package gradient
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -14,19 +13,20 @@ import (
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// Compute answers all that it can about a batch, as arrays named expect_NAME.
+// Compute answers all that it can about a batch, as arrays named expect_NAME, by the code that trains.
 func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, err error) {
 	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{},
-		random: streams.New(options.Seed)}
-	if options.Preset == config.Paper {
-		c.Kernel.Noise = critic.NoiseFloor
+	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{}, random: train.NewRandom(options.Seed, 0)}
+	if options.Noise > 0 {
+		c.Kernel.Noise = options.Noise
 	}
+	c.settings = config.Settings{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1, C2: c.Kernel.C2, Damping: batch.Damping,
+		Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
 	c.judge()
 	for _, step := range []struct {
 		name string
@@ -35,7 +35,6 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 		{"the scores' decomposition", c.decompose},
 		{"the Gaussian process", c.condition},
 		{"the policy gradients", c.estimate},
-		{"the gradient's uncertainty", c.correct},
 		{"the uncertainty's spectra", c.spectra},
 	} {
 		if err := step.run(); err != nil {
@@ -48,20 +47,16 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 // computation is a batch on its way to its answers. The blocks live in scope.
 type computation struct {
 	*Batch
-	options Options
-	scope   *compute.Scope
-	b       compute.Backend
-	out     npz.Arrays
-	random  *rand.Rand
+	options  Options
+	settings config.Settings // of the method
+	scope    *compute.Scope
+	b        compute.Backend
+	out      npz.Arrays
+	random   train.Random
 
 	evaluation *critic.Evaluation
-	policy     *gaussian.Policy
-	scores     *linop.Scores
-	svd        *linop.SVD
+	at         *train.Evaluation // the policy on the batch
 	posterior  gp.Posterior
-	targets    compute.Block
-	gradient   compute.Block // DBQPG's
-	natural    compute.Block // the same, natural
 }
 
 // judge computes returns, values and advantages.
@@ -74,40 +69,40 @@ func (c *computation) judge() {
 	c.vector("gae", c.Trajectories.Advantages(values, c.Gamma, c.Lambda))
 }
 
+// method is that of the options, with the kernel completed or not.
+func (c *computation) method(completion bool) *train.Method {
+	settings := c.settings
+	settings.Completion = completion
+	m := train.NewMethod(&settings, c.Shape)
+	return &m
+}
+
 // decompose finds the scores U and their leading singular triplets.
-func (c *computation) decompose() (err error) {
-	n := c.Samples()
-	observations := c.scope.FromSlice(n, c.Shape.Observation, c.Observations)
-	params := c.scope.FromSlice(len(c.Policy), 1, c.Policy)
-	c.policy = gaussian.New(c.scope, c.Shape, params, observations)
-	c.scores = c.policy.Scores(c.scope, c.scope.FromSlice(n, c.Shape.Action, c.Actions))
-	if c.svd, err = linop.Decompose(c.scope, c.scores, c.Rank, c.random); err == nil {
-		c.vector("singular_values", c.svd.S)
+func (c *computation) decompose() error {
+	n, m := c.Samples(), c.method(false)
+	observations, actions := c.scope.FromSlice(n, c.Shape.Observation, c.Observations), c.scope.FromSlice(n, c.Shape.Action, c.Actions)
+	c.at = m.Evaluate(c.scope, c.Policy, observations, actions, n)
+	c.at.Features, c.at.Targets = c.evaluation.Features(), c.scope.FromSlice(n, 1, c.Targets)
+	if err := m.Decompose(c.scope, c.at, c.random); err != nil {
+		return err
 	}
-	return err
+	c.vector("singular_values", c.at.SVD.S)
+	return nil
 }
 
 // condition fits the Gaussian process and differentiates its likelihood.
 func (c *computation) condition() error {
-	n, features := c.Samples(), c.evaluation.Features()
-	scaled, gradient := c.scope.New(n, features.Cols), c.scope.New(n, features.Cols)
+	features := c.at.Features
+	scaled, gradient := c.scope.New(features.Rows, features.Cols), c.scope.New(features.Rows, features.Cols)
 	if _, err := gp.Scale(c.b, scaled, features); err != nil {
 		return err
 	}
 	c.matrix("feature_scaled", scaled)
-	c.targets = c.scope.FromSlice(n, 1, c.Targets)
-	var solver gp.Solver = gp.Direct{}
-	if c.options.Solver == config.ConjugateGradient {
-		solver = gp.Iterative{Seed: c.options.Seed}
+	quadrature, err := c.method(false).Estimator(c.scope, c.at, c.Kernel, c.random)
+	if err != nil {
+		return err
 	}
-	data := gp.Data{Features: features, Fisher: c.svd.V, Targets: c.targets}
-	var err error
-	if c.options.Kernel == config.Exact {
-		if data.FisherKernel, err = c.fisherKernel(); err != nil {
-			return err
-		}
-	}
-	if c.posterior, err = solver.Fit(c.scope, c.Kernel, data); err != nil {
+	if c.posterior, err = quadrature.Condition(c.scope, &c.at.Batch); err != nil {
 		return err
 	}
 	hyper, err := c.posterior.Gradient(gradient)
@@ -124,108 +119,91 @@ func (c *computation) condition() error {
 	c.scalar("mll_grad_fisher_variance", hyper.FisherVariance)
 	c.scalar("mll_grad_noise", hyper.Noise)
 	c.network("mll_grad_feature", critic.Features(c.Shape.Observation), c.evaluation.FeatureGradient(gradient))
-	return c.moments(data.Points())
+	return c.moments(gp.Points{Features: features, Fisher: c.at.SVD.V})
 }
 
-// fisherKernel is U'G^-1 U by its products.
-func (c *computation) fisherKernel() (*gp.FisherKernel, error) {
-	g := gp.EmpiricalFisher(c.b, c.scores)
-	if c.options.Fisher == config.Analytic {
-		g = c.policy.Fisher(0)
-	}
-	return gp.ExactFisher{Seed: c.options.Seed}.Kernel(c.scope, c.scores, g, c.Damping)
-}
-
-// estimate computes the gradients by Monte Carlo and by DBQPG, plain and natural.
+// estimate computes the gradients by Monte Carlo, and by quadrature with every correction: as the options say, with the
+// kernel completed, and with the corrections in closed form.
 func (c *computation) estimate() error {
-	p := len(c.Policy)
-	monteCarlo, naturalMonteCarlo := c.scope.New(p, 1), c.scope.New(p, 1)
-	c.gradient, c.natural = c.scope.New(p, 1), c.scope.New(p, 1)
-	estimators.MonteCarlo(c.b, monteCarlo, c.scores, c.targets)
-	estimators.DBQPG(c.b, c.gradient, c.scores, c.Kernel.C2, c.posterior.Alpha())
-	if err := errors.Join(c.precondition(naturalMonteCarlo, monteCarlo), c.precondition(c.natural, c.gradient)); err != nil {
+	monteCarlo, err := estimators.MonteCarlo{}.Estimate(c.scope, &c.at.Batch)
+	if err != nil {
 		return err
 	}
-	c.policyGradient("mc", monteCarlo)
-	c.policyGradient("natural_mc", naturalMonteCarlo)
-	c.policyGradient("dbqpg", c.gradient)
-	c.policyGradient("natural_dbqpg", c.natural)
+	natural, err := c.natural(monteCarlo.Gradient)
+	if err != nil {
+		return err
+	}
+	c.policyGradient("mc", monteCarlo.Gradient)
+	c.policyGradient("natural_mc", natural)
+
+	decompose := estimators.Decomposition(estimators.Projected)
+	if c.options.Covariance == config.Randomized {
+		decompose = estimators.Randomized(len(c.at.SVD.S), 1, c.random.Sketch)
+	}
+	closed := c.at.Batch
+	closed.Fisher = train.Empirical(c.b, c.at, c.Damping)
+	return errors.Join(
+		c.quadrature("", false, &c.at.Batch, decompose),
+		c.quadrature("_completed", true, &c.at.Batch, decompose),
+		c.quadrature("_projected", false, &closed, estimators.Projected))
+}
+
+// quadrature computes dbqpg, uapg_vanilla, uapg_natural and ubac with a suffix. batch is the batch with the Fisher
+// matrix of the uncertainty.
+func (c *computation) quadrature(suffix string, completion bool, batch *estimators.Batch, decompose estimators.Decomposition) error {
+	q, err := c.method(completion).Estimator(c.scope, c.at, c.Kernel, c.random)
+	if err != nil {
+		return err
+	}
+	q.Solver = fitted{c.posterior}
+	plain, err := q.Estimate(c.scope, batch)
+	if err != nil {
+		return err
+	}
+	natural, err := c.natural(plain.Gradient)
+	if err != nil {
+		return err
+	}
+	if batch == &c.at.Batch {
+		c.policyGradient("dbqpg"+suffix, plain.Gradient)
+		c.policyGradient("natural_dbqpg"+suffix, natural)
+	}
+	for _, corrected := range []struct {
+		name       string
+		direction  compute.Block
+		correction estimators.Correction
+	}{
+		{"uapg_vanilla", plain.Gradient, estimators.UAPG{Decompose: decompose}},
+		{"uapg_natural", natural, estimators.NaturalUAPG{Epsilon: c.Epsilon, Decompose: decompose}},
+		{"ubac", plain.Gradient, estimators.UBAC{Rand: c.random.Sketch}},
+	} {
+		correct, err := corrected.correction.Of(c.scope, plain)
+		if err != nil {
+			return fmt.Errorf("%s: %w", corrected.name, err)
+		}
+		x := c.scope.New(corrected.direction.Rows, 1)
+		c.b.Copy(x, corrected.direction)
+		correct(x)
+		c.policyGradient(corrected.name+suffix, x)
+	}
 	return nil
 }
 
-// precondition solves G dst = g with the damped analytic Fisher matrix, closer than
-// training does.
-func (c *computation) precondition(dst, g compute.Block) error {
-	scope := compute.NewScope(c.b)
+// fitted is a solver for what has been solved.
+type fitted struct{ gp.Posterior }
+
+func (f fitted) Fit(*compute.Scope, gp.Kernel, gp.Data) (gp.Posterior, error) {
+	return f.Posterior, nil
+}
+
+// natural solves G d = g with the damped Fisher matrix, closer than training does.
+func (c *computation) natural(g compute.Block) (compute.Block, error) {
+	scope, d := compute.NewScope(c.b), c.scope.New(g.Rows, 1)
 	defer scope.Release()
 	cg := linop.CG{MaxIterations: 1000, Tolerance: 1e-20,
-		Preconditioner: c.svd.Preconditioner(scope, 1/float64(c.Samples()), c.Damping)}
-	_, err := cg.Solve(c.b, c.policy.Fisher(c.Damping), dst, g)
-	return err
-}
-
-// correct computes UAPG's and UBAC's gradients: as the options say, and by the closed
-// form.
-func (c *computation) correct() error {
-	fisher, pairs := estimators.Fisher{Damping: c.Damping}, (*computation).projected
-	if c.options.Fisher == config.Analytic {
-		fisher.Matrix = c.policy.Fisher(0)
-	}
-	if c.options.Covariance == config.Randomized {
-		pairs = (*computation).randomized
-	}
-	if err := c.corrected("", fisher, pairs); err != nil {
-		return err
-	}
-	return c.corrected("_projected", estimators.Fisher{Damping: c.Damping}, (*computation).projected)
-}
-
-// corrected computes uapg_vanilla, uapg_natural and ubac with a suffix.
-func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs func(*computation, *estimators.Uncertainty) (*estimators.Eigenpairs, error)) error {
-	covariance, precision, err := c.uncertainties(fisher)
-	if err != nil {
-		return err
-	}
-	uncertain, err := pairs(c, covariance)
-	if err != nil {
-		return err
-	}
-	confident, err := pairs(c, precision)
-	if err != nil {
-		return err
-	}
-	x := c.scope.New(c.gradient.Rows, 1)
-	c.b.Copy(x, c.gradient)
-	uncertain.Vanilla(c.b, x)
-	c.policyGradient("uapg_vanilla"+suffix, x)
-	c.b.Copy(x, c.natural)
-	confident.Natural(c.b, x, c.Epsilon)
-	c.policyGradient("uapg_natural"+suffix, x)
-	nu0, err := covariance.Largest(c.random)
-	if err != nil {
-		return err
-	}
-	c.b.Copy(x, c.gradient)
-	estimators.UBAC(c.b, x, covariance, nu0)
-	c.policyGradient("ubac"+suffix, x)
-	return nil
-}
-
-// uncertainties are the gradient's covariance and the natural gradient's precision.
-func (c *computation) uncertainties(fisher estimators.Fisher) (covariance, precision *estimators.Uncertainty, err error) {
-	if covariance, err = estimators.Covariance(c.b, fisher, c.svd, c.Kernel.C2, c.posterior); err != nil {
-		return nil, nil, err
-	}
-	precision, err = estimators.NaturalPrecision(c.b, fisher, c.svd, c.Kernel.C2, c.posterior)
-	return covariance, precision, err
-}
-
-func (c *computation) projected(u *estimators.Uncertainty) (*estimators.Eigenpairs, error) {
-	return u.Projected(c.scope)
-}
-
-func (c *computation) randomized(u *estimators.Uncertainty) (*estimators.Eigenpairs, error) {
-	return u.Randomized(c.scope, len(c.svd.S), 1, c.random)
+		Preconditioner: c.at.SVD.Preconditioner(scope, 1/float64(c.Samples()), c.Damping)}
+	_, err := cg.Solve(c.b, c.at.Fisher.Metric(c.b), d, g)
+	return d, err
 }
 
 // exactDepth is the depth of randomised decompositions that stand for exact ones.
@@ -237,13 +215,20 @@ func (c *computation) spectra() error {
 	if c.Samples() > linop.ExactSamples {
 		return nil
 	}
-	fisher := estimators.Fisher{Matrix: c.policy.Fisher(0), Damping: c.Damping}
-	covariance, precision, err := c.uncertainties(fisher)
+	batch := c.at.Batch
+	batch.Fisher = train.Analytic(c.b, c.at, c.Damping)
+	estimate, err := (&estimators.Quadrature{Kernel: c.Kernel, Solver: fitted{c.posterior}}).Estimate(c.scope, &batch)
 	if err != nil {
 		return err
 	}
-	for name, matrix := range map[string]*estimators.Uncertainty{"cov_spectrum": covariance, "natural_precision_spectrum": precision} {
-		pairs, err := matrix.Randomized(c.scope, len(c.svd.S), exactDepth, streams.New(c.options.Seed))
+	for name, matrix := range map[string]func() (*estimators.Uncertainty, error){
+		"cov_spectrum": estimate.Covariance, "natural_precision_spectrum": estimate.Precision,
+	} {
+		uncertainty, err := matrix()
+		if err != nil {
+			return err
+		}
+		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope, uncertainty)
 		if err != nil {
 			return err
 		}

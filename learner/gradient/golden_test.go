@@ -117,7 +117,7 @@ func TestPresetPaper(t *testing.T) {
 	arrays := golden(t, "hopper_gae")
 	paper := answer(t, cpu.New(2), arrays, Options{Preset: config.Paper})
 	arrays["noise"] = npz.Scalar(1e-4)
-	code := answer(t, cpu.New(2), arrays, Options{Preset: config.Code})
+	code := answer(t, cpu.New(2), arrays, Options{Preset: config.Authors})
 	if a, b := paper["expect_mll"].Floats[0], code["expect_mll"].Floats[0]; a != b {
 		t.Errorf("log likelihood %g by the preset, %g by the batch", a, b)
 	}

@@ -32,7 +32,7 @@ func (c *computation) queries() gp.Points {
 		Scores(c.scope, c.scope.FromSlice(m, c.Shape.Action, c.QueryActions))
 	return gp.Points{
 		Features: critic.Evaluate(c.scope, c.Critic, observations).Features(),
-		Fisher:   c.svd.Rows(c.scope, scores),
+		Fisher:   c.at.SVD.Rows(c.scope, scores),
 	}
 }
 

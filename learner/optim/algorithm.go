@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
@@ -14,21 +15,14 @@ import (
 type Objective struct {
 	Policy  *gaussian.Policy // the current policy over the batch
 	Actions compute.Block    // n × a
-	// Fisher is the current policy over the samples that its Fisher matrix is taken
-	// over. nil: Policy.
-	Fisher *gaussian.Policy
-	// Weights are the w (n × 1) of the gradient U w: y/n for Monte Carlo, c2 alpha
-	// for Bayesian quadrature. They define TRPO's surrogate.
-	Weights compute.Block
-	// Gradient is U w, p × 1.
-	Gradient compute.Block
-	// SVD is the leading part of U; where there is one, it preconditions the
+	// Fisher is the current policy's Fisher matrix, the metric of natural gradients.
+	Fisher estimators.Fisher
+	// SVD is the leading part of the scores; where there is one, it preconditions the
 	// solution for the natural gradient. nil: none.
 	SVD *linop.SVD
-	// Correct applies the uncertainty-aware correction to a direction (p × 1) in
-	// place: to the gradient for VanillaPG, to the natural gradient for NPG and
-	// TRPO. nil: none.
-	Correct func(direction compute.Block)
+	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
+	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.
+	*estimators.Estimate
 }
 
 // Report says what a policy step did.
@@ -78,14 +72,6 @@ func CheckFinite(direction string, x []float64) error {
 		}
 	}
 	return nil
-}
-
-// fisher is the damped Fisher matrix.
-func (o Objective) fisher(damping float64) *gaussian.Fisher {
-	if o.Fisher != nil {
-		return o.Fisher.Fisher(damping)
-	}
-	return o.Policy.Fisher(damping)
 }
 
 // download copies a direction to the host and checks it.

@@ -7,19 +7,12 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// DefaultDamping is the multiple of the identity that the Fisher matrix gets.
-const DefaultDamping = 0.1
-
 // NPG climbs the natural gradient with Adam.
-type NPG struct {
-	adam    *Adam
-	damping float64
-}
+type NPG struct{ adam *Adam }
 
-// NewNPG returns the algorithm for n policy parameters; damping times the identity is
-// added to the Fisher matrix.
-func NewNPG(n int, learningRate, damping float64) *NPG {
-	return &NPG{NewAdam(n, learningRate, DefaultWeightDecay), damping}
+// NewNPG returns the algorithm for n policy parameters.
+func NewNPG(n int, learningRate float64) *NPG {
+	return &NPG{NewAdam(n, learningRate, DefaultWeightDecay)}
 }
 
 // Step implements [Algorithm].
@@ -27,7 +20,7 @@ func (a *NPG) Step(params []float64, o Objective) (Report, error) {
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()
 	report := Report{GradientNorm: o.norm(s.Backend())}
-	natural, solve, err := o.natural(s, a.damping)
+	natural, solve, err := o.natural(s)
 	if report.Solve = solve; err != nil {
 		return report, err
 	}
@@ -46,22 +39,22 @@ func (a *NPG) State() State { return a.adam.State() }
 // Restore implements [Algorithm].
 func (a *NPG) Restore(s State) error { return a.adam.Restore(s) }
 
-// natural solves G d = g for the natural gradient (p × 1), G being the damped
-// Fisher matrix. As in the authors' code a solution that has not converged in 50
+// natural solves G d = g for the natural gradient (p × 1), with the damped Fisher
+// matrix G. As in the authors' code a solution that has not converged in 50
 // iterations is used as it is.
-func (o Objective) natural(s *compute.Scope, damping float64) (compute.Block, linop.Result, error) {
+func (o Objective) natural(s *compute.Scope) (compute.Block, linop.Result, error) {
 	b := s.Backend()
 	if _, err := download(b, "gradient", o.Gradient); err != nil {
 		return compute.Block{}, linop.Result{}, err
 	}
 	cg := linop.CG{}
 	if o.SVD != nil {
-		// G is the expectation of U U'/n + damping I, so that U's leading part leaves
-		// little of G's spectrum above the damping for conjugate gradients to find.
-		cg.Preconditioner = o.SVD.Preconditioner(s, 1/float64(o.Policy.Samples()), damping)
+		// G is U U'/n or its expectation, so that U's leading part leaves little of its
+		// spectrum above the damping for conjugate gradients to find.
+		cg.Preconditioner = o.SVD.Preconditioner(s, 1/float64(o.Policy.Samples()), o.Fisher.Damping)
 	}
 	d := s.New(o.Gradient.Rows, 1)
-	result, err := cg.Solve(b, o.fisher(damping), d, o.Gradient)
+	result, err := cg.Solve(b, o.Fisher.Metric(b), d, o.Gradient)
 	if late := (*linop.NotConvergedError)(nil); errors.As(err, &late) {
 		err = nil
 	}

@@ -13,8 +13,6 @@ import (
 type TRPO struct {
 	// MaxKL bounds the divergence of a step; 0 means 0.01.
 	MaxKL float64
-	// Damping is added to the Fisher matrix; 0 means 0.1.
-	Damping float64
 	// MaxHalvings bounds the halvings; 0 means 10. After that there is no step.
 	MaxHalvings int
 	// AcceptRatio is the least gain of the surrogate relative to what the gradient
@@ -26,9 +24,6 @@ type TRPO struct {
 func (t TRPO) withDefaults() TRPO {
 	if t.MaxKL == 0 {
 		t.MaxKL = 0.01
-	}
-	if t.Damping == 0 {
-		t.Damping = DefaultDamping
 	}
 	if t.MaxHalvings == 0 {
 		t.MaxHalvings = 10
@@ -46,7 +41,7 @@ func (t TRPO) Step(params []float64, o Objective) (Report, error) {
 	s := compute.NewScope(b)
 	defer s.Release()
 	report := Report{GradientNorm: o.norm(b), Entropy: o.Policy.Entropy(), Rejected: true}
-	natural, solve, err := o.natural(s, t.Damping)
+	natural, solve, err := o.natural(s)
 	if report.Solve = solve; err != nil {
 		return report, err
 	}
@@ -56,7 +51,7 @@ func (t TRPO) Step(params []float64, o Objective) (Report, error) {
 		return report, err
 	}
 	product := s.New(d.Rows, 1)
-	o.fisher(t.Damping).MulTo(product, d, false)
+	o.Fisher.Metric(b).MulTo(product, d, false)
 	curvature := b.Dot(d, product)
 	if curvature <= 0 { // d is zero
 		return report, nil

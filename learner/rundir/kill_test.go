@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // trainChild is a whole run, which goes on where one that was killed stopped.
 func trainChild(directory string) error {
-	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Code)
+	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Authors)
 	if err != nil {
 		return err
 	}

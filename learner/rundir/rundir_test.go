@@ -21,7 +21,7 @@ import (
 
 func testSettings(t testing.TB, directory string) *config.Settings {
 	t.Helper()
-	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Code)
+	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Authors)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
 				if err != nil {
 					return nil, err
 				}
-				g, err := p.run.Gradients(batch.Episodes, !p.freeze, streams.New(p.seed, streams.Sketch, number))
+				g, err := p.run.Gradients(batch.Episodes, !p.freeze, train.NewRandom(p.seed, number))
 				return unit.Arrays{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
 			})
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/metrics"
 )
 
 // Calibration stays below 3 % of an update. It predicts a few of the steps left out, evenly
@@ -23,10 +24,10 @@ const (
 // given: the share of them in its 50 % and 90 % intervals, under the kernel just learned.
 // Nothing that is learned depends on it. Of solvers that cannot leave episodes out it stays
 // unknown, as it does of Monte Carlo.
-func (u *update) calibrate() error {
-	process, ok := u.posterior.(gp.CrossValidator)
-	held := u.trajectories.HeldOut()
-	if !ok || held == 0 || process.Size() > calibrationSize && u.row.Iteration%calibrationPeriod != 1 {
+func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *metrics.Row) error {
+	process, ok := posterior.(gp.CrossValidator)
+	held := x.trajectories.HeldOut()
+	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 1 {
 		return nil
 	}
 	rest, err := process.LeaveOut(0, held)
@@ -38,17 +39,17 @@ func (u *update) calibrate() error {
 	}
 	every := (held + calibrationSteps - 1) / calibrationSteps
 	some := func(x compute.Block) compute.Block { return x.RowRange(0, held).EveryRow(every) }
-	scope := compute.NewScope(u.Backend)
+	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
-	at := gp.Points{Features: some(u.features), Fisher: some(u.svd.V)}
-	mean, variance := scope.New(at.Features.Rows, 1), scope.New(at.Features.Rows, 1)
-	if err := rest.Predict(gp.ActionValue, at, mean, variance); err != nil {
+	points := gp.Points{Features: some(at.Features), Fisher: some(at.SVD.V)}
+	mean, variance := scope.New(points.Features.Rows, 1), scope.New(points.Features.Rows, 1)
+	if err := rest.Predict(gp.ActionValue, points, mean, variance); err != nil {
 		return err
 	}
-	targets, means := compute.ToSlice(u.Backend, some(u.targets)), compute.ToSlice(u.Backend, mean)
-	spreads := compute.ToSlice(u.Backend, variance)
-	floats.AddConst(u.kernel().Noise, spreads)
-	u.row.Coverage50 = critic.Coverage(0.5, targets, means, spreads)
-	u.row.Coverage90 = critic.Coverage(0.9, targets, means, spreads)
+	targets, means := compute.ToSlice(l.Backend, some(at.Targets)), compute.ToSlice(l.Backend, mean)
+	spreads := compute.ToSlice(l.Backend, variance)
+	floats.AddConst(l.kernel().Noise, spreads)
+	row.Coverage50 = critic.Coverage(0.5, targets, means, spreads)
+	row.Coverage90 = critic.Coverage(0.9, targets, means, spreads)
 	return nil
 }

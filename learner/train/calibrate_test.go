@@ -41,7 +41,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 11, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settings, err := config.ForTask(task.Name, config.NPG, c.estimator, config.Code)
+			settings, err := config.ForTask(task.Name, config.NPG, c.estimator, config.Authors)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings, err := config.ForTask(task.Name, c.algorithm, c.estimator, config.Code)
+		settings, err := config.ForTask(task.Name, c.algorithm, c.estimator, config.Authors)
 		if err != nil {
 			t.Fatal(err)
 		}

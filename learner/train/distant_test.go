@@ -49,7 +49,7 @@ func TestUpdateSeldomWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG} {
-		settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Code)
+		settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Authors)
 		if err != nil {
 			t.Fatal(err)
 		}

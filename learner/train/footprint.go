@@ -47,7 +47,7 @@ func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	defer scope.Release()
 	further := int(float64(steps) * (settings.FisherSamples - 1))
 	samples := NewSamples(scope, madeUp(task, steps, rng), madeUp(task, further, rng), policy.Identity(task.ObservationDim, settings.Clip))
-	err := learner.Update(samples, scope, rng, &row, nil)
+	err := learner.Update(samples, scope, NewRandom(settings.Seed, 1), &row, nil)
 	return b.peak, err
 }
 

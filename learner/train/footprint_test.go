@@ -16,7 +16,7 @@ func TestFootprintIsAStraightLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.UAPG} {
-		settings, err := config.ForTask(task.Name, config.NPG, estimator, config.Code)
+		settings, err := config.ForTask(task.Name, config.NPG, estimator, config.Authors)
 		if err != nil {
 			t.Fatal(err)
 		}

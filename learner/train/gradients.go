@@ -2,7 +2,6 @@ package train
 
 import (
 	"errors"
-	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -17,31 +16,66 @@ type Gradients struct{ MonteCarlo, DBQPG, UAPG []float64 }
 // set, the critic learns from them first as in an update (one step on the value loss where there are advantages, one
 // on the marginal likelihood), so that these are the gradients that the update would have followed; otherwise it is
 // taken as it is. Either way it is afterwards what it was, and the policy takes no step. The run's estimator must be
-// Bayesian. rng draws the sketches.
-func (r *Run) Gradients(episodes []*proto.Episode, learn bool, rng *rand.Rand) (g Gradients, err error) {
-	scope := compute.NewScope(r.Backend)
-	defer scope.Release()
-	u := r.measurement(scope, episodes, rng)
-	u.Bayesian, u.Aware = true, true
-	before := u.Critic.State()
-	restore := func() error { return u.Critic.Restore(before) }
+// Bayesian.
+func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g Gradients, err error) {
+	l, s, row := *r.Learner, compute.NewScope(r.Backend), metrics.NewRow()
+	defer s.Release()
+	quadrature := *l.Quadrature
+	quadrature.Correction = func(*Evaluation, Random) estimators.Correction {
+		return estimators.UAPG{Decompose: estimators.Projected}
+	}
+	l.Quadrature = &quadrature
+	before := l.Critic.State()
+	restore := func() error { return l.Critic.Restore(before) }
 	defer func() { err = errors.Join(err, restore()) }()
 
-	stages := []func() error{u.evaluate, u.judge, u.decompose, u.learnKernel, u.condition, u.estimate}
-	if !learn {
-		stages = []func() error{u.evaluate, u.judge, restore, u.decompose, u.condition, u.estimate}
+	x := NewSamples(s, episodes, nil, r.Normalizer())
+	at, err := l.judged(s, x, &row)
+	if err != nil {
+		return g, err
 	}
-	for _, stage := range stages {
-		if err := stage(); err != nil {
+	if !learn {
+		if err := restore(); err != nil {
 			return g, err
 		}
 	}
-	gradient := u.objective.Gradient
-	g.DBQPG = compute.ToSlice(r.Backend, gradient)
-	u.objective.Correct(gradient)
-	g.UAPG = compute.ToSlice(r.Backend, gradient)
-	g.MonteCarlo = u.monteCarlo()
+	if err := l.Decompose(s, at, random); err != nil {
+		return g, err
+	}
+	var estimator estimators.Estimator
+	if learn {
+		estimator, err = l.learnKernel(s, at, x, random, &row)
+	} else {
+		at.Features = l.Critic.Embed(s, x.observations).Features()
+		estimator, err = l.Estimator(s, at, l.kernel(), random)
+	}
+	if err != nil {
+		return g, err
+	}
+	bayesian, err := estimator.Estimate(s, &at.Batch)
+	if err != nil {
+		return g, err
+	}
+	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return g, err
+	}
+	g.MonteCarlo = compute.ToSlice(r.Backend, monteCarlo.Gradient)
+	g.DBQPG = compute.ToSlice(r.Backend, bayesian.Gradient)
+	bayesian.Correct(bayesian.Gradient)
+	g.UAPG = compute.ToSlice(r.Backend, bayesian.Gradient)
 	return g, nil
+}
+
+// judged is the policy on the samples, with their targets.
+func (l *Learner) judged(s *compute.Scope, x Samples, row *metrics.Row) (*Evaluation, error) {
+	targets, err := l.Targets.of(l, x, row)
+	if err != nil {
+		return nil, err
+	}
+	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size())
+	at.Targets = s.FromSlice(x.size(), 1, targets)
+	return at, nil
 }
 
 // ControlledGradient is a Monte-Carlo gradient from n samples with a baseline for a control variate.
@@ -54,39 +88,34 @@ type ControlledGradient struct {
 // MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the critic as
 // it is. baseline are the weights of one fitted on other episodes of the same policy, or a mean of such; nil: none.
 func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) (g ControlledGradient, err error) {
-	scope := compute.NewScope(r.Backend)
-	defer scope.Release()
-	u := r.measurement(scope, episodes, nil)
-	features := u.baselineFeatures() // before the critic has seen these targets
-	if u.Critic != nil {
-		before := u.Critic.State()
-		defer func() { err = errors.Join(err, u.Critic.Restore(before)) }()
+	s, row := compute.NewScope(r.Backend), metrics.NewRow()
+	defer s.Release()
+	x := NewSamples(s, episodes, nil, r.Normalizer())
+	features := r.baselineFeatures(s, x) // before the critic has seen these targets
+	if r.Critic != nil {
+		before := r.Critic.State()
+		defer func() { err = errors.Join(err, r.Critic.Restore(before)) }()
 	}
-	if err := errors.Join(u.evaluate(), u.judge()); err != nil {
+	at, err := r.judged(s, x, &row)
+	if err != nil {
 		return g, err
 	}
-	if g.Baseline, err = fitBaseline(scope, features, u.targets); err != nil {
+	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
 	}
-	g.Plain = u.monteCarlo()
+	plain, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return g, err
+	}
+	g.Plain = compute.ToSlice(r.Backend, plain.Gradient)
 	if baseline != nil {
-		weights := scope.FromSlice(len(baseline), 1, baseline)
-		u.Backend.Gemm(false, false, -1, features, weights, 1, u.targets)
+		weights := s.FromSlice(len(baseline), 1, baseline)
+		r.Backend.Gemm(false, false, -1, features, weights, 1, at.Targets)
 	}
-	g.Gradient = u.monteCarlo()
+	controlled, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return g, err
+	}
+	g.Gradient = compute.ToSlice(r.Backend, controlled.Gradient)
 	return g, nil
-}
-
-// measurement is an update of a learner that follows the plain gradient, with the run's parameters.
-func (r *Run) measurement(scope *compute.Scope, episodes []*proto.Episode, rng *rand.Rand) *update {
-	l, row := *r.Learner, metrics.NewRow()
-	l.Vanilla, l.ActorCritic = true, false
-	return &update{Learner: &l, Samples: NewSamples(scope, episodes, nil, r.Normalizer()), scope: scope, rng: rng, row: &row}
-}
-
-// monteCarlo is U y / n.
-func (u *update) monteCarlo() []float64 {
-	gradient := u.scope.New(len(u.Params), 1)
-	estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
-	return compute.ToSlice(u.Backend, gradient)
 }

@@ -20,17 +20,17 @@ const baselineTime = 1000
 // baselineFeatures are a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its squares
 // (Duan et al., 2016, section 5.1, with another unit of time); and where the critic has learned features z of s, these
 // and their products z_i z_j, which see what single observations do not.
-func (u *update) baselineFeatures() compute.Block {
-	n, o := u.size(), u.observations.Cols
-	observations, learned, d := compute.ToSlice(u.Backend, u.observations), []float64(nil), 0
-	if u.Critic != nil && u.Critic.Deep() {
-		z := u.Critic.Embed(u.scope, u.observations).Features()
-		learned, d = compute.ToSlice(u.Backend, z), z.Cols
+func (l *Learner) baselineFeatures(scope *compute.Scope, x Samples) compute.Block {
+	n, o := x.size(), x.observations.Cols
+	observations, learned, d := compute.ToSlice(l.Backend, x.observations), []float64(nil), 0
+	if l.Critic != nil && l.Critic.Deep() {
+		z := l.Critic.Embed(scope, x.observations).Features()
+		learned, d = compute.ToSlice(l.Backend, z), z.Cols
 	}
 	k := 4 + 2*o + d + d*(d+1)/2
 	features := make([]float64, 0, n*k)
 	row := 0
-	for _, length := range u.trajectories.Lengths {
+	for _, length := range x.trajectories.Lengths {
 		for step := range length {
 			t := float64(step) / baselineTime
 			s, z := observations[row*o:(row+1)*o], learned[row*d:(row+1)*d]
@@ -47,7 +47,7 @@ func (u *update) baselineFeatures() compute.Block {
 			row++
 		}
 	}
-	return u.scope.FromSlice(n, k, features)
+	return scope.FromSlice(n, k, features)
 }
 
 // baselineRidge is the ridge for features of mean square 1.

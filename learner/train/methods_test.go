@@ -128,7 +128,7 @@ func complaints(s *config.Settings, row metrics.Row) (all []string) {
 		}
 	}
 	complain(s.Preset == config.Paper && bayesian(s.Estimator) && row.Noise != 1e-4, "noise %v, the paper's is 1e-4", row.Noise)
-	complain(s.Preset == config.Code && row.Noise < 0.5, "noise %v, the code's begins near 0.69", row.Noise)
+	complain(s.Preset == config.Authors && row.Noise < 0.5, "noise %v, the code's begins near 0.69", row.Noise)
 	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL, s.MaxKL)
 	complain(row.Coverage50 < 0 || row.Coverage90 < row.Coverage50 || row.Coverage90 > 1,
 		"coverage %v of the 50 %% and %v of the 90 %% interval", row.Coverage50, row.Coverage90)

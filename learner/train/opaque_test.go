@@ -25,7 +25,7 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
 		for _, steps := range []int{600, 2600} { // decomposed exactly, and by sketches
-			settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Code)
+			settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Authors)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/metrics"
@@ -169,7 +168,7 @@ func (r *Run) update(ctx context.Context, row *metrics.Row, episodes, further []
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	return r.Update(x, scope, streams.New(r.Seed, streams.Sketch, row.Iteration), row, r.Observe.Stages(ctx))
+	return r.Update(x, scope, NewRandom(r.Seed, row.Iteration), row, r.Observe.Stages(ctx))
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.

@@ -120,7 +120,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 
 func settings(t testing.TB, env string, algorithm config.Algorithm, estimator config.Estimator) *config.Settings {
 	t.Helper()
-	s, err := config.ForTask(env, algorithm, estimator, config.Code)
+	s, err := config.ForTask(env, algorithm, estimator, config.Authors)
 	if err != nil {
 		t.Fatal(err)
 	}

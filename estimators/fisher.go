@@ -1,0 +1,44 @@
+package estimators
+
+import (
+	"fmt"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+)
+
+// Fisher is the policy's Fisher information matrix G, p × p, with damping times the
+// identity to be added: one matrix for the natural gradient, for the exact Fisher kernel,
+// and for the uncertainty of the gradient.
+type Fisher struct {
+	Matrix  linop.Operator // G without damping
+	Damping float64        // positive
+
+	// empirical says that G is UU'/n of the batch's own decomposition, so that all that the
+	// uncertainty needs of it is known in closed form.
+	empirical bool
+}
+
+// NewFisher is any matrix g (p × p), such as the policy's analytic one. It panics unless
+// damping is positive.
+func NewFisher(g linop.Operator, damping float64) Fisher {
+	if !(damping > 0) {
+		panic(fmt.Sprintf("estimators: damping %g, want a positive number", damping))
+	}
+	return Fisher{Matrix: g, Damping: damping}
+}
+
+// EmpiricalFisher is UU'/n of the scores u (p × n) (eqn:kernel_equations). In the
+// uncertainty their decomposition takes u's place. It panics unless damping is positive.
+func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fisher {
+	f := NewFisher(gp.EmpiricalFisher(b, u), damping)
+	f.empirical = true
+	return f
+}
+
+// Metric is G + damping I, the metric of the natural gradient d: (G + damping I) d = g.
+func (f Fisher) Metric(b compute.Backend) linop.Operator {
+	p, _ := f.Matrix.Dims()
+	return linop.NewSum(b, f.Matrix, linop.NewNoise(b, p, f.Damping))
+}

@@ -1,0 +1,218 @@
+package train
+
+import (
+	"math/rand/v2"
+
+	"github.com/dbqpg/dbqpg/estimators"
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/gaussian"
+)
+
+// Method says how a batch becomes an estimate of the policy gradient.
+type Method struct {
+	Shape         policy.Shape
+	Targets       Targets
+	Fisher        FisherMatrix
+	Damping       float64     // of the Fisher matrix
+	FisherSamples float64     // that it is taken over, as a multiple of the gradient's; at least 1
+	Quadrature    *Quadrature // nil: Monte Carlo
+}
+
+// Quadrature is what settings say about [estimators.Quadrature]; the rest is learned, or
+// comes with the batch.
+type Quadrature struct {
+	C1, C2     float64 // weights of the state and the Fisher kernel
+	Rank       int     // of the scores' decomposition
+	Process    Process
+	Correction func(at *Evaluation, r Random) estimators.Correction // nil: none
+}
+
+// Random are the random streams of one update.
+type Random struct {
+	Sketch *rand.Rand // of the sketches and the inducing points
+	Probe  *rand.Rand // of the vectors that estimate traces and determinants
+}
+
+// NewRandom returns the streams of an iteration of a run.
+func NewRandom(seed, iteration uint64) Random {
+	return Random{Sketch: streams.New(seed, streams.Sketch, iteration), Probe: streams.New(seed, streams.Probe, iteration)}
+}
+
+// Evaluation is a policy evaluated on a batch, which is without targets and features at
+// first. Behind the batch's n samples there may be more, m in all, for the Fisher matrix
+// alone. Its blocks live in the scope it was made in.
+type Evaluation struct {
+	estimators.Batch
+	policy    *gaussian.Policy // on the n samples
+	onAll     *gaussian.Policy // on the m
+	allScores *linop.Scores    // p × m
+}
+
+// Evaluate runs the policy with parameters params (p) over m observations and actions, of
+// which the first n are the batch, and keeps the factors of its scores U.
+func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
+	at := &Evaluation{onAll: gaussian.New(s, m.Shape, s.FromSlice(len(params), 1, params), observations)}
+	at.allScores = at.onAll.Scores(s, actions)
+	at.policy = at.onAll.First(n)
+	at.Scores = at.allScores.First(n)
+	at.Batch.Fisher = m.Fisher(s.Backend(), at, m.Damping)
+	return at
+}
+
+// Decompose finds the leading part of U, exactly where that is cheap. It does nothing for
+// Monte Carlo.
+func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
+	if m.Quadrature == nil {
+		return nil
+	}
+	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
+	if err == nil {
+		at.SVD = svd.First(s, at.policy.Samples())
+	}
+	return err
+}
+
+// Estimator returns the estimator of a batch that has its features, targets and
+// decomposition. The hyperparameters are the process's; Monte Carlo has none.
+func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r Random) (*estimators.Quadrature, error) {
+	solver, integral, err := m.Quadrature.Process(s, at, r)
+	if err != nil {
+		return nil, err
+	}
+	q := &estimators.Quadrature{Kernel: kernel, Solver: solver, Integral: integral}
+	if m.Quadrature.Correction != nil {
+		q.Correction = m.Quadrature.Correction(at, r)
+	}
+	return q, nil
+}
+
+// FisherMatrix is which Fisher matrix a method uses throughout: [Empirical] or [Analytic].
+type FisherMatrix func(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher
+
+// Empirical is UU'/m (eqn:kernel_equations).
+func Empirical(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
+	return estimators.EmpiricalFisher(b, at.allScores, damping)
+}
+
+// Analytic is the expectation of uu' over the actions at the m observations.
+func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
+	return estimators.NewFisher(at.onAll.Fisher(0), damping)
+}
+
+// Process is how the Gaussian process of a batch is conditioned, and integrated.
+type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error)
+
+// integralOf is that of the kernel n V V'.
+func integralOf(completed bool) estimators.Integral {
+	if completed {
+		return estimators.CompletedIntegral{}
+	}
+	return estimators.PlainIntegral{}
+}
+
+// interpolated is the closed form on the interpolation's grid.
+func interpolated(completed bool) Process {
+	return func(*compute.Scope, *Evaluation, Random) (gp.Solver, estimators.Integral, error) {
+		return gp.Direct{}, integralOf(completed), nil
+	}
+}
+
+// inducing is the closed form with so many inducing points in the state kernel.
+func inducing(points int, completed bool) Process {
+	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
+		rows, err := gp.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
+		return withData{gp.Direct{}, func(d *gp.Data) { d.Inducing = rows }}, integralOf(completed), err
+	}
+}
+
+// iterative is the paper's conjugate gradients.
+func iterative(completed bool) Process {
+	return func(_ *compute.Scope, _ *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
+		return gp.Iterative{Seed: r.Probe.Uint64()}, integralOf(completed), nil
+	}
+}
+
+// exact is that with the products of K_f = U'(G + damping I)^-1 U. The integral of the
+// damped kernel is known for the empirical G alone.
+func exact(damped bool) Process {
+	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
+		kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(s, at.Scores, at.Batch.Fisher.Matrix, at.Batch.Fisher.Damping)
+		if err != nil {
+			return nil, nil, err
+		}
+		var integral estimators.Integral = estimators.PlainIntegral{}
+		if damped {
+			integral = estimators.DampedIntegral{Kernel: kernel}
+		}
+		return withData{gp.Iterative{Seed: r.Probe.Uint64()}, func(d *gp.Data) { d.FisherKernel = kernel }}, integral, nil
+	}
+}
+
+// withData is a solver that is told more of the data.
+type withData struct {
+	gp.Solver
+	add func(*gp.Data)
+}
+
+func (w withData) Fit(s *compute.Scope, k gp.Kernel, d gp.Data) (gp.Posterior, error) {
+	w.add(&d)
+	return w.Solver.Fit(s, k, d)
+}
+
+// NewMethod returns the method that valid settings describe.
+func NewMethod(s *config.Settings, shape policy.Shape) Method {
+	m := Method{Shape: shape, Targets: Returns{s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples}
+	if s.Targets == config.GAE {
+		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap}
+	}
+	if s.Fisher == config.Empirical {
+		m.Fisher = Empirical
+	}
+	if s.Estimator != config.MonteCarlo {
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(s), Correction: correction(s)}
+	}
+	return m
+}
+
+func process(s *config.Settings) Process {
+	switch {
+	case s.FisherKernel == config.Exact:
+		return exact(s.Completion && s.Fisher == config.Empirical)
+	case s.Solver == config.ConjugateGradient:
+		return iterative(s.Completion)
+	case s.Inducing > 0:
+		return inducing(s.Inducing, s.Completion)
+	default:
+		return interpolated(s.Completion)
+	}
+}
+
+// correction is UAPG's, of the gradient for VanillaPG, of the natural gradient for NPG and
+// TRPO; or UBAC's, of the gradient.
+func correction(s *config.Settings) func(at *Evaluation, r Random) estimators.Correction {
+	decompose := func(*Evaluation, Random) estimators.Decomposition { return estimators.Projected }
+	if s.Covariance == config.Randomized {
+		decompose = func(at *Evaluation, r Random) estimators.Decomposition {
+			return estimators.Randomized(len(at.SVD.S), 1, r.Sketch)
+		}
+	}
+	switch {
+	case s.Estimator == config.UBAC:
+		return func(_ *Evaluation, r Random) estimators.Correction { return estimators.UBAC{Rand: r.Sketch} }
+	case s.Estimator != config.UAPG:
+		return nil
+	case s.Algorithm == config.Vanilla:
+		return func(at *Evaluation, r Random) estimators.Correction {
+			return estimators.UAPG{Decompose: decompose(at, r)}
+		}
+	default:
+		return func(at *Evaluation, r Random) estimators.Correction {
+			return estimators.NaturalUAPG{Epsilon: s.Epsilon, Decompose: decompose(at, r)}
+		}
+	}
+}
