@@ -6,7 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -79,7 +79,7 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) 
 
 // measurement is an update of a learner that follows the plain gradient, with the run's parameters.
 func (r *Run) measurement(scope *compute.Scope, episodes []*proto.Episode, rng *rand.Rand) *update {
-	l, row := *r.Learner, metrics.NewRow()
+	l, row := *r.Learner, progress.NewRow()
 	l.Vanilla, l.ActorCritic = true, false
 	return &update{Learner: &l, Samples: NewSamples(scope, episodes, nil, r.Normalizer()), scope: scope, rng: rng, row: &row}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // Method says how a batch becomes a policy step.
@@ -58,7 +58,7 @@ type update struct {
 	Samples
 	scope *compute.Scope
 	rng   *rand.Rand // of the sketches and the inducing points
-	row   *metrics.Row
+	row   *progress.Row
 
 	policy *gaussian.Policy
 	scores *linop.Scores // U
@@ -94,7 +94,7 @@ var stages = []struct {
 
 // Update takes the step that a batch calls for and fills in its row. rng draws the
 // sketches and the inducing points; lap, where not nil, hears how long each stage took.
-func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *metrics.Row, lap func(stage string, took time.Duration)) error {
+func (l *Learner) Update(x Samples, scope *compute.Scope, rng *rand.Rand, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	u := &update{Learner: l, Samples: x, scope: scope, rng: rng, row: row}
 	for _, stage := range stages {
 		start := time.Now()
