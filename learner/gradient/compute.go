@@ -96,18 +96,16 @@ func (c *computation) condition() error {
 	}
 	c.matrix("feature_scaled", scaled)
 	c.targets = c.scope.FromSlice(n, 1, c.Targets)
-	var solver gp.Solver = gp.Direct{}
-	if c.options.Solver == config.ConjugateGradient {
-		solver = gp.Iterative{Seed: c.options.Seed}
+	solver, err := c.solver()
+	if err != nil {
+		return err
 	}
 	data := gp.Data{Features: features, Fisher: c.svd.V, Targets: c.targets}
-	var err error
-	if c.options.Kernel == config.Exact {
-		if data.FisherKernel, err = c.fisherKernel(); err != nil {
-			return err
-		}
-	}
 	if c.posterior, err = solver.Fit(c.scope, c.Kernel, data); err != nil {
+		return err
+	}
+	likelihood, err := c.posterior.LogLikelihood()
+	if err != nil {
 		return err
 	}
 	hyper, err := c.posterior.Gradient(gradient)
@@ -115,9 +113,9 @@ func (c *computation) condition() error {
 		return err
 	}
 	c.column("alpha", c.posterior.Alpha())
-	c.scalar("mll", c.posterior.LogLikelihood())
-	if estimated, ok := c.posterior.(gp.Estimated); ok {
-		c.scalar("mll_std_err", estimated.LogLikelihoodStdErr())
+	c.scalar("mll", likelihood.Value)
+	if c.options.Solver == config.ConjugateGradient {
+		c.scalar("mll_std_err", likelihood.StdErr)
 	}
 	c.scalar("mll_grad_lengthscale", hyper.Base[0])
 	c.scalar("mll_grad_outputscale", hyper.OutputScale)
@@ -125,6 +123,18 @@ func (c *computation) condition() error {
 	c.scalar("mll_grad_noise", hyper.Noise)
 	c.network("mll_grad_feature", critic.Features(c.Shape.Observation), c.evaluation.FeatureGradient(gradient))
 	return c.moments(data.Points())
+}
+
+// solver is how the options solve with K.
+func (c *computation) solver() (_ gp.Solver, err error) {
+	if c.options.Solver != config.ConjugateGradient {
+		return gp.Direct{}, nil
+	}
+	solver := gp.Iterative{Seed: c.options.Seed}
+	if c.options.Kernel == config.Exact {
+		solver.FisherKernel, err = c.fisherKernel()
+	}
+	return solver, err
 }
 
 // fisherKernel is U'G^-1 U by its products.

@@ -209,7 +209,11 @@ func (u *update) learnKernel() error {
 	if err != nil {
 		return err
 	}
-	u.row.LogLikelihood = posterior.LogLikelihood()
+	likelihood, err := posterior.LogLikelihood()
+	if err != nil {
+		return err
+	}
+	u.row.LogLikelihood = likelihood.Value
 	var features compute.Block // stays the zero Block where none learn
 	if u.Critic.Deep() {
 		features = scope.New(u.size(), evaluation.Features().Cols)
@@ -241,8 +245,16 @@ func (u *update) fit(s *compute.Scope, e *critic.Evaluation) (_ gp.Posterior, er
 			return nil, err
 		}
 	}
-	return u.Solver.Fit(s, u.kernel(), gp.Data{
-		Features: e.Features(), Fisher: u.svd.V, FisherGram: u.svdGram, Targets: u.targets, Inducing: u.inducing, FisherKernel: u.exact})
+	solver := u.Solver
+	switch s := solver.(type) {
+	case gp.Direct:
+		s.Inducing, s.FisherGram = u.inducing, u.svdGram
+		solver = s
+	case gp.Iterative:
+		s.FisherKernel = u.exact
+		solver = s
+	}
+	return solver.Fit(s, u.kernel(), gp.Data{Features: e.Features(), Fisher: u.svd.V, Targets: u.targets})
 }
 
 // estimate computes the gradient U w and, for UAPG, its correction. U's leading part
