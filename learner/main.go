@@ -18,7 +18,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study"
@@ -95,7 +94,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return session.Train(cmd.Context(), settings, display, log, watched)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
-	cmd.AddCommand(bench.Command(), gradient.Command(), report.Command(), study.Command())
+	cmd.AddCommand(bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 

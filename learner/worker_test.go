@@ -17,9 +17,9 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/internal/store/storetest"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/store"
-	"github.com/dbqpg/dbqpg/learner/store/storetest"
 	"github.com/dbqpg/dbqpg/proto"
 )
 

@@ -1,9 +1,9 @@
 #!/bin/sh
-# A cluster on this machine: three coordinators, a NATS server, two learners and four actors, with certificates and keys,
-# train two short runs. On the way a learner and the leading coordinator are killed. docs/cluster.md explains each step.
+# A cluster on this machine: three coordinators, a NATS server, two workers and four actors, with certificates and keys,
+# train two short runs while a worker and the coordinators' leader are killed. docs/cluster.md explains each step.
 #
-# ITERATIONS, BATCH: of each run. DIR: where all files go; without it a directory that is removed at the end.
-# PORT: the first of seven ports on 127.0.0.1. BIN: where the programs are; without it they are built.
+# ITERATIONS, BATCH: of each run. DIR: for all files; by default a temporary directory, removed at the end.
+# PORT: the first of seven ports on 127.0.0.1. BIN: the programs' directory; by default they are built.
 set -eu
 cd "$(dirname "$0")/.."
 ITERATIONS=${ITERATIONS:-30} BATCH=${BATCH:-5000} PORT=${PORT:-17070} BIN=${BIN:-}
@@ -22,7 +22,7 @@ DIR=$(cd "$DIR" && pwd)
 
 say() { printf '\n== %s\n' "$*"; }
 
-# start NAME COMMAND... starts a process whose log is in $DIR/NAME.log; its number is then in $pid.
+# start NAME COMMAND... starts a process that logs to $DIR/NAME.log and sets $pid to its process ID.
 start() {
 	name=$1 && shift
 	"$@" >>"$DIR/$name.log" 2>&1 &
@@ -30,14 +30,14 @@ start() {
 	echo "$name is process $pid"
 }
 
-# await WHAT COMMAND... waits until a command succeeds, while all processes are there.
+# await WHAT COMMAND... waits until a command succeeds, and fails if a process exits.
 await() {
 	what=$1 && shift
 	tries=0
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
 		[ $tries -lt 600 ] || fail "$what: not in five minutes"
-		for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "$what: process $pid has ended"; done
+		for pid in $pids; do kill -0 "$pid" 2>/dev/null || fail "$what: process $pid has exited"; done
 		sleep 0.5
 	done
 }
@@ -74,14 +74,14 @@ coordinator 3
 DBQPG_COORDINATOR=https://127.0.0.1:$PORT,https://127.0.0.1:$((PORT + 1)),https://127.0.0.1:$((PORT + 2))
 export DBQPG_COORDINATOR
 ask() { DBQPG_CREDENTIALS="$C/operator" "$BIN/coordinator" "$@"; }
-await "a coordinator that leads" ask nodes
+await "a leader among the coordinators" ask nodes
 ask nodes
 
 say "4. A NATS server"
 start nats sh -c 'cd "$1" && exec "$2" -c nats-server.conf -a 127.0.0.1 -p "$3"' - "$C/nats" "$BIN/nats-server" $((PORT + 6))
 NATS=tls://127.0.0.1:$((PORT + 6))
 
-say "5. Two learners"
+say "5. Two workers"
 learner() { # NUMBER
 	start "learner$1" "$BIN/learner" --worker --worker-name "learner$1" --checkpoints "$DIR/runs" --lease-term 2s \
 		--nats "$NATS" --actors 0 --credentials "$C/learner"
@@ -102,23 +102,23 @@ seeds: 1-2
 overrides: {iterations: $ITERATIONS, batch: $BATCH}
 SWEEP
 ask submit "$DIR/sweep.yaml"
-both() { [ "$(ask list walk | grep -c " running  *[1-9]")" -eq 2 ]; } # both learners have a run, and an iteration of it
+both() { [ "$(ask list walk | grep -c " running  *[1-9]")" -eq 2 ]; } # both workers have a run and have finished an iteration
 await "both runs under way" both
 ask list walk
 
-say "8. A learner is killed, and comes back"
+say "8. A worker is killed and restarted"
 kill -KILL "$l1"
-echo "killed learner1: its run waits until its lease has expired, and goes on from the last commit"
+echo "killed learner1: once its lease has expired, its run resumes from the last commit"
 learner 1
 
-say "9. The coordinator that leads is killed, and comes back"
+say "9. The coordinators' leader is killed and restarted"
 leads=$(ask nodes | awk '$2 == "leader" { print substr($1, 2) }')
 eval "kill -KILL \$coordinator$leads"
 echo "killed n$leads"
 ask nodes
 coordinator "$leads"
 
-say "10. The runs to their end"
+say "10. The runs finish"
 ask watch walk
 ask list walk
 [ "$(ask list walk | grep -c " done ")" -eq 2 ]

@@ -94,7 +94,7 @@ func BenchmarkFactor(b *testing.B) {
 					for b.Loop() {
 						scope := compute.NewScope(s.Backend())
 						f := build(scope)
-						newGram(scope, f, data, 1)
+						newGram(scope, f, data, 1, FisherGram(s.Backend(), data.Fisher))
 						f.addTo(data.Targets, 0, in.c)
 						f.gradient(dst, in)
 						scope.Release()

@@ -6,12 +6,22 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // Direct conditions the process in closed form, through the r × r matrix
 // M = noise I + B'B: exact but for the interpolation (package comment, "The closed
-// form"). It takes 2 n r² operations for a fit and as many for a gradient.
-type Direct struct{}
+// form"). It takes 2 n r² operations for a fit and as many for a gradient. The zero value
+// interpolates.
+type Direct struct {
+	// Inducing are the rows of the batch that stand for all in the state kernel, the
+	// subset of regressors ([ChooseInducing] picks them); nil means structured kernel
+	// interpolation.
+	Inducing []int
+	// FisherGram is V'V, from [FisherGram], for fits that share their V; nil means that
+	// Fit computes it.
+	FisherGram *mat.SymDense
+}
 
 // directPosterior is what Direct.Fit returns. B = [Z, fisher^1/2 V] has r columns.
 type directPosterior struct {
@@ -30,19 +40,19 @@ type directPosterior struct {
 }
 
 // Fit implements [Solver].
-func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
-	if d.FisherKernel != nil {
-		panic("gp: the closed form needs K_f = n V V'; an exact FisherKernel is for Iterative")
-	}
+func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err
 	}
 	p := &directPosterior{inputs: in, scope: s, fisher: k.fisherScale(d.Features.Rows)}
-	if p.state, err = newFactor(s, k, in.scaled, d.Inducing); err != nil {
+	if p.state, err = newFactor(s, k, in.scaled, solver.Inducing); err != nil {
 		return nil, err
 	}
-	if err := p.condition(); err != nil {
+	if solver.FisherGram == nil {
+		solver.FisherGram = FisherGram(p.backend, d.Fisher)
+	}
+	if err := p.condition(solver.FisherGram); err != nil {
 		return nil, err
 	}
 	if err := p.solve(); err != nil {
@@ -51,10 +61,10 @@ func (Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	return p, nil
 }
 
-// condition finds the weights c = M^-1 B'y.
-func (p *directPosterior) condition() (err error) {
-	p.gram = newGram(p.scope, p.state, p.data, p.fisher)
-	if sum := mat.Trace(p.gram.fisherFisher); math.IsNaN(sum) || math.IsInf(sum, 0) {
+// condition finds the weights c = M^-1 B'y, given V'V.
+func (p *directPosterior) condition(fisherGram *mat.SymDense) (err error) {
+	p.gram = newGram(p.scope, p.state, p.data, p.fisher, fisherGram)
+	if sum := mat.Trace(fisherGram); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return &NotFiniteError{What: fisherVectors, Value: sum}
 	}
 	if p.factor, err = factorize(p.scope, p.gram.matrix, p.kernel.Noise); err != nil {
@@ -87,7 +97,9 @@ func (p *directPosterior) solve() error {
 func (p *directPosterior) Alpha() compute.Block { return p.alpha }
 
 // LogLikelihood implements [Posterior].
-func (p *directPosterior) LogLikelihood() float64 { return p.value }
+func (p *directPosterior) LogLikelihood() (linop.Estimate, error) {
+	return linop.Estimate{Value: p.value}, nil
+}
 
 // FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
 func (p *directPosterior) FisherCore() (*mat.SymDense, error) {

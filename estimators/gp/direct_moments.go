@@ -65,7 +65,7 @@ func (p *directPosterior) whole() (*weightSpace, error) {
 		all := p
 		if state := p.state.whole(); state != p.state {
 			all = &directPosterior{inputs: p.inputs, scope: p.scope, fisher: p.fisher, state: state}
-			if err := all.condition(); err != nil {
+			if err := all.condition(p.gram.fisherFisher); err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +117,8 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	}
 	scope, all := compute.NewScope(p.backend), space.process
 	defer scope.Release()
-	g := newGram(scope, all.state.rowRange(lo, hi), p.data.rowRange(lo, hi), p.fisher)
+	left := p.data.rowRange(lo, hi)
+	g := newGram(scope, all.state.rowRange(lo, hi), left, p.fisher, FisherGram(p.backend, left.Fisher))
 	g.subtractFrom(p.backend, all.gram)
 	factor, err := factorize(p.scope, g.matrix, p.kernel.Noise)
 	if err != nil {

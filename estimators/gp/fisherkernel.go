@@ -27,7 +27,7 @@ type ExactFisher struct {
 	// the Fisher kernel"). Its preconditioner is made here.
 	CG   linop.CG
 	Rank int    // of the preconditioner; 0 means 100, or as many as there are
-	Seed uint64 // of the preconditioner
+	Seed uint64 // of the preconditioner, one for each batch as [Iterative] has it
 }
 
 // Kernel makes K_f of the scores u (p × n) and the Fisher matrix g (p × p, without

@@ -105,16 +105,17 @@ func TestExactFisherKernel(t *testing.T) {
 		k.Noise = noise
 		onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
 			direct := fit(t, s, k, x.leading(s, 12))
-			data := x.leading(s, 3)
-			data.FisherKernel = x.kernel(s, linop.CG{})
-			exact, err := Iterative{CG: linop.CG{Tolerance: 1e-14}, LogDet: linop.LogDet{Probes: 40}}.Fit(s, k, data)
+			exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14}, LogDet: linop.LogDet{Probes: 40}}.Fit(s, k, x.leading(s, 3))
 			if err != nil {
 				t.Fatal(err)
 			}
 			wantNear(t, "alpha", compute.ToSlice(s.Backend(), exact.Alpha()), compute.ToSlice(s.Backend(), direct.Alpha()), 1e-5)
-			value, stdErr := exact.LogLikelihood(), exact.(*iterativePosterior).LogLikelihoodStdErr()
-			if want := direct.LogLikelihood(); !(math.Abs(value-want) <= 4*stdErr) || !(stdErr < 0.1) {
-				t.Errorf("log likelihood %g ± %g, want %g", value, stdErr, want)
+			value, err := exact.LogLikelihood()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := likelihood(t, direct); !(math.Abs(value.Value-want) <= 4*value.StdErr) || !(value.StdErr < 0.1) {
+				t.Errorf("log likelihood %g ± %g, want %g", value.Value, value.StdErr, want)
 			}
 			unit := upload(s, identity(x.n))
 			got, want := s.New(x.n, x.d), s.New(x.n, x.d)
@@ -129,9 +130,7 @@ func TestExactFisherKernel(t *testing.T) {
 			compareHyper(t, hyper, wantHyper, 1e-4)
 			wantNear(t, "features", compute.ToSlice(s.Backend(), got), compute.ToSlice(s.Backend(), want), 1e-4)
 
-			data = x.leading(s, 12)
-			data.FisherKernel = x.kernel(s, linop.CG{})
-			if exact, err = (Iterative{}).Fit(s, k, data); err != nil {
+			if exact, err = (Iterative{FisherKernel: x.kernel(s, linop.CG{})}).Fit(s, k, x.leading(s, 12)); err != nil {
 				t.Fatal(err)
 			}
 			compareCores(t, exact, direct)
@@ -153,9 +152,7 @@ func identity(n int) *mat.Dense {
 func TestBothWaysAgreeAsTheRankGrows(t *testing.T) {
 	x := newScored(seeded(t, 22), 80, 16, 1e-9)
 	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
-		data := x.leading(s, 4)
-		data.FisherKernel = x.kernel(s, linop.CG{})
-		exact, err := Iterative{CG: linop.CG{Tolerance: 1e-14}}.Fit(s, someKernel(), data)
+		exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14}}.Fit(s, someKernel(), x.leading(s, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,14 +189,13 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 		exact, product := linop.Mul(s, reference, y, false), s.New(x.n, 1)
 		var residuals []float64
 		for _, inner := range []float64{1e-6, 1e-10, 1e-14} {
-			data := x.leading(s, 3)
-			data.FisherKernel = x.kernel(s, linop.CG{Tolerance: inner * inner})
-			data.FisherKernel.MulTo(product, y, false)
+			kernel := x.kernel(s, linop.CG{Tolerance: inner * inner})
+			kernel.MulTo(product, y, false)
 			b.Axpy(-1, exact, product)
 			if e, most := norm(b, product)/norm(b, y), inner*n*math.Sqrt(kappa)/2; !(e <= most) {
 				t.Errorf("inner tolerance %g: a product's error is %g, more than %g", inner, e, most)
 			}
-			p, err := Iterative{CG: linop.CG{Tolerance: 1e-20}}.Fit(s, k, data)
+			p, err := Iterative{FisherKernel: kernel, CG: linop.CG{Tolerance: 1e-20}}.Fit(s, k, x.leading(s, 3))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,46 +213,57 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 
 func norm(b compute.Backend, x compute.Block) float64 { return math.Sqrt(b.Dot(x, x)) }
 
-// Where G^-1 fails, all that was asked for fails with its error.
+// Where G^-1 fails, all that was asked for fails with its error, in whatever order.
 func TestFisherKernelSaysWhatFailed(t *testing.T) {
 	x := newScored(seeded(t, 24), 40, 8, 1e-3)
 	onBackend(t, computetest.Naive(), func(t *testing.T, s *compute.Scope) {
 		data := x.leading(s, 3)
-		data.FisherKernel = x.kernel(s, linop.CG{MaxIterations: 2})
-		_, err := Iterative{}.Fit(s, someKernel(), data)
-		var e *linop.NotConvergedError
-		if !errors.As(err, &e) || e.Iterations != 2 || !strings.Contains(err.Error(), "Fisher kernel") {
-			t.Errorf("two iterations with G: %v", err)
+		wantFailure := func(what string, err error) {
+			t.Helper()
+			var e *linop.NotConvergedError
+			if !errors.As(err, &e) || e.Iterations != 2 || !strings.Contains(err.Error(), "Fisher kernel") {
+				t.Errorf("%s of products that fail after two iterations with G: %v", what, err)
+			}
 		}
+		_, err := Iterative{FisherKernel: x.kernel(s, linop.CG{MaxIterations: 2})}.Fit(s, someKernel(), data)
+		wantFailure("a fit", err)
 
-		data.FisherKernel = x.kernel(s, linop.CG{})
-		p, err := Iterative{}.Fit(s, someKernel(), data)
+		fitted, err := Iterative{FisherKernel: x.kernel(s, linop.CG{})}.Fit(s, someKernel(), data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.(*iterativePosterior).fisher = linop.NewScale(s.Backend(), 1, x.kernel(s, linop.CG{MaxIterations: 2}))
-		p.(*iterativePosterior).data.FisherKernel = x.kernel(s, linop.CG{MaxIterations: 2})
-		if value := p.LogLikelihood(); !math.IsNaN(value) {
-			t.Errorf("the log likelihood of products that fail is %g", value)
-		}
-		if _, err := p.Gradient(s.New(x.n, x.d)); err == nil {
-			t.Error("a gradient of products that fail")
+		p := fitted.(*iterativePosterior)
+		p.solver.FisherKernel = x.kernel(s, linop.CG{MaxIterations: 2})
+		p.fisher = linop.NewScale(s.Backend(), 1, p.solver.FisherKernel)
+		for range 2 {
+			_, err := p.Gradient(s.New(x.n, x.d))
+			wantFailure("the gradient", err)
+			_, err = p.LogLikelihood()
+			wantFailure("the log likelihood", err)
 		}
 	})
 }
 
-// The closed form has no use for a kernel that it cannot take apart.
-func TestDirectRefusesTheExactKernel(t *testing.T) {
-	x := newScored(seeded(t, 25), 20, 4, 0.1)
-	s := compute.NewScope(computetest.Naive())
-	defer s.Release()
-	data := x.leading(s, 2)
-	data.FisherKernel = x.kernel(s, linop.CG{})
-	defer func() {
-		if message, _ := recover().(string); !strings.Contains(message, "Iterative") {
-			t.Errorf("panic %q", message)
+// A determinant that cannot be estimated is reported by the likelihood, whether it is asked
+// for before the gradient, which needs none, or after it.
+func TestFailedDeterminant(t *testing.T) {
+	x := newBatch(seeded(t, 25), 40, 2, 3)
+	onBackend(t, computetest.Naive(), func(t *testing.T, s *compute.Scope) {
+		for _, gradientFirst := range []bool{false, true} {
+			fitted, err := Iterative{}.Fit(s, someKernel(), x.upload(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gradientFirst {
+				if _, err := fitted.Gradient(compute.Block{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fitted.(*iterativePosterior).noise = linop.NewNoise(s.Backend(), x.n, -100)
+			var e *linop.NotPositiveError
+			if value, err := fitted.LogLikelihood(); !errors.As(err, &e) {
+				t.Errorf("gradient first %t: log likelihood %v, error %v, want a *linop.NotPositiveError", gradientFirst, value, err)
+			}
 		}
-	}()
-	p, err := Direct{}.Fit(s, someKernel(), data)
-	t.Errorf("%v, %v", p, err)
+	})
 }

@@ -26,19 +26,11 @@ func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
 	return mat.NewSymDense(v.Cols, compute.ToSlice(b, dst))
 }
 
-// fisherGram is V'V, computed unless it is at hand.
-func (d Data) fisherGram(b compute.Backend) *mat.SymDense {
-	if d.FisherGram != nil {
-		return d.FisherGram
-	}
-	return FisherGram(b, d.Fisher)
-}
-
-// newGram allocates the products in s, those with Z from the factor.
-func newGram(s *compute.Scope, z factor, d Data, fisher float64) gram {
+// newGram allocates the products in s, those with Z from the factor; V'V is given.
+func newGram(s *compute.Scope, z factor, d Data, fisher float64, fisherFisher *mat.SymDense) gram {
 	b, q, k := s.Backend(), z.cols(), d.Fisher.Cols
 	r := q + k
-	g := gram{matrix: s.New(r, r), fisher: s.New(r, k), targets: s.New(r, 1), fisherFisher: d.fisherGram(b)}
+	g := gram{matrix: s.New(r, r), fisher: s.New(r, k), targets: s.New(r, 1), fisherFisher: fisherFisher}
 	z.gram(g.matrix.View(0, q, 0, q))
 	z.transposed(g.fisher.RowRange(0, q), d.Fisher)
 	z.transposed(g.targets.RowRange(0, q), d.Targets)

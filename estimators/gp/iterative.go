@@ -1,6 +1,7 @@
 package gp
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -16,19 +17,19 @@ import (
 // are estimates, close ones where the preconditioner's rank is that of the kernels;
 // Alpha and the cores are exact, to CG's tolerance. The zero value is ready to use.
 type Iterative struct {
+	// FisherKernel is K_f by exact products; nil means n V V'. V then serves the cores
+	// alone.
+	FisherKernel *FisherKernel
 	// CG solves with K; zero fields stand for 1000 iterations and the squared residual
 	// 1e-18, or 1e-12 with a [FisherKernel], whose products have errors of their own.
 	CG     linop.CG
 	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
 	Rank   int          // of the preconditioner; 0 means 150 + that of the Fisher kernel's leading part, or n if that is less
 	Probes int          // random vectors for the traces; 0 means 10
-	Seed   uint64       // of all that is random
-}
-
-// Estimated is implemented by posteriors whose LogLikelihood is an estimate.
-type Estimated interface {
-	// LogLikelihoodStdErr is its standard error, over the random vectors.
-	LogLikelihoodStdErr() float64
+	// Seed is that of all that is random. Fits with one seed draw the same random vectors,
+	// and their estimates are off in the same direction: a run that fits many batches
+	// derives one for each from its own seed and the iteration.
+	Seed uint64
 }
 
 // withDefaults fills in the zero fields for a batch.
@@ -40,14 +41,14 @@ func (i Iterative) withDefaults(d Data) Iterative {
 	}
 	defaults(&i.CG.MaxIterations, 1000)
 	fisher := d.Fisher
-	if d.FisherKernel != nil {
-		fisher = d.FisherKernel.leading
+	if i.FisherKernel != nil {
+		fisher = i.FisherKernel.leading
 	}
 	defaults(&i.Rank, min(stateRank+fisher.Cols, fisher.Rows))
 	defaults(&i.Probes, 10)
 	if i.CG.Tolerance == 0 {
 		i.CG.Tolerance = 1e-18
-		if d.FisherKernel != nil {
+		if i.FisherKernel != nil {
 			i.CG.Tolerance = 1e-12
 		}
 	}
@@ -82,16 +83,10 @@ type iterativePosterior struct {
 
 	leading linop.Operator  // all of kappa K_f without a FisherKernel, with one its leading part
 	inner   *preconditioner // of K with that
-
-	likelihood *linop.Estimate // when first needed
-	failed     error           // of the likelihood
 }
 
 // Fit implements [Solver].
 func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
-	if d.Inducing != nil {
-		panic("gp: inducing points are for Direct; Iterative interpolates")
-	}
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err
@@ -108,9 +103,9 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 		p.slopes = append(p.slopes, linop.NewInterp(b, p.scaled, g, slope))
 	}
 	p.leading = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
-	if p.fisher = p.leading; d.FisherKernel != nil {
-		p.fisher = linop.NewScale(b, k.FisherWeight(), d.FisherKernel)
-		p.leading = linop.NewLowRank(b, k.FisherWeight(), d.FisherKernel.leading)
+	if p.fisher = p.leading; i.FisherKernel != nil {
+		p.fisher = linop.NewScale(b, k.FisherWeight(), i.FisherKernel)
+		p.leading = linop.NewLowRank(b, k.FisherWeight(), i.FisherKernel.leading)
 	}
 	p.noise = linop.NewNoise(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
@@ -132,36 +127,27 @@ func (p *iterativePosterior) matrix() linop.Operator {
 // solve sets dst to a^-1 rhs.
 func (p *iterativePosterior) solve(a linop.Operator, dst, rhs compute.Block) error {
 	_, err := p.solver.CG.Solve(p.backend, a, dst, rhs)
-	return p.data.FisherKernel.check(err)
+	return p.solver.FisherKernel.check(err)
 }
 
 // Alpha implements [Posterior].
 func (p *iterativePosterior) Alpha() compute.Block { return p.alpha }
 
-// LogLikelihood implements [Posterior]. It is NaN where the determinant's estimate
-// failed, and Gradient then returns the error.
-func (p *iterativePosterior) LogLikelihood() float64 { return p.estimate().Value }
-
-// LogLikelihoodStdErr implements [Estimated].
-func (p *iterativePosterior) LogLikelihoodStdErr() float64 { return p.estimate().StdErr }
-
-// estimate is the log likelihood, with log det K by way of
-// log det P + log det P^-1/2 K P^-1/2 with the preconditioner P.
-func (p *iterativePosterior) estimate() linop.Estimate {
-	if p.likelihood == nil {
-		b, y := p.backend, p.data.Targets
-		s := compute.NewScope(b)
-		defer s.Release()
-		logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.power(s, -0.5), p.matrix()}, p.solver.random(determinantStream))
-		if p.failed = p.data.FisherKernel.check(err); p.failed != nil {
-			logDet.Value = math.NaN()
-		}
-		p.likelihood = &linop.Estimate{
-			Value:  logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value),
-			StdErr: logDet.StdErr / 2 / float64(y.Rows),
-		}
+// LogLikelihood implements [Posterior]. It takes log det K as log det P +
+// log det P^-1/2 K P^-1/2 with the preconditioner P, and the standard error is that of the
+// second. The error is that of the determinant's estimate.
+func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
+	b, y := p.backend, p.data.Targets
+	s := compute.NewScope(b)
+	defer s.Release()
+	logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.power(s, -0.5), p.matrix()}, p.solver.random(determinantStream))
+	if err = p.solver.FisherKernel.check(err); err != nil {
+		return linop.Estimate{}, fmt.Errorf("gp: log likelihood: %w", err)
 	}
-	return *p.likelihood
+	return linop.Estimate{
+		Value:  logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value),
+		StdErr: logDet.StdErr / 2 / float64(y.Rows),
+	}, nil
 }
 
 // FisherCore implements [Posterior].
@@ -188,7 +174,7 @@ func (p *iterativePosterior) core(a, near linop.Operator) (*mat.SymDense, error)
 	cg.Preconditioner = near
 	solved, small := s.New(v.Rows, v.Cols), s.New(v.Cols, v.Cols)
 	_, err := cg.Solve(p.backend, a, solved, v)
-	if err = p.data.FisherKernel.check(err); err != nil {
+	if err = p.solver.FisherKernel.check(err); err != nil {
 		return nil, err
 	}
 	p.backend.Gemm(true, false, 1, v, solved, 0, small)
@@ -248,9 +234,6 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 //
 //	u = [alpha, -P^-1 x, (P^-1 - K^-1) P^1/2 g],  v = [alpha, x, P^-1/2 g]
 func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, error) {
-	if p.failed != nil {
-		return Hyper{}, p.failed
-	}
 	s := compute.NewScope(p.backend)
 	defer s.Release()
 	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols

@@ -19,7 +19,7 @@ var ErrExactFisherKernel = errors.New("gp: with an exact Fisher kernel the poste
 // two numbers as large as the prior's variance.
 func (p *iterativePosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
 	p.checkPredict(part, at, mean, variance)
-	if part != Value && p.data.FisherKernel != nil {
+	if part != Value && p.solver.FisherKernel != nil {
 		return ErrExactFisherKernel
 	}
 	s := compute.NewScope(p.backend)

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // Data is a batch of n samples as the process sees it.
@@ -14,15 +15,6 @@ type Data struct {
 	Features compute.Block // n × d, before scaling
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
 	Targets  compute.Block // n × 1: y
-
-	// FisherGram is V'V where it is at hand, from [FisherGram]; nil: Fit computes it.
-	FisherGram *mat.SymDense
-	// Inducing are the rows of Features that stand for all in the state kernel, the
-	// subset of regressors; nil: structured kernel interpolation. Only [Direct] can.
-	Inducing []int
-	// FisherKernel is K_f where that is not to be n V V'; V then serves the cores alone.
-	// Only [Iterative] can: there is no closed form.
-	FisherKernel *FisherKernel
 }
 
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
@@ -39,8 +31,9 @@ type Solver interface {
 type Posterior interface {
 	// Alpha is K^-1 y, n × 1.
 	Alpha() compute.Block
-	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll).
-	LogLikelihood() float64
+	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll). In closed
+	// form its standard error is 0. The error says why an estimate failed.
+	LogLikelihood() (linop.Estimate, error)
 	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
 	// sets features (n × d) to that in the features before scaling. The zero Block
 	// says that the features do not learn, and saves the time.

@@ -42,7 +42,7 @@ func TestColumnsThatNoSampleReaches(t *testing.T) {
 				p := fit(t, s, withBase(someKernel(), name), x.upload(s)).(*directPosterior)
 				f := p.state.(*sparseFactor)
 				all := &directPosterior{inputs: p.inputs, scope: s, fisher: p.fisher, state: f.whole()}
-				if err := all.condition(); err != nil {
+				if err := all.condition(p.gram.fisherFisher); err != nil {
 					t.Fatal(err)
 				}
 				if err := all.solve(); err != nil {

@@ -105,14 +105,18 @@ func (c *computation) condition() error {
 	if c.posterior, err = quadrature.Condition(c.scope, &c.at.Batch); err != nil {
 		return err
 	}
+	likelihood, err := c.posterior.LogLikelihood()
+	if err != nil {
+		return err
+	}
 	hyper, err := c.posterior.Gradient(gradient)
 	if err != nil {
 		return err
 	}
 	c.column("alpha", c.posterior.Alpha())
-	c.scalar("mll", c.posterior.LogLikelihood())
-	if estimated, ok := c.posterior.(gp.Estimated); ok {
-		c.scalar("mll_std_err", estimated.LogLikelihoodStdErr())
+	c.scalar("mll", likelihood.Value)
+	if c.options.Solver == config.ConjugateGradient {
+		c.scalar("mll_std_err", likelihood.StdErr)
 	}
 	c.scalar("mll_grad_lengthscale", hyper.Base[0])
 	c.scalar("mll_grad_outputscale", hyper.OutputScale)

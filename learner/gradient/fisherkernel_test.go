@@ -106,11 +106,11 @@ func TestApproachesAgreeAsTheRankGrows(t *testing.T) {
 		}
 		return compute.ToSlice(b, p.Alpha())
 	}
-	first := data
-	if first.FisherKernel, err = (gp.ExactFisher{}).Kernel(s, u, gp.EmpiricalFisher(b, u), x.Damping); err != nil {
+	exact, err := gp.ExactFisher{}.Kernel(s, u, gp.EmpiricalFisher(b, u), x.Damping)
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := alpha(gp.Iterative{}, first)
+	want := alpha(gp.Iterative{FisherKernel: exact}, data)
 	last := math.Inf(1)
 	for _, rank := range []int{5, 20, 50, 100, full} {
 		part := data

@@ -21,7 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type Run struct {
 	lock        *os.File
 	checkpoints *checkpoint.Store
-	progress    *metrics.CSV
+	progress    *progress.CSV
 	events      *tensorboard.Writer
 }
 
@@ -80,7 +80,7 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 		return nil, err
 	}
 	var rows int
-	if r.progress, rows, err = metrics.OpenCSV(filepath.Join(directory, progressName), next); err != nil {
+	if r.progress, rows, err = progress.OpenCSV(filepath.Join(directory, progressName), next); err != nil {
 		return nil, err
 	}
 	if state != nil && uint64(rows) < state.Iteration {
@@ -100,7 +100,7 @@ func (r *Run) openEvents(directory string, next uint64) error {
 	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil || len(before) > 0 || next == 0 {
 		return err
 	}
-	rows, err := metrics.ReadCSV(filepath.Join(directory, progressName))
+	rows, err := progress.ReadCSV(filepath.Join(directory, progressName))
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(s
 // Commit saves what an iteration has come to: its row, then the state after it, and if its batch is the best so far
 // the state whose policy played it, which is the one before. It sets state.Best. After an error the run can be
 // resumed from the iteration before.
-func (r *Run) Commit(state *checkpoint.State, row metrics.Row) error {
+func (r *Run) Commit(state *checkpoint.State, row progress.Row) error {
 	if state.Iteration != row.Iteration {
 		panic(fmt.Sprintf("rundir: state of iteration %d with the row of %d", state.Iteration, row.Iteration))
 	}
@@ -152,7 +152,7 @@ func (r *Run) Commit(state *checkpoint.State, row metrics.Row) error {
 	return nil
 }
 
-func (r *Run) commit(state *checkpoint.State, row metrics.Row) error {
+func (r *Run) commit(state *checkpoint.State, row progress.Row) error {
 	if state.Best == nil || row.ReturnMean > state.Best.Return {
 		if err := r.checkpoints.KeepBest(); err != nil {
 			return err

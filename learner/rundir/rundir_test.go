@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 func testSettings(t testing.TB, directory string) *config.Settings {
@@ -54,7 +54,7 @@ func train(run *Run, state *checkpoint.State, to uint64) error {
 		state.Steps += 15000
 		state.Elapsed++
 		state.Arrays["x"][0] = 3.9 * x * (1 - x)
-		row := metrics.NewRow()
+		row := progress.NewRow()
 		row.Iteration, row.Steps, row.ReturnMean, row.SecondsElapsed = state.Iteration, state.Steps, x, state.Elapsed.Seconds()
 		if err := run.Commit(state, row); err != nil {
 			return err
@@ -121,7 +121,7 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 	for i, value := range []float64{1, 5, 5, 2} {
 		state.Iteration++
 		state.Arrays["version"][0] = float64(state.Iteration)
-		row := metrics.NewRow()
+		row := progress.NewRow()
 		row.Iteration, row.ReturnMean = state.Iteration, value
 		if err := run.Commit(state, row); err != nil {
 			t.Fatal(i, err)
@@ -381,7 +381,7 @@ func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
 			t.Error("Commit did not panic")
 		}
 	}()
-	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, metrics.NewRow())
+	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, progress.NewRow())
 }
 
 func expectEqual(t *testing.T, what string, got, want any) {

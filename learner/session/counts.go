@@ -7,7 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -27,7 +27,7 @@ func newCounts(watched *observe.Learner, from checkpoint.Counters, directory *ru
 }
 
 // iteration counts an iteration that is committed. Whoever reads the metrics sees it whole.
-func (c *counts) iteration(row metrics.Row, stats collect.Stats) {
+func (c *counts) iteration(row progress.Row, stats collect.Stats) {
 	c.Update(func() {
 		c.progress(row)
 		c.collected(stats)
@@ -35,7 +35,7 @@ func (c *counts) iteration(row metrics.Row, stats collect.Stats) {
 }
 
 // progress takes in what the run has come to.
-func (c *counts) progress(row metrics.Row) {
+func (c *counts) progress(row progress.Row) {
 	c.Iteration.Set(float64(row.Iteration))
 	c.Iterations.Inc()
 	c.Steps.Add(float64(row.Steps - c.steps))

@@ -17,7 +17,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/train"
@@ -156,7 +155,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	defer p.End()
 	defer watch(collector, p)()
 	count := newCounts(s.watched, r.Counters(), directory, s.backend)
-	r.Report = func(row metrics.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
+	r.Report = func(row progress.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
 	s.watched.Watch(func() error { return connected(s.conn) }, count.others(s.conn, collector, s.bus))
 	actors := local{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, watched: s.watched.Actor}
 	return actors.beside(ctx, r.Train)

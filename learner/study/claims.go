@@ -3,7 +3,7 @@ package study
 import (
 	"fmt"
 
-	"github.com/dbqpg/dbqpg/learner/study/stats"
+	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
 // relation is what a claim says of two variants.

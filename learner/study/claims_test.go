@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/study/stats"
+	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
 func TestJudge(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dbqpg/dbqpg/internal/chart"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/study/chart"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
 // report writes the tables, the figure and the page.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/learner/study/chart"
+	"github.com/dbqpg/dbqpg/internal/chart"
 )
 
 // The variants that several comparisons share.

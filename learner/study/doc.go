@@ -11,7 +11,7 @@
 //   - `wall-clock` (wallclock.go) measures updates against the size of the batch.
 //
 // What is measured is kept in the output directory as it comes: training runs under runs/, all else as files under
-// units/ (package unit). The page, README.md, is written from these at the end, all of it: its verdicts on the
+// units/ (unit.go). The page, README.md, is written from these at the end, all of it: its verdicts on the
 // paper's claims are computed from the numbers. What a person has to add goes into notes.md beside it, which the page
 // includes.
 package study

@@ -8,13 +8,12 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/learner/study/unit"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -34,7 +33,7 @@ type measurement struct {
 type batch struct {
 	size      uint // samples asked for
 	steps     float64
-	gradients unit.Arrays // by estimator
+	gradients measured // by estimator
 }
 
 // probe measures one policy.
@@ -42,7 +41,7 @@ type probe struct {
 	*qualityOptions
 	run       *train.Run
 	collector *collect.Collector
-	settings  unit.Settings // of the run, the checkpoint and the way of measuring
+	settings  conditions // of the run, the checkpoint and the way of measuring
 	path      func(format string, args ...any) string
 	seed      uint64
 }
@@ -66,7 +65,7 @@ func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iterati
 	p := &probe{
 		qualityOptions: o,
 		run:            train.NewRun(computer.Backend, s.settings, task),
-		settings:       unit.Settings(settings).With("checkpoint", digest(state)).With("sampling_seed", o.samplingSeed),
+		settings:       conditions(settings).with("checkpoint", digest(state)).with("sampling_seed", o.samplingSeed),
 		path: func(format string, args ...any) string {
 			return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))
 		},
@@ -119,12 +118,12 @@ var controlled, plain = variant{directory: "gradient"}, variant{directory: "plai
 // has a part in its own. Chunk 0 serves the first one, and is not counted.
 func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 	chunk := min(maxChunk, (p.reference+chunksAtLeast-1)/chunksAtLeast)
-	settings := p.settings.With("samples", chunk).With("baseline", baselineName)
+	settings := p.settings.with("samples", chunk).with("baseline", baselineName)
 	var halves [2][]float64
 	var fitted []float64 // sum of the baselines
 	var chunks []batch
 	for i := 0; (i-1)*chunk < p.reference; i++ {
-		arrays, err := unit.Do(p.path("reference-%03d", i), settings, func() (unit.Arrays, error) {
+		arrays, err := measureOnce(p.path("reference-%03d", i), settings, func() (measured, error) {
 			batch, err := p.collector.Collect(ctx, p.run.Policy(uint64(1+i)), chunk)
 			if err != nil {
 				return nil, err
@@ -134,7 +133,7 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 				baseline = accumulate(nil, 1/float64(i), fitted)
 			}
 			g, err := p.run.MonteCarloGradient(batch.Episodes, baseline)
-			return unit.Arrays{"gradient": g.Gradient, "plain": g.Plain, "baseline": g.Baseline, "steps": {float64(batch.Steps)}}, err
+			return measured{"gradient": g.Gradient, "plain": g.Plain, "baseline": g.Baseline, "steps": {float64(batch.Steps)}}, err
 		})
 		if err != nil {
 			return fmt.Errorf("the reference gradient: %w", err)
@@ -159,16 +158,16 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 // measureBatches takes the gradients of all batches.
 func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
 	for _, size := range p.sizes {
-		settings := p.settings.With("samples", size).With("freeze", p.freeze)
+		settings := p.settings.with("samples", size).with("freeze", p.freeze)
 		for repeat := range p.repeats {
 			number := firstRepeat + uint64(size)*maxRepeats + uint64(repeat)
-			arrays, err := unit.Do(p.path("size-%d-repeat-%03d", size, repeat), settings, func() (unit.Arrays, error) {
+			arrays, err := measureOnce(p.path("size-%d-repeat-%03d", size, repeat), settings, func() (measured, error) {
 				batch, err := p.collector.Collect(ctx, p.run.Policy(number), int(size))
 				if err != nil {
 					return nil, err
 				}
 				g, err := p.run.Gradients(batch.Episodes, !p.freeze, train.NewRandom(p.seed, number))
-				return unit.Arrays{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
+				return measured{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
 			})
 			if err != nil {
 				return fmt.Errorf("%d samples, repeat %d: %w", size, repeat+1, err)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dbqpg/dbqpg/learner/study/chart"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
+	"github.com/dbqpg/dbqpg/internal/chart"
+	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
 const qualityName = "gradient-quality"

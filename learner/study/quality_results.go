@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
 // estimators are those measured, in the order of tables and legends.

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/dbqpg/dbqpg/learner/study/unit"
 )
 
 // qualityArguments measure gradients of tiny runs on tiny batches.
@@ -112,7 +110,7 @@ func TestGram(t *testing.T) {
 		for k := range g {
 			g[k] = rng.NormFloat64() + 1
 		}
-		batches[i] = batch{gradients: unit.Arrays{"mc": g}}
+		batches[i] = batch{gradients: measured{"mc": g}}
 	}
 	g := gramOf(batches, monteCarlo)
 	for without := -1; without < n; without++ {

@@ -6,10 +6,9 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/report"
 	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
 )
 
 // group is the runs of a variant with an algorithm on a task, one a seed.
@@ -34,7 +33,7 @@ type results struct {
 func (o *compareOptions) gather(members []member) (*results, error) {
 	r := &results{iterations: o.iterations}
 	for _, m := range members {
-		columns, err := report.Columns(rundir.Progress(m.settings.RunDir), "steps", "return_mean", "seconds_updating")
+		columns, err := readColumns(rundir.Progress(m.settings.RunDir), "steps", "return_mean", "seconds_updating")
 		if errors.Is(err, fs.ErrNotExist) && o.onlyReport {
 			continue
 		}

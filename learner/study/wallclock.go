@@ -10,16 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/learner/study/chart"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
-	"github.com/dbqpg/dbqpg/learner/study/unit"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -136,9 +135,9 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 	sampling := session.Sampling{Task: task, Seed: o.seed, Actors: config.AutoActors}
 	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range o.sizes {
-			identity := unit.Settings(settings["uapg"].Identity()).With("batch", size).With("estimator", "all").With("rounds", o.rounds).
-				With("seed", o.seed).With("processor", processor).With("cores", device.Cores())
-			arrays, err := unit.Do(j.path("units", fmt.Sprintf("size-%d", size)), identity, func() (unit.Arrays, error) {
+			identity := conditions(settings["uapg"].Identity()).with("batch", size).with("estimator", "all").with("rounds", o.rounds).
+				with("seed", o.seed).with("processor", processor).with("cores", device.Cores())
+			arrays, err := measureOnce(j.path("units", fmt.Sprintf("size-%d", size)), identity, func() (measured, error) {
 				j.log.Info("timing updates", "samples", size, "rounds", o.rounds)
 				normalizer := policy.Identity(task.ObservationDim, settings["mc"].Clip)
 				p.Iteration, p.Mean, p.Std, p.Clip = uint64(size), normalizer.Mean, normalizer.Std, normalizer.Clip
@@ -160,14 +159,14 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 
 // time takes the updates on a batch, the estimators by turns. The first round is a warm-up.
 func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, task sim.Spec, settings map[string]*config.Settings,
-	batch *collect.Batch) (_ unit.Arrays, err error) {
+	batch *collect.Batch) (_ measured, err error) {
 	defer compute.Catch(&err)
 	moments := policy.NewMoments(task.ObservationDim)
 	for _, e := range batch.Episodes {
 		moments.Add(e.Observations)
 	}
 	normalizer := moments.Normalizer(settings["mc"].Clip)
-	arrays := unit.Arrays{"steps": {float64(batch.Steps)}}
+	arrays := measured{"steps": {float64(batch.Steps)}}
 	for round := range o.rounds + 1 {
 		for _, e := range estimators {
 			if err := ctx.Err(); err != nil {
@@ -191,7 +190,7 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 	return arrays, nil
 }
 
-func timingOf(arrays unit.Arrays) timing {
+func timingOf(arrays measured) timing {
 	t := timing{steps: arrays["steps"][0], update: map[string][]float64{}, step: map[string][]float64{}}
 	for _, e := range estimators {
 		t.update[e.directory], t.step[e.directory] = arrays[e.directory], arrays[e.directory+" step"]

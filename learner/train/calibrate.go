@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // Calibration stays below 3 % of an update. It predicts a few of the steps left out, evenly
@@ -24,7 +24,7 @@ const (
 // given: the share of them in its 50 % and 90 % intervals, under the kernel just learned.
 // Nothing that is learned depends on it. Of solvers that cannot leave episodes out it stays
 // unknown, as it does of Monte Carlo.
-func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *metrics.Row) error {
+func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
 	process, ok := posterior.(gp.CrossValidator)
 	held := x.trajectories.HeldOut()
 	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -47,11 +47,11 @@ func TestCalibrationChangesNothing(t *testing.T) {
 			}
 			settings.Targets, settings.Solver, settings.BaseKernel = config.GAE, c.solver, c.base
 			var params [2][]float64
-			var row [2]metrics.Row
+			var row [2]progress.Row
 			for i := range params {
 				b := computetest.Opaque(cpu.New(2))
 				learner, rng, scope := New(b, &settings, task), rand.New(rand.NewPCG(1, 2)), compute.NewScope(b)
-				row[i] = metrics.NewRow()
+				row[i] = progress.NewRow()
 				row[i].Iteration = c.iteration
 				u := &update{Learner: learner, scope: scope, rng: rng, row: &row[i],
 					Samples: NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))}

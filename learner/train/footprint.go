@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -42,7 +42,7 @@ func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, erro
 // peak is the most bytes that the blocks of an update on so many steps take at a time.
 func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	b := &meter{Backend: cpu.New(1)}
-	learner, row, rng := New(b, settings, task), metrics.NewRow(), rand.New(rand.NewPCG(1, streams.Sketch))
+	learner, row, rng := New(b, settings, task), progress.NewRow(), rand.New(rand.NewPCG(1, streams.Sketch))
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	further := int(float64(steps) * (settings.FisherSamples - 1))

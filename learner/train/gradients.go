@@ -5,7 +5,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -18,7 +18,7 @@ type Gradients struct{ MonteCarlo, DBQPG, UAPG []float64 }
 // taken as it is. Either way it is afterwards what it was, and the policy takes no step. The run's estimator must be
 // Bayesian.
 func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g Gradients, err error) {
-	l, s, row := *r.Learner, compute.NewScope(r.Backend), metrics.NewRow()
+	l, s, row := *r.Learner, compute.NewScope(r.Backend), progress.NewRow()
 	defer s.Release()
 	quadrature := *l.Quadrature
 	quadrature.Correction = func(*Evaluation, Random) estimators.Correction {
@@ -68,7 +68,7 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g
 }
 
 // judged is the policy on the samples, with their targets.
-func (l *Learner) judged(s *compute.Scope, x Samples, row *metrics.Row) (*Evaluation, error) {
+func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
 	targets, err := l.Targets.of(l, x, row)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ type ControlledGradient struct {
 // MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the critic as
 // it is. baseline are the weights of one fitted on other episodes of the same policy, or a mean of such; nil: none.
 func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) (g ControlledGradient, err error) {
-	s, row := compute.NewScope(r.Backend), metrics.NewRow()
+	s, row := compute.NewScope(r.Backend), progress.NewRow()
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())
 	features := r.baselineFeatures(s, x) // before the critic has seen these targets

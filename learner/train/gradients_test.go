@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -111,9 +111,9 @@ func dot(x, y []float64) (sum float64) {
 func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 
 // nextRow is that of the run's next iteration.
-func nextRow(t *testing.T, run *train.Run) (row metrics.Row) {
+func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
 	t.Helper()
-	run.Report = func(r metrics.Row, _ collect.Stats) { row = r }
+	run.Report = func(r progress.Row, _ collect.Stats) { row = r }
 	run.Iterations++
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)

@@ -117,8 +117,8 @@ func integralOf(completed bool) estimators.Integral {
 
 // interpolated is the closed form on the interpolation's grid.
 func interpolated(completed bool) Process {
-	return func(*compute.Scope, *Evaluation, Random) (gp.Solver, estimators.Integral, error) {
-		return gp.Direct{}, integralOf(completed), nil
+	return func(s *compute.Scope, at *Evaluation, _ Random) (gp.Solver, estimators.Integral, error) {
+		return gp.Direct{FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), nil
 	}
 }
 
@@ -126,7 +126,7 @@ func interpolated(completed bool) Process {
 func inducing(points int, completed bool) Process {
 	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
 		rows, err := gp.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
-		return withData{gp.Direct{}, func(d *gp.Data) { d.Inducing = rows }}, integralOf(completed), err
+		return gp.Direct{Inducing: rows, FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), err
 	}
 }
 
@@ -141,7 +141,7 @@ func iterative(completed bool) Process {
 // damped kernel is known for the empirical G alone.
 func exact(damped bool) Process {
 	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
-		kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(s, at.Scores, at.Batch.Fisher.Matrix, at.Batch.Fisher.Damping)
+		kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(s, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -149,19 +149,8 @@ func exact(damped bool) Process {
 		if damped {
 			integral = estimators.DampedIntegral{Kernel: kernel}
 		}
-		return withData{gp.Iterative{Seed: r.Probe.Uint64()}, func(d *gp.Data) { d.FisherKernel = kernel }}, integral, nil
+		return gp.Iterative{Seed: r.Probe.Uint64(), FisherKernel: kernel}, integral, nil
 	}
-}
-
-// withData is a solver that is told more of the data.
-type withData struct {
-	gp.Solver
-	add func(*gp.Data)
-}
-
-func (w withData) Fit(s *compute.Scope, k gp.Kernel, d gp.Data) (gp.Posterior, error) {
-	w.add(&d)
-	return w.Solver.Fit(s, k, d)
 }
 
 // NewMethod returns the method that valid settings describe.

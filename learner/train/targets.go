@@ -3,20 +3,20 @@ package train
 import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // Targets make a batch's rewards into targets for the action values: [Returns] or
 // [Advantages].
 type Targets interface {
 	// of returns n targets, and has the learner's value function learn where they need one.
-	of(l *Learner, x Samples, row *metrics.Row) ([]float64, error)
+	of(l *Learner, x Samples, row *progress.Row) ([]float64, error)
 }
 
 // Returns are the discounted returns, as they are.
 type Returns struct{ Gamma float64 }
 
-func (r Returns) of(_ *Learner, x Samples, row *metrics.Row) ([]float64, error) {
+func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error) {
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = deviation(targets)
 	return targets, nil
@@ -29,7 +29,7 @@ type Advantages struct {
 	Bootstrap     bool // a time limit's end continues with the value of its last state
 }
 
-func (a Advantages) of(l *Learner, x Samples, row *metrics.Row) ([]float64, error) {
+func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	if a.Bootstrap {

@@ -21,7 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -36,7 +36,7 @@ type Journal interface {
 	// Start saves the state in which a run begins.
 	Start(state *checkpoint.State) error
 	// Commit saves an iteration's row and the state after it, and sets state.Best.
-	Commit(state *checkpoint.State, row metrics.Row) error
+	Commit(state *checkpoint.State, row progress.Row) error
 }
 
 // Run is one training run. Set its fields, then call Start or Resume, then Train.
@@ -50,7 +50,7 @@ type Run struct {
 	Collector Collector
 	Journal   Journal
 	// Report hears of each iteration once it is committed. nil: nobody does.
-	Report func(row metrics.Row, stats collect.Stats)
+	Report func(row progress.Row, stats collect.Stats)
 	// Observe hears of each iteration as it goes. nil: nobody does.
 	Observe *observe.Run
 
@@ -101,7 +101,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	ctx, end := r.Observe.Iteration(ctx, number)
 	defer end(&err)
 	defer compute.Catch(&err)
-	row := metrics.NewRow()
+	row := progress.NewRow()
 	row.Iteration = number
 
 	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
@@ -162,7 +162,7 @@ func (r *Run) Policy(iteration uint64) *proto.Policy {
 }
 
 // update takes the policy step. The episodes further are for the Fisher matrix alone.
-func (r *Run) update(ctx context.Context, row *metrics.Row, episodes, further []*proto.Episode) (err error) {
+func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further []*proto.Episode) (err error) {
 	ctx, end := observe.Span(ctx, "update")
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)
@@ -179,7 +179,7 @@ func (r *Run) normalize(episodes []*proto.Episode) {
 }
 
 // describe fills in what the batch itself tells.
-func (r *Run) describe(row *metrics.Row, batch *collect.Batch) {
+func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
 	r.counters.Steps += uint64(batch.Steps)
 	r.counters.Episodes += uint64(len(batch.Episodes))
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes

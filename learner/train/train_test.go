@@ -19,7 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -72,7 +72,7 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 // journal keeps every state and row in memory, the wall clock's numbers set to 0.
 type journal struct {
 	states []*checkpoint.State // after 0, 1, 2, ... iterations
-	rows   []metrics.Row       // of iterations 1, 2, ...
+	rows   []progress.Row      // of iterations 1, 2, ...
 }
 
 func (j *journal) Start(state *checkpoint.State) error {
@@ -85,7 +85,7 @@ func (j *journal) Start(state *checkpoint.State) error {
 	return nil
 }
 
-func (j *journal) Commit(state *checkpoint.State, row metrics.Row) error {
+func (j *journal) Commit(state *checkpoint.State, row progress.Row) error {
 	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration - 1}
 	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed = 0, 0, 0
 	j.rows = append(j.rows, row)

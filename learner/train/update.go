@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // Learner is what an update changes: the policy, the critic, and their optimisers.
@@ -27,7 +27,7 @@ type Learner struct {
 // Update is the paper's Algorithm 1 after the batch is collected: it takes the policy step
 // that the batch calls for and fills in its row. lap, where not nil, hears how long each
 // stage took.
-func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *metrics.Row, lap func(stage string, took time.Duration)) error {
+func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	stage := stages(lap)
 	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
 	row.Entropy = at.policy.Entropy()
@@ -77,7 +77,7 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 // learnKernel takes one step up the marginal likelihood of the targets (eqn:GP_nll), and
 // returns the estimator with the kernel and the features just learned. Monte Carlo has
 // nothing to learn.
-func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *metrics.Row) (estimators.Estimator, error) {
+func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, error) {
 	if l.Quadrature == nil {
 		return estimators.MonteCarlo{}, nil
 	}
@@ -93,7 +93,11 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	if err != nil {
 		return nil, err
 	}
-	row.LogLikelihood = posterior.LogLikelihood()
+	likelihood, err := posterior.LogLikelihood()
+	if err != nil {
+		return nil, err
+	}
+	row.LogLikelihood = likelihood.Value
 	var features compute.Block // stays the zero Block where none learn
 	if l.Critic.Deep() {
 		features = scope.New(x.size(), at.Features.Cols)
@@ -120,7 +124,7 @@ func (l *Learner) kernel() gp.Kernel {
 // step moves the policy. U's leading part preconditions the natural gradient's solution,
 // unless it is a sketch of fewer than two samples a parameter: then it is too noisy to save
 // an iteration (Ant), or costs some (HumanoidStandup).
-func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *metrics.Row) error {
+func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
 	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Batch.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*len(l.Params) {
 		objective.SVD = at.SVD

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/learner/store"
+	"github.com/dbqpg/dbqpg/internal/store"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/store"
 )
 
 // errMissing says that the store lacks a committed checkpoint. Either it is another store than that of the learner that

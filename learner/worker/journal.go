@@ -17,12 +17,12 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/metrics"
+	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -44,7 +44,7 @@ func (j *journal) Start(state *checkpoint.State) error {
 }
 
 // Commit saves and commits an iteration.
-func (j *journal) Commit(state *checkpoint.State, row metrics.Row) error {
+func (j *journal) Commit(state *checkpoint.State, row progress.Row) error {
 	failpoint.Hit("updated")
 	if err := j.local.Commit(state, row); err != nil {
 		return err
@@ -118,7 +118,7 @@ func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory
 }
 
 // summary is what the coordinator shows of an iteration.
-func summary(row metrics.Row) map[string]float64 {
+func summary(row progress.Row) map[string]float64 {
 	all := map[string]float64{
 		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax, "length_mean": row.LengthMean,
 		"kl": row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,

@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/proto"
 )
 

@@ -21,12 +21,12 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )

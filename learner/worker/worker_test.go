@@ -25,9 +25,9 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/learner/store"
 	"github.com/dbqpg/dbqpg/proto"
 )
 

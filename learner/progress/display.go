@@ -1,5 +1,3 @@
-// Package progress shows how a run is getting on: on a terminal in one line that is kept up to date below the log,
-// elsewhere as a log line an iteration.
 package progress
 
 import (
@@ -15,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 )
 
 // Display is where a run's log and its progress are shown. Its methods may be called from any goroutine.
@@ -91,7 +88,7 @@ type Progress struct {
 	total   uint64 // iterations
 
 	mu       sync.Mutex
-	row      metrics.Row   // of the last iteration done
+	row      Row           // of the last iteration done
 	best     float64       // return
 	rate     float64       // environment steps a second in the last iteration
 	pace     time.Duration // of an iteration, averaged; 0: unknown
@@ -101,7 +98,7 @@ type Progress struct {
 
 // Start shows the progress of a run of total iterations from where it is. Off a terminal it goes to log.
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
-	p := &Progress{display: d, log: log, total: total, row: metrics.NewRow(), best: math.NaN()}
+	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
 	p.row.Iteration, p.row.Steps = from.Iteration, from.Steps
 	if from.Best != nil {
 		p.best = from.Best.Return
@@ -128,7 +125,7 @@ func (p *Progress) Sampling(steps, batch int) {
 const smoothing = 0.1
 
 // Done says that an iteration is done.
-func (p *Progress) Done(row metrics.Row) {
+func (p *Progress) Done(row Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {

@@ -1,4 +1,4 @@
-package unit
+package study
 
 import (
 	"errors"
@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-var measured = Arrays{"g": {1, 2.5, -3}, "none": {}}
+var sample = measured{"g": {1, 2.5, -3}, "none": {}}
 
 func TestDoMeasuresOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "unit-1.5")
-	settings := Settings{"seed": "1"}.With("n", 1000)
+	settings := conditions{"seed": "1"}.with("n", 1000)
 	count := 0
-	measure := func() (Arrays, error) { count++; return measured, nil }
+	measure := func() (measured, error) { count++; return sample, nil }
 	for range 2 {
-		got, err := Do(path, settings, measure)
-		if err != nil || !reflect.DeepEqual(got, measured) {
+		got, err := measureOnce(path, settings, measure)
+		if err != nil || !reflect.DeepEqual(got, sample) {
 			t.Fatalf("measured %v, %v", got, err)
 		}
 	}
@@ -28,13 +28,13 @@ func TestDoMeasuresOnce(t *testing.T) {
 	}
 }
 
-func TestOtherSettings(t *testing.T) {
+func TestUnitOfOtherSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unit")
-	if _, err := Do(path, Settings{"n": "1000", "seed": "1", "old": "x"}, func() (Arrays, error) { return measured, nil }); err != nil {
+	if _, err := measureOnce(path, conditions{"n": "1000", "seed": "1", "old": "x"}, func() (measured, error) { return sample, nil }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Do(path, Settings{"n": "2000", "seed": "1"}, func() (Arrays, error) { panic("measured again") })
-	var mismatch *MismatchError
+	_, err := measureOnce(path, conditions{"n": "2000", "seed": "1"}, func() (measured, error) { panic("measured again") })
+	var mismatch *mismatchError
 	if !errors.As(err, &mismatch) {
 		t.Fatalf("error %v, want a mismatch", err)
 	}
@@ -51,23 +51,23 @@ func TestOtherSettings(t *testing.T) {
 func TestFailureLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unit")
 	failure := errors.New("no samples")
-	if _, err := Do(path, nil, func() (Arrays, error) { return nil, failure }); !errors.Is(err, failure) {
+	if _, err := measureOnce(path, nil, func() (measured, error) { return nil, failure }); !errors.Is(err, failure) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Load(path, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := loadUnit(path, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the unit that failed: %v", err)
 	}
 }
 
 func TestDamagedUnit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unit")
-	if _, err := Do(path, nil, func() (Arrays, error) { return measured, nil }); err != nil {
+	if _, err := measureOnce(path, nil, func() (measured, error) { return sample, nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path+suffix, 20); err != nil {
+	if err := os.Truncate(path+unitSuffix, 20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Do(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "remove it") {
+	if _, err := measureOnce(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("error %v", err)
 	}
 }

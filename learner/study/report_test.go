@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestReportOfTwoRuns(t *testing.T) {
 	write(t, filepath.Join(dir, "npg-uapg-s2", "progress.csv"), "iteration,steps,return_mean\n1,10,1\n2,20,2\n")
 	write(t, filepath.Join(dir, "reference.csv"),
 		"env,algorithm,estimator,seed,iteration,wall_s,avg_return\nA,NPG,MC,7,1,0,3\nB,NPG,MC,7,1,0,99\nA,NPG,MC,7,2,0,5\n")
-	cmd := Command()
+	cmd := ReportCommand()
 	var out strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"--env", "A", "--last", "2", "--reference", filepath.Join(dir, "reference.csv"),
@@ -49,11 +49,11 @@ func TestReportOfARunByAnotherName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run-b")
 	write(t, filepath.Join(dir, "config.yaml"), "# What is learned\nestimator: dbqpg\nseed: 7\n")
 	write(t, filepath.Join(dir, "progress.csv"), "steps,return_mean\n10,5\n")
-	curve, err := ReadRun(dir)
+	curve, err := readRun(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if curve.Estimator != "DBQPG" || curve.Seed != "7" || len(curve.Returns) != 1 {
+	if curve.estimator != "DBQPG" || curve.seed != "7" || len(curve.returns) != 1 {
 		t.Errorf("read %+v, want DBQPG's run of seed 7 with one return", curve)
 	}
 }
@@ -72,16 +72,16 @@ func TestReportNamesWhatIsWrong(t *testing.T) {
 		"results":   "results is no run",
 		"half":      "half/config.yaml: no estimator, or no seed",
 	} {
-		if _, err := ReadRun(filepath.Join(dir, run)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readRun(filepath.Join(dir, run)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", run, err, want)
 		}
 	}
 }
 
-func TestColumns(t *testing.T) {
+func TestReadColumns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.csv")
 	write(t, path, "iteration,noise,return_mean\n1,,5\n2,0.5,7\n")
-	columns, err := Columns(path, "return_mean", "noise")
+	columns, err := readColumns(path, "return_mean", "noise")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns %s", got)
 	}
 	write(t, path, "noise\nx\n")
-	if _, err := Columns(path, "noise"); err == nil || !strings.Contains(err.Error(), "progress.csv:2: noise") {
+	if _, err := readColumns(path, "noise"); err == nil || !strings.Contains(err.Error(), "progress.csv:2: noise") {
 		t.Errorf("error %v", err)
 	}
 }

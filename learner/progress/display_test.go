@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/metrics"
 )
 
 // terminal opens a real pseudo-terminal of that width. shown closes it and returns everything that was written to it.
@@ -57,8 +56,8 @@ func terminal(t *testing.T, columns uint16) (tty *os.File, shown func() string) 
 	}
 }
 
-func rowOf(iteration uint64, value float64) metrics.Row {
-	row := metrics.NewRow()
+func played(iteration uint64, value float64) Row {
+	row := NewRow()
 	row.Iteration, row.Steps, row.ReturnMean = iteration, 15000*iteration, value
 	row.SecondsSampling, row.SecondsUpdating = 2, 1
 	return row
@@ -77,10 +76,10 @@ func TestTerminal(t *testing.T) {
 	}))
 	log.Info("before")
 	p := display.Start(log, 1000, checkpoint.Counters{})
-	p.Done(rowOf(1, 20.25))
+	p.Done(played(1, 20.25))
 	log.Info("between")
-	p.Done(rowOf(2, 10))
-	p.Done(rowOf(999, 30))
+	p.Done(played(2, 10))
+	p.Done(played(999, 30))
 	p.End()
 	log.Info("after")
 	want := "level=INFO msg=before\n" +
@@ -120,7 +119,7 @@ func TestResumedRun(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
 	p := New(tty).Start(slog.New(slog.DiscardHandler), 8, far)
-	p.Done(rowOf(8, 40))
+	p.Done(played(8, 40))
 	want := eraseLine + "iteration 7/8" + eraseLine + "iteration 8/8  return 40.0  best 50.0  5000 steps/s  0s left"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
@@ -138,7 +137,7 @@ func TestOffTerminal(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(display, nil))
 	p := display.Start(log, 10_000, checkpoint.Counters{})
 	p.Sampling(5000, 15000)
-	p.Done(rowOf(1, 20.26))
+	p.Done(played(1, 20.26))
 	p.End()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -154,7 +153,7 @@ func TestDumbTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	t.Setenv("TERM", "dumb")
 	display := New(tty)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(rowOf(1, 2))
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(1, 2))
 	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=1") {
 		t.Errorf("the terminal got %q", got)
 	}
@@ -170,7 +169,7 @@ func TestConcurrentLogging(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				fmt.Fprintln(display, "a whole line")
-				p.Done(rowOf(1, 1))
+				p.Done(played(1, 1))
 			}
 		})
 	}

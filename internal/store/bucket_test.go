@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/learner/store"
-	"github.com/dbqpg/dbqpg/learner/store/storetest"
+	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/internal/store/storetest"
 )
 
 const bucket = store.Scheme + storetest.Bucket

@@ -1,4 +1,4 @@
-package metrics
+package progress
 
 import (
 	"errors"

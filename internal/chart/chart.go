@@ -1,4 +1,4 @@
-// Package chart draws the studies' figures: lines with confidence bands, in panels side by side.
+// Package chart draws figures: lines with confidence bands, in panels side by side.
 package chart
 
 import (
@@ -21,6 +21,7 @@ type Series struct {
 	X, Y      []float64
 	Low, High []float64 // the band around it; nil: none
 	Marks     bool      // a dot at each point
+	Dashed    bool      // and pale
 	Color     int       // of the palette, which repeats after ten
 }
 
@@ -51,6 +52,7 @@ const (
 	legendWidth  = 1.4 * vg.Inch
 	padding      = 0.15 * vg.Inch
 	bandAlpha    = 0x30
+	dashedAlpha  = 0x70
 )
 
 // Save writes the figure to base.svg and base.png.
@@ -206,6 +208,11 @@ func (p Panel) addLine(out *plot.Plot, s Series, legend *legend) error {
 		return err
 	}
 	line.Color, line.Width = palette[s.Color%len(palette)], vg.Points(1.3)
+	if s.Dashed {
+		pale := palette[s.Color%len(palette)]
+		pale.A = dashedAlpha
+		line.Color, line.Dashes = pale, []vg.Length{vg.Points(3), vg.Points(2)}
+	}
 	out.Add(line)
 	thumbnails := []plot.Thumbnailer{line}
 	if s.Marks {

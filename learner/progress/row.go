@@ -1,6 +1,7 @@
-// Package metrics keeps what is known about each iteration of a run: a [Row], appended to progress.csv and to
-// TensorBoard's event files.
-package metrics
+// Package progress is how a run is getting on, iteration by iteration: a [Row] of numbers each, which [CSV] appends to
+// progress.csv and [Display] shows, on a terminal in one line that is kept up to date below the log, elsewhere as a
+// log line.
+package progress
 
 import (
 	"math"

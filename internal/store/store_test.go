@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
-	"github.com/dbqpg/dbqpg/learner/store"
+	"github.com/dbqpg/dbqpg/internal/store"
 )
 
 // conform is what any store promises.

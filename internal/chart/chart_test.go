@@ -13,7 +13,7 @@ import (
 func figure() Figure {
 	x := []float64{1, 10, 100}
 	band := Series{Name: "banded", X: x, Y: []float64{1, 2, 3}, Low: []float64{0.5, 1, 2}, High: []float64{2, 4, 5}, Marks: true}
-	gaps := Series{Name: "with gaps", X: x, Y: []float64{math.NaN(), 2, math.Inf(1)}, Color: 12}
+	gaps := Series{Name: "with gaps", X: x, Y: []float64{math.NaN(), 2, math.Inf(1)}, Color: 12, Dashed: true}
 	empty := Series{Name: "empty", X: x, Y: []float64{math.NaN(), math.NaN(), math.NaN()}}
 	return Figure{
 		{{Title: "linear", X: "n", Y: "value", Series: []Series{band, gaps, empty}}, {Title: "logarithmic", LogX: true, LogY: true, Series: []Series{band}}},

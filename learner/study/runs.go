@@ -1,6 +1,4 @@
-// Package report puts finished runs side by side: a table of final returns and a
-// plot of learning curves, beside reference runs where there are some.
-package report
+package study
 
 import (
 	"encoding/csv"
@@ -17,52 +15,46 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/study/stats"
+	"github.com/dbqpg/dbqpg/internal/stats"
+	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
-// Curve is one run's mean episode return, an entry an iteration.
-type Curve struct {
-	Estimator string // MC, DBQPG or UAPG
-	Seed      string
-	Steps     []float64 // environment steps so far; empty where unknown
-	Returns   []float64
+// curve is one run's mean episode return, an entry an iteration.
+type curve struct {
+	estimator string // MC, DBQPG or UAPG
+	seed      string
+	returns   []float64
 }
 
-// Final is the mean return over the last iterations (all, if there are fewer).
-func (c Curve) Final(last int) float64 {
-	return stats.Mean(c.Returns[max(0, len(c.Returns)-last):])
+// final is the mean return over the last iterations (all, if there are fewer).
+func (c curve) final(last int) float64 {
+	return stats.Mean(c.returns[max(0, len(c.returns)-last):])
 }
 
-// ReadRun reads a run directory's progress.csv. Its config.yaml says what it is, or where
+// readRun reads a run directory's progress.csv. Its config.yaml says what it is, or where
 // there is none its name, <algorithm>-<estimator>-s<seed>.
-func ReadRun(dir string) (Curve, error) {
-	curve, err := identify(dir)
-	if err != nil {
-		return curve, err
+func readRun(dir string) (c curve, err error) {
+	if c, err = identify(dir); err != nil {
+		return c, err
 	}
-	err = readRows(filepath.Join(dir, "progress.csv"), []string{"steps", "return_mean"}, func(row []string) error {
-		steps, errSteps := strconv.ParseFloat(row[0], 64)
-		mean, errMean := strconv.ParseFloat(row[1], 64)
-		curve.Steps = append(curve.Steps, steps)
-		curve.Returns = append(curve.Returns, mean)
-		return errors.Join(errSteps, errMean)
-	})
-	if err == nil && len(curve.Returns) == 0 {
-		err = fmt.Errorf("report: %s has no finished iteration", dir)
+	columns, err := readColumns(rundir.Progress(dir), "return_mean")
+	if err == nil && len(columns[0]) == 0 {
+		err = fmt.Errorf("%s has no finished iteration", dir)
 	}
-	return curve, err
+	c.returns = columns[0]
+	return c, err
 }
 
 // identify returns the empty curve of a run directory.
-func identify(dir string) (Curve, error) {
+func identify(dir string) (curve, error) {
 	path := filepath.Join(dir, config.FileName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		name := strings.Split(filepath.Base(filepath.Clean(dir)), "-")
 		if len(name) != 3 || !strings.HasPrefix(name[2], "s") {
-			return Curve{}, fmt.Errorf("report: %s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
+			return curve{}, fmt.Errorf("%s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
 		}
-		return Curve{Estimator: strings.ToUpper(name[1]), Seed: name[2][1:]}, nil
+		return curve{estimator: strings.ToUpper(name[1]), seed: name[2][1:]}, nil
 	}
 	var settings struct{ Estimator, Seed string }
 	if err == nil {
@@ -72,15 +64,15 @@ func identify(dir string) (Curve, error) {
 		err = errors.New("no estimator, or no seed")
 	}
 	if err != nil {
-		return Curve{}, fmt.Errorf("report: %s: %w", path, err)
+		return curve{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return Curve{Estimator: strings.ToUpper(settings.Estimator), Seed: settings.Seed}, nil
+	return curve{estimator: strings.ToUpper(settings.Estimator), seed: settings.Seed}, nil
 }
 
-// ReadReference reads curves from a CSV file with the columns env, estimator, seed,
+// readReference reads curves from a CSV file with the columns env, estimator, seed,
 // iteration and avg_return, a row an iteration, those of one task.
-func ReadReference(path, env string) ([]Curve, error) {
-	var curves []Curve
+func readReference(path, env string) ([]curve, error) {
+	var curves []curve
 	index := map[[2]string]int{}
 	err := readRows(path, []string{"env", "estimator", "seed", "avg_return"}, func(row []string) error {
 		if row[0] != env {
@@ -91,17 +83,17 @@ func ReadReference(path, env string) ([]Curve, error) {
 		if !known {
 			i = len(curves)
 			index[key] = i
-			curves = append(curves, Curve{Estimator: row[1], Seed: row[2]})
+			curves = append(curves, curve{estimator: row[1], seed: row[2]})
 		}
 		mean, err := strconv.ParseFloat(row[3], 64)
-		curves[i].Returns = append(curves[i].Returns, mean)
+		curves[i].returns = append(curves[i].returns, mean)
 		return err
 	})
 	return curves, err
 }
 
-// Columns reads the named columns of a progress.csv, as numbers; NaN where there is none.
-func Columns(path string, names ...string) ([][]float64, error) {
+// readColumns reads the named columns of a progress.csv, as numbers; NaN where there is none.
+func readColumns(path string, names ...string) ([][]float64, error) {
 	columns := make([][]float64, len(names))
 	err := readRows(path, names, func(row []string) error {
 		for i, text := range row {
@@ -123,13 +115,13 @@ func Columns(path string, names ...string) ([][]float64, error) {
 func readRows(path string, columns []string, each func(row []string) error) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return fmt.Errorf("%w", err)
 	}
 	defer file.Close()
 	reader := csv.NewReader(file)
 	header, err := reader.Read()
 	if err != nil {
-		return fmt.Errorf("report: %s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	places := make([]int, len(columns))
 	for i, column := range columns {
@@ -140,7 +132,7 @@ func readRows(path string, columns []string, each func(row []string) error) erro
 			}
 		}
 		if places[i] < 0 {
-			return fmt.Errorf("report: %s has no column %q", path, column)
+			return fmt.Errorf("%s has no column %q", path, column)
 		}
 	}
 	picked := make([]string, len(columns))
@@ -150,14 +142,14 @@ func readRows(path string, columns []string, each func(row []string) error) erro
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("report: %s: %w", path, err)
+			return fmt.Errorf("%s: %w", path, err)
 		}
 		for i, place := range places {
 			picked[i] = row[place]
 		}
 		if err := each(picked); err != nil {
 			line, _ := reader.FieldPos(0)
-			return fmt.Errorf("report: %s:%d: %w", path, line, err)
+			return fmt.Errorf("%s:%d: %w", path, line, err)
 		}
 	}
 }

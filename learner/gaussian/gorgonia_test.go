@@ -1,0 +1,116 @@
+package gaussian
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/gorgoniatest"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/internal/policy"
+)
+
+// logDensity is the sum over samples of log pi(a_i|s_i), each times its weight (n), and its gradient in all
+// parameters, by gorgonia from the density's formula.
+func logDensity(shape policy.Shape, params, observations, actions, weights []float64) (value float64, gradient []float64) {
+	n, a := len(weights), shape.Action
+	each := func(factor float64) []float64 { // a sample's weight in each dimension
+		w := make([]float64, n*a)
+		for i := range w {
+			w[i] = factor * weights[i/a]
+		}
+		return w
+	}
+	value, gradient = gorgoniatest.Gradient(params, func(g *gorgoniatest.Graph) *gorgonia.Node {
+		mean := g.MLP(shape.Mean(), g.Matrix(n, shape.Observation, observations))
+		logStd := g.Rows(n, g.Parameters(1, a))
+		z := gorgonia.Must(gorgonia.Sub(g.Matrix(n, a, actions), mean))
+		z = gorgonia.Must(gorgonia.HadamardDiv(z, gorgonia.Must(gorgonia.Exp(logStd))))
+		squares := g.WeightedSum(each(-0.5), gorgonia.Must(gorgonia.Square(z)))
+		return gorgonia.Must(gorgonia.Add(squares, g.WeightedSum(each(-1), logStd)))
+	})
+	for _, w := range weights {
+		value -= w * float64(a) / 2 * math.Log(2*math.Pi)
+	}
+	return value, gradient
+}
+
+// score is sample i's log-probability of an action, and its gradient.
+func (f fixture) score(i int, action []float64) (logProb float64, score []float64) {
+	o := f.shape.Observation
+	return logDensity(f.shape, f.params, f.observations[i*o:(i+1)*o], action, []float64{1})
+}
+
+func TestScoresAgreeWithGorgonia(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		a := f.shape.Action
+		logProbs := compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.actionBlock))
+		direction := normals(len(f.params), rand.New(rand.NewPCG(10, 0)))
+		derivatives := f.scope.New(f.samples, 1) // of each sample's log-probability, along the direction
+		f.policy.Scores(f.scope, f.actionBlock).MulTo(derivatives, f.scope.FromSlice(len(direction), 1, direction), true)
+		along := compute.ToSlice(f.backend, derivatives)
+		for _, i := range []int{0, 1, 511, 512, 600, f.samples - 1} {
+			logProb, want := f.score(i, f.actions[i*a:(i+1)*a])
+			near(t, "log-probability", logProbs[i:i+1], []float64{logProb}, 1e-12)
+			unit := make([]float64, f.samples)
+			unit[i] = 1
+			near(t, "score", f.gradient(unit), want, 1e-12)
+			near(t, "derivative", along[i:i+1], []float64{dot(want, direction)}, 1e-12)
+		}
+	})
+}
+
+// U w is the gradient of the log-probabilities' weighted sum, here for a policy of the size that is trained.
+func TestGradientEstimateAgreesWithGorgonia(t *testing.T) {
+	for _, b := range nntest.Backends() {
+		f := newFixture(b, policy.Shape{Observation: 11, Action: 3, Hidden: policy.DefaultHidden()}, 1100, 6)
+		w := normals(f.samples, rand.New(rand.NewPCG(7, 0)))
+		value, want := logDensity(f.shape, f.params, f.observations, f.actions, w)
+		logProbs := f.policy.LogProb(f.scope, f.actionBlock)
+		near(t, b.Name()+": weighted sum", []float64{b.Dot(logProbs, f.scope.FromSlice(f.samples, 1, w))}, []float64{value}, 1e-12)
+		near(t, b.Name()+": gradient", f.gradient(w), want, 1e-12)
+		f.scope.Release()
+	}
+}
+
+// The Fisher matrix is the expectation over states and actions of the scores' outer products. Scores are quadratic in
+// the action, so that the Gauss-Hermite rule of three nodes a dimension, exact to degree five, gives the expectation
+// over actions without an error.
+func TestFisherAgreesWithExpectedScores(t *testing.T) {
+	rule := []struct{ node, weight float64 }{{-math.Sqrt(3), 1. / 6}, {0, 2. / 3}, {math.Sqrt(3), 1. / 6}}
+	for _, b := range nntest.Backends() {
+		f := newFixture(b, policy.Shape{Observation: 3, Action: 2, Hidden: []int{5, 4}}, 8, 8)
+		x := normals(len(f.params), rand.New(rand.NewPCG(9, 0)))
+		want := make([]float64, len(x))
+		for k := range x {
+			want[k] = 0.1 * x[k]
+		}
+		for i := range f.samples {
+			mean := f.meanAt(f.params, i)
+			for _, first := range rule {
+				for _, second := range rule {
+					action := []float64{mean[0] + math.Exp(f.logStd()[0])*first.node, mean[1] + math.Exp(f.logStd()[1])*second.node}
+					_, score := f.score(i, action)
+					along := first.weight * second.weight / float64(f.samples) * dot(score, x)
+					for k, s := range score {
+						want[k] += s * along
+					}
+				}
+			}
+		}
+		product := f.scope.New(len(x), 1)
+		f.policy.Fisher(0.1).MulTo(product, f.scope.FromSlice(len(x), 1, x), false)
+		near(t, b.Name(), compute.ToSlice(b, product), want, 1e-12)
+		f.scope.Release()
+	}
+}
+
+func dot(x, y []float64) (sum float64) {
+	for i := range x {
+		sum += x[i] * y[i]
+	}
+	return sum
+}

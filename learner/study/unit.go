@@ -1,0 +1,109 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/safetensors"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+)
+
+// The pieces of a long measurement, units, are kept on disk, so that a study that was killed goes on where it was. A unit
+// is a few named arrays of numbers and the settings that they were measured with, in one safetensors file that is
+// written whole. One that is there is not measured again; one that was measured with other settings is an error, never
+// a silent mixture.
+//
+// unitSuffix ends the names of their files.
+const unitSuffix = ".safetensors"
+
+// measured are what was measured, by name.
+type measured map[string][]float64
+
+// conditions are what the result of a measurement depends on, by name.
+type conditions map[string]string
+
+// with returns the settings and one more.
+func (s conditions) with(name string, value any) conditions {
+	more := maps.Clone(s)
+	if more == nil {
+		more = conditions{}
+	}
+	more[name] = fmt.Sprint(value)
+	return more
+}
+
+// measureOnce returns the unit at a path, without its ending: from its file, if there is one, or else by measuring it, which
+// creates the file and its directory. A file made with other settings is a *mismatchError, a damaged one an error too.
+func measureOnce(path string, settings conditions, measure func() (measured, error)) (measured, error) {
+	arrays, err := loadUnit(path, settings)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return arrays, err
+	}
+	if arrays, err = measure(); err != nil {
+		return nil, err
+	}
+	if err := saveUnit(path+unitSuffix, settings, arrays); err != nil {
+		return nil, fmt.Errorf("keep what was measured: %w", err)
+	}
+	return arrays, nil
+}
+
+// loadUnit returns the unit at a path; the error wraps fs.ErrNotExist if there is none.
+func loadUnit(path string, settings conditions) (measured, error) {
+	path += unitSuffix
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := safetensors.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w; remove it to have it measured again", path, err)
+	}
+	if different := checkpoint.Differences(file.Metadata, settings); len(different) > 0 {
+		return nil, &mismatchError{path, different}
+	}
+	arrays := measured{}
+	for _, tensor := range file.Tensors {
+		if arrays[tensor.Name], err = safetensors.Values[float64](tensor); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return arrays, nil
+}
+
+func saveUnit(path string, settings conditions, arrays measured) error {
+	file := &safetensors.File{Metadata: settings}
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		file.Tensors = append(file.Tensors, safetensors.New(name, []int{len(arrays[name])}, arrays[name]))
+	}
+	data, err := safetensors.Encode(file)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, data)
+}
+
+// mismatchError says that a unit was measured with other settings.
+type mismatchError struct {
+	path        string
+	differences []checkpoint.Difference
+}
+
+func (e *mismatchError) Error() string {
+	var texts []string
+	for _, d := range e.differences {
+		texts = append(texts, d.String())
+	}
+	return fmt.Sprintf("%s was measured with other settings: %s; choose another --out, or go back to those settings",
+		e.path, strings.Join(texts, ", "))
+}
