@@ -12,8 +12,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 )
 
-// Each test quotes what the paper says and checks it. Its Fisher matrix has no
-// damping; the tests' is too small to matter.
+// Each test quotes what the paper says and checks it. The paper has no Fisher variance v: its
+// c2 is kappa = c2 v here, with v far from 1. Its Fisher matrix has no damping; the tests' is
+// too small to matter.
 const noDamping = 1e-12
 
 // "approximates the integral in Eq. (policy_gradient_theorem) by the finite sum
@@ -26,9 +27,11 @@ func TestMonteCarloIsTheFiniteSum(t *testing.T) {
 	}
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		g := s.New(x.p, 1)
-		estimators.MonteCarlo(x.b, g, x.u, x.y)
-		wantNear(t, "gradient", download(x.b, g), want, 1e-14)
+		e, err := estimators.MonteCarlo{}.Estimate(s, &x.batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNear(t, "gradient", download(x.b, e.Gradient), want, 1e-14)
 	})
 }
 
@@ -40,15 +43,12 @@ func TestPosteriorMomentsOfTheGradient(t *testing.T) {
 	kInverse := inverse(x.fullKernel())
 	var mean mat.Dense
 	mean.Product(x.scores, kInverse, x.targets)
-	mean.Scale(x.kernel.C2, &mean)
-	covariance := x.sandwich(x.fisherMatrix(), -x.kernel.C2, kInverse)
+	mean.Scale(x.kappa(), &mean)
+	covariance := x.sandwich(x.fisherMatrix(), -x.kappa(), kInverse)
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		wantNear(t, "mean", download(x.b, x.dbqpg()), &mean, 1e-6)
-		got, err := estimators.Covariance(x.b, estimators.Fisher{Damping: noDamping}, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantNear(t, "mean", download(x.b, x.dbqpg(t)), &mean, 1e-6)
+		got := x.covariance(t, x.empirical(noDamping))
 		wantNear(t, "covariance", dense(s, got), covariance, 1e-6)
 	})
 }
@@ -59,7 +59,7 @@ func TestNoGradientWithoutTheFisherKernel(t *testing.T) {
 	x.kernel.C2 = 0
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		if norm := mat.Norm(download(x.b, x.dbqpg()), 2); norm != 0 {
+		if norm := mat.Norm(download(x.b, x.dbqpg(t)), 2); norm != 0 {
 			t.Errorf("the gradient's norm is %g, want 0", norm)
 		}
 	})
@@ -74,18 +74,15 @@ func TestMonteCarloIsADegenerateCase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newProblem(t, 4, size[0], size[1])
 			x.kernel.C1 = 0
-			spread := x.kernel.Noise + x.kernel.C2*float64(x.n)
+			spread := x.kernel.Noise + x.kappa()*float64(x.n)
 			var mean, covariance mat.Dense
 			mean.Mul(x.scores, x.targets)
-			mean.Scale(x.kernel.C2/spread, &mean)
+			mean.Scale(x.kappa()/spread, &mean)
 			covariance.Scale(x.kernel.Noise/spread, x.fisherMatrix())
 			backends(t, func(t *testing.T, s *compute.Scope) {
 				x := x.solve(t, s, x.rank())
-				wantNear(t, "mean", download(x.b, x.dbqpg()), &mean, 1e-12)
-				got, err := estimators.Covariance(x.b, estimators.Fisher{Damping: noDamping}, x.svd, x.kernel.C2, x.posterior)
-				if err != nil {
-					t.Fatal(err)
-				}
+				wantNear(t, "mean", download(x.b, x.dbqpg(t)), &mean, 1e-12)
+				got := x.covariance(t, x.empirical(noDamping))
 				wantNear(t, "covariance", dense(s, got), &covariance, 1e-10)
 			})
 		})
@@ -99,15 +96,9 @@ func TestPrecisionOfTheNaturalGradient(t *testing.T) {
 	x := newProblem(t, 5, 7, 30)
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		fisher := estimators.Fisher{Damping: noDamping}
-		covariance, err := estimators.Covariance(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
-		precision, err := estimators.NaturalPrecision(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fisher := x.empirical(noDamping)
+		covariance := x.covariance(t, fisher)
+		precision := x.precision(t, fisher)
 		var natural mat.Dense
 		gInverse := inverse(x.fisherMatrix())
 		natural.Product(gInverse, dense(s, covariance), gInverse)
@@ -115,7 +106,7 @@ func TestPrecisionOfTheNaturalGradient(t *testing.T) {
 	})
 }
 
-// "K_f = U'G^-1 U = n R R'" where U = P Lambda R' (appendix:Fisher_mvm): with v = 1
+// "K_f = U'G^-1 U = n R R'" where U = P Lambda R' (appendix:Fisher_mvm): so
 // the process's alpha is that of the Fisher kernel's definition.
 func TestFisherKernelBySingularVectors(t *testing.T) {
 	x := newProblem(t, 6, 7, 30)
@@ -134,15 +125,9 @@ func TestUniformUncertainty(t *testing.T) {
 	x := newProblem(t, 7, 7, 30)
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		covariance, err := estimators.Covariance(x.b, estimators.Fisher{Damping: noDamping}, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs, err := covariance.Projected(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := x.columns(func(e compute.Block) { pairs.Vanilla(x.b, e) })
+		covariance := x.covariance(t, x.empirical(noDamping))
+		pairs := x.pairs(t, estimators.Projected, covariance)
+		a := x.columns(x.correction(t, estimators.UAPG{Decompose: estimators.Projected}, x.empirical(noDamping)))
 		var got mat.Dense
 		got.Product(a, dense(s, covariance), a.T())
 		wantNear(t, "A C A'", &got, plusDiagonal(mat.NewDense(x.p, x.p, nil), pairs.Values[x.p-1]), 1e-9)
@@ -156,21 +141,15 @@ func TestUniformUncertaintyOfTheNaturalGradient(t *testing.T) {
 	x := newProblem(t, 8, 7, 30)
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, x.rank())
-		precision, err := estimators.NaturalPrecision(x.b, estimators.Fisher{Damping: noDamping}, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs, err := precision.Projected(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := x.columns(func(e compute.Block) { pairs.Natural(x.b, e, math.Inf(1)) })
+		precision := x.precision(t, x.empirical(noDamping))
+		pairs := x.pairs(t, estimators.Projected, precision)
+		a := x.columns(x.correction(t, estimators.NaturalUAPG{Epsilon: math.Inf(1), Decompose: estimators.Projected}, x.empirical(noDamping)))
 		var got mat.Dense
 		got.Product(a, inverse(dense(s, precision)), a.T())
 		wantNear(t, "A N^-1 A'", &got, plusDiagonal(mat.NewDense(x.p, x.p, nil), 1/pairs.Values[x.p-1]), 1e-9)
 
 		const epsilon = 3
-		steps, _ := leading(x.columns(func(e compute.Block) { pairs.Natural(x.b, e, epsilon) }), x.p)
+		steps, _ := leading(x.columns(x.correction(t, estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}, x.empirical(noDamping))), x.p)
 		for j, step := range steps {
 			want := min(math.Sqrt(pairs.Values[j]/pairs.Values[x.p-1]), epsilon)
 			if math.Abs(step-want) > 1e-9 {
@@ -187,15 +166,9 @@ func TestVanillaAndNaturalAgreeForSmallC2(t *testing.T) {
 	x.kernel.C2 = 1e-7
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, 4)
-		fisher := estimators.Fisher{Damping: 0.1}
-		covariance, err := estimators.Covariance(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
-		precision, err := estimators.NaturalPrecision(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fisher := x.empirical(0.1)
+		covariance := x.covariance(t, fisher)
+		precision := x.precision(t, fisher)
 		wantNear(t, "C", dense(s, covariance), dense(s, precision), 1e-4)
 	})
 }
@@ -246,17 +219,11 @@ func TestProjectedAgainstDense(t *testing.T) {
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, rank)
 		for name, fisher := range map[string]estimators.Fisher{
-			"empirical": {Damping: damping},
-			"given":     {Matrix: linopDense(s, other), Damping: damping},
+			"empirical": x.empirical(damping),
+			"given":     x.given(other, damping),
 		} {
-			uncertainty, err := estimators.NaturalPrecision(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pairs, err := uncertainty.Projected(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			uncertainty := x.precision(t, fisher)
+			pairs := x.pairs(t, estimators.Projected, uncertainty)
 			whole := dense(s, uncertainty)
 			var small, vectors mat.Dense
 			small.Product(p.T(), whole, p)
@@ -275,25 +242,16 @@ func TestRandomizedConverges(t *testing.T) {
 	const rank = 6
 	backends(t, func(t *testing.T, s *compute.Scope) {
 		x := x.solve(t, s, rank)
-		fisher := estimators.Fisher{Matrix: linopDense(s, x.fisherMatrix()), Damping: 0.1}
-		uncertainty, err := estimators.Covariance(x.b, fisher, x.svd, x.kernel.C2, x.posterior)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fisher := x.given(x.fisherMatrix(), 0.1)
+		uncertainty := x.covariance(t, fisher)
 		values, vectors := leading(dense(s, uncertainty), rank)
-		once, err := uncertainty.Randomized(s, rank, 1, rand.New(rand.NewPCG(1, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		once := x.pairs(t, estimators.Randomized(rank, 1, rand.New(rand.NewPCG(1, 0))), uncertainty)
 		for j, value := range once.Values {
 			if value > values[j]*(1+1e-12) || value < values[j]*0.5 {
 				t.Errorf("eigenvalue %d by one product is %g, exactly %g", j, value, values[j])
 			}
 		}
-		exact, err := uncertainty.Randomized(s, rank, 3, rand.New(rand.NewPCG(1, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		exact := x.pairs(t, estimators.Randomized(rank, 3, rand.New(rand.NewPCG(1, 0))), uncertainty)
 		compareEigenpairs(t, "three products", x.b, exact, values, vectors, 1e-3)
 	})
 }

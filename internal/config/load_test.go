@@ -46,7 +46,7 @@ func TestPrecedence(t *testing.T) {
 		want                         string // name=value of some settings
 	}{
 		{"presets alone", "--env Swimmer-v2", "",
-			"env=Swimmer-v2 algorithm=npg estimator=uapg preset=code batch=15000 rank=30 learning_rate=0.0021 seed=1 actors=auto listen=auto"},
+			"env=Swimmer-v2 algorithm=npg estimator=uapg preset=paper batch=15000 rank=30 learning_rate=0.0021 seed=1 actors=auto listen=auto"},
 		{"flag over all", "--config f.yaml --batch 100", "DBQPG_BATCH=200", "batch=100"},
 		{"environment over file", "--config f.yaml", "DBQPG_BATCH=200", "batch=200"},
 		{"file over preset", "--config f.yaml", "", "env=Ant-v2 batch=300 seed=3 hidden=[32, 16] learning_rate=0.001 bootstrap=true rank=90"},

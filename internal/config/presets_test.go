@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/sim"
@@ -17,7 +19,7 @@ func TestEveryTaskHasValidPresets(t *testing.T) {
 				if estimator == UBAC && algorithm != Vanilla {
 					continue
 				}
-				s, err := ForTask(spec.Name, algorithm, estimator, Code)
+				s, err := ForTask(spec.Name, algorithm, estimator, Authors)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -67,8 +69,34 @@ func TestForTask(t *testing.T) {
 	}
 }
 
+// Presets differ in these settings and in no others.
+func TestPresets(t *testing.T) {
+	authors, err := ForTask("Swimmer-v2", NPG, UAPG, Authors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paper, err := ForTask("Swimmer-v2", NPG, UAPG, Paper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authors.Noise != Learned || authors.FisherVariance != Learned || authors.Completion || authors.Fisher != Analytic {
+		t.Errorf("authors: %+v", authors)
+	}
+	if paper.Noise != 1e-4 || paper.FisherVariance != 1 || !paper.Completion {
+		t.Errorf("paper: %+v", paper)
+	}
+	paper.Preset, paper.Noise, paper.FisherVariance, paper.Completion, paper.Fisher = Authors, Learned, Learned, false, Analytic
+	if !reflect.DeepEqual(authors, paper) {
+		t.Errorf("the presets differ in more:\n%+v\n%+v", authors, paper)
+	}
+	var s Settings
+	if err := s.Set("preset", "code"); err == nil || !strings.Contains(err.Error(), "called authors now") {
+		t.Errorf("preset code: %v, want to hear what it is called", err)
+	}
+}
+
 func TestForUnknownTask(t *testing.T) {
-	_, err := ForTask("Swimer-v2", NPG, UAPG, Code)
+	_, err := ForTask("Swimer-v2", NPG, UAPG, Authors)
 	var unknown *sim.UnknownTaskError
 	if !errors.As(err, &unknown) || unknown.Nearest != "Swimmer-v2" {
 		t.Errorf("error %v, want sim's with the nearest name", err)
@@ -77,9 +105,9 @@ func TestForUnknownTask(t *testing.T) {
 
 // What ForTask returns must be free to be changed.
 func TestForTaskSharesNothing(t *testing.T) {
-	first, _ := ForTask("Ant-v2", NPG, UAPG, Code)
+	first, _ := ForTask("Ant-v2", NPG, UAPG, Authors)
 	first.Hidden[0] = 1
-	if second, _ := ForTask("Ant-v2", NPG, UAPG, Code); second.Hidden[0] != 64 {
+	if second, _ := ForTask("Ant-v2", NPG, UAPG, Authors); second.Hidden[0] != 64 {
 		t.Errorf("hidden layers of the next settings are %v", second.Hidden)
 	}
 }

@@ -238,7 +238,7 @@ func presetName(field *Preset) pflag.Value {
 	known := v.parse
 	v.parse = func(text string) (Preset, error) {
 		if text == "code" {
-			return "", fmt.Errorf("%q is called %q now", text, Authors)
+			return "", fmt.Errorf("%s is called %s now", text, Authors)
 		}
 		return known(text)
 	}

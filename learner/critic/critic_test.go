@@ -353,7 +353,7 @@ func TestInitialHyperparameters(t *testing.T) {
 		}
 		c := New(3, Kind{Base: base}, rng)
 		if got := c.Hyper(); !reflect.DeepEqual(got, want) {
-			t.Errorf("preset code: %+v, want %+v", got, want)
+			t.Errorf("learned: %+v, want %+v", got, want)
 		}
 		if got, has := c.Lengthscale(), slices.Contains(names, "lengthscale"); has && got != ln2 || !has && !math.IsNaN(got) {
 			t.Errorf("lengthscale %v, hyperparameters %v", got, names)
@@ -361,7 +361,7 @@ func TestInitialHyperparameters(t *testing.T) {
 	})
 	c := New(3, Kind{Noise: NoiseFloor}, rng)
 	if got := c.Hyper().Noise; got != 1e-4 || c.Base().Name() != "rbf" {
-		t.Errorf("preset paper: noise %v, default base kernel %v", got, c.Base())
+		t.Errorf("fixed noise: noise %v, default base kernel %v", got, c.Base())
 	}
 	s := compute.NewScope(nntest.Backends()[2])
 	defer s.Release()
@@ -371,7 +371,14 @@ func TestInitialHyperparameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Hyper().Noise != 1e-4 || c.raw[3] != 0 || c.raw[0] == 0 {
-		t.Errorf("preset paper after a step: raw %v", c.raw)
+		t.Errorf("fixed noise after a step: raw %v", c.raw)
+	}
+	fixed := New(3, Kind{FisherVariance: 1}, rng)
+	if err := fixed.StepProcess(fixed.Evaluate(s, p.observations), features, gp.Hyper{Base: []float64{1}, FisherVariance: 1, Noise: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if h := fixed.Hyper(); h.FisherVariance != 1 || h.Noise == 1e-4+ln2 || h.Base[0] == ln2 {
+		t.Errorf("fixed Fisher variance after a step: %+v", h)
 	}
 	defer func() {
 		if got, want := fmt.Sprint(recover()), "2 hyperparameters of the base kernel rbf"; !strings.Contains(got, want) {

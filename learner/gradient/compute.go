@@ -133,7 +133,7 @@ func (c *computation) estimate() error {
 	if err != nil {
 		return err
 	}
-	natural, err := c.natural(monteCarlo.Gradient)
+	natural, err := c.natural(c.at.Fisher, monteCarlo.Gradient)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *computation) estimate() error {
 	if c.options.Covariance == config.Randomized {
 		decompose = estimators.Randomized(len(c.at.SVD.S), 1, c.random.Sketch)
 	}
-	closed := c.at.Batch
+	closed := c.at.Batch // corrects the natural gradient of the analytic matrix
 	closed.Fisher = train.Empirical(c.b, c.at, c.Damping)
 	return errors.Join(
 		c.quadrature("", false, &c.at.Batch, decompose),
@@ -164,7 +164,11 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 	if err != nil {
 		return err
 	}
-	natural, err := c.natural(plain.Gradient)
+	fisher := c.at.Fisher
+	if batch != &c.at.Batch {
+		fisher = train.Analytic(c.b, c.at, c.Damping)
+	}
+	natural, err := c.natural(fisher, plain.Gradient)
 	if err != nil {
 		return err
 	}
@@ -201,12 +205,12 @@ func (f fitted) Fit(*compute.Scope, gp.Kernel, gp.Data) (gp.Posterior, error) {
 }
 
 // natural solves G d = g with the damped Fisher matrix, closer than training does.
-func (c *computation) natural(g compute.Block) (compute.Block, error) {
+func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (compute.Block, error) {
 	scope, d := compute.NewScope(c.b), c.scope.New(g.Rows, 1)
 	defer scope.Release()
 	cg := linop.CG{MaxIterations: 1000, Tolerance: 1e-20,
 		Preconditioner: c.at.SVD.Preconditioner(scope, 1/float64(c.Samples()), c.Damping)}
-	_, err := cg.Solve(c.b, c.at.Fisher.Metric(c.b), d, g)
+	_, err := cg.Solve(c.b, fisher.Metric(c.b), d, g)
 	return d, err
 }
 

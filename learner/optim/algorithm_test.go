@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
@@ -53,10 +54,14 @@ func newFixture(b compute.Backend, seed uint64) fixture {
 	return f
 }
 
-// setWeights sets w and the gradient U w.
+// damping is that of the fixtures' Fisher matrix, the policy's analytic one.
+const damping = 0.1
+
+// setWeights sets w, the gradient U w and the Fisher matrix.
 func (f *fixture) setWeights(w []float64) {
-	f.Weights = f.s.FromSlice(len(w), 1, w)
-	f.Gradient = linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), f.Weights, false)
+	weights := f.s.FromSlice(len(w), 1, w)
+	f.Estimate = &estimators.Estimate{Weights: weights, Gradient: linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), weights, false)}
+	f.Fisher = estimators.NewFisher(f.Policy.Fisher(0), damping)
 }
 
 // golden is a golden batch as a fixture, with its arrays.
@@ -130,10 +135,10 @@ func (f fixture) naturalTwin(t *testing.T) []float64 {
 func TestFisherMatrixOfMoreSamples(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		whole := f.Policy
-		f.Fisher, f.Policy = whole, whole.First(300)
-		f.Actions, f.Weights = f.Actions.RowRange(0, 300), f.Weights.RowRange(0, 300)
-		f.Gradient = linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), f.Weights, false)
-		got, _, err := f.natural(f.s, 0.1)
+		f.Policy, f.Actions = whole.First(300), f.Actions.RowRange(0, 300)
+		f.setWeights(compute.ToSlice(f.b, f.Weights)[:300])
+		f.Fisher = estimators.NewFisher(whole.Fisher(0), damping)
+		got, _, err := f.natural(f.s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +175,7 @@ func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
 func TestNPGTakesAdamsStepAlongTheNaturalGradient(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		got, want := clone(f.params), clone(f.params)
-		report, err := NewNPG(len(got), 0.02, DefaultDamping).Step(got, f.Objective)
+		report, err := NewNPG(len(got), 0.02).Step(got, f.Objective)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +195,7 @@ func TestGoldenNaturalGradients(t *testing.T) {
 			f, arrays := golden(t, b, name)
 			for _, estimate := range []string{"mc", "dbqpg"} {
 				f.Gradient = f.s.FromSlice(len(f.params), 1, flat(arrays, "expect_"+estimate+"_policy_"))
-				d, _, err := f.natural(f.s, DefaultDamping)
+				d, _, err := f.natural(f.s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -207,7 +212,7 @@ func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
 	for _, name := range []string{"hopper_gae", "swimmer_returns"} {
 		for _, b := range nntest.Backends()[1:] {
 			f, arrays := golden(t, b, name)
-			_, plain, err := f.natural(f.s, DefaultDamping)
+			_, plain, err := f.natural(f.s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +220,7 @@ func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, fast, err := f.natural(f.s, DefaultDamping)
+			d, fast, err := f.natural(f.s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +238,7 @@ func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
 func TestCorrectionsApplyToTheDirection(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		gradient := f.gradient()
-		natural, _, err := f.natural(f.s, DefaultDamping)
+		natural, _, err := f.natural(f.s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,11 +247,13 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 			want      []float64
 		}{
 			"vanilla": {NewVanillaPG(len(f.params), 0.1), gradient},
-			"npg":     {NewNPG(len(f.params), 0.1, DefaultDamping), compute.ToSlice(f.b, natural)},
+			"npg":     {NewNPG(len(f.params), 0.1), compute.ToSlice(f.b, natural)},
 			"trpo":    {TRPO{}, compute.ToSlice(f.b, natural)},
 		} {
 			var seen []float64
 			o := f.Objective
+			estimate := *o.Estimate
+			o.Estimate = &estimate
 			o.Correct = func(d compute.Block) {
 				seen = compute.ToSlice(f.b, d)
 				f.b.Fill(d, 0)
@@ -267,7 +274,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 func TestNotFiniteGradientTakesNoStep(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		f.b.AddAt(f.Gradient, 4, 0, math.NaN())
-		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1, DefaultDamping), TRPO{}} {
+		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
 			params := clone(f.params)
 			var notFinite *NotFiniteError
 			if _, err := a.Step(params, f.Objective); !errors.As(err, &notFinite) || notFinite.Index != 4 {
@@ -282,7 +289,7 @@ func TestStatesRoundTrip(t *testing.T) {
 	f := newFixture(nntest.Backends()[2], 3)
 	defer f.s.Release()
 	n := len(f.params)
-	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1, DefaultDamping), NewNPG(n, 0.1, DefaultDamping)}, {TRPO{}, TRPO{}}} {
+	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {TRPO{}, TRPO{}}} {
 		params := clone(f.params)
 		step := func(a Algorithm, params []float64) {
 			if _, err := a.Step(params, f.Objective); err != nil {
@@ -305,7 +312,7 @@ func TestStepsReleaseTheirBlocks(t *testing.T) {
 	b := computetest.Opaque(cpu.New(2))
 	f := newFixture(b, 4)
 	before := b.Live()
-	for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1, DefaultDamping), TRPO{}} {
+	for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
 		if _, err := a.Step(clone(f.params), f.Objective); err != nil {
 			t.Fatal(err)
 		}

@@ -53,15 +53,13 @@ func TestCalibrationChangesNothing(t *testing.T) {
 				learner, rng, scope := New(b, &settings, task), rand.New(rand.NewPCG(1, 2)), compute.NewScope(b)
 				row[i] = progress.NewRow()
 				row[i].Iteration = c.iteration
-				u := &update{Learner: learner, scope: scope, rng: rng, row: &row[i],
-					Samples: NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))}
-				for _, stage := range stages {
-					if stage.Name == "calibration" && i == 1 {
-						continue
-					}
-					if err := stage.run(u); err != nil {
-						t.Fatal(err)
-					}
+				x := NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))
+				update := func() error { return learner.Update(x, scope, NewRandom(1, 1), &row[i], nil) }
+				if i == 1 {
+					update = func() error { return uncalibrated(learner, x, scope, NewRandom(1, 1), &row[i]) }
+				}
+				if err := update(); err != nil {
+					t.Fatal(err)
 				}
 				params[i] = learner.Params
 				scope.Release()
@@ -80,4 +78,24 @@ func TestCalibrationChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// uncalibrated is an update without the stage that only looks on.
+func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *progress.Row) error {
+	at, err := l.judged(s, x, row)
+	if err != nil {
+		return err
+	}
+	if err := l.Decompose(s, at, r); err != nil {
+		return err
+	}
+	estimator, err := l.learnKernel(s, at, x, r, row)
+	if err != nil {
+		return err
+	}
+	estimate, err := estimator.Estimate(s, &at.Batch)
+	if err != nil {
+		return err
+	}
+	return l.step(at, x, estimate, row)
 }

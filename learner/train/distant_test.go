@@ -59,7 +59,7 @@ func TestUpdateSeldomWaits(t *testing.T) {
 			learner, row, rng := New(b, &settings, task), progress.NewRow(), rand.New(rand.NewPCG(1, 0))
 			scope := compute.NewScope(b)
 			samples := NewSamples(scope, madeUp(task, steps, rng), nil, policy.Identity(task.ObservationDim, settings.Clip))
-			if err := learner.Update(samples, scope, rng, &row, nil); err != nil {
+			if err := learner.Update(samples, scope, NewRandom(1, 1), &row, nil); err != nil {
 				t.Fatal(err)
 			}
 			if !math.IsNaN(row.CGIterations) {

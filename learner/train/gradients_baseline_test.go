@@ -114,7 +114,7 @@ func TestBaselineAgreesWithTwin(t *testing.T) {
 		for i := range k {
 			augmented.Set(n+i, i, math.Sqrt(1e-5)*mat.Norm(x.ColView(i), 2))
 		}
-		for i, v := range (critic.Trajectories{Rewards: rewards, Lengths: lengths}).Returns(run.Gamma) {
+		for i, v := range (critic.Trajectories{Rewards: rewards, Lengths: lengths}).Returns(run.Targets.(train.Returns).Gamma) {
 			y.SetVec(i, v)
 		}
 		var want, difference mat.VecDense

@@ -3,13 +3,11 @@ package train_test
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -35,7 +33,7 @@ func trained(t *testing.T, estimator config.Estimator, targets config.Targets) (
 	return run, batch.Episodes
 }
 
-func sketches() *rand.Rand { return streams.New(7, streams.Sketch, iterations+1) }
+func sketches() train.Random { return train.NewRandom(7, iterations+1) }
 
 // The gradients are those that the update follows: DBQPG's norm is in its row, and VanillaPG's Adam steps along UAPG's.
 func TestGradientsAreTheUpdates(t *testing.T) {

@@ -18,14 +18,15 @@ var alternatives = []struct {
 	applies func(config.Estimator) bool
 	set     func(*config.Settings)
 }{
-	{"paper", bayesian, func(s *config.Settings) { s.Preset = config.Paper }},
+	{"paper", bayesian, func(s *config.Settings) { s.Noise, s.FisherVariance = 1e-4, 1 }},
+	{"completion", bayesian, func(s *config.Settings) { s.Completion = true }},
 	{"raw", bayesian, func(s *config.Settings) { s.Features = config.Raw }},
 	{"inducing", bayesian, func(s *config.Settings) { s.Inducing = 10 }},
 	{"raw inducing", bayesian, func(s *config.Settings) { s.Features, s.Inducing = config.Raw, 10 }},
 	{"cg", bayesian, func(s *config.Settings) { s.Solver = config.ConjugateGradient }},
 	{"exact", bayesian, func(s *config.Settings) { s.Solver, s.FisherKernel = config.ConjugateGradient, config.Exact }},
 	{"twice the Fisher samples", bayesian, func(s *config.Settings) { s.FisherSamples = 2 }},
-	{"analytic", aware, func(s *config.Settings) { s.Fisher = config.Analytic }},
+	{"empirical", aware, func(s *config.Settings) { s.Fisher = config.Empirical }},
 	{"randomized", uapg, func(s *config.Settings) { s.Covariance = config.Randomized }},
 }
 
@@ -127,8 +128,9 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)
 		}
 	}
-	complain(s.Preset == config.Paper && bayesian(s.Estimator) && row.Noise != 1e-4, "noise %v, the paper's is 1e-4", row.Noise)
-	complain(s.Preset == config.Authors && row.Noise < 0.5, "noise %v, the code's begins near 0.69", row.Noise)
+	complain(s.Noise != config.Learned && bayesian(s.Estimator) && row.Noise != s.Noise, "noise %v, fixed at %v", row.Noise, s.Noise)
+	complain(s.FisherVariance != config.Learned && bayesian(s.Estimator) && row.FisherVariance != s.FisherVariance, "Fisher variance %v, fixed at %v", row.FisherVariance, s.FisherVariance)
+	complain(s.Noise == config.Learned && row.Noise < 0.5, "noise %v, a learned one begins near 0.69", row.Noise)
 	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL, s.MaxKL)
 	complain(row.Coverage50 < 0 || row.Coverage90 < row.Coverage50 || row.Coverage90 > 1,
 		"coverage %v of the 50 %% and %v of the 90 %% interval", row.Coverage50, row.Coverage90)

@@ -47,11 +47,11 @@ func updated(t *testing.T, b compute.Backend, settings *config.Settings, task si
 	t.Helper()
 	learner := New(b, settings, task)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range updates {
+	for i := range updates {
 		scope := compute.NewScope(b)
 		x := NewSamples(scope, randomEpisodes(rng, task, steps), nil, policy.Identity(task.ObservationDim, 5))
 		row := progress.NewRow()
-		if err := learner.Update(x, scope, rng, &row, nil); err != nil {
+		if err := learner.Update(x, scope, NewRandom(1, uint64(i)), &row, nil); err != nil {
 			t.Fatal(err)
 		}
 		scope.Release()
