@@ -54,10 +54,10 @@ type Config struct {
 	Coordinator *client.Client
 	// Store is where all workers find the checkpoints.
 	Store store.Store
-	// Display, Log and Watched are as session.Train has them.
+	// Display, Log and Metrics are as session.Train has them.
 	Display *progress.Display
 	Log     *slog.Logger
-	Watched *observe.Learner
+	Metrics *observe.Learner
 }
 
 // worker is a Config at work.
@@ -197,7 +197,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 		l.setUseful(collector.Useful)
 		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, chain: c, stored: stored}, player{collector}
 	}
-	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Watched)
+	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
 	c.close()
 	committing.Wait()
 	if ctx.Err() == nil {
