@@ -12,5 +12,5 @@ import (
 // for the scores u (p × n) and the posterior's alpha (n × 1; gp.Posterior.Alpha).
 func DBQPG(b compute.Backend, dst compute.Block, u linop.Operator, c2 float64, alpha compute.Block) {
 	u.MulTo(dst, alpha, false)
-	b.Scale(c2, dst)
+	compute.Scale(b, c2, dst)
 }

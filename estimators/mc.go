@@ -13,5 +13,5 @@ import (
 // for the scores u (p × n) and the targets y (n × 1).
 func MonteCarlo(b compute.Backend, dst compute.Block, u linop.Operator, y compute.Block) {
 	u.MulTo(dst, y, false)
-	b.Scale(1/float64(y.Rows), dst)
+	compute.Scale(b, 1/float64(y.Rows), dst)
 }

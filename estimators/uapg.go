@@ -48,5 +48,5 @@ func (e *Eigenpairs) stretch(b compute.Backend, x compute.Block, factor func(nu,
 		host[j] *= factor(nu, least) - 1
 	}
 	b.Upload(components, host)
-	b.Axpy(1, linop.Mul(s, e.Vectors, components, false), x)
+	compute.Axpy(b, 1, linop.Mul(s, e.Vectors, components, false), x)
 }

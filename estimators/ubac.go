@@ -28,7 +28,7 @@ func UBAC(b compute.Backend, g compute.Block, c linop.Operator, nu0 float64) {
 	}
 	s := compute.NewScope(b)
 	defer s.Release()
-	b.Axpy(-1/nu0, linop.Mul(s, c, g, false), g)
+	compute.Axpy(b, -1/nu0, linop.Mul(s, c, g, false), g)
 }
 
 // Largest is the matrix's largest eigenvalue: exact, in closed form, with the empirical

@@ -82,7 +82,7 @@ type scaled struct {
 
 func (a scaled) MulTo(dst, x compute.Block, trans bool) {
 	a.Uncertainty.MulTo(dst, x, trans)
-	a.b.Scale(a.factor, dst)
+	compute.Scale(a.b, a.factor, dst)
 }
 
 // Covariance leaves out the factor c2, and may: UBAC does not know one multiple of C from

@@ -191,7 +191,7 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 		for _, inner := range []float64{1e-6, 1e-10, 1e-14} {
 			kernel := x.kernel(s, linop.CG{Tolerance: inner * inner})
 			kernel.MulTo(product, y, false)
-			b.Axpy(-1, exact, product)
+			compute.Axpy(b, -1, exact, product)
 			if e, most := norm(b, product)/norm(b, y), inner*n*math.Sqrt(kappa)/2; !(e <= most) {
 				t.Errorf("inner tolerance %g: a product's error is %g, more than %g", inner, e, most)
 			}
@@ -201,7 +201,7 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 			}
 			truth := linop.NewSum(b, p.(*iterativePosterior).state, linop.NewScale(b, k.C2*k.FisherVariance, reference), linop.NewNoise(b, x.n, k.Noise))
 			truth.MulTo(product, p.Alpha(), false)
-			b.Axpy(-1, y, product)
+			compute.Axpy(b, -1, y, product)
 			residuals = append(residuals, norm(b, product)/norm(b, y))
 		}
 		t.Logf("condition %.3g, true residuals %.2g", kappa, residuals)

@@ -197,14 +197,14 @@ func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	b, n, q, m := p.backend, p.alpha.Rows, p.inner.vectors, p.solver.Probes
 	rng := p.solver.random(traceStream)
 	x, g := s.New(n, q.Cols+m), s.New(n, m)
-	b.Copy(x.ColRange(0, q.Cols), q)
+	compute.Copy(b, x.ColRange(0, q.Cols), q)
 	w := x.ColRange(q.Cols, q.Cols+m)
 	p.drawProbes(w, rng)
 	signs := make([]float64, q.Cols*m)
 	for i := range signs {
 		signs[i] = math.Copysign(1/math.Sqrt(float64(m)), float64(rng.IntN(2))-0.5)
 	}
-	b.Copy(g, w)
+	compute.Copy(b, g, w)
 	b.Gemm(false, false, 1, q, s.FromSlice(q.Cols, m, signs), 1, g)
 	return p.gradient(features, x, g)
 }
@@ -224,7 +224,7 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	b.Gemm(false, false, -1, q, overlap, 1, w)
 	length := float64(w.Rows-q.Cols) / float64(w.Cols)
 	for j := range w.Cols {
-		b.Scale(math.Sqrt(length/b.Dot(w.Col(j), w.Col(j))), w.Col(j))
+		compute.Scale(b, math.Sqrt(length/b.Dot(w.Col(j), w.Col(j))), w.Col(j))
 	}
 }
 
@@ -241,20 +241,20 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	if err := p.solve(p.matrix(), solved, linop.Mul(s, p.inner.power(s, 0.5), g, false)); err != nil {
 		return Hyper{}, err
 	}
-	b.Copy(u.Col(0), p.alpha)
-	b.Copy(v.Col(0), p.alpha)
-	b.Copy(v.ColRange(1, 1+x.Cols), x)
+	compute.Copy(b, u.Col(0), p.alpha)
+	compute.Copy(b, v.Col(0), p.alpha)
+	compute.Copy(b, v.ColRange(1, 1+x.Cols), x)
 	p.solver.CG.Preconditioner.MulTo(u.ColRange(1, 1+x.Cols), x, false)
-	b.Scale(-1, u.ColRange(1, 1+x.Cols))
+	compute.Scale(b, -1, u.ColRange(1, 1+x.Cols))
 	probed := v.ColRange(1+x.Cols, columns)
 	p.inner.power(s, -0.5).MulTo(probed, g, false)
-	b.Copy(u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
-	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
+	compute.Copy(b, u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
+	compute.Axpy(b, -1, solved, u.ColRange(1+x.Cols, columns))
 
 	if features.Rows > 0 {
 		compute.SameShape("the gradient in the features", p.scaled, features)
 		p.featureGradient(features, u, v)
-		b.Scale(1/float64(2*n), features)
+		compute.Scale(b, 1/float64(2*n), features)
 		p.scaling.Backward(b, features, p.scaled)
 	}
 	return p.hyperGradient(u, v, solved, probed), nil
@@ -295,14 +295,14 @@ func (p *iterativePosterior) featureGradient(dst, u, v compute.Block) {
 	onGrid, table := s.New(g.Size, u.Cols), s.New(g.Size, u.Cols)
 	other := s.New(dst.Rows, 1)
 	half := func(out, z, x, y compute.Block) {
-		b.InterpolateTrans(onGrid, z, x, g)
+		b.Interpolate(true, onGrid, z, x, g)
 		p.grid.MulTo(table, onGrid, false)
 		b.InterpolateGrad(out, z, table, y, g)
 	}
 	for j := range dst.Cols {
 		half(dst.Col(j), p.scaled.Col(j), u, v)
 		half(other, p.scaled.Col(j), v, u)
-		b.Axpy(1, other, dst.Col(j))
+		compute.Axpy(b, 1, other, dst.Col(j))
 	}
 }
 

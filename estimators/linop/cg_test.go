@@ -139,7 +139,7 @@ func TestCGErrors(t *testing.T) {
 	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, math.NaN()), s.New(n, 2), y); !errors.As(err, &breakdown) {
 		t.Errorf("a matrix of NaN: %v", err)
 	}
-	b.AddAt(y, 3, 1, math.NaN())
+	compute.Fill(b, y.Row(3).Col(1), math.NaN())
 	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Column != 1 {
 		t.Errorf("NaN in column 1: %v", err)
 	}

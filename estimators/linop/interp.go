@@ -46,7 +46,7 @@ func (a *Interp) MulTo(dst, x compute.Block, trans bool) {
 	partials := compute.NewPartials(s, n, m, dims*k)
 	a.b.Panels(n, func(b compute.Backend, panel, lo, hi int) {
 		for d := range dims {
-			b.InterpolateTrans(partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi), a.grid)
+			b.Interpolate(true, partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi), a.grid)
 		}
 	})
 	partials.SumTo(a.b, onGrid)
@@ -57,10 +57,10 @@ func (a *Interp) MulTo(dst, x compute.Block, trans bool) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		rows, one := dst.RowRange(lo, hi), s.New(hi-lo, k)
-		b.Fill(rows, 0)
+		compute.Fill(b, rows, 0)
 		for d := range dims {
-			b.Interpolate(one, a.z.View(lo, hi, d, d+1), smoothed.ColRange(d*k, (d+1)*k), a.grid)
-			b.Axpy(1, one, rows)
+			b.Interpolate(false, one, a.z.View(lo, hi, d, d+1), smoothed.ColRange(d*k, (d+1)*k), a.grid)
+			compute.Axpy(b, 1, one, rows)
 		}
 	})
 }

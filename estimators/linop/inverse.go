@@ -36,7 +36,7 @@ func (v *Inverse) MulTo(dst, x compute.Block, trans bool) {
 	result, err := v.cg.Solve(v.b, v.a, dst, x)
 	v.count += result.Iterations
 	if err != nil {
-		v.b.Fill(dst, math.NaN())
+		compute.Fill(v.b, dst, math.NaN())
 		if v.err == nil {
 			v.err = err
 		}

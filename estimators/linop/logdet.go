@@ -109,8 +109,8 @@ func (k *lanczos) extend() {
 	for range 2 {
 		for _, v := range k.basis {
 			b.ColDots(k.overlap, v, k.next)
-			b.Scale(-1, k.overlap)
-			b.AxpyCols(k.overlap, v, k.next)
+			compute.Scale(b, -1, k.overlap)
+			b.Mul(k.next, k.overlap, v, 1)
 		}
 	}
 	for j, norm := range normalize(b, k.next) {
@@ -154,9 +154,8 @@ func normalize(b compute.Backend, x compute.Block) []float64 {
 	s := compute.NewScope(b)
 	defer s.Release()
 	longer := s.New(x.Rows, x.Cols)
-	b.Copy(longer, x)
-	b.Fill(x, 0)
-	b.AxpyCols(s.FromSlice(1, len(factors), factors), longer, x)
+	compute.Copy(b, longer, x)
+	b.Mul(x, s.FromSlice(1, len(factors), factors), longer, 0)
 	return norms
 }
 

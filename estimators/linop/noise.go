@@ -19,5 +19,5 @@ func (a *Noise) Dims() (rows, cols int) { return a.n, a.n }
 // MulTo implements [Operator].
 func (a *Noise) MulTo(dst, x compute.Block, trans bool) {
 	checkMul("Noise", a, dst, x, trans)
-	a.b.Affine(dst, a.s, x, 0)
+	a.b.Affine(dst, a.s, x, 0, 0)
 }

@@ -205,17 +205,17 @@ func (c *computation) corrected(suffix string, fisher estimators.Fisher, pairs f
 		return err
 	}
 	x := c.scope.New(c.gradient.Rows, 1)
-	c.b.Copy(x, c.gradient)
+	compute.Copy(c.b, x, c.gradient)
 	uncertain.Vanilla(c.b, x)
 	c.policyGradient("uapg_vanilla"+suffix, x)
-	c.b.Copy(x, c.natural)
+	compute.Copy(c.b, x, c.natural)
 	confident.Natural(c.b, x, c.Epsilon)
 	c.policyGradient("uapg_natural"+suffix, x)
 	nu0, err := covariance.Largest(c.random)
 	if err != nil {
 		return err
 	}
-	c.b.Copy(x, c.gradient)
+	compute.Copy(c.b, x, c.gradient)
 	estimators.UBAC(c.b, x, covariance, nu0)
 	c.policyGradient("ubac"+suffix, x)
 	return nil

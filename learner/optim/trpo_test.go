@@ -104,12 +104,12 @@ func TestTRPORejects(t *testing.T) {
 
 		still := f.Objective
 		still.Gradient = f.s.New(len(f.params), 1)
-		f.b.Fill(still.Gradient, 0)
+		compute.Fill(f.b, still.Gradient, 0)
 		check("no gradient", 0, still)
 
 		nan := f.Objective
 		nan.Weights = f.s.New(len(w), 1)
-		f.b.Fill(nan.Weights, math.NaN())
+		compute.Fill(f.b, nan.Weights, math.NaN())
 		check("NaN weights", 10, nan)
 	})
 }

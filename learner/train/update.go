@@ -268,11 +268,11 @@ func (u *update) estimate() (err error) {
 		u.objective.SVD = u.svd
 	}
 	if !u.Bayesian {
-		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0)
+		u.Backend.Affine(weights, 1/float64(u.size()), u.targets, 0, 0)
 		estimators.MonteCarlo(u.Backend, gradient, u.scores, u.targets)
 		return nil
 	}
-	u.Backend.Affine(weights, u.C2, u.posterior.Alpha(), 0)
+	u.Backend.Affine(weights, u.C2, u.posterior.Alpha(), 0, 0)
 	estimators.DBQPG(u.Backend, gradient, u.scores, u.C2, u.posterior.Alpha())
 	if u.Aware {
 		u.objective.Correct, err = u.correction()
