@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -81,10 +82,8 @@ func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 		if !warned && ctx.Err() == nil {
 			c.config.Log.Warn("cannot publish the policy; trying again", "iteration", p.position.Iteration, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, retryInterval) {
 			return fmt.Errorf("publish the policy of iteration %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
-		case <-time.After(retryInterval):
 		}
 	}
 }
