@@ -51,7 +51,7 @@ func (p *iterativePosterior) joint(s *compute.Scope, part Part, at Points) linop
 		scaled := s.New(total, p.scaled.Cols)
 		compute.Copy(b, scaled.RowRange(0, n), p.scaled)
 		p.scaling.Apply(b, scaled.RowRange(n, total), at.Features)
-		parts = append(parts, linop.NewInterp(b, scaled, grid(), p.grid))
+		parts = append(parts, p.state.At(scaled))
 	}
 	if part != Value {
 		v := s.New(total, p.data.Fisher.Cols)
@@ -73,7 +73,7 @@ func (p *iterativePosterior) variances(dst compute.Block, joint linop.Operator, 
 	compute.Copy(b, unit.RowRange(first, first+columns), s.Identity(columns))
 	kernel := linop.Mul(s, joint, unit, false)
 	cross, solved := kernel.RowRange(0, n), s.New(n, columns)
-	if err := p.solve(p.matrix(), solved, cross); err != nil {
+	if err := p.solve(solved, cross); err != nil {
 		return err
 	}
 	reduction := s.New(1, columns)

@@ -64,6 +64,12 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 	if n := squareSize("conjugate gradients", a); n != rhs.Rows {
 		panic(fmt.Sprintf("linop: conjugate gradients with an operator of order %d and a %s right-hand side", n, rhs.Shape()))
 	}
+	return c.SolveFunc(b, Products(a), dst, rhs)
+}
+
+// SolveFunc is Solve for the matrix that a multiplies with. The first product that fails
+// ends it, and its error is the solution's.
+func (c CG) SolveFunc(b compute.Backend, a Multiply, dst, rhs compute.Block) (Result, error) {
 	compute.SameShape("conjugate gradients", dst, rhs)
 	if c.MaxIterations == 0 {
 		c.MaxIterations = 50
@@ -90,7 +96,7 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 type iteration struct {
 	CG
 	b      compute.Backend
-	a      Operator
+	a      Multiply
 	x      compute.Block // the solution
 	r      compute.Block // its residual b - A x
 	z      compute.Block // the preconditioned residual M r
@@ -102,7 +108,7 @@ type iteration struct {
 	seen   *history
 }
 
-func newIteration(s *compute.Scope, c CG, a Operator, x, rhs compute.Block) *iteration {
+func newIteration(s *compute.Scope, c CG, a Multiply, x, rhs compute.Block) *iteration {
 	n, k := rhs.Rows, rhs.Cols
 	it := &iteration{CG: c, b: s.Backend(), a: a, x: x,
 		r: s.New(n, k), p: s.New(n, k), q: s.New(n, k), work: s.New(n, k),
@@ -134,7 +140,9 @@ func (it *iteration) step() (done bool, err error) {
 	it.taken++
 
 	// alpha = r'z / p'A p, the minimum of the error's A-norm along p.
-	it.a.MulTo(it.q, it.p, false)
+	if err := it.a(it.q, it.p); err != nil {
+		return false, err
+	}
 	it.b.ColDots(last.curvature, it.p, it.q)
 	it.b.DivideWhere(it.factor, last.rho, last.curvature, last.squares, it.bound)
 

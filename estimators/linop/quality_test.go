@@ -58,7 +58,7 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 // c2 n v V V' + noise I, y a smooth function of the observations plus noise.
 func gradient(t *testing.T, s *compute.Scope, u *linop.Scores, x, v compute.Block) []float64 {
 	b, n := s.Backend(), x.Rows
-	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v), linop.NewNoise(b, n, 0.693))
+	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v), linop.NewScaledIdentity(b, n, 0.693))
 	y := s.FromSlice(n, 1, linoptest.Normal(rand.New(rand.NewPCG(99, 0)), n))
 	compute.Axpy(b, 1, x.Col(0), y)
 	b.Mul(y, x.Col(1), x.Col(2), 1)

@@ -136,5 +136,5 @@ func (d *SVD) Preconditioner(s *compute.Scope, scale, ridge float64) Operator {
 		roots[j] = math.Sqrt(w / (w + ridge))
 	}
 	shrunk := Mul(s, d.P, s.Diagonal(roots), false)
-	return NewSum(b, NewNoise(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
+	return NewSum(b, NewScaledIdentity(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
 }
