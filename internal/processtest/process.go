@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // Patience is how long a test waits for what must happen, on a machine however loaded.
@@ -158,9 +162,15 @@ func (p *Process) MayFail() {
 // Expect waits until the log has a line that matches the pattern, and returns the first such line's submatches.
 func (p *Process) Expect(pattern string) []string {
 	p.t.Helper()
-	found := p.find(pattern)
+	return p.ExpectTimes(1, pattern)
+}
+
+// ExpectTimes is Expect for the line that is the nth, from 1, that matches.
+func (p *Process) ExpectTimes(n int, pattern string) []string {
+	p.t.Helper()
+	found := p.find(n, pattern)
 	if found == nil {
-		p.t.Fatalf("%s ended (%v) without a line that matches %q", p, p.Cmd.ProcessState, pattern)
+		p.t.Fatalf("%s ended (%v) without match %d of %q", p, p.Cmd.ProcessState, n, pattern)
 	}
 	return found
 }
@@ -169,19 +179,22 @@ func (p *Process) Expect(pattern string) []string {
 func (p *Process) Await(pattern string) []string {
 	p.t.Helper()
 	p.MayFail()
-	return p.find(pattern)
+	return p.find(1, pattern)
 }
 
-func (p *Process) find(pattern string) (found []string) {
+// find waits for the nth line that matches, and returns its submatches, or nil if the process ends without it.
+func (p *Process) find(n int, pattern string) (found []string) {
 	p.t.Helper()
 	re, from := regexp.MustCompile(pattern), 0
-	p.await(fmt.Sprintf("write a line that matches %q", pattern), func() bool {
-		for ; from < len(p.lines); from++ {
-			if found = re.FindStringSubmatch(p.lines[from]); found != nil {
-				return true
+	p.await(fmt.Sprintf("write match %d of %q", n, pattern), func() bool {
+		for ; from < len(p.lines) && n > 0; from++ {
+			if submatches := re.FindStringSubmatch(p.lines[from]); submatches != nil {
+				if n--; n == 0 {
+					found = submatches
+				}
 			}
 		}
-		return p.exited
+		return n == 0 || p.exited
 	})
 	return found
 }
@@ -268,4 +281,31 @@ func Context(t testing.TB) context.Context {
 		c.ctx, c.cancel = context.WithCancelCause(t.Context())
 	}
 	return c.ctx
+}
+
+// AwaitOK waits until a GET of the URL is answered with 200. Servers tell of this by no event.
+func AwaitOK(t testing.TB, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(Context(t), Patience)
+	defer cancel()
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(response.Status)
+		}
+		if !pause.For(ctx, 20*time.Millisecond) {
+			t.Fatalf("%s: %v (%v)", url, context.Cause(ctx), err)
+		}
+	}
 }

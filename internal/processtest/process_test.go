@@ -22,7 +22,8 @@ func TestProcess(t *testing.T) {
 		t.Error(found)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Expect("^caught$")
+	p.ExpectTimes(1, "^caught$")
+	p.ExpectTimes(2, "o|a")
 	p.Expect("^port")
 	if status := p.Wait(); status != 3 || p.Log() != "port 17\ncaught" {
 		t.Errorf("status %d, log %q", status, p.Log())
@@ -78,7 +79,8 @@ func TestDisappointment(t *testing.T) {
 		want string // "": it does not fail
 		test func(r *recorder)
 	}{
-		"no line":          {`ended (exit status 7) without a line that matches "port"`, func(r *recorder) { broken(r).Expect("port") }},
+		"no line":          {`ended (exit status 7) without match 1 of "port"`, func(r *recorder) { broken(r).Expect("port") }},
+		"too few lines":    {`ended (exit status 7) without match 2 of "broken"`, func(r *recorder) { broken(r).ExpectTimes(2, "broken") }},
 		"no success":       {"ended with status 7", func(r *recorder) { broken(r).Succeed() }},
 		"no kill":          {"had ended before (exit status 7)", func(r *recorder) { p := broken(r); <-p.Done(); p.Kill() }},
 		"another's line":   {words, func(r *recorder) { broken(r); other(r).Expect("port") }},
@@ -91,6 +93,11 @@ func TestDisappointment(t *testing.T) {
 			if err := context.Cause(ctx); err.Error() != words {
 				r.Error(err)
 			}
+		}},
+		"no answer": {words, func(r *recorder) {
+			address := Address(r)
+			broken(r)
+			AwaitOK(r, "http://"+address)
 		}},
 		"may fail": {"", func(r *recorder) {
 			p := broken(r)
