@@ -101,14 +101,14 @@ func play(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	watched := observe.NewActor()
+	metrics := observe.NewActor()
 	s.observe.Log = log
-	stop, err := watched.Start(s.observe)
+	stop, err := metrics.Start(s.observe)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	err = connectAndPlay(ctx, s, log, watched)
+	err = connectAndPlay(ctx, s, log, metrics)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func play(ctx context.Context, s settings) error {
 	return nil
 }
 
-func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, watched *observe.Actor) error {
+func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, metrics *observe.Actor) error {
 	config := bus.ConnConfig{Name: "actor", Log: log}
 	if s.credentials != "" {
 		own, err := credentials.Load(s.credentials, log)
@@ -133,27 +133,27 @@ func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, watched *
 		return err
 	}
 	defer conn.Close()
-	watch(watched, conn, s.run)
-	defer watched.Idle("leaving")
+	watch(metrics, conn, s.run)
+	defer metrics.Idle("leaving")
 	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
-		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log, Watched: watched,
+		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log, Metrics: metrics,
 	})
 }
 
 // watch says that the actor is ready while it is connected.
-func watch(watched *observe.Actor, conn *bus.Conn, runs string) {
-	watched.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
+func watch(metrics *observe.Actor, conn *bus.Conn, runs string) {
+	metrics.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
 	connected := func() error {
 		if conn.URL() == "" {
 			return errors.New("not connected to the NATS server")
 		}
 		return nil
 	}
-	watched.Watch(connected, func() {
-		watched.Connected.Set(1)
+	metrics.Watch(connected, func() {
+		metrics.Connected.Set(1)
 		if connected() != nil {
-			watched.Connected.Set(0)
+			metrics.Connected.Set(0)
 		}
 	})
 }

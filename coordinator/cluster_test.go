@@ -123,13 +123,14 @@ func (w *workload) report(what string, args ...any) {
 // Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was
 // answered is there in the end, and each was made once.
 func TestKilledLeaders(t *testing.T) {
+	t.Parallel()
 	rng, kills := faults.Rand(faults.Seed(t), 0), faults.Count(5, 300)
 	nodes := serveThree(t)
 	w := startWorkload(t, nodes)
-	for range kills {
+	for kill := range kills {
 		w.awaitCommits(rng.IntN(100))
 		victim := nodes[rng.IntN(3)]
-		if rng.IntN(4) > 0 {
+		if kill == 0 || rng.IntN(4) > 0 {
 			victim = leader(t, w.client, nodes)
 		}
 		victim.Kill()
@@ -166,6 +167,7 @@ func commitOn(t *testing.T, ctx context.Context, c *client.Client, learner strin
 
 // A lost node is replaced by a new one, a fourth and fifth join, one leaves; what was there stays there.
 func TestJoinLeaveReplace(t *testing.T) {
+	t.Parallel()
 	nodes := serveThree(t)
 	c := newClient(t, nodes[0].url)
 	if _, err := c.Submit(deadline(t), spec("x", 1, 2)); err != nil {
@@ -173,7 +175,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 	}
 	lost := nodes[1]
 	lost.Kill()
-	addresses := freeAddresses(t, 4)
+	addresses := holdAddresses(t, 4)
 	fourth := serve(t, "n4", t.TempDir(), addresses[0], addresses[1], "--join", nodes[0].url)
 	fourth.Expect("msg=ready")
 	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
@@ -206,6 +208,9 @@ func TestJoinLeaveReplace(t *testing.T) {
 	if err := c.Leave(deadline(t), second.id); err != nil {
 		t.Fatal(err)
 	}
+	if status := second.Wait(); status != 1 {
+		t.Errorf("%s ended with status %d", second.id, status)
+	}
 	second.Expect("was taken out of the cluster")
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 2 {
@@ -215,6 +220,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 
 // A backup restored to a new node, under a new name, has all that was there, and so has a node that joins that one.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	first := serveOne(t)
 	if out, complaint, status := run(t, first.url, sweepFile, "submit", "-"); status != 0 {
 		t.Fatal(out, complaint)
@@ -231,7 +237,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("backup -: %d %s: %d bytes, not %d", status, complaint, len(out), len(written))
 	}
 	first.Kill()
-	addresses := freeAddresses(t, 4)
+	addresses := holdAddresses(t, 4)
 	directory := t.TempDir()
 	second := serve(t, "m1", directory, addresses[0], addresses[1], "--restore", backup)
 	second.Expect("msg=ready")
@@ -250,7 +256,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%+v, %v", experiments, err)
 		}
 	}
-	fourth := freeAddresses(t, 2) // a node that knows m1 as a peer, as after all directories were lost, enters too
+	fourth := holdAddresses(t, 2) // a node that knows m1 as a peer, as after all directories were lost, enters too
 	entering := serve(t, "m3", t.TempDir(), fourth[0], fourth[1], "--peers", fmt.Sprintf("m1=%s,m2=%s,m3=%s", addresses[1], addresses[3], fourth[1]))
 	entering.Expect("msg=ready")
 	second.Kill()

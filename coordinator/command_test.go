@@ -16,7 +16,7 @@ import (
 // serveOne starts a node that is alone.
 func serveOne(t testing.TB, arguments ...string) *node {
 	t.Helper()
-	addresses := freeAddresses(t, 2)
+	addresses := holdAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], arguments...)
 	n.Expect("msg=ready")
 	return n
@@ -33,6 +33,7 @@ var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 
 // What the commands write, in the order in which somebody would give them.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	n := serveOne(t)
 	sweep := filepath.Join(t.TempDir(), "sweep.yaml")
 	if err := os.WriteFile(sweep, []byte(sweepFile), 0o600); err != nil {
@@ -91,6 +92,7 @@ func TestCommands(t *testing.T) {
 
 // With --json every command writes JSON, and submit reads a sweep from the standard input.
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	n := serveOne(t)
 	backup := filepath.Join(t.TempDir(), "backup")
 	for _, line := range []string{
@@ -114,6 +116,7 @@ func TestJSON(t *testing.T) {
 
 // A node says what is wrong with its settings.
 func TestBadSettings(t *testing.T) {
+	t.Parallel()
 	n := serveOne(t)
 	for line, want := range map[string]string{
 		"serve": "--data-dir",
@@ -138,8 +141,9 @@ func TestBadSettings(t *testing.T) {
 
 // A node logs lines of JSON where it is asked for, raft's among them, and from the level on that is given.
 func TestLogOptions(t *testing.T) {
+	t.Parallel()
 	serve := func(more ...string) *node {
-		addresses := freeAddresses(t, 2)
+		addresses := holdAddresses(t, 2)
 		return serve(t, "n1", t.TempDir(), addresses[0], addresses[1], more...)
 	}
 	verbose := serve("--log-format", "json", "--log-level", "debug")
@@ -167,15 +171,16 @@ func TestLogOptions(t *testing.T) {
 
 // With credentials, three nodes and their clients know each other, and nobody else gets in.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	directory := filepath.Join(t.TempDir(), "credentials")
 	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
 		t.Fatal(out, complaint)
 	}
-	addresses := freeAddresses(t, 2)
+	addresses := holdAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
 	n.Expect("msg=ready")
 	url := strings.Replace(n.url, "http", "https", 1)
-	second := freeAddresses(t, 2)
+	second := holdAddresses(t, 2)
 	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"), "--join", url).Expect("msg=ready")
 	as := func(role string, arguments ...string) (string, int) {
 		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", filepath.Join(directory, role), "--timeout", "5s")...)
@@ -199,7 +204,8 @@ func TestCredentials(t *testing.T) {
 
 // Metrics count requests under the names of their routes, and runs by state.
 func TestMetrics(t *testing.T) {
-	address := freeAddresses(t, 1)[0]
+	t.Parallel()
+	address := holdAddresses(t, 1)[0]
 	n := serveOne(t, "--metrics-listen", address)
 	for _, line := range []string{"submit -", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer/Swimmer-v2/npg-mc-s1"} {
 		if out, complaint, status := run(t, n.url, sweepFile, strings.Fields(line)...); status != 0 {

@@ -54,7 +54,8 @@ func requireExperiments(t *testing.T, c *client.Client, n int) {
 
 // A node whose disk is full refuses what it cannot keep. What it answered it still has once there is room.
 func TestDiskFull(t *testing.T) {
-	addresses := freeAddresses(t, 2)
+	t.Parallel()
+	addresses := holdAddresses(t, 2)
 	n := serveWithin(t, small, "n1", t.TempDir(), addresses[0], addresses[1])
 	n.Expect("msg=ready")
 	answered := submitUntilFull(t, newClient(t, n.url))
@@ -74,7 +75,8 @@ func TestDiskFull(t *testing.T) {
 
 // Of three nodes, the disk of the one that leads is full: another one leads.
 func TestLeadersDiskFull(t *testing.T) {
-	addresses := freeAddresses(t, 6)
+	t.Parallel()
+	addresses := holdAddresses(t, 6)
 	first := serveWithin(t, small, "n1", t.TempDir(), addresses[0], addresses[1])
 	first.Expect("msg=ready")
 	nodes := []*node{first}
@@ -102,14 +104,14 @@ func TestLeadersDiskFull(t *testing.T) {
 
 // A node whose data directory cannot be written says so and ends.
 func TestReadOnlyDirectory(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
-	addresses := freeAddresses(t, 2)
+	addresses := holdAddresses(t, 2)
 	n := serve(t, "n1", directory, addresses[0], addresses[1])
 	n.Expect("msg=ready")
 	n.stop()
 	if os.Geteuid() == 0 { // who may write everywhere else
-		n.within = []string{"unshare", "-m", "sh", "-c", `mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
-		t.Setenv("DIRECTORY", directory)
+		n.within = []string{"unshare", "-m", "env", "DIRECTORY=" + directory, "sh", "-c", `mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
 	} else if err := os.Chmod(directory+"/raft.db", 0o400); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ func (n *node) lose() {
 // One node after the other loses its directory, mostly the leader, and is started again by the same command line, while learners
 // commit: nothing is lost, and each counts again.
 func TestLostDirectory(t *testing.T) {
+	t.Parallel()
 	rng, losses := faults.Rand(faults.Seed(t), 0), faults.Count(4, 100)
 	nodes := serveThree(t)
 	w := startWorkload(t, nodes)
@@ -56,6 +57,7 @@ func TestLostDirectory(t *testing.T) {
 
 // With two of three directories lost, nothing is begun anew, and the third keeps what it has; once they are back, all goes on.
 func TestMostDirectoriesLost(t *testing.T) {
+	t.Parallel()
 	nodes := serveThree(t)
 	c := newClient(t, nodes[0].url, nodes[1].url, nodes[2].url)
 	if _, err := c.Submit(deadline(t), spec("x", 1, 2)); err != nil {
@@ -93,7 +95,8 @@ func TestMostDirectoriesLost(t *testing.T) {
 
 // A first start waits for all nodes. A name that is another node's is refused, wherever it is said.
 func TestFirstStart(t *testing.T) {
-	addresses := freeAddresses(t, 8)
+	t.Parallel()
+	addresses := holdAddresses(t, 8)
 	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
 	var nodes []*node
 	begin := func(i int) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +28,7 @@ var programs string
 func TestMain(m *testing.M) { os.Exit(processtest.Build(m, &programs, ".")) }
 
 func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(processtest.Context(t), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -74,17 +73,12 @@ func (n *node) stop() int {
 	return n.Wait()
 }
 
-// freeAddresses returns addresses of 127.0.0.1 that nobody listens on at the moment.
-func freeAddresses(t testing.TB, n int) []string {
+// holdAddresses returns addresses of 127.0.0.1 that are the test's: a node's peers know them before it listens, and it comes back there.
+func holdAddresses(t testing.TB, n int) []string {
 	t.Helper()
 	var addresses []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, processtest.Address(t))
 	}
 	return addresses
 }
@@ -92,7 +86,7 @@ func freeAddresses(t testing.TB, n int) []string {
 // serveThree starts a cluster of three.
 func serveThree(t testing.TB) []*node {
 	t.Helper()
-	addresses := freeAddresses(t, 6)
+	addresses := holdAddresses(t, 6)
 	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
 	var nodes []*node
 	for i := range 3 {

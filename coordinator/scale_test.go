@@ -208,7 +208,7 @@ func cluster(b *testing.B, size int, over bool) []*node {
 	b.Helper()
 	var nodes []*node
 	if size == 1 {
-		addresses := freeAddresses(b, 2)
+		addresses := holdAddresses(b, 2)
 		nodes = []*node{serve(b, "n1", b.TempDir(), addresses[0], addresses[1])}
 		nodes[0].Expect("msg=ready")
 	} else {

@@ -84,7 +84,7 @@ func (c UBAC) Of(s *compute.Scope, e *Estimate) (func(compute.Block), error) {
 	return func(g compute.Block) {
 		inner := compute.NewScope(s.Backend())
 		defer inner.Release()
-		s.Backend().Axpy(-1/largest, linop.Mul(inner, covariance, g, false), g)
+		compute.Axpy(s.Backend(), -1/largest, linop.Mul(inner, covariance, g, false), g)
 	}, err
 }
 
@@ -103,5 +103,5 @@ func (e *Eigenpairs) stretch(b compute.Backend, x compute.Block, factor func(nu,
 		host[j] *= factor(nu, least) - 1
 	}
 	b.Upload(components, host)
-	b.Axpy(1, linop.Mul(s, e.Vectors, components, false), x)
+	compute.Axpy(b, 1, linop.Mul(s, e.Vectors, components, false), x)
 }

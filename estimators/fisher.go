@@ -40,5 +40,5 @@ func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fishe
 // Metric is G + damping I, the metric of the natural gradient d: (G + damping I) d = g.
 func (f Fisher) Metric(b compute.Backend) linop.Operator {
 	p, _ := f.Matrix.Dims()
-	return linop.NewSum(b, f.Matrix, linop.NewNoise(b, p, f.Damping))
+	return linop.NewSum(b, f.Matrix, linop.NewScaledIdentity(b, p, f.Damping))
 }

@@ -11,6 +11,6 @@ type MonteCarlo struct{}
 // Estimate implements [Estimator]. It never fails.
 func (MonteCarlo) Estimate(s *compute.Scope, batch *Batch) (*Estimate, error) {
 	weights := s.New(batch.size(), 1)
-	s.Backend().Affine(weights, 1/float64(batch.size()), batch.Targets, 0)
+	s.Backend().Affine(weights, 1/float64(batch.size()), batch.Targets, 0, 0)
 	return newEstimate(s, batch, weights), nil
 }

@@ -3,7 +3,6 @@ package estimators
 import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
-	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // Quadrature is deep Bayesian quadrature (eq:GP_grad): the gradient's integral under a
@@ -34,7 +33,11 @@ func (q *Quadrature) Estimate(s *compute.Scope, batch *Batch) (*Estimate, error)
 	if integral == nil {
 		integral = PlainIntegral{}
 	}
-	e := newEstimate(s, batch, integral.Weights(s, batch, q.Kernel, posterior.Alpha()))
+	weights, err := integral.Weights(s, batch, q.Kernel, posterior.Alpha())
+	if err != nil {
+		return nil, err
+	}
+	e := newEstimate(s, batch, weights)
 	e.Posterior, e.kappa = posterior, q.Kernel.FisherWeight()
 	if q.Correction != nil {
 		e.Correct, err = q.Correction.Of(s, e)
@@ -51,18 +54,19 @@ func (q *Quadrature) Estimate(s *compute.Scope, batch *Batch) (*Estimate, error)
 // and alpha is far too large in the directions of U's row space where that has taken the
 // kernel away. The other integrals allow for it.
 type Integral interface {
-	// Weights allocates w (n × 1) in s, given alpha (n × 1) under the kernel k.
-	Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) compute.Block
+	// Weights allocates w (n × 1) in s, given alpha (n × 1) under the kernel k. The error is
+	// that of a product with the kernel.
+	Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error)
 }
 
 // PlainIntegral is the paper's and the authors' w = kappa alpha.
 type PlainIntegral struct{}
 
 // Weights implements [Integral].
-func (PlainIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha compute.Block) compute.Block {
+func (PlainIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
 	w := s.New(alpha.Rows, 1)
-	s.Backend().Affine(w, k.FisherWeight(), alpha, 0)
-	return w
+	s.Backend().Affine(w, k.FisherWeight(), alpha, 0, 0)
+	return w, nil
 }
 
 // CompletedIntegral completes the kernel n V V', cut off at a rank, to that of all of U's row
@@ -75,15 +79,15 @@ func (PlainIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha comp
 type CompletedIntegral struct{}
 
 // Weights implements [Integral].
-func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) compute.Block {
+func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
 	kappa := k.FisherWeight()
 	rho := k.Noise / (kappa*float64(alpha.Rows) + k.Noise)
 	b, v := s.Backend(), batch.SVD.V
 	w, inner := s.New(alpha.Rows, 1), s.New(v.Cols, 1)
 	b.Gemm(true, false, 1, v, alpha, 0, inner)
-	b.Affine(w, kappa*rho, alpha, 0)
+	b.Affine(w, kappa*rho, alpha, 0, 0)
 	b.Gemm(false, false, kappa*(1-rho), v, inner, 1, w)
-	return w
+	return w, nil
 }
 
 // DampedIntegral is for a Fisher kernel K_f = U'(G + lambda I)^-1 U whose matrix is damped,
@@ -91,11 +95,12 @@ func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, al
 // uu', which is G, so that
 //
 //	E[u(z) k_f(z, z_i)] = G (G + lambda I)^-1 u(z_i) = U K_f e_i / n,  w = kappa K_f alpha / n
-type DampedIntegral struct{ Kernel linop.Operator } // K_f, n × n
+type DampedIntegral struct{ Kernel *gp.FisherKernel } // K_f, n × n
 
 // Weights implements [Integral].
-func (d DampedIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha compute.Block) compute.Block {
-	w := linop.Mul(s, d.Kernel, alpha, false)
-	s.Backend().Scale(k.FisherWeight()/float64(alpha.Rows), w)
-	return w
+func (d DampedIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
+	w := s.New(alpha.Rows, 1)
+	err := d.Kernel.Multiply(w, alpha)
+	compute.Scale(s.Backend(), k.FisherWeight()/float64(alpha.Rows), w)
+	return w, err
 }

@@ -99,14 +99,14 @@ func (u *Uncertainty) MulTo(dst, x compute.Block, _ bool) {
 	defer s.Release()
 	if u.fisher != nil {
 		u.fisher.MulTo(dst, x, false)
-		b.Axpy(u.damping, x, dst)
+		compute.Axpy(b, u.damping, x, dst)
 	} else {
-		b.Affine(dst, u.damping, x, 0)
+		b.Affine(dst, u.damping, x, 0, 0)
 	}
 	inner := linop.Mul(s, u.basis, x, true)
 	outer := s.New(k, x.Cols)
 	b.Gemm(false, false, 1, s.FromSlice(k, k, elements(u.middle)), inner, 0, outer)
-	b.Axpy(1, linop.Mul(s, u.basis, outer, false), dst)
+	compute.Axpy(b, 1, linop.Mul(s, u.basis, outer, false), dst)
 }
 
 // Projected returns all k eigenpairs of the matrix restricted to the span of P, the

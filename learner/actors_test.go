@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -9,7 +11,7 @@ import (
 
 // The policy after N iterations is the same bits for one local actor (the reference, on one core besides) and for two.
 func TestLocalActors(t *testing.T) {
-	forEachExample(t, func(t *testing.T, e *example) {
+	forEach(t, all, func(t *testing.T, e *example) {
 		directory := newDirectory(t)
 		start(t, "learner", e.arguments(directory, "--actors", "2")...).Succeed()
 		e.requireReference(t, directory)
@@ -27,10 +29,9 @@ func TestRemoteActor(t *testing.T) {
 	})
 }
 
-// It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL. All three are
-// there before the learner, so that none comes when it is over.
+// It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL.
 func TestKilledActor(t *testing.T) {
-	forEachExample(t, func(t *testing.T, e *example) {
+	forEach(t, all, func(t *testing.T, e *example) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -42,13 +43,12 @@ func TestKilledActor(t *testing.T) {
 		for _, actor := range actors {
 			actor.Expect("msg=joined")
 		}
-		directory := newDirectory(t)
-		learner := start(t, "learner", e.externally(directory, url, "--actors", "0")...)
-		learner.iteration(1 + rng.IntN(e.iterations-2))
+		learner := learnUntilStopped(t, e, url)
+		learner.iteration(1 + rng.IntN(3))
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
 		actors[rng.IntN(3)].Kill()
-		learner.Succeed()
-		e.requireReference(t, directory)
+		learner.next()
+		learner.stop()
 	})
 }
 
@@ -97,6 +97,9 @@ func TestActorsFindLearners(t *testing.T) {
 	}
 	for _, learner := range append(learners, vanishing) {
 		learner.iteration(1)
+	}
+	if strings.Contains(learners[0].Log(), fmt.Sprintf("iteration=%d ", examples[0].iterations)) {
+		t.Fatal("the longer run is through before anybody is killed: the test shows nothing")
 	}
 	vanishing.Kill()
 	actors[rng.IntN(3)].Kill()

@@ -18,6 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // leaseTerm is the workers' in these tests.
@@ -43,10 +44,10 @@ func newCluster(t *testing.T) *cluster {
 // newClusterOver does so with more flags; secured is the client's, for https.
 func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...string) *cluster {
 	t.Helper()
-	web, raft := freePort(t), freePort(t)
-	c := &cluster{t: t, url: fmt.Sprintf("%s://127.0.0.1:%d", scheme, web), checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
+	web := processtest.Address(t) // workers know it before it listens, and it comes back there
+	c := &cluster{t: t, url: scheme + "://" + web, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
 	c.flags = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
-		"--http", fmt.Sprintf("127.0.0.1:%d", web), "--raft", fmt.Sprintf("127.0.0.1:%d", raft)}, more...)
+		"--http", web, "--raft", processtest.Address(t)}, more...)
 	c.startCoordinator()
 	var err error
 	if c.client, err = client.New(client.Config{URLs: []string{c.url}, TLS: secured, Log: slog.New(slog.DiscardHandler)}); err != nil {
@@ -72,7 +73,11 @@ func (c *cluster) worker(fail string, more ...string) *process {
 	}
 	cmd := exec.Command(filepath.Join(programs, "learner"), arguments...)
 	cmd.Env = slices.Concat(os.Environ(), c.environment, []string{failpoint.Variable + "=" + fail})
-	return startCommand(c.t, cmd)
+	p := startCommand(c.t, cmd)
+	if fail != "" {
+		p.MayFail()
+	}
+	return p
 }
 
 // submit submits the sweep of one example, under a name, with overridden settings beside.
@@ -96,7 +101,7 @@ func (c *cluster) submit(e *example, name string, more ...registry.Override) (ru
 			spec.Overrides = append(spec.Overrides, registry.Override{Name: setting, Values: []string{value}})
 		}
 	}
-	if _, err := c.client.Submit(c.t.Context(), spec); err != nil {
+	if _, err := c.client.Submit(processtest.Context(c.t), spec); err != nil {
 		c.t.Fatal(err)
 	}
 	return spec.Expand()[0].Name
@@ -105,7 +110,7 @@ func (c *cluster) submit(e *example, name string, more ...registry.Override) (ru
 // await waits until a run is as wanted.
 func (c *cluster) await(name string, wanted func(*registry.Run) bool) *registry.Run {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(processtest.Context(c.t), patience)
 	defer cancel()
 	for index := uint64(0); ; {
 		runs, err := c.client.Runs(ctx, client.Query{After: index, Wait: 10 * time.Second})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
@@ -54,21 +54,27 @@ func (l *endless) stop() (hash string) {
 	if l.done < 1 {
 		l.t.Fatal("nothing was learned: the test shows nothing")
 	}
-	undisturbed := newDirectory(l.t)
-	start(l.t, "learner", l.e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(l.done))...).Succeed()
-	want, err := readOutcome(undisturbed)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	got, err := readOutcome(l.directory)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	requireOutcome(l.t, got, want)
+	got, want := l.e.requireUndisturbed(l.t, l.directory, l.done)
 	if hash = hashOf(got.state); hash != hashOf(want.state) {
 		l.t.Errorf("hash %s, undisturbed it is %s", hash, hashOf(want.state))
 	}
 	return hash
+}
+
+// requireUndisturbed fails unless a run has come to what one learner comes to by itself in as many iterations.
+func (e *example) requireUndisturbed(t *testing.T, directory string, iterations int) (got, want outcome) {
+	t.Helper()
+	undisturbed := newDirectory(t)
+	start(t, "learner", e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(iterations))...).Succeed()
+	want, err := readOutcome(undisturbed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err = readOutcome(directory); err != nil {
+		t.Fatal(err)
+	}
+	requireOutcome(t, got, want)
+	return got, want
 }
 
 // hashOf is the beginning of the SHA-256 of all that a state holds.
@@ -112,17 +118,15 @@ func TestManyKilledActors(t *testing.T) {
 
 // playing are two actors whose accepted episodes can be counted.
 type playing struct {
-	t    *testing.T
-	urls []string // of their metrics
+	t      *testing.T
+	actors []*process
 }
 
 func startPlaying(t *testing.T, e *example, url string) *playing {
 	t.Helper()
 	p := &playing{t: t}
 	for range 2 {
-		address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-		p.urls = append(p.urls, "http://"+address+"/metrics")
-		start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1", "--metrics-listen", address)
+		p.actors = append(p.actors, start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1", "--metrics-listen", "127.0.0.1:0"))
 	}
 	return p
 }
@@ -130,25 +134,8 @@ func startPlaying(t *testing.T, e *example, url string) *playing {
 // accepted counts the episodes that the learner has taken from them.
 func (p *playing) accepted() (n int) {
 	p.t.Helper()
-	for _, url := range p.urls {
-		response, err := http.Get(url)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if count, ok := strings.CutPrefix(line, `dbqpg_actor_episodes_total{outcome="accepted"} `); ok {
-				x, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
-				if err != nil {
-					p.t.Fatal(err)
-				}
-				n += int(x)
-			}
-		}
+	for _, actor := range p.actors {
+		n += int(scrape(p.t, actor.metricsURL())["dbqpg_actor_episodes_total{accepted}"])
 	}
 	return n
 }
@@ -176,7 +163,7 @@ func TestManyKilledServers(t *testing.T) {
 		shortest, longest = time.Second, 30*time.Second
 	}
 	e := examples[1]
-	port := strconv.Itoa(freePorts(t, 1))
+	port := strconv.Itoa(processtest.Port(t))
 	server, url := startServer(t, port)
 	actors := startPlaying(t, e, url)
 	learner := learnUntilStopped(t, e, url)

@@ -82,16 +82,16 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		if err != nil {
 			return err
 		}
-		watched := observe.NewLearner()
-		stop, err := watched.Start(observe.Config{Listen: settings.MetricsListen, Pprof: settings.Pprof, Log: log})
+		metrics := observe.NewLearner()
+		stop, err := metrics.Start(observe.Config{Listen: settings.MetricsListen, Pprof: settings.Pprof, Log: log})
 		if err != nil {
 			return err
 		}
 		defer stop()
 		if settings.Worker {
-			return worker.Start(cmd.Context(), settings, display, log, watched)
+			return worker.Start(cmd.Context(), settings, display, log, metrics)
 		}
-		return session.Train(cmd.Context(), settings, display, log, watched)
+		return session.Train(cmd.Context(), settings, display, log, metrics)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
 	cmd.AddCommand(bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())

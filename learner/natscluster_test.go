@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // buildNATS builds the nats-server of go.mod.
@@ -38,9 +38,8 @@ func startNATSCluster(t *testing.T, count int) (nodes []*natsNode, url string) {
 	directory := t.TempDir()
 	var urls, routes []string
 	ports := make([][3]int, count) // of clients, of the monitor, and of routes
-	first := freePorts(t, 3*count)
 	for i := range ports {
-		ports[i] = [3]int{first + 3*i, first + 3*i + 1, first + 3*i + 2}
+		ports[i] = [3]int{processtest.Port(t), processtest.Port(t), processtest.Port(t)}
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", ports[i][0]))
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i][2]))
 	}
@@ -76,18 +75,7 @@ func (n *natsNode) begin() {
 // healthy waits until the node has all that the others have.
 func (n *natsNode) healthy() {
 	n.t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // it tells of this by no event
-		response, err := http.Get(n.monitor + "/healthz")
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		if time.Since(began) > patience {
-			n.t.Fatalf("the NATS server at %s is not healthy: %v", n.monitor, err)
-		}
-	}
+	processtest.AwaitOK(n.t, n.monitor+"/healthz")
 }
 
 // A cluster that is too small to keep policies on three servers keeps them on one.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,23 +24,14 @@ import (
 	"github.com/prometheus/common/model"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-)
 
-// freeAddress is a host:port that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
+	"github.com/dbqpg/dbqpg/internal/processtest"
+)
 
 // fetch returns what a process answers over HTTP.
 func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(processtest.Context(t), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -185,8 +175,8 @@ func TestMetrics(t *testing.T) {
 // Readiness tells whether there is a connection; being alive does not depend on it.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	address := freeAddress(t)
-	port := address[strings.LastIndexByte(address, ':')+1:]
+	port := strconv.Itoa(processtest.Port(t))
+	address := "127.0.0.1:" + port
 	learner := start(t, "learner", examples[1].externally(newDirectory(t), "nats://"+address, "--actors", "0", "--metrics-listen", ":0")...)
 	actor := start(t, "actor", "--nats", "nats://"+address, "--metrics-listen", ":0")
 	both := []*process{learner, actor}

@@ -32,6 +32,11 @@ var examples = []*example{
 	newExample("Hopper", "Hopper-v2/trpo-uapg-s12", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12", 6),
 }
 
+// all are, besides, the estimators whose updates are other code.
+var all = append(slices.Clone(examples),
+	newExample("MC", "Hopper-v2/npg-mc-s13", "--env Hopper-v2 --estimator mc --batch 400 --seed 13", 5),
+	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14", "--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14", 5))
+
 func newExample(name, run, flags string, iterations int) *example {
 	e := &example{name: name, run: run, flags: flags, iterations: iterations}
 	e.reference = sync.OnceValues(func() (outcome, error) {
@@ -58,8 +63,12 @@ func (e *example) externally(directory, url string, more ...string) []string {
 		[]string{"--iterations", strconv.Itoa(e.iterations), "--nats", url, "--run-dir", directory}, more)
 }
 
-// forEachExample runs a test with each example, all at the same time.
+// forEachExample runs a test with each of examples, all at the same time.
 func forEachExample(t *testing.T, test func(*testing.T, *example)) {
+	forEach(t, examples, test)
+}
+
+func forEach(t *testing.T, examples []*example, test func(*testing.T, *example)) {
 	t.Parallel()
 	for _, e := range examples {
 		t.Run(e.name, func(t *testing.T) {

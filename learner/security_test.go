@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -30,6 +30,9 @@ func TestCredentials(t *testing.T) {
 		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		stranger := start(t, "actor", "--nats", strings.Replace(url, "tls://", "nats://", 1))
 		stranger.Expect("^actor: .*give --credentials DIR")
+		if status := stranger.Wait(); status != 1 {
+			t.Errorf("the stranger ended with status %d", status)
+		}
 		actor := start(t, "actor", "--nats", url, "--slots", "1", "--credentials", filepath.Join(files, "actor"))
 		learner.iteration(1)
 		shown := processFiles(t, learner) + processFiles(t, actor)
@@ -101,23 +104,13 @@ func TestListenForOthers(t *testing.T) {
 	files := newCredentials(t)
 	for _, more := range [][]string{{"--credentials", filepath.Join(files, "learner")}, {"--insecure-listen"}} {
 		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, append(more, "--listen", "0.0.0.0:"+strconv.Itoa(freePort(t)), "--actors", "1")...)...)
+		learner := start(t, "learner", e.arguments(directory, append(more, "--listen", "0.0.0.0:"+strconv.Itoa(processtest.Port(t)), "--actors", "1")...)...)
 		learner.Expect("actors can join")
 		learner.Succeed()
 		e.requireReference(t, directory)
 	}
 	wrong := start(t, "learner", e.arguments(newDirectory(t), "--credentials", filepath.Join(files, "actor"))...)
 	wrong.fail("they are those of role actor, needed is learner")
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // A stranger with an actor's key that asks for tickets under many names, spoils them, and floods the learner with

@@ -1,15 +1,16 @@
 package main_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // The walk of docs/cluster.md comes to its end: both runs are done, one of them in a second epoch, and nothing that was
@@ -20,8 +21,12 @@ func TestWalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	directory := filepath.Join(t.TempDir(), "walk")
+	var ports []string
+	for range 7 {
+		ports = append(ports, strconv.Itoa(processtest.Port(t)))
+	}
 	cmd := exec.Command("../scripts/cluster.sh")
-	cmd.Env = append(os.Environ(), "BIN="+programs, "DIR="+directory, "ITERATIONS=40", "BATCH=1000", fmt.Sprint("PORT=", freePorts(t, 7)))
+	cmd.Env = append(os.Environ(), "BIN="+programs, "DIR="+directory, "ITERATIONS=40", "BATCH=1000", "PORTS="+strings.Join(ports, " "))
 	walk := startCommand(t, cmd)
 	t.Cleanup(func() { // what it started ends with it
 		walk.Signal(syscall.SIGTERM)
@@ -37,24 +42,4 @@ func TestWalk(t *testing.T) {
 			t.Errorf("%d lines match %s, want %d:\n%s", n, pattern, want, walk.Log())
 		}
 	}
-}
-
-// freePorts returns the first of some ports in a row of 127.0.0.1 that nobody listens on at the moment. They are below those
-// that the system gives to whoever connects somewhere, so that they stay free while a server is away.
-func freePorts(t *testing.T, count int) int {
-	t.Helper()
-next:
-	for range 100 {
-		first := 10_000 + rand.IntN(20_000)
-		for port := first; port < first+count; port++ {
-			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				continue next
-			}
-			listener.Close()
-		}
-		return first
-	}
-	t.Fatalf("there are no %d free ports in a row", count)
-	return 0
 }

@@ -52,9 +52,15 @@ func TestKilledWorker(t *testing.T) {
 		for _, p := range rng.Perm(len(points))[:at] {
 			point := points[p]
 			fail := fmt.Sprintf("kill@%s:%d", point.name, 1+rng.IntN(point.times(e)))
-			name := c.submit(e, fmt.Sprintf("killed-%s-%d", point.name, i))
-			if after, ok := c.killAt(e, name, fail); ok {
-				took = append(took, after)
+			for try := 1; ; try++ {
+				after, ok := c.killAt(e, c.submit(e, fmt.Sprintf("killed-%s-%d-%d", point.name, i, try)), fail)
+				if ok {
+					took = append(took, after)
+					break
+				}
+				if try == 5 {
+					t.Fatalf("no worker came to %s before it lost its lease", fail)
+				}
 			}
 		}
 	}

@@ -3,10 +3,12 @@
 # train two short runs while a worker and the coordinators' leader are killed. docs/cluster.md explains each step.
 #
 # ITERATIONS, BATCH: of each run. DIR: for all files; by default a temporary directory, removed at the end.
-# PORT: the first of seven ports on 127.0.0.1. BIN: the programs' directory; by default they are built.
+# PORTS: seven ports on 127.0.0.1, separated by spaces. BIN: the programs' directory; by default they are built.
 set -eu
 cd "$(dirname "$0")/.."
-ITERATIONS=${ITERATIONS:-30} BATCH=${BATCH:-5000} PORT=${PORT:-17070} BIN=${BIN:-}
+ITERATIONS=${ITERATIONS:-30} BATCH=${BATCH:-5000} BIN=${BIN:-}
+PORTS=${PORTS:-17070 17071 17072 17073 17074 17075 17076} # three for the coordinators' API, three for raft, one for NATS
+port() { echo "$PORTS" | cut -d ' ' -f "$1"; }
 
 pids=
 end() {
@@ -62,24 +64,24 @@ C=$DIR/credentials
 "$BIN/coordinator" credentials create --out "$C"
 
 say "3. Three coordinators"
-PEERS=n1=127.0.0.1:$((PORT + 3)),n2=127.0.0.1:$((PORT + 4)),n3=127.0.0.1:$((PORT + 5))
+PEERS=n1=127.0.0.1:$(port 4),n2=127.0.0.1:$(port 5),n3=127.0.0.1:$(port 6)
 coordinator() { # NUMBER
 	start "coordinator$1" "$BIN/coordinator" serve --node-id "n$1" --data-dir "$DIR/data$1" --credentials "$C/coordinator" \
-		--http "127.0.0.1:$((PORT + $1 - 1))" --raft "127.0.0.1:$((PORT + $1 + 2))" --peers "$PEERS"
+		--http "127.0.0.1:$(port "$1")" --raft "127.0.0.1:$(port $(($1 + 3)))" --peers "$PEERS"
 	eval "coordinator$1=$pid"
 }
 coordinator 1
 coordinator 2
 coordinator 3
-DBQPG_COORDINATOR=https://127.0.0.1:$PORT,https://127.0.0.1:$((PORT + 1)),https://127.0.0.1:$((PORT + 2))
+DBQPG_COORDINATOR=https://127.0.0.1:$(port 1),https://127.0.0.1:$(port 2),https://127.0.0.1:$(port 3)
 export DBQPG_COORDINATOR
 ask() { DBQPG_CREDENTIALS="$C/operator" "$BIN/coordinator" "$@"; }
 await "a leader among the coordinators" ask nodes
 ask nodes
 
 say "4. A NATS server"
-start nats sh -c 'cd "$1" && exec "$2" -c nats-server.conf -a 127.0.0.1 -p "$3"' - "$C/nats" "$BIN/nats-server" $((PORT + 6))
-NATS=tls://127.0.0.1:$((PORT + 6))
+start nats sh -c 'cd "$1" && exec "$2" -c nats-server.conf -a 127.0.0.1 -p "$3"' - "$C/nats" "$BIN/nats-server" "$(port 7)"
+NATS=tls://127.0.0.1:$(port 7)
 
 say "5. Two workers"
 learner() { # NUMBER

@@ -1,9 +1,9 @@
 // Package rollout plays tickets: an episode under one policy version each. A [Player] plays; [Run] is an actor
 // around any number of them, which asks learners for tickets and sends them the episodes.
 //
-// # Seats and slots
+// # Executors and slots
 //
-// A seat is a thread with an environment, a slot is what a learner gives a ticket to. There are two slots a seat: one
+// An executor is a thread with an environment, a slot is what a learner gives a ticket to. There are two slots an executor: one
 // plays while the other's episode is on its way.
 //
 // # Which run

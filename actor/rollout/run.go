@@ -22,7 +22,7 @@ type run struct {
 	reading sync.Mutex    // held while a slot reads the policy that others will want too
 	newest  *proto.Policy // the newest policy read, nil before the first; under reading
 
-	// Under the board's lock:
+	// Under the table's lock:
 	need    uint64    // tickets that the learner would give out
 	stamp   uint64    // of the statement that says so
 	heard   time.Time // when the learner was last heard of

@@ -17,12 +17,12 @@ import (
 // creditInterval is the pause before credit is asked for again.
 const creditInterval = 20 * time.Millisecond
 
-// slot has one ticket at a time: it plays the episode when a seat has a turn for it, and sends the episode while
-// another slot has that seat. With each ticket it may move to another run.
+// slot has one ticket at a time: it plays the episode when an executor is free, and sends the episode while another slot
+// has that executor. With each ticket it may move to another run.
 type slot struct {
-	*worker
+	*actor
 	id       proto.Slot
-	outcome  chan outcome  // of its turn
+	outcome  chan outcome  // of playOn
 	leaving  atomic.Bool   // ctx is done
 	ticket   *proto.Ticket // the ticket held, nil if none
 	of       *run          // its run
@@ -33,7 +33,7 @@ type slot struct {
 	outgoing []byte        // the request being sent
 }
 
-// outcome is what came of a turn.
+// outcome is what came of a slot's time on an executor.
 type outcome struct {
 	played bool            // there is an episode to send
 	rest   time.Duration   // otherwise: how long to wait
@@ -41,8 +41,8 @@ type outcome struct {
 	err    error           // ends the actor
 }
 
-func newSlot(w *worker, number int) *slot {
-	return &slot{worker: w, id: proto.Slot{Actor: w.name, Number: uint64(number)}, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
+func newSlot(a *actor, number int) *slot {
+	return &slot{actor: a, id: proto.Slot{Actor: a.name, Number: uint64(number)}, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
 }
 
 // run plays tickets and sends the episodes, until ctx is done.
@@ -54,7 +54,7 @@ func (s *slot) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case s.turns <- s:
+		case s.ready <- s:
 		}
 		switch o := <-s.outcome; {
 		case o.err != nil:
@@ -64,15 +64,15 @@ func (s *slot) run(ctx context.Context) error {
 		default:
 			start := time.Now()
 			pause(ctx, o.woken, o.rest)
-			s.Watched.Waiting.Add(time.Since(start).Seconds())
+			s.Metrics.Waiting.Add(time.Since(start).Seconds())
 		}
 	}
 	return nil
 }
 
-// turn is a slot's time on a seat: it asks for a ticket, unless it has one, plays it and encodes the episode.
-func (s *slot) turn(ctx context.Context, seat *seat) outcome {
-	woken := s.board.woken()
+// playOn is a slot's time on an executor: it asks for a ticket, unless it has one, plays it and encodes the episode.
+func (s *slot) playOn(ctx context.Context, executor *executor) outcome {
+	woken := s.runs.woken()
 	if s.ticket == nil {
 		if !s.choose() {
 			return outcome{rest: idleInterval, woken: woken}
@@ -95,11 +95,11 @@ func (s *slot) turn(ctx context.Context, seat *seat) outcome {
 		s.giveBack("")
 		return outcome{rest: idleInterval, woken: woken}
 	}
-	if err := seat.prepare(p, s.NewEnv); err != nil {
+	if err := executor.prepare(p, s.NewEnv); err != nil {
 		s.giveBack("")
 		return outcome{err: s.giveUp(s.of, err)}
 	}
-	switch played, err := s.play(seat); {
+	switch played, err := s.play(executor); {
 	case err != nil: // others go first
 		s.logOf(t).Warn("an episode failed", "ticket", t, "error", err)
 		s.giveBack(proto.Reason(err))
@@ -112,29 +112,29 @@ func (s *slot) turn(ctx context.Context, seat *seat) outcome {
 // choose settles which run to ask for the next ticket. It reports whether there is one.
 func (s *slot) choose() bool {
 	if s.next == nil || s.next.gone.Load() {
-		s.next = s.board.choose(rand.Float64())
+		s.next = s.runs.choose(rand.Float64())
 	}
 	return s.next != nil
 }
 
 // play plays the ticket, unless it becomes stale or the actor is to leave.
-func (s *slot) play(seat *seat) (played bool, err error) {
+func (s *slot) play(executor *executor) (played bool, err error) {
 	t, start := *s.ticket, time.Now()
 	defer s.span("play", t)(&err)
-	e, err := seat.player.Play(seat.actor, t, func() bool { return s.leaving.Load() || s.of.stale(t) })
-	s.Watched.Steps.Add(float64(seat.player.StepsPlayed()))
+	e, err := executor.player.Play(executor.actor, t, func() bool { return s.leaving.Load() || s.of.stale(t) })
+	s.Metrics.Steps.Add(float64(executor.player.StepsPlayed()))
 	if errors.Is(err, ErrStopped) {
-		s.wasted[s.of] += seat.player.StepsPlayed()
+		s.wasted[s.of] += executor.player.StepsPlayed()
 		if s.of.stale(t) {
 			s.drop(observe.Stale)
 		}
 		return false, nil
 	}
 	if err != nil {
-		s.Watched.Episodes.WithLabelValues(observe.Failed).Inc()
+		s.Metrics.Episodes.WithLabelValues(observe.Failed).Inc()
 		return false, err
 	}
-	s.Watched.Playing.Observe(time.Since(start).Seconds())
+	s.Metrics.Playing.Observe(time.Since(start).Seconds())
 	e.Engine, s.steps = s.Engine, e.Steps()
 	s.encoded, err = proto.Marshal(s.encoded[:0], e)
 	return err == nil, err
@@ -178,12 +178,12 @@ func (s *slot) giveBack(reason string) {
 // drop lets go of the ticket held and counts what became of its episode.
 func (s *slot) drop(outcome string) {
 	s.ticket = nil
-	s.Watched.Episodes.WithLabelValues(outcome).Inc()
+	s.Metrics.Episodes.WithLabelValues(outcome).Inc()
 }
 
 // span begins a span in the trace of the ticket's iteration.
 func (s *slot) span(name string, t proto.Ticket) (end func(*error)) {
-	return s.Watched.Span(name, t.Run, t.Epoch, t.Iteration, t.Index)
+	return s.Metrics.Span(name, t.Run, t.Epoch, t.Iteration, t.Index)
 }
 
 // logOf is the log for what concerns a ticket.
@@ -198,13 +198,13 @@ func (s *slot) upload(ctx context.Context) {
 	defer s.span("upload", t)(nil)
 	s.choose()
 	for ctx.Err() == nil && !s.of.stale(t) {
-		woken := s.board.woken()
+		woken := s.runs.woken()
 		reply, err := s.send(ctx, t)
 		if err != nil {
 			if ctx.Err() == nil && s.warnings.Now() {
 				s.logOf(t).Info("cannot send an episode; trying again", "ticket", t, "reason", err)
 			}
-			s.Watched.UploadRetries.Inc()
+			s.Metrics.UploadRetries.Inc()
 			pause(ctx, woken, idleInterval)
 			continue
 		}
@@ -253,7 +253,7 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 			Slot: s.id, Ticket: t, Part: uint64(part), Parts: uint64(parts), More: s.next == s.of,
 			Data: data[part*size : min((part+1)*size, len(data))],
 		}
-		s.Watched.SentBytes.Add(float64(len(chunk.Data)))
+		s.Metrics.SentBytes.Add(float64(len(chunk.Data)))
 		reply, err := s.request(ctx, s.of, t.Epoch, chunk)
 		if err != nil || reply.Status != proto.OK || part == parts-1 {
 			return reply, err
@@ -276,10 +276,10 @@ func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Messag
 		err = proto.Unmarshal(data, reply)
 	}
 	if err != nil {
-		s.board.missed(r, err, time.Now())
+		s.runs.missed(r, err, time.Now())
 		return nil, err
 	}
 	_, asked := m.(*proto.Ask)
-	s.board.replied(r, reply, asked && reply.Next == nil, time.Now())
+	s.runs.replied(r, reply, asked && reply.Next == nil, time.Now())
 	return reply, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,12 +76,7 @@ func TestFindsLeader(t *testing.T) {
 		note(r)
 		fail(w, Error{Code: Unavailable})
 	})
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	c := connect(t, "http://"+gone.Addr().String(), undecided, follower)
+	c := connect(t, "http://"+processtest.Address(t), undecided, follower) // nobody listens at the first
 	for range 2 {
 		if r, err := c.Do(deadline(t), registry.Command{Cancel: &registry.Cancel{Name: "a"}}); err != nil || r.Runs != 3 {
 			t.Fatal(r, err)

@@ -170,15 +170,15 @@ func (c *cluster) leader() *Node {
 // propose has a command carried out by whichever node leads, however often it takes.
 func (c *cluster) propose(ctx context.Context, command registry.Command) (registry.Response, error) {
 	var response registry.Response
-	err := c.ask(ctx, func(n *Node) (err error) {
+	err := c.probe(ctx, func(n *Node) (err error) {
 		response, err = n.Propose(ctx, command)
 		return err
 	})
 	return response, err
 }
 
-// ask asks one node after the other until one has an answer or ctx is done.
-func (c *cluster) ask(ctx context.Context, question func(*Node) error) error {
+// probe asks one node after the other until one has an answer or ctx is done.
+func (c *cluster) probe(ctx context.Context, question func(*Node) error) error {
 	for {
 		for _, id := range c.running() {
 			n := c.node(id)
@@ -233,7 +233,7 @@ func (c *cluster) requireAgreement() {
 	var members []Member
 	var last uint64 // which may be a repetition of that command
 	var want, from string
-	if err := c.ask(ctx, func(n *Node) error {
+	if err := c.probe(ctx, func(n *Node) error {
 		members, from = n.Members(), n.ID()
 		return n.Read(ctx, func(s *registry.State) { last, want = s.Index, encode(c.t, s) })
 	}); err != nil {

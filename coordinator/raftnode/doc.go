@@ -56,7 +56,7 @@
 //
 // Two processes at the same time under one name and address, of which one has lost its directory, are beyond this.
 //
-// hashicorp/raft panics when a snapshot arrives that was overtaken by log entries; see guard.
+// hashicorp/raft panics when a snapshot arrives that was overtaken by log entries; see rpcFilter.
 //
 // Pre-vote is on: a node that was cut off and comes back does not depose the leader.
 package raftnode

@@ -234,7 +234,7 @@ func checkHistory(t *testing.T, seed uint64, all *tally) {
 	end()
 	misfortune.Wait()
 	for run := range runs {
-		h.ask(deadline(t), 0, "last", 1+uint64(run), question{run: run, kind: read}, 0)
+		h.probe(deadline(t), 0, "last", 1+uint64(run), question{run: run, kind: read}, 0)
 	}
 	result, info := porcupine.CheckOperationsVerbose(model, h.operations, patience)
 	if result != porcupine.Ok {
@@ -306,14 +306,14 @@ func (c *cluster) lose(id string) {
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	three := func(n *Node) error { return n.Remove(short, "n4") } // which may have ended: the promise is for one lost of three
-	if c.ask(short, three) != nil {
+	if c.probe(short, three) != nil {
 		return
 	}
 	c.stop(id)
 	delete(c.disks, id)
 	c.lost++
 	var term uint64
-	err := c.ask(ctx, func(n *Node) (err error) {
+	err := c.probe(ctx, func(n *Node) (err error) {
 		term, err = n.Forget(ctx, id)
 		return err
 	})
@@ -322,7 +322,7 @@ func (c *cluster) lose(id string) {
 		return
 	}
 	c.start(id, nil, term)
-	if err := c.ask(ctx, func(n *Node) error { return n.Join(ctx, Peer{id, id}) }); err != nil {
+	if err := c.probe(ctx, func(n *Node) error { return n.Join(ctx, Peer{id, id}) }); err != nil {
 		c.t.Errorf("%s does not come back: %v", id, err)
 	}
 }
@@ -369,7 +369,7 @@ func (h *history) client(ctx context.Context, number int, rng *rand.Rand) {
 			}
 		}
 		short, cancel := context.WithTimeout(ctx, time.Duration(50+rng.IntN(1000))*time.Millisecond)
-		if run := h.ask(short, number, fmt.Sprint("client", number), uint64(i+1), q, was.Iteration()+1); run != nil {
+		if run := h.probe(short, number, fmt.Sprint("client", number), uint64(i+1), q, was.Iteration()+1); run != nil {
 			*was = *run
 		}
 		cancel()
@@ -377,8 +377,8 @@ func (h *history) client(ctx context.Context, number int, rng *rand.Rand) {
 	}
 }
 
-// ask asks one thing and notes it. It returns the run, if it learned what that is.
-func (h *history) ask(ctx context.Context, client int, name string, number uint64, q question, iteration uint64) *registry.Run {
+// probe asks one thing and notes it. It returns the run, if it learned what that is.
+func (h *history) probe(ctx context.Context, client int, name string, number uint64, q question, iteration uint64) *registry.Run {
 	call := time.Since(h.begin)
 	run, refused, err := h.answer(ctx, name, number, q, iteration)
 	done := time.Since(h.begin)
@@ -409,7 +409,7 @@ func (h *history) answer(ctx context.Context, name string, number uint64, q ques
 	command := registry.Command{Request: registry.Request{Client: name, Number: number}}
 	switch q.kind {
 	case read:
-		err := h.cluster.ask(ctx, func(n *Node) error {
+		err := h.cluster.probe(ctx, func(n *Node) error {
 			return n.Read(ctx, func(s *registry.State) {
 				now := *s.Run(full)
 				run = &now

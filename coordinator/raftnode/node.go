@@ -25,7 +25,7 @@ type Node struct {
 	id      string
 	raft    *raft.Raft
 	machine *machine
-	guard   *guard
+	filter  *rpcFilter
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
@@ -49,18 +49,18 @@ type parts struct {
 // Open starts a node, which goes on where it was. In an empty directory it first waits, until ctx is done, for its way into a
 // cluster.
 func Open(ctx context.Context, c Config) (*Node, error) {
-	e, err := prepare(&c)
+	b, err := prepare(&c)
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	p, err := openParts(&c, e)
+	p, err := openParts(&c, b)
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	if err = e.pass(ctx, &c, p); err == nil {
+	if err = b.run(ctx, &c, p); err == nil {
 		var n *Node
 		if n, err = start(c, p); err == nil {
-			e.follow(n.urls)
+			b.reportURLs(n.urls)
 			return n, nil
 		}
 	}
@@ -71,7 +71,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 }
 
 // prepare checks the settings and makes the directory.
-func prepare(c *Config) (*entrance, error) {
+func prepare(c *Config) (*bootstrap, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
@@ -81,10 +81,10 @@ func prepare(c *Config) (*entrance, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
-	return newEntrance(c), nil
+	return newBootstrap(c), nil
 }
 
-func openParts(c *Config, e *entrance) (parts, error) {
+func openParts(c *Config, b *bootstrap) (parts, error) {
 	path := filepath.Join(c.DataDir, "raft.db")
 	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -93,7 +93,7 @@ func openParts(c *Config, e *entrance) (parts, error) {
 	if err != nil {
 		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
 	}
-	if err := e.readOrigin(); err != nil {
+	if err := b.readIdentity(); err != nil {
 		return parts{}, errors.Join(err, store.Close())
 	}
 	logger := raftLogger(c.Log)
@@ -102,7 +102,7 @@ func openParts(c *Config, e *entrance) (parts, error) {
 		return parts{}, errors.Join(fmt.Errorf("open the snapshots in %s: %w", c.DataDir, err), store.Close())
 	}
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: e.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
+		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
 	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, closers: []io.Closer{transport, store}}, nil
 }
@@ -129,11 +129,11 @@ func start(c Config, p parts) (*Node, error) {
 			return nil, fmt.Errorf("restore the backup: %w", err)
 		}
 	}
-	n.guard = newGuard(p.transport, p.logs)
-	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, n.guard); err != nil {
+	n.filter = newRPCFilter(p.transport, p.logs)
+	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, n.filter); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
-	go n.guard.run(n.raft.AppliedIndex)
+	go n.filter.run(n.raft.AppliedIndex)
 	n.watchEnd()
 	return n, nil
 }
@@ -316,6 +316,6 @@ func (n *Node) shutdown() error {
 	n.mu.Unlock()
 	n.awaitAnswers()
 	err := n.raft.Shutdown().Error()
-	n.guard.close()
+	n.filter.close()
 	return err
 }

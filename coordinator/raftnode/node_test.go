@@ -195,7 +195,7 @@ func TestReplaceNode(t *testing.T) {
 		func(n *Node) error { return n.Join(ctx, Peer{"n4", "n4"}) },
 		func(n *Node) error { return n.Remove(ctx, "n2") },
 	} {
-		if err := c.ask(ctx, change); err != nil {
+		if err := c.probe(ctx, change); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 // stream is how the nodes reach each other: a listener, which answers what is no message of raft's itself, and a way to dial.
 type stream struct {
 	net.Listener
-	answer    func() holding
+	answer    func() probeReply
 	advertise net.Addr
 	dial      func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -27,7 +27,7 @@ type address string
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
-func newStream(c *Config, answer func() holding) *stream {
+func newStream(c *Config, answer func() probeReply) *stream {
 	s := &stream{Listener: c.Listener, answer: answer, advertise: c.Listener.Addr(), dial: c.Dial}
 	if c.Advertise != "" {
 		s.advertise = address(c.Advertise)
@@ -46,7 +46,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &asked{Conn: conn, answer: s.answer}, nil
+	return &probedConn{Conn: conn, answer: s.answer}, nil
 }
 
 // Addr is the address that the others know.

@@ -50,7 +50,7 @@ type Config struct {
 	// Log is where the node says what happens.
 	Log *slog.Logger
 
-	entry []string // URLs of the cluster to join, if it is not a member: Join, or what the peers say
+	joinURLs []string // URLs of the cluster to join, if it is not a member: Join, or what the peers say
 }
 
 // shutdownTimeout is how long requests under way have to end.
@@ -59,7 +59,7 @@ const shutdownTimeout = 2 * time.Second
 // Run serves until ctx is done.
 func Run(ctx context.Context, c Config) (err error) {
 	if c.Join != "" {
-		c.entry = []string{c.Join}
+		c.joinURLs = []string{c.Join}
 	}
 	web, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
@@ -73,8 +73,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer stopMetrics()
 	group, ctx := errgroup.WithContext(ctx)
-	door := new(door)
-	server := c.newServer(ctx, door)
+	startup := new(startupHandler)
+	server := c.newServer(ctx, startup)
 	group.Go(func() error { return c.serve(server, web) })
 	node, address, err := open(ctx, &c)
 	if err != nil {
@@ -90,9 +90,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	watch(metrics, node)
 	defer metrics.Idle("stopping")
 	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Log: c.Log})
-	door.open(metrics.Count(answers.Handler()))
+	startup.ready(metrics.Count(answers.Handler()))
 	group.Go(func() error { return c.end(ctx, server, node) })
-	group.Go(func() error { return c.enter(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
+	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
 	if c.NATS != "" {
 		group.Go(func() error { return c.answerNATS(ctx, answers, self, node.Leads()) })
 	}
@@ -177,14 +177,14 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 // forget has the cluster at urls, or at --join, forget that there was a node of this name. From then on that is the cluster to join.
 func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining) (term uint64, err error) {
 	if c.Join == "" {
-		c.entry = urls
+		c.joinURLs = urls
 	}
-	cluster, err := c.newClient(c.entry...)
+	cluster, err := c.newClient(c.joinURLs...)
 	if err != nil {
 		return 0, err
 	}
 	defer cluster.Close()
-	c.Log.Info("the directory is empty: this node enters the cluster that is there", "nodes", c.entry)
+	c.Log.Info("the directory is empty: this node enters the cluster that is there", "nodes", c.joinURLs)
 	if term, err = cluster.Lost(ctx, lost); err != nil {
 		return 0, fmt.Errorf("enter the cluster: %w", err)
 	}
@@ -249,13 +249,13 @@ func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry
 	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
-// enter joins the cluster, if it is to and is not in it, and tells it this node's URL.
-func (c *Config) enter(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
+// join joins the cluster, if it is to and is not in it, and tells it this node's URL.
+func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
 	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address })
-	joins := len(c.entry) > 0 && !isMember
+	joins := len(c.joinURLs) > 0 && !isMember
 	urls := []string{self.URL}
 	if joins {
-		urls = c.entry
+		urls = c.joinURLs
 	}
 	cluster, err := c.newClient(urls...)
 	if err != nil {

@@ -3,13 +3,13 @@ package serve
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
@@ -23,15 +23,7 @@ func TestRunEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nats.Close)
-	var addresses []string
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addresses = append(addresses, l.Addr().String())
-		l.Close()
-	}
+	addresses := []string{processtest.Address(t), processtest.Address(t), processtest.Address(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {

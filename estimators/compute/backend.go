@@ -34,50 +34,40 @@ type Backend interface {
 	Panels(rows int, body func(b Backend, panel, lo, hi int))
 
 	Elementwise
+	Reductions
 	Products
 	Networks
 	Interpolation
 	Sketches
 }
 
-// Elementwise operations and sums. Sums have a fixed order.
+// Elementwise operations. [Fill], [Copy], [Scale] and [Axpy] are names for the plainer
+// uses of Affine.
 type Elementwise interface {
-	// Fill sets each element of dst to v.
-	Fill(dst Block, v float64)
-	// Copy copies src to dst.
-	Copy(dst, src Block)
-	// Scale multiplies x by alpha.
-	Scale(alpha float64, x Block)
-	// Axpy adds alpha*x to y.
-	Axpy(alpha float64, x, y Block)
-	// Affine sets dst to scale*x + shift.
-	Affine(dst Block, scale float64, x Block, shift float64)
-	// Mul sets dst to the elementwise product a*b.
-	Mul(dst, a, b Block)
-	// MulAdd adds the elementwise product a*b to dst.
-	MulAdd(dst, a, b Block)
-	// ScaleRows sets row i of dst to w_i times row i of x; w is n × 1.
-	ScaleRows(dst, w, x Block)
+	// Affine sets dst to alpha*x + beta*dst + shift. A coefficient of 0 leaves its
+	// operand unread. x may be a single row, which then stands for each row.
+	Affine(dst Block, alpha float64, x Block, beta, shift float64)
+	// Mul sets dst to the elementwise product w*x + beta*dst. With beta = 0, dst's old
+	// contents do not matter. w may be a single row or column, which then stands for
+	// each row or column.
+	Mul(dst, w, x Block, beta float64)
+	// DivideWhere sets dst to a/b, but where x <= y to 0, whatever a and b are there.
+	DivideWhere(dst, a, b, x, y Block)
+}
+
+// Reductions are sums in a fixed order, and extremes.
+type Reductions interface {
 	// Dot is the sum over i, j of x_ij*y_ij.
 	Dot(x, y Block) float64
 	// RowDots sets dst_i to beta*dst_i + sum_j a_ij*b_ij; dst is n × 1.
 	RowDots(dst, a, b Block, beta float64)
-	// SumRows sets the 1 × k block dst to the sum of x's rows, in row order.
-	SumRows(dst, x Block)
 	// ColDots sets dst_j to sum_i x_ij*y_ij; dst is 1 × k.
 	ColDots(dst, x, y Block)
-	// AxpyCols adds alpha_j times column j of x to column j of y; alpha is 1 × k.
-	AxpyCols(alpha, x, y Block)
-	// DivideWhere sets dst to the elementwise a/b where mask is positive, and to 0
-	// elsewhere, whatever a and b are there.
-	DivideWhere(dst, a, b, mask Block)
-	// Exceeds sets dst to 0 where x <= factor*y, and to 1 elsewhere, so where one is NaN.
-	Exceeds(dst, x, y Block, factor float64)
+	// SumRows sets the 1 × k block dst to the sum of x's rows, in row order.
+	SumRows(dst, x Block)
 	// Extremes finds the smallest and the largest element of x; the first in
 	// row-major order where several are equal.
 	Extremes(x Block) (min, max Extreme)
-	// AddAt adds v to element (i, j) of x.
-	AddAt(x Block, i, j int, v float64)
 }
 
 // Extreme is an element's value and position.
@@ -98,8 +88,6 @@ type Products interface {
 // Networks are the elementwise parts of a tanh network's passes (the rest is
 // Gemm) and of a Gaussian policy's score.
 type Networks interface {
-	// AddRow adds the 1 × k block row to each row of x.
-	AddRow(x, row Block)
 	// Tanh sets z to tanh(z + bias); bias is 1 × k.
 	Tanh(z, bias Block)
 	// TanhGrad multiplies d by 1 - h*h, the derivative at h = tanh(z): the
@@ -121,10 +109,9 @@ type Grid struct {
 // of the sparse n × Size matrix W(z) holds the four weights of the points about
 // z_i. The z outside [Low+Step, Low+(Size-2)*Step] are moved to its ends.
 type Interpolation interface {
-	// Interpolate sets dst (n × r) to W(z) table; z is n × 1, table Size × r.
-	Interpolate(dst, z, table Block, g Grid)
-	// InterpolateTrans sets dst (Size × r) to W(z)' x; x is n × r.
-	InterpolateTrans(dst, z, x Block, g Grid)
+	// Interpolate sets dst to op(W(z)) x, where op transposes if the flag is set; z is
+	// n × 1. So values x on the grid (Size × r) give those at the z (n × r).
+	Interpolate(trans bool, dst, z, x Block, g Grid)
 	// InterpolateGrad sets dst_i (n × 1) to the derivative of sum_k c_ik (W(z)
 	// table)_ik in z_i; c is n × r.
 	InterpolateGrad(dst, z, table, c Block, g Grid)

@@ -93,3 +93,41 @@ func SameShape(op string, x Block, others ...Block) {
 		}
 	}
 }
+
+// Broadcast returns the strides, from row to row and from column to column, with which x
+// is read as a block of dst's shape: 0 along a side where x has a single row or column and
+// dst has more. It panics, naming operation op, where another side is not dst's.
+func Broadcast(op string, dst, x Block) (rows, cols int) {
+	rows, cols = x.Stride, 1
+	if x.Rows == 1 && dst.Rows != 1 {
+		rows, x.Rows = 0, dst.Rows
+	}
+	if x.Cols == 1 && dst.Cols != 1 {
+		cols, x.Cols = 0, dst.Cols
+	}
+	SameShape(op, dst, x)
+	return rows, cols
+}
+
+// BroadcastRow is [Broadcast] of an x that may be a single row but not a single column.
+func BroadcastRow(op string, dst, x Block) (stride int) {
+	if x.Rows == 1 && x.Cols == dst.Cols {
+		return 0
+	}
+	SameShape(op, dst, x)
+	return x.Stride
+}
+
+// Flat is the size at which to go over the elements of blocks of one shape: a single row
+// where all of them are contiguous.
+func Flat(x Block, others ...Block) (rows, cols int) {
+	for _, y := range others {
+		if !y.Contiguous() {
+			return x.Rows, x.Cols
+		}
+	}
+	if !x.Contiguous() {
+		return x.Rows, x.Cols
+	}
+	return 1, x.Rows * x.Cols
+}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
-	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
 // The paper's way, at Swimmer-v2's size.
@@ -17,7 +16,7 @@ func BenchmarkIterative(b *testing.B) {
 	s := compute.NewScope(cpu.New(0))
 	defer s.Release()
 	data, gradient := x.upload(s), s.New(n, 10)
-	kernel := Kernel{C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
+	kernel := Kernel{C1: 1, C2: 5e-5, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
 	for b.Loop() {
 		scope := compute.NewScope(s.Backend())
 		p, err := Iterative{}.Fit(scope, kernel, data)
@@ -41,7 +40,7 @@ func BenchmarkDirect(b *testing.B) {
 		s := compute.NewScope(cpu.New(0))
 		data := newBatch(rand.New(rand.NewPCG(1, 0)), c.n, 10, c.k).upload(s)
 		gradient := s.New(c.n, 10)
-		kernel := Kernel{Base: must(kernels.Lookup(c.base)), C1: DefaultC1, C2: DefaultC2, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
+		kernel := Kernel{Base: lookup(c.base), C1: 1, C2: 5e-5, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
 		fit := func(scope *compute.Scope) Posterior {
 			p, err := Direct{}.Fit(scope, kernel, data)
 			if err != nil {

@@ -73,7 +73,7 @@ func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
 	for k := range c.blocks() {
 		lo, hi := c.block(k)
 		row, left := rows.View(0, hi-lo, lo, r), hi-lo
-		b.Copy(row, gram.View(lo, hi, lo, r))
+		compute.Copy(b, row, gram.View(lo, hi, lo, r))
 		addDiagonal(b, row.ColRange(0, left), noise)
 		if lo > 0 {
 			above := c.factor.RowRange(0, lo)
@@ -168,7 +168,7 @@ func (c cholesky) multiply(transposed bool, k int, x compute.Block) {
 	defer s.Release()
 	product := s.New(x.Rows, x.Cols)
 	c.backend.Gemm(transposed, false, 1, c.inverted(k), x, 0, product)
-	c.backend.Copy(x, product)
+	compute.Copy(c.backend, x, product)
 }
 
 // root allocates in s R^-1, upper triangular. Column after column of blocks,
@@ -184,11 +184,11 @@ func (c cholesky) root(s *compute.Scope) compute.Block {
 	columns := scratch.New(r, c.width)
 	for k := range c.blocks() {
 		lo, hi := c.block(k)
-		b.Fill(root.RowRange(lo, hi), 0)
-		b.Copy(root.View(lo, hi, lo, hi), c.inverted(k))
+		compute.Fill(b, root.RowRange(lo, hi), 0)
+		compute.Copy(b, root.View(lo, hi, lo, hi), c.inverted(k))
 		if lo > 0 {
 			sums := columns.View(0, lo, 0, hi-lo)
-			b.Copy(sums, root.View(0, lo, lo, hi))
+			compute.Copy(b, sums, root.View(0, lo, lo, hi))
 			b.Gemm(false, false, -1, sums, c.inverted(k), 0, root.View(0, lo, lo, hi))
 		}
 		if hi < r {
@@ -210,7 +210,7 @@ func (c cholesky) inverse(s *compute.Scope) compute.Block {
 		lo, hi := c.block(k)
 		column := columns.View(0, hi, 0, hi-lo)
 		b.Gemm(false, true, 1, x.View(0, hi, lo, r), x.View(lo, hi, lo, r), 0, column)
-		b.Copy(x.View(0, hi, lo, hi), column)
+		compute.Copy(b, x.View(0, hi, lo, hi), column)
 		if lo > 0 { // M^-1 is symmetric
 			b.Gemm(false, true, 1, eye.View(0, hi-lo, 0, hi-lo), column.RowRange(0, lo), 0, x.View(lo, hi, 0, lo))
 		}
@@ -226,5 +226,5 @@ func diagonal(x compute.Block) compute.Block {
 
 // addDiagonal adds v to each element of x's diagonal.
 func addDiagonal(b compute.Backend, x compute.Block, v float64) {
-	b.Affine(diagonal(x), 1, diagonal(x), v)
+	b.Affine(diagonal(x), 1, diagonal(x), 0, v)
 }

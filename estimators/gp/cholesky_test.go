@@ -99,7 +99,7 @@ func TestNotPositiveDefinite(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", c.name, r), func(t *testing.T) {
 				backends(t, func(t *testing.T, s *compute.Scope) {
 					gram := s.Identity(r)
-					s.Backend().Fill(gram.View(c.row, c.row+1, c.row, c.row+1), c.element)
+					compute.Fill(s.Backend(), gram.View(c.row, c.row+1, c.row, c.row+1), c.element)
 					_, err := factorize(s, gram, c.noise)
 					var e *NotPositiveDefiniteError
 					if !errors.As(err, &e) {

@@ -32,7 +32,7 @@ func square(b compute.Backend, dst, z compute.Block) {
 	defer s.Release()
 	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster to a block of their own
 	b.Gram(whole, z)
-	b.Copy(dst, whole)
+	compute.Copy(b, dst, whole)
 }
 
 func (f *denseFactor) transposed(dst, x compute.Block) {

@@ -81,7 +81,7 @@ func (p *directPosterior) order() int { return p.gram.targets.Rows }
 func (p *directPosterior) solve() error {
 	n, r, noise, columns := p.scaled.Rows, p.order(), p.kernel.Noise, p.state.cols()
 	p.alpha = p.scope.New(n, 1)
-	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0)
+	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0, 0)
 	p.state.addTo(p.alpha, -1/noise, p.weights.RowRange(0, columns))
 	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.RowRange(columns, r), 1, p.alpha)
 

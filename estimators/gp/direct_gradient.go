@@ -22,7 +22,7 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 		base[i] /= n
 	}
 	if features.Rows > 0 {
-		p.backend.Scale(1/n, features)
+		compute.Scale(p.backend, 1/n, features)
 		p.scaling.Backward(p.backend, features, p.scaled)
 	}
 	return p.hyperGradient(base), nil
@@ -57,7 +57,7 @@ func (p *directPosterior) hyperGradient(base []float64) Hyper {
 func (p *directPosterior) stateGradient(s *compute.Scope) factorGradient {
 	columns, r := p.state.cols(), p.order()
 	mixed := s.New(r-columns, columns)
-	p.backend.Affine(mixed, math.Sqrt(p.fisher), p.inverse.View(columns, r, 0, columns), 0)
+	p.backend.Affine(mixed, math.Sqrt(p.fisher), p.inverse.View(columns, r, 0, columns), 0, 0)
 	return factorGradient{
 		x: p.alpha, c: p.weights.RowRange(0, columns),
 		m: p.inverse.View(0, columns, 0, columns),

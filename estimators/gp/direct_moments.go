@@ -19,7 +19,7 @@ type weightSpace struct {
 // findRoot sets root.
 func (w *weightSpace) findRoot() {
 	w.root = w.factor.root(w.process.scope)
-	w.process.backend.Scale(math.Sqrt(w.process.kernel.Noise), w.root)
+	compute.Scale(w.process.backend, math.Sqrt(w.process.kernel.Noise), w.root)
 }
 
 // Predict implements [Predictor]. A variance is the squared length of a row of B times
@@ -94,10 +94,10 @@ func (p *directPosterior) rows(s *compute.Scope, part Part, at Points) compute.B
 	if part != Advantage {
 		scaled := s.New(at.Features.Rows, at.Features.Cols)
 		p.scaling.Apply(b, scaled, at.Features)
-		b.Copy(x.ColRange(0, state), p.state.rows(s, scaled))
+		compute.Copy(b, x.ColRange(0, state), p.state.rows(s, scaled))
 	}
 	if part != Value {
-		b.Affine(x.ColRange(state-from, to-from), math.Sqrt(p.fisher), at.Fisher, 0)
+		b.Affine(x.ColRange(state-from, to-from), math.Sqrt(p.fisher), at.Fisher, 0, 0)
 	}
 	return x
 }

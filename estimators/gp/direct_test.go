@@ -48,9 +48,18 @@ func cases() map[string]Kernel {
 	return all
 }
 
+// lookup is the base kernel of a name that there is.
+func lookup(name string) *kernels.Kernel {
+	k, err := kernels.Lookup(name)
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
 // withBase is k with another base kernel, whose hyperparameters are 0.4, 0.5, ...
 func withBase(k Kernel, name string) Kernel {
-	k.Base, k.Hyper.Base = must(kernels.Lookup(name)), nil
+	k.Base, k.Hyper.Base = lookup(name), nil
 	for i := range k.Base.Hyperparameters() {
 		k.Hyper.Base = append(k.Hyper.Base, 0.4+0.1*float64(i))
 	}

@@ -143,7 +143,7 @@
 //
 // # The paper's way
 //
-// [Iterative] touches K through products alone: interpolation, Toeplitz and low-rank
+// [Iterative] touches K through products alone: interpolation, R on the grid, low-rank
 // operators. Conjugate gradients give K^-1 y and K^-1 V, stochastic Lanczos quadrature
 // the log determinant with its standard error, and the gradient's traces come from random
 // vectors, as derivatives of bilinear forms u'K v. As in the authors' code a

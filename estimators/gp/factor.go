@@ -58,7 +58,7 @@ func (in factorGradient) rows(b compute.Backend, g, z compute.Block, lo, hi int)
 func (in factorGradient) addSquare(b compute.Backend, dst compute.Block, from, to int) {
 	c := in.c.RowRange(from, to)
 	b.Gemm(false, true, 1, c, c, 1, dst)
-	b.Axpy(in.noise, in.m.View(from, to, from, to), dst)
+	compute.Axpy(b, in.noise, in.m.View(from, to, from, to), dst)
 	addDiagonal(b, dst, -1)
 }
 

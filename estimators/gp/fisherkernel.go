@@ -15,9 +15,11 @@ import (
 // a vector-Jacobian product, a solution with G by conjugate gradients, and one with U',
 // a Jacobian-vector product.
 type FisherKernel struct {
-	linop.Operator
-	inverse *linop.Inverse // G^-1
-	leading compute.Block  // F, n × r with FF' near K_f, to precondition with
+	backend compute.Backend
+	scores  linop.Operator // U
+	fisher  linop.Operator // G, damped
+	cg      linop.CG
+	leading compute.Block // F, n × r with FF' near K_f, to precondition with
 }
 
 // ExactFisher says how products with G^-1 are computed. The zero value is ready to use.
@@ -56,12 +58,11 @@ func (f ExactFisher) Kernel(s *compute.Scope, u, g linop.Operator, damping float
 		return nil, fmt.Errorf("gp: the Fisher matrix: %w", err)
 	}
 	f.CG.Preconditioner = near.power(s, -1)
-	inverse := linop.NewInverse(b, linop.NewSum(b, g, linop.NewNoise(b, p, damping)), f.CG)
 	scaled := near.scaledVectors(s, func(share float64) float64 { return math.Sqrt(share / damping) })
 	return &FisherKernel{
-		Operator: linop.NewProduct(b, linop.NewTranspose(u), linop.NewProduct(b, inverse, u)),
-		inverse:  inverse,
-		leading:  linop.Mul(s, u, scaled, true),
+		backend: b, scores: u, cg: f.CG,
+		fisher:  linop.NewSum(b, g, linop.NewScaledIdentity(b, p, damping)),
+		leading: linop.Mul(s, u, scaled, true),
 	}, nil
 }
 
@@ -71,14 +72,15 @@ func EmpiricalFisher(b compute.Backend, u linop.Operator) linop.Operator {
 	return linop.NewScale(b, 1/float64(n), linop.NewProduct(b, u, linop.NewTranspose(u)))
 }
 
-// Iterations is the number of products with G so far, one for a block of columns.
-func (k *FisherKernel) Iterations() int { return k.inverse.Iterations() }
-
-// check returns the error of the first product that failed, if one did, rather than
-// err, which it caused.
-func (k *FisherKernel) check(err error) error {
-	if k == nil || k.inverse.Err() == nil {
-		return err
+// Multiply sets dst to K_f x; both are n × m, for any m. The error is that of the solution
+// with G.
+func (k *FisherKernel) Multiply(dst, x compute.Block) error {
+	s := compute.NewScope(k.backend)
+	defer s.Release()
+	product := linop.Mul(s, k.scores, x, false)
+	if _, err := k.cg.Solve(k.backend, k.fisher, product, product); err != nil {
+		return fmt.Errorf("gp: the Fisher kernel's G^-1: %w", err)
 	}
-	return fmt.Errorf("gp: the Fisher kernel's G^-1: %w", k.inverse.Err())
+	k.scores.MulTo(dst, product, true)
+	return nil
 }

@@ -37,8 +37,8 @@ func newGram(s *compute.Scope, z factor, d Data, fisher float64, fisherFisher *m
 
 	root, own := math.Sqrt(fisher), g.fisher.RowRange(q, r)
 	b.Upload(own, mat.DenseCopyOf(g.fisherFisher).RawMatrix().Data)
-	b.Scale(root, own)
-	b.Affine(g.matrix.ColRange(q, r), root, g.fisher, 0)
+	compute.Scale(b, root, own)
+	b.Affine(g.matrix.ColRange(q, r), root, g.fisher, 0, 0)
 	b.Gemm(true, false, root, d.Fisher, d.Targets, 0, g.targets.RowRange(q, r))
 	return g
 }
@@ -47,15 +47,15 @@ func newGram(s *compute.Scope, z factor, d Data, fisher float64, fisherFisher *m
 // in g.
 func (g gram) subtractFrom(b compute.Backend, all gram) {
 	for _, pair := range [][2]compute.Block{{g.matrix, all.matrix}, {g.fisher, all.fisher}, {g.targets, all.targets}} {
-		b.Scale(-1, pair[0])
-		b.Axpy(1, pair[1], pair[0])
+		compute.Scale(b, -1, pair[0])
+		compute.Axpy(b, 1, pair[1], pair[0])
 	}
 }
 
 // weights allocates in s c = M^-1 B'y with the factor of M.
 func (g gram) weights(s *compute.Scope, factor cholesky) compute.Block {
 	c := s.New(g.targets.Rows, 1)
-	factor.backend.Copy(c, g.targets)
+	compute.Copy(factor.backend, c, g.targets)
 	factor.solve(c)
 	return c
 }
@@ -67,7 +67,7 @@ func (g gram) core(factor cholesky, product compute.Block, noise float64) *mat.S
 	s := compute.NewScope(b)
 	defer s.Release()
 	white := s.New(product.Rows, product.Cols)
-	b.Copy(white, product)
+	compute.Copy(b, white, product)
 	factor.whiten(white)
 	core := FisherGram(b, white)
 	core.ScaleSym(-1, core)

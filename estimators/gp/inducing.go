@@ -47,7 +47,7 @@ func newInducingFactor(s *compute.Scope, k Kernel, scaled compute.Block, samples
 		points: s.New(m, scaled.Cols), eye: s.Identity(m), z: s.New(scaled.Rows, m),
 	}
 	for i, sample := range samples {
-		b.Copy(f.points.Row(i), scaled.Row(sample))
+		compute.Copy(b, f.points.Row(i), scaled.Row(sample))
 	}
 	value, slopes := k.gridMatrix()
 	f.value = upload(s, value)
@@ -69,13 +69,13 @@ func (f *inducingFactor) factorize(s *compute.Scope) error {
 	defer scope.Release()
 	b, d, m := f.backend, f.scaled.Cols, len(f.samples)
 	v, sum, part := scope.New(f.grid.Size, m), scope.New(m, m), scope.New(m, m)
-	b.Affine(sum, jitter*float64(m*d), f.eye, 0)
+	b.Affine(sum, jitter*float64(m*d), f.eye, 0, 0)
 	for j := range d {
 		f.loading = append(f.loading, s.New(f.grid.Size, m))
 		f.weights(v, j)
 		b.Gemm(false, false, 1, f.value, v, 0, f.loading[j])
-		b.Interpolate(part, f.points.Col(j), f.loading[j], f.grid)
-		b.Axpy(1, part, sum)
+		b.Interpolate(false, part, f.points.Col(j), f.loading[j], f.grid)
+		compute.Axpy(b, 1, part, sum)
 	}
 	var factor mat.Cholesky
 	var lower mat.TriDense
@@ -90,14 +90,14 @@ func (f *inducingFactor) factorize(s *compute.Scope) error {
 	product := scope.New(f.grid.Size, m)
 	for _, table := range f.loading {
 		b.Gemm(false, true, f.scale, table, f.inverse, 0, product)
-		b.Copy(table, product)
+		compute.Copy(b, table, product)
 	}
 	return nil
 }
 
 // weights sets v (128 × m) to V_j'.
 func (f *inducingFactor) weights(v compute.Block, j int) {
-	f.backend.InterpolateTrans(v, f.points.Col(j), f.eye, f.grid)
+	f.backend.Interpolate(true, v, f.points.Col(j), f.eye, f.grid)
 }
 
 // fill sets z to Z's rows at some scaled features, computed by b.
@@ -105,10 +105,10 @@ func (f *inducingFactor) fill(b compute.Backend, z, scaled compute.Block) {
 	s := compute.NewScope(b)
 	defer s.Release()
 	part := s.New(z.Rows, z.Cols)
-	b.Fill(z, 0)
+	compute.Fill(b, z, 0)
 	for j, table := range f.loading {
-		b.Interpolate(part, scaled.Col(j), table, f.grid)
-		b.Axpy(1, part, z)
+		b.Interpolate(false, part, scaled.Col(j), table, f.grid)
+		compute.Axpy(b, 1, part, z)
 	}
 }
 
@@ -152,7 +152,7 @@ func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []
 	g := s.New(f.z.Rows, m)
 	b.Panels(g.Rows, func(b compute.Backend, _, lo, hi int) { in.rows(b, g.RowRange(lo, hi), f.z, lo, hi) })
 	inverse, square, product, curvature := f.inverse, s.New(m, m), s.New(m, m), s.New(m, m)
-	b.Fill(square, 0)
+	compute.Fill(b, square, 0)
 	in.addSquare(b, square, 0, m)
 	b.Gemm(false, false, 1, square, inverse, 0, product)
 	b.Gemm(true, false, 1, inverse, product, 0, curvature)
@@ -162,7 +162,7 @@ func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []
 	v, onGrid, e, moved := s.New(f.grid.Size, m), s.New(f.grid.Size, m), s.New(f.grid.Size, m), s.New(f.grid.Size, m)
 	for j := range f.scaled.Cols {
 		f.weights(v, j)
-		b.InterpolateTrans(onGrid, f.scaled.Col(j), g, f.grid)
+		b.Interpolate(true, onGrid, f.scaled.Col(j), g, f.grid)
 		b.Gemm(false, false, f.scale, onGrid, inverse, 0, e)
 		b.Gemm(false, false, -0.5, v, curvature, 1, e)
 		for i, slope := range f.slopes {
@@ -178,7 +178,7 @@ func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []
 	}
 	if dst.Rows > 0 {
 		for i, sample := range f.samples {
-			b.Axpy(1, onPoints.Row(i), dst.Row(sample))
+			compute.Axpy(b, 1, onPoints.Row(i), dst.Row(sample))
 		}
 	}
 	return base

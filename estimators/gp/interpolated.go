@@ -46,7 +46,7 @@ func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Bloc
 // fill sets z to Z's rows at some scaled features, computed by b.
 func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
 	for j := range scaled.Cols {
-		b.Interpolate(z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
+		b.Interpolate(false, z.ColRange(f.block(j)), scaled.Col(j), f.table, f.grid)
 	}
 }
 
@@ -57,7 +57,7 @@ func (f *interpolated) base(in factorGradient) []float64 {
 	s, q := compute.NewScope(f.backend), f.spectrum.rank()
 	defer s.Release()
 	squares := s.New(q, q)
-	f.backend.Fill(squares, 0)
+	compute.Fill(f.backend, squares, 0)
 	for j := range f.scaled.Cols {
 		from, to := f.block(j)
 		in.addSquare(f.backend, squares.View(0, to-from, 0, to-from), from, to)

@@ -74,10 +74,8 @@ func (i Iterative) random(stream uint64) *rand.Rand { return rand.New(rand.NewPC
 type iterativePosterior struct {
 	inputs
 	solver Iterative
-	state  linop.Operator   // c1 K_s
+	state  *linop.Interp    // c1 K_s
 	slopes []linop.Operator // its derivatives in the base kernel's hyperparameters
-	grid   linop.Operator   // c1 c_o R
-	fisher linop.Operator   // kappa K_f
 	noise  linop.Operator
 	alpha  compute.Block
 
@@ -91,43 +89,58 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, n, g := s.Backend(), d.Features.Rows, grid()
+	b, n := s.Backend(), d.Features.Rows
 	p := &iterativePosterior{inputs: in, solver: i.withDefaults(d)}
 	if err := checkFinite(b, fisherVectors, d.Fisher); err != nil {
 		return nil, err
 	}
-	var slopes []linop.Operator
-	p.grid, slopes = k.gridOperators(s, k.C1*k.OutputScale)
-	p.state = linop.NewInterp(b, p.scaled, g, p.grid)
-	for _, slope := range slopes {
-		p.slopes = append(p.slopes, linop.NewInterp(b, p.scaled, g, slope))
-	}
+	p.state, p.slopes = k.stateOperators(s, p.scaled)
 	p.leading = linop.NewLowRank(b, k.fisherScale(n), d.Fisher)
-	if p.fisher = p.leading; i.FisherKernel != nil {
-		p.fisher = linop.NewScale(b, k.FisherWeight(), i.FisherKernel)
+	if i.FisherKernel != nil {
 		p.leading = linop.NewLowRank(b, k.FisherWeight(), i.FisherKernel.leading)
 	}
-	p.noise = linop.NewNoise(b, n, k.Noise)
+	p.noise = linop.NewScaledIdentity(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
 	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, p.solver.random(preconditionerStream)); err != nil {
 		return nil, err
 	}
 	p.solver.CG.Preconditioner = p.inner.power(s, -1)
-	if err := p.solve(p.matrix(), p.alpha, d.Targets); err != nil {
+	if err := p.solve(p.alpha, d.Targets); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// matrix is K.
-func (p *iterativePosterior) matrix() linop.Operator {
-	return linop.NewSum(p.backend, p.state, p.fisher, p.noise)
+// multiply sets dst to K x.
+func (p *iterativePosterior) multiply(dst, x compute.Block) error {
+	s := compute.NewScope(p.backend)
+	defer s.Release()
+	product := s.New(dst.Rows, dst.Cols)
+	if err := p.multiplyFisher(product, x); err != nil {
+		return err
+	}
+	p.state.MulTo(dst, x, false)
+	compute.Axpy(p.backend, 1, product, dst)
+	p.noise.MulTo(product, x, false)
+	compute.Axpy(p.backend, 1, product, dst)
+	return nil
 }
 
-// solve sets dst to a^-1 rhs.
-func (p *iterativePosterior) solve(a linop.Operator, dst, rhs compute.Block) error {
-	_, err := p.solver.CG.Solve(p.backend, a, dst, rhs)
-	return p.solver.FisherKernel.check(err)
+// multiplyFisher sets dst to kappa K_f x.
+func (p *iterativePosterior) multiplyFisher(dst, x compute.Block) error {
+	if p.solver.FisherKernel == nil {
+		p.leading.MulTo(dst, x, false)
+		return nil
+	}
+	err := p.solver.FisherKernel.Multiply(dst, x)
+	compute.Scale(p.backend, p.kernel.FisherWeight(), dst)
+	return err
+}
+
+// solve sets dst to K^-1 rhs.
+func (p *iterativePosterior) solve(dst, rhs compute.Block) error {
+	_, err := p.solver.CG.SolveFunc(p.backend, p.multiply, dst, rhs)
+	return err
 }
 
 // Alpha implements [Posterior].
@@ -140,8 +153,8 @@ func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
 	b, y := p.backend, p.data.Targets
 	s := compute.NewScope(b)
 	defer s.Release()
-	logDet, err := p.solver.LogDet.Estimate(b, &congruence{b, p.inner.power(s, -0.5), p.matrix()}, p.solver.random(determinantStream))
-	if err = p.solver.FisherKernel.check(err); err != nil {
+	logDet, err := p.solver.LogDet.Estimate(b, y.Rows, congruence(b, p.inner.power(s, -0.5), p.multiply), p.solver.random(determinantStream))
+	if err != nil {
 		return linop.Estimate{}, fmt.Errorf("gp: log likelihood: %w", err)
 	}
 	return linop.Estimate{
@@ -152,7 +165,7 @@ func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
 
 // FisherCore implements [Posterior].
 func (p *iterativePosterior) FisherCore() (*mat.SymDense, error) {
-	return p.core(p.matrix(), p.solver.CG.Preconditioner)
+	return p.core(p.multiply, p.solver.CG.Preconditioner)
 }
 
 // StateCore implements [Posterior].
@@ -163,18 +176,17 @@ func (p *iterativePosterior) StateCore() (*mat.SymDense, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.core(linop.NewSum(p.backend, p.state, p.noise), near.power(s, -1))
+	return p.core(linop.Products(linop.NewSum(p.backend, p.state, p.noise)), near.power(s, -1))
 }
 
 // core is V'A^-1 V, with a preconditioner for A.
-func (p *iterativePosterior) core(a, near linop.Operator) (*mat.SymDense, error) {
+func (p *iterativePosterior) core(a linop.Multiply, near linop.Operator) (*mat.SymDense, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
 	v, cg := p.data.Fisher, p.solver.CG
 	cg.Preconditioner = near
 	solved, small := s.New(v.Rows, v.Cols), s.New(v.Cols, v.Cols)
-	_, err := cg.Solve(p.backend, a, solved, v)
-	if err = p.solver.FisherKernel.check(err); err != nil {
+	if _, err := cg.SolveFunc(p.backend, a, solved, v); err != nil {
 		return nil, err
 	}
 	p.backend.Gemm(true, false, 1, v, solved, 0, small)
@@ -197,14 +209,14 @@ func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	b, n, q, m := p.backend, p.alpha.Rows, p.inner.vectors, p.solver.Probes
 	rng := p.solver.random(traceStream)
 	x, g := s.New(n, q.Cols+m), s.New(n, m)
-	b.Copy(x.ColRange(0, q.Cols), q)
+	compute.Copy(b, x.ColRange(0, q.Cols), q)
 	w := x.ColRange(q.Cols, q.Cols+m)
 	p.drawProbes(w, rng)
 	signs := make([]float64, q.Cols*m)
 	for i := range signs {
 		signs[i] = math.Copysign(1/math.Sqrt(float64(m)), float64(rng.IntN(2))-0.5)
 	}
-	b.Copy(g, w)
+	compute.Copy(b, g, w)
 	b.Gemm(false, false, 1, q, s.FromSlice(q.Cols, m, signs), 1, g)
 	return p.gradient(features, x, g)
 }
@@ -224,7 +236,7 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	b.Gemm(false, false, -1, q, overlap, 1, w)
 	length := float64(w.Rows-q.Cols) / float64(w.Cols)
 	for j := range w.Cols {
-		b.Scale(math.Sqrt(length/b.Dot(w.Col(j), w.Col(j))), w.Col(j))
+		compute.Scale(b, math.Sqrt(length/b.Dot(w.Col(j), w.Col(j))), w.Col(j))
 	}
 }
 
@@ -238,33 +250,32 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	defer s.Release()
 	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols
 	u, v, solved := s.New(n, columns), s.New(n, columns), s.New(n, g.Cols)
-	if err := p.solve(p.matrix(), solved, linop.Mul(s, p.inner.power(s, 0.5), g, false)); err != nil {
+	if err := p.solve(solved, linop.Mul(s, p.inner.power(s, 0.5), g, false)); err != nil {
 		return Hyper{}, err
 	}
-	b.Copy(u.Col(0), p.alpha)
-	b.Copy(v.Col(0), p.alpha)
-	b.Copy(v.ColRange(1, 1+x.Cols), x)
+	compute.Copy(b, u.Col(0), p.alpha)
+	compute.Copy(b, v.Col(0), p.alpha)
+	compute.Copy(b, v.ColRange(1, 1+x.Cols), x)
 	p.solver.CG.Preconditioner.MulTo(u.ColRange(1, 1+x.Cols), x, false)
-	b.Scale(-1, u.ColRange(1, 1+x.Cols))
+	compute.Scale(b, -1, u.ColRange(1, 1+x.Cols))
 	probed := v.ColRange(1+x.Cols, columns)
 	p.inner.power(s, -0.5).MulTo(probed, g, false)
-	b.Copy(u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
-	b.Axpy(-1, solved, u.ColRange(1+x.Cols, columns))
+	compute.Copy(b, u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
+	compute.Axpy(b, -1, solved, u.ColRange(1+x.Cols, columns))
 
 	if features.Rows > 0 {
-		compute.SameShape("the gradient in the features", p.scaled, features)
-		p.featureGradient(features, u, v)
-		b.Scale(1/float64(2*n), features)
+		p.state.BilinearGradient(features, u, v)
+		compute.Scale(b, 1/float64(2*n), features)
 		p.scaling.Backward(b, features, p.scaled)
 	}
-	return p.hyperGradient(u, v, solved, probed), nil
+	return p.hyperGradient(u, v, solved, probed)
 }
 
 // hyperGradient takes the bilinear form's derivatives in the hyperparameters. What the
 // Fisher kernel has beyond its leading part takes the plain estimate of its trace, with
 // the last columns alone, solved = K^-1 P^1/2 g and probed = P^-1/2 g: a product with
 // all of them would cost more than the solution did.
-func (p *iterativePosterior) hyperGradient(u, v, solved, probed compute.Block) Hyper {
+func (p *iterativePosterior) hyperGradient(u, v, solved, probed compute.Block) (Hyper, error) {
 	b, half := p.backend, 1/float64(2*p.alpha.Rows)
 	form := func(a linop.Operator, u, v compute.Block) float64 {
 		s := compute.NewScope(b)
@@ -279,31 +290,24 @@ func (p *iterativePosterior) hyperGradient(u, v, solved, probed compute.Block) H
 	for _, slope := range p.slopes {
 		h.Base = append(h.Base, form(slope, u, v))
 	}
-	if p.fisher != p.leading {
-		rest := linop.NewSum(b, p.fisher, linop.NewScale(b, -1, p.leading))
-		h.FisherVariance += (form(rest, p.alpha, p.alpha) - form(rest, solved, probed)) / p.kernel.FisherVariance
+	if p.solver.FisherKernel == nil {
+		return h, nil
 	}
-	return h
-}
-
-// featureGradient sets dst (n × d) to the derivative of sum_j u_j'(c1 K_s)v_j in the
-// scaled features: column j of K_s is W_j R W_j', and both of its factors W_j move.
-func (p *iterativePosterior) featureGradient(dst, u, v compute.Block) {
-	b, g := p.backend, grid()
-	s := compute.NewScope(b)
-	defer s.Release()
-	onGrid, table := s.New(g.Size, u.Cols), s.New(g.Size, u.Cols)
-	other := s.New(dst.Rows, 1)
-	half := func(out, z, x, y compute.Block) {
-		b.InterpolateTrans(onGrid, z, x, g)
-		p.grid.MulTo(table, onGrid, false)
-		b.InterpolateGrad(out, z, table, y, g)
+	rest := func(u, v compute.Block) (float64, error) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		product := s.New(v.Rows, v.Cols)
+		err := p.multiplyFisher(product, v)
+		compute.Axpy(b, -1, linop.Mul(s, p.leading, v, false), product)
+		return half * b.Dot(u, product), err
 	}
-	for j := range dst.Cols {
-		half(dst.Col(j), p.scaled.Col(j), u, v)
-		half(other, p.scaled.Col(j), v, u)
-		b.Axpy(1, other, dst.Col(j))
+	fit, err := rest(p.alpha, p.alpha)
+	if err != nil {
+		return h, err
 	}
+	trace, err := rest(solved, probed)
+	h.FisherVariance += (fit - trace) / p.kernel.FisherVariance
+	return h, err
 }
 
 // symmetric is the symmetric part of the row-major k × k matrix a.

@@ -27,9 +27,9 @@ func (p *iterativePosterior) Predict(part Part, at Points, mean, variance comput
 	b, n, m := p.backend, p.alpha.Rows, mean.Rows
 	joint := p.joint(s, part, at)
 	x := s.New(n+m, 1)
-	b.Copy(x.RowRange(0, n), p.alpha)
-	b.Fill(x.RowRange(n, n+m), 0)
-	b.Copy(mean, linop.Mul(s, joint, x, false).RowRange(n, n+m))
+	compute.Copy(b, x.RowRange(0, n), p.alpha)
+	compute.Fill(b, x.RowRange(n, n+m), 0)
+	compute.Copy(b, mean, linop.Mul(s, joint, x, false).RowRange(n, n+m))
 	if variance.Rows == 0 {
 		return nil
 	}
@@ -49,14 +49,14 @@ func (p *iterativePosterior) joint(s *compute.Scope, part Part, at Points) linop
 	var parts []linop.Operator
 	if part != Advantage {
 		scaled := s.New(total, p.scaled.Cols)
-		b.Copy(scaled.RowRange(0, n), p.scaled)
+		compute.Copy(b, scaled.RowRange(0, n), p.scaled)
 		p.scaling.Apply(b, scaled.RowRange(n, total), at.Features)
-		parts = append(parts, linop.NewInterp(b, scaled, grid(), p.grid))
+		parts = append(parts, p.state.At(scaled))
 	}
 	if part != Value {
 		v := s.New(total, p.data.Fisher.Cols)
-		b.Copy(v.RowRange(0, n), p.data.Fisher)
-		b.Copy(v.RowRange(n, total), at.Fisher)
+		compute.Copy(b, v.RowRange(0, n), p.data.Fisher)
+		compute.Copy(b, v.RowRange(n, total), at.Fisher)
 		parts = append(parts, linop.NewLowRank(b, p.kernel.fisherScale(n), v))
 	}
 	return linop.NewSum(b, parts...)
@@ -69,17 +69,15 @@ func (p *iterativePosterior) variances(dst compute.Block, joint linop.Operator, 
 	b, n, columns := p.backend, p.alpha.Rows, dst.Rows
 	total, _ := joint.Dims()
 	unit := s.New(total, columns)
-	b.Fill(unit, 0)
-	for j := range columns {
-		b.AddAt(unit, first+j, j, 1)
-	}
+	compute.Fill(b, unit, 0)
+	compute.Copy(b, unit.RowRange(first, first+columns), s.Identity(columns))
 	kernel := linop.Mul(s, joint, unit, false)
 	cross, solved := kernel.RowRange(0, n), s.New(n, columns)
-	if err := p.solve(p.matrix(), solved, cross); err != nil {
+	if err := p.solve(solved, cross); err != nil {
 		return err
 	}
 	reduction := s.New(1, columns)
-	b.Mul(solved, solved, cross)
+	b.Mul(solved, solved, cross, 0)
 	b.SumRows(reduction, solved)
 	prior, reduced := compute.ToSlice(b, kernel.RowRange(first, first+columns)), compute.ToSlice(b, reduction)
 	values := make([]float64, columns)

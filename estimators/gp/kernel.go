@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -22,17 +21,10 @@ type Hyper struct {
 
 // Kernel is the process's covariance (eqn:kernel_definitions).
 type Kernel struct {
-	Base   *kernels.Kernel // of each feature dimension; nil stands for rbf
+	Base   *kernels.Kernel // of each feature dimension; nil stands for the default
 	C1, C2 float64         // weights of the state and of the Fisher kernel, zero or more
 	Hyper
 }
-
-// Weights of the two kernels in all of the paper's experiments
-// (appendix_implementation_details).
-const (
-	DefaultC1 = 1.0
-	DefaultC2 = 5e-5
-)
 
 // Validate says what is wrong with the kernel's numbers, if anything is. It panics if
 // the base kernel has another number of hyperparameters.
@@ -67,18 +59,9 @@ func (k Kernel) Validate() error {
 // base is the kernel's Base or its default.
 func (k Kernel) base() *kernels.Kernel {
 	if k.Base == nil {
-		return rbf
+		return kernels.Default()
 	}
 	return k.Base
-}
-
-var rbf = must(kernels.Lookup("rbf"))
-
-func must(k *kernels.Kernel, err error) *kernels.Kernel {
-	if err != nil {
-		panic(err)
-	}
-	return k
 }
 
 // FisherWeight is kappa = c2 v, the weight of the Fisher kernel K_f in K. Everything that
@@ -116,31 +99,18 @@ func gridPoints() []float64 {
 	return points
 }
 
-// gridOperators are the matrices of gridMatrix as operators, Toeplitz where they are,
-// times a scale.
-func (k Kernel) gridOperators(s *compute.Scope, scale float64) (value linop.Operator, gradient []linop.Operator) {
-	if k.base().Stationary() {
-		distances := gridPoints()
-		floats.AddConst(-distances[0], distances)
-		r, slopes := k.base().Column(distances, k.Hyper.Base)
-		return operators(r, slopes, func(column []float64) linop.Operator {
-			floats.Scale(scale, column)
-			return linop.NewToeplitz(s, column)
-		})
+// stateOperators are c1 K_s at scaled features, and its derivatives in the base kernel's
+// hyperparameters. Their blocks belong to s.
+func (k Kernel) stateOperators(s *compute.Scope, scaled compute.Block) (value *linop.Interp, gradient []linop.Operator) {
+	interpolated := func(r *mat.SymDense) *linop.Interp {
+		r.ScaleSym(k.C1*k.OutputScale, r)
+		return linop.NewInterp(s.Backend(), scaled, grid(), linop.NewDense(s.Backend(), upload(s, r)))
 	}
 	r, slopes := k.gridMatrix()
-	return operators(r, slopes, func(x *mat.SymDense) linop.Operator {
-		x.ScaleSym(scale, x)
-		return linop.NewDense(s.Backend(), upload(s, x))
-	})
-}
-
-// operators makes one of each matrix.
-func operators[T any](r T, slopes []T, operator func(T) linop.Operator) (value linop.Operator, gradient []linop.Operator) {
 	for _, slope := range slopes {
-		gradient = append(gradient, operator(slope))
+		gradient = append(gradient, interpolated(slope))
 	}
-	return operator(r), gradient
+	return interpolated(r), gradient
 }
 
 // HyperparameterError says that a hyperparameter is out of its range.

@@ -40,7 +40,7 @@ func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank i
 func (p *preconditioner) power(s *compute.Scope, a float64) linop.Operator {
 	changed := p.scaledVectors(s, func(share float64) float64 { return math.Sqrt(math.Abs(math.Pow(share, -a) - 1)) })
 	b, scale := s.Backend(), math.Pow(p.noise, a)
-	return linop.NewSum(b, linop.NewNoise(b, changed.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
+	return linop.NewSum(b, linop.NewScaledIdentity(b, changed.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
 }
 
 // scaledVectors is Q diag(f(shares)).
@@ -55,19 +55,16 @@ func (p *preconditioner) scaledVectors(s *compute.Scope, f func(share float64) f
 	return scaled
 }
 
-// congruence is H A H for symmetric operators of one size.
-type congruence struct {
-	b    compute.Backend
-	h, a linop.Operator
-}
-
-// Dims implements [linop.Operator].
-func (c *congruence) Dims() (rows, cols int) { return c.a.Dims() }
-
-// MulTo implements [linop.Operator].
-func (c *congruence) MulTo(dst, x compute.Block, _ bool) {
-	s := compute.NewScope(c.b)
-	defer s.Release()
-	product := linop.Mul(s, c.a, linop.Mul(s, c.h, x, false), false)
-	c.h.MulTo(dst, product, false)
+// congruence is H A H for symmetric matrices of one size.
+func congruence(b compute.Backend, h linop.Operator, a linop.Multiply) linop.Multiply {
+	return func(dst, x compute.Block) error {
+		s := compute.NewScope(b)
+		defer s.Release()
+		product := s.New(x.Rows, x.Cols)
+		if err := a(product, linop.Mul(s, h, x, false)); err != nil {
+			return err
+		}
+		h.MulTo(dst, product, false)
+		return nil
+	}
 }

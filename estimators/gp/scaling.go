@@ -27,7 +27,7 @@ func Scale(b compute.Backend, dst, x compute.Block) (Scaling, error) {
 // Apply sets dst (m × d) to the features x by the same map; those that are not among
 // Scale's may lie outside.
 func (s Scaling) Apply(b compute.Backend, dst, x compute.Block) {
-	b.Affine(dst, s.factor(), x, -s.factor()*s.Min.Value-Bound)
+	b.Affine(dst, s.factor(), x, 0, -s.factor()*s.Min.Value-Bound)
 }
 
 // factor is the map's slope.
@@ -44,14 +44,18 @@ func (s Scaling) Backward(b compute.Backend, gradient, scaled compute.Block) {
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	ones := scope.New(gradient.Rows, gradient.Cols)
-	b.Fill(ones, 1)
+	compute.Fill(b, ones, 1)
 	sum := b.Dot(gradient, ones)
 	weighted := (b.Dot(gradient, scaled) + Bound*sum) / (2 * Bound)
 
 	factor := s.factor()
-	b.Scale(factor, gradient)
-	b.AddAt(gradient, s.Min.Row, s.Min.Col, factor*(weighted-sum))
-	b.AddAt(gradient, s.Max.Row, s.Max.Col, -factor*weighted)
+	compute.Scale(b, factor, gradient)
+	add := func(to compute.Extreme, v float64) {
+		x := gradient.Row(to.Row).Col(to.Col)
+		b.Affine(x, 1, x, 0, v)
+	}
+	add(s.Min, factor*(weighted-sum))
+	add(s.Max, -factor*weighted)
 }
 
 // ConstantFeaturesError says that all features are equal, so that they cannot be

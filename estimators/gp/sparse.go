@@ -97,7 +97,7 @@ func (f *sparseFactor) transposed(dst, x compute.Block) {
 	defer s.Release()
 	onGrid := s.New(f.grid.Size, x.Cols)
 	for j := range f.scaled.Cols {
-		f.backend.InterpolateTrans(onGrid, f.scaled.Col(j), x, f.grid)
+		f.backend.Interpolate(true, onGrid, f.scaled.Col(j), x, f.grid)
 		reached := onGrid.RowRange(f.reached[j].from, f.reached[j].to)
 		f.backend.Gemm(true, false, 1, f.root(j), reached, 0, dst.RowRange(f.block(j)))
 	}
@@ -109,15 +109,15 @@ func (f *sparseFactor) addTo(dst compute.Block, scale float64, c compute.Block) 
 	values, onGrid := s.New(dst.Rows, 1), s.New(f.grid.Size, 1)
 	for j := range f.scaled.Cols {
 		f.toGrid(onGrid, j, false, c.RowRange(f.block(j)))
-		f.backend.Interpolate(values, f.scaled.Col(j), onGrid, f.grid)
-		f.backend.Axpy(scale, values, dst)
+		f.backend.Interpolate(false, values, f.scaled.Col(j), onGrid, f.grid)
+		compute.Axpy(f.backend, scale, values, dst)
 	}
 }
 
 // toGrid sets dst (128 × k) to L_j x, or L_j x', at the points that feature j reaches, and
 // to 0 elsewhere.
 func (f *sparseFactor) toGrid(dst compute.Block, j int, transposed bool, x compute.Block) {
-	f.backend.Fill(dst, 0)
+	compute.Fill(f.backend, dst, 0)
 	f.backend.Gemm(false, transposed, 1, f.root(j), x, 0, dst.RowRange(f.reached[j].from, f.reached[j].to))
 }
 
@@ -140,16 +140,16 @@ func (f *sparseFactor) features(dst compute.Block, in factorGradient) {
 	square := s.New(d*size, d*size)
 	f.aroundGrids(square, in.m)
 	b.InterpolateGramGrad(dst, f.scaled, square, f.grid)
-	b.Scale(-1, dst)
+	compute.Scale(b, -1, dst)
 
 	part, weights, mixed := s.New(dst.Rows, 1), s.New(size, 1), s.New(size, in.n.Rows)
 	for j := range d {
 		f.toGrid(weights, j, false, in.c.RowRange(f.block(j)))
 		b.InterpolateGrad(part, f.scaled.Col(j), weights, in.x, f.grid)
-		b.Axpy(1, part, dst.Col(j))
+		compute.Axpy(b, 1, part, dst.Col(j))
 		f.toGrid(mixed, j, true, in.n.ColRange(f.block(j)))
 		b.InterpolateGrad(part, f.scaled.Col(j), mixed, in.v, f.grid)
-		b.Axpy(-1, part, dst.Col(j))
+		compute.Axpy(b, -1, part, dst.Col(j))
 	}
 }
 
@@ -161,8 +161,8 @@ func (f *sparseFactor) aroundGrids(dst, m compute.Block) {
 	defer s.Release()
 	b, d := f.backend, f.scaled.Cols
 	half := s.New(m.Rows, dst.Cols)
-	b.Fill(half, 0)
-	b.Fill(dst, 0)
+	compute.Fill(b, half, 0)
+	compute.Fill(b, dst, 0)
 	for j := range d {
 		from, to := f.block(j)
 		lo, hi := f.points(j)

@@ -21,8 +21,8 @@ func TestReachHoldsAllWeights(t *testing.T) {
 			if r.from < 0 || r.to > g.Size || r.to-r.from < 4 {
 				t.Fatalf("%v reach %v of %d points", values, r, g.Size)
 			}
-			b.Interpolate(weights, s.FromSlice(2, 1, values), eye, g)
-			b.Fill(weights.ColRange(r.from, r.to), 0)
+			b.Interpolate(false, weights, s.FromSlice(2, 1, values), eye, g)
+			compute.Fill(b, weights.ColRange(r.from, r.to), 0)
 			if left := b.Dot(weights, weights); left != 0 {
 				t.Errorf("%v have weights outside %v", values, r)
 			}

@@ -64,6 +64,12 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 	if n := squareSize("conjugate gradients", a); n != rhs.Rows {
 		panic(fmt.Sprintf("linop: conjugate gradients with an operator of order %d and a %s right-hand side", n, rhs.Shape()))
 	}
+	return c.SolveFunc(b, Products(a), dst, rhs)
+}
+
+// SolveFunc is Solve for the matrix that a multiplies with. The first product that fails
+// ends it, and its error is the solution's.
+func (c CG) SolveFunc(b compute.Backend, a Multiply, dst, rhs compute.Block) (Result, error) {
 	compute.SameShape("conjugate gradients", dst, rhs)
 	if c.MaxIterations == 0 {
 		c.MaxIterations = 50
@@ -90,24 +96,24 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 type iteration struct {
 	CG
 	b      compute.Backend
-	a      Operator
+	a      Multiply
 	x      compute.Block // the solution
 	r      compute.Block // its residual b - A x
 	z      compute.Block // the preconditioned residual M r
 	p, q   compute.Block // the direction and A p
 	work   compute.Block
-	active compute.Block // 1 × k: 1 for a column that is not done, else 0
+	bound  compute.Block // 1 × k: r'r of a column that is done, at most
 	factor compute.Block // 1 × k
 	taken  int           // steps
 	seen   *history
 }
 
-func newIteration(s *compute.Scope, c CG, a Operator, x, rhs compute.Block) *iteration {
+func newIteration(s *compute.Scope, c CG, a Multiply, x, rhs compute.Block) *iteration {
 	n, k := rhs.Rows, rhs.Cols
 	it := &iteration{CG: c, b: s.Backend(), a: a, x: x,
 		r: s.New(n, k), p: s.New(n, k), q: s.New(n, k), work: s.New(n, k),
-		active: s.New(1, k), factor: s.New(1, k), seen: newHistory(s, c, k)}
-	it.b.Copy(it.r, rhs)
+		bound: s.New(1, k), factor: s.New(1, k), seen: newHistory(s, c, k)}
+	compute.Copy(it.b, it.r, rhs)
 	it.z = it.r
 	if c.Preconditioner != nil {
 		it.z = s.New(n, k)
@@ -117,13 +123,14 @@ func newIteration(s *compute.Scope, c CG, a Operator, x, rhs compute.Block) *ite
 
 // start sets x = 0, r = b, p = z = M r.
 func (it *iteration) start() (done bool, err error) {
-	it.b.Fill(it.x, 0)
+	compute.Fill(it.b, it.x, 0)
 	it.measure()
+	it.b.Affine(it.bound, it.Tolerance, it.seen.at(0).squares, 0, 0)
 	if done, err = it.seen.look(0); done || err != nil {
 		return done, err
 	}
 	it.precondition()
-	it.b.Copy(it.p, it.z)
+	compute.Copy(it.b, it.p, it.z)
 	return false, nil
 }
 
@@ -133,14 +140,17 @@ func (it *iteration) step() (done bool, err error) {
 	it.taken++
 
 	// alpha = r'z / p'A p, the minimum of the error's A-norm along p.
-	it.a.MulTo(it.q, it.p, false)
+	if err := it.a(it.q, it.p); err != nil {
+		return false, err
+	}
 	it.b.ColDots(last.curvature, it.p, it.q)
-	it.b.DivideWhere(it.factor, last.rho, last.curvature, it.active)
+	it.b.DivideWhere(it.factor, last.rho, last.curvature, last.squares, it.bound)
 
-	// x += alpha p, r -= alpha A p.
-	it.b.AxpyCols(it.factor, it.p, it.x)
-	it.b.Scale(-1, it.factor)
-	it.b.AxpyCols(it.factor, it.q, it.r)
+	// x += alpha p, r -= alpha A p. With a step size of 0, columns that are done stay as
+	// they are.
+	it.b.Mul(it.x, it.factor, it.p, 1)
+	compute.Scale(it.b, -1, it.factor)
+	it.b.Mul(it.r, it.factor, it.q, 1)
 	it.measure()
 	if it.due() {
 		if done, err = it.seen.look(it.taken); done || err != nil {
@@ -150,20 +160,16 @@ func (it *iteration) step() (done bool, err error) {
 
 	// beta = r'z / (the last r'z), p = z + beta p: A-orthogonal to those before.
 	it.precondition()
-	it.b.DivideWhere(it.factor, it.seen.at(it.taken).rho, last.rho, it.active)
-	it.b.Copy(it.work, it.z)
-	it.b.AxpyCols(it.factor, it.p, it.work)
+	now := it.seen.at(it.taken)
+	it.b.DivideWhere(it.factor, now.rho, last.rho, now.squares, it.bound)
+	compute.Copy(it.b, it.work, it.z)
+	it.b.Mul(it.work, it.factor, it.p, 1)
 	it.p, it.work = it.work, it.p
 	return false, nil
 }
 
-// measure finds r'r and the columns that are not done: with a step size of zero the
-// others stay as they are.
-func (it *iteration) measure() {
-	squares := it.seen.at(it.taken).squares
-	it.b.ColDots(squares, it.r, it.r)
-	it.b.Exceeds(it.active, squares, it.seen.at(0).squares, it.Tolerance)
-}
+// measure finds r'r.
+func (it *iteration) measure() { it.b.ColDots(it.seen.at(it.taken).squares, it.r, it.r) }
 
 // precondition sets z = M r and finds r'z.
 func (it *iteration) precondition() {

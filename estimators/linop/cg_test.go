@@ -107,7 +107,7 @@ func TestCGFindsFiniteTermination(t *testing.T) {
 	s := compute.NewScope(b)
 	defer s.Release()
 	low := s.FromSlice(n, 4, linoptest.Normal(rng, n*4))
-	a := linop.NewSum(b, linop.NewNoise(b, n, 2), linop.NewLowRank(b, 1, low)) // five eigenvalues
+	a := linop.NewSum(b, linop.NewScaledIdentity(b, n, 2), linop.NewLowRank(b, 1, low)) // five eigenvalues
 	result, err := linop.CG{Tolerance: 1e-20}.Solve(b, a, s.New(n, 1), s.FromSlice(n, 1, linoptest.Normal(rng, n)))
 	if err != nil || result.Iterations > 6 {
 		t.Errorf("%+v, %v; want 5 iterations or one more", result, err)
@@ -129,18 +129,22 @@ func TestCGErrors(t *testing.T) {
 	}
 
 	var breakdown *linop.BreakdownError
-	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, -1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Value >= 0 {
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, -1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Value >= 0 {
 		t.Errorf("a negative definite matrix: %v", err)
 	}
-	cg := linop.CG{Preconditioner: linop.NewNoise(b, n, -1)}
-	if _, err := cg.Solve(b, linop.NewNoise(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Iteration != 0 {
+	cg := linop.CG{Preconditioner: linop.NewScaledIdentity(b, n, -1)}
+	if _, err := cg.Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Iteration != 0 {
 		t.Errorf("a negative definite preconditioner: %v", err)
 	}
-	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, math.NaN()), s.New(n, 2), y); !errors.As(err, &breakdown) {
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, math.NaN()), s.New(n, 2), y); !errors.As(err, &breakdown) {
 		t.Errorf("a matrix of NaN: %v", err)
 	}
-	b.AddAt(y, 3, 1, math.NaN())
-	if _, err := (linop.CG{}).Solve(b, linop.NewNoise(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Column != 1 {
+	last := errors.New("the third product")
+	if result, err := (linop.CG{}).SolveFunc(b, failing(2, last), s.New(n, 2), y); !errors.Is(err, last) || result.Iterations != 2 {
+		t.Errorf("products that fail: %+v, %v", result, err)
+	}
+	compute.Fill(b, y.Row(3).Col(1), math.NaN())
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Column != 1 {
 		t.Errorf("NaN in column 1: %v", err)
 	}
 }

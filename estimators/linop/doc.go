@@ -8,11 +8,11 @@
 // and K x a sparse interpolation, a small product, and a thin one:
 //
 //	k := linop.NewSum(b,
-//		linop.NewInterp(b, z, grid, linop.NewToeplitz(s, column)), // c1 K_s, by SKI
-//		linop.NewLowRank(b, kappa*n, svd.V),                       // kappa K_f = kappa n V V'
-//		linop.NewNoise(b, n, noise))
-//	result, err := linop.CG{}.Solve(b, k, alpha, y)                // alpha = K^-1 y
-//	linop.Mul(s, u, alpha, false)                                  // U alpha
+//		linop.NewInterp(b, z, grid, linop.NewDense(b, r)), // c1 K_s, by SKI
+//		linop.NewLowRank(b, kappa*n, svd.V),               // kappa K_f = kappa n V V'
+//		linop.NewScaledIdentity(b, n, noise))
+//	result, err := linop.CG{}.Solve(b, k, alpha, y)        // alpha = K^-1 y
+//	linop.Mul(s, u, alpha, false)                          // U alpha
 //
 // # Scores
 //
@@ -39,8 +39,10 @@
 // 35 with thirty. But the blocks lose rank where columns converge or depend on one
 // another, which takes deflation; columns on their own cannot break down so.)
 //
-// [Inverse] is A^-1 as an operator, each product a solution: the Fisher kernel's exact
-// products U'(G^-1(U x)) are a [Product] of it.
+// A product may itself take a solution, as U'(G^-1(U x)) does, a product with the exact
+// Fisher kernel. It can fail then, which no [Operator] can. What iterates with such a
+// matrix therefore takes it as a [Multiply], and returns the error of the first product
+// that failed: [CG.SolveFunc], [LogDet.Estimate].
 //
 // # Singular vectors
 //

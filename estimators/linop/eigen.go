@@ -115,7 +115,7 @@ func krylov(s *compute.Scope, a Operator, x compute.Block, depth int) (compute.B
 			break
 		}
 		x = all.ColRange(columns, columns+next.Cols)
-		b.Copy(x, next)
+		compute.Copy(b, x, next)
 		columns += next.Cols
 	}
 	return all.ColRange(0, columns), nil

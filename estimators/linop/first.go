@@ -29,6 +29,6 @@ func (d *SVD) First(s *compute.Scope, n int) *SVD {
 	for j, sigma := range d.S {
 		first.S[j] = ratio * sigma
 	}
-	s.Backend().Affine(first.V, 1/ratio, d.V.RowRange(0, n), 0)
+	s.Backend().Affine(first.V, 1/ratio, d.V.RowRange(0, n), 0, 0)
 	return first
 }

@@ -30,6 +30,9 @@ func NewInterp(b compute.Backend, z compute.Block, grid compute.Grid, t Operator
 	return &Interp{b, z, grid, t}
 }
 
+// At is the interpolation of the same operator at other points, which it keeps.
+func (a *Interp) At(z compute.Block) *Interp { return NewInterp(a.b, z, a.grid, a.t) }
+
 // Dims implements [Operator].
 func (a *Interp) Dims() (rows, cols int) { return a.z.Rows, a.z.Rows }
 
@@ -46,7 +49,7 @@ func (a *Interp) MulTo(dst, x compute.Block, trans bool) {
 	partials := compute.NewPartials(s, n, m, dims*k)
 	a.b.Panels(n, func(b compute.Backend, panel, lo, hi int) {
 		for d := range dims {
-			b.InterpolateTrans(partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi), a.grid)
+			b.Interpolate(true, partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi), a.grid)
 		}
 	})
 	partials.SumTo(a.b, onGrid)
@@ -57,10 +60,33 @@ func (a *Interp) MulTo(dst, x compute.Block, trans bool) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		rows, one := dst.RowRange(lo, hi), s.New(hi-lo, k)
-		b.Fill(rows, 0)
+		compute.Fill(b, rows, 0)
 		for d := range dims {
-			b.Interpolate(one, a.z.View(lo, hi, d, d+1), smoothed.ColRange(d*k, (d+1)*k), a.grid)
-			b.Axpy(1, one, rows)
+			b.Interpolate(false, one, a.z.View(lo, hi, d, d+1), smoothed.ColRange(d*k, (d+1)*k), a.grid)
+			compute.Axpy(b, 1, one, rows)
 		}
 	})
+}
+
+// BilinearGradient sets dst (n × dimensions) to the derivative in the points z of the sum
+// over the columns of u'A v; u and v are n × k. Both factors W(z_d) of A move with z_d, so
+// that it is the derivative of u'W(z_d) times T W(z_d)'v, and the same with u and v
+// exchanged.
+func (a *Interp) BilinearGradient(dst, u, v compute.Block) {
+	compute.SameShape("the gradient in the points", a.z, dst)
+	compute.SameShape("a bilinear form", u, v)
+	s := compute.NewScope(a.b)
+	defer s.Release()
+	onGrid, smoothed := s.New(a.grid.Size, u.Cols), s.New(a.grid.Size, u.Cols)
+	other := s.New(dst.Rows, 1)
+	half := func(dst, z, x, y compute.Block) {
+		a.b.Interpolate(true, onGrid, z, x, a.grid)
+		a.t.MulTo(smoothed, onGrid, false)
+		a.b.InterpolateGrad(dst, z, smoothed, y, a.grid)
+	}
+	for d := range dst.Cols {
+		half(dst.Col(d), a.z.Col(d), u, v)
+		half(other, a.z.Col(d), v, u)
+		compute.Axpy(a.b, 1, other, dst.Col(d))
+	}
 }

@@ -38,16 +38,16 @@ func (e *NotPositiveError) Error() string {
 	return fmt.Sprintf("the logarithm of a determinant: the matrix has an eigenvalue near %g, so it is not positive definite", e.Eigenvalue)
 }
 
-// Estimate returns an estimate of log det A = tr log A for a symmetric positive
-// definite A on backend b. The error is a [*NotPositiveError] or a [*NotFiniteError].
+// Estimate returns an estimate of log det A = tr log A for the symmetric positive
+// definite matrix A of order n that a multiplies with, on backend b. The error is a
+// [*NotPositiveError], a [*NotFiniteError], or that of a product.
 //
 // For a probe w of random signs, w'(log A)w has tr log A for its mean. Lanczos'
 // method from w gives a tridiagonal T whose eigenpairs (theta, y) are the nodes and
 // weights of a Gauss quadrature: w'(log A)w ~ |w|^2 sum_i y_i1^2 log theta_i. Each
 // step lowers it towards its limit, geometrically, and they end where what they change
 // is small beside the probes' spread.
-func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (Estimate, error) {
-	n := squareSize("the logarithm of a determinant", a)
+func (l LogDet) Estimate(b compute.Backend, n int, a Multiply, rng *rand.Rand) (Estimate, error) {
 	if l.Probes == 0 {
 		l.Probes = 10
 	}
@@ -59,7 +59,9 @@ func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (Estimat
 	k := newLanczos(s, a, s.FromSlice(n, l.Probes, randomSigns(n*l.Probes, rng)))
 	last := Estimate{Value: math.Inf(1)}
 	for step := 1; ; step++ {
-		k.project()
+		if err := k.project(); err != nil {
+			return Estimate{}, err
+		}
 		estimate, err := k.logDet()
 		if err != nil || step == min(l.Steps, n) || math.Abs(last.Value-estimate.Value) <= quadratureShare*estimate.StdErr {
 			return estimate, err
@@ -73,7 +75,7 @@ func (l LogDet) Estimate(b compute.Backend, a Operator, rng *rand.Rand) (Estimat
 // orthonormal basis of its Krylov space, and the tridiagonal matrix that A is there.
 type lanczos struct {
 	scope    *compute.Scope
-	a        Operator
+	a        Multiply
 	basis    []compute.Block // vector i of each column's
 	next     compute.Block   // A times the last
 	overlap  compute.Block   // with another vector, 1 × columns
@@ -82,7 +84,7 @@ type lanczos struct {
 	ended    []bool // columns whose Krylov space has no more directions
 }
 
-func newLanczos(s *compute.Scope, a Operator, w compute.Block) *lanczos {
+func newLanczos(s *compute.Scope, a Multiply, w compute.Block) *lanczos {
 	k := &lanczos{scope: s, a: a, basis: []compute.Block{w}, overlap: s.New(1, w.Cols),
 		diagonal: make([][]float64, w.Cols), off: make([][]float64, w.Cols), ended: make([]bool, w.Cols)}
 	normalize(s.Backend(), w)
@@ -90,14 +92,18 @@ func newLanczos(s *compute.Scope, a Operator, w compute.Block) *lanczos {
 }
 
 // project multiplies the last vector by A: the diagonal's next element.
-func (k *lanczos) project() {
+func (k *lanczos) project() error {
 	last := k.basis[len(k.basis)-1]
-	k.next = Mul(k.scope, k.a, last, false)
+	k.next = k.scope.New(last.Rows, last.Cols)
+	if err := k.a(k.next, last); err != nil {
+		return err
+	}
 	for j, d := range columnDots(k.scope.Backend(), last, k.next) {
 		if !k.ended[j] {
 			k.diagonal[j] = append(k.diagonal[j], d)
 		}
 	}
+	return nil
 }
 
 // extend takes from the product what is new in it, the next vector. It is made
@@ -109,8 +115,8 @@ func (k *lanczos) extend() {
 	for range 2 {
 		for _, v := range k.basis {
 			b.ColDots(k.overlap, v, k.next)
-			b.Scale(-1, k.overlap)
-			b.AxpyCols(k.overlap, v, k.next)
+			compute.Scale(b, -1, k.overlap)
+			b.Mul(k.next, k.overlap, v, 1)
 		}
 	}
 	for j, norm := range normalize(b, k.next) {
@@ -154,9 +160,8 @@ func normalize(b compute.Backend, x compute.Block) []float64 {
 	s := compute.NewScope(b)
 	defer s.Release()
 	longer := s.New(x.Rows, x.Cols)
-	b.Copy(longer, x)
-	b.Fill(x, 0)
-	b.AxpyCols(s.FromSlice(1, len(factors), factors), longer, x)
+	compute.Copy(b, longer, x)
+	b.Mul(x, s.FromSlice(1, len(factors), factors), longer, 0)
 	return norms
 }
 

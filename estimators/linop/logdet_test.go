@@ -30,7 +30,7 @@ func TestLogDetCovers(t *testing.T) {
 			t.Fatal("not positive definite")
 		}
 		s := compute.NewScope(b)
-		got, err := linop.LogDet{Probes: 20, Steps: n}.Estimate(b, dense(s, a), rng)
+		got, err := linop.LogDet{Probes: 20, Steps: n}.Estimate(b, n, linop.Products(dense(s, a)), rng)
 		s.Release()
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestLogDetCovers(t *testing.T) {
 func TestLogDetExact(t *testing.T) {
 	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(1, 0))
-		got, err := linop.LogDet{}.Estimate(b, linop.NewNoise(b, 50, 3), rng)
+		got, err := linop.LogDet{}.Estimate(b, 50, linop.Products(linop.NewScaledIdentity(b, 50, 3)), rng)
 		if want := 50 * math.Log(3); err != nil || math.Abs(got.Value-want) > 1e-10 || got.StdErr > 1e-10 {
 			t.Errorf("%g ± %g, %v; want %g", got.Value, got.StdErr, err, want)
 		}
@@ -66,13 +66,13 @@ func TestLogDetKernel(t *testing.T) {
 		v := linoptest.Normal(rng, n*r)
 		s := compute.NewScope(b)
 		defer s.Release()
-		a := linop.NewSum(b, linop.NewLowRank(b, 1, s.FromSlice(n, r, v)), linop.NewNoise(b, n, 0.5))
+		a := linop.NewSum(b, linop.NewLowRank(b, 1, s.FromSlice(n, r, v)), linop.NewScaledIdentity(b, n, 0.5))
 		var full mat.SymDense
 		full.SymOuterK(1, mat.NewDense(n, r, v))
 		for i := range n {
 			full.SetSym(i, i, full.At(i, i)+0.5)
 		}
-		got, err := linop.LogDet{Probes: 12}.Estimate(b, a, rng)
+		got, err := linop.LogDet{Probes: 12}.Estimate(b, n, linop.Products(a), rng)
 		want, _ := mat.LogDet(&full)
 		if err != nil || !(math.Abs(got.Value-want) < 5*got.StdErr) {
 			t.Errorf("%g ± %g, %v; want %g", got.Value, got.StdErr, err, want)
@@ -100,33 +100,45 @@ func TestLogDetStops(t *testing.T) {
 	outer.Outer(-2/mat.Dot(v, v), v, v)
 	reflection.Add(reflection, &outer)
 	full.Product(reflection, full, reflection)
-	a := &counted{Operator: dense(s, full)}
-	got, err := linop.LogDet{Probes: probes, Steps: n}.Estimate(b, a, rand.New(rand.NewPCG(7, 0)))
-	if err != nil || !(math.Abs(got.Value-want) < 4*got.StdErr) || a.products > 6 {
-		t.Errorf("%g ± %g after %d products, %v; want %g after 6", got.Value, got.StdErr, a.products, err, want)
+	products, a := 0, dense(s, full)
+	counted := func(dst, x compute.Block) error {
+		products++
+		a.MulTo(dst, x, false)
+		return nil
 	}
-}
-
-// counted counts an operator's products.
-type counted struct {
-	linop.Operator
-	products int
-}
-
-func (c *counted) MulTo(dst, x compute.Block, trans bool) {
-	c.products++
-	c.Operator.MulTo(dst, x, trans)
+	got, err := linop.LogDet{Probes: probes, Steps: n}.Estimate(b, n, counted, rand.New(rand.NewPCG(7, 0)))
+	if err != nil || !(math.Abs(got.Value-want) < 4*got.StdErr) || products > 6 {
+		t.Errorf("%g ± %g after %d products, %v; want %g after 6", got.Value, got.StdErr, products, err, want)
+	}
 }
 
 func TestLogDetErrors(t *testing.T) {
 	b := computetest.Naive()
 	rng := rand.New(rand.NewPCG(3, 0))
 	var notPositive *linop.NotPositiveError
-	if _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, -2), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
+	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, -2)), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
 		t.Errorf("a negative matrix: %v", err)
 	}
 	var notFinite *linop.NotFiniteError
-	if _, err := (linop.LogDet{}).Estimate(b, linop.NewNoise(b, 5, math.NaN()), rng); !errors.As(err, &notFinite) {
+	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, math.NaN())), rng); !errors.As(err, &notFinite) {
 		t.Errorf("a matrix of NaN: %v", err)
+	}
+	last := errors.New("the third product")
+	if _, err := (linop.LogDet{}).Estimate(b, 9, failing(2, last), rng); !errors.Is(err, last) {
+		t.Errorf("products that fail: %v", err)
+	}
+}
+
+// failing multiplies by a diagonal matrix so many times, and then fails.
+func failing(times int, err error) linop.Multiply {
+	return func(dst, x compute.Block) error {
+		if times--; times < 0 {
+			return err
+		}
+		b := computetest.Naive()
+		for i := range x.Rows {
+			b.Affine(dst.Row(i), float64(1+i), x.Row(i), 0, 0)
+		}
+		return nil
 	}
 }

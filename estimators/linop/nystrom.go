@@ -54,7 +54,7 @@ func Nystrom(s *compute.Scope, a Operator, rank int, rng *rand.Rand) (*Eigen, er
 	if nu == 0 { // A is zero
 		return &Eigen{Vectors: s.New(n, 0)}, nil
 	}
-	b.Axpy(nu, q, y)
+	compute.Axpy(b, nu, q, y)
 	b.Gemm(true, false, 1, q, y, 0, small)
 	c, err := inverseFactor(q.Cols, compute.ToSlice(b, small))
 	if err != nil {

@@ -87,7 +87,7 @@ func TestNystromRefusals(t *testing.T) {
 // A matrix of zeros has no eigenvalue above rounding errors.
 func TestNystromOfZero(t *testing.T) {
 	onOpaque(t, func(t *testing.T, s *compute.Scope) {
-		pairs, err := Nystrom(s, NewNoise(s.Backend(), 12, 0), 5, rand.New(rand.NewPCG(3, 0)))
+		pairs, err := Nystrom(s, NewScaledIdentity(s.Backend(), 12, 0), 5, rand.New(rand.NewPCG(3, 0)))
 		if err != nil || len(pairs.Values) != 0 || pairs.Vectors.Rows != 12 || pairs.Vectors.Cols != 0 {
 			t.Errorf("%+v, %v", pairs, err)
 		}

@@ -17,6 +17,18 @@ type Operator interface {
 	MulTo(dst, x compute.Block, trans bool)
 }
 
+// Multiply sets dst to A x for a symmetric matrix A of order n; both are n × k, for any k.
+// It stands for a matrix whose products may fail, because they take solutions themselves.
+type Multiply func(dst, x compute.Block) error
+
+// Products are those of a symmetric operator, none of which fails.
+func Products(a Operator) Multiply {
+	return func(dst, x compute.Block) error {
+		a.MulTo(dst, x, false)
+		return nil
+	}
+}
+
 // Mul allocates A x, with trans A'x, in s.
 func Mul(s *compute.Scope, a Operator, x compute.Block, trans bool) compute.Block {
 	rows, cols := a.Dims()

@@ -1,7 +1,6 @@
 package linop_test
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -38,10 +37,10 @@ func TestLowRank(t *testing.T) {
 	})
 }
 
-func TestNoise(t *testing.T) {
+func TestScaledIdentity(t *testing.T) {
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			return linop.NewNoise(s.Backend(), n, rng.NormFloat64())
+			return linop.NewScaledIdentity(s.Backend(), n, rng.NormFloat64())
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense { return scaledIdentity(n, rng.NormFloat64()) },
 	})
@@ -55,27 +54,21 @@ func scaledIdentity(n int, v float64) *mat.Dense {
 	return a
 }
 
-func TestToeplitz(t *testing.T) {
-	linoptest.Test(t, linoptest.Case{
-		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			return linop.NewToeplitz(s, linoptest.Normal(rng, n))
-		},
-		Dense: func(rng *rand.Rand, n int) *mat.Dense { return toeplitz(linoptest.Normal(rng, n)) },
-	})
-}
-
-// TestProduct multiplies a dense operator by a Toeplitz one.
+// TestProduct multiplies a dense operator by one of low rank.
 func TestProduct(t *testing.T) {
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
 			b := s.Backend()
 			left := linop.NewDense(b, s.FromSlice(n, n, linoptest.Normal(rng, n*n)))
-			return linop.NewProduct(b, left, linop.NewToeplitz(s, linoptest.Normal(rng, n)))
+			return linop.NewProduct(b, left, linop.NewLowRank(b, 0.5, s.FromSlice(n, 2, linoptest.Normal(rng, n*2))))
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {
 			left := mat.NewDense(n, n, linoptest.Normal(rng, n*n))
-			left.Mul(left, toeplitz(linoptest.Normal(rng, n)))
-			return left
+			v := mat.NewDense(n, 2, linoptest.Normal(rng, n*2))
+			var product mat.Dense
+			product.Product(left, v, v.T())
+			product.Scale(0.5, &product)
+			return &product
 		},
 	})
 }
@@ -88,70 +81,6 @@ func TestTranspose(t *testing.T) {
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {
 			return mat.DenseCopyOf(mat.NewDense(n, 7, linoptest.Normal(rng, n*7)).T())
 		},
-	})
-}
-
-// TestInverse compares with (V V' + I/2)^-1 = 2 I - 2 V (I/2 + V'V)^-1 V'.
-func TestInverse(t *testing.T) {
-	const rank = 3
-	linoptest.Test(t, linoptest.Case{
-		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			b := s.Backend()
-			a := linop.NewSum(b, linop.NewNoise(b, n, 0.5), linop.NewLowRank(b, 1, s.FromSlice(n, rank, linoptest.Normal(rng, n*rank))))
-			return linop.NewInverse(b, a, linop.CG{Tolerance: 1e-24})
-		},
-		Dense: func(rng *rand.Rand, n int) *mat.Dense {
-			v := mat.NewDense(n, rank, linoptest.Normal(rng, n*rank))
-			var small, middle, a mat.Dense
-			small.Mul(v.T(), v)
-			small.Add(&small, scaledIdentity(rank, 0.5))
-			if err := middle.Inverse(&small); err != nil {
-				panic(err)
-			}
-			a.Product(v, &middle, v.T())
-			a.Scale(-2, &a)
-			a.Add(&a, scaledIdentity(n, 2))
-			return &a
-		},
-		Tolerance: 1e-9,
-	})
-}
-
-// TestInverseKeepsItsError has a matrix that is not positive definite: the product is
-// NaN, and who asks is told why, also after products that went well.
-func TestInverseKeepsItsError(t *testing.T) {
-	b := linoptestNaive()
-	s := compute.NewScope(b)
-	defer s.Release()
-	diagonal := scaledIdentity(3, 1)
-	diagonal.Set(2, 2, -1)
-	a := linop.NewInverse(b, linop.NewDense(b, s.FromSlice(3, 3, diagonal.RawMatrix().Data)), linop.CG{})
-	good, bad := s.FromSlice(3, 1, []float64{1, 0, 0}), s.FromSlice(3, 1, []float64{0, 0, 1})
-	dst := s.New(3, 1)
-	a.MulTo(dst, good, false)
-	if a.Err() != nil || a.Iterations() != 1 {
-		t.Errorf("in an invariant subspace: %v, %d iterations", a.Err(), a.Iterations())
-	}
-	a.MulTo(dst, bad, false)
-	for i, v := range compute.ToSlice(b, dst) {
-		if !math.IsNaN(v) {
-			t.Errorf("element %d of a product that failed is %g", i, v)
-		}
-	}
-	a.MulTo(dst, good, false)
-	var breakdown *linop.BreakdownError
-	if !errors.As(a.Err(), &breakdown) || breakdown.Value >= 0 {
-		t.Errorf("the error is %v", a.Err())
-	}
-}
-
-// TestCirculant is the way of the larger matrices, at small orders.
-func TestCirculant(t *testing.T) {
-	linoptest.Test(t, linoptest.Case{
-		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			return linop.NewCirculant(s.Backend(), linoptest.Normal(rng, n))
-		},
-		Dense: func(rng *rand.Rand, n int) *mat.Dense { return toeplitz(linoptest.Normal(rng, n)) },
 	})
 }
 
@@ -174,7 +103,7 @@ func TestSumAndScale(t *testing.T) {
 			return linop.NewSum(b,
 				linop.NewDense(b, s.FromSlice(n, n, linoptest.Normal(rng, n*n))),
 				linop.NewScale(b, 2, linop.NewLowRank(b, 1, s.FromSlice(n, 1, linoptest.Normal(rng, n)))),
-				linop.NewNoise(b, n, -3))
+				linop.NewScaledIdentity(b, n, -3))
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {
 			a := mat.NewDense(n, n, linoptest.Normal(rng, n*n))
@@ -189,40 +118,86 @@ func TestSumAndScale(t *testing.T) {
 	})
 }
 
-// TestInterp compares with the sum of W T W', W made of the definition of cubic
-// convolution.
-func TestInterp(t *testing.T) {
-	const dims = 3
-	grid := compute.Grid{Low: -1.1, Step: 0.2, Size: 12}
-	draw := func(rng *rand.Rand, n int) (z, column []float64) {
-		z, column = make([]float64, n*dims), linoptest.Normal(rng, grid.Size)
-		for i := range z {
-			z[i] = -0.9 + 1.8*rng.Float64()
-		}
-		return z, column
+// The interpolation's tests: three dimensions, a grid of twelve points.
+const interpDims = 3
+
+var interpGrid = compute.Grid{Low: -1.1, Step: 0.2, Size: 12}
+
+// drawInterp draws points and the first column of T.
+func drawInterp(rng *rand.Rand, n int) (z, column []float64) {
+	z, column = make([]float64, n*interpDims), linoptest.Normal(rng, interpGrid.Size)
+	for i := range z {
+		z[i] = -0.9 + 1.8*rng.Float64()
 	}
+	return z, column
+}
+
+func newInterp(s *compute.Scope, z, column []float64) *linop.Interp {
+	t := linop.NewDense(s.Backend(), s.FromSlice(len(column), len(column), toeplitz(column).RawMatrix().Data))
+	return linop.NewInterp(s.Backend(), s.FromSlice(len(z)/interpDims, interpDims, z), interpGrid, t)
+}
+
+// denseInterp is the sum of W T W', W made of the definition of cubic convolution.
+func denseInterp(z, column []float64) *mat.Dense {
+	n := len(z) / interpDims
+	sum := mat.NewDense(n, n, nil)
+	for d := range interpDims {
+		w := mat.NewDense(n, interpGrid.Size, nil)
+		for i := range n {
+			for g := range interpGrid.Size {
+				w.Set(i, g, cubic((z[i*interpDims+d]-interpGrid.Low)/interpGrid.Step-float64(g)))
+			}
+		}
+		var wt, a mat.Dense
+		wt.Mul(w, toeplitz(column))
+		a.Mul(&wt, w.T())
+		sum.Add(sum, &a)
+	}
+	return sum
+}
+
+func TestInterp(t *testing.T) {
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			z, column := draw(rng, n)
-			return linop.NewInterp(s.Backend(), s.FromSlice(n, dims, z), grid, linop.NewToeplitz(s, column))
+			z, column := drawInterp(rng, n)
+			return newInterp(s, z, column)
 		},
-		Dense: func(rng *rand.Rand, n int) *mat.Dense {
-			z, column := draw(rng, n)
-			sum := mat.NewDense(n, n, nil)
-			for d := range dims {
-				w := mat.NewDense(n, grid.Size, nil)
-				for i := range n {
-					for g := range grid.Size {
-						w.Set(i, g, cubic((z[i*dims+d]-grid.Low)/grid.Step-float64(g)))
-					}
-				}
-				var wt, a mat.Dense
-				wt.Mul(w, toeplitz(column))
-				a.Mul(&wt, w.T())
-				sum.Add(sum, &a)
+		Dense: func(rng *rand.Rand, n int) *mat.Dense { return denseInterp(drawInterp(rng, n)) },
+	})
+}
+
+// TestInterpBilinearGradient differentiates sum_j u_j'A v_j of the dense twin by central
+// differences.
+func TestInterpBilinearGradient(t *testing.T) {
+	const n, k, h, seed = 25, 4, 1e-6, 7
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	z, column := drawInterp(rng, n)
+	u, v := mat.NewDense(n, k, linoptest.Normal(rng, n*k)), mat.NewDense(n, k, linoptest.Normal(rng, n*k))
+	form := func() float64 {
+		var product mat.Dense
+		product.Mul(denseInterp(z, column), v)
+		product.MulElem(u, &product)
+		return mat.Sum(&product)
+	}
+	want := make([]float64, len(z))
+	for i, x := range z {
+		z[i] = x + h
+		want[i] = form()
+		z[i] = x - h
+		want[i] = (want[i] - form()) / (2 * h)
+		z[i] = x
+	}
+	linoptest.EachBackend(t, func(t *testing.T, b compute.Backend) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		dst := s.New(n, interpDims)
+		newInterp(s, z, column).BilinearGradient(dst, s.FromSlice(n, k, u.RawMatrix().Data), s.FromSlice(n, k, v.RawMatrix().Data))
+		for i, got := range compute.ToSlice(b, dst) {
+			if !(math.Abs(got-want[i]) <= 1e-6*(1+math.Abs(want[i]))) {
+				t.Errorf("derivative in coordinate %d of point %d is %g, by differences %g", i%interpDims, i/interpDims, got, want[i])
 			}
-			return sum
-		},
+		}
 	})
 }
 
@@ -242,13 +217,13 @@ func TestShapesPanic(t *testing.T) {
 	b := linoptestNaive()
 	x := compute.NewBlock(b, 3, 2)
 	for name, f := range map[string]func(){
-		"product of other size": func() { linop.NewNoise(b, 4, 1).MulTo(x, x, false) },
+		"product of other size": func() { linop.NewScaledIdentity(b, 4, 1).MulTo(x, x, false) },
 		"transposed product":    func() { linop.NewDense(b, x).MulTo(compute.NewBlock(b, 3, 1), compute.NewBlock(b, 2, 1), true) },
-		"sum of sizes":          func() { linop.NewSum(b, linop.NewNoise(b, 3, 1), linop.NewNoise(b, 4, 1)) },
-		"product of sizes":      func() { linop.NewProduct(b, linop.NewNoise(b, 3, 1), linop.NewNoise(b, 4, 1)) },
+		"sum of sizes":          func() { linop.NewSum(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1)) },
+		"product of sizes":      func() { linop.NewProduct(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1)) },
 		"empty sum":             func() { linop.NewSum(b) },
 		"grid of other size": func() {
-			linop.NewInterp(b, x, compute.Grid{Step: 1, Size: 5}, linop.NewNoise(b, 4, 1))
+			linop.NewInterp(b, x, compute.Grid{Step: 1, Size: 5}, linop.NewScaledIdentity(b, 4, 1))
 		},
 		"rows of scores": func() {
 			linop.NewScores(b, []linop.ScoreLayer{{Inputs: x, Signals: compute.NewBlock(b, 2, 2)}}, x)

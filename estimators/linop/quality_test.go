@@ -19,7 +19,7 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 	b := s.Backend()
 	normal := func(rows, cols int, scale float64) compute.Block {
 		x := s.FromSlice(rows, cols, linoptest.Normal(rng, rows*cols))
-		b.Scale(scale, x)
+		compute.Scale(b, scale, x)
 		return x
 	}
 	state := make([]float64, n*latent)
@@ -47,8 +47,8 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 	b.TanhGrad(d2, h2)
 	b.Gemm(false, false, 1, d2, w2, 0, d1)
 	b.TanhGrad(d1, h1)
-	b.Mul(logStd, d3, d3)
-	b.Affine(logStd, 1, logStd, -1)
+	b.Mul(logStd, d3, d3, 0)
+	b.Affine(logStd, 1, logStd, 0, -1)
 	return linop.NewScores(b, []linop.ScoreLayer{
 		{Inputs: observations, Signals: d1}, {Inputs: h1, Signals: d2}, {Inputs: h2, Signals: d3},
 	}, logStd), observations
@@ -58,10 +58,10 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 // c2 n v V V' + noise I, y a smooth function of the observations plus noise.
 func gradient(t *testing.T, s *compute.Scope, u *linop.Scores, x, v compute.Block) []float64 {
 	b, n := s.Backend(), x.Rows
-	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v), linop.NewNoise(b, n, 0.693))
+	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v), linop.NewScaledIdentity(b, n, 0.693))
 	y := s.FromSlice(n, 1, linoptest.Normal(rand.New(rand.NewPCG(99, 0)), n))
-	b.Axpy(1, x.Col(0), y)
-	b.MulAdd(y, x.Col(1), x.Col(2))
+	compute.Axpy(b, 1, x.Col(0), y)
+	b.Mul(y, x.Col(1), x.Col(2), 1)
 	if _, err := (linop.CG{MaxIterations: 500, Tolerance: 1e-16}).Solve(b, k, y, y); err != nil {
 		t.Fatal(err)
 	}

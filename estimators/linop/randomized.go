@@ -97,7 +97,7 @@ func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 	var omega []factors
 	for _, l := range u.layers {
 		f := factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols), parts: max(1, l.Inputs.Cols/inputsAColumn)}
-		u.b.Scale(math.Sqrt(float64(f.parts)), f.a)
+		compute.Scale(u.b, math.Sqrt(float64(f.parts)), f.a)
 		omega = append(omega, f)
 	}
 	e := signs(u.logStd.Cols)
@@ -114,9 +114,9 @@ func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 				first, last := part*h.Cols/f.parts, (part+1)*h.Cols/f.parts
 				b.Gemm(false, false, 1, h.ColRange(first, last), f.a.View(first, last, from, to), 0, inputs.ColRange(from, to))
 			}
-			b.AddRow(inputs, f.c)
+			compute.Axpy(b, 1, f.c, inputs)
 			b.Gemm(false, false, 1, l.Signals.RowRange(lo, hi), f.b, 0, signals)
-			b.MulAdd(rows, inputs, signals)
+			b.Mul(rows, inputs, signals, 1)
 		}
 	})
 }

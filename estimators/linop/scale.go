@@ -18,5 +18,5 @@ func (a *Scale) Dims() (rows, cols int) { return a.a.Dims() }
 // MulTo implements [Operator].
 func (a *Scale) MulTo(dst, x compute.Block, trans bool) {
 	a.a.MulTo(dst, x, trans)
-	a.b.Scale(a.alpha, dst)
+	compute.Scale(a.b, a.alpha, dst)
 }

@@ -74,7 +74,7 @@ func (u *Scores) weightedSums(dst, x compute.Block) {
 	})
 	partials.SumTo(u.b, sums)
 	for j := range x.Cols {
-		u.b.Copy(dst.Col(j), sums.Row(j).Reshape(u.params, 1))
+		compute.Copy(u.b, dst.Col(j), sums.Row(j).Reshape(u.params, 1))
 	}
 }
 
@@ -84,7 +84,7 @@ func (u *Scores) derivatives(dst, x compute.Block) {
 	defer s.Release()
 	directions := s.New(x.Cols, u.params)
 	for j := range x.Cols {
-		u.b.Copy(directions.Row(j).Reshape(u.params, 1), x.Col(j))
+		compute.Copy(u.b, directions.Row(j).Reshape(u.params, 1), x.Col(j))
 	}
 	u.b.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
 		rows := u.rows(b, lo, hi)
@@ -128,12 +128,12 @@ func (u *Scores) weightedOuter(w compute.Block, l ScoreLayer, m compute.Block) {
 	defer s.Release()
 	if l.Inputs.Cols < l.Signals.Cols {
 		weighted := s.New(m.Rows, l.Inputs.Cols)
-		u.b.ScaleRows(weighted, m, l.Inputs)
+		u.b.Mul(weighted, m, l.Inputs, 0)
 		u.b.Gemm(true, false, 1, l.Signals, weighted, 0, w)
 		return
 	}
 	weighted := s.New(m.Rows, l.Signals.Cols)
-	u.b.ScaleRows(weighted, m, l.Signals)
+	u.b.Mul(weighted, m, l.Signals, 0)
 	u.b.Gemm(true, false, 1, weighted, l.Inputs, 0, w)
 }
 
@@ -143,7 +143,7 @@ func (u *Scores) weightedOuter(w compute.Block, l ScoreLayer, m compute.Block) {
 func (u *Scores) derivative(dst, direction compute.Block) {
 	s := compute.NewScope(u.b)
 	defer s.Release()
-	u.b.Fill(dst, 0)
+	compute.Fill(u.b, dst, 0)
 	for _, l := range u.layers {
 		var w, bias compute.Block
 		w, bias, direction = l.parameters(direction)
@@ -156,7 +156,7 @@ func (u *Scores) derivative(dst, direction compute.Block) {
 		}
 		product := s.New(l.Signals.Rows, l.Signals.Cols)
 		u.b.Gemm(false, true, 1, l.Inputs, w, 0, product)
-		u.b.AddRow(product, bias)
+		compute.Axpy(u.b, 1, bias, product)
 		u.b.RowDots(dst, l.Signals, product, 1)
 	}
 	u.b.Gemm(false, true, 1, u.logStd, direction, 1, dst)

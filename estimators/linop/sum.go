@@ -41,6 +41,6 @@ func (a *Sum) MulTo(dst, x compute.Block, trans bool) {
 	product := s.New(dst.Rows, dst.Cols)
 	for _, term := range a.terms[1:] {
 		term.MulTo(product, x, trans)
-		a.b.Axpy(1, product, dst)
+		compute.Axpy(a.b, 1, product, dst)
 	}
 }

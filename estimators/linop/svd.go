@@ -94,10 +94,10 @@ func (u *Scores) gramTo(dst compute.Block) {
 		rows, inputs, signals := dst.RowRange(lo, hi), s.New(hi-lo, n), s.New(hi-lo, n)
 		b.Gemm(false, true, 1, u.logStd.RowRange(lo, hi), u.logStd, 0, rows)
 		for _, l := range u.layers {
-			b.Fill(inputs, 1)
+			compute.Fill(b, inputs, 1)
 			b.Gemm(false, true, 1, l.Inputs.RowRange(lo, hi), l.Inputs, 1, inputs)
 			b.Gemm(false, true, 1, l.Signals.RowRange(lo, hi), l.Signals, 0, signals)
-			b.MulAdd(rows, inputs, signals)
+			b.Mul(rows, inputs, signals, 1)
 		}
 	})
 }
@@ -136,5 +136,5 @@ func (d *SVD) Preconditioner(s *compute.Scope, scale, ridge float64) Operator {
 		roots[j] = math.Sqrt(w / (w + ridge))
 	}
 	shrunk := Mul(s, d.P, s.Diagonal(roots), false)
-	return NewSum(b, NewNoise(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
+	return NewSum(b, NewScaledIdentity(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
 }

@@ -11,17 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(processtest.Context(t), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -275,25 +275,16 @@ func TestServerOfItsOwn(t *testing.T) {
 	if output, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
 		t.Fatalf("build nats-server: %v\n%s", err, output)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	at := filepath.Join(d.path, "nats")
 	config, err := os.ReadFile(filepath.Join(at, serverFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := "127.0.0.1:" + strconv.Itoa(port)
+	address := processtest.Address(t)
 	write(t, at, serverFile, []byte(strings.Replace(string(config), "127.0.0.1:4222", address, 1)))
 	cmd := exec.Command(binary, "-c", serverFile)
 	cmd.Dir = at
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	processtest.Start(t, cmd)
 	for _, role := range []string{"learner", "actor"} {
 		if err := logIn(t, "tls://"+address, d.load(t, role).Identity()); err != nil {
 			t.Errorf("%s: %v", role, err)

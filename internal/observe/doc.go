@@ -3,8 +3,8 @@
 //
 // A process makes one [Learner], [Actor] or [Coordinator], whose fields are its metrics, and starts it:
 //
-//	watched := observe.NewLearner()
-//	stop, err := watched.Start(observe.Config{Listen: "127.0.0.1:9464", Log: log})
+//	metrics := observe.NewLearner()
+//	stop, err := metrics.Start(observe.Config{Listen: "127.0.0.1:9464", Log: log})
 //	defer stop()
 //
 // Whatever happens is then counted in the fields, at the pace of episodes and iterations, never of steps. What others

@@ -2,35 +2,94 @@ package processtest
 
 import (
 	"bufio"
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // Patience is how long a test waits for what must happen, on a machine however loaded.
 const Patience = 3 * time.Minute
 
 // Process is a program at work. What it writes to its standard output and error is its log.
+//
+// A process that fails by itself ends its test, at the next thing that the test waits for and at the latest at its end, unless the
+// test has sent it a signal, waits for its end, or has said that it [Process.MayFail].
 type Process struct {
-	Cmd *exec.Cmd
-	t   testing.TB
+	Cmd  *exec.Cmd
+	t    testing.TB
+	test *company
+	done chan struct{} // closed when it has ended and all lines are there
 
-	mu    sync.Mutex
-	lines []string
-	more  chan struct{} // closed, and replaced, at each line and at the end
-	ended bool          // all lines are there
+	// Guarded by test.mu.
+	lines   []string
+	exited  bool
+	mayFail bool
+}
+
+// company is the processes of one test.
+type company struct {
+	mu        sync.Mutex
+	processes []*Process
+	change    chan struct{} // closed, and replaced, at each line and at each end
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+}
+
+var companies sync.Map // of testing.TB to *company
+
+func companyOf(t testing.TB) *company {
+	c, there := companies.LoadOrStore(t, &company{change: make(chan struct{})})
+	if !there {
+		t.Cleanup(func() { companies.Delete(t) })
+	}
+	return c.(*company)
+}
+
+// add makes a change that others wait for.
+func (c *company) add(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.change)
+	c.change = make(chan struct{})
+}
+
+// failure returns what is to be said of a process that has failed by itself, once; nil without one. c.mu is held.
+func (c *company) failure() error {
+	for _, p := range c.processes {
+		if p.failed() {
+			p.mayFail = true
+			return p.lastWords()
+		}
+	}
+	return nil
+}
+
+// failed tells whether the process has failed by itself. test.mu is held.
+func (p *Process) failed() bool { return p.exited && !p.mayFail && !p.Cmd.ProcessState.Success() }
+
+func (p *Process) lastWords() error {
+	const lines = 20
+	return fmt.Errorf("%s ended by itself (%v); its last words:\n%s", p, p.Cmd.ProcessState, strings.Join(p.lines[max(0, len(p.lines)-lines):], "\n"))
 }
 
 // Start starts a program, which does not outlive the test. If that fails, it shows the log.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	p := &Process{Cmd: cmd, t: t, more: make(chan struct{})}
+	p := &Process{Cmd: cmd, t: t, test: companyOf(t), done: make(chan struct{})}
 	output, input, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -42,9 +101,24 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		output.Close()
 		t.Fatal(err)
 	}
-	go p.read(output)
+	p.test.add(func() { p.test.processes = append(p.test.processes, p) })
+	go p.follow(output)
 	t.Cleanup(func() {
-		p.Kill()
+		p.test.mu.Lock()
+		failure := p.test.failure()
+		for _, other := range p.test.processes {
+			other.mayFail = true // as those that it needs are killed
+		}
+		p.test.mu.Unlock()
+		if failure != nil {
+			t.Error(failure)
+		}
+		p.Signal(syscall.SIGKILL)
+		select {
+		case <-p.done:
+		case <-time.After(Patience):
+			t.Errorf("%s is killed, and has not ended in %v", p, Patience)
+		}
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", p, p.Log())
 		}
@@ -55,61 +129,95 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 // String is the command line.
 func (p *Process) String() string { return strings.Join(p.Cmd.Args, " ") }
 
-func (p *Process) read(output *os.File) {
-	defer output.Close()
-	lines := bufio.NewScanner(output)
-	for lines.Scan() {
-		p.add(func() { p.lines = append(p.lines, lines.Text()) })
-	}
-	p.add(func() { p.ended = true })
-}
-
-func (p *Process) add(change func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	change()
-	close(p.more)
-	p.more = make(chan struct{})
+func (p *Process) follow(output *os.File) {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer output.Close()
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			p.test.add(func() { p.lines = append(p.lines, lines.Text()) })
+		}
+	})
+	_ = p.Cmd.Wait() // the exit status tells
+	reading.Wait()
+	p.test.add(func() {
+		if p.exited = true; p.failed() && p.test.cancel != nil {
+			p.test.cancel(p.lastWords())
+		}
+	})
+	close(p.done)
 }
 
 // Log is everything written so far.
 func (p *Process) Log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.test.mu.Lock()
+	defer p.test.mu.Unlock()
 	return strings.Join(p.lines, "\n")
+}
+
+// MayFail says that the process may end with an error while the test waits for something else.
+func (p *Process) MayFail() {
+	p.test.add(func() { p.mayFail = true })
 }
 
 // Expect waits until the log has a line that matches the pattern, and returns the first such line's submatches.
 func (p *Process) Expect(pattern string) []string {
 	p.t.Helper()
-	found := p.Await(pattern)
+	return p.ExpectTimes(1, pattern)
+}
+
+// ExpectTimes is Expect for the line that is the nth, from 1, that matches.
+func (p *Process) ExpectTimes(n int, pattern string) []string {
+	p.t.Helper()
+	found := p.find(n, pattern)
 	if found == nil {
-		p.t.Fatalf("%s ended without a line that matches %q", p, pattern)
+		p.t.Fatalf("%s ended (%v) without match %d of %q", p, p.Cmd.ProcessState, n, pattern)
 	}
 	return found
 }
 
-// Await is Expect, but for a process that ends without such a line, where it returns nil.
+// Await is Expect, but for a process that may end without such a line, where it returns nil.
 func (p *Process) Await(pattern string) []string {
 	p.t.Helper()
-	re, timeout := regexp.MustCompile(pattern), time.After(Patience)
-	for from := 0; ; {
-		p.mu.Lock()
-		fresh, more, ended := p.lines[from:], p.more, p.ended
-		p.mu.Unlock()
-		for _, line := range fresh {
-			if found := re.FindStringSubmatch(line); found != nil {
-				return found
+	p.MayFail()
+	return p.find(1, pattern)
+}
+
+// find waits for the nth line that matches, and returns its submatches, or nil if the process ends without it.
+func (p *Process) find(n int, pattern string) (found []string) {
+	p.t.Helper()
+	re, from := regexp.MustCompile(pattern), 0
+	p.await(fmt.Sprintf("write match %d of %q", n, pattern), func() bool {
+		for ; from < len(p.lines) && n > 0; from++ {
+			if submatches := re.FindStringSubmatch(p.lines[from]); submatches != nil {
+				if n--; n == 0 {
+					found = submatches
+				}
 			}
 		}
-		if ended {
-			return nil
+		return n == 0 || p.exited
+	})
+	return found
+}
+
+// await waits until a condition of lines and ends is met. It ends the test if one of its processes fails meanwhile.
+func (p *Process) await(what string, met func() bool) {
+	p.t.Helper()
+	late := time.After(Patience)
+	for {
+		p.test.mu.Lock()
+		if met() {
+			p.test.mu.Unlock()
+			return
 		}
-		from += len(fresh)
+		failure, change := p.test.failure(), p.test.change
+		p.test.mu.Unlock()
+		if failure != nil {
+			p.t.Fatal(failure)
+		}
 		select {
-		case <-more:
-		case <-timeout:
-			p.t.Fatalf("%s wrote no line that matches %q in %v", p, pattern, Patience)
+		case <-change:
+		case <-late:
+			p.t.Fatalf("%s did not %s in %v", p, what, Patience)
 		}
 	}
 }
@@ -117,36 +225,42 @@ func (p *Process) Await(pattern string) []string {
 // Signal sends a signal, unless the process has ended.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
+	p.test.add(func() {
+		if !p.exited && s != syscall.SIGSTOP && s != syscall.SIGCONT {
+			p.mayFail = true
+		}
+	})
 	if err := p.Cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
 }
 
-// Kill ends the process with SIGKILL, if it is still there, and waits until it is gone.
+// Kill ends the process with SIGKILL and waits until it is gone. It ends the test if the process had ended by itself before,
+// for then the test shows nothing.
 func (p *Process) Kill() {
+	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
 	p.Wait()
+	if !p.Killed() {
+		p.t.Fatalf("%s was to be killed, but had ended before (%v)", p, p.Cmd.ProcessState)
+	}
 }
+
+// Killed tells whether the process, which has ended, was ended by SIGKILL.
+func (p *Process) Killed() bool {
+	status := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits for the end and returns the exit status, -1 for a process that a signal ended.
 func (p *Process) Wait() int {
-	timer := time.AfterFunc(Patience, func() {
-		p.t.Errorf("%s has not ended in %v", p, Patience)
-		_ = p.Cmd.Process.Kill() // it may have ended now
-	})
-	defer timer.Stop()
-	if p.Cmd.ProcessState == nil {
-		_ = p.Cmd.Wait() // the exit status tells
-	}
-	for {
-		p.mu.Lock()
-		more, ended := p.more, p.ended
-		p.mu.Unlock()
-		if ended {
-			return p.Cmd.ProcessState.ExitCode()
-		}
-		<-more
-	}
+	p.t.Helper()
+	p.MayFail()
+	p.await("end", func() bool { return p.exited })
+	return p.Cmd.ProcessState.ExitCode()
 }
 
 // Succeed waits for the end, which must be a good one.
@@ -154,5 +268,44 @@ func (p *Process) Succeed() {
 	p.t.Helper()
 	if status := p.Wait(); status != 0 {
 		p.t.Fatalf("%s ended with status %d", p, status)
+	}
+}
+
+// Context returns a context for what a test asks of its processes other than through their logs. It ends as soon as one of them fails by
+// itself, which its cause tells.
+func Context(t testing.TB) context.Context {
+	c := companyOf(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil || c.ctx.Err() != nil && !slices.ContainsFunc(c.processes, (*Process).failed) {
+		c.ctx, c.cancel = context.WithCancelCause(t.Context())
+	}
+	return c.ctx
+}
+
+// AwaitOK waits until a GET of the URL is answered with 200. Servers tell of this by no event.
+func AwaitOK(t testing.TB, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(Context(t), Patience)
+	defer cancel()
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(response.Status)
+		}
+		if !pause.For(ctx, 20*time.Millisecond) {
+			t.Fatalf("%s: %v (%v)", url, context.Cause(ctx), err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
 )
@@ -65,7 +66,7 @@ func TestBucketsThatCannotBe(t *testing.T) {
 	for _, c := range []struct{ name, variable, value, want string }{
 		{store.Scheme + "other", "", "", "there is no bucket other at " + server.Endpoint},
 		{bucket, "AWS_SECRET_ACCESS_KEY", "storetest-wrong", bucket + " at " + server.Endpoint},
-		{bucket, "AWS_ENDPOINT_URL_S3", "http://" + unused(t), "connection refused"},
+		{bucket, "AWS_ENDPOINT_URL_S3", "http://" + processtest.Address(t), "connection refused"},
 	} {
 		server.Setenv(t)
 		if c.variable != "" {
@@ -138,16 +139,6 @@ func cuttingProxy(t *testing.T, to string, bytes int64) (address string) {
 			go pass(client, to, bytes)
 		}
 	}()
-	return listener.Addr().String()
-}
-
-func unused(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
 	return listener.Addr().String()
 }
 

@@ -46,14 +46,9 @@ func (c counter) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	c.Backend.GroupOuter(dst, d, h, g)
 }
 
-func (c counter) Interpolate(dst, z, table compute.Block, g compute.Grid) {
-	c.add(8, dst.Rows, dst.Cols)
-	c.Backend.Interpolate(dst, z, table, g)
-}
-
-func (c counter) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
-	c.add(8, x.Rows, x.Cols)
-	c.Backend.InterpolateTrans(dst, z, x, g)
+func (c counter) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
+	c.add(8, z.Rows, x.Cols)
+	c.Backend.Interpolate(trans, dst, z, x, g)
 }
 
 func (c counter) InterpolateGrad(dst, z, table, x compute.Block, g compute.Grid) {

@@ -13,8 +13,8 @@ func gemm(b compute.Backend, m, k, n int) float64 {
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	x, y, z := scope.New(m, k), scope.New(k, n), scope.New(m, n)
-	b.Fill(x, 1)
-	b.Fill(y, 1)
+	compute.Fill(b, x, 1)
+	compute.Fill(b, y, 1)
 	best := time.Duration(1<<63 - 1)
 	for range 5 {
 		wait(b)

@@ -44,6 +44,8 @@
 //
 // # The parts
 //
-// [Ledger] is the rule itself, plain data without clock or network. uploads puts episodes together from
-// their chunks, within a credit. [Collector] connects both to the bus. The clock is read only there.
+// [Collector] opens and closes: it publishes policies, subscribes, and waits for batches (collector.go, publication.go);
+// it serves requests and announces where the learner stands (serve.go, announce.go). What is decided is decided by plain
+// data, without clock or network: dispatcher answers requests, [Ledger] is the prefix rule itself, uploads puts episodes
+// together from their chunks, within a credit.
 package collect

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -65,15 +67,15 @@ type Lengths struct {
 
 // lengthsOf returns the lengths of episodes that there are.
 func lengthsOf(episodes []*proto.Episode) Lengths {
-	mean, squares := 0.0, 0.0
-	for _, e := range episodes {
-		mean += float64(e.Steps()) / float64(len(episodes))
+	steps := make([]float64, len(episodes))
+	for i, e := range episodes {
+		steps[i] = float64(e.Steps())
 	}
-	for _, e := range episodes {
-		d := float64(e.Steps()) - mean
-		squares += d * d
+	if len(steps) == 1 {
+		return Lengths{Mean: steps[0]}
 	}
-	return Lengths{Mean: mean, Spread: math.Sqrt(squares / float64(max(1, len(episodes)-1)))}
+	mean, deviation := stat.MeanStdDev(steps, nil)
+	return Lengths{Mean: mean, Spread: deviation}
 }
 
 // NewLedger returns the empty ledger of the iteration whose ticket 0 is first. Its batch is to hold minSteps

@@ -153,25 +153,25 @@ func TestFifteenTickets(t *testing.T) {
 	}
 }
 
-// Tickets given ahead, while another slot has the seat, cost nobody a turn at the end: 15 tickets take no more rounds
-// than they must, on any number of seats.
+// Tickets given ahead, while another slot has the executor, cost nobody a turn at the end: 15 tickets take no more rounds
+// than they must, on any number of executors.
 func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 	const tickets = 15
-	for seats := 1; seats <= tickets+1; seats++ {
+	for executors := 1; executors <= tickets+1; executors++ {
 		l := NewLedger(ticketZero, tickets*1000, Lengths{Mean: 1000}, time.Minute, nil)
-		ahead := make([][]proto.Ticket, seats) // what each seat's slots hold and can't play yet
+		ahead := make([][]proto.Ticket, executors) // what each executor's slots hold and can't play yet
 		given, rounds := 0, 0
-		sending := make([]*proto.Ticket, seats)
+		sending := make([]*proto.Ticket, executors)
 		for ; !l.Complete(); rounds++ {
-			playing := make([]*proto.Ticket, seats)
-			for seat := range seats {
-				if n := len(ahead[seat]); n > 0 {
-					playing[seat], ahead[seat] = &ahead[seat][0], ahead[seat][1:]
-				} else if ticket, ok := l.Grant(slotNumber(2*seat+rounds%2), start); ok {
-					playing[seat] = &ticket
+			playing := make([]*proto.Ticket, executors)
+			for executor := range executors {
+				if n := len(ahead[executor]); n > 0 {
+					playing[executor], ahead[executor] = &ahead[executor][0], ahead[executor][1:]
+				} else if ticket, ok := l.Grant(slotNumber(2*executor+rounds%2), start); ok {
+					playing[executor] = &ticket
 				}
 			}
-			for seat, ticket := range sending { // the last round's episodes arrive during this one
+			for executor, ticket := range sending { // the last round's episodes arrive during this one
 				if ticket == nil {
 					continue
 				}
@@ -179,17 +179,17 @@ func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 					t.Fatal(err)
 				}
 				if l.Plenty() {
-					next, _ := l.Grant(slotNumber(2*seat+(rounds+1)%2), start)
-					ahead[seat] = append(ahead[seat], next)
+					next, _ := l.Grant(slotNumber(2*executor+(rounds+1)%2), start)
+					ahead[executor] = append(ahead[executor], next)
 					given++
 				}
 			}
 			sending = playing
 		}
-		if least := (tickets + seats - 1) / seats; rounds-1 != least {
-			t.Errorf("%d seats take %d rounds, want %d", seats, rounds-1, least)
+		if least := (tickets + executors - 1) / executors; rounds-1 != least {
+			t.Errorf("%d executors take %d rounds, want %d", executors, rounds-1, least)
 		}
-		if seats == 1 && given == 0 {
+		if executors == 1 && given == 0 {
 			t.Error("no ticket was given ahead")
 		}
 	}

@@ -182,7 +182,7 @@ func (c *Critic) fit(t *testing.T, s *compute.Scope, p problem) (*Evaluation, gp
 	e := c.Embed(s, p.observations)
 	data := p.data
 	data.Features = e.Features()
-	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{Base: c.Base(), C1: gp.DefaultC1, C2: gp.DefaultC2, Hyper: c.Hyper()}, data)
+	posterior, err := gp.Direct{}.Fit(s, gp.Kernel{Base: c.Base(), C1: 1, C2: 5e-5, Hyper: c.Hyper()}, data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,13 +66,13 @@ func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []
 	defer s.Release()
 	n := float64(values.Rows)
 	difference := s.FromSlice(values.Rows, 1, returns)
-	b.Scale(-1, difference)
-	b.Axpy(1, values, difference)
+	compute.Scale(b, -1, difference)
+	compute.Axpy(b, 1, values, difference)
 	loss := b.Dot(difference, difference) / n
 	if !gradient {
 		return loss, nil
 	}
-	b.Scale(2/n, difference)
+	compute.Scale(b, 2/n, difference)
 	dst := s.New(e.params.Rows, 1)
 	blocks.Bind(Value(e.observed), e.params).VJP(b, e.activations, difference, dst)
 	return loss, compute.ToSlice(b, dst)
@@ -84,7 +84,7 @@ func (e *Evaluation) FeatureGradient(features compute.Block) []float64 {
 	s := compute.NewScope(e.backend)
 	defer s.Release()
 	signal := s.New(features.Rows, features.Cols)
-	e.backend.Copy(signal, features)
+	compute.Copy(e.backend, signal, features)
 	phi := Features(e.observed)
 	dst := s.New(phi.NumParams(), 1)
 	net := blocks.Bind(phi, e.params.RowRange(0, phi.NumParams()))

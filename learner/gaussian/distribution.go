@@ -43,14 +43,14 @@ func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block 
 	defer scope.Release()
 	_, squares := g.GaussianScores(scope, actions) // ((x-mu)/std)² - 1
 	ones := scope.New(actions.Rows, actions.Cols)
-	g.backend.Fill(ones, 1)
+	compute.Fill(g.backend, ones, 1)
 	logProb := s.New(actions.Rows, 1)
 	g.backend.RowDots(logProb, squares, ones, 0)
 	constant := -0.5 * float64(g.shape.Action) * (1 + math.Log(2*math.Pi))
 	for _, logStd := range g.hostLogStd {
 		constant -= logStd
 	}
-	g.backend.Affine(logProb, -0.5, logProb, constant)
+	g.backend.Affine(logProb, -0.5, logProb, 0, constant)
 	return logProb
 }
 
@@ -63,9 +63,9 @@ func (g *Policy) KL(to *Policy) float64 {
 	scope := compute.NewScope(g.backend)
 	defer scope.Release()
 	difference, sums := scope.New(g.Samples(), g.shape.Action), scope.New(1, g.shape.Action)
-	g.backend.Copy(difference, g.Mean())
-	g.backend.Axpy(-1, to.Mean(), difference)
-	g.backend.Mul(difference, difference, difference)
+	compute.Copy(g.backend, difference, g.Mean())
+	compute.Axpy(g.backend, -1, to.Mean(), difference)
+	g.backend.Mul(difference, difference, difference, 0)
 	g.backend.SumRows(sums, difference)
 	kl := 0.0
 	for j, squares := range compute.ToSlice(g.backend, sums) {
@@ -89,7 +89,7 @@ func (g *Policy) Surrogate(actions, weights, reference compute.Block) float64 {
 	scope := compute.NewScope(g.backend)
 	defer scope.Release()
 	ratio := g.LogProb(scope, actions)
-	g.backend.Axpy(-1, reference, ratio)
+	compute.Axpy(g.backend, -1, reference, ratio)
 	w := compute.ToSlice(g.backend, weights)
 	sum := 0.0
 	for i, logRatio := range compute.ToSlice(g.backend, ratio) {

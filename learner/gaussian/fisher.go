@@ -41,9 +41,9 @@ func (f *Fisher) MulTo(dst, x compute.Block, _ bool) {
 	defer scope.Release()
 	in, out := scope.New(x.Rows, 1), scope.New(x.Rows, 1)
 	for j := range x.Cols {
-		b.Copy(in, x.Col(j))
+		compute.Copy(b, in, x.Col(j))
 		f.mulVector(out, in)
-		b.Copy(dst.Col(j), out)
+		compute.Copy(b, dst.Col(j), out)
 	}
 }
 
@@ -67,6 +67,6 @@ func (f *Fisher) mulVector(dst, x compute.Block) {
 		g.net.VJPRows(s, h, signal, blocks.Bind(network, parts.At(panel)))
 	})
 	parts.SumTo(b, dst.RowRange(0, p))
-	b.Affine(dst.RowRange(p, dst.Rows), 2, x.RowRange(p, x.Rows), 0)
-	b.Axpy(f.damping, x, dst)
+	b.Affine(dst.RowRange(p, dst.Rows), 2, x.RowRange(p, x.Rows), 0, 0)
+	compute.Axpy(b, f.damping, x, dst)
 }

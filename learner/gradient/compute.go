@@ -190,7 +190,7 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 			return fmt.Errorf("%s: %w", corrected.name, err)
 		}
 		x := c.scope.New(corrected.direction.Rows, 1)
-		c.b.Copy(x, corrected.direction)
+		compute.Copy(c.b, x, corrected.direction)
 		correct(x)
 		c.policyGradient(corrected.name+suffix, x)
 	}

@@ -82,7 +82,7 @@ func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float
 	left.MulVec(singular, &left)
 
 	product := linop.Mul(s, at.Fisher(x.Damping), s.FromSlice(p, 1, g), false)
-	b.Axpy(-x.Kernel.FisherWeight(), linop.Mul(s, svd.P, s.FromSlice(len(svd.S), 1, left.RawVector().Data), false), product)
+	compute.Axpy(b, -x.Kernel.FisherWeight(), linop.Mul(s, svd.P, s.FromSlice(len(svd.S), 1, left.RawVector().Data), false), product)
 	return compute.ToSlice(b, product)
 }
 

@@ -83,7 +83,7 @@ func download(b compute.Backend, name string, x compute.Block) ([]float64, error
 // corrected copies the direction x to s and applies the correction to the copy.
 func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 	d := s.New(x.Rows, 1)
-	s.Backend().Copy(d, x)
+	compute.Copy(s.Backend(), d, x)
 	if o.Correct != nil {
 		o.Correct(d)
 	}

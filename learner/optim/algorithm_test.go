@@ -256,7 +256,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 			o.Estimate = &estimate
 			o.Correct = func(d compute.Block) {
 				seen = compute.ToSlice(f.b, d)
-				f.b.Fill(d, 0)
+				compute.Fill(f.b, d, 0)
 			}
 			params := clone(f.params)
 			if _, err := tc.algorithm.Step(params, o); err != nil {
@@ -273,7 +273,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 
 func TestNotFiniteGradientTakesNoStep(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		f.b.AddAt(f.Gradient, 4, 0, math.NaN())
+		compute.Fill(f.b, f.Gradient.Row(4), math.NaN())
 		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
 			params := clone(f.params)
 			var notFinite *NotFiniteError

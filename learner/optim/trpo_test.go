@@ -107,11 +107,11 @@ func TestTRPORejects(t *testing.T) {
 		check("opposite", 10, with(f.s.FromSlice(len(w), 1, w), f.Gradient))
 
 		still := f.s.New(len(f.params), 1)
-		f.b.Fill(still, 0)
+		compute.Fill(f.b, still, 0)
 		check("no gradient", 0, with(f.Weights, still))
 
 		nan := f.s.New(len(w), 1)
-		f.b.Fill(nan, math.NaN())
+		compute.Fill(f.b, nan, math.NaN())
 		check("NaN weights", 10, with(nan, f.Gradient))
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -35,15 +33,15 @@ type Lease struct {
 
 // Train trains as valid settings say, in the run directory that they name, until all iterations are done or ctx is.
 // Whatever its error, the run can be resumed. Its progress is shown on display, all else goes to log, whose lines say
-// which run and iteration they belong to, and to watched; nil: nobody watches.
-func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
-	s := &session{settings: settings, name: settings.Name(), display: display, log: log, watched: watched}
+// which run and iteration they belong to, and to metrics, unless they are nil.
+func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
+	s := &session{settings: settings, name: settings.Name(), display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
 
 // TrainLeased is Train for a run that is leased, over a bus that stays open.
-func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
-	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, watched: watched}
+func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
+	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
 
@@ -60,7 +58,7 @@ type session struct {
 	bus      *Bus   // nil before it is open
 	display  *progress.Display
 	log      *slog.Logger
-	watched  *observe.Learner
+	metrics  *observe.Learner
 
 	task     sim.Spec
 	observed *observe.Run
@@ -73,11 +71,11 @@ func (s *session) run(ctx context.Context) (err error) {
 	if s.task, err = sim.Lookup(s.settings.Env); err != nil {
 		return err
 	}
-	if s.watched == nil {
-		s.watched = observe.NewLearner()
+	if s.metrics == nil {
+		s.metrics = observe.NewLearner()
 	}
-	s.observed = s.watched.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
-	defer s.watched.End()
+	s.observed = s.metrics.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
+	defer s.metrics.End()
 	s.log = s.observed.Logger(s.log)
 	if _, err := rundir.Plan(s.settings); err != nil { // nothing is started for a run that cannot be
 		return err
@@ -117,19 +115,6 @@ func (s *session) run(ctx context.Context) (err error) {
 	return s.train(ctx, directory, state)
 }
 
-// goOn says how the run goes on whose device has failed with an error; resume is the command for a run of one's own. What
-// becomes of a leased run, whose directory is removed, its worker knows.
-func (s *session) goOn(err error, resume string) string {
-	switch {
-	case s.lease == nil:
-	case device.TooLarge(err):
-		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
-	default:
-		return ""
-	}
-	return "the last checkpoint is intact: go on with " + resume + ", on another device with --device cpu or --device cuda:N"
-}
-
 // train goes on from a state, nil for a new run.
 func (s *session) train(ctx context.Context, directory *rundir.Run, state *checkpoint.State) error {
 	r := train.NewRun(s.backend, s.settings, s.task)
@@ -154,66 +139,9 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	p := s.display.Start(s.log, s.settings.Iterations, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
-	count := newCounts(s.watched, r.Counters(), directory, s.backend)
-	r.Report = func(row progress.Row, stats collect.Stats) { count.iteration(row, stats); p.Done(row) }
-	s.watched.Watch(func() error { return connected(s.conn) }, count.others(s.conn, collector, s.bus))
-	actors := local{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, watched: s.watched.Actor}
-	return actors.beside(ctx, r.Train)
-}
-
-// fitting tells how many steps of a batch fit into so many bytes, 0 if that cannot be known.
-func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
-	return func(bytes float64) int {
-		footprint, err := train.MeasureFootprint(settings, task)
-		if err != nil {
-			return 0
-		}
-		return footprint.Fits(bytes)
-	}
-}
-
-// begin sets r to the state it goes on from, under the lease's epoch, or without one an epoch above that of any learner
-// before it.
-func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
-	if s.lease != nil {
-		epoch = s.lease.Epoch
-	} else {
-		atLeast := uint64(1)
-		if state != nil {
-			atLeast = state.Epoch + 1
-		}
-		if epoch, err = collect.NextEpoch(ctx, s.conn, s.name, atLeast); err != nil {
-			return 0, err
-		}
-	}
-	if state == nil {
-		r.Start(epoch)
-		return epoch, nil
-	}
-	return epoch, r.Resume(state, epoch)
-}
-
-// watch shows how far the batch being collected is, until the function it returns is
-// called.
-func watch(collector *collect.Collector, p *progress.Progress) (stop func()) {
-	const interval = 200 * time.Millisecond
-	ticker, done := time.NewTicker(interval), make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for {
-			select {
-			case <-ticker.C:
-				if steps, want := collector.Progress(); want > 0 {
-					p.Sampling(steps, want)
-				}
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		ticker.Stop()
-		close(done)
-		watching.Wait()
-	}
+	reporter := newReporter(s.metrics, r.Counters(), directory, s.backend)
+	r.Report = func(row progress.Row, stats collect.Stats) { reporter.iteration(row, stats); p.Done(row) }
+	s.metrics.Watch(func() error { return connected(s.conn) }, reporter.others(s.conn, collector, s.bus))
+	actors := localActors{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor}
+	return actors.alongside(ctx, r.Train)
 }

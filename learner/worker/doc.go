@@ -1,6 +1,6 @@
 // Package worker trains one run after the other that a coordinator gives out.
 //
-// # A run's turn
+// # How a run is trained
 //
 //	worker                                   coordinator
 //	  | -- Take -----------------------------> |   the next run that is free: queued, or its lease has expired

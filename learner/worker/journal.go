@@ -31,7 +31,7 @@ type journal struct {
 	ctx       context.Context // of the training: train.Journal knows none
 	local     *rundir.Run
 	directory string
-	chain     *chain
+	commits   *commitQueue
 	stored    map[string]string // SHA-256 of what the store has, by the file's path in the directory
 }
 
@@ -58,7 +58,7 @@ func (j *journal) commit(state *checkpoint.State, summary map[string]float64) er
 	if err != nil {
 		return fmt.Errorf("read what is to be committed: %w", err)
 	}
-	err = j.chain.add(j.ctx, registry.Commit{
+	err = j.commits.add(j.ctx, registry.Commit{
 		Checkpoint: registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key},
 		Steps:      state.Steps,
 		Summary:    summary,
@@ -92,13 +92,13 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 		hash = hex.EncodeToString(sum[:])
 		if j.stored[name] != hash {
 			j.stored[name] = hash
-			files = append(files, file{path.Join(directoryOf(j.chain.lease.Hold), name), data})
+			files = append(files, file{path.Join(directoryOf(j.commits.lease.Hold), name), data})
 		}
 	}
 	return files, hash, nil
 }
 
-// storeEvents copies the event files of a turn that ends into the store, for TensorBoard. The next turn's, or a reader who
+// storeEvents copies the event files of an epoch that ends into the store, for TensorBoard. The next epoch, or a reader who
 // has progress.csv, can do without them.
 func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
@@ -131,11 +131,11 @@ func summary(row progress.Row) map[string]float64 {
 	return all
 }
 
-// player is the collector with the points where tests stop it.
-type player struct{ *collect.Collector }
+// interruptible is the collector with the points where tests stop it.
+type interruptible struct{ *collect.Collector }
 
 // Collect plays a policy.
-func (p player) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*collect.Batch, error) {
+func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*collect.Batch, error) {
 	failpoint.Hit("publishing")
 	batch, err := p.Collector.Collect(ctx, policy, minSteps)
 	if err == nil {

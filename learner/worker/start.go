@@ -17,7 +17,7 @@ import (
 )
 
 // Start is Run as a worker's valid settings say.
-func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, watched *observe.Learner) error {
+func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
 	coordinator, err := connect(settings, log)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func Start(ctx context.Context, settings *config.Settings, display *progress.Dis
 		name = defaultName()
 	}
 	return Run(ctx, Config{
-		Name: name, Settings: settings, Coordinator: coordinator, Store: checkpoints, Display: display, Log: log, Watched: watched,
+		Name: name, Settings: settings, Coordinator: coordinator, Store: checkpoints, Display: display, Log: log, Metrics: metrics,
 	})
 }
 

@@ -54,17 +54,17 @@ type Config struct {
 	Coordinator *client.Client
 	// Store is where all workers find the checkpoints.
 	Store store.Store
-	// Display, Log and Watched are as session.Train has them.
+	// Display, Log and Metrics are as session.Train has them.
 	Display *progress.Display
 	Log     *slog.Logger
-	Watched *observe.Learner
+	Metrics *observe.Learner
 }
 
 // worker is a Config at work.
 type worker struct {
 	Config
 	bus     *session.Bus
-	present atomic.Pointer[string] // the name of its run; nil: none
+	current atomic.Pointer[string] // the name of its run; nil: none
 }
 
 // Run trains one run after the other until ctx is done, which is no error, or something is wrong with this worker rather
@@ -91,9 +91,9 @@ func Run(ctx context.Context, c Config) error {
 			return fmt.Errorf("take a run: %w", err)
 		}
 		failpoint.Hit("taken")
-		w.present.Store(&run.Name)
+		w.current.Store(&run.Name)
 		err = w.work(ctx, run)
-		w.present.Store(nil)
+		w.current.Store(nil)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (w *worker) beat(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		beat := registry.Heartbeat{Role: registry.Learner, Name: w.Name}
-		if run := w.present.Load(); run != nil {
+		if run := w.current.Load(); run != nil {
 			beat.Run = *run
 		}
 		if err := w.Coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
@@ -172,7 +172,7 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	if cause := context.Cause(holding); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
-	return w.settle(ctx, holding, l, err)
+	return w.conclude(ctx, holding, l, err)
 }
 
 // train goes on with the run from its last commit. It returns nil once all its iterations are committed.
@@ -190,14 +190,14 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 		settings.Resume, last = config.ResumeYes, run.Checkpoint.SHA256
 	}
 	kept := settings.KeepCheckpoints
-	c := newChain(l, w.Store, last, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
+	c := newCommitQueue(l, w.Store, last, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
 		l.setUseful(collector.Useful)
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, chain: c, stored: stored}, player{collector}
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector}
 	}
-	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Watched)
+	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
 	c.close()
 	committing.Wait()
 	if ctx.Err() == nil {
@@ -226,8 +226,8 @@ func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 	return settings, nil
 }
 
-// settle tells the coordinator how a run's turn has ended. It returns what is this worker's fault.
-func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error {
+// conclude tells the coordinator how the training of a run has ended. It returns what is this worker's fault.
+func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) error {
 	var lost *lostError
 	switch {
 	case errors.As(err, &lost):
@@ -243,7 +243,7 @@ func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error
 	case err == nil:
 		failpoint.Hit("finishing")
 		_, err = w.Coordinator.Finish(holding, l.Hold)
-		w.told(l, "done", err)
+		w.logOutcome(l, "done", err)
 		return nil
 	case ownFault(err):
 		fault := ""
@@ -254,7 +254,7 @@ func (w *worker) settle(ctx, holding context.Context, l *lease, err error) error
 	}
 	l.log.Error("the run failed", "error", err)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
-	w.told(l, "failed", err)
+	w.logOutcome(l, "failed", err)
 	return nil
 }
 
@@ -265,15 +265,15 @@ func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	defer cancel()
 	run, err := w.Coordinator.Release(ctx, l.Hold, fault)
 	if err == nil && run.State == registry.Failed {
-		w.told(l, "failed", nil)
+		w.logOutcome(l, "failed", nil)
 		return "the run has failed, for it has cost as many workers in a row as it may"
 	}
-	w.told(l, "given back", err)
+	w.logOutcome(l, "given back", err)
 	return "the run is given back, and another worker goes on from its last commit"
 }
 
-// told logs what the coordinator was told, or that it could not be: then the lease expires.
-func (w *worker) told(l *lease, what string, err error) {
+// logOutcome logs what the coordinator was told, or that it could not be: then the lease expires.
+func (w *worker) logOutcome(l *lease, what string, err error) {
 	if err != nil {
 		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
 		return

@@ -67,7 +67,7 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A link of a chain, whose checkpoint holds its iteration's number.
+// A pending commit, whose checkpoint holds its iteration's number.
 func testLink(iteration uint64) (registry.Commit, []file) {
 	text := fmt.Sprint(iteration)
 	location := path.Join(run, "epoch-2", "checkpoints", checkpoint.FileName(iteration))
@@ -81,7 +81,7 @@ func TestCommitsWait(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"error": {"code": "unavailable", "message": "no leader"}}`)
 	})
-	c := newChain(newLease(unavailable, time.Hour), newStore(t), "", func(uint64) bool { return false })
+	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), "", func(uint64) bool { return false })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.run(ctx, cancel) }()
@@ -110,7 +110,7 @@ func TestCommitsWait(t *testing.T) {
 	<-ended
 }
 
-// Each link is in the store before it is committed, and follows the one before; what lies before it is removed only
+// Each commit is in the store before it is committed, and follows the one before; what lies before it is removed only
 // afterwards, and of other epochs only the earlier ones.
 func TestChain(t *testing.T) {
 	s := newStore(t)
@@ -131,7 +131,7 @@ func TestChain(t *testing.T) {
 		commits = append(commits, fmt.Sprint(len(keys)))
 		fmt.Fprint(w, `{"run": {}}`)
 	})
-	c := newChain(newLease(coordinator, time.Hour), s, hashOf("before"), func(iteration uint64) bool { return iteration == 1 })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, hashOf("before"), func(iteration uint64) bool { return iteration == 1 })
 	links := make(chan struct{})
 	lost := func(err error) { t.Errorf("lost: %v", err) }
 	go func() { defer close(links); c.run(t.Context(), lost) }()
@@ -158,15 +158,15 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// A refusal ends the chain at once, and the lease.
+// A refusal ends the queue at once, and the lease.
 func TestRefused(t *testing.T) {
 	refusing := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"refusal": {"code": "stale_epoch", "message": "it is at epoch 3"}}`)
 	})
 	for name, do := range map[string]func(context.Context, context.CancelCauseFunc){
 		"lease": newLease(refusing, 30*time.Millisecond).keep,
-		"chain": func(ctx context.Context, lose context.CancelCauseFunc) {
-			c := newChain(newLease(refusing, time.Hour), newStore(t), "", func(uint64) bool { return false })
+		"commit": func(ctx context.Context, lose context.CancelCauseFunc) {
+			c := newCommitQueue(newLease(refusing, time.Hour), newStore(t), "", func(uint64) bool { return false })
 			go func() { commit, files := testLink(0); _ = c.add(ctx, commit, files) }() // the context's end
 			c.run(ctx, lose)
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -396,7 +397,7 @@ func TestWrongServerComesLater(t *testing.T) {
 	}
 	warned := &signal{text: "no NATS server answers", seen: make(chan struct{})}
 	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(warned, nil)), Identity: newGuarded(t).load("actor").Identity()}
-	port := freePort(t)
+	port := processtest.Port(t)
 	result := make(chan error)
 	go func() {
 		c, err := bus.Connect(deadline(t), "tls://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), config)

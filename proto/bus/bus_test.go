@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
@@ -114,7 +115,7 @@ func TestBadAddress(t *testing.T) {
 
 // Connect waits for a server that isn't there yet, says so, and stops when told.
 func TestConnectBeforeServer(t *testing.T) {
-	port := freePort(t)
+	port := processtest.Port(t)
 	warned := make(chan struct{})
 	log := slog.New(slog.NewTextHandler(&signal{text: "no NATS server answers", seen: warned}, nil))
 	ctx, cancel := context.WithCancel(deadline(t))
@@ -179,15 +180,6 @@ func (s *signal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func TestStoreComparesAndSets(t *testing.T) {
 	c := connect(t, startServer(t, bus.ServerConfig{}))
 	store, err := c.Store("test")
@@ -228,12 +220,8 @@ func TestStoreComparesAndSets(t *testing.T) {
 // After a restart, connections and subscriptions are back and the store is empty; what is sent meanwhile
 // fails at once.
 func TestServerRestart(t *testing.T) {
-	server := startServer(t, bus.ServerConfig{})
-	_, text, err := net.SplitHostPort(strings.TrimPrefix(server.URL(), "nats://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, _ := strconv.Atoi(text)
+	port := processtest.Port(t)
+	server := startServer(t, bus.ServerConfig{Port: port})
 	c := connect(t, server)
 	back := make(chan struct{}, 1)
 	c.OnReconnect(func() { back <- struct{}{} })

@@ -40,6 +40,7 @@ type draw struct {
 	intn  func(label string, low, high int) int
 	rng   *rand.Rand
 	rows  int // of the tall blocks; -1 draws them
+	least int // number of rows and columns, where they are drawn
 	alias bool
 }
 
@@ -69,11 +70,11 @@ func (d *draw) n() int {
 	if d.rows >= 0 {
 		return d.rows
 	}
-	return d.intn("rows", 0, 40)
+	return d.intn("rows", d.least, 40)
 }
 
 // k is a number of columns.
-func (d *draw) k() int { return d.intn("cols", 1, 20) }
+func (d *draw) k() int { return d.intn("cols", max(1, d.least), 20) }
 
 func (d *draw) flag(label string) bool { return d.intn(label, 0, 1) == 1 }
 
@@ -226,6 +227,9 @@ func firstDifference(got, want []float64, tolerance float64) int {
 func testShapes(t *rapid.T, op operation, b compute.Backend) {
 	d := drawFrom(t)
 	d.alias = false
+	if op.broadcast {
+		d.least = 3 // neither is 1, nor 1 and one too many
+	}
 	c := op.draw(d)
 	if op.anyShape {
 		return

@@ -12,6 +12,7 @@ type operation struct {
 	draw      func(d *draw) call
 	fixedRows bool // one row too many in any operand is an error
 	anyShape  bool // no shape is an error
+	broadcast bool // a single row or column may stand for several
 }
 
 type blocks = []compute.Block
@@ -34,45 +35,38 @@ var operations = []operation{
 		return call{[]operand{d.in(d.n(), d.k())},
 			func(b compute.Backend, x blocks) []float64 { return compute.ToSlice(b, x[0]) }}
 	}},
-	{name: "Fill", anyShape: true, draw: func(d *draw) call {
-		v := d.scalar("v")
-		return call{[]operand{d.out(d.n(), d.k())},
-			nothing(func(b compute.Backend, x blocks) { b.Fill(x[0], v) })}
+	{name: "Affine", fixedRows: true, broadcast: true, draw: func(d *draw) call {
+		n, k, alpha, beta, shift := d.n(), d.k(), d.scalar("alpha"), d.scalar("beta"), d.scalar("shift")
+		return call{[]operand{d.times(alpha, n, k), d.maybe(d.times(beta, n, k), 0)},
+			nothing(func(b compute.Backend, x blocks) { b.Affine(x[1], alpha, x[0], beta, shift) })}
 	}},
-	{name: "Scale", anyShape: true, draw: func(d *draw) call {
-		alpha := d.scalar("alpha")
-		return call{[]operand{d.in(d.n(), d.k())},
-			nothing(func(b compute.Backend, x blocks) { b.Scale(alpha, x[0]) })}
+	{name: "AffineRow", broadcast: true, draw: func(d *draw) call {
+		n, k, beta, shift := d.n(), d.k(), d.scalar("beta"), d.scalar("shift")
+		return call{[]operand{d.in(1, k), d.times(beta, n, k)},
+			nothing(func(b compute.Backend, x blocks) { b.Affine(x[1], -1.5, x[0], beta, shift) })}
 	}},
-	{name: "Copy", fixedRows: true, draw: func(d *draw) call {
+	{name: "Copy", fixedRows: true, broadcast: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
 		return call{[]operand{d.in(n, k), d.maybe(d.out(n, k), 0)},
-			nothing(func(b compute.Backend, x blocks) { b.Copy(x[1], x[0]) })}
+			nothing(func(b compute.Backend, x blocks) { compute.Copy(b, x[1], x[0]) })}
 	}},
-	{name: "Axpy", fixedRows: true, draw: func(d *draw) call {
-		n, k, alpha := d.n(), d.k(), d.scalar("alpha")
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0)},
-			nothing(func(b compute.Backend, x blocks) { b.Axpy(alpha, x[0], x[1]) })}
-	}},
-	{name: "Affine", fixedRows: true, draw: func(d *draw) call {
-		n, k, scale, shift := d.n(), d.k(), d.scalar("scale"), d.scalar("shift")
-		return call{[]operand{d.in(n, k), d.maybe(d.out(n, k), 0)},
-			nothing(func(b compute.Backend, x blocks) { b.Affine(x[1], scale, x[0], shift) })}
-	}},
-	{name: "Mul", fixedRows: true, draw: func(d *draw) call {
+	{name: "Mul", fixedRows: true, broadcast: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.maybe(d.out(n, k), 0, 1)},
-			nothing(func(b compute.Backend, x blocks) { b.Mul(x[2], x[0], x[1]) })}
+		return mul(d, d.in(n, k), n, k)
 	}},
-	{name: "MulAdd", fixedRows: true, draw: func(d *draw) call {
+	{name: "MulRow", fixedRows: true, broadcast: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.maybe(d.in(n, k), 0, 1)},
-			nothing(func(b compute.Backend, x blocks) { b.MulAdd(x[2], x[0], x[1]) })}
+		return mul(d, d.in(1, k), n, k)
 	}},
-	{name: "ScaleRows", fixedRows: true, draw: func(d *draw) call {
+	{name: "MulColumn", fixedRows: true, broadcast: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, 1), d.in(n, k), d.maybe(d.out(n, k), 1)},
-			nothing(func(b compute.Backend, x blocks) { b.ScaleRows(x[2], x[0], x[1]) })}
+		return mul(d, d.in(n, 1), n, k)
+	}},
+	{name: "DivideWhere", fixedRows: true, draw: func(d *draw) call {
+		n, k := d.n(), d.k()
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.levels(n, k, true), d.maybe(d.levels(n, k, true), 2),
+			d.maybe(d.out(n, k), 0, 1, 2, 3)},
+			nothing(func(b compute.Backend, x blocks) { b.DivideWhere(x[4], x[0], x[1], x[2], x[3]) })}
 	}},
 	{name: "Dot", fixedRows: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
@@ -81,7 +75,7 @@ var operations = []operation{
 	}},
 	{name: "RowDots", fixedRows: true, draw: func(d *draw) call {
 		n, k, beta := d.n(), d.k(), d.scalar("beta")
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.added(n, 1, beta)},
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.times(beta, n, 1)},
 			nothing(func(b compute.Backend, x blocks) { b.RowDots(x[2], x[0], x[1], beta) })}
 	}},
 	{name: "SumRows", draw: func(d *draw) call {
@@ -94,39 +88,14 @@ var operations = []operation{
 		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.out(1, k)},
 			nothing(func(b compute.Backend, x blocks) { b.ColDots(x[2], x[0], x[1]) })}
 	}},
-	{name: "AxpyCols", draw: func(d *draw) call {
-		n, k := d.n(), d.k()
-		return call{[]operand{d.in(1, k), d.in(n, k), d.maybe(d.in(n, k), 1)},
-			nothing(func(b compute.Backend, x blocks) { b.AxpyCols(x[0], x[1], x[2]) })}
-	}},
-	{name: "DivideWhere", fixedRows: true, draw: func(d *draw) call {
-		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.levels(n, k, false), d.maybe(d.out(n, k), 0, 1, 2)},
-			nothing(func(b compute.Backend, x blocks) { b.DivideWhere(x[3], x[0], x[1], x[2]) })}
-	}},
-	{name: "Exceeds", fixedRows: true, draw: func(d *draw) call {
-		n, k, factor := d.n(), d.k(), d.scalar("factor")
-		return call{[]operand{d.levels(n, k, true), d.maybe(d.levels(n, k, true), 0), d.maybe(d.out(n, k), 0, 1)},
-			nothing(func(b compute.Backend, x blocks) { b.Exceeds(x[2], x[0], x[1], factor) })}
-	}},
 	{name: "Extremes", anyShape: true, draw: func(d *draw) call {
 		return call{[]operand{d.levels(max(d.n(), 1), d.k(), false)}, extremes}
-	}},
-	{name: "AddAt", anyShape: true, draw: func(d *draw) call {
-		x, v := d.in(max(d.n(), 1), d.k()), d.scalar("v")
-		i, j := d.intn("i", 0, x.rows-1), d.intn("j", 0, x.cols-1)
-		return call{[]operand{x}, nothing(func(b compute.Backend, x blocks) { b.AddAt(x[0], i, j, v) })}
 	}},
 	{name: "Gemm", fixedRows: true, draw: drawGemm},
 	{name: "Gram", draw: func(d *draw) call {
 		n, k := d.n(), d.k()
 		return call{[]operand{d.in(n, k), d.out(k, k)},
 			nothing(func(b compute.Backend, x blocks) { b.Gram(x[1], x[0]) })}
-	}},
-	{name: "AddRow", draw: func(d *draw) call {
-		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.in(1, k)},
-			nothing(func(b compute.Backend, x blocks) { b.AddRow(x[0], x[1]) })}
 	}},
 	{name: "Tanh", draw: func(d *draw) call {
 		n, k := d.n(), d.k()
@@ -144,14 +113,14 @@ var operations = []operation{
 			nothing(func(b compute.Backend, x blocks) { b.GaussianScores(x[3], x[4], x[0], x[1], x[2]) })}
 	}},
 	{name: "Interpolate", fixedRows: true, draw: func(d *draw) call {
-		n, r, g := d.n(), d.k(), d.grid()
-		return call{[]operand{d.positions(n, 1, g), d.in(g.Size, r), d.out(n, r)},
-			nothing(func(b compute.Backend, x blocks) { b.Interpolate(x[2], x[0], x[1], g) })}
-	}},
-	{name: "InterpolateTrans", fixedRows: true, draw: func(d *draw) call {
-		n, r, g := d.n(), d.k(), d.grid()
-		return call{[]operand{d.positions(n, 1, g), d.in(n, r), d.out(g.Size, r)},
-			nothing(func(b compute.Backend, x blocks) { b.InterpolateTrans(x[2], x[0], x[1], g) })}
+		g, trans := d.grid(), d.flag("trans")
+		n, r := d.n(), d.k()
+		rows, out := g.Size, n // of x, of dst
+		if trans {
+			rows, out = n, g.Size
+		}
+		return call{[]operand{d.positions(n, 1, g), d.in(rows, r), d.out(out, r)},
+			nothing(func(b compute.Backend, x blocks) { b.Interpolate(trans, x[2], x[0], x[1], g) })}
 	}},
 	{name: "InterpolateGrad", fixedRows: true, draw: func(d *draw) call {
 		n, r, g := d.n(), d.k(), d.grid()
@@ -195,13 +164,20 @@ func drawGemm(d *draw) call {
 	if transB {
 		b = d.in(dims[2], dims[1])
 	}
-	return call{[]operand{a, b, d.added(dims[0], dims[2], beta)},
+	return call{[]operand{a, b, d.times(beta, dims[0], dims[2])},
 		nothing(func(b compute.Backend, x blocks) { b.Gemm(transA, transB, alpha, x[0], x[1], beta, x[2]) })}
 }
 
-// added is a dst whose old contents count times beta.
-func (d *draw) added(rows, cols int, beta float64) operand {
-	if beta == 0 {
+// mul draws a product of w and an n × k block.
+func mul(d *draw, w operand, n, k int) call {
+	beta := d.scalar("beta")
+	return call{[]operand{w, d.in(n, k), d.maybe(d.times(beta, n, k), 1)},
+		nothing(func(b compute.Backend, x blocks) { b.Mul(x[2], x[0], x[1], beta) })}
+}
+
+// times is an operand that counts times the coefficient: not at all if that is 0.
+func (d *draw) times(coefficient float64, rows, cols int) operand {
+	if coefficient == 0 {
 		return d.out(rows, cols)
 	}
 	return d.in(rows, cols)

@@ -54,7 +54,7 @@ func testMemory(t *rapid.T, b compute.Backend) {
 		if block.Buffer.Len() != rows*cols {
 			t.Fatalf("a buffer of %d, not %d × %d", block.Buffer.Len(), rows, cols)
 		}
-		b.Fill(block, float64(step))
+		compute.Fill(b, block, float64(step))
 		live = append(live, cell{block, float64(step)})
 	}
 	for _, c := range live {
@@ -111,7 +111,7 @@ func network(b compute.Backend, n int) []float64 {
 		h, signal := h.RowRange(lo, hi), s.New(hi-lo, out)
 		b.Gemm(false, true, 1, x.RowRange(lo, hi), w, 0, h)
 		b.Tanh(h, bias)
-		b.Fill(signal, 1)
+		compute.Fill(b, signal, 1)
 		b.TanhGrad(signal, h)
 		b.Gemm(true, false, 1, signal, x.RowRange(lo, hi), 0, partials.At(panel))
 	})
@@ -151,11 +151,11 @@ func testPanelsNested(t *testing.T, b compute.Backend) {
 		defer s.Release()
 		ones, inner := s.New(n, 1), compute.NewPartials(s, n, 1, 1)
 		b.Panels(n, func(b compute.Backend, panel, lo, hi int) {
-			b.Fill(ones.RowRange(lo, hi), 1)
+			compute.Fill(b, ones.RowRange(lo, hi), 1)
 			b.SumRows(inner.At(panel), ones.RowRange(lo, hi))
 		})
 		inner.SumTo(b, sums.At(panel))
-		b.Scale(float64(hi-lo), sums.At(panel))
+		compute.Scale(b, float64(hi-lo), sums.At(panel))
 	})
 	sums.SumTo(b, total)
 	if got := compute.ToSlice(b, total)[0]; got != float64(n)*float64(n) {

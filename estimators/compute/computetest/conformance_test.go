@@ -2,12 +2,21 @@ package computetest_test
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 )
+
+// Each method is written for every backend: what can be composed of others is a function.
+func TestBackendIsSmall(t *testing.T) {
+	const most = 28
+	if n := reflect.TypeFor[compute.Backend]().NumMethod(); n > most {
+		t.Errorf("compute.Backend has %d methods, more than %d", n, most)
+	}
+}
 
 func TestNaive(t *testing.T) { computetest.TestBackend(t, computetest.Naive) }
 
@@ -35,7 +44,7 @@ func TestOpaqueCatches(t *testing.T) {
 		{"use after release", "after its release", func(b compute.Backend) {
 			x := compute.NewBlock(b, 2, 2)
 			b.Release(x.Buffer)
-			b.Fill(x, 1)
+			compute.Fill(b, x, 1)
 		}},
 		{"second release", "after its release", func(b compute.Backend) {
 			x := compute.NewBlock(b, 2, 2)
@@ -43,16 +52,16 @@ func TestOpaqueCatches(t *testing.T) {
 			b.Release(x.Buffer)
 		}},
 		{"foreign block", "another backend", func(b compute.Backend) {
-			b.Fill(compute.NewBlock(computetest.Naive(), 2, 2), 1)
+			compute.Fill(b, compute.NewBlock(computetest.Naive(), 2, 2), 1)
 		}},
 		{"outside the buffer", "leaves its buffer", func(b compute.Backend) {
 			x := compute.NewBlock(b, 2, 2)
 			x.Offset = 1
-			b.Fill(x, 1)
+			compute.Fill(b, x, 1)
 		}},
 		{"overlap in part", "overlaps", func(b compute.Backend) {
 			x := compute.NewBlock(b, 4, 2)
-			b.Copy(x.RowRange(0, 3), x.RowRange(1, 4))
+			compute.Copy(b, x.RowRange(0, 3), x.RowRange(1, 4))
 		}},
 		{"product in place", "overlaps", func(b compute.Backend) {
 			x := compute.NewBlock(b, 2, 2)
@@ -60,7 +69,7 @@ func TestOpaqueCatches(t *testing.T) {
 		}},
 		{"outer backend in a panel", "other than the one", func(b compute.Backend) {
 			x := compute.NewBlock(b, 2, 2)
-			b.Panels(2, func(compute.Backend, int, int, int) { b.Fill(x, 1) })
+			b.Panels(2, func(compute.Backend, int, int, int) { compute.Fill(b, x, 1) })
 		}},
 		{"leak in a panel", "unreleased", func(b compute.Backend) {
 			b.Panels(2, func(b compute.Backend, _, _, _ int) { b.Alloc(1) })
@@ -80,9 +89,9 @@ func TestOpaqueCatches(t *testing.T) {
 func TestOpaqueAllowsSiblings(t *testing.T) {
 	b := computetest.Opaque(computetest.Naive())
 	x := compute.NewBlock(b, 4, 6)
-	b.Fill(x, 1)
-	b.Copy(x.ColRange(0, 3), x.ColRange(3, 6))
-	b.Copy(x.RowRange(0, 2), x.RowRange(2, 4))
+	compute.Fill(b, x, 1)
+	compute.Copy(b, x.ColRange(0, 3), x.ColRange(3, 6))
+	compute.Copy(b, x.RowRange(0, 2), x.RowRange(2, 4))
 	if n := b.Live(); n != 1 {
 		t.Errorf("%d buffers live, want 1", n)
 	}

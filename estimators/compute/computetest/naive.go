@@ -156,30 +156,26 @@ func position(z compute.Block, i int, g compute.Grid) float64 {
 	return min(max((*at(z, i, 0)-g.Low)/g.Step, 1), float64(g.Size-2))
 }
 
-func (naive) Interpolate(dst, z, table compute.Block, g compute.Grid) {
-	wantShape("Interpolate", z, dst.Rows, 1)
-	wantShape("Interpolate", table, g.Size, dst.Cols)
-	for i := range dst.Rows {
-		u := position(z, i, g)
-		for k := range dst.Cols {
-			sum := 0.0
-			for point := range g.Size {
-				sum += keys(u-float64(point)) * *at(table, point, k)
-			}
-			*at(dst, i, k) = sum
-		}
+func (naive) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
+	wantShape("Interpolate", z, z.Rows, 1)
+	w := gridWeights(z, g, keys, 1)
+	if trans {
+		wantShape("Interpolate", x, z.Rows, x.Cols)
+		wantShape("Interpolate", dst, g.Size, x.Cols)
+	} else {
+		wantShape("Interpolate", x, g.Size, x.Cols)
+		wantShape("Interpolate", dst, z.Rows, x.Cols)
 	}
-}
-
-func (naive) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
-	wantShape("InterpolateTrans", z, x.Rows, 1)
-	wantShape("InterpolateTrans", dst, g.Size, x.Cols)
-	each(g.Size, x.Cols, func(point, k int) {
+	each(dst.Rows, dst.Cols, func(i, j int) {
 		sum := 0.0
-		for i := range x.Rows {
-			sum += keys(position(z, i, g)-float64(point)) * *at(x, i, k)
+		for l := range x.Rows {
+			if trans {
+				sum += w[l][i] * *at(x, l, j)
+			} else {
+				sum += w[i][l] * *at(x, l, j)
+			}
 		}
-		*at(dst, point, k) = sum
+		*at(dst, i, j) = sum
 	})
 }
 

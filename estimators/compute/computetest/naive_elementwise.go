@@ -1,48 +1,53 @@
 package computetest
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-func (naive) Fill(dst compute.Block, v float64) {
-	each(dst.Rows, dst.Cols, func(i, j int) { *at(dst, i, j) = v })
+func (naive) Affine(dst compute.Block, alpha float64, x compute.Block, beta, shift float64) {
+	if x.Rows == 1 {
+		wantShape("Affine", x, 1, dst.Cols)
+	} else {
+		compute.SameShape("Affine", dst, x)
+	}
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		sum := shift
+		if alpha != 0 {
+			sum += alpha * *at(x, min(i, x.Rows-1), j)
+		}
+		if beta != 0 {
+			sum += beta * *at(dst, i, j)
+		}
+		*at(dst, i, j) = sum
+	})
 }
 
-func (naive) Copy(dst, src compute.Block) {
-	compute.SameShape("Copy", dst, src)
-	each(dst.Rows, dst.Cols, func(i, j int) { *at(dst, i, j) = *at(src, i, j) })
+func (naive) Mul(dst, w, x compute.Block, beta float64) {
+	compute.SameShape("Mul", dst, x)
+	if (w.Rows != 1 && w.Rows != x.Rows) || (w.Cols != 1 && w.Cols != x.Cols) {
+		panic(fmt.Sprintf("compute: Mul of a %s and a %s block", w.Shape(), x.Shape()))
+	}
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		product := *at(w, min(i, w.Rows-1), min(j, w.Cols-1)) * *at(x, i, j)
+		if beta != 0 {
+			product += beta * *at(dst, i, j)
+		}
+		*at(dst, i, j) = product
+	})
 }
 
-func (naive) Scale(alpha float64, x compute.Block) {
-	each(x.Rows, x.Cols, func(i, j int) { *at(x, i, j) *= alpha })
-}
-
-func (naive) Axpy(alpha float64, x, y compute.Block) {
-	compute.SameShape("Axpy", x, y)
-	each(x.Rows, x.Cols, func(i, j int) { *at(y, i, j) += alpha * *at(x, i, j) })
-}
-
-func (naive) Affine(dst compute.Block, scale float64, x compute.Block, shift float64) {
-	compute.SameShape("Affine", dst, x)
-	each(x.Rows, x.Cols, func(i, j int) { *at(dst, i, j) = scale**at(x, i, j) + shift })
-}
-
-func (naive) Mul(dst, a, b compute.Block) {
-	compute.SameShape("Mul", dst, a, b)
-	each(dst.Rows, dst.Cols, func(i, j int) { *at(dst, i, j) = *at(a, i, j) * *at(b, i, j) })
-}
-
-func (naive) MulAdd(dst, a, b compute.Block) {
-	compute.SameShape("MulAdd", dst, a, b)
-	each(dst.Rows, dst.Cols, func(i, j int) { *at(dst, i, j) += *at(a, i, j) * *at(b, i, j) })
-}
-
-func (naive) ScaleRows(dst, w, x compute.Block) {
-	compute.SameShape("ScaleRows", dst, x)
-	wantShape("ScaleRows", w, x.Rows, 1)
-	each(x.Rows, x.Cols, func(i, j int) { *at(dst, i, j) = *at(w, i, 0) * *at(x, i, j) })
+func (naive) DivideWhere(dst, a, b, x, y compute.Block) {
+	compute.SameShape("DivideWhere", dst, a, b, x, y)
+	each(dst.Rows, dst.Cols, func(i, j int) {
+		quotient := *at(a, i, j) / *at(b, i, j)
+		if *at(x, i, j) <= *at(y, i, j) {
+			quotient = 0
+		}
+		*at(dst, i, j) = quotient
+	})
 }
 
 func (naive) Dot(x, y compute.Block) float64 {
@@ -86,34 +91,6 @@ func (naive) ColDots(dst, x, y compute.Block) {
 	}
 }
 
-func (naive) AxpyCols(alpha, x, y compute.Block) {
-	compute.SameShape("AxpyCols", x, y)
-	wantShape("AxpyCols", alpha, 1, x.Cols)
-	each(x.Rows, x.Cols, func(i, j int) { *at(y, i, j) += *at(alpha, 0, j) * *at(x, i, j) })
-}
-
-func (naive) DivideWhere(dst, a, b, mask compute.Block) {
-	compute.SameShape("DivideWhere", dst, a, b, mask)
-	each(dst.Rows, dst.Cols, func(i, j int) {
-		if *at(mask, i, j) > 0 {
-			*at(dst, i, j) = *at(a, i, j) / *at(b, i, j)
-		} else {
-			*at(dst, i, j) = 0
-		}
-	})
-}
-
-func (naive) Exceeds(dst, x, y compute.Block, factor float64) {
-	compute.SameShape("Exceeds", dst, x, y)
-	each(dst.Rows, dst.Cols, func(i, j int) {
-		if *at(x, i, j) <= factor**at(y, i, j) {
-			*at(dst, i, j) = 0
-		} else {
-			*at(dst, i, j) = 1
-		}
-	})
-}
-
 func (naive) Extremes(x compute.Block) (low, high compute.Extreme) {
 	if x.Rows == 0 || x.Cols == 0 {
 		panic("compute: Extremes of an empty block")
@@ -129,13 +106,6 @@ func (naive) Extremes(x compute.Block) (low, high compute.Extreme) {
 		}
 	})
 	return low, high
-}
-
-func (naive) AddAt(x compute.Block, i, j int, v float64) { *at(x, i, j) += v }
-
-func (naive) AddRow(x, row compute.Block) {
-	wantShape("AddRow", row, 1, x.Cols)
-	each(x.Rows, x.Cols, func(i, j int) { *at(x, i, j) += *at(row, 0, j) })
 }
 
 func (naive) Tanh(z, bias compute.Block) {

@@ -70,7 +70,7 @@ func (o *OpaqueBackend) Alloc(n int) compute.Buffer {
 	if buffer.Len() != n {
 		panic(fmt.Sprintf("computetest: Alloc(%d) returned a buffer of %d", n, buffer.Len()))
 	}
-	o.wrapped.Fill(compute.Block{Buffer: buffer, Rows: 1, Cols: n, Stride: n}, math.NaN())
+	compute.Fill(o.wrapped, compute.Block{Buffer: buffer, Rows: 1, Cols: n, Stride: n}, math.NaN())
 	h := &handle{n}
 	o.heap.mu.Lock()
 	defer o.heap.mu.Unlock()
@@ -169,12 +169,13 @@ func (o *OpaqueBackend) apart(op string, dst compute.Block, args ...compute.Bloc
 
 // same opens dst, and panics if it overlaps one of args without being the same.
 func (o *OpaqueBackend) same(op string, dst compute.Block, args ...compute.Block) compute.Block {
+	opened := o.open(dst)
 	for _, x := range args {
 		if x != dst && overlap(dst, x) {
 			panic(fmt.Sprintf("computetest: dst of %s overlaps an argument in part", op))
 		}
 	}
-	return o.open(dst)
+	return opened
 }
 
 // overlap tells whether x and y share elements. Views of different strides are

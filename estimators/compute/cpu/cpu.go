@@ -186,3 +186,13 @@ func checkGrid(op string, g compute.Grid, table compute.Block) {
 		panic(fmt.Sprintf("cpu: %s of a %s table and the grid %+v", op, table.Shape(), g))
 	}
 }
+
+func checkInterpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
+	onGrid, atPoints := x, dst
+	if trans {
+		onGrid, atPoints = dst, x
+	}
+	checkGrid("interpolate", g, onGrid)
+	checkColumn("interpolate", z, atPoints)
+	checkRow("interpolate", onGrid.Row(0), atPoints)
+}

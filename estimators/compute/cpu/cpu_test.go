@@ -69,7 +69,7 @@ func BenchmarkGemm(b *testing.B) {
 					rows, cols = cols, rows
 				}
 				x := compute.NewBlock(backend, rows, cols)
-				backend.Fill(x, 1)
+				compute.Fill(backend, x, 1)
 				return x
 			}
 			x, y, z := block(s.ta, s.m, s.k), block(s.tb, s.k, s.n), compute.NewBlock(backend, s.m, s.n)
@@ -85,7 +85,7 @@ func BenchmarkGemm(b *testing.B) {
 func BenchmarkTanh(b *testing.B) {
 	backend := New(1)
 	z, bias := compute.NewBlock(backend, 512, 64), compute.NewBlock(backend, 1, 64)
-	backend.Fill(bias, 0.1)
+	compute.Fill(backend, bias, 0.1)
 	for b.Loop() {
 		backend.Tanh(z, bias)
 	}

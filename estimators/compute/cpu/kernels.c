@@ -22,31 +22,29 @@ WIDE void k_fill(double *x, long xs, long n, long k, double v) {
     ROWS(n) COLS(k) x[i * xs + j] = v;
 }
 
-WIDE void k_scale(double alpha, double *x, long xs, long n, long k) {
-    ROWS(n) COLS(k) x[i * xs + j] *= alpha;
+// A shift of -0 adds nothing: x + -0 is x, also where x is -0.
+static inline __attribute__((always_inline)) void affine_row(double *d, double alpha, const double *x, double beta,
+                                                             double shift, long k) {
+    if (beta == 0)
+        COLS(k) d[j] = alpha * x[j] + shift;
+    else
+        COLS(k) d[j] = alpha * x[j] + (beta * d[j] + shift);
 }
 
-WIDE void k_axpy(double alpha, const double *x, long xs, double *y, long ys, long n, long k) {
-    ROWS(n) COLS(k) y[i * ys + j] += alpha * x[i * xs + j];
+WIDE void k_affine(double *d, long ds, double alpha, const double *x, long xs, double beta, double shift, long n, long k) {
+    ROWS(n) affine_row(d + i * ds, alpha, x + i * xs, beta, shift, k);
 }
 
-WIDE void k_affine(double *d, long ds, double scale, const double *x, long xs, double shift, long n, long k) {
-    ROWS(n) COLS(k) d[i * ds + j] = scale * x[i * xs + j] + shift;
-}
-
-WIDE void k_mul(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k) {
-    ROWS(n) COLS(k) d[i * ds + j] = a[i * as + j] * b[i * bs + j];
-}
-
-WIDE void k_mul_add(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k) {
-    ROWS(n) COLS(k) d[i * ds + j] += a[i * as + j] * b[i * bs + j];
-}
-
-WIDE void k_scale_rows(double *d, long ds, const double *w, long ws, const double *x, long xs, long n, long k) {
-    ROWS(n) {
-        const double wi = w[i * ws];
-        COLS(k) d[i * ds + j] = wi * x[i * xs + j];
-    }
+WIDE void k_mul(double *d, long ds, const double *w, long ws, long wc, const double *x, long xs, double beta, long n,
+                long k) {
+    if (wc == 0)
+        ROWS(n) affine_row(d + i * ds, w[i * ws], x + i * xs, beta, -0.0, k);
+    else if (beta == 0)
+        ROWS(n) COLS(k) d[i * ds + j] = w[i * ws + j] * x[i * xs + j];
+    else if (beta == 1)
+        ROWS(n) COLS(k) d[i * ds + j] += w[i * ws + j] * x[i * xs + j];
+    else
+        ROWS(n) COLS(k) d[i * ds + j] = w[i * ws + j] * x[i * xs + j] + beta * d[i * ds + j];
 }
 
 // Eight running sums, so that the additions of a row do not wait for one another
@@ -82,14 +80,6 @@ WIDE void k_sum_rows(double *d, const double *x, long xs, long n, long k) {
 WIDE void k_col_dots(double *d, const double *x, long xs, const double *y, long ys, long n, long k) {
     COLS(k) d[j] = 0;
     ROWS(n) COLS(k) d[j] += x[i * xs + j] * y[i * ys + j];
-}
-
-WIDE void k_axpy_cols(const double *alpha, const double *x, long xs, double *y, long ys, long n, long k) {
-    ROWS(n) COLS(k) y[i * ys + j] += alpha[j] * x[i * xs + j];
-}
-
-WIDE void k_add_row(double *x, long xs, const double *row, long n, long k) {
-    ROWS(n) COLS(k) x[i * xs + j] += row[j];
 }
 
 // tanh x = t/(t+2) with t = exp(2|x|) - 1, which keeps full relative accuracy at

@@ -7,18 +7,14 @@
 #include <stdint.h>
 
 void k_fill(double *x, long xs, long n, long k, double v);
-void k_scale(double alpha, double *x, long xs, long n, long k);
-void k_axpy(double alpha, const double *x, long xs, double *y, long ys, long n, long k);
-void k_affine(double *d, long ds, double scale, const double *x, long xs, double shift, long n, long k);
-void k_mul(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k);
-void k_mul_add(double *d, long ds, const double *a, long as, const double *b, long bs, long n, long k);
-void k_scale_rows(double *d, long ds, const double *w, long ws, const double *x, long xs, long n, long k);
+// d = alpha x + beta d + shift; a stride of 0 reads the same row of x again and again.
+void k_affine(double *d, long ds, double alpha, const double *x, long xs, double beta, double shift, long n, long k);
+// d = w x + beta d; w's elements are wc apart: 1, or 0 where w is a column.
+void k_mul(double *d, long ds, const double *w, long ws, long wc, const double *x, long xs, double beta, long n, long k);
 double k_dot(const double *x, long xs, const double *y, long ys, long n, long k);
 void k_row_dots(double *d, long ds, const double *a, long as, const double *b, long bs, double beta, long n, long k);
 void k_sum_rows(double *d, const double *x, long xs, long n, long k);
 void k_col_dots(double *d, const double *x, long xs, const double *y, long ys, long n, long k);
-void k_axpy_cols(const double *alpha, const double *x, long xs, double *y, long ys, long n, long k);
-void k_add_row(double *x, long xs, const double *row, long n, long k);
 void k_tanh(double *z, long zs, const double *bias, long n, long k);
 void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k);
 void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,

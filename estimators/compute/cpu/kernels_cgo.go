@@ -28,28 +28,12 @@ func fill(x []float64, xs, n, k int, v float64) {
 	C.k_fill(ptr(x), C.long(xs), C.long(n), C.long(k), C.double(v))
 }
 
-func scale(alpha float64, x []float64, xs, n, k int) {
-	C.k_scale(C.double(alpha), ptr(x), C.long(xs), C.long(n), C.long(k))
+func affine(d []float64, ds int, alpha float64, x []float64, xs int, beta, shift float64, n, k int) {
+	C.k_affine(ptr(d), C.long(ds), C.double(alpha), ptr(x), C.long(xs), C.double(beta), C.double(shift), C.long(n), C.long(k))
 }
 
-func axpy(alpha float64, x []float64, xs int, y []float64, ys, n, k int) {
-	C.k_axpy(C.double(alpha), ptr(x), C.long(xs), ptr(y), C.long(ys), C.long(n), C.long(k))
-}
-
-func affine(d []float64, ds int, a float64, x []float64, xs int, shift float64, n, k int) {
-	C.k_affine(ptr(d), C.long(ds), C.double(a), ptr(x), C.long(xs), C.double(shift), C.long(n), C.long(k))
-}
-
-func mul(d []float64, ds int, a []float64, as int, b []float64, bs, n, k int) {
-	C.k_mul(ptr(d), C.long(ds), ptr(a), C.long(as), ptr(b), C.long(bs), C.long(n), C.long(k))
-}
-
-func mulAdd(d []float64, ds int, a []float64, as int, b []float64, bs, n, k int) {
-	C.k_mul_add(ptr(d), C.long(ds), ptr(a), C.long(as), ptr(b), C.long(bs), C.long(n), C.long(k))
-}
-
-func scaleRows(d []float64, ds int, w []float64, ws int, x []float64, xs, n, k int) {
-	C.k_scale_rows(ptr(d), C.long(ds), ptr(w), C.long(ws), ptr(x), C.long(xs), C.long(n), C.long(k))
+func mul(d []float64, ds int, w []float64, ws, wc int, x []float64, xs int, beta float64, n, k int) {
+	C.k_mul(ptr(d), C.long(ds), ptr(w), C.long(ws), C.long(wc), ptr(x), C.long(xs), C.double(beta), C.long(n), C.long(k))
 }
 
 func dot(x []float64, xs int, y []float64, ys, n, k int) float64 {
@@ -66,14 +50,6 @@ func sumRows(d, x []float64, xs, n, k int) {
 
 func colDots(d, x []float64, xs int, y []float64, ys, n, k int) {
 	C.k_col_dots(ptr(d), ptr(x), C.long(xs), ptr(y), C.long(ys), C.long(n), C.long(k))
-}
-
-func axpyCols(alpha, x []float64, xs int, y []float64, ys, n, k int) {
-	C.k_axpy_cols(ptr(alpha), ptr(x), C.long(xs), ptr(y), C.long(ys), C.long(n), C.long(k))
-}
-
-func addRow(x []float64, xs int, row []float64, n, k int) {
-	C.k_add_row(ptr(x), C.long(xs), ptr(row), C.long(n), C.long(k))
 }
 
 func tanh(z []float64, zs int, bias []float64, n, k int) {

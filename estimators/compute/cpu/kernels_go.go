@@ -26,43 +26,27 @@ func fill(x []float64, xs, n, k int, v float64) {
 	}
 }
 
-func scale(alpha float64, x []float64, xs, n, k int) {
-	for i := range n {
-		floats.Scale(alpha, row(x, xs, i, k))
-	}
-}
-
-func axpy(alpha float64, x []float64, xs int, y []float64, ys, n, k int) {
-	for i := range n {
-		floats.AddScaled(row(y, ys, i, k), alpha, row(x, xs, i, k))
-	}
-}
-
-func affine(d []float64, ds int, a float64, x []float64, xs int, shift float64, n, k int) {
+func affine(d []float64, ds int, alpha float64, x []float64, xs int, beta, shift float64, n, k int) {
 	for i := range n {
 		for j := range k {
-			d[i*ds+j] = a*x[i*xs+j] + shift
+			v := shift
+			if beta != 0 {
+				v += beta * d[i*ds+j]
+			}
+			d[i*ds+j] = alpha*x[i*xs+j] + v
 		}
 	}
 }
 
-func mul(d []float64, ds int, a []float64, as int, b []float64, bs, n, k int) {
-	for i := range n {
-		floats.MulTo(row(d, ds, i, k), row(a, as, i, k), row(b, bs, i, k))
-	}
-}
-
-func mulAdd(d []float64, ds int, a []float64, as int, b []float64, bs, n, k int) {
+func mul(d []float64, ds int, w []float64, ws, wc int, x []float64, xs int, beta float64, n, k int) {
 	for i := range n {
 		for j := range k {
-			d[i*ds+j] += a[i*as+j] * b[i*bs+j]
+			v := w[i*ws+j*wc] * x[i*xs+j]
+			if beta != 0 {
+				v += beta * d[i*ds+j]
+			}
+			d[i*ds+j] = v
 		}
-	}
-}
-
-func scaleRows(d []float64, ds int, w []float64, ws int, x []float64, xs, n, k int) {
-	for i := range n {
-		floats.ScaleTo(row(d, ds, i, k), w[i*ws], row(x, xs, i, k))
 	}
 }
 
@@ -98,21 +82,6 @@ func colDots(d, x []float64, xs int, y []float64, ys, n, k int) {
 		for j, a := range row(x, xs, i, k) {
 			d[j] += a * b[j]
 		}
-	}
-}
-
-func axpyCols(alpha, x []float64, xs int, y []float64, ys, n, k int) {
-	for i := range n {
-		to := row(y, ys, i, k)
-		for j, v := range row(x, xs, i, k) {
-			to[j] += alpha[j] * v
-		}
-	}
-}
-
-func addRow(x []float64, xs int, r []float64, n, k int) {
-	for i := range n {
-		floats.Add(row(x, xs, i, k), r[:k])
 	}
 }
 

@@ -5,57 +5,30 @@ import "github.com/dbqpg/dbqpg/estimators/compute"
 // The operations of serial that gain from several cores, spread over them. What
 // is not here (downloads, extremes, sums of few rows) is fast enough alone.
 
-// Fill implements [compute.Backend].
-func (b *Backend) Fill(dst compute.Block, v float64) {
-	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) { s.Fill(dst.RowRange(i, j), v) })
-}
-
-// Copy implements [compute.Backend].
-func (b *Backend) Copy(dst, src compute.Block) {
-	compute.SameShape("copy", dst, src)
-	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) { s.Copy(dst.RowRange(i, j), src.RowRange(i, j)) })
-}
-
-// Scale implements [compute.Backend].
-func (b *Backend) Scale(alpha float64, x compute.Block) {
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.Scale(alpha, x.RowRange(i, j)) })
-}
-
-// Axpy implements [compute.Backend].
-func (b *Backend) Axpy(alpha float64, x, y compute.Block) {
-	compute.SameShape("axpy", x, y)
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.Axpy(alpha, x.RowRange(i, j), y.RowRange(i, j)) })
-}
-
 // Affine implements [compute.Backend].
-func (b *Backend) Affine(dst compute.Block, a float64, x compute.Block, shift float64) {
-	compute.SameShape("affine", dst, x)
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.Affine(dst.RowRange(i, j), a, x.RowRange(i, j), shift) })
+func (b *Backend) Affine(dst compute.Block, alpha float64, x compute.Block, beta, shift float64) {
+	compute.BroadcastRow("affine", dst, x)
+	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) {
+		s.Affine(dst.RowRange(i, j), alpha, rowRange(x, dst, i, j), beta, shift)
+	})
 }
 
 // Mul implements [compute.Backend].
-func (b *Backend) Mul(dst, x, y compute.Block) {
-	compute.SameShape("mul", dst, x, y)
+func (b *Backend) Mul(dst, w, x compute.Block, beta float64) {
+	compute.Broadcast("mul", dst, w)
+	compute.SameShape("mul", dst, x)
 	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) {
-		s.Mul(dst.RowRange(i, j), x.RowRange(i, j), y.RowRange(i, j))
+		s.Mul(dst.RowRange(i, j), rowRange(w, dst, i, j), x.RowRange(i, j), beta)
 	})
 }
 
-// MulAdd implements [compute.Backend].
-func (b *Backend) MulAdd(dst, x, y compute.Block) {
-	compute.SameShape("muladd", dst, x, y)
-	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) {
-		s.MulAdd(dst.RowRange(i, j), x.RowRange(i, j), y.RowRange(i, j))
-	})
-}
-
-// ScaleRows implements [compute.Backend].
-func (b *Backend) ScaleRows(dst, w, x compute.Block) {
-	compute.SameShape("scale rows", dst, x)
-	checkColumn("scale rows", w, x)
-	b.rows(dst.Rows, dst.Cols, func(s *serial, i, j int) {
-		s.ScaleRows(dst.RowRange(i, j), w.RowRange(i, j), x.RowRange(i, j))
-	})
+// rowRange is the part of x that belongs to the rows [i, j) of dst: its only row, if it
+// stands for each.
+func rowRange(x, dst compute.Block, i, j int) compute.Block {
+	if x.Rows == 1 && dst.Rows != 1 {
+		return x
+	}
+	return x.RowRange(i, j)
 }
 
 // RowDots implements [compute.Backend].
@@ -86,13 +59,6 @@ func (b *Backend) ColDots(dst, x, y compute.Block) {
 		return
 	}
 	b.columns(x.Cols, func(s *serial, i, j int) { s.ColDots(dst.ColRange(i, j), x.ColRange(i, j), y.ColRange(i, j)) })
-}
-
-// AxpyCols implements [compute.Backend].
-func (b *Backend) AxpyCols(alpha, x, y compute.Block) {
-	compute.SameShape("axpy of columns", x, y)
-	checkRow("axpy of columns", alpha, x)
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.AxpyCols(alpha, x.RowRange(i, j), y.RowRange(i, j)) })
 }
 
 // Gemm implements [compute.Backend]. A product whose rows are many is split by
@@ -151,14 +117,7 @@ func (b *Backend) gemmSum(transY bool, alpha float64, x, y compute.Block, beta f
 	b.reduce(x.Rows, sum, func(s *serial, lo, hi int, dst compute.Block) {
 		s.Gemm(true, transY, alpha, x.RowRange(lo, hi), part(lo, hi), 0, dst)
 	})
-	if beta == 0 {
-		b.Copy(c, sum)
-		return
-	}
-	if beta != 1 {
-		b.Scale(beta, c)
-	}
-	b.Axpy(1, sum, c)
+	b.Affine(c, 1, sum, beta, 0)
 }
 
 // Gram implements [compute.Backend].
@@ -169,12 +128,6 @@ func (b *Backend) Gram(dst, x compute.Block) {
 		return
 	}
 	b.reduce(x.Rows, dst, func(s *serial, lo, hi int, dst compute.Block) { s.Gram(dst, x.RowRange(lo, hi)) })
-}
-
-// AddRow implements [compute.Backend].
-func (b *Backend) AddRow(x, row compute.Block) {
-	checkRow("add row", row, x)
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) { s.AddRow(x.RowRange(i, j), row) })
 }
 
 // Tanh implements [compute.Backend].
@@ -198,21 +151,18 @@ func (b *Backend) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
 }
 
 // Interpolate implements [compute.Backend].
-func (b *Backend) Interpolate(dst, z, table compute.Block, g compute.Grid) {
-	checkColumn("interpolate", z, dst)
-	b.rows(dst.Rows, 4*dst.Cols, func(s *serial, i, j int) { s.Interpolate(dst.RowRange(i, j), z.RowRange(i, j), table, g) })
-}
-
-// InterpolateTrans implements [compute.Backend].
-func (b *Backend) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
-	checkColumn("interpolate transposed", z, x)
-	if !dst.Contiguous() {
-		b.workers[0].InterpolateTrans(dst, z, x, g)
-		return
+func (b *Backend) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
+	checkInterpolate(trans, dst, z, x, g)
+	switch {
+	case !trans:
+		b.rows(dst.Rows, 4*dst.Cols, func(s *serial, i, j int) { s.Interpolate(false, dst.RowRange(i, j), z.RowRange(i, j), x, g) })
+	case dst.Contiguous():
+		b.reduce(x.Rows, dst, func(s *serial, lo, hi int, dst compute.Block) {
+			s.Interpolate(true, dst, z.RowRange(lo, hi), x.RowRange(lo, hi), g)
+		})
+	default:
+		b.workers[0].Interpolate(true, dst, z, x, g)
 	}
-	b.reduce(x.Rows, dst, func(s *serial, lo, hi int, dst compute.Block) {
-		s.InterpolateTrans(dst, z.RowRange(lo, hi), x.RowRange(lo, hi), g)
-	})
 }
 
 // InterpolateGrad implements [compute.Backend].

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -53,66 +54,51 @@ func (s *serial) Download(dst []float64, src compute.Block) {
 	}
 }
 
-func (s *serial) Fill(dst compute.Block, v float64) {
-	if e := elements(dst); e != nil {
-		fill(e, dst.Stride, dst.Rows, dst.Cols, v)
+func (s *serial) Affine(dst compute.Block, alpha float64, x compute.Block, beta, shift float64) {
+	stride := compute.BroadcastRow("affine", dst, x)
+	if alpha == 0 {
+		alpha, x, beta, stride = beta, dst, 0, dst.Stride
+	}
+	n, k := dst.Rows, dst.Cols
+	if stride != 0 {
+		n, k = compute.Flat(dst, x)
+	}
+	to, from := elements(dst), elements(x)
+	switch {
+	case to == nil:
+	case alpha == 0:
+		fill(to, dst.Stride, n, k, shift)
+	case alpha == 1 && beta == 0 && shift == 0:
+		for i := range n {
+			copy(to[i*dst.Stride:i*dst.Stride+k], from[i*stride:])
+		}
+	default:
+		if shift == 0 {
+			shift = math.Copysign(0, -1) // adds nothing to -0 either
+		}
+		affine(to, dst.Stride, alpha, from, stride, beta, shift, n, k)
 	}
 }
 
-func (s *serial) Copy(dst, src compute.Block) {
-	compute.SameShape("copy", dst, src)
-	to, from := elements(dst), elements(src)
-	if to == nil {
-		return
+func (s *serial) Mul(dst, w, x compute.Block, beta float64) {
+	rows, cols := compute.Broadcast("mul", dst, w)
+	compute.SameShape("mul", dst, x)
+	if e := elements(dst); e != nil {
+		mul(e, dst.Stride, elements(w), rows, cols, elements(x), x.Stride, beta, dst.Rows, dst.Cols)
 	}
-	if dst.Contiguous() && src.Contiguous() {
-		copy(to, from)
-		return
-	}
+}
+
+func (s *serial) DivideWhere(dst, a, b, x, y compute.Block) {
+	compute.SameShape("divide", dst, a, b, x, y)
+	at := func(x compute.Block, i, j int) *float64 { return &x.Buffer.(*buffer).data[x.Offset+i*x.Stride+j] }
 	for i := range dst.Rows {
-		copy(to[i*dst.Stride:i*dst.Stride+dst.Cols], from[i*src.Stride:])
-	}
-}
-
-func (s *serial) Scale(alpha float64, x compute.Block) {
-	if e := elements(x); e != nil {
-		scale(alpha, e, x.Stride, x.Rows, x.Cols)
-	}
-}
-
-func (s *serial) Axpy(alpha float64, x, y compute.Block) {
-	compute.SameShape("axpy", x, y)
-	if e := elements(x); e != nil {
-		axpy(alpha, e, x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
-	}
-}
-
-func (s *serial) Affine(dst compute.Block, a float64, x compute.Block, shift float64) {
-	compute.SameShape("affine", dst, x)
-	if e := elements(x); e != nil {
-		affine(elements(dst), dst.Stride, a, e, x.Stride, shift, x.Rows, x.Cols)
-	}
-}
-
-func (s *serial) Mul(dst, a, b compute.Block) {
-	compute.SameShape("mul", dst, a, b)
-	if e := elements(dst); e != nil {
-		mul(e, dst.Stride, elements(a), a.Stride, elements(b), b.Stride, dst.Rows, dst.Cols)
-	}
-}
-
-func (s *serial) MulAdd(dst, a, b compute.Block) {
-	compute.SameShape("muladd", dst, a, b)
-	if e := elements(dst); e != nil {
-		mulAdd(e, dst.Stride, elements(a), a.Stride, elements(b), b.Stride, dst.Rows, dst.Cols)
-	}
-}
-
-func (s *serial) ScaleRows(dst, w, x compute.Block) {
-	compute.SameShape("scale rows", dst, x)
-	checkColumn("scale rows", w, x)
-	if e := elements(dst); e != nil {
-		scaleRows(e, dst.Stride, elements(w), w.Stride, elements(x), x.Stride, x.Rows, x.Cols)
+		for j := range dst.Cols {
+			quotient := *at(a, i, j) / *at(b, i, j)
+			if *at(x, i, j) <= *at(y, i, j) {
+				quotient = 0
+			}
+			*at(dst, i, j) = quotient
+		}
 	}
 }
 
@@ -129,7 +115,7 @@ func (s *serial) RowDots(dst, a, b compute.Block, beta float64) {
 	compute.SameShape("row dots", a, b)
 	checkColumn("row dots", dst, a)
 	if a.Cols == 0 {
-		s.addNothing(beta, dst)
+		compute.Scale(s, beta, dst)
 		return
 	}
 	if e := elements(dst); e != nil {
@@ -140,7 +126,7 @@ func (s *serial) RowDots(dst, a, b compute.Block, beta float64) {
 func (s *serial) SumRows(dst, x compute.Block) {
 	checkRow("sum rows", dst, x)
 	if x.Rows == 0 {
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 		return
 	}
 	if e := elements(dst); e != nil {
@@ -153,52 +139,11 @@ func (s *serial) ColDots(dst, x, y compute.Block) {
 	checkRow("column dots", dst, x)
 	switch {
 	case x.Rows == 0:
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 	case x.Cols == 1:
 		elements(dst)[0] = s.Dot(x, y)
 	case x.Cols > 1:
 		colDots(elements(dst), elements(x), x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
-	}
-}
-
-func (s *serial) AxpyCols(alpha, x, y compute.Block) {
-	compute.SameShape("axpy of columns", x, y)
-	checkRow("axpy of columns", alpha, x)
-	if e := elements(x); e != nil {
-		axpyCols(elements(alpha), e, x.Stride, elements(y), y.Stride, x.Rows, x.Cols)
-	}
-}
-
-func (s *serial) DivideWhere(dst, a, b, mask compute.Block) {
-	compute.SameShape("divide", dst, a, b, mask)
-	d, x, y, m := elements(dst), elements(a), elements(b), elements(mask)
-	each(dst, func(i, j int) {
-		quotient := 0.0
-		if m[i*mask.Stride+j] > 0 {
-			quotient = x[i*a.Stride+j] / y[i*b.Stride+j]
-		}
-		d[i*dst.Stride+j] = quotient
-	})
-}
-
-func (s *serial) Exceeds(dst, x, y compute.Block, factor float64) {
-	compute.SameShape("exceeds", dst, x, y)
-	d, a, b := elements(dst), elements(x), elements(y)
-	each(dst, func(i, j int) {
-		exceeds := 1.0
-		if a[i*x.Stride+j] <= factor*b[i*y.Stride+j] {
-			exceeds = 0
-		}
-		d[i*dst.Stride+j] = exceeds
-	})
-}
-
-// each calls f for x's positions: for operations on a row or a few.
-func each(x compute.Block, f func(i, j int)) {
-	for i := range x.Rows {
-		for j := range x.Cols {
-			f(i, j)
-		}
 	}
 }
 
@@ -221,10 +166,6 @@ func (s *serial) Extremes(x compute.Block) (min, max compute.Extreme) {
 	return min, max
 }
 
-func (s *serial) AddAt(x compute.Block, i, j int, v float64) {
-	elements(x.View(i, i+1, j, j+1))[0] += v
-}
-
 func general(x compute.Block) blas64.General {
 	return blas64.General{Rows: x.Rows, Cols: x.Cols, Stride: max(1, x.Stride), Data: elements(x)}
 }
@@ -242,19 +183,10 @@ func (s *serial) Gemm(transA, transB bool, alpha float64, a, b compute.Block, be
 		return
 	}
 	if a.Rows == 0 || a.Cols == 0 {
-		s.addNothing(beta, c)
+		compute.Scale(s, beta, c)
 		return
 	}
 	blas64.Gemm(transpose(transA), transpose(transB), alpha, general(a), general(b), beta, general(c))
-}
-
-// addNothing sets c to beta*c; a beta of zero makes zeros of anything, NaN too.
-func (s *serial) addNothing(beta float64, c compute.Block) {
-	if beta == 0 {
-		s.Fill(c, 0)
-		return
-	}
-	s.Scale(beta, c)
 }
 
 func checkGemm(transA, transB bool, a, b, c compute.Block) {
@@ -280,7 +212,7 @@ func checkGram(dst, x compute.Block) {
 func (s *serial) Gram(dst, x compute.Block) {
 	checkGram(dst, x)
 	if x.Rows == 0 {
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 		return
 	}
 	e := elements(dst)

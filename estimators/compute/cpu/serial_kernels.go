@@ -9,13 +9,6 @@ import (
 
 // The operations of serial on networks, grids and groups of rows.
 
-func (s *serial) AddRow(x, row compute.Block) {
-	checkRow("add row", row, x)
-	if e := elements(x); e != nil {
-		addRow(e, x.Stride, elements(row), x.Rows, x.Cols)
-	}
-}
-
 func (s *serial) Tanh(z, bias compute.Block) {
 	checkRow("tanh", bias, z)
 	if e := elements(z); e != nil {
@@ -39,25 +32,16 @@ func (s *serial) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
 	}
 }
 
-func (s *serial) Interpolate(dst, z, table compute.Block, g compute.Grid) {
-	checkGrid("interpolate", g, table)
-	checkColumn("interpolate", z, dst)
-	checkRow("interpolate", table.Row(0), dst)
-	if e := elements(dst); e != nil {
-		interpolate(e, dst.Stride, elements(z), z.Stride, elements(table), table.Stride, g, dst.Rows, dst.Cols)
-	}
-}
-
-func (s *serial) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
-	checkGrid("interpolate transposed", g, dst)
-	checkColumn("interpolate transposed", z, x)
-	checkRow("interpolate transposed", dst.Row(0), x)
-	if x.Rows == 0 {
-		s.Fill(dst, 0)
-		return
-	}
-	if e := elements(dst); e != nil {
-		interpolateTrans(e, dst.Stride, elements(z), z.Stride, elements(x), x.Stride, g, x.Rows, x.Cols)
+func (s *serial) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
+	checkInterpolate(trans, dst, z, x, g)
+	switch {
+	case x.Rows == 0:
+		compute.Fill(s, dst, 0)
+	case elements(dst) == nil:
+	case trans:
+		interpolateTrans(elements(dst), dst.Stride, elements(z), z.Stride, elements(x), x.Stride, g, x.Rows, x.Cols)
+	default:
+		interpolate(elements(dst), dst.Stride, elements(z), z.Stride, elements(x), x.Stride, g, dst.Rows, dst.Cols)
 	}
 }
 
@@ -67,7 +51,7 @@ func (s *serial) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid)
 	checkColumn("interpolation gradient", dst, c)
 	checkRow("interpolation gradient", table.Row(0), c)
 	if c.Cols == 0 {
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 		return
 	}
 	if e := elements(dst); e != nil {
@@ -89,8 +73,8 @@ func (s *serial) InterpolateGram(dst, z compute.Block, g compute.Grid) {
 func (s *serial) interpolateGram(dst, z compute.Block, g compute.Grid, i, j int) {
 	upper := gridBlock(dst, g, i, j)
 	if z.Rows == 0 {
-		s.Fill(upper, 0)
-		s.Fill(gridBlock(dst, g, j, i), 0)
+		compute.Fill(s, upper, 0)
+		compute.Fill(s, gridBlock(dst, g, j, i), 0)
 		return
 	}
 	interpolateGram(elements(upper), dst.Stride, elements(z.Col(i)), elements(z.Col(j)), z.Stride, g, z.Rows)
@@ -115,7 +99,7 @@ func (s *serial) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
 
 // interpolateGramGrad sets column i of dst.
 func (s *serial) interpolateGramGrad(dst, z, q compute.Block, g compute.Grid, i int) {
-	s.Fill(dst.Col(i), 0)
+	compute.Fill(s, dst.Col(i), 0)
 	if z.Rows == 0 {
 		return
 	}
@@ -152,7 +136,7 @@ func checkGroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 func (s *serial) groupOuter(dst, d, h compute.Block, g *compute.Groups, lo, hi int) {
 	e := elements(dst)
 	if e == nil || d.Rows == 0 {
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 		return
 	}
 	largest := 0
@@ -181,7 +165,7 @@ func checkGroupSum(dst, x compute.Block, g *compute.Groups) {
 func (s *serial) groupSum(dst, x compute.Block, g *compute.Groups, lo, hi int) {
 	e := elements(dst)
 	if e == nil || x.Rows == 0 {
-		s.Fill(dst, 0)
+		compute.Fill(s, dst, 0)
 		return
 	}
 	groupSum(e, dst.Stride, elements(x), x.Stride, g, lo, hi, x.Cols)

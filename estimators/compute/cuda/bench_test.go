@@ -65,19 +65,18 @@ func BenchmarkElementwise(b *testing.B) {
 			column, row := shaped{n, 1}.block(s, rng), shaped{1, hidden}.block(s, rng)
 			once := 8 * float64(n*hidden)
 			measure(b, d, []measured{
-				{"Fill", once, 0, func() { d.Fill(x, 1) }},
-				{"Copy", 2 * once, 0, func() { d.Copy(y, x) }},
-				{"Scale", 2 * once, 0, func() { d.Scale(-1, x) }},
-				{"Axpy", 3 * once, 0, func() { d.Axpy(1e-3, x, y) }},
-				{"AxpyCols", 3 * once, 0, func() { d.AxpyCols(row, x, y) }},
-				{"AxpyOfViews", 3 * once / 2, 0, func() { d.Axpy(1e-3, x.ColRange(0, hidden/2), y.ColRange(0, hidden/2)) }},
-				{"Affine", 2 * once, 0, func() { d.Affine(y, 2, x, 1) }},
-				{"Mul", 3 * once, 0, func() { d.Mul(z, x, y) }},
-				{"MulAdd", 4 * once, 0, func() { d.MulAdd(z, x, y) }},
-				{"ScaleRows", 2 * once, 0, func() { d.ScaleRows(y, column, x) }},
-				{"DivideWhere", 4 * once, 0, func() { d.DivideWhere(z, x, y, z) }},
-				{"Exceeds", 3 * once, 0, func() { d.Exceeds(z, x, y, 2) }},
-				{"AddRow", 2 * once, 0, func() { d.AddRow(y, row) }},
+				{"Fill", once, 0, func() { compute.Fill(d, x, 1) }},
+				{"Copy", 2 * once, 0, func() { compute.Copy(d, y, x) }},
+				{"Scale", 2 * once, 0, func() { compute.Scale(d, -1, x) }},
+				{"Axpy", 3 * once, 0, func() { compute.Axpy(d, 1e-3, x, y) }},
+				{"AxpyOfViews", 3 * once / 2, 0, func() { compute.Axpy(d, 1e-3, x.ColRange(0, hidden/2), y.ColRange(0, hidden/2)) }},
+				{"AxpyOfARow", 2 * once, 0, func() { compute.Axpy(d, 1, row, y) }},
+				{"Affine", 2 * once, 0, func() { d.Affine(y, 2, x, 0, 1) }},
+				{"Mul", 3 * once, 0, func() { d.Mul(z, x, y, 0) }},
+				{"MulAdd", 4 * once, 0, func() { d.Mul(z, x, y, 1) }},
+				{"MulByARow", 3 * once, 0, func() { d.Mul(y, row, x, 1) }},
+				{"MulByAColumn", 2 * once, 0, func() { d.Mul(y, column, x, 0) }},
+				{"DivideWhere", 5 * once, 0, func() { d.DivideWhere(z, x, y, x, y) }},
 				{"Tanh", 2 * once, 0, func() { d.Tanh(y, row) }},
 				{"TanhGrad", 3 * once, 0, func() { d.TanhGrad(z, y) }},
 				{"GaussianScores", 4 * once, 0, func() { d.GaussianScores(z, y, x, x, row) }},
@@ -153,17 +152,17 @@ func BenchmarkInterpolation(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			grid := compute.Grid{Low: -1, Step: 2.0 / (points - 1), Size: points}
 			z, all := shaped{n, features}.block(s, rng), features*points
-			d.Scale(0.3, z)
+			compute.Scale(d, 0.3, z)
 			x, column, table := shaped{n, rank}.block(s, rng), s.New(n, 1), shaped{points, rank}.block(s, rng)
 			square, grads, onGrid := s.New(all, all), s.New(n, features), s.New(points, rank)
-			d.Fill(square, 1)
+			compute.Fill(d, square, 1)
 			once := 8 * float64(n*rank)
 			measure(b, d, []measured{
-				{"Interpolate", once, 0, func() { d.Interpolate(x, z.Col(0), table, grid) }},
+				{"Interpolate", once, 0, func() { d.Interpolate(false, x, z.Col(0), table, grid) }},
 				{"InterpolateGrad", once, 0, func() { d.InterpolateGrad(column, z.Col(0), table, x, grid) }},
-				{"InterpolateTrans", 0, 2 * float64(n*points*rank), func() { d.InterpolateTrans(onGrid, z.Col(0), x, grid) }},
+				{"InterpolateTrans", 0, 2 * float64(n*points*rank), func() { d.Interpolate(true, onGrid, z.Col(0), x, grid) }},
 				{"InterpolateTransOfAColumn", 8 * float64(n), 0,
-					func() { d.InterpolateTrans(onGrid.Col(0), z.Col(0), x.Col(0), grid) }},
+					func() { d.Interpolate(true, onGrid.Col(0), z.Col(0), x.Col(0), grid) }},
 				{"InterpolateGram", 0, float64(n) * float64(all*all), func() { d.InterpolateGram(square, z, grid) }},
 				{"InterpolateGramGrad", 0, 40 * float64(n*features*features),
 					func() { d.InterpolateGramGrad(grads, z, square, grid) }},
@@ -212,7 +211,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	defer d.Release(x.Buffer)
 	host := make([]float64, 1)
 	measure(b, d, []measured{
-		{"Launch", 0, 0, func() { d.Fill(x, 1) }},
+		{"Launch", 0, 0, func() { compute.Fill(d, x, 1) }},
 		{"Download", 0, 0, func() { d.Download(host, x) }},
 	})
 }

@@ -22,7 +22,6 @@ import (
 //
 //	C = op(A) op(B)        is  C' = op(B)' op(A)': the factors change places
 //	C = A A' or A'A        is  itself, of A's transpose and the other triangle
-//	op(A) X = B            is  X' op(A)' = B': left and right, lower and upper change places
 //
 // The flags for transposition stay what they are, but for dsyrk's, which negates.
 
@@ -140,14 +139,5 @@ func (b *Backend) dsyrk(lower, trans bool, alpha float64, x compute.Block, beta 
 	b.callBLAS("cublasDsyrk", func() C.int {
 		return C.cublas_dsyrk(b.handle, flag(!lower), flag(!trans), index(c.Rows), index(inner),
 			C.double(alpha), first(x), leading(x), C.double(beta), first(c), leading(c))
-	})
-}
-
-// dtrsm solves op(a) x = alpha*y, or with right x op(a) = alpha*y, for the triangular
-// a (unit: with ones on the diagonal) and overwrites y with x. No dimension may be 0.
-func (b *Backend) dtrsm(right, lower, trans, unit bool, alpha float64, a, y compute.Block) {
-	b.callBLAS("cublasDtrsm", func() C.int {
-		return C.cublas_dtrsm(b.handle, flag(!right), flag(!lower), flag(trans), flag(unit), index(y.Cols), index(y.Rows),
-			C.double(alpha), first(a), leading(a), first(y), leading(y))
 	})
 }

@@ -91,12 +91,12 @@ func TestDsyrk(t *testing.T) {
 					return c
 				}
 				full := s.New(n, n)
-				on.Copy(full, c)
+				compute.Copy(on, full, c)
 				on.Gemm(trans, !trans, 2, x, x, 0.5, full)
 				for i := range n {
 					for j := range n {
 						if lower && j <= i || !lower && j >= i {
-							on.Copy(c.View(i, i+1, j, j+1), full.View(i, i+1, j, j+1))
+							compute.Copy(on, c.View(i, i+1, j, j+1), full.View(i, i+1, j, j+1))
 						}
 					}
 				}
@@ -104,56 +104,4 @@ func TestDsyrk(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The solution times the triangle is the right-hand side.
-func TestDtrsm(t *testing.T) {
-	b := opened(t)
-	for i := range 1 << 4 {
-		right, lower, trans, unit := i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0
-		onBoth(t, b, fmt.Sprint(right, lower, trans, unit), 1e-11, func(on compute.Backend, s *compute.Scope) compute.Block {
-			const m, n = 6, 4
-			order := m
-			if right {
-				order = n
-			}
-			full, clean := triangle(order, lower, unit)
-			y := view(on, s, m, n)
-			if on != compute.Backend(b) {
-				on.Scale(2, y)
-				return y
-			}
-			a, product := s.FromSlice(order, order, clean), s.New(m, n)
-			b.dtrsm(right, lower, trans, unit, 2, s.FromSlice(order, order, full), y)
-			if right {
-				b.dgemm(false, trans, 1, y, a, 0, product)
-			} else {
-				b.dgemm(trans, false, 1, a, y, 0, product)
-			}
-			return product
-		})
-	}
-}
-
-// triangle makes a triangular matrix twice: with NaN where nobody may look, and with
-// zeros (and ones) there.
-func triangle(n int, lower, unit bool) (full, clean []float64) {
-	values := random(n * n)
-	full, clean = make([]float64, n*n), make([]float64, n*n)
-	for i := range n {
-		for j := range n {
-			v, at := values[i*n+j], i*n+j
-			switch {
-			case i == j && unit:
-				full[at], clean[at] = math.NaN(), 1
-			case i == j:
-				full[at], clean[at] = 2+v*v, 2+v*v
-			case (j < i) == lower:
-				full[at], clean[at] = v, v
-			default:
-				full[at] = math.NaN()
-			}
-		}
-	}
-	return full, clean
 }

@@ -73,7 +73,7 @@ func TestInterpolationInParts(t *testing.T) {
 	results := func() []float64 {
 		gram, trans := scope.New(3*17, 3*17), scope.New(17, 5)
 		b.InterpolateGram(gram, z, grid)
-		b.InterpolateTrans(trans, z.Col(1), x, grid)
+		b.Interpolate(true, trans, z.Col(1), x, grid)
 		return append(compute.ToSlice(b, gram), compute.ToSlice(b, trans)...)
 	}
 	want, parts := results(), 0

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* cublas_v2.h's values. */
-enum { OP_N = 0, OP_T = 1, FILL_LOWER = 0, FILL_UPPER = 1, LEFT = 0, RIGHT = 1, NON_UNIT = 0, UNIT = 1 };
+enum { OP_N = 0, OP_T = 1, FILL_LOWER = 0, FILL_UPPER = 1 };
 
 static struct {
 	int (*create)(void **);
@@ -18,7 +18,6 @@ static struct {
 	int (*dgemm)(void *, int, int, int, int, int, const double *, const void *, int, const void *, int, const double *, void *,
 	             int);
 	int (*dsyrk)(void *, int, int, int, int, const double *, const void *, int, const double *, void *, int);
-	int (*dtrsm)(void *, int, int, int, int, int, int, const double *, const void *, int, void *, int);
 } f;
 
 static const struct {
@@ -32,7 +31,6 @@ static const struct {
     {"cublasSetWorkspace_v2", &f.set_workspace},
     {"cublasDgemm_v2", &f.dgemm},
     {"cublasDsyrk_v2", &f.dsyrk},
-    {"cublasDtrsm_v2", &f.dtrsm},
 };
 
 static void *at(address p) { return (void *)p; }
@@ -83,9 +81,4 @@ int cublas_dgemm(cublas b, int transA, int transB, int m, int n, int k, double a
 
 int cublas_dsyrk(cublas b, int lower, int trans, int n, int k, double alpha, address A, int lda, double beta, address C, int ldc) {
 	return f.dsyrk(b, fill(lower), op(trans), n, k, &alpha, at(A), lda, &beta, at(C), ldc);
-}
-
-int cublas_dtrsm(cublas b, int right, int lower, int trans, int unit, int m, int n, double alpha, address A, int lda, address B,
-                 int ldb) {
-	return f.dtrsm(b, right ? RIGHT : LEFT, fill(lower), op(trans), unit ? UNIT : NON_UNIT, m, n, &alpha, at(A), lda, at(B), ldb);
 }

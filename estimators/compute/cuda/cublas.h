@@ -22,5 +22,3 @@ void cublas_close(cublas b);
 int cublas_dgemm(cublas b, int transA, int transB, int m, int n, int k, double alpha, address A, int lda, address B, int ldb,
                  double beta, address C, int ldc);
 int cublas_dsyrk(cublas b, int lower, int trans, int n, int k, double alpha, address A, int lda, double beta, address C, int ldc);
-int cublas_dtrsm(cublas b, int right, int lower, int trans, int unit, int m, int n, double alpha, address A, int lda, address B,
-                 int ldb);

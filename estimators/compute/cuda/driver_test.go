@@ -138,7 +138,7 @@ func TestLostDevice(t *testing.T) {
 	t.Setenv("CUDA_EMULATOR_LOST_AFTER", "0")
 	for range 2 {
 		var lost *DeviceLostError
-		if err := failure(func() { b.Fill(x, 3); compute.ToSlice(b, x) }); !errors.As(err, &lost) || lost.Call == "" {
+		if err := failure(func() { compute.Fill(b, x, 3); compute.ToSlice(b, x) }); !errors.As(err, &lost) || lost.Call == "" {
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestLostDevice(t *testing.T) {
 	os.Unsetenv("CUDA_EMULATOR_LOST_AFTER")
 	again := opened(t)
 	y := compute.NewBlock(again, 1, 1)
-	again.Fill(y, 4)
+	compute.Fill(again, y, 4)
 	if got := compute.ToSlice(again, y)[0]; got != 4 {
 		t.Error(got)
 	}

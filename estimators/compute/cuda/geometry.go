@@ -68,20 +68,6 @@ func share(n, k int, threads dim) dim {
 	return dim{min(ceil(k, threads.x), max(1, parts/y)), y, 1}
 }
 
-// flat is the size at which to go over blocks of one shape: a single row where all of
-// them are without gaps, so that no thread is left over at the ends of rows.
-func flat(x compute.Block, others ...compute.Block) (n, k int) {
-	for _, y := range others {
-		if !y.Contiguous() {
-			return x.Rows, x.Cols
-		}
-	}
-	if !x.Contiguous() {
-		return x.Rows, x.Cols
-	}
-	return 1, x.Rows * x.Cols
-}
-
 // each launches an elementwise kernel, whose last two parameters are n and k.
 func (b *Backend) each(kernel string, n, k int, args ...arg) {
 	threads := tile(n, k)

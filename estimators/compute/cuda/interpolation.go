@@ -19,12 +19,25 @@ const mostWeights = 32 << 20
 const weightRows = 256
 
 // Interpolate implements [compute.Backend].
-func (b *Backend) Interpolate(dst, z, table compute.Block, g compute.Grid) {
+func (b *Backend) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
 	wantGrid("interpolation", g)
-	want("interpolation", z, dst.Rows, 1)
-	want("interpolation", table, g.Size, dst.Cols)
-	b.each("k_interpolate", dst.Rows, dst.Cols, ptr(dst), long(dst.Stride), ptr(z), long(z.Stride),
-		ptr(table), long(table.Stride), real(g.Low), real(g.Step), long(g.Size))
+	onGrid, atPoints := x, dst
+	if trans {
+		onGrid, atPoints = dst, x
+	}
+	want("interpolation", z, atPoints.Rows, 1)
+	want("interpolation", onGrid, g.Size, atPoints.Cols)
+	switch {
+	case !trans:
+		b.each("k_interpolate", dst.Rows, dst.Cols, ptr(dst), long(dst.Stride), ptr(z), long(z.Stride),
+			ptr(x), long(x.Stride), real(g.Low), real(g.Step), long(g.Size))
+	case x.Rows == 0:
+		compute.Fill(b, dst, 0)
+	default:
+		b.weights(z, g, func(w compute.Block, lo, hi int) {
+			b.Gemm(true, false, 1, w, x.RowRange(lo, hi), sumAfter(lo), dst)
+		})
+	}
 }
 
 // InterpolateGrad implements [compute.Backend].
@@ -34,7 +47,7 @@ func (b *Backend) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid
 	want("interpolation gradient", dst, c.Rows, 1)
 	want("interpolation gradient", table, g.Size, c.Cols)
 	if c.Cols == 0 {
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 		return
 	}
 	threads := tile(c.Rows, c.Cols)
@@ -43,25 +56,11 @@ func (b *Backend) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid
 		real(g.Low), real(g.Step), long(g.Size), long(c.Rows), long(c.Cols))
 }
 
-// InterpolateTrans implements [compute.Backend].
-func (b *Backend) InterpolateTrans(dst, z, x compute.Block, g compute.Grid) {
-	wantGrid("interpolation transposed", g)
-	want("interpolation transposed", z, x.Rows, 1)
-	want("interpolation transposed", dst, g.Size, x.Cols)
-	if x.Rows == 0 {
-		b.Fill(dst, 0)
-		return
-	}
-	b.weights(z, g, func(w compute.Block, lo, hi int) {
-		b.Gemm(true, false, 1, w, x.RowRange(lo, hi), sumAfter(lo), dst)
-	})
-}
-
 // InterpolateGram implements [compute.Backend].
 func (b *Backend) InterpolateGram(dst, z compute.Block, g compute.Grid) {
 	wantGridBlocks("interpolation gram", dst, z, g)
 	if z.Rows == 0 || z.Cols == 0 {
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 		return
 	}
 	b.weights(z, g, func(w compute.Block, lo, _ int) { b.dsyrk(false, true, 1, w, sumAfter(lo), dst) })

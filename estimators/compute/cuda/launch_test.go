@@ -13,13 +13,13 @@ import (
 func TestLaunch(t *testing.T) {
 	b := opened(t)
 	x := compute.FromSlice(b, 3, 4, make([]float64, 12))
-	b.Fill(x.View(1, 3, 1, 3), 2.5)
+	compute.Fill(b, x.View(1, 3, 1, 3), 2.5)
 	want := []float64{0, 0, 0, 0, 0, 2.5, 2.5, 0, 0, 2.5, 2.5, 0}
 	if got := compute.ToSlice(b, x); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	b.launch("k_fill", dim{0, 1, 1}, line(32), zeros("k_fill", b)...) // no blocks
-	if allocs := testing.AllocsPerRun(20, func() { b.Fill(x, 1) }); allocs != 0 {
+	b.launch("k_affine", dim{0, 1, 1}, line(32), zeros("k_affine", b)...) // no blocks
+	if allocs := testing.AllocsPerRun(20, func() { compute.Fill(b, x, 1) }); allocs != 0 {
 		t.Errorf("a launch allocates %v times", allocs)
 	}
 }
@@ -34,14 +34,14 @@ func zeros(kernel string, b *Backend) (args []arg) {
 
 func TestLaunchMistakes(t *testing.T) {
 	b := opened(t)
-	args := zeros("k_fill", b)
+	args := zeros("k_affine", b)
 	mistyped := slices.Clone(args)
 	mistyped[0] = real(1)
 	for name, f := range map[string]func(){
 		"no such kernel": func() { b.launch("k_nothing", line(1), line(1)) },
-		"too few":        func() { b.launch("k_fill", line(1), line(1), args[1:]...) },
-		"too many":       func() { b.launch("k_fill", line(1), line(1), append(args, long(1))...) },
-		"wrong type":     func() { b.launch("k_fill", line(1), line(1), mistyped...) },
+		"too few":        func() { b.launch("k_affine", line(1), line(1), args[1:]...) },
+		"too many":       func() { b.launch("k_affine", line(1), line(1), append(args, long(1))...) },
+		"wrong type":     func() { b.launch("k_affine", line(1), line(1), mistyped...) },
 	} {
 		func() {
 			defer func() {
@@ -53,8 +53,8 @@ func TestLaunchMistakes(t *testing.T) {
 		}()
 	}
 	var refused *CallError
-	err := failure(func() { b.launch("k_fill", line(1), line(4096), args...) })
-	if !errors.As(err, &refused) || refused.Call != "the launch of k_fill" {
+	err := failure(func() { b.launch("k_affine", line(1), line(4096), args...) })
+	if !errors.As(err, &refused) || refused.Call != "the launch of k_affine" {
 		t.Error(err)
 	}
 }
@@ -66,7 +66,7 @@ func TestIllegalAddress(t *testing.T) {
 	x := compute.NewBlock(b, 1, 5)
 	x.Cols++
 	var lost *DeviceLostError
-	if err := failure(func() { b.Fill(x, 1); b.synchronize() }); !errors.As(err, &lost) {
+	if err := failure(func() { compute.Fill(b, x, 1); b.synchronize() }); !errors.As(err, &lost) {
 		t.Error(err)
 	}
 }

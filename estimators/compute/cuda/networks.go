@@ -4,12 +4,6 @@ package cuda
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// AddRow implements [compute.Backend].
-func (b *Backend) AddRow(x, row compute.Block) {
-	want("add row", row, 1, x.Cols)
-	b.each("k_add_row", x.Rows, x.Cols, ptr(x), long(x.Stride), ptr(row))
-}
-
 // Tanh implements [compute.Backend].
 func (b *Backend) Tanh(z, bias compute.Block) {
 	want("tanh", bias, 1, z.Cols)
@@ -19,7 +13,7 @@ func (b *Backend) Tanh(z, bias compute.Block) {
 // TanhGrad implements [compute.Backend].
 func (b *Backend) TanhGrad(d, h compute.Block) {
 	compute.SameShape("tanh gradient", d, h)
-	n, k := flat(d, h)
+	n, k := compute.Flat(d, h)
 	b.each("k_tanh_grad", n, k, ptr(d), long(d.Stride), ptr(h), long(h.Stride))
 }
 

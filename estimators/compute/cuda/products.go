@@ -20,18 +20,8 @@ func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, b
 	case inner > 0:
 		b.dgemm(transA, transB, alpha, x, y, beta, c)
 	default:
-		b.addNothing(beta, c)
+		compute.Scale(b, beta, c)
 	}
-}
-
-// addNothing sets c to beta*c, which is all that a product without summands does; a beta
-// of zero makes zeros of anything, NaN too.
-func (b *Backend) addNothing(beta float64, c compute.Block) {
-	if beta == 0 {
-		b.Fill(c, 0)
-		return
-	}
-	b.Scale(beta, c)
 }
 
 // opShape is the shape of x, transposed if trans is set.
@@ -48,7 +38,7 @@ func (b *Backend) Gram(dst, x compute.Block) {
 	switch {
 	case x.Cols == 0:
 	case x.Rows == 0:
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 	default:
 		b.dsyrk(false, true, 1, x, 0, dst)
 		b.mirror(dst)

@@ -7,7 +7,7 @@ import "github.com/dbqpg/dbqpg/estimators/compute"
 // Dot implements [compute.Backend]. The host waits for it.
 func (b *Backend) Dot(x, y compute.Block) float64 {
 	compute.SameShape("dot", x, y)
-	n, k := flat(x, y)
+	n, k := compute.Flat(x, y)
 	if n*k == 0 {
 		return 0
 	}
@@ -27,7 +27,7 @@ func (b *Backend) RowDots(dst, x, y compute.Block, beta float64) {
 	compute.SameShape("row dots", x, y)
 	want("row dots", dst, x.Rows, 1)
 	if x.Cols == 0 {
-		b.addNothing(beta, dst)
+		compute.Scale(b, beta, dst)
 		return
 	}
 	threads := tile(x.Rows, x.Cols)
@@ -39,7 +39,7 @@ func (b *Backend) RowDots(dst, x, y compute.Block, beta float64) {
 func (b *Backend) SumRows(dst, x compute.Block) {
 	want("sum of rows", dst, 1, x.Cols)
 	if x.Rows == 1 {
-		b.Copy(dst, x)
+		compute.Copy(b, dst, x)
 		return
 	}
 	b.columnSums("k_sum_rows", dst, x.Rows, ptr(x), long(x.Stride))
@@ -60,7 +60,7 @@ const mostRanges = 128
 // of rows first if there are many.
 func (b *Backend) columnSums(kernel string, dst compute.Block, n int, operands ...arg) {
 	if n == 0 {
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 		return
 	}
 	threads := tall(dst.Cols)
@@ -84,7 +84,7 @@ func (b *Backend) Extremes(x compute.Block) (low, high compute.Extreme) {
 	if x.Rows == 0 || x.Cols == 0 {
 		panic("cuda: extremes of an empty block")
 	}
-	n, k := flat(x)
+	n, k := compute.Flat(x)
 	threads := tile(n, k)
 	grid := share(n, k, threads)
 	s := compute.NewScope(b)

@@ -20,7 +20,7 @@ func (b *Backend) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	want("outer products of groups", dst, g.Len(), d.Cols*h.Cols)
 	wantGroups("outer products of groups", g, d.Rows)
 	if d.Rows == 0 {
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 		return
 	}
 	order, bounds, signs := b.onDevice(g)
@@ -35,7 +35,7 @@ func (b *Backend) GroupSum(dst, x compute.Block, g *compute.Groups) {
 	want("sums of groups", dst, g.Len(), x.Cols)
 	wantGroups("sums of groups", g, x.Rows)
 	if x.Rows == 0 {
-		b.Fill(dst, 0)
+		compute.Fill(b, dst, 0)
 		return
 	}
 	order, bounds, signs := b.onDevice(g)

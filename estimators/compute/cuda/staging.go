@@ -83,7 +83,7 @@ func (b *Backend) Upload(dst compute.Block, src []float64) {
 	if !dst.Contiguous() {
 		packed := compute.NewBlock(b, dst.Rows, dst.Cols)
 		b.Upload(packed, src)
-		b.Copy(dst, packed)
+		compute.Copy(b, dst, packed)
 		b.Release(packed.Buffer)
 		return
 	}
@@ -105,7 +105,7 @@ func (b *Backend) Download(dst []float64, src compute.Block) {
 	checkHost("Download", src, dst)
 	if !src.Contiguous() {
 		packed := compute.NewBlock(b, src.Rows, src.Cols)
-		b.Copy(packed, src)
+		compute.Copy(b, packed, src)
 		b.Download(dst, packed)
 		b.Release(packed.Buffer)
 		return

@@ -169,46 +169,40 @@ func TestMatrixAgainstClosedForm(t *testing.T) {
 	})
 }
 
-// The first column alone: what operators take. It is the matrix's, a value does not
-// depend on its neighbours, and distance 0 is like any other.
-func TestColumn(t *testing.T) {
+// A value does not depend on which others it is evaluated with, and distance 0 is like any
+// other.
+func TestValuesDoNotDependOnTheirNeighbours(t *testing.T) {
 	each(t, func(t *testing.T, k *Kernel, hyper []float64) {
-		if !k.Stationary() {
-			return
-		}
-		distances := make([]float64, 128)
-		for i := range distances {
-			distances[i] = float64(i) * 1.9 / 125
-		}
-		value, gradient := k.Column(distances, hyper)
-		if value[0] != 1 {
-			t.Errorf("value at distance 0 under %v is %g, want 1", hyper, value[0])
-		}
-		for j, name := range k.Hyperparameters() {
-			if gradient[j][0] != 0 {
-				t.Errorf("derivative in %s at distance 0 under %v is %g, want 0", name, hyper, gradient[j][0])
+		points := grid()
+		value, gradient := k.Matrix(points, hyper)
+		if k.Stationary() {
+			if value.At(0, 0) != 1 {
+				t.Errorf("value at distance 0 under %v is %g, want 1", hyper, value.At(0, 0))
 			}
-		}
-		matrix, slopes := k.Matrix(grid(), hyper)
-		wantNear(t, "value", hyper, value, matrix.RawSymmetric().Data[:128])
-		for j, name := range k.Hyperparameters() {
-			wantNear(t, "derivative in "+name, hyper, gradient[j], slopes[j].RawSymmetric().Data[:128])
-		}
-		for i := 0; i < len(distances); i += 9 {
-			alone, slope := k.Column(distances[i:i+1], hyper)
-			if alone[0] != value[i] {
-				t.Errorf("value at %g under %v: %g with others, %g alone", distances[i], hyper, value[i], alone[0])
-			}
-			for j := range gradient {
-				if slope[j][0] != gradient[j][i] {
-					t.Errorf("derivative at %g under %v: %g with others, %g alone", distances[i], hyper, gradient[j][i], slope[j][0])
+			for j, name := range k.Hyperparameters() {
+				if d := gradient[j].At(0, 0); d != 0 {
+					t.Errorf("derivative in %s at distance 0 under %v is %g, want 0", name, hyper, d)
 				}
 			}
 		}
-		if value, gradient := k.Column(nil, hyper); len(value) != 0 || len(gradient) != len(hyper) {
-			t.Errorf("without distances: %v, %v", value, gradient)
+		for i := 1; i < len(points); i += 9 {
+			alone, slope := k.Matrix([]float64{points[0], points[i]}, hyper)
+			if alone.At(0, 1) != value.At(0, i) {
+				t.Errorf("value at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper, value.At(0, i), alone.At(0, 1))
+			}
+			for j := range gradient {
+				if slope[j].At(0, 1) != gradient[j].At(0, i) {
+					t.Errorf("derivative at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper, gradient[j].At(0, i), slope[j].At(0, 1))
+				}
+			}
 		}
 	})
+}
+
+// column is a stationary kernel at the distances r.
+func column(k *Kernel, hyper []float64, r ...float64) []float64 {
+	value, _ := k.Matrix(append([]float64{0}, r...), hyper)
+	return value.RawSymmetric().Data[1 : 1+len(r)]
 }
 
 // Derivatives by central differences of the kernel's own values: what a kernel without a
@@ -285,18 +279,14 @@ func TestPageForUsers(t *testing.T) {
 
 // The limits that relate the kernels to each other.
 func TestLimits(t *testing.T) {
-	column := func(name string, hyper ...float64) []float64 {
-		value, _ := lookup(t, name).Column(grid()[64:], hyper)
-		return value
-	}
 	grid := grid()[64:]
-	gaussian := column("rbf", 0.5)
-	for i, x := range column("rational-quadratic", 0.5, 1e9) {
+	gaussian := column(lookup(t, "rbf"), []float64{0.5}, grid...)
+	for i, x := range column(lookup(t, "rational-quadratic"), []float64{0.5, 1e9}, grid...) {
 		if math.Abs(x-gaussian[i]) > 1e-7 {
 			t.Errorf("rational-quadratic of infinite alpha at %g is %g, rbf %g", grid[i], x, gaussian[i])
 		}
 	}
-	for i, x := range column("piecewise-polynomial", 0.25) {
+	for i, x := range column(lookup(t, "piecewise-polynomial"), []float64{0.25}, grid...) {
 		if outside := grid[i] >= 0.25; outside != (x == 0) {
 			t.Errorf("piecewise-polynomial of support 0.25 at %g is %g", grid[i], x)
 		}
@@ -308,7 +298,7 @@ func TestLimits(t *testing.T) {
 	}{{"periodic", []float64{0.4, 0.3}, 0.3}, {"cosine", []float64{0.3}, 0.6}} {
 		k := lookup(t, c.name)
 		for _, r := range grid {
-			values, _ := k.Column([]float64{r, r + c.period}, c.hyper)
+			values := column(k, c.hyper, r, r+c.period)
 			wantNear(t, c.name+" a period on", c.hyper, values[1:], values[:1])
 		}
 	}
@@ -419,17 +409,14 @@ func TestBadArguments(t *testing.T) {
 	gaussian, two, line := lookup(t, "rbf"), lookup(t, "periodic"), lookup(t, "linear")
 	for want, call := range map[string]func(){
 		"rbf: 0 hyperparameters, want 1":      func() { gaussian.Matrix(grid(), nil) },
-		"periodic: 1 hyperparameters, want 2": func() { two.Column(grid()[64:], []float64{1}) },
+		"periodic: 1 hyperparameters, want 2": func() { two.Matrix(grid(), []float64{1}) },
 		"rbf: lengthscale is 0":               func() { gaussian.Matrix(grid(), []float64{0}) },
 		"periodic: period is -1":              func() { two.Matrix(grid(), []float64{1, -1}) },
 		"periodic: lengthscale is NaN":        func() { two.Matrix(grid(), []float64{math.NaN(), 1}) },
-		"rbf: lengthscale is +Inf":            func() { gaussian.Column([]float64{1}, []float64{math.Inf(1)}) },
+		"rbf: lengthscale is +Inf":            func() { gaussian.Matrix(grid(), []float64{math.Inf(1)}) },
 		"rbf: no points":                      func() { gaussian.Matrix(nil, []float64{1}) },
 		"rbf: point 1 is NaN":                 func() { gaussian.Matrix([]float64{0, math.NaN()}, []float64{1}) },
 		"linear: point 0 is -Inf":             func() { line.Matrix([]float64{math.Inf(-1)}, nil) },
-		"rbf: distance 1 is -0.5":             func() { gaussian.Column([]float64{0, -0.5}, []float64{1}) },
-		"rbf: distance 0 is NaN":              func() { gaussian.Column([]float64{math.NaN()}, []float64{1}) },
-		"linear is not a function of the di":  func() { line.Column([]float64{1}, nil) },
 	} {
 		func() {
 			defer func() {
@@ -442,10 +429,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// BenchmarkColumn is what one step of learning takes: 128 distances.
-func BenchmarkColumn(b *testing.B) {
-	distances := grid()[64:]
-	distances = append(distances, distances...)
+// BenchmarkGrid is what one step of learning takes: a matrix over the grid.
+func BenchmarkGrid(b *testing.B) {
 	for _, name := range Names() {
 		k := lookup(b, name)
 		if !k.Stationary() {
@@ -454,7 +439,7 @@ func BenchmarkColumn(b *testing.B) {
 		hyper := slices.Repeat([]float64{math.Ln2}, len(k.Hyperparameters()))
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				k.Column(distances, hyper)
+				k.Matrix(grid(), hyper)
 			}
 		})
 	}

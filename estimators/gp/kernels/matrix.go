@@ -7,26 +7,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Column evaluates a stationary kernel at distances r >= 0, as the first column of a
-// Toeplitz matrix takes them, under hyperparameters in the order of their names. It
-// returns the kernel's values and, for each hyperparameter, its derivatives: gradient[j][i]
-// is that in hyper[j] at distances[i]. Both are the caller's. A value does not depend
-// on which others it is evaluated with.
-//
-// It panics if the kernel is not stationary, and on numbers that are out of range.
-func (k *Kernel) Column(distances, hyper []float64) (value []float64, gradient [][]float64) {
-	if !k.Stationary() {
-		panic(fmt.Sprintf("kernels: %s is not a function of the distance", k.name))
-	}
-	k.check(hyper)
-	for i, r := range distances {
-		if !(r >= 0) || math.IsInf(r, 1) {
-			panic(fmt.Sprintf("kernels: %s: distance %d is %g, want a number from 0 on", k.name, i, r))
-		}
-	}
-	return k.evaluate(distances, hyper)
-}
-
 // Matrix returns the kernel's matrix over points of the line, element (i, j) being the
 // kernel at points i and j, and its derivative in each hyperparameter. Over evenly
 // spaced points a stationary kernel is evaluated once for each distance, else once for

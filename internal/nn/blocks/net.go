@@ -70,7 +70,7 @@ func (n Net) forwardRows(b compute.Backend, h Activations) {
 		if n.hasTanh(l) {
 			b.Tanh(h[l+1], n.biases[l])
 		} else {
-			b.AddRow(h[l+1], n.biases[l])
+			compute.Axpy(b, 1, n.biases[l], h[l+1])
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (n Net) Backward(s *compute.Scope, h Activations, signal compute.Block) []c
 		for l := range d {
 			rows[l] = d[l].RowRange(lo, hi)
 		}
-		b.Copy(rows[len(d)-1], signal.RowRange(lo, hi))
+		compute.Copy(b, rows[len(d)-1], signal.RowRange(lo, hi))
 		n.backwardRows(b, h.Rows(lo, hi), rows)
 	})
 	return d
@@ -116,7 +116,7 @@ func (n Net) JVPRows(s *compute.Scope, h Activations, direction Net) compute.Blo
 		if l > 0 {
 			b.Gemm(false, true, 1, t, w, 1, next)
 		}
-		b.AddRow(next, direction.biases[l])
+		compute.Axpy(b, 1, direction.biases[l], next)
 		if n.hasTanh(l) {
 			b.TanhGrad(next, h[l+1])
 		}

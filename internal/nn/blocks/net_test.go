@@ -85,7 +85,7 @@ func TestJVPAgreesWithJacobian(t *testing.T) {
 		f.backend.Panels(f.samples, func(b compute.Backend, _, lo, hi int) {
 			s := compute.NewScope(b)
 			defer s.Release()
-			b.Copy(moved.RowRange(lo, hi), f.net.JVPRows(s, h.Rows(lo, hi), along))
+			compute.Copy(b, moved.RowRange(lo, hi), f.net.JVPRows(s, h.Rows(lo, hi), along))
 		})
 		var want []float64
 		for i := range f.samples {

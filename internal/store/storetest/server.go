@@ -4,8 +4,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // The server's keys.
@@ -35,20 +35,15 @@ type Server struct {
 	Root string
 
 	t       testing.TB
-	process *exec.Cmd
+	process *processtest.Process
 }
 
 // Start starts a server with a bucket, or skips the test where the program is not there.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{Endpoint: listener.Addr().String(), Root: t.TempDir(), t: t}
-	listener.Close()
+	s := &Server{Endpoint: processtest.Address(t), Root: t.TempDir(), t: t}
 	s.Run()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(processtest.Context(t), time.Minute)
 	defer cancel()
 	client := s.client()
 	for {
@@ -85,21 +80,13 @@ func (s *Server) Run() {
 	}
 	cmd := exec.Command(path, "--port", s.Endpoint, "posix", s.Root)
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID="+AccessKey, "ROOT_SECRET_ACCESS_KEY="+SecretKey)
-	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.process = cmd
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
-	})
+	s.process = processtest.Start(s.t, cmd)
 }
 
 // Kill ends the process with SIGKILL.
 func (s *Server) Kill() {
-	_ = s.process.Process.Kill() // it may have ended
-	_ = s.process.Wait()
+	s.t.Helper()
+	s.process.Kill()
 }
 
 func (s *Server) client() *minio.Client {

@@ -110,25 +110,3 @@ EXPORT int cublasDsyrk_v2(context *h, int upper, int trans, int n, int k, const 
         product(n, n, k, alpha, a, b, beta, c, [=](int i, int j) { return upper ? i <= j : i >= j; });
     });
 }
-
-// Solves op(a) x = alpha*b by substitution, a of order m, b m × n; lower tells of op(a).
-static void substitute(bool lower, bool unit, int m, int n, double alpha, matrix a, matrix b) {
-    for (int j = 0; j < n; j++)
-        for (int step = 0; step < m; step++) {
-            const int i = lower ? step : m - 1 - step;
-            double x = alpha * b(i, j);
-            for (int l = lower ? 0 : i + 1; l < (lower ? i : m); l++)
-                x -= a(i, l) * b(l, j);
-            b(i, j) = unit ? x : x / a(i, i);
-        }
-}
-
-EXPORT int cublasDtrsm_v2(context *h, int right, int upper, int trans, int unit, int m, int n, const double *alpha, double *A,
-                          int lda, double *B, int ldb) {
-    const int order = right ? n : m;
-    if (!fits("cublasDtrsm: A", A, order, order, lda) || !fits("cublasDtrsm: B", B, m, n, ldb))
-        return INVALID_VALUE;
-    const bool flip = right != (trans != 0); // x op(a) = b is op(a)' x' = b'
-    const matrix a{A, lda, flip}, b{B, ldb, right != 0};
-    return enqueue(h, [=, alpha = *alpha] { substitute((upper == 0) != flip, unit != 0, order, right ? m : n, alpha, a, b); });
-}

@@ -14,8 +14,8 @@ import (
 
 var start = time.Unix(1000, 0)
 
-func newTestBoard(runs string) *board {
-	return newBoard(accepts(runs), "here", slog.New(slog.DiscardHandler))
+func newTestTable(runs string) *runTable {
+	return newRunTable(accepts(runs), "here", slog.New(slog.DiscardHandler))
 }
 
 // says is a run's announcement.
@@ -26,7 +26,7 @@ func says(run string, epoch, iteration, need, stamp uint64) *proto.Announcement 
 }
 
 // chosen counts how often each run is chosen, n times, with what is needed announced anew each time.
-func chosen(b *board, seed uint64, n int, needs map[string]uint64) map[string]int {
+func chosen(b *runTable, seed uint64, n int, needs map[string]uint64) map[string]int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	counts := make(map[string]int)
 	for i := range n {
@@ -44,7 +44,7 @@ func chosen(b *board, seed uint64, n int, needs map[string]uint64) map[string]in
 func TestChosenByNeed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	counts := chosen(newTestBoard(""), seed, 6000, map[string]uint64{"a": 30, "b": 15, "c": 15, "idle": 0})
+	counts := chosen(newTestTable(""), seed, 6000, map[string]uint64{"a": 30, "b": 15, "c": 15, "idle": 0})
 	for run, want := range map[string]int{"a": 3000, "b": 1500, "c": 1500, "idle": 0} {
 		if got := counts[run]; got < want-250 || got > want+250 {
 			t.Errorf("run %s was chosen %d times, want about %d", run, got, want)
@@ -60,7 +60,7 @@ func TestSlotsSpreadByNeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	useful := map[string]int{"a": 40, "b": 10, "c": 30}
 	playing, of := map[string]int{}, make([]string, 16)
-	b := newTestBoard("")
+	b := newTestTable("")
 	sum, rounds := map[string]int{}, 8000
 	for round := range rounds {
 		slot := rng.IntN(len(of)) // whose episode ends
@@ -86,7 +86,7 @@ func TestSlotsSpreadByNeed(t *testing.T) {
 
 // No more slots ask than there are tickets, and none where there are none.
 func TestNoMoreAsksThanTickets(t *testing.T) {
-	b := newTestBoard("")
+	b := newTestTable("")
 	b.hear(says("a", 1, 0, 2, 1), start)
 	for i := range 4 {
 		if r := b.choose(0.5); (r != nil) != (i < 2) {
@@ -108,7 +108,7 @@ func TestNoMoreAsksThanTickets(t *testing.T) {
 // A learner that vanishes is forgotten, and what is held of its run is stale; one that comes later is found again,
 // whatever its epoch.
 func TestForgetting(t *testing.T) {
-	b := newTestBoard("")
+	b := newTestTable("")
 	b.hear(says("a", 7, 0, 2, 1), start)
 	gone := b.runs[0]
 	ticket := proto.Ticket{Run: "a", Epoch: 7}
@@ -137,7 +137,7 @@ func TestForgetting(t *testing.T) {
 
 // Runs that are not meant, and runs that want another engine, are not played for.
 func TestOtherRuns(t *testing.T) {
-	b := newTestBoard("Swimmer-v2/*,exact")
+	b := newTestTable("Swimmer-v2/*,exact")
 	for _, run := range []string{"Swimmer-v2/npg", "exact", "Hopper-v2/npg", "Swimmer-v2", "exact/more"} {
 		b.hear(says(run, 1, 0, 1, 1), start)
 	}
@@ -158,9 +158,9 @@ func TestOtherRuns(t *testing.T) {
 	}
 }
 
-// Strangers cannot make the board grow without end, nor overflow its sums.
+// Strangers cannot make the table grow without end, nor overflow its sums.
 func TestHostileAnnouncements(t *testing.T) {
-	b := newTestBoard("")
+	b := newTestTable("")
 	for i := range maxRuns + 10 {
 		b.hear(says(fmt.Sprint("run", i), 1, 0, 1<<63, 1), start)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// entrance is how a node with an empty directory gets into raft: it forms the first cluster, or enters the one that is there
+// bootstrap is how a node with an empty directory gets into raft: it forms the first cluster, or enters the one that is there
 // as somebody who has never voted. doc.go says why it is safe.
-type entrance struct {
+type bootstrap struct {
 	self      string
 	directory string
 	stream    *stream
@@ -27,40 +27,40 @@ type entrance struct {
 	forget    func(ctx context.Context, urls []string) (term uint64, err error)
 	log       *slog.Logger
 
-	mu     sync.Mutex
-	origin origin
-	member bool
-	urls   func() []string // nil before raft is at work
+	mu       sync.Mutex
+	identity identity
+	member   bool
+	urls     func() []string // nil before raft is at work
 }
 
 const (
-	askPause = 200 * time.Millisecond
+	probePause = 200 * time.Millisecond
 	// forgetTimeout is how long a cluster has to take this node's earlier self out, before the others are asked again.
 	forgetTimeout = 4 * time.Second
 	// remindAfter is how long a node is silent about what it waits for, while that does not change.
 	remindAfter = time.Minute
 )
 
-func newEntrance(c *Config) *entrance {
-	e := &entrance{self: c.ID, directory: c.DataDir, forget: c.Forget, log: c.Log}
+func newBootstrap(c *Config) *bootstrap {
+	b := &bootstrap{self: c.ID, directory: c.DataDir, forget: c.Forget, log: c.Log}
 	for _, p := range c.Peers {
 		if p.ID != c.ID {
-			e.others = append(e.others, p)
+			b.others = append(b.others, p)
 		}
 	}
-	e.stream = newStream(c, e.holding)
-	return e
+	b.stream = newStream(c, b.state)
+	return b
 }
 
-// readOrigin is called once the directory is this process's alone, and before anybody can ask.
-func (e *entrance) readOrigin() (err error) {
-	e.origin, err = readOrigin(e.directory)
+// readIdentity is called once the directory is this process's alone, and before anybody can ask.
+func (b *bootstrap) readIdentity() (err error) {
+	b.identity, err = readIdentity(b.directory)
 	return err
 }
 
-// pass returns once raft may begin. Where it is not to form a cluster, c has no Peers any more.
-func (e *entrance) pass(ctx context.Context, c *Config, p parts) error {
-	defer e.opens()
+// run returns once raft may begin. Where it is not to form a cluster, c has no Peers any more.
+func (b *bootstrap) run(ctx context.Context, c *Config, p parts) error {
+	defer b.started()
 	empty, err := isEmpty(p)
 	if err != nil || !empty {
 		return err
@@ -69,13 +69,13 @@ func (e *entrance) pass(ctx context.Context, c *Config, p parts) error {
 	if err != nil {
 		return fmt.Errorf("look for an earlier state: %w", err)
 	}
-	e.fresh = !known
+	b.fresh = !known
 	var term uint64
 	switch {
 	case len(c.Peers) > 0:
-		term, err = e.enter(ctx)
-	case e.forget != nil:
-		term, err = e.forget(ctx, nil)
+		term, err = b.formOrJoin(ctx)
+	case b.forget != nil:
+		term, err = b.forget(ctx, nil)
 	}
 	if err != nil || term == 0 {
 		return err
@@ -97,84 +97,84 @@ func isEmpty(p parts) (bool, error) {
 	return len(snapshots) == 0, err
 }
 
-// holding is what this node answers to the others.
-func (e *entrance) holding() holding {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := holding{Node: e.self, Directory: e.origin.Directory, Founders: e.origin.Founders, Member: e.member || e.origin.Founders != nil}
-	if e.urls != nil {
-		h.URLs = e.urls()
+// state is what this node answers to the others.
+func (b *bootstrap) state() probeReply {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := probeReply{Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil}
+	if b.urls != nil {
+		h.URLs = b.urls()
 	}
 	return h
 }
 
-// opens notes that raft begins its work. From now on the node is a member to whoever asks.
-func (e *entrance) opens() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.member = true
+// started notes that raft begins its work. From now on the node is a member to whoever asks.
+func (b *bootstrap) started() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.member = true
 }
 
-// follow has the answers carry the URLs of the cluster's nodes.
-func (e *entrance) follow(urls func() []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.urls = urls
+// reportURLs has the answers carry the URLs of the cluster's nodes.
+func (b *bootstrap) reportURLs(urls func() []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.urls = urls
 }
 
-// found notes the cluster's founders, before raft knows of them.
-func (e *entrance) found(founders map[string]string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	o := origin{Directory: e.origin.Directory, Founders: founders}
-	if err := o.write(e.directory); err != nil {
+// recordFounders notes the cluster's founders, before raft knows of them.
+func (b *bootstrap) recordFounders(founders map[string]string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := identity{Directory: b.identity.Directory, Founders: founders}
+	if err := id.write(b.directory); err != nil {
 		return fmt.Errorf("note the founders: %w", err)
 	}
-	e.origin = o
+	b.identity = id
 	return nil
 }
 
-// enter waits until this node, whose directory is empty, is to form the cluster with the others (term 0), or may enter the one
+// formOrJoin waits until this node, whose directory is empty, is to form the cluster with the others (term 0), or may enter the one
 // that is there, and then vote in terms after term.
-func (e *entrance) enter(ctx context.Context) (term uint64, err error) {
-	if e.fresh && e.origin.Founders != nil { // it had decided, and ended before raft knew
+func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
+	if b.fresh && b.identity.Founders != nil { // it had decided, and ended before raft knew
 		return 0, nil
 	}
 	var before answers
-	told, toldAt := "", time.Time{}
+	logged, loggedAt := "", time.Time{}
 	for {
-		now := e.askAll(ctx)
-		decision, founders := e.decide(before, now)
+		now := b.probeAll(ctx)
+		decision, founders := b.decide(before, now)
 		switch decision {
 		case form:
-			return 0, e.found(founders)
+			return 0, b.recordFounders(founders)
 		case join:
-			term, err := e.askToForget(ctx, now.urls())
+			term, err := b.forgetFormer(ctx, now.urls())
 			if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 				return term, err
 			}
 		}
-		if text := e.explain(decision, now); text != told || time.Since(toldAt) > remindAfter {
+		if text := b.explain(decision, now); text != logged || time.Since(loggedAt) > remindAfter {
 			if before != nil { // the others may just be starting
-				e.log.Warn(text)
-				told, toldAt = text, time.Now()
+				b.log.Warn(text)
+				logged, loggedAt = text, time.Now()
 			}
 		}
 		before = now
-		if !pause.For(ctx, askPause) {
+		if !pause.For(ctx, probePause) {
 			return 0, ctx.Err()
 		}
 	}
 }
 
-func (e *entrance) askToForget(ctx context.Context, urls []string) (uint64, error) {
+func (b *bootstrap) forgetFormer(ctx context.Context, urls []string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
-	return e.forget(ctx, urls)
+	return b.forget(ctx, urls)
 }
 
 // answers are what the other peers said, by name, in one round; who was silent is not there.
-type answers map[string]*holding
+type answers map[string]*probeReply
 
 func (a answers) urls() []string {
 	var urls []string
@@ -185,15 +185,15 @@ func (a answers) urls() []string {
 	return slices.Compact(urls)
 }
 
-// askAll asks all others at the same time.
-func (e *entrance) askAll(ctx context.Context) answers {
-	all := make([]*holding, len(e.others))
+// probeAll asks all others at the same time.
+func (b *bootstrap) probeAll(ctx context.Context) answers {
+	all := make([]*probeReply, len(b.others))
 	var asking sync.WaitGroup
-	for i, p := range e.others {
+	for i, p := range b.others {
 		asking.Go(func() {
-			h, err := e.stream.ask(ctx, p)
+			h, err := b.stream.probe(ctx, p)
 			if err != nil {
-				e.log.Debug("another node does not answer", "node", p.ID, "error", err)
+				b.log.Debug("another node does not answer", "node", p.ID, "error", err)
 				return
 			}
 			all[i] = h
@@ -203,7 +203,7 @@ func (e *entrance) askAll(ctx context.Context) answers {
 	now := answers{}
 	for i, h := range all {
 		if h != nil {
-			now[e.others[i].ID] = h
+			now[b.others[i].ID] = h
 		}
 	}
 	return now
@@ -218,12 +218,12 @@ const (
 )
 
 // decide says what to do after two rounds of questions, and who the founders are.
-func (e *entrance) decide(before, now answers) (decision, map[string]string) {
-	founders := map[string]string{e.self: e.origin.Directory}
+func (b *bootstrap) decide(before, now answers) (decision, map[string]string) {
+	founders := map[string]string{b.self: b.identity.Directory}
 	settled, members := true, false
-	for _, p := range e.others {
+	for _, p := range b.others {
 		was, is := before[p.ID], now[p.ID]
-		if is != nil && e.fresh && is.Founders[e.self] == e.origin.Directory {
+		if is != nil && b.fresh && is.Founders[b.self] == b.identity.Directory {
 			return form, is.Founders
 		}
 		members = members || is != nil && is.Member
@@ -233,7 +233,7 @@ func (e *entrance) decide(before, now answers) (decision, map[string]string) {
 		}
 	}
 	switch {
-	case settled && e.fresh:
+	case settled && b.fresh:
 		return form, founders
 	case members && len(now.urls()) > 0:
 		return join, nil
@@ -242,9 +242,9 @@ func (e *entrance) decide(before, now answers) (decision, map[string]string) {
 }
 
 // explain says what a node with an empty directory waits for.
-func (e *entrance) explain(d decision, now answers) string {
-	empty, members, silent := []string{e.self}, []string(nil), []string(nil)
-	for _, p := range e.others {
+func (b *bootstrap) explain(d decision, now answers) string {
+	empty, members, silent := []string{b.self}, []string(nil), []string(nil)
+	for _, p := range b.others {
 		switch h := now[p.ID]; {
 		case h == nil:
 			silent = append(silent, p.ID)
@@ -255,7 +255,7 @@ func (e *entrance) explain(d decision, now answers) string {
 		}
 	}
 	list := func(ids []string) string { return strings.Join(ids, ", ") }
-	switch most := len(e.others)/2 + 1; {
+	switch most := len(b.others)/2 + 1; {
 	case len(members) == 0 && len(silent) == 0:
 		return "the directory is empty, and so are all others: the cluster is about to be formed"
 	case len(members) == 0:

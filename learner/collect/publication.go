@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -62,6 +65,41 @@ func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uin
 		return nil, 0, fmt.Errorf("run %s: %w: %w", run, errForeign, err)
 	}
 	return current, revision, nil
+}
+
+// retryInterval is the pause before asking a server again that did not answer.
+const retryInterval = 500 * time.Millisecond
+
+// publish puts the policy in the store, for as long as it takes.
+func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
+	ctx, end := observe.Span(ctx, "publish")
+	defer end(&err)
+	for warned := false; ; warned = true {
+		err := p.put(ctx)
+		if err == nil || hopeless(err) {
+			return err
+		}
+		if !warned && ctx.Err() == nil {
+			c.config.Log.Warn("cannot publish the policy; trying again", "iteration", p.position.Iteration, "error", err)
+		}
+		if !pause.For(ctx, retryInterval) {
+			return fmt.Errorf("publish the policy of iteration %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// assert makes sure that the store holds the policy and that no other learner has taken over. What the server does not
+// answer now it will be asked again.
+func (c *Collector) assert(ctx context.Context, p *publication) error {
+	err := p.put(ctx)
+	if hopeless(err) {
+		return err
+	}
+	if err != nil && ctx.Err() == nil {
+		c.config.Log.Warn("cannot check the published policy; trying again", "error", err)
+	}
+	c.announce()
+	return nil
 }
 
 // publication is a policy that is to be the run's current one.

@@ -14,10 +14,10 @@ import (
 
 // What a node with an empty directory d2 does after two rounds of answers.
 func TestDecide(t *testing.T) {
-	empty := func(directory string) *holding { return &holding{Directory: directory} }
-	member := &holding{Directory: "d1", Member: true, URLs: []string{"http://n1"}}
-	founder := func(mine string) *holding {
-		return &holding{Directory: "d1", Member: true, Founders: map[string]string{"n1": "d1", "n2": mine, "n3": "d3"}, URLs: []string{"http://n1"}}
+	empty := func(directory string) *probeReply { return &probeReply{Directory: directory} }
+	member := &probeReply{Directory: "d1", Member: true, URLs: []string{"http://n1"}}
+	founder := func(mine string) *probeReply {
+		return &probeReply{Directory: "d1", Member: true, Founders: map[string]string{"n1": "d1", "n2": mine, "n3": "d3"}, URLs: []string{"http://n1"}}
 	}
 	both := answers{"n1": empty("d1"), "n3": empty("d3")}
 	for name, c := range map[string]struct {
@@ -39,7 +39,7 @@ func TestDecide(t *testing.T) {
 		"counted on, but this may have voted":      {now: answers{"n1": founder("d2")}, used: true, want: join},
 		"nobody answers":                           {want: wait},
 	} {
-		e := &entrance{self: "n2", others: []Peer{{"n1", ""}, {"n3", ""}}, origin: origin{Directory: "d2"}, fresh: !c.used}
+		e := &bootstrap{self: "n2", others: []Peer{{"n1", ""}, {"n3", ""}}, identity: identity{Directory: "d2"}, fresh: !c.used}
 		got, founders := e.decide(c.before, c.now)
 		if got != c.want {
 			t.Errorf("%s: decision %d, want %d", name, got, c.want)
@@ -102,21 +102,21 @@ func requestVote(t *testing.T, candidate *raft.InmemTransport, term uint64) bool
 // A directory has one name for as long as it is there.
 func TestOrigin(t *testing.T) {
 	directory := t.TempDir()
-	first, err := readOrigin(directory)
+	first, err := readIdentity(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := readOrigin(directory); err != nil || second.Directory != first.Directory {
+	if second, err := readIdentity(directory); err != nil || second.Directory != first.Directory {
 		t.Error(second, err)
 	}
-	if other, err := readOrigin(t.TempDir()); err != nil || other.Directory == first.Directory {
+	if other, err := readIdentity(t.TempDir()); err != nil || other.Directory == first.Directory {
 		t.Error(other, err)
 	}
 	for _, text := range []string{"", "{", "{}"} {
-		if err := os.WriteFile(filepath.Join(directory, originFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(directory, identityFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readOrigin(directory); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if _, err := readIdentity(directory); err == nil || !strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// seat is where episodes are played, one at a time: a thread, an environment a task, and the policy that was needed there
+// executor is where episodes are played, one at a time: a thread, an environment a task, and the policy that was needed there
 // last.
-type seat struct {
+type executor struct {
 	envs    map[string]sim.Env // by task; there are few
 	players map[string]*Player
 	player  *Player       // of the task that was played last
@@ -21,34 +21,34 @@ type seat struct {
 	actor   *policy.Actor
 }
 
-func newSeat() *seat {
-	return &seat{envs: make(map[string]sim.Env), players: make(map[string]*Player)}
+func newExecutor() *executor {
+	return &executor{envs: make(map[string]sim.Env), players: make(map[string]*Player)}
 }
 
-// run gives the slots their turns, until there are no more. A slot is nearly always waiting for its turn when another's
-// ends, so the thread never sleeps, and stays on its core. Goroutines that change threads with each episode wake up on
+// run plays for one ready slot after the other, until there are no more. A slot is nearly always ready when another's
+// episode ends, so the thread never sleeps, and stays on its core. Goroutines that change threads with each episode wake up on
 // one core again and again, while another stands idle but for some messages: that took a tenth of the steps.
-func (s *seat) run(ctx context.Context, turns <-chan *slot) error {
+func (e *executor) run(ctx context.Context, ready <-chan *slot) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for slot := range turns {
-		slot.outcome <- slot.turn(ctx, s)
+	for slot := range ready {
+		slot.outcome <- slot.playOn(ctx, e)
 	}
-	return s.close()
+	return e.close()
 }
 
 // prepare makes the environment and the actor for a policy, unless they are there.
-func (s *seat) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, error)) error {
-	if s.version == p {
+func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, error)) error {
+	if e.version == p {
 		return nil
 	}
-	env, found := s.envs[p.Task]
+	env, found := e.envs[p.Task]
 	if !found {
 		var err error
 		if env, err = newEnv(p.Task); err != nil {
 			return fmt.Errorf("task %s of run %s: %w", p.Task, p.Run, err)
 		}
-		s.envs[p.Task], s.players[p.Task] = env, NewPlayer(env)
+		e.envs[p.Task], e.players[p.Task] = env, NewPlayer(env)
 	}
 	spec := env.Spec()
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
@@ -56,14 +56,14 @@ func (s *seat) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, error
 	if err != nil {
 		return fmt.Errorf("the policy of run %s, iteration %d: %w", p.Run, p.Iteration, err)
 	}
-	s.player, s.version, s.actor = s.players[p.Task], p, actor
+	e.player, e.version, e.actor = e.players[p.Task], p, actor
 	return nil
 }
 
 // close frees the environments.
-func (s *seat) close() error {
+func (e *executor) close() error {
 	var errs []error
-	for _, env := range s.envs {
+	for _, env := range e.envs {
 		if err := env.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close an environment: %w", err))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -35,21 +36,21 @@ type file struct {
 	data []byte
 }
 
-// link is an iteration that is to be committed.
-type link struct {
+// pendingCommit is an iteration that is to be committed.
+type pendingCommit struct {
 	commit registry.Commit
 	files  []file        // for the store, in this order: the checkpoint is the last
 	done   chan struct{} // closed once it is committed
 }
 
-// chain commits a run's iterations in their order, beside the training.
-type chain struct {
+// commitQueue commits a run's iterations in their order, beside the training.
+type commitQueue struct {
 	lease *lease
 	store store.Store
 	log   *slog.Logger
 
 	last    string // SHA-256 of the checkpoint added last, "" before the first
-	links   chan *link
+	pending chan *pendingCommit
 	waiting atomic.Int64
 	closing sync.Once
 
@@ -58,19 +59,19 @@ type chain struct {
 	keep    func(iteration uint64) bool
 }
 
-func newChain(l *lease, s store.Store, last string, keep func(iteration uint64) bool) *chain {
-	return &chain{lease: l, store: s, log: l.log, last: last, links: make(chan *link, maxWaiting), keep: keep}
+func newCommitQueue(l *lease, s store.Store, last string, keep func(iteration uint64) bool) *commitQueue {
+	return &commitQueue{lease: l, store: s, log: l.log, last: last, pending: make(chan *pendingCommit, maxWaiting), keep: keep}
 }
 
 // add has an iteration committed, and waits for that unless the coordinator is away. commit lacks its hold and the
 // hash before. The error is ctx's cause.
-func (c *chain) add(ctx context.Context, commit registry.Commit, files []file) error {
+func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
-	l := &link{commit, files, make(chan struct{})}
+	l := &pendingCommit{commit, files, make(chan struct{})}
 	behind := c.waiting.Add(1) > 1
 	select {
-	case c.links <- l:
+	case c.pending <- l:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -90,20 +91,20 @@ func (c *chain) add(ctx context.Context, commit registry.Commit, files []file) e
 }
 
 // close says that nothing more will be added.
-func (c *chain) close() { c.closing.Do(func() { close(c.links) }) }
+func (c *commitQueue) close() { c.closing.Do(func() { close(c.pending) }) }
 
-// run commits until the chain is closed and nothing waits, or ctx is done, or a commit fails for good: then it calls lose
+// run commits until the queue is closed and nothing waits, or ctx is done, or a commit fails for good: then it calls lose
 // with the error.
-func (c *chain) run(ctx context.Context, lose context.CancelCauseFunc) {
+func (c *commitQueue) run(ctx context.Context, lose context.CancelCauseFunc) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case l, more := <-c.links:
+		case l, more := <-c.pending:
 			if !more {
 				return
 			}
-			if err := c.settle(ctx, l); err != nil {
+			if err := c.commit(ctx, l); err != nil {
 				lose(err)
 				return
 			}
@@ -113,8 +114,8 @@ func (c *chain) run(ctx context.Context, lose context.CancelCauseFunc) {
 	}
 }
 
-// settle commits a link, for as long as it takes, but no longer than training goes on without.
-func (c *chain) settle(ctx context.Context, l *link) error {
+// commit commits a pending commit, for as long as it takes, but no longer than training goes on without.
+func (c *commitQueue) commit(ctx context.Context, l *pendingCommit) error {
 	for begun, warned := time.Now(), false; ; {
 		err := c.try(ctx, l)
 		var refusal *registry.Refusal
@@ -132,15 +133,12 @@ func (c *chain) settle(ctx context.Context, l *link) error {
 			c.log.Warn("an iteration is not committed yet", "committing", l.commit.Checkpoint.Iteration, "error", err)
 			warned = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
+		pause.For(ctx, retryInterval)
 	}
 }
 
-// try writes a link's files and commits it.
-func (c *chain) try(ctx context.Context, l *link) error {
+// try writes a pending commit's files and commits it.
+func (c *commitQueue) try(ctx context.Context, l *pendingCommit) error {
 	for len(l.files) > 0 {
 		if len(l.files) == 1 {
 			failpoint.Hit("storing")
@@ -165,9 +163,9 @@ func (c *chain) try(ctx context.Context, l *link) error {
 	return nil
 }
 
-// collectGarbage removes what nobody needs once a link is committed: checkpoints before it, and all of earlier epochs. Of
+// collectGarbage removes what nobody needs once a pending commit is committed: checkpoints before it, and all of earlier epochs. Of
 // later ones it knows nothing, and touches nothing. What it fails to remove stays.
-func (c *chain) collectGarbage(ctx context.Context, l *link) {
+func (c *commitQueue) collectGarbage(ctx context.Context, l *pendingCommit) {
 	old := c.garbage
 	c.garbage = nil
 	if !c.keep(l.commit.Checkpoint.Iteration) {
@@ -188,7 +186,7 @@ func (c *chain) collectGarbage(ctx context.Context, l *link) {
 }
 
 // earlier lists the run's files of earlier epochs.
-func (c *chain) earlier(ctx context.Context) ([]string, error) {
+func (c *commitQueue) earlier(ctx context.Context) ([]string, error) {
 	keys, err := c.store.List(ctx, c.lease.Run)
 	if err != nil {
 		return nil, err

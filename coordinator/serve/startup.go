@@ -8,14 +8,14 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 )
 
-// door answers that it is too early, until it is opened: a node may wait for its way into a cluster for long.
-type door struct{ behind atomic.Pointer[http.Handler] }
+// startupHandler answers 503 until it is ready: a node may wait long before it is in a cluster.
+type startupHandler struct{ next atomic.Pointer[http.Handler] }
 
-func (d *door) open(h http.Handler) { d.behind.Store(&h) }
+func (s *startupHandler) ready(h http.Handler) { s.next.Store(&h) }
 
 // ServeHTTP implements [http.Handler].
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h := d.behind.Load(); h != nil {
+func (s *startupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := s.next.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
 		return
 	}

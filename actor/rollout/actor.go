@@ -26,8 +26,8 @@ const (
 	idleInterval = time.Second
 	// warnInterval is how often a state that lasts is logged.
 	warnInterval = 30 * time.Second
-	// slotsPerSeat has a slot play while another's episode is on its way: sending takes less time than playing.
-	slotsPerSeat = 2
+	// slotsPerExecutor has a slot play while another's episode is on its way: sending takes less time than playing.
+	slotsPerExecutor = 2
 )
 
 // Config holds an actor's settings.
@@ -46,18 +46,18 @@ type Config struct {
 	Engine string
 	// Log receives what an operator should know; nil is slog.Default.
 	Log *slog.Logger
-	// Watched counts what is played; nil: nobody watches.
-	Watched *observe.Actor
+	// Metrics counts what is played; nil: none.
+	Metrics *observe.Actor
 }
 
-// worker is an actor: what its slots share.
-type worker struct {
+// actor is what its slots share.
+type actor struct {
 	Config
 	name     string
 	store    *bus.Store
-	board    *board
+	runs     *runTable
 	warnings *bus.Rarely
-	turns    chan *slot // the slots that are to play next
+	ready    chan *slot // the slots that are to play next
 	foreign  chan error // holds an element if the run's learner speaks another version
 }
 
@@ -66,112 +66,112 @@ type worker struct {
 // help. What is wrong with one run only (a learner of another version, an environment that cannot be made) is an error if
 // that run was named; otherwise the actor plays for the others. GOMAXPROCS becomes more than Slots, if it isn't.
 func Run(ctx context.Context, config Config) error {
-	w, err := newWorker(config)
+	a, err := newActor(config)
 	if err != nil {
 		return err
 	}
 	reserve(config.Slots)
 	run := "*"
-	if single(w.Run) {
-		run = w.Run
+	if single(a.Run) {
+		run = a.Run
 	}
-	announcements, err := w.Conn.Subscribe(proto.SubjectsOf(run).Positions(), w.announced)
+	announcements, err := a.Conn.Subscribe(proto.SubjectsOf(run).Positions(), a.announced)
 	if err != nil {
 		return err
 	}
 	defer announcements.Close()
-	w.Conn.OnReconnect(func() {
+	a.Conn.OnReconnect(func() {
 		if ctx.Err() == nil {
-			w.board.restored(time.Now())
-			_ = w.discover() // if it is lost, announcements come all the same
+			a.runs.restored(time.Now())
+			_ = a.discover() // if it is lost, announcements come all the same
 		}
 	})
-	if err := w.discover(); errors.Is(err, bus.ErrClosed) {
+	if err := a.discover(); errors.Is(err, bus.ErrClosed) {
 		return err
 	}
-	return w.play(ctx)
+	return a.play(ctx)
 }
 
-// play runs the slots, and their seats for as long as there are slots.
-func (w *worker) play(ctx context.Context) error {
+// play runs the slots, and their executors for as long as there are slots.
+func (a *actor) play(ctx context.Context) error {
 	slots, ctx := errgroup.WithContext(ctx)
-	var seats errgroup.Group
-	for range w.Slots {
-		seats.Go(func() error { return newSeat().run(ctx, w.turns) })
+	var executors errgroup.Group
+	for range a.Slots {
+		executors.Go(func() error { return newExecutor().run(ctx, a.ready) })
 	}
-	for number := range slotsPerSeat * w.Slots {
-		slots.Go(func() error { return newSlot(w, number).run(ctx) })
+	for number := range slotsPerExecutor * a.Slots {
+		slots.Go(func() error { return newSlot(a, number).run(ctx) })
 	}
-	slots.Go(func() error { return w.watch(ctx) })
+	slots.Go(func() error { return a.watch(ctx) })
 	err := slots.Wait()
-	close(w.turns)
-	return errors.Join(err, seats.Wait())
+	close(a.ready)
+	return errors.Join(err, executors.Wait())
 }
 
 // watch forgets the learners that have vanished, and says when there is none.
-func (w *worker) watch(ctx context.Context) error {
+func (a *actor) watch(ctx context.Context) error {
 	ticker := time.NewTicker(proto.AnnounceInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-w.foreign:
+		case err := <-a.foreign:
 			return err
 		case now := <-ticker.C:
-			url := w.Conn.URL()
+			url := a.Conn.URL()
 			if url == "" { // nobody is heard
-				w.board.restored(now)
-				if err := w.discover(); errors.Is(err, bus.ErrClosed) {
+				a.runs.restored(now)
+				if err := a.discover(); errors.Is(err, bus.ErrClosed) {
 					return err
 				}
 				continue
 			}
-			runs := w.board.expire(now)
-			w.Watched.Runs.Set(float64(runs))
-			if runs == 0 && w.warnings.Now() {
-				w.Log.Info("waiting for a learner", "url", url, "run", w.Run)
+			runs := a.runs.expire(now)
+			a.Metrics.Runs.Set(float64(runs))
+			if runs == 0 && a.warnings.Now() {
+				a.Log.Info("waiting for a learner", "url", url, "run", a.Run)
 			}
 		}
 	}
 }
 
 // discover asks who is there.
-func (w *worker) discover() error {
-	data, err := proto.Marshal(nil, &proto.Discover{Actor: w.name})
+func (a *actor) discover() error {
+	data, err := proto.Marshal(nil, &proto.Discover{Actor: a.name})
 	if err != nil {
 		return err
 	}
-	return w.Conn.Publish(proto.DiscoverSubject, data)
+	return a.Conn.Publish(proto.DiscoverSubject, data)
 }
 
 // announced takes in an announcement.
-func (w *worker) announced(m bus.Message) {
-	a := new(proto.Announcement)
-	err := proto.Unmarshal(m.Data, a)
-	if err == nil && m.Subject != proto.SubjectsOf(a.Run).Positions() {
-		err = fmt.Errorf("%w: run %s on %s", proto.ErrInvalid, a.Run, m.Subject)
+func (a *actor) announced(m bus.Message) {
+	heard := new(proto.Announcement)
+	err := proto.Unmarshal(m.Data, heard)
+	if err == nil && m.Subject != proto.SubjectsOf(heard.Run).Positions() {
+		err = fmt.Errorf("%w: run %s on %s", proto.ErrInvalid, heard.Run, m.Subject)
 	}
 	switch {
 	case err == nil:
-		w.board.hear(a, time.Now())
-	case single(w.Run) && errors.Is(err, proto.ErrVersion):
+		a.runs.hear(heard, time.Now())
+	case single(a.Run) && errors.Is(err, proto.ErrVersion):
 		select {
-		case w.foreign <- err:
+		case a.foreign <- err:
 		default:
 		}
-	case w.warnings.Now():
-		w.Log.Warn("refused an announcement", "subject", m.Subject, "error", err)
+	case a.warnings.Now():
+		a.Log.Warn("refused an announcement", "subject", m.Subject, "error", err)
 	}
 }
 
 // giveUp ends the actor with err if it can play for no other run, or else the playing for r.
-func (w *worker) giveUp(r *run, err error) error {
-	if single(w.Run) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed) {
+func (a *actor) giveUp(r *run, err error) error {
+	if single(a.Run) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed) {
 		return err
 	}
-	w.board.shun(r)
-	w.Log.Warn("playing no more for a run", "run", r.name, "error", err)
+	a.runs.shun(r)
+	a.Log.Warn("playing no more for a run", "run", r.name, "error", err)
 	return nil
 }
 
@@ -180,16 +180,16 @@ func fatal(err error) bool {
 	return errors.Is(err, proto.ErrVersion) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed)
 }
 
-// reserve lets the Go runtime have a processor that is not a seat's. Seats are nearly always in the engine, outside of
-// Go. Were all processors there, the runtime's monitor would take them away from the seats again and again, and wake
+// reserve lets the Go runtime have a processor that is not an executor's. Executors are nearly always in the engine, outside of
+// Go. Were all processors there, the runtime's monitor would take them away from the executors again and again, and wake
 // threads that look for work in vain: on two cores that took a tenth of the steps.
-func reserve(seats int) {
-	if runtime.GOMAXPROCS(0) <= seats {
-		runtime.GOMAXPROCS(seats + 1)
+func reserve(executors int) {
+	if runtime.GOMAXPROCS(0) <= executors {
+		runtime.GOMAXPROCS(executors + 1)
 	}
 }
 
-func newWorker(config Config) (*worker, error) {
+func newActor(config Config) (*actor, error) {
 	if err := CheckRuns(config.Run); err != nil {
 		return nil, err
 	}
@@ -199,21 +199,21 @@ func newWorker(config Config) (*worker, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	if config.Watched == nil {
-		config.Watched = observe.NewActor()
+	if config.Metrics == nil {
+		config.Metrics = observe.NewActor()
 	}
-	config.Watched.Slots.Set(float64(config.Slots))
+	config.Metrics.Slots.Set(float64(config.Slots))
 	store, err := config.Conn.Store(proto.PolicyBucket)
 	if err != nil {
 		return nil, err
 	}
-	return &worker{
+	return &actor{
 		Config:   config,
 		name:     actorName(),
 		store:    store,
-		board:    newBoard(accepts(config.Run), config.Engine, config.Log),
+		runs:     newRunTable(accepts(config.Run), config.Engine, config.Log),
 		warnings: &bus.Rarely{Interval: warnInterval},
-		turns:    make(chan *slot),
+		ready:    make(chan *slot),
 		foreign:  make(chan error, 1),
 	}, nil
 }

@@ -14,7 +14,7 @@ type transport interface {
 	raft.WithClose
 }
 
-// guard hands a node's messages to raft one after the other, and keeps from it what it does not get over:
+// rpcFilter hands a node's messages to raft one after the other, and keeps from it what it does not get over:
 //
 //   - A snapshot that is behind what the node has applied already is answered here. Raft would install it, and go back to
 //     where its log no longer reaches: it panics with "log not found". Such a one was under way while the leader
@@ -24,7 +24,7 @@ type transport interface {
 //     that snapshot again, for ever.
 //   - Before a snapshot goes a heartbeat of the same leader. A candidate that is sent a snapshot would remain one and yet
 //     know that leader; if the leader was lost just then, it would refuse its vote to all others for ever.
-type guard struct {
+type rpcFilter struct {
 	transport
 	logs     raft.LogStore
 	messages chan raft.RPC
@@ -32,21 +32,21 @@ type guard struct {
 	ended    chan struct{} // closed once nothing is under way any more
 }
 
-func newGuard(t transport, logs raft.LogStore) *guard {
-	return &guard{transport: t, logs: logs, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
+func newRPCFilter(t transport, logs raft.LogStore) *rpcFilter {
+	return &rpcFilter{transport: t, logs: logs, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Consumer is where raft gets its messages from.
-func (g *guard) Consumer() <-chan raft.RPC { return g.messages }
+func (f *rpcFilter) Consumer() <-chan raft.RPC { return f.messages }
 
 // run hands messages on until close. applied is the last log entry that the node has applied.
-func (g *guard) run(applied func() uint64) {
-	defer close(g.ended)
+func (f *rpcFilter) run(applied func() uint64) {
+	defer close(f.ended)
 	for {
 		select {
-		case <-g.done:
+		case <-f.done:
 			return
-		case message := <-g.transport.Consumer():
+		case message := <-f.transport.Consumer():
 			switch command := message.Command.(type) {
 			case *raft.InstallSnapshotRequest:
 				if command.LastLogIndex <= applied() {
@@ -54,14 +54,14 @@ func (g *guard) run(applied func() uint64) {
 					message.Respond(&raft.InstallSnapshotResponse{Term: command.Term, Success: err == nil}, err)
 					continue
 				}
-				g.hand(heartbeat(command))
+				f.hand(heartbeat(command))
 			case *raft.AppendEntriesRequest:
 				var before raft.Log
-				if errors.Is(g.logs.GetLog(command.PrevLogEntry, &before), raft.ErrLogNotFound) {
+				if errors.Is(f.logs.GetLog(command.PrevLogEntry, &before), raft.ErrLogNotFound) {
 					message.Command = after(command, applied())
 				}
 			}
-			g.hand(message)
+			f.hand(message)
 		}
 	}
 }
@@ -88,24 +88,24 @@ func after(a *raft.AppendEntriesRequest, applied uint64) *raft.AppendEntriesRequ
 }
 
 // hand hands a message on and waits for the answer, so that the next one finds the node as this one leaves it.
-func (g *guard) hand(message raft.RPC) {
+func (f *rpcFilter) hand(message raft.RPC) {
 	answer := make(chan raft.RPCResponse, 1)
 	select {
-	case g.messages <- raft.RPC{Command: message.Command, Reader: message.Reader, RespChan: answer}:
-	case <-g.done:
+	case f.messages <- raft.RPC{Command: message.Command, Reader: message.Reader, RespChan: answer}:
+	case <-f.done:
 		message.Respond(nil, raft.ErrRaftShutdown)
 		return
 	}
 	select {
 	case a := <-answer:
 		message.Respond(a.Response, a.Error)
-	case <-g.done:
+	case <-f.done:
 		message.Respond(nil, raft.ErrRaftShutdown)
 	}
 }
 
 // close ends run.
-func (g *guard) close() {
-	close(g.done)
-	<-g.ended
+func (f *rpcFilter) close() {
+	close(f.done)
+	<-f.ended
 }

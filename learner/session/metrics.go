@@ -1,0 +1,114 @@
+package session
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/proto/bus"
+)
+
+// reporter carries what is counted elsewhere over to the metrics that Prometheus scrapes.
+type reporter struct {
+	*observe.Learner
+	directory *rundir.Run
+	backend   compute.Backend
+
+	steps, episodes uint64 // of the run, as counted so far
+}
+
+// newReporter counts what comes after from.
+func newReporter(metrics *observe.Learner, from checkpoint.Counters, directory *rundir.Run, backend compute.Backend) *reporter {
+	return &reporter{metrics, directory, backend, from.Steps, from.Episodes}
+}
+
+// iteration counts an iteration that is committed. Whoever reads the metrics sees it whole.
+func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
+	r.Update(func() {
+		r.progress(row)
+		r.collected(stats)
+	})
+}
+
+// progress takes in what the run has come to.
+func (r *reporter) progress(row progress.Row) {
+	r.Iteration.Set(float64(row.Iteration))
+	r.Iterations.Inc()
+	r.Steps.Add(float64(row.Steps - r.steps))
+	r.Episodes.WithLabelValues(observe.Accepted).Add(float64(row.Episodes - r.episodes))
+	r.steps, r.episodes = row.Steps, row.Episodes
+	r.Sampling.Observe(row.SecondsSampling)
+	r.Updating.Observe(row.SecondsUpdating)
+	r.ReturnMean.Set(row.ReturnMean)
+	r.EpisodeLength.Set(row.LengthMean)
+	r.KL.Set(row.KL)
+	r.CGIterations.Set(row.CGIterations)
+	r.CheckpointBytes.Set(float64(r.directory.CheckpointSize()))
+	if gpu, ok := r.backend.(interface{ PeakBytes() int64 }); ok {
+		r.DevicePeakMemory.Set(float64(gpu.PeakBytes()))
+	}
+}
+
+// collected takes in how the collecting went.
+func (r *reporter) collected(stats collect.Stats) {
+	r.Episodes.WithLabelValues(observe.Duplicate).Add(float64(stats.Duplicate))
+	r.Episodes.WithLabelValues(observe.Stale).Add(float64(stats.Stale))
+	r.Episodes.WithLabelValues(observe.Rejected).Add(float64(stats.Rejected))
+	r.StepsWasted.Add(float64(stats.Wasted))
+	r.ReceivedBytes.Add(float64(stats.Bytes))
+	r.RefusedMessages.Add(float64(stats.Refused))
+	r.ActorsSending.Set(float64(stats.Actors))
+}
+
+// others returns what fetches the metrics that change within an iteration.
+func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *Bus) func() {
+	dropped, slow := observe.NewTotal(r.DroppedMessages), observe.NewTotal(r.SlowConsumers)
+	return func() {
+		dropped.Set(float64(conn.Dropped()))
+		slow.Set(float64(server.slowConsumers()))
+		r.UsefulActors.Set(float64(collector.Useful()))
+		r.Connected.Set(1)
+		if connected(conn) != nil {
+			r.Connected.Set(0)
+		}
+	}
+}
+
+// connected returns an error unless there is a connection to the NATS server.
+func connected(conn *bus.Conn) error {
+	if conn.URL() == "" {
+		return errors.New("not connected to the NATS server")
+	}
+	return nil
+}
+
+// watch shows how far the batch being collected is, until the function it returns is
+// called.
+func watch(collector *collect.Collector, p *progress.Progress) (stop func()) {
+	const interval = 200 * time.Millisecond
+	ticker, done := time.NewTicker(interval), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				if steps, want := collector.Progress(); want > 0 {
+					p.Sampling(steps, want)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(done)
+		watching.Wait()
+	}
+}

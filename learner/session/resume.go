@@ -1,0 +1,57 @@
+package session
+
+import (
+	"context"
+
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// begin sets r to the state it goes on from, under the lease's epoch, or without one an epoch above that of any learner
+// before it.
+func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
+	if s.lease != nil {
+		epoch = s.lease.Epoch
+	} else {
+		atLeast := uint64(1)
+		if state != nil {
+			atLeast = state.Epoch + 1
+		}
+		if epoch, err = collect.NextEpoch(ctx, s.conn, s.name, atLeast); err != nil {
+			return 0, err
+		}
+	}
+	if state == nil {
+		r.Start(epoch)
+		return epoch, nil
+	}
+	return epoch, r.Resume(state, epoch)
+}
+
+// goOn says how the run goes on whose device has failed with an error; resume is the command for a run of one's own. What
+// becomes of a leased run, whose directory is removed, its worker knows.
+func (s *session) goOn(err error, resume string) string {
+	switch {
+	case s.lease == nil:
+	case device.TooLarge(err):
+		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
+	default:
+		return ""
+	}
+	return "the last checkpoint is intact: go on with " + resume + ", on another device with --device cpu or --device cuda:N"
+}
+
+// fitting tells how many steps of a batch fit into so many bytes, 0 if that cannot be known.
+func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
+	return func(bytes float64) int {
+		footprint, err := train.MeasureFootprint(settings, task)
+		if err != nil {
+			return 0
+		}
+		return footprint.Fits(bytes)
+	}
+}
