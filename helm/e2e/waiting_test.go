@@ -34,7 +34,7 @@ func TestOtherNames(t *testing.T) {
 	u.checkOut()
 	u.shell(strings.ReplaceAll(documented(t, "Credentials", "credentials create"), "-n training", "-n names"))
 	u.install("kind", "{credentials: {mode: existing}, experiment: null}")
-	if !strings.Contains(row(t, "restarts at once")[2], "by another name than its certificate has") {
+	if !strings.Contains(row(t, "restarts at once")[2], "under a name that is not in its certificate") {
 		t.Error(row(t, "restarts at once"))
 	}
 	for _, component := range []string{"actor", "coordinator"} {
