@@ -39,7 +39,7 @@ func TestOtherNames(t *testing.T) {
 	}
 	for _, component := range []string{"actor", "coordinator"} {
 		u.untilRestarted(component, 1)
-		if last := u.lastWords(component); !strings.Contains(last, "the server's certificate is to be made for the name that it is called by") {
+		if last := u.lastWords(component); !strings.Contains(last, "the server's certificate must be issued for the name used to reach it") {
 			t.Errorf("last line of %s: %s", component, last)
 		}
 	}
