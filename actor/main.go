@@ -1,4 +1,4 @@
-// Command actor plays episodes for learners: any number of actors join and leave at will.
+// Command actor plays episodes for learners: any number of actors may join and leave at any time.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to leave; a second one ends the process at once.
+	// The first signal asks the actor to leave; a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -69,13 +69,13 @@ away. Where several learners use one server, an actor plays for all of them, eac
 	}
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
-	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that asks for them (docs/security.md)")
-	flags.StringVar(&s.run, "run", "", "play for this run alone; names and patterns separated by commas for some (default: all on the server)")
+	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
+	flags.StringVar(&s.run, "run", "", "play only for this run, or for those that match names and patterns separated by commas (default: all on the server)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
-	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server of metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
+	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
 	flags.BoolVar(&s.observe.Pprof, "pprof", false, "serve Go's profiles there too")
 	flags.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&s.logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
+	flags.StringVar(&s.logFormat, "log-format", observe.Text, "text (key=value pairs) or json (one object per line)")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
 	})
@@ -89,7 +89,7 @@ func play(ctx context.Context, s settings) error {
 		return errors.New("which learner? Give the URL that it prints: --nats nats://host:port")
 	}
 	if strings.Contains(s.nats, "@") {
-		return errors.New("--nats: a password in the URL is in the list of processes; a server that asks who you are takes --credentials DIR")
+		return errors.New("--nats: a password in the URL is visible in the process list; authenticate with --credentials DIR instead")
 	}
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
@@ -141,7 +141,7 @@ func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, metrics *
 	})
 }
 
-// watch says that the actor is ready while it is connected.
+// watch reports the actor as ready while it is connected.
 func watch(metrics *observe.Actor, conn *bus.Conn, runs string) {
 	metrics.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
 	connected := func() error {

@@ -85,7 +85,7 @@ func TestSmallNATSCluster(t *testing.T) {
 	_, url := startNATSCluster(t, 2)
 	directory := newDirectory(t)
 	learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
-	learner.Expect("the NATS cluster keeps policies on one of its servers")
+	learner.Expect("the NATS cluster keeps policies on one server only")
 	learner.Succeed()
 	e.requireReference(t, directory)
 }

@@ -10,7 +10,7 @@ type Message interface {
 	limit() int
 	// fields visits every field, always in the same order.
 	fields(codec)
-	// check says what types cannot: which values make sense together.
+	// check validates what types cannot express: which values make sense together.
 	check() error
 }
 
@@ -23,19 +23,19 @@ type codec interface {
 	text(name string, v *string, limit int)
 	numbers(name string, v *[]int, limit int)
 	bytes(name string, v *[]byte)
-	// float32s and float64s visit an array. With columns it is a matrix in row-major
-	// order of *columns columns, without one a vector.
+	// float32s and float64s visit an array: a row-major matrix with *columns columns, or a
+	// vector if columns is nil.
 	float32s(name string, v *[]float32, columns *int)
 	float64s(name string, v *[]float64, columns *int)
 	// ticket visits a ticket; optional visits one that may be absent (nil).
 	ticket(name string, v *Ticket)
 	optional(name string, v **Ticket)
-	// require refuses what is read if its arrays' shapes don't agree.
+	// require fails a read whose arrays' shapes don't agree.
 	require(agree bool)
 }
 
-// Marshal appends m's encoding to dst and returns the result. It refuses what
-// Unmarshal would refuse; dst is then returned as it was.
+// Marshal appends m's encoding to dst and returns the result. If Unmarshal would refuse
+// the message, Marshal returns an error and dst unchanged.
 func Marshal(dst []byte, m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return dst, fmt.Errorf("%s: %w", m.kind(), err)
@@ -64,7 +64,7 @@ func Unmarshal(data []byte, m Message) error {
 		m.fields(r)
 	})
 	if r.err == nil && len(r.rest) > 0 {
-		r.fail(ErrMalformed, "%d bytes too many", len(r.rest))
+		r.fail(ErrMalformed, "%d surplus bytes", len(r.rest))
 	}
 	if r.err == nil {
 		r.err = m.check()
@@ -84,7 +84,7 @@ func header(c codec, m Message) {
 	switch {
 	case !reading || r.err != nil:
 	case version != Version:
-		r.fail(ErrVersion, "the message speaks version %d, this program version %d: run the same release on both sides", version, Version)
+		r.fail(ErrVersion, "the message is of version %d, this program of version %d: run the same release on both sides", version, Version)
 	case kind != m.kind():
 		r.fail(ErrMalformed, "the message is of kind %q", kind)
 	}

@@ -7,34 +7,34 @@
 // ticket's random stream is derived from (seed, t, i) alone, so an [Episode] is a
 // function of its [Ticket] and of the [Policy]: whoever plays it, and however
 // often, the result is the same. That is why a ticket may be given out again when
-// its actor falls silent, and why the first complete upload can win.
+// its actor falls silent, and why the first complete upload wins.
 //
 //	actor                            learner
-//	  | -- Discover ------------------> |   to all learners: who is there?
-//	  | <------- Announcement --------- |   to all actors: where the learner stands, how many tickets it would give out
+//	  | -- Discover ------------------> |   to all learners: announce yourselves
+//	  | <------- Announcement --------- |   to all actors: the learner's position and how many tickets it would issue
 //	  | -- read policy (epoch, t) ----> |   one key a run in a key-value store
 //	  | -- Ask -----------------------> |
 //	  | <------ Reply{OK, Ticket} ----- |   or Wait
 //	  |  (plays the episode)            |
 //	  | -- Offer{Ticket, Size} -------> |   only above InlineEpisode bytes
-//	  | <------ Reply{OK} ------------- |   or Wait: no credit at the moment
+//	  | <------ Reply{OK} ------------- |   or Wait: no credit for now
 //	  | -- Chunk{1 of n} -------------> |
 //	  | <------ Reply{OK} ------------- |
 //	  | -- Chunk{n of n} -------------> |
-//	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; while there are many, here is the next ticket
+//	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; the next ticket, while there are many
 //
-// An [Announcement] comes every second, too. It says how many tickets the learner would give out now, as each [Reply] does,
+// An [Announcement] is also sent every second. Like each [Reply], it says how many tickets the learner would issue now,
 // so that an actor that knows several learners asks where it is needed.
 //
 // Every [Reply] carries the learner's [Position], the earliest iteration whose
-// episodes it still wants, so that an actor drops a stale episode at once. An
-// epoch is a learner's term in office: a lower one is refused everywhere, so a
-// learner that was replaced can do no harm.
+// episodes it still wants, so that an actor drops a stale episode at once. The
+// epoch counts how often the run has been taken: lower epochs are refused everywhere,
+// so a learner that was replaced can do no harm.
 //
 // # Encoding
 //
 // A message is one msgpack map, its fields in a fixed order, "v" (the protocol's
-// [Version]) and "kind" first. Numbers, names and flags are msgpack's own. An array
+// [Version]) and "kind" first. Numbers, names and flags are msgpack's native types. An array
 // is [type, shape, crc, bin]: type "f4" or "f8", bin the little-endian floats in row-major
 // order, crc the CRC32C of bin. An encoded episode is cut into chunks, each below
 // a NATS server's payload limit.
@@ -44,6 +44,6 @@
 // Everything that arrives is hostile until checked. [Unmarshal] compares each
 // declared length with the bytes that remain before it allocates anything, accepts
 // no field that it doesn't know, and bounds every name and list; what it allocates
-// stays under twice the input plus 64 KiB. Observations, actions and rewards
-// that are not finite are refused, by name, on both sides.
+// stays under twice the input plus 64 KiB. Non-finite observations, actions and
+// rewards are refused, by name, on both sides.
 package proto

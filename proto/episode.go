@@ -5,24 +5,24 @@ import (
 	"math"
 )
 
-// An Episode is what one ticket yields: T steps with o observation and a action
-// dimensions. Observations and actions are float32, and the actor acted on these very
+// An Episode is the result of one ticket: T steps with o observation and a action
+// dimensions. Observations and actions are float32, and the actor acted on exactly these
 // values, so that both sides see the same numbers.
 type Episode struct {
 	Ticket Ticket
 	// Engine names the physics engine, its version and the class of CPU: results
 	// differ in the last bits between classes.
 	Engine string
-	// Observations is T x o, row-major: row t is what action t was taken at, not
-	// normalised.
+	// Observations is T x o, row-major: row t is the observation that action t was taken
+	// on, not normalised.
 	Observations []float32
-	// FinalObservation is the o values after the last action.
+	// FinalObservation is the observation after the last action, of length o.
 	FinalObservation []float32
 	// Actions is T x a, row-major, as sampled and applied.
 	Actions []float32
-	// Rewards is T.
+	// Rewards has length T.
 	Rewards []float64
-	// Terminated says that the task ended the episode; otherwise its time limit did.
+	// Terminated reports that the task ended the episode; otherwise the time limit did.
 	Terminated bool
 }
 
@@ -35,7 +35,7 @@ func (e *Episode) ObservationDim() int { return len(e.FinalObservation) }
 // ActionDim returns a.
 func (e *Episode) ActionDim() int { return len(e.Actions) / max(e.Steps(), 1) }
 
-// Return is the sum of the rewards.
+// Return returns the sum of the rewards.
 func (e *Episode) Return() float64 {
 	sum := 0.0
 	for _, r := range e.Rewards {
@@ -79,7 +79,7 @@ func (e *Episode) check() error {
 	)
 }
 
-// finite refuses NaN and infinities. It names the first by its row and column.
+// finite returns an error that names the row and column of the first NaN or infinity.
 func finite[T float32 | float64](field string, v []T, columns int) error {
 	if allFinite(v) {
 		return nil
@@ -94,17 +94,17 @@ func finite[T float32 | float64](field string, v []T, columns int) error {
 
 // A Policy is one version of a run's policy, as actors need it.
 type Policy struct {
-	// Run, Epoch and Iteration say whose it is, and which.
+	// Run, Epoch and Iteration identify it.
 	Run              string
 	Epoch, Iteration uint64
 	// Task names the task, "Swimmer-v2".
 	Task string
 	// Hidden are the widths of the hidden layers.
 	Hidden []int
-	// Params are the parameters in one vector.
+	// Params are the parameters as one vector.
 	Params []float64
-	// Mean and Std, one value a dimension, normalise an observation; the result is
-	// clipped at +-Clip, or not at all if Clip is 0.
+	// Mean and Std, one value per dimension, normalise an observation; the result is
+	// clipped at +-Clip, or not clipped if Clip is 0.
 	Mean, Std []float64
 	Clip      float64
 }
@@ -128,7 +128,7 @@ func (p *Policy) fields(c codec) {
 
 func (p *Policy) check() error {
 	if len(p.Params) == 0 || len(p.Mean) == 0 || len(p.Mean) != len(p.Std) {
-		return fmt.Errorf("%w: %d parameters, normaliser of %d means and %d deviations",
+		return fmt.Errorf("%w: %d parameters, normaliser of %d means and %d standard deviations",
 			ErrShape, len(p.Params), len(p.Mean), len(p.Std))
 	}
 	if len(p.Hidden) > MaxLayers {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// These loops pass over every episode of a run: they take four or two numbers at a time, without checks of bounds in between,
+// These loops process every episode of a run: they take four or two numbers at a time, without bounds checks in between,
 // which makes them about twice as fast as one at a time.
 
 // putFloat32s writes v to dst, four little-endian bytes each.
@@ -19,7 +19,7 @@ func putFloat32s(dst []byte, v []float32) {
 	}
 }
 
-// getFloat32s fills v from what putFloat32s has written.
+// getFloat32s fills v with the numbers that putFloat32s wrote.
 func getFloat32s(v []float32, src []byte) {
 	for ; len(v) >= 4 && len(src) >= 16; v, src = v[4:], src[16:] {
 		low, high := binary.LittleEndian.Uint64(src), binary.LittleEndian.Uint64(src[8:])
@@ -31,7 +31,7 @@ func getFloat32s(v []float32, src []byte) {
 	}
 }
 
-// allFinite reports whether v holds neither a NaN nor an infinity: 0 x is NaN for these and 0 for all others, and a sum with
+// allFinite reports whether v contains neither NaN nor infinity: 0 x is NaN for these and 0 for all others, and a sum with
 // a NaN stays NaN.
 func allFinite[T float32 | float64](v []T) bool {
 	var a, b, c, d T

@@ -8,7 +8,7 @@ import (
 // Version is the protocol's version. Both sides must speak the same one.
 const Version = 1
 
-// Limits on what a message may hold. Sizes are in bytes.
+// Limits on the contents of messages. Sizes are in bytes.
 const (
 	// MaxName bounds the names of runs, actors and tasks.
 	MaxName = 128
@@ -25,44 +25,44 @@ const (
 	MaxPolicy = 16 << 20
 	// MaxChunk bounds a chunk's message, whatever the server allows.
 	MaxChunk = 512 << 10
-	// ChunkMargin is the part of a message kept free for a chunk's other fields.
+	// ChunkMargin is the part of a message reserved for a chunk's other fields.
 	ChunkMargin = 4 << 10
 
 	// InlineEpisode is the largest episode sent without asking for credit first.
-	// 250 slots may send one at the same time beside the learner's full credit
-	// before a subscription's 64 MB are pending.
+	// 250 slots can send one at the same time, in addition to the learner's full
+	// credit, before a subscription's 64 MB are pending.
 	InlineEpisode = 64 << 10
-	// Credit is how much a learner lets its actors have under way at any time, in
-	// episodes larger than InlineEpisode.
+	// Credit is the total size of episodes larger than InlineEpisode that a learner
+	// lets its actors have in flight at any time.
 	Credit = 48 << 20
 )
 
-// AnnounceInterval is how often a learner announces itself when nothing happens; an actor that hears nothing for much
-// longer forgets the run.
+// AnnounceInterval is the interval between a learner's announcements when nothing happens; an actor that hears nothing
+// for much longer forgets the run.
 const AnnounceInterval = time.Second
 
 // ChunkSize returns how many bytes of an episode go into one chunk on a server that
-// accepts messages of maxPayload bytes. It is not positive where the server's limit
-// is too low to work with.
+// accepts messages of maxPayload bytes. The result is not positive if the server's
+// limit is too low to work with.
 func ChunkSize(maxPayload int) int {
 	return min(maxPayload, MaxChunk) - ChunkMargin
 }
 
-// Why a message is refused. Errors from [Marshal] and [Unmarshal] wrap one of these
+// Reasons for refusing a message. Errors from [Marshal] and [Unmarshal] wrap one of these
 // and name the message and the field.
 var (
-	// ErrVersion is a message of another protocol version.
+	// ErrVersion reports a message of another protocol version.
 	ErrVersion = errors.New("another protocol version")
-	// ErrMalformed is a message that is not the msgpack expected, or is cut short.
+	// ErrMalformed reports a message that is truncated or not the expected msgpack.
 	ErrMalformed = errors.New("malformed")
-	// ErrChecksum is an array whose CRC32C does not match.
+	// ErrChecksum reports an array whose CRC32C does not match.
 	ErrChecksum = errors.New("checksum mismatch")
-	// ErrTooLarge is a message, name or list above its limit.
+	// ErrTooLarge reports a message, name or list above its limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrShape is a set of arrays whose shapes don't fit together.
+	// ErrShape reports arrays whose shapes are inconsistent.
 	ErrShape = errors.New("shapes do not fit")
-	// ErrNotFinite is a NaN or an infinity.
+	// ErrNotFinite reports a NaN or an infinity.
 	ErrNotFinite = errors.New("not finite")
-	// ErrInvalid is a value that no honest sender would give.
+	// ErrInvalid reports a value that no correct sender would send.
 	ErrInvalid = errors.New("invalid")
 )

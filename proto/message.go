@@ -10,20 +10,20 @@ import (
 type Ticket struct {
 	// Run is the run's name.
 	Run string
-	// Epoch is the learner's term in office.
+	// Epoch counts how often the run has been taken.
 	Epoch uint64
 	// Iteration is the version of the policy to play.
 	Iteration uint64
 	// Index counts the tickets of an iteration from 0.
 	Index uint64
-	// Seed is the run's.
+	// Seed is the run's seed.
 	Seed uint64
 }
 
-// Position is the position that the ticket belongs to.
+// Position returns the position that the ticket belongs to.
 func (t Ticket) Position() Position { return Position{Epoch: t.Epoch, Iteration: t.Iteration} }
 
-// String names the ticket for messages to people.
+// String names the ticket in messages.
 func (t Ticket) String() string {
 	return fmt.Sprintf("%s epoch %d iteration %d ticket %d", t.Run, t.Epoch, t.Iteration, t.Index)
 }
@@ -38,7 +38,7 @@ func (t *Ticket) fields(c codec) {
 
 func (t *Ticket) check() error { return CheckRun(t.Run) }
 
-// A Position is where a learner stands: the earliest iteration whose episodes it
+// A Position is what a learner has reached: the earliest iteration whose episodes it
 // still wants.
 type Position struct {
 	Epoch, Iteration uint64
@@ -54,21 +54,21 @@ func (p *Position) fields(c codec) {
 	c.number("iteration", &p.Iteration)
 }
 
-// An Announcement tells all actors of a run: every [AnnounceInterval], in answer to a [Discover], when the
-// position changes, and when there are tickets again.
+// An Announcement describes a run to all actors. It is sent every [AnnounceInterval], in answer to a [Discover], when
+// the position changes, and when there are tickets again.
 type Announcement struct {
-	// Run is the run's name, Task its task's.
+	// Run names the run, Task its task.
 	Run, Task string
 	Position  Position
-	// Engine is what episodes must come from, as [Episode] has it; "" is any.
+	// Engine is the engine that episodes must come from, as in [Episode]; "" means any.
 	Engine string
 	Need   Need
 }
 
-// Need is how many more tickets a learner would give out now.
+// Need says how many more tickets a learner would issue now.
 type Need struct {
 	Tickets uint64
-	// Stamp grows with each statement of an epoch's learner: of two, which may arrive in any order, the greater one holds.
+	// Stamp grows with each Need that an epoch's learner sends: they may arrive in any order, and the greatest holds.
 	Stamp uint64
 }
 
@@ -91,7 +91,7 @@ func (m *Announcement) check() error {
 	return firstError(CheckRun(m.Run), checkText("task", m.Task), checkLength("engine", m.Engine))
 }
 
-// Discover asks all learners for an [Announcement]: an actor has just come.
+// Discover asks all learners for an [Announcement]; actors send it when they start.
 type Discover struct {
 	// Actor names the process.
 	Actor string
@@ -102,8 +102,8 @@ func (m *Discover) limit() int     { return MaxControl }
 func (m *Discover) check() error   { return checkText("actor", m.Actor) }
 func (m *Discover) fields(c codec) { c.text("actor", &m.Actor, MaxName) }
 
-// A Slot is one player in an actor: it holds at most one ticket and has at most one
-// unacknowledged episode.
+// A Slot identifies one of an actor's slots, which holds at most one ticket and has at
+// most one unacknowledged episode.
 type Slot struct {
 	// Actor names the process, uniquely.
 	Actor string
@@ -111,7 +111,7 @@ type Slot struct {
 	Number uint64
 }
 
-// String names the slot for messages to people.
+// String names the slot in messages.
 func (s Slot) String() string { return fmt.Sprintf("%s/%d", s.Actor, s.Number) }
 
 func (s *Slot) fields(c codec) {
@@ -121,11 +121,11 @@ func (s *Slot) fields(c codec) {
 
 func (s *Slot) check() error { return checkText("actor", s.Actor) }
 
-// Ask asks for a ticket. A slot that asks holds none: one given to it before is
+// Ask asks for a ticket. A slot that asks holds none: one issued to it earlier is
 // free again.
 type Ask struct {
 	Slot Slot
-	// Engine is what the slot plays on, as [Episode] has it.
+	// Engine is the slot's engine, as in [Episode].
 	Engine string
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
@@ -140,7 +140,7 @@ func (m *Ask) fields(c codec) {
 	c.number("abandoned", &m.Abandoned)
 }
 
-// Offer asks for the credit to send an encoded episode of Size bytes.
+// Offer asks for credit to send an encoded episode of Size bytes.
 type Offer struct {
 	Slot   Slot
 	Ticket Ticket
@@ -194,7 +194,7 @@ func (m *Chunk) check() error {
 	return firstError(m.Slot.check(), m.Ticket.check())
 }
 
-// Return gives a ticket back unplayed: because the actor leaves (no Reason), or because
+// Return returns a ticket unplayed, because the actor leaves (no Reason) or because
 // the episode failed.
 type Return struct {
 	Slot   Slot
@@ -218,12 +218,12 @@ type Status uint64
 const (
 	// OK grants what was asked, or acknowledges what was sent.
 	OK Status = iota
-	// Wait: nothing to do now, or no credit; ask again later. An upload under way
-	// starts again from its offer.
+	// Wait: nothing to do now, or no credit; ask again later. An upload in progress
+	// starts over with its offer.
 	Wait
 	// Stale: the episode is no longer wanted; drop it and ask for a ticket.
 	Stale
-	// Refused: the message is wrong, and will be so the next time. Reason says why.
+	// Refused: the message is invalid, and would be the next time. Reason says why.
 	Refused
 
 	statuses
@@ -242,10 +242,10 @@ type Reply struct {
 	Status   Status
 	Position Position
 	Need     Need
-	// Next is a ticket to play, or nil. It answers an Ask, and comes with the
-	// acknowledgement of an episode, if More says so, to save asking.
+	// Next is a ticket to play, or nil. It answers an Ask, and accompanies the
+	// acknowledgement of an episode if More is set, to save an Ask.
 	Next *Ticket
-	// Reason says why a request is refused.
+	// Reason says why a request was refused.
 	Reason string
 }
 
@@ -269,7 +269,7 @@ func (m *Reply) check() error {
 	return nil
 }
 
-// Reason cuts an error's text to what a message may hold.
+// Reason truncates an error's text to what a message may hold.
 func Reason(err error) string {
 	text := err.Error()
 	if len(text) <= MaxReason {
@@ -282,7 +282,7 @@ func Reason(err error) string {
 	return text[:cut]
 }
 
-// checkText refuses a name that is empty or too long.
+// checkText returns an error for a name that is empty or too long.
 func checkText(field, s string) error {
 	if s == "" || len(s) > MaxName {
 		return fmt.Errorf("%s: %w: a name of %d bytes, 1 to %d are allowed", field, ErrInvalid, len(s), MaxName)
@@ -290,7 +290,7 @@ func checkText(field, s string) error {
 	return nil
 }
 
-// checkLength refuses a text that is too long.
+// checkLength returns an error for a text that is too long.
 func checkLength(field, s string) error {
 	if len(s) > MaxName {
 		return fmt.Errorf("%s: %w: %d bytes", field, ErrTooLarge, len(s))

@@ -174,7 +174,7 @@ func TestRefused(t *testing.T) {
 		{"NaN deviation", policy(func(p *proto.Policy) { p.Std[0] = nan }), proto.ErrNotFinite, "std"},
 		{"negative clip", policy(func(p *proto.Policy) { p.Clip = -1 }), proto.ErrInvalid, "clip"},
 		{"NaN clip", policy(func(p *proto.Policy) { p.Clip = nan }), proto.ErrNotFinite, "clip"},
-		{"uneven normaliser", policy(func(p *proto.Policy) { p.Mean = p.Mean[1:] }), proto.ErrShape, "1 means and 2 deviations"},
+		{"uneven normaliser", policy(func(p *proto.Policy) { p.Mean = p.Mean[1:] }), proto.ErrShape, "1 means and 2 standard deviations"},
 		{"no parameters", policy(func(p *proto.Policy) { p.Params = nil }), proto.ErrShape, "0 parameters"},
 		{"layer of width 0", policy(func(p *proto.Policy) { p.Hidden[0] = 0 }), proto.ErrInvalid, "hidden"},
 		{"nine layers", policy(func(p *proto.Policy) { p.Hidden = make([]int, 9) }), proto.ErrTooLarge, "9 layers"},

@@ -9,15 +9,15 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// reader is the codec that fills fields in from an encoding. It is written by hand
-// because the library's decoder allocates what a length claims before it has seen
-// that many bytes; here every byte passes through take, which looks first.
+// reader is the codec that fills in fields from an encoding. It is written by hand
+// because the library's decoder allocates whatever length is declared before it has seen
+// that many bytes; here every byte passes through take, which checks first.
 //
-// After the first error the reader does nothing more, so that callers check once.
+// After the first error the reader does nothing more, so callers need to check only once.
 type reader struct {
 	rest  []byte
 	field string // the field being read, for the error
-	count int    // fields read of the group
+	count int    // fields of the group read so far
 	err   error
 }
 
@@ -46,7 +46,7 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// code removes and returns the byte that says what follows.
+// code removes and returns the byte that determines what follows.
 func (r *reader) code() byte {
 	if b := r.take(1); b != nil {
 		return b[0]
@@ -54,7 +54,7 @@ func (r *reader) code() byte {
 	return 0
 }
 
-// bigEndian reads a number of 1, 2, 4 or 8 bytes.
+// bigEndian reads a big-endian number of 1, 2, 4 or 8 bytes.
 func (r *reader) bigEndian(size uint64) uint64 {
 	var n uint64
 	for _, b := range r.take(size) {
@@ -99,7 +99,7 @@ func (r *reader) bin() []byte {
 	return nil
 }
 
-// list reads the head of a list of at most limit elements, and at most 15.
+// list reads the header of a list of at most limit elements, and at most 15.
 func (r *reader) list(limit int) int {
 	c := r.code()
 	if !msgpcode.IsFixedArray(c) || int(c&msgpcode.FixedArrayMask) > limit {
@@ -109,7 +109,7 @@ func (r *reader) list(limit int) int {
 	return int(c & msgpcode.FixedArrayMask)
 }
 
-// group reads a map, which must hold exactly the fields visited.
+// group reads a map, which must contain exactly the visited fields.
 func (r *reader) group(visit func()) {
 	outer, name := r.count, r.field
 	c := r.code()
@@ -134,7 +134,7 @@ func (r *reader) key(name string) {
 	r.field = name
 	r.count++
 	if got := r.str(); r.err == nil && string(got) != name {
-		r.fail(ErrMalformed, "field %.20q in its place", got)
+		r.fail(ErrMalformed, "found field %.20q instead", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *reader) flag(name string, v *bool) {
 	r.key(name)
 	c := r.code()
 	if c != msgpcode.False && c != msgpcode.True {
-		r.fail(ErrMalformed, "code %#02x where a truth value belongs", c)
+		r.fail(ErrMalformed, "code %#02x where a boolean belongs", c)
 	}
 	*v = c == msgpcode.True
 }
@@ -206,8 +206,8 @@ func (r *reader) float64s(name string, v *[]float64, columns *int) {
 	*v = x
 }
 
-// array reads [type, shape, crc, bin] and returns bin, whose length agrees with the
-// shape and whose checksum with crc. A matrix's second dimension goes into columns.
+// array reads [type, shape, crc, bin] and returns bin, after checking its length against
+// the shape and its checksum against crc. A matrix's second dimension goes into columns.
 func (r *reader) array(kind string, size uint64, columns *int) []byte {
 	if n := r.list(4); n != 4 {
 		r.fail(ErrMalformed, "%d parts where an array has four", n)
@@ -232,7 +232,7 @@ func (r *reader) array(kind string, size uint64, columns *int) []byte {
 	return b
 }
 
-// shape reads the dimensions of a vector, or of a matrix where columns is given, and
+// shape reads the dimensions of a vector, or of a matrix if columns is not nil, and
 // returns the number of elements.
 func (r *reader) shape(columns *int) uint64 {
 	dimensions := 1
@@ -264,7 +264,7 @@ func (r *reader) ticket(name string, v *Ticket) {
 
 func (r *reader) require(agree bool) {
 	if !agree {
-		r.fail(ErrShape, "the arrays contradict each other")
+		r.fail(ErrShape, "inconsistent arrays")
 	}
 }
 
@@ -277,7 +277,7 @@ func (r *reader) optional(name string, v **Ticket) {
 	r.group(func() { (*v).fields(r) })
 }
 
-// absent reads a field's name and, if nothing follows, the nil that says so.
+// absent reads a field's name and reports whether its value is nil, which it then consumes.
 func (r *reader) absent(name string) bool {
 	r.key(name)
 	if r.err != nil || len(r.rest) == 0 || r.rest[0] != msgpcode.Nil {

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// A Role is what a process is to the others: what its key and its certificate stand for, and what it may do.
+// A Role is what a member's key and certificate entitle it to do.
 type Role string
 
 // The roles.
 const (
-	// RoleLearner trains: it publishes policies and takes in episodes. Its server, if it has one, serves all others.
+	// RoleLearner trains: it publishes policies and receives episodes. Its embedded server, if any, serves all others.
 	RoleLearner Role = "learner"
-	// RoleActor plays: it reads policies, asks for tickets and answers them.
+	// RoleActor plays: it reads policies, asks for tickets and sends episodes.
 	RoleActor Role = "actor"
 	// RoleCoordinator keeps track of experiments.
 	RoleCoordinator Role = "coordinator"
-	// RoleOperator is a person, or a program in a person's place, who gives the coordinator orders.
+	// RoleOperator is a person, or a program acting for one, who submits and controls experiments.
 	RoleOperator Role = "operator"
-	// RoleObserver watches and changes nothing.
+	// RoleObserver only reads.
 	RoleObserver Role = "observer"
-	// RoleNATS is a NATS server of its own. It serves and asks nobody.
+	// RoleNATS is a separate NATS server. It serves, and connects to nobody.
 	RoleNATS Role = "nats"
 )
 
@@ -29,7 +29,7 @@ func Roles() []Role {
 	return []Role{RoleLearner, RoleActor, RoleCoordinator, RoleOperator, RoleObserver, RoleNATS}
 }
 
-// CheckRole refuses what is no role.
+// CheckRole returns an error for what is not a role.
 func CheckRole(r Role) error {
 	if !slices.Contains(Roles(), r) {
 		return fmt.Errorf("role: %w: %.20q; it is one of %v", ErrInvalid, string(r), Roles())
@@ -37,13 +37,13 @@ func CheckRole(r Role) error {
 	return nil
 }
 
-// CoordinatorSubjects begins the subjects of requests to the coordinator. What follows says who may send them:
-// "actor." anybody but observers, "read." anybody but actors, "learner." learners, operators and coordinators, and
-// anything else, operators and coordinators.
+// CoordinatorSubjects prefixes the subjects of requests to the coordinator. The next token decides who may send them:
+// "actor." everyone except observers, "read." everyone except actors, "learner." learners, operators and coordinators,
+// anything else operators and coordinators.
 const CoordinatorSubjects = "dbqpg-coordinator."
 
-// EveryRun returns the subjects of all runs, with wildcards: where learners announce their [Position], and where they take
-// requests.
+// EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of requests to
+// learners.
 func EveryRun() (positions string, requests []string) {
 	for _, m := range []Message{new(Ask), new(Offer), new(Chunk), new(Return)} {
 		requests = append(requests, "dbqpg.*.*."+m.kind())

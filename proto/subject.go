@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// PolicyBucket is the key-value bucket that holds each run's current policy, under
+// PolicyBucket is the key-value bucket that holds each run's current policy under
 // the run's name.
 const PolicyBucket = "dbqpg-policies"
 
-// DiscoverSubject is where actors that have just come send a [Discover]. All learners listen.
+// DiscoverSubject is where actors send a [Discover] when they start. All learners subscribe to it.
 const DiscoverSubject = "dbqpg.discover"
 
-// CheckRun refuses a run's name that cannot be part of a subject: 1 to [MaxName]
-// letters, digits, "-", "_", "=" and "/".
+// CheckRun returns an error for a run's name that cannot be part of a subject: it takes 1 to
+// [MaxName] letters, digits, "-", "_", "=" and "/".
 func CheckRun(run string) error {
 	if err := checkText("run", run); err != nil {
 		return err
@@ -29,8 +29,8 @@ func nameRune(c rune) bool {
 		c == '-' || c == '_' || c == '=' || c == '/'
 }
 
-// Subjects are the subjects of one run. Requests go to one epoch's learner: nobody
-// who knows of a newer one talks to the learner that it replaced.
+// Subjects are the subjects of one run. Requests go to one epoch's learner: actors that
+// know of a newer one no longer talk to the learner it replaced.
 type Subjects struct {
 	run string
 }
@@ -38,10 +38,10 @@ type Subjects struct {
 // SubjectsOf returns the subjects of a run, whose name [CheckRun] has accepted.
 func SubjectsOf(run string) Subjects { return Subjects{run} }
 
-// Positions is where a run's learners send each [Announcement].
+// Positions is where a run's learners send [Announcement]s.
 func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
 
-// Request is where an epoch's learner takes requests of m's kind: [Ask], [Offer], [Chunk]
+// Request is where an epoch's learner receives requests of m's kind: [Ask], [Offer], [Chunk]
 // or [Return].
 func (s Subjects) Request(epoch uint64, m Message) string {
 	return fmt.Sprintf("dbqpg.%s.%d.%s", s.run, epoch, m.kind())
@@ -52,7 +52,7 @@ func (s Subjects) Requests(epoch uint64) string {
 	return fmt.Sprintf("dbqpg.%s.%d.*", s.run, epoch)
 }
 
-// DecodeRequest decodes what arrived on one of the subjects that Requests covers.
+// DecodeRequest decodes a message that arrived on one of the subjects that Requests covers.
 func DecodeRequest(subject string, data []byte) (Message, error) {
 	var m Message
 	switch kind := subject[strings.LastIndexByte(subject, '.')+1:]; kind {

@@ -10,7 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// castagnoli is the polynomial of CRC32C, which processors compute in hardware.
+// castagnoli is the polynomial of CRC32C, which CPUs compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Array types on the wire.
@@ -24,7 +24,7 @@ const (
 type writer struct {
 	out   output
 	enc   *msgpack.Encoder
-	count byte // fields of the group being written
+	count byte // fields written of the current group
 }
 
 // output is the byte slice that the encoder writes to.
@@ -33,7 +33,7 @@ type output struct{ b []byte }
 func (o *output) Write(p []byte) (int, error) { o.b = append(o.b, p...); return len(p), nil }
 func (o *output) WriteByte(c byte) error      { o.b = append(o.b, c); return nil }
 
-// must holds that writing to memory cannot fail.
+// must panics on an error, since writing to memory cannot fail.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -46,14 +46,14 @@ func newWriter(dst []byte) *writer {
 	return w
 }
 
-// close returns what was written; the writer is spent.
+// close returns the encoding; the writer must not be used afterwards.
 func (w *writer) close() []byte {
 	msgpack.PutEncoder(w.enc)
 	return w.out.b
 }
 
-// group writes a map of at most 15 fields. Its header, which holds the number of
-// fields, comes first on the wire but is known last: it is filled in afterwards.
+// group writes a map of at most 15 fields. Its header, which contains the number of
+// fields, comes first on the wire but is known last, so it is filled in afterwards.
 func (w *writer) group(visit func()) {
 	outer, start := w.count, len(w.out.b)
 	w.count = 0
@@ -119,7 +119,7 @@ func (w *writer) float64s(name string, v *[]float64, columns *int) {
 }
 
 // array writes [type, shape, crc, bin] for n elements of size bytes, which fill puts into bin. The checksum comes
-// first on the wire but is known last: it is filled in afterwards.
+// first on the wire but is known last, so it is filled in afterwards.
 func (w *writer) array(kind string, n int, columns *int, size int, fill func(bin []byte)) {
 	must(w.enc.EncodeArrayLen(4))
 	must(w.enc.EncodeString(kind))

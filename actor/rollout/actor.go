@@ -22,11 +22,11 @@ import (
 const (
 	// requestTimeout is how long an answer may take before it is asked for again.
 	requestTimeout = 5 * time.Second
-	// idleInterval is how long a slot waits that has nothing to do, or cannot send; announcements come sooner.
+	// idleInterval is how long a slot waits when it has nothing to do or cannot send; announcements wake it sooner.
 	idleInterval = time.Second
-	// warnInterval is how often a state that lasts is logged.
+	// warnInterval is how often a lasting state is logged.
 	warnInterval = 30 * time.Second
-	// slotsPerExecutor has a slot play while another's episode is on its way: sending takes less time than playing.
+	// slotsPerExecutor lets one slot play while another uploads: sending takes less time than playing.
 	slotsPerExecutor = 2
 )
 
@@ -34,17 +34,17 @@ const (
 type Config struct {
 	// Conn is the connection to the learners' server. The actor does not close it.
 	Conn *bus.Conn
-	// Run is the run to play for; a pattern as path.Match has it, or several separated by commas, stand for more, and ""
-	// for every run that has a learner on the server.
+	// Run names the runs to play for: a name, a pattern of path.Match, or several separated by commas. "" means every
+	// run that has a learner on the server.
 	Run string
-	// Slots is how many episodes are played at the same time. Towards the learners, there are twice as many: half of them
-	// play while the others send.
+	// Slots is how many episodes are played at the same time. The learners see twice as many slots: half of them
+	// play while the others upload.
 	Slots int
-	// NewEnv makes an environment of the named task; each episode under way at a time has its own.
+	// NewEnv makes an environment of the named task; concurrent episodes have separate ones.
 	NewEnv func(task string) (sim.Env, error)
 	// Engine names the physics engine, its version and the class of CPU, for the episodes.
 	Engine string
-	// Log receives what an operator should know; nil is slog.Default.
+	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 	// Metrics counts what is played; nil: none.
 	Metrics *observe.Actor
@@ -57,14 +57,14 @@ type actor struct {
 	store    *bus.Store
 	runs     *runTable
 	warnings *bus.Rarely
-	ready    chan *slot // the slots that are to play next
+	ready    chan *slot // slots that are ready to play
 	foreign  chan error // holds an element if the run's learner speaks another version
 }
 
-// Run plays tickets of the runs that it finds until ctx is done, then gives back those under way and returns nil. It
-// waits for learners that aren't there, and survives their loss and the server's. It returns an error where waiting doesn't
-// help. What is wrong with one run only (a learner of another version, an environment that cannot be made) is an error if
-// that run was named; otherwise the actor plays for the others. GOMAXPROCS becomes more than Slots, if it isn't.
+// Run plays tickets of the runs that it finds until ctx is done, then returns unfinished ones to their learners and
+// returns nil. It waits for absent learners, and survives their loss and the server's. It returns an error if waiting cannot
+// help. A problem with a single run (a learner of another version, an environment that cannot be made) is an error if
+// that run was named; otherwise the actor plays for the others. Run raises GOMAXPROCS above Slots if necessary.
 func Run(ctx context.Context, config Config) error {
 	a, err := newActor(config)
 	if err != nil {
@@ -83,7 +83,7 @@ func Run(ctx context.Context, config Config) error {
 	a.Conn.OnReconnect(func() {
 		if ctx.Err() == nil {
 			a.runs.restored(time.Now())
-			_ = a.discover() // if it is lost, announcements come all the same
+			_ = a.discover() // if it is lost, announcements arrive anyway
 		}
 	})
 	if err := a.discover(); errors.Is(err, bus.ErrClosed) {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, config Config) error {
 	return a.play(ctx)
 }
 
-// play runs the slots, and their executors for as long as there are slots.
+// play runs the slots, and the executors as long as there are slots.
 func (a *actor) play(ctx context.Context) error {
 	slots, ctx := errgroup.WithContext(ctx)
 	var executors errgroup.Group
@@ -108,7 +108,7 @@ func (a *actor) play(ctx context.Context) error {
 	return errors.Join(err, executors.Wait())
 }
 
-// watch forgets the learners that have vanished, and says when there is none.
+// watch forgets learners that have vanished, and logs when there is none.
 func (a *actor) watch(ctx context.Context) error {
 	ticker := time.NewTicker(proto.AnnounceInterval)
 	defer ticker.Stop()
@@ -120,7 +120,7 @@ func (a *actor) watch(ctx context.Context) error {
 			return err
 		case now := <-ticker.C:
 			url := a.Conn.URL()
-			if url == "" { // nobody is heard
+			if url == "" { // no announcements can arrive
 				a.runs.restored(now)
 				if err := a.discover(); errors.Is(err, bus.ErrClosed) {
 					return err
@@ -136,7 +136,7 @@ func (a *actor) watch(ctx context.Context) error {
 	}
 }
 
-// discover asks who is there.
+// discover asks all learners to announce themselves.
 func (a *actor) discover() error {
 	data, err := proto.Marshal(nil, &proto.Discover{Actor: a.name})
 	if err != nil {
@@ -145,7 +145,7 @@ func (a *actor) discover() error {
 	return a.Conn.Publish(proto.DiscoverSubject, data)
 }
 
-// announced takes in an announcement.
+// announced handles an announcement.
 func (a *actor) announced(m bus.Message) {
 	heard := new(proto.Announcement)
 	err := proto.Unmarshal(m.Data, heard)
@@ -165,24 +165,24 @@ func (a *actor) announced(m bus.Message) {
 	}
 }
 
-// giveUp ends the actor with err if it can play for no other run, or else the playing for r.
+// giveUp returns err, which ends the actor, if it can play for no other run; otherwise it stops playing for r.
 func (a *actor) giveUp(r *run, err error) error {
 	if single(a.Run) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed) {
 		return err
 	}
 	a.runs.shun(r)
-	a.Log.Warn("playing no more for a run", "run", r.name, "error", err)
+	a.Log.Warn("stopped playing for a run", "run", r.name, "error", err)
 	return nil
 }
 
-// fatal reports whether trying again cannot help.
+// fatal reports whether retrying cannot help.
 func fatal(err error) bool {
 	return errors.Is(err, proto.ErrVersion) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed)
 }
 
-// reserve lets the Go runtime have a processor that is not an executor's. Executors are nearly always in the engine, outside of
-// Go. Were all processors there, the runtime's monitor would take them away from the executors again and again, and wake
-// threads that look for work in vain: on two cores that took a tenth of the steps.
+// reserve leaves the Go runtime one processor (P) that no executor occupies. Executors are nearly always in the engine,
+// outside of Go. If they held all processors, the runtime's monitor would keep retaking them and waking threads that find
+// no work: on two cores that cost a tenth of the steps.
 func reserve(executors int) {
 	if runtime.GOMAXPROCS(0) <= executors {
 		runtime.GOMAXPROCS(executors + 1)
@@ -218,7 +218,7 @@ func newActor(config Config) (*actor, error) {
 	}, nil
 }
 
-// actorName returns a name that no other process has: host, process id and a random number.
+// actorName returns a unique name: host, process ID and a random number.
 func actorName() string {
 	host, err := os.Hostname()
 	if err != nil {

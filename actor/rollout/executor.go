@@ -11,12 +11,12 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// executor is where episodes are played, one at a time: a thread, an environment a task, and the policy that was needed there
+// executor plays episodes one at a time. It has a thread, an environment for each task, and the policy that was used
 // last.
 type executor struct {
-	envs    map[string]sim.Env // by task; there are few
+	envs    map[string]sim.Env // by task, of which there are few
 	players map[string]*Player
-	player  *Player       // of the task that was played last
+	player  *Player       // of the last task
 	version *proto.Policy // the policy that actor evaluates
 	actor   *policy.Actor
 }
@@ -37,7 +37,7 @@ func (e *executor) run(ctx context.Context, ready <-chan *slot) error {
 	return e.close()
 }
 
-// prepare makes the environment and the actor for a policy, unless they are there.
+// prepare makes the environment and the actor for a policy unless they exist.
 func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, error)) error {
 	if e.version == p {
 		return nil

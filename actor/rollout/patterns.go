@@ -9,11 +9,11 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// patternRunes are what a pattern of path.Match has beyond the name of a run.
+// patternRunes are the special characters of path.Match, which run names do not contain.
 const patternRunes = "*?[]^"
 
-// CheckRuns refuses what doesn't say which runs to play for: names and patterns as path.Match takes them, separated
-// by commas; "" is all.
+// CheckRuns validates a selection of runs: names and patterns of path.Match, separated by commas; "" means all
+// runs.
 func CheckRuns(runs string) error {
 	if runs == "" {
 		return nil
@@ -38,7 +38,7 @@ func CheckRuns(runs string) error {
 	return nil
 }
 
-// accepts returns whether a run is one of those that [CheckRuns] has accepted.
+// accepts returns a predicate for the runs of a selection that [CheckRuns] has accepted.
 func accepts(runs string) func(run string) bool {
 	if runs == "" {
 		return func(string) bool { return true }
@@ -52,5 +52,5 @@ func accepts(runs string) func(run string) bool {
 	}
 }
 
-// single reports whether the actor is to play for one run alone, whose name is given.
+// single reports whether the selection is the name of a single run.
 func single(runs string) bool { return runs != "" && !strings.ContainsAny(runs, ","+patternRunes) }

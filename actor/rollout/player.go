@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// ErrStopped is an episode that was stopped before its end.
+// ErrStopped reports an episode that was stopped before its end.
 var ErrStopped = errors.New("the episode was stopped")
 
 // Play plays one ticket. The episode is a function of the ticket, the actor's policy and the task.
@@ -24,19 +24,19 @@ func Play(ctx context.Context, env sim.Env, actor *policy.Actor, ticket proto.Ti
 	return e, err
 }
 
-// Player plays episodes one after the other, without allocating once its buffers have grown.
+// Player plays episodes one after another, without allocating once its buffers have grown.
 type Player struct {
 	env     sim.Env
 	source  *rand.ChaCha8
 	rng     *rand.Rand
 	engine  []float64 // the observation as the engine computes it
-	seen    []float32 // and as the policy sees it
+	seen    []float32 // the same as the policy sees it
 	action  []float32 // the action as the policy samples it
-	control []float64 // and as the engine takes it
+	control []float64 // the same as the engine takes it
 	episode proto.Episode
 }
 
-// NewPlayer returns a player in env, which it uses alone from now on and does not close.
+// NewPlayer returns a player for env, which nothing else may use from then on. It does not close env.
 func NewPlayer(env sim.Env) *Player {
 	spec := env.Spec()
 	source := rand.NewChaCha8([32]byte{})
@@ -51,9 +51,9 @@ func NewPlayer(env sim.Env) *Player {
 	}
 }
 
-// Play plays one ticket to the task's own end or its time limit. The episode is the player's: it is valid until the
-// next call. Before each step stop is asked whether to go on; if not, the error is ErrStopped and StepsPlayed says
-// how far it came.
+// Play plays one ticket until the task terminates or reaches its time limit. The episode belongs to the player and is
+// valid until the next call. Before each step Play calls stop; if that returns true, the error is ErrStopped and
+// StepsPlayed says how far the episode got.
 func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
 	p.begin(ticket)
 	if err := p.env.Reset(p.rng, p.engine); err != nil {
@@ -73,10 +73,10 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 	return e, nil
 }
 
-// StepsPlayed is how many steps of the last ticket were played.
+// StepsPlayed returns how many steps of the last ticket were played.
 func (p *Player) StepsPlayed() int { return len(p.episode.Rewards) }
 
-// begin empties the episode and starts the ticket's random stream.
+// begin clears the episode and starts the ticket's random stream.
 func (p *Player) begin(ticket proto.Ticket) {
 	e := &p.episode
 	*e = proto.Episode{

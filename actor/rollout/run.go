@@ -12,20 +12,20 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// run is what an actor knows of one run.
+// run is what an actor knows about one run.
 type run struct {
 	name     string
 	subjects proto.Subjects
-	position atomic.Pointer[proto.Position] // where the learner stands, as far as is known
+	position atomic.Pointer[proto.Position] // the learner's latest known position
 	gone     atomic.Bool                    // forgotten: its learner has vanished
 
-	reading sync.Mutex    // held while a slot reads the policy that others will want too
+	reading sync.Mutex    // held while a slot reads a policy that others will want too
 	newest  *proto.Policy // the newest policy read, nil before the first; under reading
 
 	// Under the table's lock:
-	need    uint64    // tickets that the learner would give out
-	stamp   uint64    // of the statement that says so
-	heard   time.Time // when the learner was last heard of
+	need    uint64    // tickets that the learner would issue
+	stamp   uint64    // of the message that says so
+	heard   time.Time // when the learner was last heard from
 	shunned bool      // this actor cannot play for it
 }
 
@@ -36,7 +36,7 @@ func newRun(a *proto.Announcement) *run {
 	return r
 }
 
-// open is how many slots of this actor may ask for a ticket.
+// open is the number of this actor's slots that may ask for a ticket.
 func (r *run) open() uint64 {
 	if r.shunned {
 		return 0
@@ -44,7 +44,7 @@ func (r *run) open() uint64 {
 	return r.need
 }
 
-// advance moves the position on to p, never back.
+// advance moves the position forward to p, never back.
 func (r *run) advance(p proto.Position) {
 	for {
 		known := r.position.Load()
@@ -54,15 +54,15 @@ func (r *run) advance(p proto.Position) {
 	}
 }
 
-// stale reports whether the learner has no use for a ticket's episode any more.
+// stale reports whether the learner no longer wants a ticket's episode.
 func (r *run) stale(t proto.Ticket) bool {
 	return r.gone.Load() || t.Position().Before(*r.position.Load())
 }
 
-// errGone is a policy that the store has not.
-var errGone = errors.New("the ticket's policy is not there")
+// errGone reports a policy that the store no longer has.
+var errGone = errors.New("the ticket's policy is not in the store")
 
-// policyOf returns the policy that a ticket is to be played under, or errGone if that is not the run's current one.
+// policyOf returns the policy to play a ticket under, or errGone if that is not the run's current one.
 func (r *run) policyOf(ctx context.Context, store *bus.Store, t proto.Ticket) (*proto.Policy, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()

@@ -14,16 +14,16 @@ import (
 
 const (
 	// forgetAfter is how long a learner may be silent before its run is forgotten: as long as it would keep a ticket for
-	// an actor that is silent.
+	// a silent actor.
 	forgetAfter = 10 * proto.AnnounceInterval
-	// missAfter is the same where the server says, besides, that nobody takes the run's requests.
+	// missAfter is the same if the server also reports that nobody receives the run's requests.
 	missAfter = 3 * proto.AnnounceInterval
-	// maxRuns and maxNeed bound what strangers can make an actor believe.
+	// maxRuns and maxNeed bound what an attacker can make an actor believe.
 	maxRuns = 4096
 	maxNeed = 1 << 20
 )
 
-// runTable is what an actor knows of the runs that it may play for. It is plain data: the time and chance are passed in.
+// runTable is what an actor knows about the runs that it may play for. It is plain data: time and randomness are passed in.
 type runTable struct {
 	accepts func(run string) bool
 	engine  string
@@ -31,14 +31,14 @@ type runTable struct {
 
 	mu   sync.Mutex
 	runs []*run        // sorted by name
-	wake chan struct{} // closed, and replaced, when there is something to do or something has become stale
+	wake chan struct{} // closed and replaced when there is something to do or something has become stale
 }
 
 func newRunTable(accepts func(run string) bool, engine string, log *slog.Logger) *runTable {
 	return &runTable{accepts: accepts, engine: engine, log: log, wake: make(chan struct{})}
 }
 
-// hear takes in an announcement.
+// hear processes an announcement.
 func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 	if !t.accepts(a.Run) {
 		return
@@ -55,7 +55,7 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 	}
 	if a.Engine != "" && a.Engine != t.engine && !r.shunned {
 		r.shunned = true
-		t.log.Warn("not playing for a run that wants another engine", "run", r.name, "wants", a.Engine, "here", t.engine)
+		t.log.Warn("not playing for a run that requires another engine", "run", r.name, "wants", a.Engine, "here", t.engine)
 	}
 	t.update(r, a.Position, a.Need, now)
 	if a.Need.Tickets > 0 || known.Before(a.Position) {
@@ -63,7 +63,7 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 	}
 }
 
-// find returns the run of an announcement, which is new if need be, or nil if there are too many. t.mu is held.
+// find returns the run of an announcement, adding it if it is new, or nil if there are too many. t.mu is held.
 func (t *runTable) find(a *proto.Announcement, now time.Time) *run {
 	i, found := slices.BinarySearchFunc(t.runs, a.Run, func(r *run, name string) int { return strings.Compare(r.name, name) })
 	if found {
@@ -78,7 +78,7 @@ func (t *runTable) find(a *proto.Announcement, now time.Time) *run {
 	return r
 }
 
-// update takes in where a learner stands. t.mu is held.
+// update records a learner's position and need. t.mu is held.
 func (t *runTable) update(r *run, at proto.Position, need proto.Need, now time.Time) {
 	if at.Epoch < r.position.Load().Epoch { // from a learner that was replaced
 		return
@@ -90,9 +90,9 @@ func (t *runTable) update(r *run, at proto.Position, need proto.Need, now time.T
 	r.advance(at)
 }
 
-// choose returns the run that a slot is to ask for a ticket, or nil if none has any to give. Each run is as likely as it
-// has tickets to give that nobody plays: then runs that compete for few slots have slots in proportion to what they can
-// use, and slots that decide at the same time don't all decide alike. u is uniform in [0, 1).
+// choose returns the run that a slot should ask for a ticket, or nil if none has any to issue. A run's probability is
+// proportional to the number of tickets that nobody plays: runs that compete for few slots then get slots in proportion
+// to what they can use, and slots that decide at the same time don't all choose alike. u is uniform in [0, 1).
 func (t *runTable) choose(u float64) *run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *runTable) choose(u float64) *run {
 	panic("rollout: the runs' needs do not add up")
 }
 
-// replied takes in what a learner's answer says of its run. refused is the answer to an Ask that brings no ticket.
+// replied records what a learner's reply says about its run. refused means that an Ask brought no ticket.
 func (t *runTable) replied(r *run, reply *proto.Reply, refused bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,7 +125,7 @@ func (t *runTable) replied(r *run, reply *proto.Reply, refused bool, now time.Ti
 	t.update(r, reply.Position, need, now)
 }
 
-// missed takes in that a request had no answer: the run is not asked again before its learner has announced itself.
+// missed records that a request had no reply: the run is not asked again until its learner announces itself.
 func (t *runTable) missed(r *run, err error, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,14 +135,14 @@ func (t *runTable) missed(r *run, err error, now time.Time) {
 	}
 }
 
-// shun has a run asked no more, unless another learner takes it over.
+// shun stops asking a run, unless another learner takes it over.
 func (t *runTable) shun(r *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.shunned = true
 }
 
-// expire forgets the runs whose learners are silent. It returns how many are left.
+// expire forgets the runs whose learners are silent. It returns the number of remaining runs.
 func (t *runTable) expire(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +154,7 @@ func (t *runTable) expire(now time.Time) int {
 	return len(t.runs)
 }
 
-// forget drops a run; whatever is held of it is stale. t.mu is held.
+// forget drops a run; its tickets become stale. t.mu is held.
 func (t *runTable) forget(r *run) {
 	if r.gone.Swap(true) {
 		return
@@ -164,7 +164,7 @@ func (t *runTable) forget(r *run) {
 	t.rouse()
 }
 
-// restored says that nothing could be heard until now.
+// restored records that no announcements could arrive until now.
 func (t *runTable) restored(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *runTable) restored(now time.Time) {
 	}
 }
 
-// rouse wakes the slots that have nothing to do. t.mu is held.
+// rouse wakes the idle slots. t.mu is held.
 func (t *runTable) rouse() {
 	close(t.wake)
 	t.wake = make(chan struct{})

@@ -17,7 +17,7 @@ import (
 // creditInterval is the pause before credit is asked for again.
 const creditInterval = 20 * time.Millisecond
 
-// slot has one ticket at a time: it plays the episode when an executor is free, and sends the episode while another slot
+// slot holds one ticket at a time: it plays the episode when an executor is free, and uploads it while another slot
 // has that executor. With each ticket it may move to another run.
 type slot struct {
 	*actor
@@ -26,18 +26,18 @@ type slot struct {
 	leaving  atomic.Bool   // ctx is done
 	ticket   *proto.Ticket // the ticket held, nil if none
 	of       *run          // its run
-	next     *run          // the run that was chosen for the next one, if any
+	next     *run          // the run chosen for the next ticket, if any
 	steps    int           // of the ticket's episode, once played
 	wasted   map[*run]int  // steps abandoned since the last Ask
 	encoded  []byte        // the episode
 	outgoing []byte        // the request being sent
 }
 
-// outcome is what came of a slot's time on an executor.
+// outcome is the result of playOn.
 type outcome struct {
 	played bool            // there is an episode to send
 	rest   time.Duration   // otherwise: how long to wait
-	woken  <-chan struct{} // unless there is an announcement
+	woken  <-chan struct{} // or until this is closed
 	err    error           // ends the actor
 }
 
@@ -70,7 +70,7 @@ func (s *slot) run(ctx context.Context) error {
 	return nil
 }
 
-// playOn is a slot's time on an executor: it asks for a ticket, unless it has one, plays it and encodes the episode.
+// playOn uses an executor: it asks for a ticket unless the slot has one, plays it and encodes the episode.
 func (s *slot) playOn(ctx context.Context, executor *executor) outcome {
 	woken := s.runs.woken()
 	if s.ticket == nil {
@@ -109,7 +109,7 @@ func (s *slot) playOn(ctx context.Context, executor *executor) outcome {
 	}
 }
 
-// choose settles which run to ask for the next ticket. It reports whether there is one.
+// choose selects the run to ask for the next ticket. It reports whether there is one.
 func (s *slot) choose() bool {
 	if s.next == nil || s.next.gone.Load() {
 		s.next = s.runs.choose(rand.Float64())
@@ -117,7 +117,7 @@ func (s *slot) choose() bool {
 	return s.next != nil
 }
 
-// play plays the ticket, unless it becomes stale or the actor is to leave.
+// play plays the ticket until it ends, becomes stale or the actor leaves.
 func (s *slot) play(executor *executor) (played bool, err error) {
 	t, start := *s.ticket, time.Now()
 	defer s.span("play", t)(&err)
@@ -140,7 +140,7 @@ func (s *slot) play(executor *executor) (played bool, err error) {
 	return err == nil, err
 }
 
-// ask asks the chosen run for a ticket. If it has none, ticket is still nil.
+// ask asks the chosen run for a ticket. If there is none, s.ticket stays nil.
 func (s *slot) ask(ctx context.Context) error {
 	r := s.next
 	s.next = nil
@@ -163,7 +163,7 @@ func (s *slot) ask(ctx context.Context) error {
 	return nil
 }
 
-// giveBack returns the ticket held, if any, so that the learner need not wait for its lease to expire.
+// giveBack returns the ticket, if any, to the learner, which then need not wait for its lease to expire.
 func (s *slot) giveBack(reason string) {
 	if s.ticket == nil {
 		return
@@ -171,11 +171,11 @@ func (s *slot) giveBack(reason string) {
 	t := *s.ticket
 	s.ticket = nil
 	if _, err := s.request(context.Background(), s.of, t.Epoch, &proto.Return{Slot: s.id, Ticket: t, Reason: reason}); err != nil {
-		s.logOf(t).Info("a ticket is left to expire", "ticket", t, "reason", err)
+		s.logOf(t).Info("could not return a ticket, which will expire", "ticket", t, "reason", err)
 	}
 }
 
-// drop lets go of the ticket held and counts what became of its episode.
+// drop discards the ticket and counts the outcome of its episode.
 func (s *slot) drop(outcome string) {
 	s.ticket = nil
 	s.Metrics.Episodes.WithLabelValues(outcome).Inc()
@@ -186,13 +186,13 @@ func (s *slot) span(name string, t proto.Ticket) (end func(*error)) {
 	return s.Metrics.Span(name, t.Run, t.Epoch, t.Iteration, t.Index)
 }
 
-// logOf is the log for what concerns a ticket.
+// logOf returns the log for messages about a ticket.
 func (s *slot) logOf(t proto.Ticket) *slog.Logger {
 	return s.Log.With("run", t.Run, "iteration", t.Iteration)
 }
 
-// upload sends the ticket's episode until the learner has answered for it. It starts again after every loss; what is
-// sent twice does no harm. The answer brings the next ticket, if there are many and the slot stays with the run.
+// upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every failure;
+// sending twice does no harm. The reply brings the next ticket if there are many and the slot stays with the run.
 func (s *slot) upload(ctx context.Context) {
 	t := *s.ticket
 	defer s.span("upload", t)(nil)
@@ -202,7 +202,7 @@ func (s *slot) upload(ctx context.Context) {
 		reply, err := s.send(ctx, t)
 		if err != nil {
 			if ctx.Err() == nil && s.warnings.Now() {
-				s.logOf(t).Info("cannot send an episode; trying again", "ticket", t, "reason", err)
+				s.logOf(t).Info("cannot send an episode; retrying", "ticket", t, "reason", err)
 			}
 			s.Metrics.UploadRetries.Inc()
 			pause(ctx, woken, idleInterval)
@@ -233,7 +233,7 @@ func (s *slot) upload(ctx context.Context) {
 	}
 }
 
-// send makes one attempt: the offer, if the episode is large, and its chunks. It returns the last answer, or the first
+// send makes one attempt: the offer, if the episode is large, and its chunks. It returns the last reply, or the first
 // that isn't OK.
 func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 	data := s.encoded
@@ -261,8 +261,8 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 	}
 }
 
-// request sends one request to an epoch's learner of a run and takes in its answer. It isn't cut short when ctx is done:
-// the answer may bring a ticket, which must not be lost.
+// request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is done:
+// the reply may bring a ticket, which must not be lost.
 func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Message) (*proto.Reply, error) {
 	var err error
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {

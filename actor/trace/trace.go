@@ -1,9 +1,9 @@
-// Package trace replays recorded traces: an initial state and a sequence of actions in, what a task makes of
-// them out. That is how the tasks are compared with other implementations, number by number.
+// Package trace replays recorded traces: given an initial state and a sequence of actions, it records how a task
+// responds. Tasks are compared with other implementations in this way, number by number.
 //
 // A trace file is an npz file with init_qpos, init_qvel (the engine's positions and velocities), actions
 // (T x action), observations (T+1 x observation, the first at the initial state), rewards (T) and terminated (T;
-// the trace goes on after it).
+// the trace continues after termination).
 package trace
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Replay plays the init_qpos, init_qvel and actions of a trace in env and returns the whole trace that results.
-// Observations, rewards and terminated of the given trace are not looked at.
+// Replay plays the init_qpos, init_qvel and actions of a trace in env and returns the complete resulting trace.
+// It ignores the given trace's observations, rewards and terminated.
 func Replay(env sim.Env, from npz.Arrays) (npz.Arrays, error) {
 	spec := env.Spec()
 	setter, ok := env.(sim.StateSetter)

@@ -24,7 +24,7 @@ experiment: {name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, override
 
 	u.untilRestarted("learner", 1)
 	last := u.lastWords("learner")
-	if !strings.Contains(last, "there is no bucket bucket") || !strings.Contains(row(t, "restarts at once")[2], "a bucket that is not there") {
+	if !strings.Contains(last, "there is no bucket bucket") || !strings.Contains(row(t, "restarts at once")[2], "its bucket does not exist") {
 		t.Errorf("the last line of a worker without a bucket: %s", last)
 	}
 	if err := os.Mkdir(filepath.Join(buckets, "bucket"), 0o755); err != nil {

@@ -34,12 +34,12 @@ func TestOtherNames(t *testing.T) {
 	u.checkOut()
 	u.shell(strings.ReplaceAll(documented(t, "Credentials", "credentials create"), "-n training", "-n names"))
 	u.install("kind", "{credentials: {mode: existing}, experiment: null}")
-	if !strings.Contains(row(t, "restarts at once")[2], "by another name than its certificate has") {
+	if !strings.Contains(row(t, "restarts at once")[2], "under a name that is not in its certificate") {
 		t.Error(row(t, "restarts at once"))
 	}
 	for _, component := range []string{"actor", "coordinator"} {
 		u.untilRestarted(component, 1)
-		if last := u.lastWords(component); !strings.Contains(last, "the server's certificate is to be made for the name that it is called by") {
+		if last := u.lastWords(component); !strings.Contains(last, "the server's certificate must be issued for the name used to reach it") {
 			t.Errorf("last line of %s: %s", component, last)
 		}
 	}

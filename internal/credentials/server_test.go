@@ -98,9 +98,9 @@ func TestLogIn(t *testing.T) {
 	}{
 		"no credentials":             {url, nil, "give --credentials DIR"},
 		"a key of another authority": {url, stranger, "does not know the key of this learner"},
-		"another authority":          {url, distrusting, "another authority than that of the credentials"},
-		"expired certificate":        {serveWith(t, d, expired), member, "is to be renewed"},
-		"other host":                 {serveWith(t, d, elsewhere), member, "made for the name that it is called by"},
+		"another authority":          {url, distrusting, "issued by another authority than the credentials"},
+		"expired certificate":        {serveWith(t, d, expired), member, "renew the server's certificate"},
+		"other host":                 {serveWith(t, d, elsewhere), member, "issued for the name used to reach it"},
 		"an actor for a server":      {serveWith(t, d, noServer), member, "doesn't contain any IP SANs"},
 		"a server without TLS":       {unguarded.URL(), member, "the server uses no credentials"},
 	} {

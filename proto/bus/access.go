@@ -12,29 +12,29 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// A server with credentials has two accounts, each with subjects of its own. Learners and coordinators share one. The
-// others are outside: of their messages only those on exported subjects cross over, as requests whose answers find
-// their own way back. Permissions alone would not do. A server checks where a client publishes, but not where it wants the
-// answer: an actor could ask for a ticket, or for the store's state, and have the answer delivered to the subject that
-// holds a run's policy. Between accounts that subject is one of the asker's own account, where nobody listens.
+// A server with credentials has two accounts with separate subjects. Learners and coordinators share the inner one.
+// Everyone else is in the outer one, from which only messages on exported subjects cross over, as requests whose replies
+// return to the outer account. Permissions alone would not suffice. A server checks where a client publishes, but not where
+// it wants the reply: an actor could ask for a ticket, or for the store's state, and have the reply delivered to the subject
+// that holds a run's policy. With two accounts that reply subject is in the requester's own account, where nobody listens.
 const (
 	insideAccount  = "TRAINING"
 	outsideAccount = "OUTSIDE"
 )
 
-// outsideStore begins the subjects by which the store is read from outside. ($JS.API belongs to each account itself.)
+// outsideStore prefixes the subjects for reading the store from outside. ($JS.API belongs to each account itself.)
 const outsideStore = "dbqpg-store"
 
 // responseTime is how long a client may take to answer a request.
 const responseTime = "5m"
 
-// access is what a role may do. Besides, everybody has inboxes of its own, see inbox.
+// access is what a role may do. In addition every user has its own inboxes, see inbox.
 type access struct {
 	outside            bool
 	publish, subscribe []string
 }
 
-// accessOf is the table of permissions; docs/security.md has it for people, and a test compares both with a server.
+// accessOf is the table of permissions; docs/security.md documents it, and a test compares both with a server.
 func accessOf(role proto.Role) access {
 	positions, requests := proto.EveryRun()
 	policies := proto.PolicyBucket
@@ -75,20 +75,20 @@ func within(prefix string, subjects []string) []string {
 	return all
 }
 
-// inbox begins the subjects of a key's answers. Only the key's owner may subscribe to them.
+// inbox prefixes the subjects of replies to a key. Only the key's owner may subscribe to them.
 func inbox(public string) string { return "_INBOX." + public }
 
-// User is somebody whom a server lets in.
+// User is a client that a server admits.
 type User struct {
-	// Name is for people.
+	// Name is for display.
 	Name string
 	Role proto.Role
 	// Public is the public part of the user's key.
 	Public string
 }
 
-// Accounts returns the part of a NATS server's configuration that lets the users in, each with what its role
-// may do. There is nothing secret in it. It is that of a server in this process ([ServerAuth]) and of any other.
+// Accounts returns the part of a NATS server's configuration that admits the users, each with its role's
+// permissions. It contains no secrets, and serves for an embedded server ([ServerAuth]) as for any other.
 func Accounts(users []User) (string, error) {
 	inside := &account{JetStream: "enabled"}
 	outside := new(account)
@@ -109,7 +109,7 @@ func Accounts(users []User) (string, error) {
 		}
 		a := accessOf(u.Role)
 		if len(a.publish) == 0 {
-			return "", fmt.Errorf("user %s: role %q has no business on a NATS server", u.Name, u.Role)
+			return "", fmt.Errorf("user %s: role %q has no access to a NATS server", u.Name, u.Role)
 		}
 		of := inside
 		if a.outside {
@@ -152,8 +152,8 @@ func newAccountUser(u User, a access) accountUser {
 	return accountUser{u.Public, permissions}
 }
 
-// crossing returns the subjects that requests and announcements cross over on, as they are called outside: all that any
-// role outside may publish and subscribe to. None covers another, or its messages would arrive twice.
+// crossing returns the subjects on which requests and announcements cross between the accounts, by their outside names:
+// all that any outside role may publish or subscribe to. None covers another, or messages would arrive twice.
 func crossing() (services, streams []string) {
 	for _, role := range proto.Roles() {
 		if a := accessOf(role); a.outside {
@@ -164,7 +164,7 @@ func crossing() (services, streams []string) {
 	return widest(services), widest(streams)
 }
 
-// widest drops the subjects that another one covers.
+// widest drops the subjects that others cover.
 func widest(subjects []string) []string {
 	slices.Sort(subjects)
 	subjects = slices.Compact(subjects)

@@ -15,71 +15,71 @@ import (
 )
 
 const (
-	// pingInterval and maxPings: a server that is silent for 15 s is given up.
+	// pingInterval and maxPings: a server that is silent for 15 s is considered lost.
 	pingInterval = 5 * time.Second
 	maxPings     = 2
-	// reconnectWait is the pause between attempts to reach a server, reconnectJitter what is added at random so
-	// that a thousand actors don't come back at the same instant.
+	// reconnectWait is the pause between attempts to reach a server, reconnectJitter a random addition
+	// that keeps a thousand actors from reconnecting at the same instant.
 	reconnectWait   = 500 * time.Millisecond
 	reconnectJitter = 500 * time.Millisecond
-	// pendingMessages and pendingBytes bound what waits for a slow handler before messages are dropped.
+	// pendingMessages and pendingBytes bound the queue of a slow handler; beyond them messages are dropped.
 	pendingMessages = 1 << 16
 	pendingBytes    = 64 << 20
 )
 
 var (
-	// ErrNoResponder is a request that nobody is there to answer.
+	// ErrNoResponder reports a request that nobody is subscribed to answer.
 	ErrNoResponder = errors.New("nobody answers")
-	// ErrDisconnected is a request while there is no connection to the server.
+	// ErrDisconnected reports a request while there is no connection to the server.
 	ErrDisconnected = errors.New("not connected to the NATS server")
-	// ErrClosed is the use of a connection after Close, or after the server refused it for good.
+	// ErrClosed reports the use of a connection after Close, or after the server refused it permanently.
 	ErrClosed = errors.New("the connection is closed")
 )
 
 // ConnConfig holds a connection's settings.
 type ConnConfig struct {
-	// Name tells the server's operator who this is.
+	// Name identifies the client to the server's operator.
 	Name string
-	// Log receives losses of the connection and dropped messages; nil is slog.Default.
+	// Log records lost connections and dropped messages; nil means slog.Default.
 	Log *slog.Logger
-	// Identity proves to the server who this is; nil is for a server that asks nobody.
+	// Identity authenticates the client; nil is for a server without authentication.
 	Identity *Identity
 }
 
-// Conn is a connection that restores itself, for as long as it takes, when the server goes
-// away; subscriptions survive that. It is safe for concurrent use.
+// Conn is a connection that reconnects, for as long as it takes, when the server goes
+// away; subscriptions survive. It is safe for concurrent use.
 type Conn struct {
 	nats      *nats.Conn
 	log       *slog.Logger
 	connected chan struct{} // closed at the first connection
-	closed    chan struct{} // closed at the end of the last
-	refused   chan error    // holds an element after an attempt that no other can better
+	closed    chan struct{} // closed at the end of the last connection
+	refused   chan error    // holds an error after an attempt that retrying cannot mend
 	once      sync.Once     // closes connected
-	storeAPI  string        // begins the subjects of the server's store; "" is the usual
+	storeAPI  string        // prefix of the subjects of the server's store; "" is the default
 
 	mu            sync.Mutex
 	subscriptions []*nats.Subscription
 	reconnected   []func()
-	session       context.Context // done once the present connection is lost
+	session       context.Context // done once the current connection is lost
 	endSession    context.CancelFunc
 }
 
 // Connect connects to the server at address, "nats://host:port". It keeps trying until ctx is done;
-// an address that can never work, or a refused login, is an error at once.
+// an address that can never work, or a refused login, fails at once.
 func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, error) {
 	shown, err := checkAddress(address)
 	if err != nil {
 		return nil, err
 	}
 	options := []nats.Option{nats.RetryOnFailedConnect(true)}
-	if config.Identity != nil { // never without TLS, whatever the address begins with
+	if config.Identity != nil { // never without TLS, whatever the address's scheme
 		options = append(options, nats.Secure(config.Identity.TLS))
 	}
 	c, err := dial(address, shown, config, options...)
 	if err != nil {
 		return nil, err
 	}
-	// Of a server that is there by and by, and then of no use, nats.go tells no handler.
+	// If a server that appears later turns out to be unusable, nats.go calls no handler.
 	look := time.NewTicker(reconnectWait)
 	defer look.Stop()
 	for err == nil {
@@ -101,8 +101,8 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 }
 
-// checkAddress refuses what isn't a server's address, or several ones separated by commas. It returns the address
-// without passwords, to be shown.
+// checkAddress refuses what isn't a server's address, or several separated by commas. It returns the address
+// without passwords, for display.
 func checkAddress(address string) (shown string, err error) {
 	var parts []string
 	for part := range strings.SplitSeq(address, ",") {
@@ -123,7 +123,7 @@ func checkAddress(address string) (shown string, err error) {
 	return strings.Join(parts, ","), nil
 }
 
-// dial connects to address, which logs and errors call by the name shown.
+// dial connects to address, which logs and errors refer to as shown.
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
 	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1)}
 	if c.log == nil {
@@ -138,7 +138,7 @@ func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn
 		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(maxPings),
-		// What cannot be sent now fails now: whoever sent it asks again.
+		// What cannot be sent now fails now, and its sender retries.
 		nats.ReconnectBufSize(-1),
 		nats.ConnectHandler(func(*nats.Conn) { c.markConnected() }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
@@ -181,7 +181,7 @@ func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn
 
 func (c *Conn) markConnected() { c.once.Do(func() { close(c.connected) }) }
 
-// restored tells those who asked that the connection is back.
+// restored calls the OnReconnect functions.
 func (c *Conn) restored(nc *nats.Conn) {
 	c.markConnected()
 	c.log.Info("connected to the NATS server again", "url", nc.ConnectedUrlRedacted())
@@ -193,7 +193,7 @@ func (c *Conn) restored(nc *nats.Conn) {
 	}
 }
 
-// disconnected ends the requests whose answers can't come any more.
+// disconnected ends the requests that can no longer be answered.
 func (c *Conn) disconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +201,7 @@ func (c *Conn) disconnected() {
 	c.session, c.endSession = context.WithCancel(context.Background())
 }
 
-// failed reports what goes wrong between requests, dropped messages above all.
+// failed logs errors outside of requests, dropped messages above all.
 func (c *Conn) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub == nil {
 		c.log.Warn("NATS", "error", err)
@@ -211,20 +211,20 @@ func (c *Conn) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	c.log.Warn("NATS", "error", err, "subject", sub.Subject, "dropped", dropped)
 }
 
-// OnReconnect has f called after each time that a lost connection is back. f must not block.
+// OnReconnect registers f to be called each time a lost connection is re-established. f must not block.
 func (c *Conn) OnReconnect(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reconnected = append(c.reconnected, f)
 }
 
-// URL is the server that this connection is with, "" while there is none.
+// URL returns the server's address, or "" while disconnected.
 func (c *Conn) URL() string { return c.nats.ConnectedUrlRedacted() }
 
-// MaxPayload is the largest message that the server takes, in bytes.
+// MaxPayload returns the size of the largest message that the server accepts, in bytes.
 func (c *Conn) MaxPayload() int { return int(c.nats.MaxPayload()) }
 
-// Flush waits until the server has seen what was sent, subscriptions included.
+// Flush waits until the server has processed everything sent, subscriptions included.
 func (c *Conn) Flush(ctx context.Context) error {
 	if err := c.nats.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("flush: %w", translate(err))
@@ -239,10 +239,10 @@ func (c *Conn) Close() {
 	c.disconnected()
 }
 
-// Rarely lets through one event an interval, so that a state that lasts does not fill a log. It is safe
+// Rarely lets one event through per interval, so that a lasting state does not fill a log. It is safe
 // for concurrent use.
 type Rarely struct {
-	// Interval is the least time between two events.
+	// Interval is the minimum time between two events.
 	Interval time.Duration
 
 	mu   sync.Mutex

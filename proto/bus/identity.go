@@ -11,18 +11,18 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Identity is what a client shows a server that asks who it is.
+// Identity is what a client authenticates itself with.
 type Identity struct {
-	// Role is what the client is, which decides how it reaches the server's store.
+	// Role is the client's role, which decides how it reaches the server's store.
 	Role proto.Role
 	// Key proves it.
 	Key Key
-	// TLS verifies the server. It is not used within a process.
+	// TLS verifies the server. It is not used within one process.
 	TLS *tls.Config
 }
 
-// options are the connection's that follow from the identity. Answers arrive on subjects that no other key may
-// subscribe to.
+// options returns the connection options that follow from the identity. Replies arrive on subjects that no other key
+// may subscribe to.
 func (i *Identity) options() []nats.Option {
 	return []nats.Option{
 		nats.Nkey(i.Key.public, i.Key.pair.Sign),
@@ -30,22 +30,22 @@ func (i *Identity) options() []nats.Option {
 	}
 }
 
-// ServerAuth says whom a server in this process lets in.
+// ServerAuth says whom an embedded server admits.
 type ServerAuth struct {
-	// Accounts is what the function of that name returns.
+	// Accounts is the result of the function of that name.
 	Accounts string
 	// TLS holds the server's certificate.
 	TLS *tls.Config
 }
 
-// final reports whether an attempt to connect has failed so that no other will do better.
+// final reports whether an attempt to connect has failed in a way that retrying cannot mend.
 func final(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || errors.Is(err, nats.ErrSecureConnWanted) ||
 		errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrNkeysNotSupported)
 }
 
-// advise says what to do about a server that refuses this client, or a client that refuses the server.
+// advise adds what to do when the server refuses this client, or this client the server.
 func advise(err error, identity *Identity) error {
 	var expired x509.CertificateInvalidError
 	var name x509.HostnameError
@@ -56,15 +56,15 @@ func advise(err error, identity *Identity) error {
 	case errors.Is(err, nats.ErrAuthorization):
 		return fmt.Errorf("%w: the server does not know the key of this %s, %s", err, identity.Role, identity.Key)
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.Is(err, nats.ErrNkeysNotSupported):
-		return fmt.Errorf("%w: the server uses no credentials; it is not one that --credentials were made for", err)
+		return fmt.Errorf("%w: the server uses no credentials; it is not the one that --credentials are for", err)
 	case errors.As(err, &expired) && expired.Reason == x509.Expired:
-		return fmt.Errorf("%w: the server's certificate is to be renewed", err)
+		return fmt.Errorf("%w: renew the server's certificate", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("%w: the server's certificate is to be made for the name that it is called by here", err)
+		return fmt.Errorf("%w: the server's certificate must be issued for the name used to reach it here", err)
 	case errors.As(err, &authority) && identity == nil:
-		return fmt.Errorf("%w: give --credentials DIR, with the authority that made the server's certificate", err)
+		return fmt.Errorf("%w: give --credentials DIR, with the authority that issued the server's certificate", err)
 	case errors.As(err, &authority):
-		return fmt.Errorf("%w: another authority than that of the credentials made the server's certificate", err)
+		return fmt.Errorf("%w: the server's certificate was issued by another authority than the credentials", err)
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Key is an nkey: an Ed25519 key pair whose owner proves to a server who it is without ever sending the secret part,
-// the seed. Printing a Key shows its public part alone.
+// Key is an nkey: an Ed25519 key pair that authenticates its owner to a server without ever sending the secret part,
+// the seed. Printing a Key shows only its public part.
 type Key struct {
 	pair   nkeys.KeyPair
 	public string
@@ -22,7 +22,7 @@ func NewKey() (Key, error) {
 	return newKey(pair)
 }
 
-// ParseKey reads a key from its seed, the line "SU..." that Seed returns. The error shows nothing of the seed.
+// ParseKey reads a key from its seed, the line "SU..." that Seed returns. The error reveals nothing of the seed.
 func ParseKey(seed []byte) (Key, error) {
 	pair, err := nkeys.ParseDecoratedUserNKey(seed)
 	if err != nil {
@@ -39,7 +39,7 @@ func newKey(pair nkeys.KeyPair) (Key, error) {
 	return Key{pair, public}, nil
 }
 
-// CheckPublicKey refuses what is not the public part of a user's key.
+// CheckPublicKey returns an error for what is not the public part of a user's key.
 func CheckPublicKey(public string) error {
 	if !nkeys.IsValidPublicUserKey(public) {
 		return fmt.Errorf("%.60q is not the public part of a user's nkey, which begins with U", public)

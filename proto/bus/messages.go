@@ -22,7 +22,7 @@ func (c *Conn) Dropped() int {
 	return total
 }
 
-// Request sends data and returns the answer. Without an answer the error wraps ErrNoResponder,
+// Request sends data and returns the reply. Without one the error wraps ErrNoResponder,
 // ErrDisconnected or ctx's.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	ctx, cancel := c.during(ctx)
@@ -37,8 +37,8 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 	return reply.Data, nil
 }
 
-// during returns ctx with an end at the loss of the present connection, whose cause is then ErrDisconnected: no answer
-// comes after that.
+// during returns ctx, cancelled with the cause ErrDisconnected when the current connection is lost: no reply
+// can arrive after that.
 func (c *Conn) during(ctx context.Context) (context.Context, context.CancelFunc) {
 	c.mu.Lock()
 	session := c.session
@@ -51,7 +51,7 @@ func (c *Conn) during(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// Publish sends data to whoever listens.
+// Publish sends data to all subscribers.
 func (c *Conn) Publish(subject string, data []byte) error {
 	if err := c.nats.Publish(subject, data); err != nil {
 		return fmt.Errorf("publish to %s: %w", subject, translate(err))
@@ -59,7 +59,7 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// translate names the errors that callers decide by.
+// translate maps the library's errors to those that callers distinguish.
 func translate(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
@@ -79,7 +79,7 @@ type Message struct {
 	nats    *nats.Msg
 }
 
-// Respond answers a request. What was sent without wanting an answer gets none.
+// Respond answers a request. It does nothing for a message that expects no reply.
 func (m Message) Respond(data []byte) error {
 	if m.nats.Reply == "" {
 		return nil
@@ -97,7 +97,7 @@ type Subscription struct {
 	done bool
 }
 
-// Subscribe has handle called with each message on subject, one at a time.
+// Subscribe calls handle with each message on subject, one at a time.
 func (c *Conn) Subscribe(subject string, handle func(Message)) (*Subscription, error) {
 	s := new(Subscription)
 	sub, err := c.nats.Subscribe(subject, func(m *nats.Msg) {
@@ -122,7 +122,7 @@ func (c *Conn) Subscribe(subject string, handle func(Message)) (*Subscription, e
 
 // Close ends the subscription. Once it returns, the handler neither runs nor will.
 func (s *Subscription) Close() {
-	// After the connection is closed there is nothing to end, and no other error.
+	// After the connection is closed there is nothing left to unsubscribe.
 	_ = s.nats.Unsubscribe()
 	s.idle.Lock()
 	defer s.idle.Unlock()

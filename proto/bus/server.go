@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// serverPayload is the largest message that an embedded server takes. Only a policy with
+	// serverPayload is the largest message that an embedded server accepts. Only a policy with
 	// very wide layers is larger than a stock server's 1 MiB.
 	serverPayload = 8 << 20
 	// serverMemory bounds what the embedded server's store holds.
@@ -29,18 +29,18 @@ const (
 type ServerConfig struct {
 	// Host is the address to listen on; "" is 127.0.0.1. 0.0.0.0 lets other machines in.
 	Host string
-	// Port is the port to listen on; 0 takes a free one.
+	// Port is the port to listen on; 0 picks a free one.
 	Port int
-	// Log receives the server's warnings; nil is slog.Default.
+	// Log records the server's warnings; nil means slog.Default.
 	Log *slog.Logger
-	// Auth says whom the server lets in; nil is everybody, without TLS.
+	// Auth says whom the server admits; nil admits everybody, without TLS.
 	Auth *ServerAuth
 }
 
 // Server is a NATS server in this process.
 type Server struct {
 	nats  *server.Server
-	store string // a directory that the server wants though it keeps nothing in it
+	store string // a directory that the server requires but leaves empty
 	log   *slog.Logger
 }
 
@@ -57,7 +57,7 @@ func StartServer(config ServerConfig) (*Server, error) {
 	}
 	store, err := os.MkdirTemp("", "dbqpg-nats-")
 	if err != nil {
-		return nil, fmt.Errorf("a folder for the NATS server: %w", err)
+		return nil, fmt.Errorf("a directory for the NATS server: %w", err)
 	}
 	s := &Server{store: store, log: config.Log}
 	options, err := options(config, store)
@@ -78,7 +78,7 @@ func address(config ServerConfig) string {
 	return net.JoinHostPort(config.Host, strconv.Itoa(config.Port))
 }
 
-// checkFree tells a port in use from other failures to start, with advice.
+// checkFree distinguishes a port in use from other failures to start, and adds advice.
 func checkFree(config ServerConfig) error {
 	listener, err := net.Listen("tcp", address(config))
 	if err != nil {
@@ -127,30 +127,30 @@ func (s *Server) start() error {
 	return fmt.Errorf("not ready after %v", startTimeout)
 }
 
-// URL is what a client elsewhere connects to.
+// URL returns the address for clients in other processes.
 func (s *Server) URL() string { return s.nats.ClientURL() }
 
-// SlowConsumers counts the connections that the server has cut because they did not take in what it had for them.
+// SlowConsumers counts the connections that the server has closed because they did not keep up.
 func (s *Server) SlowConsumers() int { return int(s.nats.NumSlowConsumers()) }
 
-// Connect connects to the server within the process, without a socket and without TLS.
+// Connect connects to the server in-process, without a socket and without TLS.
 func (s *Server) Connect(config ConnConfig) (*Conn, error) {
 	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(s.nats))
 }
 
-// Close stops the server and waits until it is gone.
+// Close stops the server and waits until it has shut down.
 func (s *Server) Close() {
 	if s.nats != nil {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
 	}
 	if err := os.RemoveAll(s.store); err != nil {
-		s.log.Warn("the NATS server's folder stays", "error", err)
+		s.log.Warn("cannot remove the NATS server's directory", "error", err)
 	}
 }
 
-// serverLog passes on a server's warnings and errors, and keeps the one that it cannot
-// start for.
+// serverLog forwards a server's warnings and errors, and keeps the one that prevents it
+// from starting.
 type serverLog struct {
 	log   *slog.Logger
 	fatal atomic.Pointer[string]

@@ -8,25 +8,25 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// ServiceConfig describes a service to whoever looks for one ("nats micro ls").
+// ServiceConfig describes a service for discovery ("nats micro ls").
 type ServiceConfig struct {
 	Name, Version, Description string
 	Metadata                   map[string]string
-	// Endpoints are what it offers, by name.
+	// Endpoints are the service's endpoints, by name.
 	Endpoints map[string]Endpoint
 }
 
-// Endpoint is one subject of a service. Of all instances of the service one gets a request.
+// Endpoint is one subject of a service. Each request goes to one of the service's instances.
 type Endpoint struct {
 	Subject string
-	// Handle gets each request, one after the other; respond, to be called once, may be called later.
+	// Handle is called with each request, one at a time; it must call respond once, possibly later.
 	Handle func(data []byte, respond func([]byte) error)
 }
 
 // Service is an instance of a service.
 type Service struct{ micro micro.Service }
 
-// Serve begins to offer a service by the conventions of NATS, so that it can be found, and its statistics be read.
+// Serve starts a service by the conventions of NATS, so that it can be discovered and its statistics read.
 func (c *Conn) Serve(config ServiceConfig) (*Service, error) {
 	s, err := micro.AddService(c.nats, micro.Config{
 		Name: config.Name, Version: config.Version, Description: config.Description, Metadata: config.Metadata,
@@ -45,7 +45,7 @@ func (c *Conn) Serve(config ServiceConfig) (*Service, error) {
 	return &Service{s}, nil
 }
 
-// Close ends the service.
+// Close stops the service.
 func (s *Service) Close() error {
 	if err := s.micro.Stop(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		return fmt.Errorf("end a service: %w", err)

@@ -12,32 +12,32 @@ import (
 )
 
 var (
-	// ErrNotFound is a key that holds nothing, or a bucket that nobody has made.
+	// ErrNotFound reports a key without a value, or a bucket that does not exist.
 	ErrNotFound = errors.New("no such key")
-	// ErrConflict is a compare-and-set that found another revision.
+	// ErrConflict reports a compare-and-set that found another revision.
 	ErrConflict = errors.New("somebody else wrote the key")
-	// ErrNoStore is a server that keeps no values.
+	// ErrNoStore reports a server without JetStream.
 	ErrNoStore = errors.New("the NATS server has no JetStream: start it with -js")
 )
 
-// replicas is on how many servers of a cluster a bucket is kept, so that any one may be lost.
+// replicas is the number of servers in a cluster that keep a bucket, so that any one may be lost.
 const replicas = 3
 
-// A server's codes for a cluster that has too few servers for that, and for one whose store is not the cluster's.
+// A server's error codes for a cluster with too few servers for that, and for replicas without a cluster.
 const (
 	codeNoPeers      jetstream.ErrorCode = 10005
 	codeNotClustered jetstream.ErrorCode = 10074
 )
 
-// Store is a bucket of keys whose last values the server keeps in memory, a cluster of servers on three of them.
+// Store is a bucket of keys whose latest values the server keeps in memory; a cluster keeps them on three servers.
 type Store struct {
 	jetstream jetstream.JetStream
 	bucket    string
 	conn      *Conn
-	kv        atomic.Pointer[jetstream.KeyValue] // the bucket as it was found last
+	kv        atomic.Pointer[jetstream.KeyValue] // the bucket as last looked up
 }
 
-// Store returns a bucket. It comes into being at the first Put.
+// Store returns a bucket, which the first Put creates.
 func (c *Conn) Store(bucket string) (*Store, error) {
 	var js jetstream.JetStream
 	var err error
@@ -56,12 +56,12 @@ func (c *Conn) Store(bucket string) (*Store, error) {
 func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	ctx, cancel := s.conn.during(ctx)
 	defer cancel()
-	// To look the bucket up takes as long as to read the key, and a thousand actors read at the same moment.
+	// Looking up the bucket takes as long as reading the key, and a thousand actors read at the same moment.
 	if kv := s.kv.Load(); kv != nil {
 		if entry, err := (*kv).Get(ctx, key); err == nil {
 			return entry.Value(), entry.Revision(), nil
 		}
-		s.kv.Store(nil) // perhaps it is another bucket by now
+		s.kv.Store(nil) // the bucket may have been recreated
 	}
 	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, revision uin
 	return entry.Value(), entry.Revision(), nil
 }
 
-// Put sets a key's value if its revision is still the given one; 0 stands for a key
-// that holds nothing. It returns the new revision, or ErrConflict.
+// Put sets a key's value if its revision is still the given one; 0 means that the key has
+// no value. It returns the new revision, or ErrConflict.
 func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	ctx, cancel := s.conn.during(ctx)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 	return revision, nil
 }
 
-// create makes the bucket. A cluster that has not three servers at the moment keeps it on one.
+// create creates the bucket. A cluster that has fewer than three servers at the moment keeps it on one.
 func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 	config := jetstream.KeyValueConfig{
 		Bucket:      s.bucket,
@@ -112,15 +112,15 @@ func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := s.jetstream.CreateKeyValue(ctx, config)
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && (refused.ErrorCode == codeNoPeers || refused.ErrorCode == codeNotClustered) {
-		s.conn.log.Warn("the NATS cluster keeps policies on one of its servers: if that is lost, runs wait until it is back", "error", err)
+		s.conn.log.Warn("the NATS cluster keeps policies on one server only: if it is lost, runs wait until it is back", "error", err)
 		config.Replicas = 1
 		kv, err = s.jetstream.CreateKeyValue(ctx, config)
 	}
 	return kv, err
 }
 
-// Keys returns the keys that hold something, sorted. It asks for the bucket's state alone: who may only read could
-// not make a consumer, as the library's own listing does.
+// Keys returns the keys that have a value, sorted. It asks only for the bucket's state: the library's own listing
+// creates a consumer, which read-only clients may not do.
 func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	ctx, cancel := s.conn.during(ctx)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *Store) Keys(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// explain names the errors that callers decide by, and says what to do about a server without JetStream.
+// explain maps the library's errors to those that callers distinguish, and says what to do about a server without JetStream.
 func (s *Store) explain(ctx context.Context, verb, key string, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrDisconnected):

@@ -1,5 +1,5 @@
-// Package rollouttest has an environment for tests of what happens around episodes: its steps cost nothing, its
-// episodes are short and of all lengths, and a test can hold it up or make it fail.
+// Package rollouttest provides an environment for tests of everything around episodes: its steps cost nothing, its
+// episodes are short and vary in length, and a test can delay it or make it fail.
 package rollouttest
 
 import (
@@ -12,10 +12,10 @@ import (
 // Spec describes the toy task.
 var Spec = sim.Spec{Name: "Toy", ObservationDim: 3, ActionDim: 2, FrameSkip: 1, TimeLimit: 50}
 
-// Toy is an environment with a memory of its actions. An episode's length is drawn at its start: 1 to 80 steps, so that
+// Toy is an environment that remembers its actions. An episode's length is drawn at its start, 1 to 80 steps, so that
 // the time limit of 50 ends some.
 type Toy struct {
-	// BeforeStep, if set, is called before each step with the number of steps that the episode has; an error
+	// BeforeStep, if set, is called before each step with the number of steps so far; an error
 	// is the step's.
 	BeforeStep func(steps int) error
 
