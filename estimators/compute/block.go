@@ -62,6 +62,11 @@ func (x Block) Row(i int) Block { return x.View(i, i+1, 0, x.Cols) }
 // Col is the Rows × 1 view of column j.
 func (x Block) Col(j int) Block { return x.View(0, x.Rows, j, j+1) }
 
+// Diagonal is the view of the diagonal as a column.
+func (x Block) Diagonal() Block {
+	return Block{x.Buffer, x.Offset, min(x.Rows, x.Cols), 1, x.Stride + 1}
+}
+
 // EveryRow is the view of rows 0, step, 2 step, ...
 func (x Block) EveryRow(step int) Block {
 	if step < 1 {

@@ -15,7 +15,7 @@ import (
 // interpolates.
 type Direct struct {
 	// Inducing are the rows of the batch that stand for all in the state kernel, the
-	// subset of regressors ([ChooseInducing] picks them); nil means structured kernel
+	// subset of regressors ([statekernel.ChooseInducing] picks them); nil means structured kernel
 	// interpolation.
 	Inducing []int
 	// FisherGram is V'V, from [FisherGram], for fits that share their V; nil means that
@@ -23,20 +23,15 @@ type Direct struct {
 	FisherGram *mat.SymDense
 }
 
-// directPosterior is what Direct.Fit returns. B = [Z, fisher^1/2 V] has r columns.
+// directPosterior is what Direct.Fit returns.
 type directPosterior struct {
-	inputs
-	state  factor  // Z
-	fisher float64 // kappa n
-
-	scope   *compute.Scope // of all that lives as long as the posterior
+	basis
 	gram    gram
-	factor  cholesky      // of M, r × r
-	weights compute.Block // c = M^-1 B'y, r × 1
-	alpha   compute.Block // K^-1 y, n × 1
-	inverse compute.Block // M^-1, when first needed
-	space   *weightSpace  // of the whole process, when first needed
-	value   float64       // the log likelihood / n
+	weights *weights
+	alpha   compute.Block    // K^-1 y, n × 1
+	value   float64          // the log likelihood / n
+	inverse compute.Block    // M^-1, when first needed
+	all     *directPosterior // whole, when first needed
 }
 
 // Fit implements [Solver].
@@ -45,8 +40,8 @@ func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &directPosterior{inputs: in, scope: s, fisher: k.fisherScale(d.Features.Rows)}
-	if p.state, err = newFactor(s, k, in.scaled, solver.Inducing); err != nil {
+	p := &directPosterior{basis: basis{inputs: in, scope: s, fisher: k.fisherScale(d.Features.Rows)}}
+	if p.state, err = k.state().Factor(s, in.scaled, solver.Inducing); err != nil {
 		return nil, err
 	}
 	if solver.FisherGram == nil {
@@ -61,31 +56,25 @@ func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) 
 	return p, nil
 }
 
-// condition finds the weights c = M^-1 B'y, given V'V.
+// condition finds the products over the samples and the weights, given V'V.
 func (p *directPosterior) condition(fisherGram *mat.SymDense) (err error) {
 	p.gram = newGram(p.scope, p.state, p.data, p.fisher, fisherGram)
 	if sum := mat.Trace(fisherGram); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return &NotFiniteError{What: fisherVectors, Value: sum}
 	}
-	if p.factor, err = factorize(p.scope, p.gram.matrix, p.kernel.Noise); err != nil {
-		return err
-	}
-	p.weights = p.gram.weights(p.scope, p.factor)
-	return nil
+	p.weights, err = newWeights(&p.basis, p.gram)
+	return err
 }
-
-// order is r.
-func (p *directPosterior) order() int { return p.gram.targets.Rows }
 
 // solve finds alpha = (y - B c)/noise and the log likelihood.
 func (p *directPosterior) solve() error {
-	n, r, noise, columns := p.scaled.Rows, p.order(), p.kernel.Noise, p.state.cols()
+	n, r, noise, columns := p.scaled.Rows, p.order(), p.kernel.Noise, p.state.Cols()
 	p.alpha = p.scope.New(n, 1)
 	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0, 0)
-	p.state.addTo(p.alpha, -1/noise, p.weights.RowRange(0, columns))
-	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.RowRange(columns, r), 1, p.alpha)
+	p.state.AddTo(p.alpha, -1/noise, p.weights.mean.RowRange(0, columns))
+	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.mean.RowRange(columns, r), 1, p.alpha)
 
-	logDet := p.factor.logDet() + float64(n-r)*math.Log(noise)
+	logDet := p.weights.factor.LogDet() + float64(n-r)*math.Log(noise)
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
 	if math.IsNaN(p.value) || math.IsInf(p.value, 0) {
 		return &NotFiniteError{What: "log likelihood", Value: p.value}
@@ -103,12 +92,12 @@ func (p *directPosterior) LogLikelihood() (linop.Estimate, error) {
 
 // FisherCore implements [Posterior]: (V'V - V'B M^-1 B'V)/noise.
 func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
-	return p.gram.core(p.factor, p.gram.fisher, p.kernel.Noise), nil
+	return p.gram.core(p.backend, p.weights.factor, p.gram.fisher, p.kernel.Noise), nil
 }
 
 // StateCore implements [Posterior]: the same with the state columns of B alone, which
 // come first in M.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
-	columns := p.state.cols()
-	return p.gram.core(p.factor.leading(columns), p.gram.fisher.RowRange(0, columns), p.kernel.Noise), nil
+	columns := p.state.Cols()
+	return p.gram.core(p.backend, p.weights.factor.Leading(columns), p.gram.fisher.RowRange(0, columns), p.kernel.Noise), nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
 // Gradient implements [Posterior]. Only the features need a pass over the samples.
@@ -12,11 +13,11 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 		compute.SameShape("the gradient in the features", p.scaled, features)
 	}
 	if p.inverse.Rows == 0 {
-		p.inverse = p.factor.inverse(p.scope)
+		p.inverse = p.weights.factor.Inverse(p.scope)
 	}
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
-	base := p.state.gradient(features, p.stateGradient(scope))
+	base := p.state.Gradient(features, p.stateGradient(scope))
 	n := float64(p.alpha.Rows)
 	for i := range base {
 		base[i] /= n
@@ -32,8 +33,8 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 // it is for those of the base kernel. It takes the traces of M^-1 and of
 // A = cc' - I + noise M^-1.
 func (p *directPosterior) hyperGradient(base []float64) Hyper {
-	n, r, noise, columns := float64(p.alpha.Rows), p.order(), p.kernel.Noise, p.state.cols()
-	inverse, c := compute.ToSlice(p.backend, diagonal(p.inverse)), compute.ToSlice(p.backend, p.weights)
+	n, r, noise, columns := float64(p.alpha.Rows), p.order(), p.kernel.Noise, p.state.Cols()
+	inverse, c := compute.ToSlice(p.backend, p.inverse.Diagonal()), compute.ToSlice(p.backend, p.weights.mean)
 	var ofInverse float64
 	for _, x := range inverse {
 		ofInverse += x
@@ -54,14 +55,14 @@ func (p *directPosterior) hyperGradient(base []float64) Hyper {
 }
 
 // stateGradient is that in Z: the state columns of dF/dB = alpha c' - B M^-1.
-func (p *directPosterior) stateGradient(s *compute.Scope) factorGradient {
-	columns, r := p.state.cols(), p.order()
+func (p *directPosterior) stateGradient(s *compute.Scope) statekernel.Gradient {
+	columns, r := p.state.Cols(), p.order()
 	mixed := s.New(r-columns, columns)
 	p.backend.Affine(mixed, math.Sqrt(p.fisher), p.inverse.View(columns, r, 0, columns), 0, 0)
-	return factorGradient{
-		x: p.alpha, c: p.weights.RowRange(0, columns),
-		m: p.inverse.View(0, columns, 0, columns),
-		v: p.data.Fisher, n: mixed,
-		noise: p.kernel.Noise,
+	return statekernel.Gradient{
+		X: p.alpha, C: p.weights.mean.RowRange(0, columns),
+		M: p.inverse.View(0, columns, 0, columns),
+		V: p.data.Fisher, N: mixed,
+		Noise: p.kernel.Noise,
 	}
 }

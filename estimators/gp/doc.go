@@ -127,7 +127,7 @@
 //
 //	K_s ~ K_nm K_mm^-1 K_mn = Z Z',  Z = K_nm L^-T,  K_mm = L L'
 //
-// Direct.Inducing names the m samples, [ChooseInducing] picks them. Z takes the place of
+// Direct.Inducing names the m samples, [statekernel.ChooseInducing] picks them. Z takes the place of
 // [W_1 L, ..., W_d L] in the closed form, and O(m² n + m³) operations, whatever d and the
 // rank of R. The gradient G in Z becomes G L^-1 in K_nm and -1/2 L^-T (Z'G) L^-1 in K_mm.
 //

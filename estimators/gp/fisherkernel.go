@@ -3,7 +3,6 @@ package gp
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
@@ -53,7 +52,7 @@ func (f ExactFisher) Kernel(s *compute.Scope, u, g linop.Operator, damping float
 	if f.Rank == 0 {
 		f.Rank = 100
 	}
-	near, err := newPreconditioner(s, g, damping, min(f.Rank, p, n), rand.New(rand.NewPCG(f.Seed, preconditionerStream)))
+	near, err := newPreconditioner(s, g, damping, min(f.Rank, p, n), stream(f.Seed, preconditionerStream))
 	if err != nil {
 		return nil, fmt.Errorf("gp: the Fisher matrix: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
 // gram holds all products over n that the closed form needs, those with the columns of
@@ -27,13 +29,13 @@ func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
 }
 
 // newGram allocates the products in s, those with Z from the factor; V'V is given.
-func newGram(s *compute.Scope, z factor, d Data, fisher float64, fisherFisher *mat.SymDense) gram {
-	b, q, k := s.Backend(), z.cols(), d.Fisher.Cols
+func newGram(s *compute.Scope, z statekernel.Factor, d Data, fisher float64, fisherFisher *mat.SymDense) gram {
+	b, q, k := s.Backend(), z.Cols(), d.Fisher.Cols
 	r := q + k
 	g := gram{matrix: s.New(r, r), fisher: s.New(r, k), targets: s.New(r, 1), fisherFisher: fisherFisher}
-	z.gram(g.matrix.View(0, q, 0, q))
-	z.transposed(g.fisher.RowRange(0, q), d.Fisher)
-	z.transposed(g.targets.RowRange(0, q), d.Targets)
+	z.Gram(g.matrix.View(0, q, 0, q))
+	z.MulTransTo(g.fisher.RowRange(0, q), d.Fisher)
+	z.MulTransTo(g.targets.RowRange(0, q), d.Targets)
 
 	root, own := math.Sqrt(fisher), g.fisher.RowRange(q, r)
 	b.Upload(own, mat.DenseCopyOf(g.fisherFisher).RawMatrix().Data)
@@ -52,23 +54,14 @@ func (g gram) subtractFrom(b compute.Backend, all gram) {
 	}
 }
 
-// weights allocates in s c = M^-1 B'y with the factor of M.
-func (g gram) weights(s *compute.Scope, factor cholesky) compute.Block {
-	c := s.New(g.targets.Rows, 1)
-	compute.Copy(factor.backend, c, g.targets)
-	factor.solve(c)
-	return c
-}
-
 // core is V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
 // factor is that of noise I + A'A and product is A'V.
-func (g gram) core(factor cholesky, product compute.Block, noise float64) *mat.SymDense {
-	b := factor.backend
+func (g gram) core(b compute.Backend, factor cholesky.Factor, product compute.Block, noise float64) *mat.SymDense {
 	s := compute.NewScope(b)
 	defer s.Release()
 	white := s.New(product.Rows, product.Cols)
 	compute.Copy(b, white, product)
-	factor.whiten(white)
+	factor.Whiten(white)
 	core := FisherGram(b, white)
 	core.ScaleSym(-1, core)
 	core.AddSym(core, g.fisherFisher)

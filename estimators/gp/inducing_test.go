@@ -1,7 +1,6 @@
 package gp
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -13,14 +12,20 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
+
+// jitter, times the number of inducing points and features, is on their kernel matrix's
+// diagonal.
+const jitter = 1e-10
 
 // inducingTwin is the process with c1 K_nm (K_mm + jitter I)^-1 K_mn for c1 K_s, by dense
 // algebra.
 func inducingTwin(x batch, k Kernel, inducing []int) *twin {
 	m := len(inducing)
 	z := scaleDense(x.features)
-	r, _ := k.gridMatrix()
+	r := gridMatrix(k)
 	value := func(i, j int) (sum float64) {
 		for c := range x.d {
 			sum += interpolatedKernel(r, grid(), z[i*x.d+c], z[j*x.d+c])
@@ -45,7 +50,7 @@ func inducingTwin(x batch, k Kernel, inducing []int) *twin {
 	_ = factor.SolveTo(&solved, cross) // a bad condition number is part of the comparison
 	product.Mul(cross.T(), &solved)
 	product.Scale(k.C1*k.OutputScale, &product)
-	return solveTwin(x, k, symmetric(x.n, product.RawMatrix().Data))
+	return solveTwin(x, k, linop.Symmetric(x.n, product.RawMatrix().Data))
 }
 
 func TestInducingAgainstDenseTwin(t *testing.T) {
@@ -105,10 +110,10 @@ func TestMoreInducingPointsComeCloser(t *testing.T) {
 	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
 		kernelTrace := func(inducing ...int) float64 {
 			p := fit(t, s, someKernel(), x.upload(s), inducing...).(*directPosterior)
-			return floats.Sum(compute.ToSlice(s.Backend(), diagonal(p.gram.matrix))[:p.state.cols()])
+			return floats.Sum(compute.ToSlice(s.Backend(), p.gram.matrix.Diagonal())[:p.state.Cols()])
 		}
 		whole := kernelTrace()
-		all, err := ChooseInducing(s.Backend(), x.upload(s).Features, 80, rand.New(rand.NewPCG(1, 0)))
+		all, err := statekernel.ChooseInducing(s.Backend(), x.upload(s).Features, 80, rand.New(rand.NewPCG(1, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,34 +131,6 @@ func TestMoreInducingPointsComeCloser(t *testing.T) {
 	})
 }
 
-// A state kernel of too many columns is an error, not a day's work.
-func TestTooManyColumns(t *testing.T) {
-	rough := withBase(someKernel(), "matern12")
-	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
-		for _, c := range []struct {
-			features int
-			fits     bool
-		}{{64, true}, {65, false}} {
-			if columns := Columns(rough.Base, c.features); columns != 128*c.features {
-				t.Errorf("%d features: %d columns", c.features, columns)
-			}
-			x := newBatch(seeded(t, 36), 5, c.features, 2)
-			scaled := s.New(5, c.features)
-			if _, err := Scale(s.Backend(), scaled, x.upload(s).Features); err != nil {
-				t.Fatal(err)
-			}
-			_, err := newFactor(s, rough, scaled, nil)
-			var e *TooManyColumnsError
-			if errors.As(err, &e) == c.fits {
-				t.Errorf("%d features: error %v", c.features, err)
-			}
-			if _, err := newFactor(s, rough, scaled, []int{1, 3}); err != nil {
-				t.Errorf("%d features with inducing points: %v", c.features, err)
-			}
-		}
-	})
-}
-
 // Points that coincide make K_mm singular; the jitter lets it be.
 func TestEqualInducingPoints(t *testing.T) {
 	x := newBatch(seeded(t, 33), 40, 2, 3)
@@ -162,73 +139,6 @@ func TestEqualInducingPoints(t *testing.T) {
 		one := fit(t, s, someKernel(), x.upload(s), 0, 20, 30)
 		many := fit(t, s, someKernel(), x.upload(s), 0, 3, 20, 5, 30, 8)
 		wantNear(t, "alpha", compute.ToSlice(s.Backend(), many.Alpha()), compute.ToSlice(s.Backend(), one.Alpha()), 1e-6)
-	})
-}
-
-// Each further point is drawn by its squared distance from the nearest before it: of
-// points at 0, 1 and 3, pairs have the probabilities worked out by hand.
-func TestChooseInducingDrawsBySquaredDistance(t *testing.T) {
-	const draws = 20000
-	rng := seeded(t, 34)
-	b := cpu.New(1)
-	s := compute.NewScope(b)
-	defer s.Release()
-	features := s.FromSlice(3, 1, []float64{0, 1, 3})
-	counts := map[[2]int]float64{}
-	for range draws {
-		pair, err := ChooseInducing(b, features, 2, rng)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counts[[2]int(pair)]++
-	}
-	for pair, want := range map[[2]int]float64{
-		{0, 1}: 1. / 10, {0, 2}: 9. / 10, {1, 0}: 1. / 5, {1, 2}: 4. / 5, {2, 0}: 9. / 13, {2, 1}: 4. / 13,
-	} {
-		want /= 3
-		if deviation := math.Sqrt(want * (1 - want) / draws); math.Abs(counts[pair]/draws-want) > 5*deviation {
-			t.Errorf("%v is drawn in %.4f of all cases, want %.4f", pair, counts[pair]/draws, want)
-		}
-	}
-}
-
-func TestChooseInducing(t *testing.T) {
-	x := newBatch(seeded(t, 35), 50, 3, 1)
-	copy(x.features[3:], slices.Repeat(x.features[:3], 20)) // rows 0 to 20 are equal
-	backends(t, func(t *testing.T, s *compute.Scope) {
-		features := x.upload(s).Features
-		choose := func(m int, seed uint64) []int {
-			rows, err := ChooseInducing(s.Backend(), features, m, rand.New(rand.NewPCG(seed, 0)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return rows
-		}
-		if !slices.Equal(choose(10, 1), choose(10, 1)) || slices.Equal(choose(10, 1), choose(10, 2)) {
-			t.Error("the choice is not a function of the seed")
-		}
-		for _, m := range []int{1, 30, 31, 50} {
-			rows := choose(m, 3)
-			equal := 0
-			for _, row := range rows {
-				if row <= 20 {
-					equal++
-				}
-			}
-			slices.Sort(rows)
-			if len(slices.Compact(rows)) != m {
-				t.Errorf("%d rows, some of them twice: %v", m, rows)
-			}
-			if m <= 30 && equal > 1 {
-				t.Errorf("%d of %d rows are equal, though others are left", equal, m)
-			}
-		}
-		var e *InducingError
-		for _, m := range []int{0, 51} {
-			if _, err := ChooseInducing(s.Backend(), features, m, rand.New(rand.NewPCG(1, 0))); !errors.As(err, &e) {
-				t.Errorf("%d of 50 rows: error %v", m, err)
-			}
-		}
 	})
 }
 
@@ -268,6 +178,6 @@ func (t priorTwin) project(inducing []int, jitter float64) {
 		panic(err)
 	}
 	product.Mul(cross.T(), &solved)
-	t[Value] = symmetric(total, product.RawMatrix().Data)
+	t[Value] = linop.Symmetric(total, product.RawMatrix().Data)
 	t[ActionValue].AddSym(t[Value], t[Advantage])
 }

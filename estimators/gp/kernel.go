@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
-	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/estimators/linop"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
 // Hyper are the learned hyperparameters, all positive, or a gradient in them.
@@ -73,44 +70,9 @@ func (k Kernel) FisherWeight() float64 { return k.C2 * k.FisherVariance }
 // fisherScale is the factor of V V' in K: kappa n.
 func (k Kernel) fisherScale(n int) float64 { return k.FisherWeight() * float64(n) }
 
-// Bound is the largest absolute value of a scaled feature.
-const Bound = 0.95
-
-// grid is the line that each feature dimension is interpolated on: 128 points, of
-// which the first and the last lie one step outside [-Bound, Bound].
-func grid() compute.Grid {
-	const size = 128
-	const step = 2 * Bound / (size - 3)
-	return compute.Grid{Low: -Bound - step, Step: step, Size: size}
-}
-
-// gridMatrix is the base kernel's matrix R on the grid, and its derivative in each of
-// the base kernel's hyperparameters.
-func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
-	return k.base().Matrix(gridPoints(), k.Hyper.Base)
-}
-
-func gridPoints() []float64 {
-	g := grid()
-	points := make([]float64, g.Size)
-	for i := range points {
-		points[i] = g.Low + float64(i)*g.Step
-	}
-	return points
-}
-
-// stateOperators are c1 K_s at scaled features, and its derivatives in the base kernel's
-// hyperparameters. Their blocks belong to s.
-func (k Kernel) stateOperators(s *compute.Scope, scaled compute.Block) (value *linop.Interp, gradient []linop.Operator) {
-	interpolated := func(r *mat.SymDense) *linop.Interp {
-		r.ScaleSym(k.C1*k.OutputScale, r)
-		return linop.NewInterp(s.Backend(), scaled, grid(), linop.NewDense(s.Backend(), upload(s, r)))
-	}
-	r, slopes := k.gridMatrix()
-	for _, slope := range slopes {
-		gradient = append(gradient, interpolated(slope))
-	}
-	return interpolated(r), gradient
+// state is c1 k_s.
+func (k Kernel) state() statekernel.Kernel {
+	return statekernel.Kernel{Base: k.base(), Hyper: k.Hyper.Base, Scale: k.C1 * k.OutputScale}
 }
 
 // HyperparameterError says that a hyperparameter is out of its range.

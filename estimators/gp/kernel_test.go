@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
 func TestValidate(t *testing.T) {
@@ -39,10 +41,10 @@ func TestBadNumbers(t *testing.T) {
 		"NaN feature":       {func(x *batch, _ *Kernel) { x.features[7] = math.NaN() }, new(*NotFiniteError)},
 		"infinite target":   {func(x *batch, _ *Kernel) { x.targets[3] = math.Inf(1) }, new(*NotFiniteError)},
 		"NaN singular":      {func(x *batch, _ *Kernel) { x.fisher[0] = math.NaN() }, new(*NotFiniteError)},
-		"constant features": {func(x *batch, _ *Kernel) { clear(x.features) }, new(*ConstantFeaturesError)},
+		"constant features": {func(x *batch, _ *Kernel) { clear(x.features) }, new(*statekernel.ConstantFeaturesError)},
 		"negative noise":    {func(_ *batch, k *Kernel) { k.Noise = -1 }, new(*HyperparameterError)},
-		"vanishing noise":   {func(_ *batch, k *Kernel) { k.Noise = 1e-20 }, new(*NotPositiveDefiniteError)},
-		"overflow":          {func(_ *batch, k *Kernel) { k.OutputScale = 1e300 }, new(*NotPositiveDefiniteError)},
+		"vanishing noise":   {func(_ *batch, k *Kernel) { k.Noise = 1e-20 }, new(*cholesky.NotPositiveDefiniteError)},
+		"overflow":          {func(_ *batch, k *Kernel) { k.OutputScale = 1e300 }, new(*cholesky.NotPositiveDefiniteError)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, k := good, someKernel()

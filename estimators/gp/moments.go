@@ -35,14 +35,6 @@ type Points struct {
 	Fisher compute.Block
 }
 
-// rowRange is the batch of samples [lo, hi) alone.
-func (d Data) rowRange(lo, hi int) Data {
-	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
-}
-
-// Points are the batch's own.
-func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
-
 // rowRange is the view of points [i, j).
 func (at Points) rowRange(i, j int) Points {
 	at.Features = at.Features.RowRange(i, j)
@@ -71,21 +63,9 @@ type Predictor interface {
 type CrossValidator interface {
 	// LeaveOut is the process given all samples but [lo, hi), at least one, under the same
 	// kernel with the same V and scaling of the features. It lives as long as the posterior
-	// does. The error may be a [*NotPositiveDefiniteError].
+	// does. The error may be a [*cholesky.NotPositiveDefiniteError].
 	LeaveOut(lo, hi int) (Predictor, error)
 	// Size is r, the order of the matrix that is factorised anew for LeaveOut, and
 	// inverted for the first variance: 2/3 r³ operations.
 	Size() int
-}
-
-// checkPredict panics unless the blocks fit.
-func (in *inputs) checkPredict(part Part, at Points, mean, variance compute.Block) {
-	m := at.Features.Rows
-	fits := part >= Value && part <= ActionValue && at.Features.Cols == in.scaled.Cols &&
-		mean.Rows == m && mean.Cols == 1 && (variance.Rows == 0 || variance.Rows == m && variance.Cols == 1) &&
-		(part == Value || at.Fisher.Rows == m && at.Fisher.Cols == in.data.Fisher.Cols)
-	if !fits {
-		panic(fmt.Sprintf("gp: moments of the %v at features %s, Fisher vectors %s to %s and %s: want m × %d, m × %d, m × 1, m × 1",
-			part, at.Features.Shape(), at.Fisher.Shape(), mean.Shape(), variance.Shape(), in.scaled.Cols, in.data.Fisher.Cols))
-	}
 }

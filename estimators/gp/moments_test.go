@@ -30,7 +30,7 @@ func newPriorTwin(x, others batch, k Kernel) priorTwin {
 		z = append(z, -0.95+1.9*(min(max(v, low), high)-low)/(high-low))
 	}
 	v := append(append([]float64{}, x.fisher...), others.fisher...)
-	r, _ := k.gridMatrix()
+	r := gridMatrix(k)
 	total := x.n + others.n
 	t := priorTwin{Value: mat.NewSymDense(total, nil), Advantage: mat.NewSymDense(total, nil), ActionValue: mat.NewSymDense(total, nil)}
 	for i := range total {

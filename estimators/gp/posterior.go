@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
@@ -17,12 +18,21 @@ type Data struct {
 	Targets  compute.Block // n × 1: y
 }
 
+// rowRange is the batch of samples [lo, hi) alone.
+func (d Data) rowRange(lo, hi int) Data {
+	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
+}
+
+// Points are the batch's own.
+func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
+
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
 type Solver interface {
 	// Fit allocates in s what the posterior needs, which lives as long as s; d's
-	// blocks must not change meanwhile. Errors: *HyperparameterError,
-	// *NotFiniteError, *ConstantFeaturesError, *NotPositiveDefiniteError, from Direct
-	// *TooManyColumnsError, and from Iterative what its conjugate gradients return.
+	// blocks must not change meanwhile. Errors: *HyperparameterError, *NotFiniteError,
+	// *statekernel.ConstantFeaturesError; from Direct those of statekernel.Kernel.Factor
+	// and *cholesky.NotPositiveDefiniteError; from Iterative what its conjugate gradients
+	// return.
 	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
 }
 
@@ -51,7 +61,7 @@ type inputs struct {
 	backend compute.Backend
 	kernel  Kernel
 	data    Data
-	scaling Scaling
+	scaling statekernel.Scaling
 	scaled  compute.Block // n × d
 }
 
@@ -75,8 +85,20 @@ func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
 		return in, err
 	}
 	var err error
-	in.scaling, err = Scale(in.backend, in.scaled, d.Features)
+	in.scaling, err = statekernel.Scale(in.backend, in.scaled, d.Features)
 	return in, err
+}
+
+// checkPredict panics unless the blocks fit.
+func (in *inputs) checkPredict(part Part, at Points, mean, variance compute.Block) {
+	m := at.Features.Rows
+	fits := part >= Value && part <= ActionValue && at.Features.Cols == in.scaled.Cols &&
+		mean.Rows == m && mean.Cols == 1 && (variance.Rows == 0 || variance.Rows == m && variance.Cols == 1) &&
+		(part == Value || at.Fisher.Rows == m && at.Fisher.Cols == in.data.Fisher.Cols)
+	if !fits {
+		panic(fmt.Sprintf("gp: moments of the %v at features %s, Fisher vectors %s to %s and %s: want m × %d, m × %d, m × 1, m × 1",
+			part, at.Features.Shape(), at.Fisher.Shape(), mean.Shape(), variance.Shape(), in.scaled.Cols, in.data.Fisher.Cols))
+	}
 }
 
 const fisherVectors = "Fisher vectors"
@@ -103,18 +125,4 @@ type NotFiniteError struct {
 // Error implements error.
 func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("gp: the %s are not finite (%g)", e.What, e.Value)
-}
-
-// NotPositiveDefiniteError says that the matrix M = noise I + B'B has no Cholesky
-// factor in float64: the noise is too small beside the kernel.
-type NotPositiveDefiniteError struct {
-	Size           int     // of M
-	Noise          float64 // the smallest eigenvalue that M should have
-	LargestElement float64 // of M's diagonal; NaN or infinite if M overflowed
-}
-
-// Error implements error.
-func (e *NotPositiveDefiniteError) Error() string {
-	return fmt.Sprintf("gp: the %d × %d kernel matrix is not positive definite in float64: its diagonal reaches %.3g and the noise is %.3g; raise the noise",
-		e.Size, e.Size, e.LargestElement, e.Noise)
 }

@@ -8,6 +8,18 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
+// The random streams of a fit. Each use has its own, so that no result depends on what
+// was asked for before it.
+const (
+	preconditionerStream = iota
+	statePreconditionerStream
+	determinantStream
+	traceStream
+)
+
+// stream is a use of a seed.
+func stream(seed, use uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, use)) }
+
 // preconditioner is P = Q diag(e) Q' + noise I, close to K = A + noise I, for leading
 // eigenpairs (e, Q) of the kernel matrix A. Where they are all of A's that exceed the
 // noise, conjugate gradients with P take a handful of iterations, whatever K's

@@ -5,30 +5,8 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 )
-
-// Outside the grid points that reach says, no value from least to greatest has a weight.
-func TestReachHoldsAllWeights(t *testing.T) {
-	rng, g := seeded(t, 50), grid()
-	onBackend(t, computetest.Naive(), func(t *testing.T, s *compute.Scope) {
-		eye, b := s.Identity(g.Size), s.Backend()
-		for range 50 {
-			z := []float64{Bound * (2*rng.Float64() - 1), -Bound, g.Low + g.Step*float64(1+rng.IntN(g.Size-2))}[rng.IntN(3)]
-			values := []float64{z, min(Bound, z+rng.ExpFloat64())}
-			r, weights := reach(g, slices.Min(values), slices.Max(values)), s.New(2, g.Size)
-			if r.from < 0 || r.to > g.Size || r.to-r.from < 4 {
-				t.Fatalf("%v reach %v of %d points", values, r, g.Size)
-			}
-			b.Interpolate(false, weights, s.FromSlice(2, 1, values), eye, g)
-			compute.Fill(b, weights.ColRange(r.from, r.to), 0)
-			if left := b.Dot(weights, weights); left != 0 {
-				t.Errorf("%v have weights outside %v", values, r)
-			}
-		}
-	})
-}
 
 // The columns of grid points that no sample reaches change nothing, and are left out.
 func TestColumnsThatNoSampleReaches(t *testing.T) {
@@ -40,16 +18,15 @@ func TestColumnsThatNoSampleReaches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
 				p := fit(t, s, withBase(someKernel(), name), x.upload(s)).(*directPosterior)
-				f := p.state.(*sparseFactor)
-				all := &directPosterior{inputs: p.inputs, scope: s, fisher: p.fisher, state: f.whole()}
-				if err := all.condition(p.gram.fisherFisher); err != nil {
+				all, err := p.whole()
+				if err != nil {
 					t.Fatal(err)
 				}
 				if err := all.solve(); err != nil {
 					t.Fatal(err)
 				}
-				if most := all.state.cols(); f.cols() > 3*most/4 || p.Size() != all.order() {
-					t.Errorf("%d columns of %d; size %d, want %d", f.cols(), most, p.Size(), all.order())
+				if some, most := p.state.Cols(), all.state.Cols(); some > 3*most/4 || p.Size() != all.order() {
+					t.Errorf("%d columns of %d; size %d, want %d", some, most, p.Size(), all.order())
 				}
 				numbers := func(p *directPosterior) []float64 {
 					features := s.New(x.n, x.d)

@@ -58,7 +58,7 @@ type twin struct {
 func newTwin(x batch, k Kernel, interpolated bool) *twin {
 	z := scaleDense(x.features)
 	state := mat.NewSymDense(x.n, nil)
-	r, _ := k.gridMatrix()
+	r := gridMatrix(k)
 	for i := range x.n {
 		for j := i; j < x.n; j++ {
 			sum := 0.0
@@ -102,6 +102,22 @@ func solveTwin(x batch, k Kernel, state *mat.SymDense) *twin {
 	return t
 }
 
+// grid is the line that features are interpolated on.
+func grid() compute.Grid {
+	const step = 1.9 / 125
+	return compute.Grid{Low: -0.95 - step, Step: step, Size: 128}
+}
+
+// gridMatrix is the base kernel's matrix on the grid.
+func gridMatrix(k Kernel) *mat.SymDense {
+	var points []float64
+	for i := range grid().Size {
+		points = append(points, grid().Low+float64(i)*grid().Step)
+	}
+	r, _ := k.base().Matrix(points, k.Hyper.Base)
+	return r
+}
+
 // scaleDense scales the features to [-0.95, 0.95].
 func scaleDense(x []float64) []float64 {
 	low, high := math.Inf(1), math.Inf(-1)
@@ -138,6 +154,12 @@ func interpolatedKernel(r mat.Symmetric, g compute.Grid, a, b float64) float64 {
 		}
 	}
 	return sum
+}
+
+// upload puts a host matrix into s.
+func upload(s *compute.Scope, x mat.Matrix) compute.Block {
+	rows, cols := x.Dims()
+	return s.FromSlice(rows, cols, mat.DenseCopyOf(x).RawMatrix().Data)
 }
 
 // core is V'A^-1 V for a symmetric positive definite n × n matrix A.

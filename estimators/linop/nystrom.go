@@ -78,12 +78,7 @@ func Nystrom(s *compute.Scope, a Operator, rank int, rng *rand.Rand) (*Eigen, er
 
 // inverseFactor is C^-1 (row-major) for the upper triangular C with C'C = a, k × k.
 func inverseFactor(k int, a []float64) ([]float64, error) {
-	m := mat.NewSymDense(k, nil)
-	for i := range k {
-		for j := i; j < k; j++ {
-			m.SetSym(i, j, (a[i*k+j]+a[j*k+i])/2)
-		}
-	}
+	m := Symmetric(k, a)
 	if norm := mat.Norm(m, 1); math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return nil, &NotFiniteError{"a Nyström approximation"}
 	}

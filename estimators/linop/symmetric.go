@@ -18,6 +18,17 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("%s holds NaN or an infinity, or its eigenvalues do not converge", e.What)
 }
 
+// Symmetric is the symmetric part of the row-major k × k matrix a.
+func Symmetric(k int, a []float64) *mat.SymDense {
+	m := mat.NewSymDense(k, nil)
+	for i := range k {
+		for j := i; j < k; j++ {
+			m.SetSym(i, j, (a[i*k+j]+a[j*k+i])/2)
+		}
+	}
+	return m
+}
+
 // eigenpairs of the symmetric n × n matrix a (row-major, only its upper triangle is
 // looked at), largest eigenvalue first: a = Q diag(values) Q', column j of the
 // row-major Q for values[j].

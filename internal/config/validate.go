@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/sim"
@@ -70,8 +70,8 @@ func (s *Settings) validateQuadrature(v *findings) {
 	v.positive("c2", s.C2)
 	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
 		"--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
-	v.require(s.Inducing >= 0 && s.Inducing <= gp.MaxColumns,
-		"--inducing %d: must be 0, which interpolates, or the number of inducing points, at most %d", s.Inducing, gp.MaxColumns)
+	v.require(s.Inducing >= 0 && s.Inducing <= statekernel.MaxColumns,
+		"--inducing %d: must be 0, which interpolates, or the number of inducing points, at most %d", s.Inducing, statekernel.MaxColumns)
 	v.require(s.Inducing <= s.Batch, "--inducing %d: they are chosen among the samples, and there are only %d steps in a batch; lower it, or raise --batch", s.Inducing, s.Batch)
 	v.require(s.Inducing <= 0 || s.Solver == Direct, "--inducing %d: conjugate gradients are for the grid; leave out --solver cg", s.Inducing)
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
@@ -110,9 +110,9 @@ func (s *Settings) validateRaw(v *findings, observed int) {
 	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct || err != nil {
 		return
 	}
-	columns := gp.Columns(base, observed)
-	v.require(columns <= gp.MaxColumns, "--features raw: on the %d numbers that %s observes, %s has %d columns, and the closed form takes at most %d; "+
-		"add --inducing 128, or --solver cg, or take --base-kernel rbf", observed, s.Env, base, columns, gp.MaxColumns)
+	columns := statekernel.Columns(base, observed)
+	v.require(columns <= statekernel.MaxColumns, "--features raw: on the %d numbers that %s observes, %s has %d columns, and the closed form takes at most %d; "+
+		"add --inducing 128, or --solver cg, or take --base-kernel rbf", observed, s.Env, base, columns, statekernel.MaxColumns)
 }
 
 // validateMachine checks what says where and how a run runs.

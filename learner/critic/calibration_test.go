@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 )
 
@@ -69,7 +70,7 @@ func newDrawnProcess(k gp.Kernel, rng *rand.Rand) *drawnProcess {
 		for j := i; j < drawn; j++ {
 			sum := 0.0
 			for c := range 2 {
-				distance := 2 * gp.Bound * (p.features[2*i+c] - p.features[2*j+c]) / (high - low) / k.Hyper.Base[0]
+				distance := 2 * statekernel.Bound * (p.features[2*i+c] - p.features[2*j+c]) / (high - low) / k.Hyper.Base[0]
 				sum += k.C1 * k.OutputScale * math.Exp(-distance*distance/2)
 			}
 			for c := range 3 {

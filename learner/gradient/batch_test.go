@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
-	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/npz"
 )
@@ -79,8 +80,8 @@ func TestNumericalOutcomes(t *testing.T) {
 		"dead features": {func(a npz.Arrays) {
 			a["feature_w3"] = npz.Of(make([]float64, 480), 10, 48)
 			a["feature_b3"] = npz.Of(make([]float64, 10), 10)
-		}, new(*gp.ConstantFeaturesError)},
-		"vanishing noise": {func(a npz.Arrays) { a["noise"] = npz.Scalar(1e-30) }, new(*gp.NotPositiveDefiniteError)},
+		}, new(*statekernel.ConstantFeaturesError)},
+		"vanishing noise": {func(a npz.Arrays) { a["noise"] = npz.Scalar(1e-30) }, new(*cholesky.NotPositiveDefiniteError)},
 		"vast actions": {func(a npz.Arrays) {
 			vast := make([]float64, 600)
 			for i := range vast {

@@ -7,6 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nn"
@@ -94,7 +95,7 @@ func (c *computation) decompose() error {
 func (c *computation) condition() error {
 	features := c.at.Features
 	scaled, gradient := c.scope.New(features.Rows, features.Cols), c.scope.New(features.Rows, features.Cols)
-	if _, err := gp.Scale(c.b, scaled, features); err != nil {
+	if _, err := statekernel.Scale(c.b, scaled, features); err != nil {
 		return err
 	}
 	c.matrix("feature_scaled", scaled)

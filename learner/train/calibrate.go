@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -31,7 +32,7 @@ func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, r
 		return nil
 	}
 	rest, err := process.LeaveOut(0, held)
-	var rounded *gp.NotPositiveDefiniteError
+	var rounded *cholesky.NotPositiveDefiniteError
 	if errors.As(err, &rounded) {
 		return nil // the fit of all episodes passed this test: training can go on
 	} else if err != nil {

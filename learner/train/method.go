@@ -6,6 +6,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
@@ -125,7 +126,7 @@ func interpolated(completed bool) Process {
 // inducing is the closed form with so many inducing points in the state kernel.
 func inducing(points int, completed bool) Process {
 	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
-		rows, err := gp.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
+		rows, err := statekernel.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
 		return gp.Direct{Inducing: rows, FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), err
 	}
 }

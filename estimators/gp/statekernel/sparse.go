@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import (
 	"slices"
@@ -49,14 +49,14 @@ func wholeSparseFactor(ski interpolated) *sparseFactor {
 	return &sparseFactor{ski.withAllColumns(), slices.Repeat([]gridRange{{0, ski.grid.Size}}, ski.scaled.Cols)}
 }
 
-func (f *sparseFactor) whole() factor {
-	if f.cols() == f.scaled.Cols*f.spectrum.rank() {
+func (f *sparseFactor) Whole() Factor {
+	if f.Cols() == f.scaled.Cols*f.spectrum.rank() {
 		return f
 	}
 	return wholeSparseFactor(f.interpolated)
 }
 
-func (f *sparseFactor) rowRange(lo, hi int) factor {
+func (f *sparseFactor) RowRange(lo, hi int) Factor {
 	part := *f
 	part.scaled = f.scaled.RowRange(lo, hi)
 	return &part
@@ -74,10 +74,10 @@ func (f *sparseFactor) points(j int) (lo, hi int) {
 }
 
 // gram is W'W, taken to Z by L on both sides, both times on and above the diagonal blocks.
-func (f *sparseFactor) gram(dst compute.Block) {
+func (f *sparseFactor) Gram(dst compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	b, d, q := f.backend, f.scaled.Cols, f.cols()
+	b, d, q := f.backend, f.scaled.Cols, f.Cols()
 	onGrid, half := s.New(d*f.grid.Size, d*f.grid.Size), s.New(d*f.grid.Size, q)
 	b.InterpolateGram(onGrid, f.scaled, f.grid)
 	for j := range d {
@@ -92,7 +92,7 @@ func (f *sparseFactor) gram(dst compute.Block) {
 	}
 }
 
-func (f *sparseFactor) transposed(dst, x compute.Block) {
+func (f *sparseFactor) MulTransTo(dst, x compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	onGrid := s.New(f.grid.Size, x.Cols)
@@ -103,7 +103,7 @@ func (f *sparseFactor) transposed(dst, x compute.Block) {
 	}
 }
 
-func (f *sparseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+func (f *sparseFactor) AddTo(dst compute.Block, scale float64, c compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	values, onGrid := s.New(dst.Rows, 1), s.New(f.grid.Size, 1)
@@ -121,7 +121,7 @@ func (f *sparseFactor) toGrid(dst compute.Block, j int, transposed bool, x compu
 	f.backend.Gemm(false, transposed, 1, f.root(j), x, 0, dst.RowRange(f.reached[j].from, f.reached[j].to))
 }
 
-func (f *sparseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+func (f *sparseFactor) Gradient(dst compute.Block, in Gradient) (base []float64) {
 	if dst.Rows > 0 {
 		f.features(dst, in)
 	}
@@ -133,22 +133,22 @@ func (f *sparseFactor) gradient(dst compute.Block, in factorGradient) (base []fl
 //	x_i L c - (L M L') w_i - (L N') v_i
 //
 // of which only the entries by the row's nonzeros are needed.
-func (f *sparseFactor) features(dst compute.Block, in factorGradient) {
+func (f *sparseFactor) features(dst compute.Block, in Gradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
 	b, d, size := f.backend, f.scaled.Cols, f.grid.Size
 	square := s.New(d*size, d*size)
-	f.aroundGrids(square, in.m)
+	f.aroundGrids(square, in.M)
 	b.InterpolateGramGrad(dst, f.scaled, square, f.grid)
 	compute.Scale(b, -1, dst)
 
-	part, weights, mixed := s.New(dst.Rows, 1), s.New(size, 1), s.New(size, in.n.Rows)
+	part, weights, mixed := s.New(dst.Rows, 1), s.New(size, 1), s.New(size, in.N.Rows)
 	for j := range d {
-		f.toGrid(weights, j, false, in.c.RowRange(f.block(j)))
-		b.InterpolateGrad(part, f.scaled.Col(j), weights, in.x, f.grid)
+		f.toGrid(weights, j, false, in.C.RowRange(f.block(j)))
+		b.InterpolateGrad(part, f.scaled.Col(j), weights, in.X, f.grid)
 		compute.Axpy(b, 1, part, dst.Col(j))
-		f.toGrid(mixed, j, true, in.n.ColRange(f.block(j)))
-		b.InterpolateGrad(part, f.scaled.Col(j), mixed, in.v, f.grid)
+		f.toGrid(mixed, j, true, in.N.ColRange(f.block(j)))
+		b.InterpolateGrad(part, f.scaled.Col(j), mixed, in.V, f.grid)
 		compute.Axpy(b, -1, part, dst.Col(j))
 	}
 }

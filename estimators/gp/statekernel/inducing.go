@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // inducingFactor is the factor of the subset of regressors (package comment, "Inducing
@@ -39,11 +40,11 @@ type inducingFactor struct {
 // 1: K_mm is often singular, and this bounds its condition by 1e10.
 const jitter = 1e-10
 
-// newInducingFactor allocates in s. The error is a [*NotFiniteError].
+// newInducingFactor allocates in s. The error is a [*linop.NotFiniteError].
 func newInducingFactor(s *compute.Scope, k Kernel, scaled compute.Block, samples []int) (*inducingFactor, error) {
 	b, m := s.Backend(), len(samples)
 	f := &inducingFactor{
-		backend: b, grid: grid(), scale: math.Sqrt(k.C1 * k.OutputScale), scaled: scaled, samples: samples,
+		backend: b, grid: grid(), scale: math.Sqrt(k.Scale), scaled: scaled, samples: samples,
 		points: s.New(m, scaled.Cols), eye: s.Identity(m), z: s.New(scaled.Rows, m),
 	}
 	for i, sample := range samples {
@@ -79,8 +80,8 @@ func (f *inducingFactor) factorize(s *compute.Scope) error {
 	}
 	var factor mat.Cholesky
 	var lower mat.TriDense
-	if !factor.Factorize(symmetric(m, compute.ToSlice(b, sum))) {
-		return &NotFiniteError{What: "kernel values of the inducing points", Value: b.Dot(sum, sum)}
+	if !factor.Factorize(linop.Symmetric(m, compute.ToSlice(b, sum))) {
+		return &linop.NotFiniteError{What: "the inducing points' kernel matrix"}
 	}
 	factor.LTo(&lower)
 	if err := lower.InverseTri(&lower); err != nil {
@@ -112,27 +113,27 @@ func (f *inducingFactor) fill(b compute.Backend, z, scaled compute.Block) {
 	}
 }
 
-func (f *inducingFactor) whole() factor { return f }
+func (f *inducingFactor) Whole() Factor { return f }
 
-func (f *inducingFactor) cols() int { return len(f.samples) }
+func (f *inducingFactor) Cols() int { return len(f.samples) }
 
-func (f *inducingFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
+func (f *inducingFactor) Gram(dst compute.Block) { square(f.backend, dst, f.z) }
 
-func (f *inducingFactor) transposed(dst, x compute.Block) {
+func (f *inducingFactor) MulTransTo(dst, x compute.Block) {
 	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
 }
 
-func (f *inducingFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+func (f *inducingFactor) AddTo(dst compute.Block, scale float64, c compute.Block) {
 	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
 }
 
-func (f *inducingFactor) rows(s *compute.Scope, scaled compute.Block) compute.Block {
-	z := s.New(scaled.Rows, f.cols())
+func (f *inducingFactor) Rows(s *compute.Scope, scaled compute.Block) compute.Block {
+	z := s.New(scaled.Rows, f.Cols())
 	f.fill(s.Backend(), z, scaled)
 	return z
 }
 
-func (f *inducingFactor) rowRange(lo, hi int) factor {
+func (f *inducingFactor) RowRange(lo, hi int) Factor {
 	part := *f
 	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
 	return &part
@@ -145,10 +146,10 @@ func (f *inducingFactor) rowRange(lo, hi int) factor {
 //
 // The samples' features move K_nm by W_j, the inducing points' move both matrices by V_j,
 // and so R's hyperparameters: <E_j - V_j'H/2, dR V_j'>.
-func (f *inducingFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+func (f *inducingFactor) Gradient(dst compute.Block, in Gradient) (base []float64) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
-	b, m := f.backend, f.cols()
+	b, m := f.backend, f.Cols()
 	g := s.New(f.z.Rows, m)
 	b.Panels(g.Rows, func(b compute.Backend, _, lo, hi int) { in.rows(b, g.RowRange(lo, hi), f.z, lo, hi) })
 	inverse, square, product, curvature := f.inverse, s.New(m, m), s.New(m, m), s.New(m, m)

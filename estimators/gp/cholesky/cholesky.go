@@ -1,6 +1,9 @@
-package gp
+// Package cholesky factorises M = noise I + B'B on a backend: the r × r matrix that the
+// closed form of the Gaussian process comes down to (package gp).
+package cholesky
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/blas"
@@ -10,10 +13,10 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// cholesky is the factor R of M = R'R, upper triangular, on a backend. All but the
+// Factor is the factor R of M = R'R, upper triangular, on a backend. All but the
 // diagonal blocks, which the host factorises, is matrix products: of order 1,300, as for a
 // rough kernel, they use all cores, and M never leaves the backend.
-type cholesky struct {
+type Factor struct {
 	backend compute.Backend
 	// factor is R above its diagonal blocks, and their inverses in their place. What is
 	// below them is undefined.
@@ -36,25 +39,25 @@ const (
 // digit of (y - B c)/noise.
 const worstCondition = 1e15
 
-// factorize allocates in s the factor of M = noise I + gram, from what is on and above the
+// Factorize allocates in s the factor of M = noise I + gram, from what is on and above the
 // diagonal of gram, whose eigenvalues are at least 0 but for rounding. The error is a
 // [*NotPositiveDefiniteError].
-func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, error) {
+func Factorize(s *compute.Scope, gram compute.Block, noise float64) (Factor, error) {
 	b, r := s.Backend(), gram.Rows
 	e := &NotPositiveDefiniteError{Size: r, Noise: noise}
-	for _, x := range compute.ToSlice(b, diagonal(gram)) {
+	for _, x := range compute.ToSlice(b, gram.Diagonal()) {
 		e.LargestElement = math.Max(e.LargestElement, x+noise) // NaN stays
 	}
 	if !(e.LargestElement < worstCondition*noise) {
-		return cholesky{}, e
+		return Factor{}, e
 	}
 	width := blockWidth
 	if r <= oneBlock {
 		width = r
 	}
-	c := cholesky{backend: b, factor: s.New(r, r), width: width}
+	c := Factor{backend: b, factor: s.New(r, r), width: width}
 	if !c.factorize(gram, noise) {
-		return cholesky{}, e
+		return Factor{}, e
 	}
 	return c, nil
 }
@@ -65,7 +68,7 @@ func factorize(s *compute.Scope, gram compute.Block, noise float64) (cholesky, e
 //	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
 //
 // and tells whether it exists.
-func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
+func (c *Factor) factorize(gram compute.Block, noise float64) (ok bool) {
 	b, r := c.backend, c.factor.Rows
 	scratch := compute.NewScope(b)
 	defer scratch.Release()
@@ -74,7 +77,8 @@ func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
 		lo, hi := c.block(k)
 		row, left := rows.View(0, hi-lo, lo, r), hi-lo
 		compute.Copy(b, row, gram.View(lo, hi, lo, r))
-		addDiagonal(b, row.ColRange(0, left), noise)
+		diagonal := row.ColRange(0, left).Diagonal()
+		b.Affine(diagonal, 1, diagonal, 0, noise)
 		if lo > 0 {
 			above := c.factor.RowRange(0, lo)
 			b.Gemm(true, false, -1, above.ColRange(lo, hi), above.ColRange(lo, r), 1, row)
@@ -91,7 +95,7 @@ func (c *cholesky) factorize(gram compute.Block, noise float64) (ok bool) {
 
 // factorizeBlock sets inverse to R^-1 with R'R = m, and appends to the diagonal. It tells
 // whether R exists.
-func (c *cholesky) factorizeBlock(inverse, m compute.Block) (ok bool) {
+func (c *Factor) factorizeBlock(inverse, m compute.Block) (ok bool) {
 	n := m.Rows
 	x := compute.ToSlice(c.backend, m)
 	upper, ok := lapack64.Potrf(blas64.Symmetric{N: n, Stride: n, Data: x, Uplo: blas.Upper})
@@ -108,40 +112,40 @@ func (c *cholesky) factorizeBlock(inverse, m compute.Block) (ok bool) {
 }
 
 // blocks is the number of diagonal blocks.
-func (c cholesky) blocks() int { return (c.factor.Rows + c.width - 1) / c.width }
+func (c Factor) blocks() int { return (c.factor.Rows + c.width - 1) / c.width }
 
 // block is the range of rows of diagonal block k.
-func (c cholesky) block(k int) (lo, hi int) { return k * c.width, min((k+1)*c.width, c.factor.Rows) }
+func (c Factor) block(k int) (lo, hi int) { return k * c.width, min((k+1)*c.width, c.factor.Rows) }
 
 // inverted is R_kk^-1.
-func (c cholesky) inverted(k int) compute.Block {
+func (c Factor) inverted(k int) compute.Block {
 	lo, hi := c.block(k)
 	return c.factor.View(lo, hi, lo, hi)
 }
 
 // right is R to the right of diagonal block k.
-func (c cholesky) right(k int) compute.Block {
+func (c Factor) right(k int) compute.Block {
 	lo, hi := c.block(k)
 	return c.factor.View(lo, hi, hi, c.factor.Cols)
 }
 
-// leading is the factor of the first n rows and columns of M.
-func (c cholesky) leading(n int) cholesky {
+// Leading is the factor of the first n rows and columns of M.
+func (c Factor) Leading(n int) Factor {
 	c.factor, c.diagonal = c.factor.View(0, n, 0, n), c.diagonal[:n]
 	return c
 }
 
-// logDet is log det M.
-func (c cholesky) logDet() (sum float64) {
+// LogDet is log det M.
+func (c Factor) LogDet() (sum float64) {
 	for _, x := range c.diagonal {
 		sum += 2 * math.Log(x)
 	}
 	return sum
 }
 
-// solve sets x to M^-1 x.
-func (c cholesky) solve(x compute.Block) {
-	c.whiten(x)
+// Solve sets x to M^-1 x.
+func (c Factor) Solve(x compute.Block) {
+	c.Whiten(x)
 	for k := c.blocks() - 1; k >= 0; k-- {
 		lo, hi := c.block(k)
 		if hi < x.Rows {
@@ -151,8 +155,8 @@ func (c cholesky) solve(x compute.Block) {
 	}
 }
 
-// whiten sets x to R'^-1 x, whose Gram matrix is x'M^-1 x.
-func (c cholesky) whiten(x compute.Block) {
+// Whiten sets x to R'^-1 x, whose Gram matrix is x'M^-1 x.
+func (c Factor) Whiten(x compute.Block) {
 	for k := range c.blocks() {
 		lo, hi := c.block(k)
 		c.multiply(true, k, x.RowRange(lo, hi))
@@ -163,7 +167,7 @@ func (c cholesky) whiten(x compute.Block) {
 }
 
 // multiply sets x to R_kk^-1 x, or with the transpose.
-func (c cholesky) multiply(transposed bool, k int, x compute.Block) {
+func (c Factor) multiply(transposed bool, k int, x compute.Block) {
 	s := compute.NewScope(c.backend)
 	defer s.Release()
 	product := s.New(x.Rows, x.Cols)
@@ -171,12 +175,12 @@ func (c cholesky) multiply(transposed bool, k int, x compute.Block) {
 	compute.Copy(c.backend, x, product)
 }
 
-// root allocates in s R^-1, upper triangular. Column after column of blocks,
+// Root allocates in s R^-1, upper triangular. Column after column of blocks,
 //
 //	(R^-1)_ik = -(sum_i<=j<k (R^-1)_ij R_jk) R_kk^-1
 //
 // Each is added to the sums for the columns to its right as soon as it is known.
-func (c cholesky) root(s *compute.Scope) compute.Block {
+func (c Factor) Root(s *compute.Scope) compute.Block {
 	b, r := c.backend, c.factor.Rows
 	root := s.New(r, r)
 	scratch := compute.NewScope(b)
@@ -198,11 +202,11 @@ func (c cholesky) root(s *compute.Scope) compute.Block {
 	return root
 }
 
-// inverse allocates in s M^-1 = R^-1 R^-T, which takes R^-1's place column after column of
+// Inverse allocates in s M^-1 = R^-1 R^-T, which takes R^-1's place column after column of
 // blocks: none needs those to its left.
-func (c cholesky) inverse(s *compute.Scope) compute.Block {
+func (c Factor) Inverse(s *compute.Scope) compute.Block {
 	b, r := c.backend, c.factor.Rows
-	x := c.root(s)
+	x := c.Root(s)
 	scratch := compute.NewScope(b)
 	defer scratch.Release()
 	columns, eye := scratch.New(r, c.width), scratch.Identity(c.width)
@@ -218,13 +222,16 @@ func (c cholesky) inverse(s *compute.Scope) compute.Block {
 	return x
 }
 
-// diagonal is the view of x's diagonal as a column.
-func diagonal(x compute.Block) compute.Block {
-	x.Rows, x.Cols, x.Stride = min(x.Rows, x.Cols), 1, x.Stride+1
-	return x
+// NotPositiveDefiniteError says that the matrix M = noise I + B'B has no Cholesky
+// factor in float64: the noise is too small beside the kernel.
+type NotPositiveDefiniteError struct {
+	Size           int     // of M
+	Noise          float64 // the smallest eigenvalue that M should have
+	LargestElement float64 // of M's diagonal; NaN or infinite if M overflowed
 }
 
-// addDiagonal adds v to each element of x's diagonal.
-func addDiagonal(b compute.Backend, x compute.Block, v float64) {
-	b.Affine(diagonal(x), 1, diagonal(x), 0, v)
+// Error implements error.
+func (e *NotPositiveDefiniteError) Error() string {
+	return fmt.Sprintf("gp: the %d × %d kernel matrix is not positive definite in float64: its diagonal reaches %.3g and the noise is %.3g; raise the noise",
+		e.Size, e.Size, e.LargestElement, e.Noise)
 }

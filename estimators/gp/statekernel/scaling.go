@@ -1,10 +1,13 @@
-package gp
+package statekernel
 
 import (
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
+
+// Bound is the largest absolute value of a scaled feature.
+const Bound = 0.95
 
 // Scaling is the affine map that takes the joint minimum and maximum of all
 // features to -[Bound] and [Bound].

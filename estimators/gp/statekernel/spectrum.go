@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const cutoff = 1e-12
 // R's derivative leaves the span of E. The directions that it leaves to are added, with
 // the eigenvalue at the cutoff: too small to matter in R, but there.
 //
-// L = E D^1/2 is what the closed form takes of it, a root R = LL'. Any other does as well,
+// The closed form takes L = E D^1/2 of it, a root R = LL'. Any other does as well,
 // and if nothing is cut off the Cholesky factor does better: it is nested. Its first m rows
 // and columns are the root for m grid points, and for any m neighbours if R is Toeplitz.
 type spectrum struct {
@@ -39,7 +39,7 @@ func newSpectrum(k Kernel) *spectrum {
 		first++
 	}
 	s := &spectrum{values: all[first:], vectors: mat.DenseCopyOf(vectors.Slice(0, size, first, size))}
-	if s.nested = first == 0 && k.base().Stationary(); s.nested {
+	if s.nested = first == 0 && k.Base.Stationary(); s.nested {
 		s.nest(value, gradients)
 		return s
 	}

@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
@@ -8,7 +8,7 @@ type denseFactor struct {
 	z compute.Block // n × q
 }
 
-func (f *denseFactor) whole() factor { return f }
+func (f *denseFactor) Whole() Factor { return f }
 
 func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 	f := &denseFactor{ski.withAllColumns(), s.New(ski.scaled.Rows, ski.scaled.Cols*ski.spectrum.rank())}
@@ -18,13 +18,13 @@ func newDenseFactor(s *compute.Scope, ski interpolated) *denseFactor {
 	return f
 }
 
-func (f *denseFactor) rowRange(lo, hi int) factor {
+func (f *denseFactor) RowRange(lo, hi int) Factor {
 	part := *f
 	part.scaled, part.z = f.scaled.RowRange(lo, hi), f.z.RowRange(lo, hi)
 	return &part
 }
 
-func (f *denseFactor) gram(dst compute.Block) { square(f.backend, dst, f.z) }
+func (f *denseFactor) Gram(dst compute.Block) { square(f.backend, dst, f.z) }
 
 // square sets dst to z'z.
 func square(b compute.Backend, dst, z compute.Block) {
@@ -35,22 +35,22 @@ func square(b compute.Backend, dst, z compute.Block) {
 	compute.Copy(b, dst, whole)
 }
 
-func (f *denseFactor) transposed(dst, x compute.Block) {
+func (f *denseFactor) MulTransTo(dst, x compute.Block) {
 	f.backend.Gemm(true, false, 1, f.z, x, 0, dst)
 }
 
-func (f *denseFactor) addTo(dst compute.Block, scale float64, c compute.Block) {
+func (f *denseFactor) AddTo(dst compute.Block, scale float64, c compute.Block) {
 	f.backend.Gemm(false, false, scale, f.z, c, 1, dst)
 }
 
-func (f *denseFactor) gradient(dst compute.Block, in factorGradient) (base []float64) {
+func (f *denseFactor) Gradient(dst compute.Block, in Gradient) (base []float64) {
 	if dst.Rows > 0 {
 		f.features(dst, in)
 	}
 	return f.base(in)
 }
 
-func (f *denseFactor) features(dst compute.Block, in factorGradient) {
+func (f *denseFactor) features(dst compute.Block, in Gradient) {
 	f.backend.Panels(dst.Rows, func(b compute.Backend, _, lo, hi int) {
 		panel := compute.NewScope(b)
 		defer panel.Release()

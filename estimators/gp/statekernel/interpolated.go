@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import (
 	"slices"
@@ -32,13 +32,13 @@ func (f interpolated) withAllColumns() interpolated {
 	return f.withColumns(slices.Repeat([]int{f.spectrum.rank()}, f.scaled.Cols))
 }
 
-func (f *interpolated) cols() int { return f.bounds[f.scaled.Cols] }
+func (f *interpolated) Cols() int { return f.bounds[f.scaled.Cols] }
 
 // block is the range of columns that belong to feature j.
 func (f *interpolated) block(j int) (from, to int) { return f.bounds[j], f.bounds[j+1] }
 
-func (f *interpolated) rows(s *compute.Scope, scaled compute.Block) compute.Block {
-	z := s.New(scaled.Rows, f.cols())
+func (f *interpolated) Rows(s *compute.Scope, scaled compute.Block) compute.Block {
+	z := s.New(scaled.Rows, f.Cols())
 	f.fill(s.Backend(), z, scaled)
 	return z
 }
@@ -53,7 +53,7 @@ func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
 // base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
 // 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'. Of fewer
 // columns that something is the leading part.
-func (f *interpolated) base(in factorGradient) []float64 {
+func (f *interpolated) base(in Gradient) []float64 {
 	s, q := compute.NewScope(f.backend), f.spectrum.rank()
 	defer s.Release()
 	squares := s.New(q, q)

@@ -1,4 +1,4 @@
-package gp
+package statekernel
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// ChooseInducing picks m different rows of the features (n × d) for Direct.Inducing, by the
+// ChooseInducing picks m different rows of the features (n × d) for [Kernel.Factor], by the
 // seeding of k-means++ (Arthur and Vassilvitskii 2007): the first at random, each further
 // one with a probability proportional to its squared distance from the nearest of those
 // before it, so that they spread over the features as these themselves do. It works on

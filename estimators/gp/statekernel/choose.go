@@ -1,0 +1,58 @@
+package statekernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+)
+
+// rough is the rank of the grid's matrix from which on the interpolated columns are
+// not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same
+// time at 18.
+const rough = 20
+
+// MaxColumns is the most columns that a factor has on a grid. Beyond it
+// the closed form's matrices, columns × columns, take gigabytes and minutes.
+const MaxColumns = 8192
+
+// Columns is the number of columns on a grid for so many features, at hyperparameters of
+// log 2, where learning begins. As the kernel gets rougher they become more, at most 128 a
+// feature.
+func Columns(base *kernels.Kernel, features int) int {
+	k := Kernel{Base: base, Hyper: slices.Repeat([]float64{math.Ln2}, len(base.Hyperparameters()))}
+	return features * newSpectrum(k).rank()
+}
+
+// TooManyColumnsError says that a state kernel has more than MaxColumns columns.
+type TooManyColumnsError struct{ Features, Columns int }
+
+// Error implements error.
+func (e *TooManyColumnsError) Error() string {
+	return fmt.Sprintf("gp: on %d features the state kernel has %d columns, and the closed form takes at most %d: use inducing points, conjugate gradients, or a smoother base kernel",
+		e.Features, e.Columns, MaxColumns)
+}
+
+// Factor returns the factor for scaled features (n × d), in s: that of the samples which
+// are inducing points, or if inducing is nil that of structured kernel interpolation. The
+// error is a [*TooManyColumnsError] without inducing points, and with them a
+// [*linop.NotFiniteError].
+func (k Kernel) Factor(s *compute.Scope, scaled compute.Block, inducing []int) (Factor, error) {
+	if inducing != nil {
+		return newInducingFactor(s, k, scaled, inducing)
+	}
+	spectrum := newSpectrum(k)
+	if columns := scaled.Cols * spectrum.rank(); columns > MaxColumns {
+		return nil, &TooManyColumnsError{Features: scaled.Cols, Columns: columns}
+	}
+	ski := interpolated{
+		backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum,
+		table: upload(s, spectrum.factor(k.Scale)),
+	}
+	if spectrum.rank() >= rough {
+		return newSparseFactor(ski), nil
+	}
+	return newDenseFactor(s, ski), nil
+}
