@@ -78,12 +78,19 @@ func (c *computation) method(completion bool) *train.Method {
 	return &m
 }
 
+// Evaluate runs the batch's policy and feature network, in s: all that the method's estimator needs but the decomposition.
+func (b *Batch) Evaluate(s *compute.Scope, m *train.Method) *train.Evaluation {
+	n := b.Samples()
+	observations := s.FromSlice(n, b.Shape.Observation, b.Observations)
+	at := m.Evaluate(s, b.Policy, observations, s.FromSlice(n, b.Shape.Action, b.Actions), n)
+	at.Features, at.Targets = critic.Evaluate(s, b.Critic, observations).Features(), s.FromSlice(n, 1, b.Targets)
+	return at
+}
+
 // decompose finds the scores U and their leading singular triplets.
 func (c *computation) decompose() error {
-	n, m := c.Samples(), c.method(false)
-	observations, actions := c.scope.FromSlice(n, c.Shape.Observation, c.Observations), c.scope.FromSlice(n, c.Shape.Action, c.Actions)
-	c.at = m.Evaluate(c.scope, c.Policy, observations, actions, n)
-	c.at.Features, c.at.Targets = c.evaluation.Features(), c.scope.FromSlice(n, 1, c.Targets)
+	m := c.method(false)
+	c.at = c.Evaluate(c.scope, m)
 	if err := m.Decompose(c.scope, c.at, c.random); err != nil {
 		return err
 	}
@@ -160,8 +167,7 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 	if err != nil {
 		return err
 	}
-	q.Solver = fitted{c.posterior}
-	plain, err := q.Estimate(c.scope, batch)
+	plain, err := q.Integrate(c.scope, batch, c.posterior)
 	if err != nil {
 		return err
 	}
@@ -198,13 +204,6 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 	return nil
 }
 
-// fitted is a solver for what has been solved.
-type fitted struct{ gp.Posterior }
-
-func (f fitted) Fit(*compute.Scope, gp.Kernel, gp.Data) (gp.Posterior, error) {
-	return f.Posterior, nil
-}
-
 // natural solves G d = g with the damped Fisher matrix, closer than training does.
 func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (compute.Block, error) {
 	scope, d := compute.NewScope(c.b), c.scope.New(g.Rows, 1)
@@ -226,7 +225,7 @@ func (c *computation) spectra() error {
 	}
 	batch := c.at.Batch
 	batch.Fisher = train.Analytic(c.b, c.at, c.Damping)
-	estimate, err := (&estimators.Quadrature{Kernel: c.Kernel, Solver: fitted{c.posterior}}).Estimate(c.scope, &batch)
+	estimate, err := (&estimators.Quadrature{Kernel: c.Kernel}).Integrate(c.scope, &batch, c.posterior)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ evidence.`,
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
 	}
 	cmd.FParseErrWhitelist.UnknownFlags = true // of a study that is misspelt
-	cmd.AddCommand(qualityCommand())
+	cmd.AddCommand(qualityCommand(), integralsCommand())
 	for _, c := range comparisons {
 		cmd.AddCommand(c.command())
 		if c.name == "curves" {

@@ -54,13 +54,13 @@ func seedsOf(subjects []subject) string {
 func (o *qualityOptions) tables(p *page, all []*measurement, cells []cell) {
 	p.heading("Accuracy and variance")
 	header := []string{"iteration", "samples"}
-	for _, e := range estimators {
+	for _, e := range compared {
 		header = append(header, e.name+": cosine", e.name+": variance")
 	}
 	var rows [][]string
-	for i := 0; i < len(cells); i += len(estimators) {
+	for i := 0; i < len(cells); i += len(compared) {
 		row := []string{fmt.Sprint(cells[i].iteration), figures(cells[i].steps)}
-		for _, c := range cells[i : i+len(estimators)] {
+		for _, c := range cells[i : i+len(compared)] {
 			row = append(row, estimate(c.accuracy), estimate(c.variance))
 		}
 		rows = append(rows, row)
@@ -76,7 +76,7 @@ func (o *qualityOptions) tables(p *page, all []*measurement, cells []cell) {
 	}
 }
 
-// The bounds within which two estimators are taken for nearly the same.
+// The bounds within which two compared are taken for nearly the same.
 const (
 	nearlyCosine = 0.05
 	nearlyFactor = 1.25
@@ -182,7 +182,7 @@ func (o *qualityOptions) figure(cells []cell) chart.Figure {
 	for _, at := range o.at {
 		accuracy := chart.Panel{Title: fmt.Sprintf("iteration %d", at), X: "samples", Y: "gradient accuracy (cosine)"}
 		variance := chart.Panel{X: "samples", Y: "normalised variance", LogY: true}
-		for _, e := range estimators {
+		for _, e := range compared {
 			a := chart.Series{Name: e.name, Color: e.color, Marks: true}
 			v := a
 			for _, c := range cells {
@@ -203,7 +203,7 @@ func (o *qualityOptions) saveGradients(j *job, all []*measurement) error {
 	t := newTable("run", "iteration", "size", "repeat", "samples", "estimator", "cosine", "norm")
 	for _, m := range all {
 		for i, b := range m.batches {
-			for _, e := range estimators {
+			for _, e := range compared {
 				g := b.gradients[e.directory]
 				t.add(m.subject, m.iteration, b.size, i%o.repeats+1, b.steps, e.directory, cosine(g, m.reference), norm(g))
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/streams"
 )
 
-// estimators are those measured, in the order of tables and legends.
-var estimators = []variant{monteCarlo, bayesian, aware}
+// compared are the estimators measured, in the order of tables and legends.
+var compared = []variant{monteCarlo, bayesian, aware}
 
 // cell is what an estimator's gradients from batches of one size are like, at one iteration.
 type cell struct {
@@ -29,7 +29,7 @@ func (o *qualityOptions) summarize(all []*measurement) []cell {
 	var cells []cell
 	for _, at := range o.at {
 		for _, size := range o.sizes {
-			for _, estimator := range estimators {
+			for _, estimator := range compared {
 				cells = append(cells, summarizeOne(all, uint64(at), size, estimator))
 			}
 		}

@@ -108,7 +108,7 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 		return nil, err
 	}
 	all := map[string]*config.Settings{}
-	for _, e := range estimators {
+	for _, e := range compared {
 		s, err := resolve(append(slices.Concat(common, e.settings), assignment{"env", o.env}, assignment{"algorithm", o.algorithm},
 			assignment{"batch", fmt.Sprint(o.sizes[0])})...)
 		if err != nil {
@@ -168,7 +168,7 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 	normalizer := moments.Normalizer(settings["mc"].Clip)
 	arrays := measured{"steps": {float64(batch.Steps)}}
 	for round := range o.rounds + 1 {
-		for _, e := range estimators {
+		for _, e := range compared {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -192,7 +192,7 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 
 func timingOf(arrays measured) timing {
 	t := timing{steps: arrays["steps"][0], update: map[string][]float64{}, step: map[string][]float64{}}
-	for _, e := range estimators {
+	for _, e := range compared {
 		t.update[e.directory], t.step[e.directory] = arrays[e.directory], arrays[e.directory+" step"]
 	}
 	return t
@@ -224,7 +224,7 @@ func (o *wallClockOptions) report(j *job, timings []timing) error {
 	t := newTable("estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds", "ratio_to_mc")
 	panel := chart.Panel{Title: o.env + ", " + o.algorithm, X: "samples", Y: "seconds an update"}
 	lines := map[string]stats.Line{}
-	for _, e := range estimators {
+	for _, e := range compared {
 		s := chart.Series{Name: e.name, Color: e.color, Marks: true}
 		for _, x := range timings {
 			m := x.median(e)
@@ -253,14 +253,14 @@ func (o *wallClockOptions) report(j *job, timings []timing) error {
 func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]stats.Line) {
 	p.heading("Times")
 	header := []string{"samples"}
-	for _, e := range estimators {
+	for _, e := range compared {
 		header = append(header, e.name, "of which estimation")
 	}
 	header = append(header, "DBQPG / MC", "UAPG / MC")
 	var rows [][]string
 	for _, t := range timings {
 		row := []string{fmt.Sprintf("%.0f", t.steps)}
-		for _, e := range estimators {
+		for _, e := range compared {
 			row = append(row, fmt.Sprintf("%.3f s", t.median(e).Value), fmt.Sprintf("%.3f s", t.estimation(e)))
 		}
 		base := t.median(monteCarlo).Value
@@ -269,7 +269,7 @@ func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]st
 	p.table(header, rows)
 	p.paragraph("Straight lines of least squares through these medians:")
 	p.WriteString("\n")
-	for _, e := range estimators {
+	for _, e := range compared {
 		l := lines[e.directory]
 		p.item("%s: %s ms + %s µs a sample, R² = %.4f", e.name, figures(1e3*l.Intercept), figures(1e6*l.Slope), l.R2)
 	}
@@ -295,7 +295,7 @@ func (o *wallClockOptions) findings(p *page, timings []timing, lines map[string]
 	p.paragraph("The paper: DBQPG and UAPG cost little more than Monte Carlo. Here: %s: their updates take %s to %s times as long as Monte Carlo's "+
 		"(little means at most %d times).", verdict, figures(least), figures(most), comparableFactor)
 	worst := 1.0
-	for _, e := range estimators {
+	for _, e := range compared {
 		worst = min(worst, lines[e.directory].R2)
 	}
 	verdict = "**agrees**"

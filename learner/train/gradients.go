@@ -5,6 +5,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -65,6 +66,18 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g
 	bayesian.Correct(bayesian.Gradient)
 	g.UAPG = compute.ToSlice(r.Backend, bayesian.Gradient)
 	return g, nil
+}
+
+// Evaluation is the current policy on the episodes that it played, with their targets and features, in s, and the
+// process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
+func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
+	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), progress.NewRow(), r.Critic.State()
+	at, err := r.judged(s, x, &row)
+	if err := errors.Join(err, r.Critic.Restore(before)); err != nil {
+		return nil, gp.Kernel{}, err
+	}
+	at.Features = r.Critic.Embed(s, x.observations).Features()
+	return at, r.kernel(), nil
 }
 
 // judged is the policy on the samples, with their targets.

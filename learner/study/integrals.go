@@ -1,0 +1,317 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/estimators"
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/learner/gradient"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/session"
+	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// integralsOptions are the flags of integrals.
+type integralsOptions struct {
+	out     string
+	batches []string // npz files
+	run     string   // directory
+	at      uint     // iteration
+	noises  []float64
+	ranks   []uint
+}
+
+const integralsQuestion = `What does the truncated Fisher kernel lose, and does completing it bring that back? The gradient of one batch,
+at the kernel that the batch came with but for the noise variance, by singular vectors of several ranks: integrated plainly, as the paper's
+kappa U alpha, and completed. Each is compared, by the cosine of the angle between them, with the gradient of the exact Fisher kernel
+U'(G + damping I)^-1 U, known by its products alone, with G = UU'/n.`
+
+const integralsMethod = `The damping is in the exact kernel, but not in the expectation of uu', so that its own integral is
+kappa G (G + damping I)^-1 U alpha, the reference here (estimators.DampedIntegral). Column "exact, plain" is kappa U alpha of the same alpha,
+which takes the damping to be part of the expectation. The rank "all" keeps every singular value above rounding.`
+
+func integralsCommand() *cobra.Command {
+	o := new(integralsOptions)
+	cmd := &cobra.Command{
+		Use:   "integrals --out DIR",
+		Short: "The truncated Fisher kernel, plain and completed, against the exact one",
+		Long:  integralsQuestion + "\n\n" + integralsMethod,
+		Example: `  learner study integrals --out docs/results/integrals --batch estimators/testdata/swimmer_returns.npz
+  learner study integrals --out integrals --run runs/Swimmer-v2/npg-uapg-s1 --at 100`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.study(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags.StringArrayVar(&o.batches, "batch", nil, "npz file as learner gradient reads it; repeated for several")
+	flags.StringVar(&o.run, "run", "", "directory of a run, whose policy plays a batch")
+	flags.UintVar(&o.at, "at", 100, "iteration of its checkpoint")
+	flags.Float64SliceVar(&o.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
+	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, "ranks of the truncated kernel, besides all where a batch has at most 2,000 samples")
+	return cmd
+}
+
+func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
+	defer compute.Catch(&err)
+	if len(o.batches) == 0 && o.run == "" {
+		return errors.New("--batch or --run: say whose gradients to compare")
+	}
+	for _, noise := range o.noises {
+		if !(noise > 0) || math.IsInf(noise, 0) {
+			return fmt.Errorf("--noises %v: want positive numbers", noise)
+		}
+	}
+	j, err := newJob(cmd, o.out)
+	if err != nil {
+		return err
+	}
+	p, numbers := newPage(cmd, "The truncated Fisher kernel, plain and completed"), newTable("batch", "state_kernel", "noise", "integral", "rank", "cosine")
+	p.paragraph("%s", integralsQuestion)
+	add := func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error {
+		rows, err := o.compare(s, at, kernel)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		p.heading(name)
+		n := at.Targets.Rows
+		p.paragraph("%d samples; kappa n = %.3g; damping %g.", n, kernel.FisherWeight()*float64(n), at.Fisher.Damping)
+		rows.print(p)
+		rows.export(numbers, name)
+		return nil
+	}
+	for _, path := range o.batches {
+		if err := o.file(path, add); err != nil {
+			return err
+		}
+	}
+	if o.run != "" {
+		if err := o.checkpoint(cmd.Context(), add); err != nil {
+			return err
+		}
+	}
+	if err := j.saveTable("cosines.csv", numbers); err != nil {
+		return err
+	}
+	return j.save(p, integralsMethod)
+}
+
+// reporter is where a batch's comparison goes.
+type reporter func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error
+
+// empirical is the method of all comparisons, but for the rank.
+func empirical(damping float64) *config.Settings {
+	return &config.Settings{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: damping}
+}
+
+// file compares on a batch from a file.
+func (o *integralsOptions) file(path string, add reporter) error {
+	arrays, err := npz.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("batch: %w", err)
+	}
+	batch, err := gradient.Parse(arrays)
+	if err != nil {
+		return fmt.Errorf("batch %s: %w", path, err)
+	}
+	computer, err := device.Open(config.Device{})
+	if err != nil {
+		return err
+	}
+	defer computer.Close()
+	s := compute.NewScope(computer.Backend)
+	defer s.Release()
+	method := train.NewMethod(empirical(batch.Damping), batch.Shape)
+	return add(strings.TrimSuffix(filepath.Base(path), ".npz"), s, batch.Evaluate(s, &method), batch.Kernel)
+}
+
+// checkpoint compares on a batch that the policy of a run's checkpoint plays.
+func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
+	subjects, err := given([]string{o.run})
+	if err != nil {
+		return err
+	}
+	if err := subjects[0].check([]uint{o.at}); err != nil {
+		return err
+	}
+	settings := subjects[0].settings
+	settings.Fisher = config.Empirical
+	task, err := sim.Lookup(settings.Env)
+	if err != nil {
+		return err
+	}
+	state, _, err := checkpoint.Read(rundir.Checkpoints(settings.RunDir), uint64(o.at))
+	if err != nil {
+		return err
+	}
+	computer, err := device.Open(settings.Device)
+	if err != nil {
+		return err
+	}
+	defer computer.Close()
+	run := train.NewRun(computer.Backend, settings, task)
+	if err := run.Resume(state, 1); err != nil {
+		return err
+	}
+	seed := streams.New(settings.Seed, streams.Study, uint64(o.at)).Uint64()
+	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: config.AutoActors}, func(ctx context.Context, collector *collect.Collector) error {
+		batch, err := collector.Collect(ctx, run.Policy(1), settings.Batch)
+		if err != nil {
+			return err
+		}
+		s := compute.NewScope(computer.Backend)
+		defer s.Release()
+		at, kernel, err := run.Evaluation(s, batch.Episodes)
+		if err != nil {
+			return err
+		}
+		return add(fmt.Sprintf("%s, iteration %d", settings.Name(), o.at), s, at, kernel)
+	})
+}
+
+// cosines are those of one batch to the exact gradient, one row for each noise and with each state kernel.
+type cosines struct {
+	ranks []string
+	rows  []cosineRow
+}
+
+type cosineRow struct {
+	state, noise             float64
+	plain, completed         []float64 // by rank
+	exactPlain, monteCarloes float64
+}
+
+// compare takes the gradient of a batch in every way.
+func (o *integralsOptions) compare(s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) (*cosines, error) {
+	b, n := s.Backend(), at.Targets.Rows
+	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return nil, err
+	}
+	reference := compute.ToSlice(b, monteCarlo.Gradient)
+	ranks := slices.Clone(o.ranks)
+	if full := min(n, len(reference)); n <= 2000 {
+		ranks = append(slices.DeleteFunc(ranks, func(r uint) bool { return int(r) >= full }), uint(full))
+	}
+	out := new(cosines)
+	for i, rank := range ranks {
+		out.ranks = append(out.ranks, fmt.Sprint(rank))
+		if n <= 2000 && i == len(ranks)-1 {
+			out.ranks[i] = "all"
+		}
+	}
+	for _, state := range []float64{kernel.C1, 0} {
+		for _, noise := range o.noises {
+			k := kernel
+			k.C1, k.Noise = state, noise
+			out.rows = append(out.rows, cosineRow{state: state, noise: noise})
+			row := &out.rows[len(out.rows)-1]
+			if err := row.fill(s, at, k, reference, ranks); err != nil {
+				return nil, fmt.Errorf("noise %g: %w", noise, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// fill takes the gradients under one kernel.
+func (r *cosineRow) fill(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64, ranks []uint) error {
+	scope := compute.NewScope(s.Backend())
+	defer scope.Release()
+	random := train.NewRandom(1, 0)
+	batch := at.Batch
+	if err := decompose(scope, at, int(ranks[0]), random, &batch); err != nil {
+		return err
+	}
+	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
+	if err != nil {
+		return err
+	}
+	iterative := gp.Iterative{FisherKernel: exact, Seed: random.Probe.Uint64()}
+	gradients, err := integrate(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact}, estimators.PlainIntegral{})
+	if err != nil {
+		return err
+	}
+	reference := gradients[0]
+	r.exactPlain, r.monteCarloes = cosine(gradients[1], reference), cosine(monteCarlo, reference)
+	for _, rank := range ranks {
+		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
+			return err
+		}
+		gradients, err := integrate(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{}, estimators.CompletedIntegral{})
+		if err != nil {
+			return err
+		}
+		r.plain, r.completed = append(r.plain, cosine(gradients[0], reference)), append(r.completed, cosine(gradients[1], reference))
+	}
+	return nil
+}
+
+// decompose gives a batch U's decomposition at some rank.
+func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Random, batch *estimators.Batch) error {
+	method := train.Method{Quadrature: &train.Quadrature{Rank: rank}}
+	err := method.Decompose(s, at, random)
+	batch.SVD = at.SVD
+	return err
+}
+
+// integrate is the gradient by each integral of one posterior.
+func integrate(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver, integrals ...estimators.Integral) ([][]float64, error) {
+	q := estimators.Quadrature{Kernel: k, Solver: solver}
+	posterior, err := q.Condition(s, batch)
+	if err != nil {
+		return nil, err
+	}
+	var gradients [][]float64
+	for _, q.Integral = range integrals {
+		e, err := q.Integrate(s, batch, posterior)
+		if err != nil {
+			return nil, err
+		}
+		gradients = append(gradients, compute.ToSlice(s.Backend(), e.Gradient))
+	}
+	return gradients, nil
+}
+
+func (c *cosines) print(p *page) {
+	header := []string{"c1", "noise"}
+	for _, rank := range c.ranks {
+		header = append(header, "rank "+rank+": plain", "completed")
+	}
+	var rows [][]string
+	for _, r := range c.rows {
+		row := []string{fmt.Sprintf("%g", r.state), fmt.Sprintf("%g", r.noise)}
+		for i := range c.ranks {
+			row = append(row, fmt.Sprintf("%.3f", r.plain[i]), fmt.Sprintf("**%.3f**", r.completed[i]))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.3f", r.exactPlain), fmt.Sprintf("%.3f", r.monteCarloes)))
+	}
+	p.table(append(header, "exact, plain", "Monte Carlo"), rows)
+}
+
+func (c *cosines) export(t *table, name string) {
+	for _, r := range c.rows {
+		for i, rank := range c.ranks {
+			t.add(name, r.state, r.noise, "plain", rank, r.plain[i])
+			t.add(name, r.state, r.noise, "completed", rank, r.completed[i])
+		}
+		t.add(name, r.state, r.noise, "exact, plain", "", r.exactPlain)
+		t.add(name, r.state, r.noise, "Monte Carlo", "", r.monteCarloes)
+	}
+}
