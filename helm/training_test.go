@@ -37,14 +37,14 @@ func TestTraining(t *testing.T) {
 	for _, p := range append(nodes, worker) {
 		p.ready()
 	}
-	if status := c.runOnce("Job", "dbqpg-submit").wait(); status != 0 {
+	if status := c.runOnce("Job", "dbqpg-submit").Wait(); status != 0 {
 		t.Fatalf("the experiment is not submitted: status %d", status)
 	}
 	actors := c.startAll("Deployment", "dbqpg-actor-standard") // from 0 to 2 while the run waits for some
 	for _, p := range actors {
 		p.ready()
 	}
-	worker.expect(`"iteration done","iteration":3,`)
+	worker.Expect(`"iteration done","iteration":3,`)
 	for _, p := range actors { // their nodes are drained, so that the run cannot end meanwhile
 		p.drain()
 	}
@@ -62,7 +62,7 @@ func TestTraining(t *testing.T) {
 	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +20000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
-	if status := c.runOnce("Pod", "dbqpg-test").wait(); status != 0 {
+	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
 		t.Errorf("helm test: status %d", status)
 	}
 	worker.drain()
@@ -103,7 +103,7 @@ func merge(into map[string]any, key string, value any) {
 func (c *cluster) makeSecret() {
 	c.t.Helper()
 	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials"))
-	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).wait(); status != 0 {
+	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).Wait(); status != 0 {
 		c.t.Fatalf("the credentials are not made: status %d", status)
 	}
 	store := job.Spec.Containers[0].Args
