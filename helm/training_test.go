@@ -66,8 +66,11 @@ func TestTraining(t *testing.T) {
 		t.Errorf("helm test: status %d", status)
 	}
 	worker.drain()
-	table := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1", "progress.csv")
-	if err := progress.Compare(10, table, alone(t)); err != nil {
+	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1"), alone(t)
+	if err := progress.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {
+		t.Error(err)
+	}
+	if err := progress.CompareStates(10, directory, undisturbed); err != nil {
 		t.Error(err)
 	}
 	for _, p := range nodes {
@@ -149,7 +152,7 @@ func (c *cluster) runOnce(kind, name string) *process {
 	return c.start(name, pod, pod.Spec.Containers[0])
 }
 
-// alone trains the same run in one process, without any cluster, and returns its table.
+// alone trains the same run in one process, without any cluster, and returns its directory.
 func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
@@ -158,5 +161,5 @@ func alone(t *testing.T) string {
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return filepath.Join(directory, "progress.csv")
+	return directory
 }
