@@ -211,7 +211,7 @@ func TestJoinLeaveReplace(t *testing.T) {
 	if status := second.Wait(); status != 1 {
 		t.Errorf("%s ended with status %d", second.id, status)
 	}
-	second.Expect("was taken out of the cluster")
+	second.Expect("was removed from the cluster")
 	experiments, err := c.Experiments(deadline(t))
 	if err != nil || len(experiments) != 2 {
 		t.Errorf("%+v, %v", experiments, err)
@@ -260,7 +260,7 @@ func TestRestore(t *testing.T) {
 	entering := serve(t, "m3", t.TempDir(), fourth[0], fourth[1], "--peers", fmt.Sprintf("m1=%s,m2=%s,m3=%s", addresses[1], addresses[3], fourth[1]))
 	entering.Expect("msg=ready")
 	second.Kill()
-	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http", addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 || !strings.Contains(complaint, "holds records already") {
+	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http", addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 || !strings.Contains(complaint, "already holds records") {
 		t.Error(out, complaint)
 	}
 }

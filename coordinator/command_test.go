@@ -69,7 +69,7 @@ func TestCommands(t *testing.T) {
 		{"leave n9", "error: there is no node called n9"},
 		{"subimt x", "error: did you mean submit?"},
 		{"list --jsn", "error: did you mean --json?"},
-		{"show", "error: it is used as coordinator show NAME"},
+		{"show", "error: usage: coordinator show NAME"},
 		{"list --coordinator ftp://x", "error: is not a coordinator's URL"},
 		{"list --coordinator http://127.0.0.1:1 --timeout 100ms", "error: is a majority of the coordinator's nodes running?"},
 	} {
@@ -125,7 +125,7 @@ func TestBadSettings(t *testing.T) {
 		"serve --data-dir x --http 0.0.0.0:7070":                             "can be reached from other machines",
 		"serve --data-dir x --raft example.org:7071":                         "can be reached from other machines",
 		"serve --data-dir x --http nonsense":                                 "must be host:port",
-		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "take 1, 3 or 5",
+		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "use 1, 3 or 5",
 		"serve --data-dir x --node-id n9 --peers n1=a:1":                     "not among the peers",
 		"serve --data-dir x --credentials nowhere":                           "--credentials",
 		"serve --data-dir x --log-level loud":                                `--log-level "loud": must be debug, info, warn or error`,
@@ -193,7 +193,7 @@ func TestCredentials(t *testing.T) {
 		t.Error(out)
 	}
 	for _, role := range []string{"observer", "learner", "actor"} {
-		if out, status := as(role, "cancel", "swimmer"); status != 1 || !strings.Contains(out, "not for the role") {
+		if out, status := as(role, "cancel", "swimmer"); status != 1 || !strings.Contains(out, "may not do that") {
 			t.Errorf("%s cancels: %s", role, out)
 		}
 	}

@@ -40,7 +40,7 @@ func TestLostDirectory(t *testing.T) {
 		victim.lose()
 		w.answered()
 		victim.start()
-		victim.Expect("this node enters the cluster")
+		victim.Expect("entering the existing cluster")
 		victim.Expect("msg=ready")
 		other := nodes[(slices.Index(nodes, victim)+1)%3]
 		other.Kill() // so the one that has come back is needed for a majority
@@ -74,7 +74,7 @@ func TestMostDirectoriesLost(t *testing.T) {
 		n.Expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a backup`)
 	}
 	nodes[0].Kill() // whether it is there or not
-	nodes[1].Expect("it waits for n1: a new cluster is formed only once all of --peers say that they are empty")
+	nodes[1].Expect("waiting for n1: a new cluster forms only once all of --peers say that they are empty")
 	for _, n := range nodes[1:] {
 		n.lose()
 		if err := os.Rename(n.directory()+".aside", n.directory()); err != nil {
@@ -104,7 +104,7 @@ func TestFirstStart(t *testing.T) {
 	}
 	begin(0)
 	begin(1)
-	nodes[0].Expect("it waits for n3: a new cluster is formed only once all of --peers say that they are empty")
+	nodes[0].Expect("waiting for n3: a new cluster forms only once all of --peers say that they are empty")
 	nodes[1].Kill() // which changes nothing
 	nodes[1].start()
 	begin(2)

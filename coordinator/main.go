@@ -1,5 +1,5 @@
 // Command coordinator keeps track of experiments: which runs there are, which learner has which, and how far
-// each has come. One, three or five processes keep it together, so that any minority of them may be lost.
+// each has got. It runs as one, three or five processes, any minority of which may be lost.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the process
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	switch {
@@ -37,12 +37,12 @@ func main() {
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "coordinator",
-		Short: "Keep track of experiments, their runs and the learners at work on them",
-		Long: `Keep track of experiments, their runs and the learners at work on them.
+		Short: "Keep track of experiments, their runs and the learners that train them",
+		Long: `Keep track of experiments, their runs and the learners that train them.
 
-One, three or five processes, each "coordinator serve" with a data directory of its own, keep
-the same records: of three, any one may be lost, of five any two. The other commands ask
-any of them; give its URL with --coordinator or in DBQPG_COORDINATOR.`,
+One, three or five processes, each "coordinator serve" with its own data directory, keep
+the same records: three survive the loss of any one, five the loss of any two. The other
+commands ask any of them; give its URL with --coordinator or in DBQPG_COORDINATOR.`,
 		Example: `  coordinator serve --data-dir data
   coordinator submit sweep.yaml
   coordinator list
@@ -72,7 +72,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q; did you mean %s?", name, meant)
 }
 
-// explain adds to an error about an unknown flag which may have been meant.
+// explain adds a suggestion to an error about an unknown flag.
 func explain(cmd *cobra.Command, err error) error {
 	var flags []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })

@@ -147,13 +147,13 @@ func (c *cluster) train() {
 		p.ready()
 	}
 	for kind, name := range map[string]string{"Job": "dbqpg-submit", "Pod": "dbqpg-test"} {
-		if status := c.runOnce(kind, name).wait(); status != 0 {
+		if status := c.runOnce(kind, name).Wait(); status != 0 {
 			c.t.Fatalf("%s: status %d", name, status)
 		}
 	}
 	for _, p := range started {
 		if p.container.Name == "learner" {
-			p.expect(`"iteration done","iteration":1,`)
+			p.Expect(`"iteration done","iteration":1,`)
 		}
 	}
 }

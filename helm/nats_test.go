@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +26,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 // natsChart names the directory of NATS's own chart: helm/charts/nats of a checkout of github.com/nats-io/k8s.
@@ -121,9 +123,8 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credenti
 	t.Helper()
 	var ports [3][3]string // of clients, of routes and of the monitor
 	for i := range ports {
-		addresses := freeAddresses(t, 3)
 		for j := range ports[i] {
-			_, ports[i][j], _ = net.SplitHostPort(addresses[j])
+			ports[i][j] = strconv.Itoa(processtest.Port(t))
 		}
 	}
 	for i := range ports {
@@ -150,20 +151,6 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credenti
 		servers = append(servers, s)
 	}
 	return servers
-}
-
-// freeAddresses are some of 127.0.0.1 that nobody listens on at the moment.
-func freeAddresses(t *testing.T, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }
 
 // fill makes what the pod has mounted.
@@ -215,41 +202,14 @@ func (s *officialServer) start(pod string, c corev1.Container) {
 	for _, e := range c.Env {
 		command.Env = append(command.Env, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_NAME)", pod))
 	}
-	background(s.t, command)
-}
-
-// background starts a command, which is killed at the test's end.
-func background(t *testing.T, command *exec.Cmd) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "log")
-	log, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("%s\n%s", command, mustRead(t, path))
-		}
-	})
+	processtest.Start(s.t, command)
 }
 
 // awaitReady waits until the container's probes are content.
 func (s *officialServer) awaitReady(c corev1.Container) {
 	s.t.Helper()
 	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-		for began := time.Now(); !answers(s.monitor + probe.HTTPGet.Path); time.Sleep(50 * time.Millisecond) {
-			if time.Since(began) > patience {
-				s.t.Fatalf("%s%s does not answer with 200", s.monitor, probe.HTTPGet.Path)
-			}
-		}
+		processtest.AwaitOK(s.t, s.monitor+probe.HTTPGet.Path)
 	}
 }
 
@@ -257,15 +217,15 @@ func (s *officialServer) awaitReady(c corev1.Container) {
 func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	t.Helper()
 	as := func(role string) string { return filepath.Join(credentials, role) }
-	at := freeAddresses(t, 3)
-	web := "https://" + at[0]
-	background(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at[0], "--raft", at[1],
+	at := processtest.Address(t)
+	web := "https://" + at
+	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at, "--raft", processtest.Address(t),
 		"--nats", "tls://"+servers[0].clients, "--credentials", as("coordinator")))
-	background(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
+	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
-	background(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))
+	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))
 	ask := func(input string, args ...string) string {
-		command := exec.Command(program(t, "coordinator"), args...)
+		command := exec.CommandContext(processtest.Context(t), program(t, "coordinator"), args...)
 		command.Env = append(os.Environ(), "DBQPG_COORDINATOR="+web, "DBQPG_CREDENTIALS="+as("operator"))
 		command.Stdin = strings.NewReader(input)
 		output, err := command.CombinedOutput()

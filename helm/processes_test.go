@@ -1,14 +1,10 @@
 package helm
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,14 +15,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-// patience is how long a test waits for what must happen, on a machine however loaded.
-const patience = 5 * time.Minute
+	"github.com/dbqpg/dbqpg/internal/processtest"
+)
 
 // built is where programs has put them; "" as long as nothing needed them.
 var built string
@@ -85,16 +79,11 @@ func newCluster(t testing.TB, r *rendering) *cluster {
 	return c
 }
 
-// port is the one of 127.0.0.1 that stands for a pod's.
+// port is the one of 127.0.0.1 that stands for a pod's, whenever that runs.
 func (c *cluster) port(pod string, port int) int {
 	key := fmt.Sprint(pod, " ", port)
 	if c.ports[key] == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		c.ports[key] = l.Addr().(*net.TCPAddr).Port
-		l.Close()
+		c.ports[key] = processtest.Port(c.t)
 	}
 	return c.ports[key]
 }
@@ -141,17 +130,11 @@ func (c *cluster) here(pod, text string, env, mounts map[string]string) string {
 
 // process is a container at work.
 type process struct {
+	*processtest.Process
 	t         testing.TB
 	cluster   *cluster
 	pod       string
 	container corev1.Container
-	grace     time.Duration
-	command   *exec.Cmd
-	ended     chan struct{}
-
-	mu    sync.Mutex
-	lines []string
-	more  chan struct{} // closed and replaced at each line
 }
 
 // start starts a container of a pod.
@@ -169,10 +152,6 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 		mounts[m.MountPath] = filepath.Join(c.volumes, c.volume(pod, template, m.Name))
 	}
 	c.fill(pod, template, env, mounts)
-	p := &process{t: c.t, cluster: c, pod: pod, container: container, ended: make(chan struct{}), more: make(chan struct{})}
-	if s := template.Spec.TerminationGracePeriodSeconds; s != nil {
-		p.grace = time.Duration(*s) * time.Second
-	}
 	name := strings.TrimPrefix(container.Image[strings.LastIndex(container.Image, "/")+1:], "library/")
 	name, _, _ = strings.Cut(name, ":")
 	if len(container.Command) > 0 {
@@ -182,17 +161,15 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 	for _, arg := range container.Args {
 		args = append(args, c.here(pod, arg, env, mounts))
 	}
-	p.command = exec.Command(program(c.t, name), args...)
-	p.command.Env = []string{}
+	command := exec.Command(program(c.t, name), args...)
+	command.Env = []string{}
 	for key, value := range env {
-		p.command.Env = append(p.command.Env, key+"="+c.here(pod, value, env, mounts))
+		command.Env = append(command.Env, key+"="+c.here(pod, value, env, mounts))
 	}
 	if directory := mounts["/tmp"]; directory != "" {
-		p.command.Env = append(p.command.Env, "TMPDIR="+directory)
+		command.Env = append(command.Env, "TMPDIR="+directory)
 	}
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.run()
-	return p
+	return &process{processtest.Start(c.t, command), c.t, c, pod, container}
 }
 
 // volume is the directory of a volume: a claim's is the pod's for ever, or everybody's who names it.
@@ -267,91 +244,11 @@ func (c *cluster) write(path string, data []byte) {
 	}
 }
 
-func (p *process) run() {
-	p.t.Helper()
-	output, input, err := os.Pipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.command.Stdout, p.command.Stderr = input, input
-	err = p.command.Start()
-	input.Close()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer output.Close()
-		for scanner := bufio.NewScanner(output); scanner.Scan(); {
-			p.mu.Lock()
-			p.lines = append(p.lines, scanner.Text())
-			close(p.more)
-			p.more = make(chan struct{})
-			p.mu.Unlock()
-		}
-	}()
-	go func() {
-		<-read
-		_ = p.command.Wait()
-		close(p.ended)
-	}()
-	p.t.Cleanup(func() {
-		_ = p.command.Process.Kill()
-		<-p.ended
-		if p.t.Failed() {
-			p.t.Logf("%s: %s\n%s", p.pod, p.command, p.log())
-		}
-	})
-}
-
-func (p *process) log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Join(p.lines, "\n")
-}
-
-// expect waits until the output has what matches.
-func (p *process) expect(pattern string) {
-	p.t.Helper()
-	wanted, late := regexp.MustCompile(pattern), time.After(patience)
-	for {
-		p.mu.Lock()
-		found, more := wanted.MatchString(strings.Join(p.lines, "\n")), p.more
-		p.mu.Unlock()
-		if found {
-			return
-		}
-		select {
-		case <-more:
-		case <-p.ended:
-			if !wanted.MatchString(p.log()) {
-				p.t.Fatalf("%s ended without %q", p.pod, pattern)
-			}
-		case <-late:
-			p.t.Fatalf("%s: no %q", p.pod, pattern)
-		}
-	}
-}
-
-// wait waits for the end, and returns the exit status.
-func (p *process) wait() int {
-	p.t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		p.t.Fatalf("%s does not end", p.pod)
-	}
-	return p.command.ProcessState.ExitCode()
-}
-
 // drain ends the process as a node that is drained does: SIGTERM, and its grace.
 func (p *process) drain() {
 	p.t.Helper()
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	if status := p.wait(); status != 0 {
+	p.Signal(syscall.SIGTERM)
+	if status := p.Wait(); status != 0 {
 		p.t.Errorf("%s ended with status %d", p.pod, status)
 	}
 }
@@ -364,35 +261,15 @@ func (p *process) ready() {
 			continue
 		}
 		port := p.cluster.port(p.pod, int(portOf(p.container, probe.HTTPGet.Port.StrVal)))
-		url := fmt.Sprintf("http://127.0.0.1:%d%s", port, probe.HTTPGet.Path)
-		for began := time.Now(); !answers(url); {
-			select {
-			case <-p.ended:
-				p.t.Fatalf("%s ended", p.pod)
-			case <-time.After(50 * time.Millisecond): // as a kubelet does, only more often
-			}
-			if time.Since(began) > patience {
-				p.t.Fatalf("%s: %s does not answer with 200", p.pod, url)
-			}
-		}
+		processtest.AwaitOK(p.t, fmt.Sprintf("http://127.0.0.1:%d%s", port, probe.HTTPGet.Path))
 	}
-}
-
-func answers(url string) bool {
-	response, err := http.Get(url)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode == http.StatusOK
 }
 
 // output runs a command to its end, as `kubectl exec` in a pod's container does.
 func (p *process) output(args ...string) string {
 	p.t.Helper()
-	command := exec.Command(program(p.t, args[0]), args[1:]...)
-	command.Env = p.command.Env
+	command := exec.CommandContext(processtest.Context(p.t), program(p.t, args[0]), args[1:]...)
+	command.Env = p.Cmd.Env
 	output, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError

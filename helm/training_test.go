@@ -37,14 +37,14 @@ func TestTraining(t *testing.T) {
 	for _, p := range append(nodes, worker) {
 		p.ready()
 	}
-	if status := c.runOnce("Job", "dbqpg-submit").wait(); status != 0 {
+	if status := c.runOnce("Job", "dbqpg-submit").Wait(); status != 0 {
 		t.Fatalf("the experiment is not submitted: status %d", status)
 	}
 	actors := c.startAll("Deployment", "dbqpg-actor-standard") // from 0 to 2 while the run waits for some
 	for _, p := range actors {
 		p.ready()
 	}
-	worker.expect(`"iteration done","iteration":3,`)
+	worker.Expect(`"iteration done","iteration":3,`)
 	for _, p := range actors { // their nodes are drained, so that the run cannot end meanwhile
 		p.drain()
 	}
@@ -62,12 +62,15 @@ func TestTraining(t *testing.T) {
 	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +20000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
-	if status := c.runOnce("Pod", "dbqpg-test").wait(); status != 0 {
+	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
 		t.Errorf("helm test: status %d", status)
 	}
 	worker.drain()
-	table := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1", "progress.csv")
-	if err := progress.Compare(10, table, alone(t)); err != nil {
+	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1"), alone(t)
+	if err := progress.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {
+		t.Error(err)
+	}
+	if err := progress.CompareStates(10, directory, undisturbed); err != nil {
 		t.Error(err)
 	}
 	for _, p := range nodes {
@@ -103,7 +106,7 @@ func merge(into map[string]any, key string, value any) {
 func (c *cluster) makeSecret() {
 	c.t.Helper()
 	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials"))
-	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).wait(); status != 0 {
+	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).Wait(); status != 0 {
 		c.t.Fatalf("the credentials are not made: status %d", status)
 	}
 	store := job.Spec.Containers[0].Args
@@ -149,7 +152,7 @@ func (c *cluster) runOnce(kind, name string) *process {
 	return c.start(name, pod, pod.Spec.Containers[0])
 }
 
-// alone trains the same run in one process, without any cluster, and returns its table.
+// alone trains the same run in one process, without any cluster, and returns its directory.
 func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
@@ -158,5 +161,5 @@ func alone(t *testing.T) string {
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return filepath.Join(directory, "progress.csv")
+	return directory
 }

@@ -110,7 +110,7 @@ func TestListenForOthers(t *testing.T) {
 		e.requireReference(t, directory)
 	}
 	wrong := start(t, "learner", e.arguments(newDirectory(t), "--credentials", filepath.Join(files, "actor"))...)
-	wrong.fail("they are those of role actor, needed is learner")
+	wrong.fail("they are for role actor, required is learner")
 }
 
 // A stranger with an actor's key that asks for tickets under many names, spoils them, and floods the learner with

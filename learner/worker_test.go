@@ -261,7 +261,7 @@ func TestWorkerWithCredentials(t *testing.T) {
 	}
 	c := newClusterOver(t, "https", operator.Client(proto.RoleCoordinator), "--credentials", filepath.Join(files, "coordinator"))
 	name := c.submit(e, "secured")
-	c.worker("", "--credentials", filepath.Join(files, "actor")).fail("they are those of role actor, needed is learner")
+	c.worker("", "--credentials", filepath.Join(files, "actor")).fail("they are for role actor, required is learner")
 	stranger := c.worker("")
 	stranger.Expect("the coordinator does not answer.*certificate")
 	c.worker("", "--credentials", filepath.Join(files, "learner"))

@@ -47,7 +47,7 @@ go build -o "$programs/" ./learner
 scripts/setup_cuda.sh --compiler
 scripts/cuda.sh --emulator true # builds it: the driver of the node's GPU
 charts/images/check.sh
-(cd helm && go test -c -o "$programs/e2e.test" ./e2e)
+(cd helm && go test -tags e2e -c -o "$programs/e2e.test" ./e2e)
 
 cluster=$(mktemp -d "$PWD/.deps/kubernetes/cluster.XXXXXX")
 # The node's control groups have the directory's name; containers are over when the process namespace is.

@@ -12,3 +12,4 @@ others=$(grep -rl --include='*.go' '^//go:build gpu' . | xargs -n 1 dirname | so
 scripts/cuda.sh go vet -tags gpu "$backend" $others
 scripts/cuda.sh --emulator go test -tags gpu "$backend"
 scripts/cuda.sh --emulator go test -tags gpu -run GPU $others
+echo "test: the emulated GPU ran one golden case; make cuda-golden runs all"

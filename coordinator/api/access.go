@@ -11,17 +11,17 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// right is what somebody may do. Roles have several.
+// right is a permission. Roles have several.
 type right int
 
 const (
 	look       right = 1 << iota // read everything but backups
-	play                         // say that one is there, and find runs
+	play                         // send heartbeats and find runs
 	train                        // take runs and hold them
-	administer                   // all the rest
+	administer                   // everything else
 )
 
-// rights are those of a role. Without credentials everybody is an operator.
+// rights returns a role's rights. Without credentials everybody is an operator.
 func rights(role proto.Role) right {
 	switch role {
 	case proto.RoleObserver:
@@ -38,12 +38,12 @@ func rights(role proto.Role) right {
 
 type roleKey struct{}
 
-// withRole notes whose request a context is of.
+// withRole records the role of a request's sender in its context.
 func withRole(ctx context.Context, role proto.Role) context.Context {
 	return context.WithValue(ctx, roleKey{}, role)
 }
 
-// sender returns whose request it is: as the context says, or else by the connection's certificate.
+// sender returns the role of a request's sender: from the context, or else from the connection's certificate.
 func sender(r *http.Request) proto.Role {
 	if role, ok := r.Context().Value(roleKey{}).(proto.Role); ok {
 		return role
@@ -53,21 +53,21 @@ func sender(r *http.Request) proto.Role {
 	}
 	role, _, err := credentials.Peer(r.TLS)
 	if err != nil {
-		return "" // which may nothing
+		return "" // which has no rights
 	}
 	return role
 }
 
-// require refuses a request whose sender has none of the rights.
+// require returns an error if a request's sender has none of the rights.
 func require(ctx context.Context, any right) error {
 	role, _ := ctx.Value(roleKey{}).(proto.Role)
 	if rights(role)&any == 0 {
-		return &client.Error{Code: client.Forbidden, Message: fmt.Sprintf("that is not for the role %q: docs/security.md says what is", role)}
+		return &client.Error{Code: client.Forbidden, Message: fmt.Sprintf("the role %q may not do that: docs/security.md says what it may do", role)}
 	}
 	return nil
 }
 
-// rightFor is what a command needs.
+// rightFor returns the right that a command requires.
 func rightFor(c *registry.Command) right {
 	switch {
 	case c.Heartbeat != nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// Backend is what requests are carried out by: a *[raftnode.Node].
+// Backend executes requests: a *[raftnode.Node].
 type Backend interface {
 	Propose(context.Context, registry.Command) (registry.Response, error)
 	Read(context.Context, func(*registry.State)) error
@@ -29,13 +29,13 @@ type Backend interface {
 
 // Config holds an API's settings.
 type Config struct {
-	// Backend carries requests out.
+	// Backend executes requests.
 	Backend Backend
-	// Validate says what is wrong with a spec beyond its form; nil accepts all.
+	// Validate checks a spec beyond its form; nil accepts all.
 	Validate func(*registry.Spec) error
-	// Expired is called when a run is taken whose lease had run out; nil is not.
+	// Expired, if not nil, is called when a run is taken whose lease had expired.
 	Expired func()
-	// Log receives what goes wrong on this side; nil is slog.Default.
+	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
 }
 
@@ -59,7 +59,7 @@ func New(c Config) *API {
 // timeout bounds how long a request waits for a majority of the nodes.
 const timeout = 10 * time.Second
 
-// command carries a command out, a new experiment only if its tasks and settings exist.
+// command executes a command; it accepts an experiment only if its tasks and settings exist.
 func (a *API) command(ctx context.Context, c registry.Command) (registry.Response, error) {
 	if c.Submit != nil && a.validate != nil {
 		if err := a.validate(&c.Submit.Spec); err != nil {
@@ -128,7 +128,7 @@ func (a *API) join(ctx context.Context, j client.Joining) error {
 	return a.Join(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
 }
 
-// leave takes a node out, and its URL from the list.
+// leave removes a node, and its URL from the list.
 func (a *API) leave(ctx context.Context, id string) error {
 	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (a *API) leave(ctx context.Context, id string) error {
 	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
 }
 
-// lost takes a node out that has lost its directory and asks, at its old address, to be let in again. At another address it may
-// be somebody else, who was given its name by mistake.
+// lost removes a node that has lost its directory and asks, from its old address, to be readmitted. From another address it
+// may be a different node that was given its name by mistake.
 func (a *API) lost(ctx context.Context, j client.Joining) (*client.Lost, error) {
 	if _, err := raftnode.ParsePeers(j.ID + "=" + j.Address); err != nil {
 		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
@@ -169,7 +169,7 @@ func (a *API) lost(ctx context.Context, j client.Joining) (*client.Lost, error) 
 	return &client.Lost{Term: term}, err
 }
 
-// backup returns all that is kept.
+// backup returns the entire state.
 func (a *API) backup(ctx context.Context) ([]byte, error) {
 	var state *registry.State
 	if err := a.Read(ctx, func(s *registry.State) { state = s.Clone() }); err != nil {
@@ -180,7 +180,7 @@ func (a *API) backup(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// failure is an error as it is sent.
+// failure converts an error to the form in which it is sent.
 func (a *API) failure(err error) *client.Error {
 	var known *client.Error
 	var elsewhere *raftnode.NotLeaderError

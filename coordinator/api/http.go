@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// Handler answers requests over HTTP. Whoever shows a certificate may do what its role may.
+// Handler answers requests over HTTP. A client with a certificate may do what its role permits.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
@@ -69,12 +69,12 @@ func (a *API) Handler() http.Handler {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " is nothing that can be asked for: see docs/coordinator.md"})
+		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/coordinator.md"})
 	})
 	return mux
 }
 
-// serve answers one request of somebody who has one of the rights that it needs.
+// serve answers one request if its sender has one of the required rights.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
 	w.Header().Set(client.NodesHeader, a.urls())
 	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
@@ -104,7 +104,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	send(w, status, result)
 }
 
-// urls are those of all nodes.
+// urls returns the URLs of all nodes.
 func (a *API) urls() string {
 	var urls []string
 	a.View(func(s *registry.State) {
@@ -115,7 +115,7 @@ func (a *API) urls() string {
 	return strings.Join(urls, ",")
 }
 
-// fail sends an error, and one about the leader with the way there.
+// fail sends an error, with a redirect if it names the leader.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, e *client.Error) {
 	status := statusOf(e.Code)
 	if e.Code == client.NotLeader && e.Leader != "" {
@@ -136,7 +136,7 @@ func send(w http.ResponseWriter, status int, body any) {
 	write(w, append(data, '\n'))
 }
 
-// write sends the last of an answer: who is gone needs no error.
+// write sends the rest of an answer, ignoring errors since the client may be gone.
 func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) }
 
 func statusOf(code registry.Code) int {
@@ -194,7 +194,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// decodeJSON decodes one value that has no other fields than v's.
+// decodeJSON decodes one value, rejecting fields that v does not have.
 func decodeJSON(data []byte, v any) error {
 	if err := registry.DecodeStrictly(data, v); err != nil {
 		return &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}

@@ -15,16 +15,16 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// maxConcurrent bounds the requests over NATS that are under way; more wait in the subscription.
+// maxConcurrent bounds the concurrent requests over NATS; more wait in the subscription.
 const maxConcurrent = 64
 
-// roles are whose requests arrive at each endpoint: who may publish there decides the NATS server.
+// roles are the roles whose requests arrive at each endpoint: the NATS server decides who may publish there.
 var roles = map[string]proto.Role{
 	"actor": proto.RoleActor, "read": proto.RoleObserver, "learner": proto.RoleLearner, "all": proto.RoleOperator,
 }
 
-// ServeNATS answers requests on a bus while this node leads, which leads tells, until ctx is done. They are those of HTTP
-// in an envelope, client.Envelope, and find the leader by themselves, for no other node subscribes.
+// ServeNATS answers requests on a bus while this node leads, as reported by leads, until ctx is done. They are HTTP's requests
+// in an envelope, client.Envelope, and reach the leader directly, since no other node subscribes.
 func (a *API) ServeNATS(ctx context.Context, conn *bus.Conn, self registry.Node, leads <-chan bool) error {
 	slots := make(chan struct{}, maxConcurrent)
 	var service *bus.Service
@@ -40,7 +40,7 @@ func (a *API) ServeNATS(ctx context.Context, conn *bus.Conn, self registry.Node,
 		if err := end(); err != nil {
 			a.log.Warn("the NATS service", "error", err)
 		}
-		for range maxConcurrent { // what is under way
+		for range maxConcurrent { // wait for requests in progress
 			slots <- struct{}{}
 		}
 	}()
@@ -64,7 +64,7 @@ func (a *API) ServeNATS(ctx context.Context, conn *bus.Conn, self registry.Node,
 	}
 }
 
-// service is the service of a node that leads.
+// service is the service of the leading node.
 func (a *API) service(ctx context.Context, self registry.Node, limit int, slots chan struct{}) bus.ServiceConfig {
 	handler := a.Handler()
 	endpoints := map[string]bus.Endpoint{}
@@ -89,35 +89,35 @@ func (a *API) service(ctx context.Context, self registry.Node, limit int, slots 
 func (a *API) answer(ctx context.Context, handler http.Handler, data []byte, limit int) []byte {
 	status, body := a.open(ctx, handler, data)
 	if len(body) > limit-1024 {
-		e := &client.Error{Code: client.TooLarge, Message: fmt.Sprintf("the answer has %d bytes, more than a message may: ask for less, or over HTTP", len(body))}
+		e := &client.Error{Code: client.TooLarge, Message: fmt.Sprintf("the answer has %d bytes, too many for one message: ask for less, or over HTTP", len(body))}
 		status, body = statusOf(e.Code), encoded(client.Failure{Error: e})
 	}
 	return encoded(client.Envelope{Status: status, Body: json.RawMessage(body)})
 }
 
-// open has the request in an envelope answered as if it had come over HTTP.
+// open answers the request in an envelope as if it had come over HTTP.
 func (a *API) open(ctx context.Context, handler http.Handler, data []byte) (status int, body []byte) {
 	refuse := func(message string) (int, []byte) {
 		return http.StatusBadRequest, encoded(client.Failure{Error: &client.Error{Code: client.Malformed, Message: message}})
 	}
 	var envelope client.Envelope
 	if len(data) > 2*registry.MaxCommand || registry.DecodeStrictly(data, &envelope) != nil {
-		return refuse("the request is no envelope with method, path and body")
+		return refuse("the request is not an envelope with method, path and body")
 	}
 	request, err := http.NewRequestWithContext(ctx, envelope.Method, "http://nats"+envelope.Path, bytes.NewReader(envelope.Body))
 	if err != nil || !strings.HasPrefix(envelope.Path, "/v1/") || strings.HasPrefix(envelope.Path, "/v1/backup") {
-		return refuse("the request's method or path is none that can be asked for over NATS")
+		return refuse("the request's method or path is not available over NATS")
 	}
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
 	return recorder.Code, recorder.Body.Bytes()
 }
 
-// encoded is a message of this package's own as JSON.
+// encoded returns one of this package's messages as JSON.
 func encoded(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // there is nothing in them that has no form
+		panic(err) // they contain nothing that cannot be encoded
 	}
 	return data
 }

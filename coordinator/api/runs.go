@@ -8,8 +8,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// runs answers a query, once there is a run that it is for if it waits. Hundreds may wait while dozens of runs change a
-// second, so whoever waits looks at what has changed, and at all runs only when a lease may have run out.
+// runs answers a query; if the query waits, once there is a matching run. Hundreds may wait while dozens of runs change
+// per second, so a waiting query looks only at what has changed, and at all runs only when a lease may have expired.
 func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 	if err := q.Check(); err != nil {
 		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
@@ -18,7 +18,7 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 		return nil, err
 	}
 	s := &search{Query: q, until: time.Now().Add(q.Wait)}
-	if !q.Free { // what is free need not have changed
+	if !q.Free { // a free run need not have changed
 		s.after = q.After
 	}
 	for {
@@ -38,15 +38,15 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 	}
 }
 
-// search is a query on its way to an answer.
+// search is a query in progress.
 type search struct {
 	client.Query
-	until time.Time // when it is answered whatever there is
-	after uint64    // runs changed up to that index are no answer
-	lapse time.Time // the first moment at which some of these may be free, zero if there is none
+	until time.Time // when it is answered even without a match
+	after uint64    // runs changed up to that index don't match
+	lapse time.Time // the first moment at which one of these may become free, zero if there is none
 }
 
-// at returns what there is now, and how long to wait, for changes too, if that is nothing.
+// at returns the matching runs and, if there are none, how long to wait unless something changes.
 func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Duration) {
 	if !s.lapse.IsZero() && !now.Before(s.lapse) {
 		s.after, s.lapse = 0, time.Time{}
@@ -74,7 +74,7 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 	return found, wait
 }
 
-// wants reports whether a run is one that the query is for. One that is not free yet may be later.
+// wants reports whether a run matches the query. One that is not free yet may match later.
 func (s *search) wants(run *registry.Run, now time.Time) bool {
 	if s.Experiment != "" && run.Experiment != s.Experiment || s.State != "" && run.State != s.State {
 		return false

@@ -1,5 +1,5 @@
-// Package cli is the coordinator's command line but for serve. Each command writes a table, or with --json what
-// the coordinator answered.
+// Package cli is the coordinator's command line except for serve. Each command writes a table, or with --json the
+// coordinator's answer.
 package cli
 
 import (
@@ -25,41 +25,41 @@ import (
 )
 
 const (
-	variable            = "DBQPG_COORDINATOR" // gives the coordinator's URLs where --coordinator does not
+	variable            = "DBQPG_COORDINATOR" // the coordinator's URLs, unless --coordinator is given
 	credentialsVariable = "DBQPG_CREDENTIALS"
 	defaultURL          = "http://127.0.0.1:7070"
 	watchWait           = 30 * time.Second // of each of watch's queries
 )
 
-// session is a command at work.
+// session is a running command.
 type session struct {
 	*client.Client
 	in    io.Reader
 	out   io.Writer
 	json  bool
-	ifNew bool // submit only: an experiment of that name that is there already is fine
+	ifNew bool // submit only: an existing experiment of that name is not an error
 }
 
-// entry is a command as it is written in the table below.
+// entry is a command in the table below.
 type entry struct {
 	use, short string
-	least      int // arguments
+	least      int // minimum number of arguments
 	most       int
-	endless    bool // it ends with what it waits for
+	endless    bool // it runs until what it waits for has happened
 	do         func(*session, context.Context, []string) error
 }
 
 var entries = []entry{
-	{"submit SWEEP.yaml", "Submit an experiment; - reads the standard input", 1, 1, false, (*session).submit},
+	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, false, (*session).submit},
 	{"list [EXPERIMENT]", "List the experiments, or the runs of one", 0, 1, false, (*session).list},
 	{"show NAME", "Show a run or an experiment", 1, 1, false, (*session).show},
-	{"watch [EXPERIMENT]", "Show runs as they change, until all are over", 0, 1, true, (*session).watch},
-	{"cancel NAME", "Cancel a run, or those of an experiment that are not over", 1, 1, false, (*session).cancel},
-	{"retry NAME", "Queue a run again that failed or was cancelled, or an experiment's", 1, 1, false, (*session).retry},
-	{"remove EXPERIMENT", "Forget an experiment whose runs are over; checkpoints stay", 1, 1, false, (*session).remove},
-	{"nodes", "Show the coordinator's nodes, and learners and actors heard of lately", 0, 0, false, (*session).showNodes},
-	{"leave NODE", "Take a node out of the cluster, such as one that was lost", 1, 1, false, (*session).leave},
-	{"backup FILE", "Write all that the coordinator keeps to a file; - is the standard output", 1, 1, false, (*session).backup},
+	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended", 0, 1, true, (*session).watch},
+	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, false, (*session).cancel},
+	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, false, (*session).retry},
+	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, false, (*session).remove},
+	{"nodes", "Show the coordinator's nodes, and learners and actors seen recently", 0, 0, false, (*session).showNodes},
+	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, false, (*session).leave},
+	{"backup FILE", "Write the coordinator's entire state to a file; - writes standard output", 1, 1, false, (*session).backup},
 }
 
 // Commands returns the commands.
@@ -79,7 +79,7 @@ func (e entry) command() *cobra.Command {
 		Use: e.use, Short: e.short,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < e.least || len(args) > e.most {
-				return fmt.Errorf("%d arguments are given; it is used as %s", len(args), cmd.UseLine())
+				return fmt.Errorf("%d arguments given; usage: %s", len(args), cmd.UseLine())
 			}
 			return nil
 		},
@@ -111,17 +111,17 @@ func (e entry) command() *cobra.Command {
 	flags.StringVar(&urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
 	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	flags.BoolVar(&verbose, "verbose", false, "say what is tried again")
+	flags.BoolVar(&verbose, "verbose", false, "log retries")
 	if cmd.Name() == "submit" {
-		flags.BoolVar(&ifNew, "if-new", false, "do nothing if there is an experiment of that name, as one that was submitted before")
+		flags.BoolVar(&ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
 	}
 	if !e.endless {
-		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to try")
+		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to keep trying")
 	}
 	return cmd
 }
 
-// connect returns a client with the credentials in a directory, if one is given.
+// connect returns a client, with the credentials in a directory if one is given.
 func connect(urls []string, directory string, log *slog.Logger) (*client.Client, error) {
 	config := client.Config{URLs: urls, Log: log}
 	if directory != "" {
@@ -197,7 +197,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 	return s.table(runs, runTable(runs.Runs))
 }
 
-// unknown says that there is no run or experiment of that name, and which may have been meant.
+// unknown returns an error that there is no run or experiment of that name, with a suggestion.
 func (s *session) unknown(ctx context.Context, name string, experiments []client.Experiment) error {
 	var names []string
 	for _, e := range experiments {
@@ -247,12 +247,12 @@ func (s *session) remove(ctx context.Context, args []string) error {
 	return s.change(ctx, args[0], "removed", registry.Command{Remove: &registry.Remove{Experiment: args[0]}})
 }
 
-// change has a command about a run or an experiment carried out.
+// change executes a command about a run or an experiment.
 func (s *session) change(ctx context.Context, name, done string, c registry.Command) error {
 	r, err := s.Do(ctx, c)
 	switch {
 	case errors.Is(err, client.NotFound):
-		experiments, _ := s.Experiments(ctx) // without them the names of runs will do
+		experiments, _ := s.Experiments(ctx) // without them treat the name as a run's
 		return s.unknown(ctx, name, experiments)
 	case err != nil:
 		return err
@@ -277,7 +277,7 @@ func (s *session) watch(ctx context.Context, args []string) error {
 			return err
 		}
 		if first && len(runs.Runs) == 0 {
-			return s.list(ctx, args) // says what there is instead
+			return s.list(ctx, args) // reports what exists instead
 		}
 		for _, r := range runs.Runs {
 			if delete(left, r.Name); !r.State.Over() {
@@ -334,7 +334,7 @@ func (s *session) backup(ctx context.Context, args []string) error {
 	return s.say(map[string]any{"bytes": data.Len()}, "%s: %d bytes\n", args[0], data.Len())
 }
 
-// say writes a sentence, or its facts as JSON.
+// say writes a sentence, or with --json its data.
 func (s *session) say(facts any, format string, args ...any) error {
 	if s.json {
 		return s.writeJSON(facts)

@@ -14,10 +14,10 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// rows are a table's, the headings first.
+// rows are the rows of a table, headings first.
 type rows [][]string
 
-// table writes a table, or as JSON what it is of.
+// table writes a table, or its data as JSON.
 func (s *session) table(of any, table rows) error {
 	if s.json {
 		return s.writeJSON(of)
@@ -29,7 +29,7 @@ func (s *session) table(of any, table rows) error {
 	return w.Flush()
 }
 
-// states are all, in the order of a run's life.
+// states lists all states, in the order of a run's life.
 var states = []registry.RunState{registry.Queued, registry.Running, registry.Done, registry.Failed, registry.Cancelled}
 
 func experimentTable(experiments []client.Experiment) rows {
@@ -89,7 +89,7 @@ func runDetails(r *registry.Run) rows {
 		table = append(table, []string{"learner", l.Learner}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
 	}
 	if r.Losses > 0 {
-		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit, of %d that it may cost", r.Losses, registry.MaxLosses)})
+		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)})
 	}
 	table = append(table, []string{"iteration", iteration(r)}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
 	if c := r.Checkpoint; c != nil {
@@ -138,7 +138,7 @@ func seenTable(seen *client.Seen) rows {
 	return table
 }
 
-// line writes a run's change: with --json one object a line.
+// line writes a run's change, with --json as one object per line.
 func (s *session) line(r *registry.Run) error {
 	if s.json {
 		return json.NewEncoder(s.out).Encode(r)

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// firstAttempt and longestAttempt bound one attempt at one node, beside the time that it is asked to wait. A node that
-	// is cut off does not refuse but is silent, so the first is short; one that is busy gets more time, and the same request.
+	// firstAttempt and longestAttempt bound one attempt at one node, in addition to the time that it is asked to wait. A node
+	// that is cut off does not refuse but stays silent, so the first is short; a busy one gets more time for the same request.
 	firstAttempt, longestAttempt = 2 * time.Second, 8 * time.Second
-	// firstPause and longestPause bound the pause after all nodes were asked in vain; it doubles.
+	// firstPause and longestPause bound the pause, which doubles, after all nodes were asked in vain.
 	firstPause, longestPause = 50 * time.Millisecond, 400 * time.Millisecond
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = registry.MaxSnapshot
 )
 
-// Refusals to compare errors with by errors.Is.
+// Refusals for errors.Is.
 var (
 	NotFound   = &registry.Refusal{Code: registry.NotFound}
 	Exists     = &registry.Refusal{Code: registry.Exists}
@@ -43,44 +43,44 @@ var (
 
 // Config holds a client's settings.
 type Config struct {
-	// URLs are those of one or more nodes, such as http://127.0.0.1:7070.
+	// URLs are the URLs of one or more nodes, such as http://127.0.0.1:7070.
 	URLs []string
-	// NATS is a connection to ask over, in place of URLs: the bus knows which node leads.
+	// NATS is a connection to use instead of URLs: the bus reaches the leader.
 	NATS *bus.Conn
-	// Role decides what is asked over NATS on which subject; "" is an operator.
+	// Role decides the subject of requests over NATS; "" means operator.
 	Role proto.Role
-	// TLS is for https: whom to trust, and what to show.
+	// TLS is for https: the trusted authority and the client's certificate.
 	TLS *tls.Config
-	// Log receives what goes wrong and is tried again; nil is slog.Default.
+	// Log records failed attempts; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Client is a way to the coordinator. It is safe for concurrent use; requests that change
-// something are made one after the other.
+// Client makes requests to the coordinator. It is safe for concurrent use; requests that change
+// something are made one at a time.
 type Client struct {
 	name    string
 	http    *http.Client
-	nats    *bus.Conn // nil: HTTP
+	nats    *bus.Conn // nil means HTTP
 	subject string
 	log     *slog.Logger
 	nodes   *nodes
-	last    chan last // the last request; whoever has it makes the next
+	last    chan last // the last request; its holder may make the next
 }
 
-// last is a request that was made: its number, and what it was if it was a Take without an answer.
+// last is the last request: its number, and the request itself if it was an unanswered Take.
 type last struct {
 	number     uint64
 	unanswered registry.Take
 }
 
-// New returns a client, which is not connected until it is used.
+// New returns a client, which connects when it is first used.
 func New(c Config) (*Client, error) {
 	if len(c.URLs) == 0 && c.NATS == nil {
 		return nil, errors.New("no URL of a coordinator is given")
 	}
 	var urls []string
 	if c.NATS != nil {
-		c.URLs, urls = nil, []string{""} // one node, whichever it is
+		c.URLs, urls = nil, []string{""} // one node, whichever leads
 	}
 	for _, text := range c.URLs {
 		u, err := url.Parse(text)
@@ -95,7 +95,7 @@ func New(c Config) (*Client, error) {
 	}
 	client.last <- last{}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // a cluster's own traffic
+	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // internal traffic needs no proxy
 	client.http.Transport = transport
 	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if client.log == nil {
@@ -104,13 +104,13 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do has a command carried out, once. A refusal is the error. A Take that was not answered before ctx was done is the same
-// request when it is made again next: the run that it was given meanwhile, which nobody knows of, is its answer.
+// Do executes a command exactly once. A refusal is returned as the error. If a Take was not answered before ctx was done and
+// is repeated next, it is the same request: it returns the run that the coordinator may have assigned meanwhile.
 func (c *Client) Do(ctx context.Context, command registry.Command) (response registry.Response, err error) {
-	once := command.Renew == nil && command.Heartbeat == nil && command.Announce == nil // the others may be done twice
+	once := command.Renew == nil && command.Heartbeat == nil && command.Announce == nil // the others may be executed twice
 	if once {
 		select {
 		case made := <-c.last:
@@ -138,8 +138,8 @@ func (c *Client) Do(ctx context.Context, command registry.Command) (response reg
 	return response, nil
 }
 
-// call makes a request of the leader until it is answered. The answer is decoded into result, an
-// io.Writer gets it as it is.
+// call repeats a request to the leader until it is answered. The answer is decoded into result, or
+// copied if that is an io.Writer.
 func (c *Client) call(ctx context.Context, method, path string, body, result any, wait time.Duration) error {
 	var data []byte
 	if body != nil {
@@ -158,7 +158,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 		if asked++; asked < c.nodes.count() {
 			continue
 		}
-		c.log.Debug("the coordinator does not answer; trying again", "node", node, "error", err)
+		c.log.Debug("the coordinator does not answer; retrying", "node", node, "error", err)
 		if !pause.For(ctx, rest) {
 			return wrap(ctx, err)
 		}
@@ -166,7 +166,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 	}
 }
 
-// wrap says why an attempt was the last one.
+// wrap adds the last attempt's error to ctx's.
 func wrap(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w; the coordinator's last answer: %w", ctx.Err(), err)
@@ -174,7 +174,7 @@ func wrap(ctx context.Context, err error) error {
 	return err
 }
 
-// learn takes from an attempt's error whom to ask next, and reports whether to ask again at all.
+// learn decides from an attempt's error which node to ask next, and reports whether to retry at all.
 func (c *Client) learn(node string, err error) (again bool) {
 	var answer *Error
 	switch {
@@ -193,7 +193,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	return false
 }
 
-// attempt makes a request of one node.
+// attempt makes a request to one node.
 func (c *Client) attempt(ctx context.Context, method, target string, data []byte, result any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -218,10 +218,10 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 	return decode(response, result)
 }
 
-// attemptNATS makes a request of whichever node leads.
+// attemptNATS makes a request to the leader over NATS.
 func (c *Client) attemptNATS(ctx context.Context, e Envelope, result any) error {
 	if _, raw := result.(io.Writer); raw {
-		return &Error{Code: Forbidden, Message: "that can be asked for over HTTP alone"}
+		return &Error{Code: Forbidden, Message: "that is available over HTTP only"}
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -232,7 +232,7 @@ func (c *Client) attemptNATS(ctx context.Context, e Envelope, result any) error 
 	}
 	var answer Envelope
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return &Error{Code: Internal, Message: "the answer on " + c.subject + " is none of a coordinator"}
+		return &Error{Code: Internal, Message: "the answer on " + c.subject + " is not a coordinator's"}
 	}
 	return decodeBody(answer.Body, result, c.subject)
 }
@@ -241,7 +241,7 @@ func (c *Client) attemptNATS(ctx context.Context, e Envelope, result any) error 
 func decode(response *http.Response, result any) error {
 	body := io.LimitReader(response.Body, maxAnswer)
 	if w, ok := result.(io.Writer); ok && response.StatusCode == http.StatusOK {
-		if _, err := io.Copy(w, body); err != nil { // part of it is written: no second attempt
+		if _, err := io.Copy(w, body); err != nil { // part of it is written, so don't retry
 			return &Error{Code: Internal, Message: fmt.Sprintf("the answer broke off: %v", err)}
 		}
 		return nil
@@ -253,11 +253,11 @@ func decode(response *http.Response, result any) error {
 	return decodeBody(data, result, response.Request.URL.Host)
 }
 
-// decodeBody reads a failure where it is one, and else a result, which a refusal is too.
+// decodeBody decodes a failure if it is one, or else a result, possibly a refusal.
 func decodeBody(data []byte, result any, from string) error {
 	var failure Failure
 	if err := json.Unmarshal(data, &failure); err != nil {
-		return &Error{Code: Internal, Message: fmt.Sprintf("what %s answers is no answer of a coordinator", from)}
+		return &Error{Code: Internal, Message: fmt.Sprintf("the answer from %s is not a coordinator's", from)}
 	}
 	if failure.Error != nil {
 		return failure.Error

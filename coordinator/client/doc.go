@@ -1,10 +1,9 @@
-// Package client speaks to the coordinator: for its command line, for learners and for actors.
+// Package client makes requests to the coordinator, for its command line and for learners.
 //
-// A [Client] is given the URL of one node or of several. It finds the one that leads by itself
-// (others point to it), learns the URLs of the rest, and sends a request again, under the same
-// number, until it is answered or the context is done: so each is carried out once, whichever
-// nodes are lost meanwhile. What the coordinator refuses is a *[registry.Refusal], whose Code
-// says why:
+// A [Client] is given the URLs of one or more nodes. It finds the leader (other nodes redirect
+// to it), learns the URLs of the rest, and repeats a request, under the same number, until it is
+// answered or the context is done: so each is executed once, whichever nodes are lost meanwhile.
+// A refusal by the coordinator is a *[registry.Refusal], whose Code says why:
 //
 //	run, err := c.Take(ctx, registry.Take{Learner: "learner-7", TTL: 3 * time.Second})
 //	if errors.Is(err, client.NothingNow) {

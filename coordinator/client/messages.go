@@ -11,17 +11,17 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Codes of errors beside those of refusals.
+// Codes of errors in addition to those of refusals.
 const (
-	NotLeader   registry.Code = "not_leader"  // ask the node that Error names, if it names one
-	Unavailable registry.Code = "unavailable" // no leader at the moment: ask again
+	NotLeader   registry.Code = "not_leader"  // ask the node named in the Error, if any
+	Unavailable registry.Code = "unavailable" // no leader for now: retry
 	Malformed   registry.Code = "malformed"   // the request cannot be read
-	TooLarge    registry.Code = "too_large"   // the request, or the answer where it has a bound
-	Forbidden   registry.Code = "forbidden"   // not for whoever asked
+	TooLarge    registry.Code = "too_large"   // the request, or an answer with a size limit
+	Forbidden   registry.Code = "forbidden"   // the sender's role does not permit it
 	Internal    registry.Code = "internal"    // the coordinator's fault
 )
 
-// Error is an answer that is no result.
+// Error is an answer that is not a result.
 type Error struct {
 	Code    registry.Code `json:"code"`
 	Message string        `json:"message"`
@@ -30,74 +30,74 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Failure is how an Error is sent.
+// Failure is the message that carries an Error.
 type Failure struct {
 	Error *Error `json:"error"`
 }
 
-// Query says which runs are wanted.
+// Query selects runs.
 type Query struct {
-	// Experiment is the one that they belong to; "" is all.
+	// Experiment selects the runs of one experiment; "" means all.
 	Experiment string `json:"experiment,omitempty"`
-	// State is the one that they are in; "" is any.
+	// State selects the runs in one state; "" means any.
 	State registry.RunState `json:"state,omitempty"`
-	// Free lets only runs through that a learner may take now. They need not have changed after After.
+	// Free selects only runs that a learner may take now, whether or not they have changed after After.
 	Free bool `json:"free,omitempty"`
-	// After lets only runs through that have changed after that index of an earlier answer.
+	// After selects only runs that have changed since that index of an earlier answer.
 	After uint64 `json:"after,omitempty"`
-	// Wait is how long to wait until there is a run that all this lets through.
+	// Wait is how long to wait for a matching run.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
-// Runs are those that a query was for.
+// Runs is the answer to a query.
 type Runs struct {
-	// Index is what a later query's After is to be.
+	// Index is the value for After in a later query.
 	Index uint64         `json:"index"`
 	Runs  []registry.Run `json:"runs"`
 }
 
-// Experiment is one with the states of its runs.
+// Experiment is an experiment with the states of its runs.
 type Experiment struct {
 	registry.Experiment
 	Runs map[registry.RunState]int `json:"runs"`
 }
 
-// Experiments are all, in the order of their submission.
+// Experiments lists all experiments, in the order of submission.
 type Experiments struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Seen are the learners and actors heard of lately, the longest silent first.
+// Seen lists the learners and actors seen recently, the one silent longest first.
 type Seen struct {
 	Now  time.Time       `json:"now"`
 	Seen []registry.Seen `json:"seen"`
 }
 
-// Node is one of the coordinator's.
+// Node is one of the coordinator's nodes.
 type Node struct {
 	ID      string `json:"id"`
 	Address string `json:"address"`       // of its raft listener
-	URL     string `json:"url,omitempty"` // that it takes requests at
+	URL     string `json:"url,omitempty"` // where it takes requests
 	Leader  bool   `json:"leader"`
 }
 
-// Nodes are all of the coordinator's, as its leader knows them.
+// Nodes lists the coordinator's nodes as known to the leader.
 type Nodes struct {
 	Nodes []Node `json:"nodes"`
 }
 
-// Joining is a node that asks to be one of the coordinator's.
+// Joining is a node's request to join the coordinator.
 type Joining struct {
 	ID      string `json:"id"`
 	Address string `json:"address"`
 }
 
-// Lost is the answer to a node that has lost its directory, and is no member any more.
+// Lost is the answer to a node that has lost its directory and is no longer a member.
 type Lost struct {
-	Term uint64 `json:"term"` // up to which it never votes
+	Term uint64 `json:"term"` // it must not vote in this term or an earlier one
 }
 
-// Envelope is a request over NATS (Method, Path, Body), and its answer (Status, Body): those of HTTP.
+// Envelope is an HTTP request over NATS (Method, Path, Body), or its answer (Status, Body).
 type Envelope struct {
 	Method string          `json:"method,omitempty"`
 	Path   string          `json:"path,omitempty"`
@@ -105,8 +105,8 @@ type Envelope struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 }
 
-// Subject is where a role sends its requests over NATS. What the coordinator does for whoever sends to one is what it would
-// do for the role; who may send there, docs/security.md says.
+// Subject returns the subject on which a role sends its requests over NATS. The coordinator treats every request there as the
+// role's; docs/security.md says who may send to it.
 func Subject(role proto.Role) string {
 	switch role {
 	case proto.RoleActor:
@@ -121,15 +121,15 @@ func Subject(role proto.Role) string {
 
 // Limits and names of the API.
 const (
-	// MaxWait is the longest that a query waits.
+	// MaxWait is the longest time that a query waits.
 	MaxWait = time.Minute
-	// NodesHeader is the header of every answer that lists the nodes' URLs, separated by commas.
+	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
 	// Service is the name of the NATS service.
 	Service = "dbqpg-coordinator"
 )
 
-// values is the query as HTTP has it.
+// values returns the query in its HTTP form.
 func (q Query) values() url.Values {
 	v := url.Values{}
 	set := func(name, value string, given bool) {
@@ -145,14 +145,14 @@ func (q Query) values() url.Values {
 	return v
 }
 
-// ParseQuery reads a query as HTTP has it.
+// ParseQuery parses a query in its HTTP form.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state"))}
 	for name := range v {
 		switch name {
 		case "experiment", "state", "free", "after", "wait":
 		default:
-			return q, fmt.Errorf("%q is no part of a query: experiment, state, free, after and wait are", name)
+			return q, fmt.Errorf("unknown query parameter %q: experiment, state, free, after and wait are allowed", name)
 		}
 	}
 	var err error
@@ -163,21 +163,21 @@ func ParseQuery(v url.Values) (Query, error) {
 	}
 	if text := v.Get("after"); text != "" {
 		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return q, fmt.Errorf("after=%q is no index", text)
+			return q, fmt.Errorf("after=%q is not an index", text)
 		}
 	}
 	if text := v.Get("wait"); text != "" {
 		if q.Wait, err = time.ParseDuration(text); err != nil {
-			return q, fmt.Errorf("wait=%q is no duration, such as 30s", text)
+			return q, fmt.Errorf("wait=%q is not a duration such as 30s", text)
 		}
 	}
 	return q, q.Check()
 }
 
-// Check returns what is wrong with a query.
+// Check returns an error if a query is invalid.
 func (q Query) Check() error {
 	if q.Wait < 0 || q.Wait > MaxWait {
-		return fmt.Errorf("a wait of %v; at most %v is possible", q.Wait, MaxWait)
+		return fmt.Errorf("a wait of %v; at most %v is allowed", q.Wait, MaxWait)
 	}
 	return nil
 }

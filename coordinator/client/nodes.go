@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// maxNodes bounds the URLs that are learned.
+// maxNodes bounds the number of learned URLs.
 const maxNodes = 64
 
-// nodes are the URLs of the coordinator's nodes, the one to ask first in front.
+// nodes is the list of the nodes' URLs, the one to ask next first.
 type nodes struct {
 	mu   sync.Mutex
 	urls []string
@@ -29,7 +29,7 @@ func (n *nodes) count() int {
 	return len(n.urls)
 }
 
-// pass puts a node that is of no use now behind the others, unless somebody has already.
+// pass moves a node that is of no use now behind the others, unless another request has done so.
 func (n *nodes) pass(url string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,7 +38,7 @@ func (n *nodes) pass(url string) {
 	}
 }
 
-// prefer puts a node, which need not be known yet, in front.
+// prefer moves a node, which may be new, to the front.
 func (n *nodes) prefer(url string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,7 +46,7 @@ func (n *nodes) prefer(url string) {
 	n.urls = append([]string{url}, rest...)
 }
 
-// add puts URLs not known yet behind the others.
+// add appends unknown URLs.
 func (n *nodes) add(urls []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

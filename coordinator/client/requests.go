@@ -15,7 +15,7 @@ func (c *Client) Submit(ctx context.Context, spec registry.Spec) (runs int, err 
 	return r.Runs, err
 }
 
-// Take leases a run: the error is NothingNow if there is none to take.
+// Take leases a run. The error is NothingNow if there is none to take.
 func (c *Client) Take(ctx context.Context, o registry.Take) (*registry.Run, error) {
 	return c.run(ctx, registry.Command{Take: &o})
 }
@@ -30,17 +30,17 @@ func (c *Client) Commit(ctx context.Context, o registry.Commit) (*registry.Run, 
 	return c.run(ctx, registry.Command{Commit: &o})
 }
 
-// Finish ends a run that is through.
+// Finish ends a run that is complete.
 func (c *Client) Finish(ctx context.Context, h registry.Hold) (*registry.Run, error) {
 	return c.run(ctx, registry.Command{Finish: &registry.Finish{Hold: h}})
 }
 
-// Fail ends a run that cannot go on.
+// Fail ends a run that cannot continue.
 func (c *Client) Fail(ctx context.Context, h registry.Hold, reason string) (*registry.Run, error) {
 	return c.run(ctx, registry.Command{Fail: &registry.Fail{Hold: h, Reason: reason}})
 }
 
-// Release gives a run back unfinished; fault is what the run may have done to the learner, "" for none.
+// Release returns a run unfinished; fault is a failure that the run may have caused, "" for none.
 func (c *Client) Release(ctx context.Context, h registry.Hold, fault string) (*registry.Run, error) {
 	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h, Fault: fault}})
 }
@@ -50,13 +50,13 @@ func (c *Client) run(ctx context.Context, command registry.Command) (*registry.R
 	return r.Run, err
 }
 
-// Heartbeat says that a learner or actor is there.
+// Heartbeat reports that a learner or actor is alive.
 func (c *Client) Heartbeat(ctx context.Context, o registry.Heartbeat) error {
 	_, err := c.Do(ctx, registry.Command{Heartbeat: &o})
 	return err
 }
 
-// Announce says which URL a node of the coordinator takes requests at.
+// Announce says at which URL a coordinator node takes requests.
 func (c *Client) Announce(ctx context.Context, n registry.Node) error {
 	_, err := c.Do(ctx, registry.Command{Announce: &registry.Announce{Node: n}})
 	return err
@@ -71,7 +71,7 @@ func (c *Client) Run(ctx context.Context, name string) (*registry.Run, error) {
 	return &run, nil
 }
 
-// Runs returns the runs that a query is for. To watch, query again with After set to the last answer's Index.
+// Runs returns the runs that match a query. To watch runs, query again with After set to the last answer's Index.
 func (c *Client) Runs(ctx context.Context, q Query) (*Runs, error) {
 	var runs Runs
 	if err := c.call(ctx, http.MethodGet, "/v1/runs?"+q.values().Encode(), nil, &runs, q.Wait); err != nil {
@@ -87,7 +87,7 @@ func (c *Client) Experiments(ctx context.Context) ([]Experiment, error) {
 	return all.Experiments, err
 }
 
-// Seen returns the learners and actors heard of lately.
+// Seen returns the learners and actors seen recently.
 func (c *Client) Seen(ctx context.Context) (*Seen, error) {
 	var seen Seen
 	if err := c.call(ctx, http.MethodGet, "/v1/seen", nil, &seen, 0); err != nil {
@@ -103,30 +103,30 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	return nodes.Nodes, err
 }
 
-// Join makes a node one of the coordinator's.
+// Join adds a node to the coordinator.
 func (c *Client) Join(ctx context.Context, j Joining) error {
 	return c.call(ctx, http.MethodPost, "/v1/nodes", j, nil, 0)
 }
 
-// Lost has the coordinator forget a node, which has lost its directory and is about to join again. It returns the term up to which
-// that node must never vote.
+// Lost makes the coordinator forget a node that has lost its directory and is about to join again. It returns the term up to
+// which that node must never vote.
 func (c *Client) Lost(ctx context.Context, j Joining) (term uint64, err error) {
 	var lost Lost
 	err = c.call(ctx, http.MethodPost, "/v1/nodes/lost", j, &lost, 0)
 	return lost.Term, err
 }
 
-// Leave takes a node out of the coordinator's.
+// Leave removes a node from the coordinator.
 func (c *Client) Leave(ctx context.Context, id string) error {
 	return refusal(c.call(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(id), nil, nil, 0))
 }
 
-// Backup writes all that the coordinator keeps to w. After an error w may hold part of it.
+// Backup writes the coordinator's entire state to w. After an error w may contain part of it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	return c.call(ctx, http.MethodGet, "/v1/backup", nil, w, 0)
 }
 
-// refusal makes a refusal of an answer that is one in all but form, so that there is one way to tell.
+// refusal converts a not-found error to a refusal, so that callers need to check only one type.
 func refusal(err error) error {
 	if e, ok := err.(*Error); ok && e.Code == registry.NotFound { //nolint:errorlint // call returns it bare
 		return &registry.Refusal{Code: e.Code, Message: e.Message}

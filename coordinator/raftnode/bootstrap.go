@@ -16,28 +16,28 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// bootstrap is how a node with an empty directory gets into raft: it forms the first cluster, or enters the one that is there
-// as somebody who has never voted. doc.go says why it is safe.
+// bootstrap brings a node with an empty directory into raft: it forms the first cluster, or enters the existing one as a
+// node that has never voted. doc.go says why this is safe.
 type bootstrap struct {
 	self      string
 	directory string
 	stream    *stream
 	others    []Peer
-	fresh     bool // raft has never been at work in the directory
+	fresh     bool // raft has never run in the directory
 	forget    func(ctx context.Context, urls []string) (term uint64, err error)
 	log       *slog.Logger
 
 	mu       sync.Mutex
 	identity identity
 	member   bool
-	urls     func() []string // nil before raft is at work
+	urls     func() []string // nil before raft runs
 }
 
 const (
 	probePause = 200 * time.Millisecond
-	// forgetTimeout is how long a cluster has to take this node's earlier self out, before the others are asked again.
+	// forgetTimeout is how long a cluster may take to remove this node's former self before the others are asked again.
 	forgetTimeout = 4 * time.Second
-	// remindAfter is how long a node is silent about what it waits for, while that does not change.
+	// remindAfter is how often a node repeats what it waits for while that does not change.
 	remindAfter = time.Minute
 )
 
@@ -52,13 +52,13 @@ func newBootstrap(c *Config) *bootstrap {
 	return b
 }
 
-// readIdentity is called once the directory is this process's alone, and before anybody can ask.
+// readIdentity is called once this process holds the directory's lock, and before other nodes can ask.
 func (b *bootstrap) readIdentity() (err error) {
 	b.identity, err = readIdentity(b.directory)
 	return err
 }
 
-// run returns once raft may begin. Where it is not to form a cluster, c has no Peers any more.
+// run returns once raft may start. It clears c.Peers unless the node is to form a cluster.
 func (b *bootstrap) run(ctx context.Context, c *Config, p parts) error {
 	defer b.started()
 	empty, err := isEmpty(p)
@@ -67,7 +67,7 @@ func (b *bootstrap) run(ctx context.Context, c *Config, p parts) error {
 	}
 	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
 	if err != nil {
-		return fmt.Errorf("look for an earlier state: %w", err)
+		return fmt.Errorf("look for existing state: %w", err)
 	}
 	b.fresh = !known
 	var term uint64
@@ -82,12 +82,12 @@ func (b *bootstrap) run(ctx context.Context, c *Config, p parts) error {
 	}
 	c.Peers = nil
 	if err := spendVotes(p.stable, term); err != nil {
-		return fmt.Errorf("note the term: %w", err)
+		return fmt.Errorf("record the term: %w", err)
 	}
 	return nil
 }
 
-// isEmpty reports whether there is neither a log nor a snapshot: nothing that a cluster has told this node.
+// isEmpty reports whether the directory has neither log entries nor a snapshot, hence nothing from a cluster.
 func isEmpty(p parts) (bool, error) {
 	last, err := p.logs.LastIndex()
 	if err != nil || last > 0 {
@@ -128,7 +128,7 @@ func (b *bootstrap) recordFounders(founders map[string]string) error {
 	defer b.mu.Unlock()
 	id := identity{Directory: b.identity.Directory, Founders: founders}
 	if err := id.write(b.directory); err != nil {
-		return fmt.Errorf("note the founders: %w", err)
+		return fmt.Errorf("record the founders: %w", err)
 	}
 	b.identity = id
 	return nil
@@ -137,7 +137,7 @@ func (b *bootstrap) recordFounders(founders map[string]string) error {
 // formOrJoin waits until this node, whose directory is empty, is to form the cluster with the others (term 0), or may enter the one
 // that is there, and then vote in terms after term.
 func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
-	if b.fresh && b.identity.Founders != nil { // it had decided, and ended before raft knew
+	if b.fresh && b.identity.Founders != nil { // it had decided, but stopped before raft knew
 		return 0, nil
 	}
 	var before answers
@@ -155,7 +155,7 @@ func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
 			}
 		}
 		if text := b.explain(decision, now); text != logged || time.Since(loggedAt) > remindAfter {
-			if before != nil { // the others may just be starting
+			if before != nil { // in the first round the others may just be starting
 				b.log.Warn(text)
 				logged, loggedAt = text, time.Now()
 			}
@@ -173,7 +173,7 @@ func (b *bootstrap) forgetFormer(ctx context.Context, urls []string) (uint64, er
 	return b.forget(ctx, urls)
 }
 
-// answers are what the other peers said, by name, in one round; who was silent is not there.
+// answers are the other peers' replies of one round, by name, without those that were silent.
 type answers map[string]*probeReply
 
 func (a answers) urls() []string {
@@ -185,7 +185,7 @@ func (a answers) urls() []string {
 	return slices.Compact(urls)
 }
 
-// probeAll asks all others at the same time.
+// probeAll asks all others concurrently.
 func (b *bootstrap) probeAll(ctx context.Context) answers {
 	all := make([]*probeReply, len(b.others))
 	var asking sync.WaitGroup
@@ -217,7 +217,7 @@ const (
 	join
 )
 
-// decide says what to do after two rounds of questions, and who the founders are.
+// decide returns what to do after two rounds of questions, and who the founders are.
 func (b *bootstrap) decide(before, now answers) (decision, map[string]string) {
 	founders := map[string]string{b.self: b.identity.Directory}
 	settled, members := true, false
@@ -241,7 +241,7 @@ func (b *bootstrap) decide(before, now answers) (decision, map[string]string) {
 	return wait, nil
 }
 
-// explain says what a node with an empty directory waits for.
+// explain describes what a node with an empty directory waits for.
 func (b *bootstrap) explain(d decision, now answers) string {
 	empty, members, silent := []string{b.self}, []string(nil), []string(nil)
 	for _, p := range b.others {
@@ -257,18 +257,18 @@ func (b *bootstrap) explain(d decision, now answers) string {
 	list := func(ids []string) string { return strings.Join(ids, ", ") }
 	switch most := len(b.others)/2 + 1; {
 	case len(members) == 0 && len(silent) == 0:
-		return "the directory is empty, and so are all others: the cluster is about to be formed"
+		return "the directory is empty, and so are all others: about to form the cluster"
 	case len(members) == 0:
-		return "the directory is empty, and so it waits for " + list(silent) + ": a new cluster is formed only once all of --peers " +
-			"say that they are empty, too, for one that is silent may hold records"
+		return "the directory is empty; waiting for " + list(silent) + ": a new cluster forms only once all of --peers " +
+			"say that they are empty, too, since a silent one may hold records"
 	case len(empty) >= most:
-		return "the directories of most nodes are empty (" + list(empty) + "), and " + list(members) + " alone cannot know all that was " +
-			"agreed. Nothing is begun anew. Bring the directories back; or, if they are lost, stop all nodes, keep those of " + list(members) +
+		return "the directories of most nodes are empty (" + list(empty) + "), and " + list(members) + " alone cannot know everything that was " +
+			"committed. No new cluster forms. Bring the directories back; or, if they are lost, stop all nodes, keep those of " + list(members) +
 			", and restore a backup: docs/coordinator.md, \"Replace lost nodes\""
 	case d == join:
-		return "the directory is empty, and " + list(members) + " hold records, but no node leads: it waits until most nodes are there"
+		return "the directory is empty, and " + list(members) + " hold records, but no node leads: waiting for a majority of the nodes"
 	}
-	return "the directory is empty, and " + list(members) + " hold records: it waits until a leader takes it in"
+	return "the directory is empty, and " + list(members) + " hold records: waiting for a leader to add this node"
 }
 
 // Keys of raft's stable store.
@@ -276,17 +276,17 @@ var (
 	keyTerm      = []byte("CurrentTerm")
 	keyVoteTerm  = []byte("LastVoteTerm")
 	keyVotedFor  = []byte("LastVoteCand")
-	votedForgone = []byte("forgotten") // no node's address
+	votedForgone = []byte("forgotten") // not a node's address
 )
 
-// spendVotes has a node that may have voted, and has forgotten for whom, never vote in that term or an earlier one.
+// spendVotes keeps a node that may have voted, and has forgotten for whom, from voting in that term or an earlier one.
 func spendVotes(stable raft.StableStore, term uint64) error {
 	known, err := stable.GetUint64(keyTerm)
-	if err != nil && err.Error() != "not found" { // as raft itself tells
+	if err != nil && err.Error() != "not found" { // how raft itself recognises it
 		return err
 	}
 	if known > term {
-		return nil // it remembers since a later one
+		return nil // it has remembered its votes since a later term
 	}
 	return errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term), stable.SetUint64(keyTerm, term))
 }

@@ -16,45 +16,45 @@ import (
 type Config struct {
 	// ID is the node's name, unique in its cluster.
 	ID string
-	// DataDir is the directory of its log and snapshots, created if need be.
+	// DataDir is the directory of its log and snapshots, created if necessary.
 	DataDir string
-	// Listener takes the other nodes' connections. The node closes it.
+	// Listener accepts connections from the other nodes. The node closes it.
 	Listener net.Listener
-	// Advertise is the address that the other nodes reach the listener at; "" is the
+	// Advertise is the address at which the other nodes reach the listener; "" means the
 	// listener's own.
 	Advertise string
-	// Dial connects to another node; nil is plain TCP.
+	// Dial connects to another node; nil means plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether there is a
-	// cluster already; one that has been in a cluster ignores them. Without them a new node waits until it is joined to one.
+	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether a cluster
+	// exists; one that has been in a cluster ignores them. Without Peers a new node waits to be added to a cluster.
 	Peers []Peer
-	// Forget takes an earlier node of this name out of the cluster, whose nodes' URLs it is given (none without Peers), and
-	// returns the leader's term by then; see [Node.Forget]. It tries until its context is done. It is called for an empty
-	// directory; nil is possible where there is no cluster, or this name was never in it.
+	// Forget removes an earlier node of this name from the cluster with nodes at the given URLs (none without Peers), and
+	// returns the leader's term at that time; see [Node.Forget]. It retries until its context is done. It is called if the
+	// directory is empty, and may be nil if there is no cluster or this name was never in it.
 	Forget func(ctx context.Context, urls []string) (term uint64, err error)
-	// Restore is a backup that a new cluster begins with: of one node, which others join later. nil is none.
+	// Restore is a backup to start a new cluster of one node from, which others join later; nil means none.
 	Restore *registry.State
-	// Log receives what raft has to say; nil is slog.Default.
+	// Log receives raft's messages; nil means slog.Default.
 	Log *slog.Logger
-	// Now is the clock that stamps commands; nil is time.Now.
+	// Now is the clock that stamps commands; nil means time.Now.
 	Now func() time.Time
-	// Timing is zero for what suits a local network.
+	// Timing sets raft's timing; the zero value suits a local network.
 	Timing Timing
 }
 
 // Peer is a node's name and the address of its raft listener.
 type Peer struct{ ID, Address string }
 
-// Timing says how soon a silent leader is replaced, and when the log is cut.
+// Timing says how soon a silent leader is replaced, and when the log is truncated.
 type Timing struct {
-	// Heartbeat is how long a follower waits to hear from the leader; it then waits up to as
-	// long again before it stands for election.
+	// Heartbeat is how long a follower waits to hear from the leader; it then waits up to
+	// that long again before it stands for election.
 	Heartbeat time.Duration
-	// SnapshotEvery is how many commands there are between two snapshots.
+	// SnapshotEvery is the number of commands between two snapshots.
 	SnapshotEvery uint64
-	// SnapshotInterval is how often that is looked at.
+	// SnapshotInterval is how often that number is checked.
 	SnapshotInterval time.Duration
-	// Trailing is how many commands stay in the log for followers that are behind.
+	// Trailing is the number of commands kept in the log for followers that lag.
 	Trailing uint64
 }
 
@@ -85,13 +85,13 @@ func ParsePeers(text string) ([]Peer, error) {
 			return nil, fmt.Errorf("%q: peers are given as n1=host:port,n2=host:port", part)
 		}
 		if seen[id] || seen[address] {
-			return nil, fmt.Errorf("%q: that name or address is there twice", part)
+			return nil, fmt.Errorf("%q: that name or address is given twice", part)
 		}
 		seen[id], seen[address] = true, true
 		peers = append(peers, Peer{id, address})
 	}
 	if len(peers)%2 == 0 {
-		return nil, fmt.Errorf("%d peers: take 1, 3 or 5, for an even number survives no more losses than one less", len(peers))
+		return nil, fmt.Errorf("%d peers: use 1, 3 or 5, since an even number survives no more losses than one less", len(peers))
 	}
 	return peers, nil
 }
@@ -99,14 +99,14 @@ func ParsePeers(text string) ([]Peer, error) {
 func (c *Config) check() error {
 	switch {
 	case c.ID == "" || len(c.ID) > 64 || strings.ContainsAny(c.ID, "=,/ \t\n"):
-		return fmt.Errorf("node %q: a node's name is 1 to 64 characters without = , / and spaces", c.ID)
+		return fmt.Errorf("node %q: a node's name has 1 to 64 characters, without = , / and spaces", c.ID)
 	case c.DataDir == "":
 		return errors.New("a node needs a data directory")
 	case c.Listener == nil:
 		panic("raftnode: no listener")
 	}
 	if c.Restore != nil && len(c.Peers) != 1 {
-		return errors.New("a backup is restored to a new node that is alone; others join it afterwards")
+		return errors.New("a backup can only be restored to a new single node; others join it afterwards")
 	}
 	if len(c.Peers) == 0 {
 		return nil

@@ -2,61 +2,61 @@
 //
 // A command is appended to the leader's log, synced to disk on a majority of the nodes and
 // then applied to every node's state in the same order. So one of three nodes, or two of
-// five, may be lost at any moment, disk included, and every command that was answered is
-// still there.
+// five, may be lost at any moment, disk included, without losing any command that was
+// answered.
 //
 //	DATA/raft.db       the log, the term and the vote (BoltDB, synced at every write)
-//	DATA/snapshots/    the state now and then, so that the log can be cut
-//	DATA/node.json     the directory's own random name, and the founders'
+//	DATA/snapshots/    occasional snapshots of the state, so that the log can be truncated
+//	DATA/node.json     the directory's random name, and those of the founders
 //
 // # Reading
 //
 // [Node.Read] is linearizable: it sees every command answered before it began. Before it
-// reads, the leader has applied all that was committed in earlier terms (a barrier, once a
-// term), and asks a majority whether it still leads (a round of heartbeats, no disk).
+// reads, the leader applies everything committed in earlier terms (a barrier, once per
+// term) and asks a majority whether it still leads (a round of heartbeats, no disk).
 //
 // # Time
 //
 // The leader stamps commands with its clock when it proposes them; the state makes that
-// monotone. Nodes' clocks should agree to well below a lease: one that is ahead makes the
-// leases granted by others expire early, which costs work and breaks nothing.
+// monotone. Nodes' clocks should agree to well within a lease: one that is ahead makes
+// leases granted by others expire early, which wastes work but breaks nothing.
 //
 // # Membership
 //
-// The first nodes form a cluster together: each begins with the same configuration. Later ones are added by the leader
-// ([Node.Join]), get a snapshot, and count from then on.
+// The first nodes form a cluster together: each starts with the same configuration. Later ones are added by the leader
+// ([Node.Join]), receive a snapshot, and count from then on.
 //
 // # A lost directory
 //
-// Raft is safe as long as a node remembers its term, its vote and its log. One that comes back under its name with an
-// empty directory could vote a second time in a term, so that there are two leaders, or have a leader elected that lacks
-// commands which it has itself helped to commit. So raft never begins in an empty directory before one of two things is sure.
+// Raft is safe as long as a node remembers its term, its vote and its log. A node that comes back under its name with an
+// empty directory could vote a second time in a term, giving two leaders, or help to elect a leader that lacks commands which
+// the node itself helped to commit. So raft never starts in an empty directory until one of two cases is certain.
 //
-// There is a cluster: it enters that as a node that was never there. The leader takes the old one out ([Node.Forget]), in a term T.
-// That is committed by a majority of the others, who remember everything. From then on:
+// Either a cluster exists: then the node enters it as a new one. The leader removes the old node ([Node.Forget]) in a term T.
+// The removal is committed by a majority of the others, which remember everything. From then on:
 //
-//   - whoever becomes leader in a term after T has that entry (the usual argument: of the majority that committed it and any
-//     majority of the configuration before, however the lost node votes, one node is in both and votes only for who has
-//     it), so it does not count the lost node;
-//   - whoever leads in a term before T can commit nothing more, for one of any majority that it could find, the lost node
-//     included, has gone on to T;
-//   - in T itself there is one leader, and may be a candidate who waits for votes still. That is why the node that
-//     enters notes, before raft begins, that it is in term T and has voted: it ignores all before T, and votes only after it.
+//   - any leader of a term after T has that entry (the usual argument: the majority that committed it and any majority of
+//     the previous configuration, however the lost node votes, have a node in common, which votes only for a candidate that
+//     has the entry), so it does not count the lost node;
+//   - a leader of a term before T can commit nothing more, since any majority that it could find, the lost node
+//     included, contains a node that has advanced to T;
+//   - T itself has one leader, but possibly a candidate that is still waiting for votes. That is why the entering node
+//     records, before raft starts, that it is in term T and has voted: it ignores everything before T, and votes only after T.
 //
-// It then joins as any new node does. It may have the same name and address: votes and acknowledgements count by these in
-// hashicorp/raft, and those of a term up to T, which alone could be about its lost state, it never gives.
+// It then joins as any new node does. It may have the same name and address: hashicorp/raft counts votes and
+// acknowledgements by these, and the node never gives any in a term up to T, the only ones that could concern its lost state.
 //
-// There is none: nodes with empty directories form it, when all peers are there and all say that they are empty, with
-// the same random names of their directories twice in succession. As a directory that raft has begun in does not become empty
-// under the same name, at the moment between the two rounds no peer held anything: nothing was lost that a node
-// still knows of. Each notes the names of the directories before it begins, the founders', and tells them; one that is
-// slower finds itself among them and begins too: raft has never been at work in its directory. One that has lost its
-// directory since has another name now, and enters as above. If most are lost, there is no leader who could take them
-// in, and as some peer is not empty, nothing is begun anew: people must say what is to be (coordinator serve --restore).
+// Or no cluster exists: then nodes with empty directories form one, once all peers are up and have said twice in succession
+// that they are empty, with the same random directory names. Since a directory in which raft has started never becomes empty
+// again under the same name, no peer held anything at the moment between the two rounds: nothing was lost that any node
+// still knows of. Before it starts, each node records the directories' names, the founders', and reports them when asked; a
+// slower node finds its own name among them and starts too, since raft has never run in its directory. A node that has lost
+// its directory since then has a new name, and enters as above. If most directories are lost, there is no leader to take the
+// nodes in, and since some peer is not empty, no new cluster forms: an operator must decide (coordinator serve --restore).
 //
-// Two processes at the same time under one name and address, of which one has lost its directory, are beyond this.
+// Two processes at the same time under one name and address, one of which has lost its directory, are not covered.
 //
 // hashicorp/raft panics when a snapshot arrives that was overtaken by log entries; see rpcFilter.
 //
-// Pre-vote is on: a node that was cut off and comes back does not depose the leader.
+// Pre-vote is enabled: a node that was cut off does not depose the leader when it returns.
 package raftnode

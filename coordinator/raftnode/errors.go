@@ -9,13 +9,13 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// ErrUnavailable is a request that could not be decided: there is no leader, or it was lost
-// while it was at it. What became of a command is unknown.
-var ErrUnavailable = errors.New("the coordinator is between two leaders, or cut off from most of its nodes")
+// ErrUnavailable reports a request that could not be decided: there is no leader, or it was
+// lost meanwhile. Whether a command was executed is unknown.
+var ErrUnavailable = errors.New("the coordinator is between two leaders, or without a majority of its nodes")
 
 // NotLeaderError says that another node must be asked.
 type NotLeaderError struct {
-	// Leader is the node to ask, as far as is known; ID or URL may be "".
+	// Leader is the node to ask, as far as known; ID or URL may be "".
 	Leader registry.Node
 }
 
@@ -32,7 +32,7 @@ func (n *Node) translate(err error) error {
 		return nil
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		leader := n.Leader()
-		if leader.ID == n.id { // by now, or for one moment more
+		if leader.ID == n.id { // it has just begun, or is about to cease, to lead
 			leader = registry.Node{}
 		}
 		return &NotLeaderError{leader}

@@ -9,17 +9,17 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// machine is the registry as raft sees it.
+// machine is the registry as raft's state machine.
 type machine struct {
 	mu      sync.RWMutex
 	state   *registry.State
-	changed chan struct{} // closed, and replaced, when a run changes
+	changed chan struct{} // closed and replaced when a run changes
 }
 
 func newMachine() *machine { return &machine{state: registry.New(), changed: make(chan struct{})} }
 
-// Apply carries out a command of the log. A leader proposes no other than valid ones, but the log
-// is a file: what is no command is refused on every node alike.
+// Apply executes a command from the log. A leader proposes only valid ones, but the log is a file:
+// an invalid command is refused on every node alike.
 func (m *machine) Apply(entry *raft.Log) any {
 	command, err := registry.DecodeCommand(entry.Data)
 	if err != nil {
@@ -40,21 +40,21 @@ func (m *machine) wake() {
 	m.changed = make(chan struct{})
 }
 
-// view calls f with the state as this node has it.
+// view calls f with this node's state.
 func (m *machine) view(f func(*registry.State)) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	f(m.state)
 }
 
-// Snapshot is called between two Applys, Persist beside further ones.
+// Snapshot is called between two Applys, Persist concurrently with further ones.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return snapshot{m.state.Clone()}, nil
 }
 
-// Restore replaces the state by a snapshot's.
+// Restore replaces the state with a snapshot's.
 func (m *machine) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	state, err := registry.Decode(r)
@@ -72,7 +72,7 @@ type snapshot struct{ state *registry.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := s.state.Encode(sink); err != nil {
-		_ = sink.Cancel() // the first error is the one to tell
+		_ = sink.Cancel() // report the first error
 		return err
 	}
 	return sink.Close()

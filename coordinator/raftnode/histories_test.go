@@ -192,7 +192,21 @@ func TestHistories(t *testing.T) {
 			})
 		}
 	})
+	all.require(t, 0.8, 0.25)
+	if all.lost == 0 || all.restarts == 0 {
+		t.Errorf("nothing befell the clusters: %v", &all)
+	}
 	faults.Report(t, "%d histories linearizable; %v", histories, &all)
+}
+
+// require fails unless shares of the operations were answered, and were done rather than refused: any history is linearizable of which
+// nothing is known.
+func (a *tally) require(t *testing.T, answered, done float64) {
+	t.Helper()
+	n := float64(a.operations)
+	if known := n - float64(a.unknown); known < answered*n || known-float64(a.refused) < done*n {
+		t.Errorf("of too few operations it is known what became of them, or too few were done: %v", a)
+	}
 }
 
 // tally is what befell the histories together.
@@ -248,6 +262,7 @@ func checkHistory(t *testing.T, seed uint64, all *tally) {
 		lost: n.lost, delayed: n.delayed, repeated: n.repeated, installed: n.installed,
 	}
 	t.Log(one)
+	one.require(t, 0.5, 0)
 	all.add(one)
 }
 

@@ -12,17 +12,17 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// identity is what a node notes in its directory beside raft's files.
+// identity is what a node records in its directory beside raft's files.
 type identity struct {
-	// Directory is the directory's own name, drawn at random when it was empty. One that was lost never comes back under it.
+	// Directory is the directory's own name, drawn at random when it was empty. A replacement has another name.
 	Directory string `json:"directory"`
-	// Founders are the directories, by node, that the cluster began with, this one among them; none if it joined later.
+	// Founders are the directories, by node, that the cluster started with, including this one; empty if it joined later.
 	Founders map[string]string `json:"founders,omitempty"`
 }
 
 const identityFile = "node.json"
 
-// readIdentity reads a directory's identity; an empty one gets one.
+// readIdentity reads a directory's identity, or creates one for an empty directory.
 func readIdentity(directory string) (identity, error) {
 	path := filepath.Join(directory, identityFile)
 	data, err := os.ReadFile(path)

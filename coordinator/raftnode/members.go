@@ -14,19 +14,19 @@ import (
 type Member struct {
 	ID      string `json:"id"`
 	Address string `json:"address"`       // of its raft listener
-	URL     string `json:"url,omitempty"` // that it takes requests at, once it has announced that
+	URL     string `json:"url,omitempty"` // where it takes requests, once announced
 	Leader  bool   `json:"leader"`
 }
 
-// Status is where this node stands.
+// Status is a node's position in the log.
 type Status struct {
 	Term      uint64
-	Last      uint64 // entry in the log
-	Committed uint64 // entries, as far as it knows
-	Applied   uint64 // entries
+	Last      uint64 // index of the last log entry
+	Committed uint64 // index of the last entry known to be committed
+	Applied   uint64 // index of the last applied entry
 }
 
-// Leader returns the leading node as this one knows it, zero if it knows none.
+// Leader returns the leader that this node knows, or the zero value.
 func (n *Node) Leader() registry.Node {
 	_, id := n.raft.LeaderWithID()
 	leader := registry.Node{ID: string(id)}
@@ -34,14 +34,15 @@ func (n *Node) Leader() registry.Node {
 	return leader
 }
 
-// Leads returns a channel that tells when this node begins (true) and ceases to lead. It has one reader.
+// Leads returns a channel that receives true when this node becomes the leader and false when it ceases to be. It
+// supports one reader.
 func (n *Node) Leads() <-chan bool { return n.raft.LeaderCh() }
 
-// Ended returns a channel that is closed once raft has ended: by Close, or because this node was taken out of the cluster and
-// has heard of it.
+// Ended returns a channel that is closed once raft has stopped: by Close, or because this node learned that it was removed
+// from the cluster.
 func (n *Node) Ended() <-chan struct{} { return n.ended }
 
-// watchEnd closes ended when raft ends.
+// watchEnd closes ended when raft stops.
 func (n *Node) watchEnd() {
 	var once sync.Once
 	observer := raft.NewObserver(nil, false, func(o *raft.Observation) bool {
@@ -72,12 +73,12 @@ func (n *Node) WaitLeader(ctx context.Context) error {
 	return nil
 }
 
-// Status returns where this node stands.
+// Status returns this node's position in the log.
 func (n *Node) Status() Status {
 	return Status{Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex()}
 }
 
-// Members returns the nodes of the cluster as this node knows them.
+// Members returns the cluster's nodes as known to this one.
 func (n *Node) Members() []Member {
 	leader := n.Leader().ID
 	var members []Member
@@ -92,17 +93,17 @@ func (n *Node) Members() []Member {
 func (n *Node) members() []raft.Server {
 	future := n.raft.GetConfiguration()
 	if future.Error() != nil {
-		return nil // it never fails but at the end
+		return nil // it fails only at shutdown
 	}
 	return future.Configuration().Servers
 }
 
-// Join adds a node to the cluster, or moves one to another address. Only the leader can. Errors are those of Read.
+// Join adds a node to the cluster, or moves one to another address. Only the leader can do so. Errors are those of Read.
 func (n *Node) Join(ctx context.Context, p Peer) error {
 	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
 }
 
-// urls are where the nodes take requests, as far as this one knows.
+// urls returns the nodes' URLs, as far as known.
 func (n *Node) urls() (urls []string) {
 	n.machine.view(func(s *registry.State) {
 		for _, node := range s.Nodes {
@@ -112,17 +113,17 @@ func (n *Node) urls() (urls []string) {
 	return urls
 }
 
-// Forget takes a node that has lost its directory out of the cluster, so that it can join again, and returns a term: it
-// must never vote in that or an earlier one (doc.go says why). Where there is no such node,
-// it makes sure that none is on its way in or out. Only the leader can. Errors are those of Read.
+// Forget removes a node that has lost its directory from the cluster, so that it can join again, and returns a term: the
+// node must never vote in that term or an earlier one (doc.go says why). If there is no such node, Forget makes sure that
+// none is being added or removed. Only the leader can do so. Errors are those of Read.
 func (n *Node) Forget(ctx context.Context, id string) (term uint64, err error) {
-	if err := n.Remove(ctx, id); err != nil { // of one that is not there, too: it is committed after all changes before
+	if err := n.Remove(ctx, id); err != nil { // even if it is not a member: this commits after all earlier changes
 		return 0, err
 	}
 	return n.raft.CurrentTerm(), nil
 }
 
-// Remove takes a node out of the cluster, this one too. Only the leader can. Errors are those of Read.
+// Remove removes a node from the cluster, possibly this one. Only the leader can do so. Errors are those of Read.
 func (n *Node) Remove(ctx context.Context, id string) error {
 	return n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
 }

@@ -29,25 +29,25 @@ type Node struct {
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
-	ended   chan struct{} // closed at raft's end
-	barrier atomic.Uint64 // the term whose earlier commands are all applied here
+	ended   chan struct{} // closed when raft stops
+	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
 	mu        sync.Mutex
 	closing   bool
 	verifying sync.WaitGroup
 }
 
-// parts are what a node stands on; a test puts in others.
+// parts are a node's storage and transport, which tests replace.
 type parts struct {
 	logs      raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	transport transport
-	closers   []io.Closer // in the order to close them
+	closers   []io.Closer // in closing order
 }
 
-// Open starts a node, which goes on where it was. In an empty directory it first waits, until ctx is done, for its way into a
-// cluster.
+// Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to form
+// or enter a cluster.
 func Open(ctx context.Context, c Config) (*Node, error) {
 	b, err := prepare(&c)
 	if err != nil {
@@ -70,7 +70,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	return nil, err
 }
 
-// prepare checks the settings and makes the directory.
+// prepare checks the settings and creates the directory.
 func prepare(c *Config) (*bootstrap, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -88,7 +88,7 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	path := filepath.Join(c.DataDir, "raft.db")
 	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return parts{}, fmt.Errorf("%s is in use: another node is at work in that data directory", path)
+		return parts{}, fmt.Errorf("%s is in use: another node runs in that data directory", path)
 	}
 	if err != nil {
 		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
@@ -115,10 +115,10 @@ func start(c Config, p parts) (*Node, error) {
 	config := raftConfig(&c)
 	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
 	if err != nil {
-		return nil, fmt.Errorf("look for an earlier state: %w", err)
+		return nil, fmt.Errorf("look for existing state: %w", err)
 	}
 	if known && c.Restore != nil {
-		return nil, errors.New("the data directory holds records already: restore the backup to a new one")
+		return nil, errors.New("the data directory already holds records: restore the backup to a new one")
 	}
 	if !known && len(c.Peers) > 0 {
 		first := firstMembers(c.Peers)
@@ -138,8 +138,8 @@ func start(c Config, p parts) (*Node, error) {
 	return n, nil
 }
 
-// restore puts a snapshot of the state in the place of the log's only entry, the first members, so that whoever joins
-// gets the snapshot.
+// restore replaces the log's only entry, the first members, by a snapshot of the state, so that nodes which join
+// receive the snapshot.
 func restore(state *registry.State, first raft.Configuration, p parts) error {
 	if state == nil {
 		return nil
@@ -179,12 +179,12 @@ func firstMembers(peers []Peer) raft.Configuration {
 	return first
 }
 
-// ID is the node's name.
+// ID returns the node's name.
 func (n *Node) ID() string { return n.id }
 
-// Propose has a command carried out, once a majority of the nodes have it on disk. A refusal is in
-// the response. Errors are those of [Node.Read], and then whether it was carried out is unknown,
-// unless the error is a *NotLeaderError: the same request may be sent again.
+// Propose executes a command once a majority of the nodes have it on disk. A refusal is in the
+// response. Errors are those of [Node.Read]; it is then unknown whether the command was executed,
+// unless the error is a *NotLeaderError. The same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
 	c.Time, c.Term = n.now().UTC(), n.raft.CurrentTerm()
@@ -204,11 +204,11 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 	return future.Response().(registry.Response), nil
 }
 
-// enqueueTimeout bounds how long a command waits to get into the leader's queue.
+// enqueueTimeout bounds how long a command waits to enter the leader's queue.
 const enqueueTimeout = 5 * time.Second
 
-// Read calls f with the state, after every command that was answered before the call. f must not keep or
-// change what it sees. Errors are a *NotLeaderError, ctx's, or wrap ErrUnavailable.
+// Read calls f with the state, which includes every command answered before the call. f must neither retain nor
+// change it. The error is a *NotLeaderError, ctx's error, or wraps ErrUnavailable.
 func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 	for {
 		term := n.raft.CurrentTerm()
@@ -221,15 +221,15 @@ func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 		if err := n.verify(ctx); err != nil {
 			return err
 		}
-		if n.raft.CurrentTerm() == term { // else it led, lost and led again meanwhile
+		if n.raft.CurrentTerm() == term { // else it lost the lead and regained it meanwhile
 			n.machine.view(f)
 			return nil
 		}
 	}
 }
 
-// verify asks a majority whether this node leads. Raft forgets such questions as it ends: shutdown waits
-// for them, and nobody waits once it has ended by itself.
+// verify asks a majority whether this node leads. Raft drops such questions when it stops: shutdown waits
+// for them first, and nobody waits once raft has stopped by itself.
 func (n *Node) verify(ctx context.Context) error {
 	n.mu.Lock()
 	if n.closing {
@@ -250,10 +250,10 @@ func (n *Node) verify(ctx context.Context) error {
 	}
 }
 
-// View calls f with the state as this node has it, which may be behind.
+// View calls f with this node's state, which may lag.
 func (n *Node) View(f func(*registry.State)) { n.machine.view(f) }
 
-// Changed returns a channel that is closed once a run has changed after the state's index after.
+// Changed returns a channel that is closed once a run has changed since the given index of the state.
 func (n *Node) Changed(after uint64) <-chan struct{} {
 	n.machine.mu.RLock()
 	defer n.machine.mu.RUnlock()
@@ -268,7 +268,7 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 // wait waits for a future or ctx, and translates raft's errors.
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
-	go func() { done <- future.Error() }() // ends when raft has decided, or is shut down
+	go func() { done <- future.Error() }() // returns when raft has decided or shuts down
 	return n.await(ctx, done)
 }
 
@@ -281,11 +281,11 @@ func (n *Node) await(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// Close stops the node. A leader lets another one take over first, if there is any.
+// Close stops the node. A leader first hands over to another node, if there is one.
 func (n *Node) Close() error {
 	if n.raft.State() == raft.Leader && len(n.members()) > 1 {
 		if err := n.raft.LeadershipTransfer().Error(); err != nil {
-			n.log.Info("no other node takes over at once", "error", err)
+			n.log.Info("could not transfer leadership", "error", err)
 		}
 	}
 	errs := []error{n.shutdown()}
@@ -295,8 +295,8 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// awaitAnswers waits for the answers of verify, unless raft has ended by itself because this node was taken out: what it
-// was asked at that moment it never answers.
+// awaitAnswers waits for pending calls of verify, unless raft has stopped by itself because this node was removed: raft
+// never answers what was asked at that moment.
 func (n *Node) awaitAnswers() {
 	answered := make(chan struct{})
 	go func() {

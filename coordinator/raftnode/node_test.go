@@ -59,7 +59,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := listen(t)
-		if _, err := Open(context.Background(), Config{ID: "n1", DataDir: directory, Listener: l}); err == nil || !strings.Contains(err.Error(), "another node is at work") {
+		if _, err := Open(context.Background(), Config{ID: "n1", DataDir: directory, Listener: l}); err == nil || !strings.Contains(err.Error(), "another node runs") {
 			t.Errorf("a second node in the same directory: %v", err)
 		}
 		if i == 1 {
@@ -85,7 +85,7 @@ func TestBadConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, c := range map[string]Config{
-		"a node's name is":       {ID: "a b", DataDir: t.TempDir()},
+		"a node's name has":      {ID: "a b", DataDir: t.TempDir()},
 		"needs a data directory": {ID: "n1"},
 		"not among the peers":    {ID: "n1", DataDir: t.TempDir(), Peers: []Peer{{"n2", "x:1"}}},
 		"create the data":        {ID: "n1", DataDir: filepath.Join(file, "x")},

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// probeByte is the first byte of a connection on which another node asks what this one holds. Raft's own messages begin with
-// small numbers.
+// probeByte is the first byte of a connection on which another node asks for this one's state. Raft's own messages begin
+// with small numbers.
 const probeByte = '?'
 
 const (
 	probeTimeout  = 2 * time.Second
-	maxProbeReply = 64 << 10 // bytes of an answer
+	maxProbeReply = 64 << 10 // bytes of a reply
 )
 
-// probeReply is what a node says of itself, before it takes part in raft too.
+// probeReply is what a node reports about itself, even before it takes part in raft.
 type probeReply struct {
 	Node      string            `json:"node"`
-	Directory string            `json:"directory"`          // which no other has, and not the same one after its loss
-	Member    bool              `json:"member"`             // it takes part in a cluster, or did
-	Founders  map[string]string `json:"founders,omitempty"` // the directories, by node, that the cluster began with
+	Directory string            `json:"directory"`          // unique; a replacement of a lost directory has another
+	Member    bool              `json:"member"`             // it is, or was, in a cluster
+	Founders  map[string]string `json:"founders,omitempty"` // the directories, by node, that the cluster started with
 	URLs      []string          `json:"urls,omitempty"`     // of the cluster's nodes
 }
 
@@ -34,7 +34,7 @@ type probedConn struct {
 	begun  bool
 }
 
-// Read implements [net.Conn]. After a probe the connection is at its end.
+// Read implements [net.Conn]. After a probe it returns io.EOF.
 func (c *probedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.begun {
@@ -53,7 +53,7 @@ func (c *probedConn) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// probe asks another node what it holds.
+// probe asks another node about its state.
 func (s *stream) probe(ctx context.Context, p Peer) (*probeReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -70,10 +70,10 @@ func (s *stream) probe(ctx context.Context, p Peer) (*probeReply, error) {
 	}
 	var h probeReply
 	if err := json.NewDecoder(io.LimitReader(conn, maxProbeReply)).Decode(&h); err != nil {
-		return nil, fmt.Errorf("what %s answers: %w", p.Address, err)
+		return nil, fmt.Errorf("the reply of %s: %w", p.Address, err)
 	}
 	if h.Node != p.ID || h.Directory == "" {
-		return nil, fmt.Errorf("at %s is %q and not %s", p.Address, h.Node, p.ID)
+		return nil, fmt.Errorf("the node at %s is %q, not %s", p.Address, h.Node, p.ID)
 	}
 	return &h, nil
 }

@@ -7,39 +7,39 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is what raft makes use of in one.
+// transport is the set of interfaces that raft uses of a transport.
 type transport interface {
 	raft.Transport
 	raft.WithPreVote
 	raft.WithClose
 }
 
-// rpcFilter hands a node's messages to raft one after the other, and keeps from it what it does not get over:
+// rpcFilter hands a node's messages to raft one at a time, and intercepts those that raft cannot handle:
 //
-//   - A snapshot that is behind what the node has applied already is answered here. Raft would install it, and go back to
-//     where its log no longer reaches: it panics with "log not found". Such a one was under way while the leader
+//   - A snapshot older than what the node has applied is answered here. Raft would install it and return to a point that its
+//     log no longer contains, where it panics with "log not found". Such a snapshot was in transit when the leader
 //     gave up waiting and sent log entries instead.
-//   - A leader that begins where the node's log has nothing, but its snapshot has it, is taken to have begun after all that is
-//     applied: as that was committed, it has the same. Raft would look in the log for the entry before, and refuse until it got
-//     that snapshot again, for ever.
-//   - Before a snapshot goes a heartbeat of the same leader. A candidate that is sent a snapshot would remain one and yet
-//     know that leader; if the leader was lost just then, it would refuse its vote to all others for ever.
+//   - If a leader's entries begin at a point that the node has only in its snapshot, they are cut to begin after everything
+//     applied: that was committed, so the leader has the same. Raft would look in the log for the preceding entry, and refuse
+//     until it received the snapshot again, forever.
+//   - A snapshot is preceded by a heartbeat of the same leader. A candidate that receives a snapshot would remain a candidate
+//     and yet know that leader; if the leader was lost just then, it would refuse its vote to all others forever.
 type rpcFilter struct {
 	transport
 	logs     raft.LogStore
 	messages chan raft.RPC
-	done     chan struct{} // closed at the end
-	ended    chan struct{} // closed once nothing is under way any more
+	done     chan struct{} // closed by close
+	ended    chan struct{} // closed once run has returned
 }
 
 func newRPCFilter(t transport, logs raft.LogStore) *rpcFilter {
 	return &rpcFilter{transport: t, logs: logs, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Consumer is where raft gets its messages from.
+// Consumer implements [raft.Transport].
 func (f *rpcFilter) Consumer() <-chan raft.RPC { return f.messages }
 
-// run hands messages on until close. applied is the last log entry that the node has applied.
+// run forwards messages until close. applied returns the last log entry that the node has applied.
 func (f *rpcFilter) run(applied func() uint64) {
 	defer close(f.ended)
 	for {
@@ -50,7 +50,7 @@ func (f *rpcFilter) run(applied func() uint64) {
 			switch command := message.Command.(type) {
 			case *raft.InstallSnapshotRequest:
 				if command.LastLogIndex <= applied() {
-					_, err := io.Copy(io.Discard, message.Reader) // what follows on the connection is the next message
+					_, err := io.Copy(io.Discard, message.Reader) // the next message on the connection follows it
 					message.Respond(&raft.InstallSnapshotResponse{Term: command.Term, Success: err == nil}, err)
 					continue
 				}
@@ -66,7 +66,7 @@ func (f *rpcFilter) run(applied func() uint64) {
 	}
 }
 
-// heartbeat is one of the leader that sends a snapshot. Nobody waits for its answer.
+// heartbeat returns a heartbeat of the leader that sends a snapshot. Nobody waits for its answer.
 func heartbeat(s *raft.InstallSnapshotRequest) raft.RPC {
 	return raft.RPC{
 		Command:  &raft.AppendEntriesRequest{RPCHeader: s.RPCHeader, Term: s.Term, Leader: s.Leader},
@@ -74,12 +74,13 @@ func heartbeat(s *raft.InstallSnapshotRequest) raft.RPC {
 	}
 }
 
-// after is a request without the entries that are applied, and, if it begins no later, without a look at what is before.
+// after returns a request without the entries already applied and, if it begins among them, without the check of the
+// preceding entry.
 func after(a *raft.AppendEntriesRequest, applied uint64) *raft.AppendEntriesRequest {
 	if a.PrevLogEntry > applied {
 		return a
 	}
-	rest := *a // the sender's own, perhaps
+	rest := *a // the original may belong to the sender
 	rest.PrevLogEntry, rest.PrevLogTerm = 0, 0
 	for len(rest.Entries) > 0 && rest.Entries[0].Index <= applied {
 		rest.Entries = rest.Entries[1:]
@@ -87,7 +88,7 @@ func after(a *raft.AppendEntriesRequest, applied uint64) *raft.AppendEntriesRequ
 	return &rest
 }
 
-// hand hands a message on and waits for the answer, so that the next one finds the node as this one leaves it.
+// hand forwards a message and waits for the answer, so that the next message finds the resulting state.
 func (f *rpcFilter) hand(message raft.RPC) {
 	answer := make(chan raft.RPCResponse, 1)
 	select {
@@ -104,7 +105,7 @@ func (f *rpcFilter) hand(message raft.RPC) {
 	}
 }
 
-// close ends run.
+// close stops run.
 func (f *rpcFilter) close() {
 	close(f.done)
 	<-f.ended

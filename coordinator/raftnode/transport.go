@@ -13,7 +13,7 @@ const (
 	transportPool    = 3               // connections kept to each
 )
 
-// stream is how the nodes reach each other: a listener, which answers what is no message of raft's itself, and a way to dial.
+// stream connects the nodes: a listener, which itself answers what is not a raft message, and a dialer.
 type stream struct {
 	net.Listener
 	answer    func() probeReply
@@ -21,7 +21,7 @@ type stream struct {
 	dial      func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// address is one as it was given, which may be a name that others resolve.
+// address is an address as given, which may contain a host name that others resolve.
 type address string
 
 func (a address) Network() string { return "tcp" }
@@ -49,7 +49,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	return &probedConn{Conn: conn, answer: s.answer}, nil
 }
 
-// Addr is the address that the others know.
+// Addr returns the advertised address.
 func (s *stream) Addr() net.Addr { return s.advertise }
 
 // Dial connects to another node.

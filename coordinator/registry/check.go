@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Limits on what a command holds.
+// Limits on a command's contents.
 const (
 	maxText    = 1024 // bytes of a location, an address or a reason
 	maxMetrics = 64   // of a summary
@@ -19,8 +19,8 @@ const (
 	MaxTTL = 24 * time.Hour
 )
 
-// checkName refuses what is not letters, digits, "-", "_", "=" and "/", as in the subjects
-// that runs are known by.
+// checkName refuses a name with anything but letters, digits, "-", "_", "=" and "/", since runs'
+// names are parts of NATS subjects.
 func checkName(what, name string, limit int) *Refusal {
 	if len(name) > limit {
 		return refuse(Invalid, "%s of %d bytes; at most %d are allowed", what, len(name), limit)
@@ -31,14 +31,14 @@ func checkName(what, name string, limit int) *Refusal {
 	return nil
 }
 
-// checkText refuses a text that is too long or would upset a terminal.
+// checkText refuses a text that is too long or would disturb a terminal.
 func checkText(what, text string, limit int) *Refusal {
 	if len(text) > limit {
 		return refuse(Invalid, "%s: %d bytes; at most %d are allowed", what, len(text), limit)
 	}
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
-		return refuse(Invalid, "%s: %q holds what is no text on one line", what, text)
+		return refuse(Invalid, "%s: %q is not a single line of text", what, text)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func checkSummary(summary map[string]float64) *Refusal {
 	if len(summary) > maxMetrics {
 		return refuse(Invalid, "a summary of %d metrics; at most %d are allowed", len(summary), maxMetrics)
 	}
-	var wrong *Refusal // the first in order, so that every node says the same
+	var wrong *Refusal // the first in order, so that every node reports the same
 	first := ""
 	for name, value := range summary {
 		r := checkName("a metric's name", name, maxName)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Command is one request to change the state: exactly one of its operations is given.
+// Command is a request to change the state. Exactly one of its operations is set.
 type Command struct {
 	Time    time.Time `json:"time,omitzero"` // when the leader proposed it
-	Term    uint64    `json:"term,omitzero"` // of that leader
+	Term    uint64    `json:"term,omitzero"` // that leader's term
 	Request Request   `json:"request,omitzero"`
 
 	Submit    *Submit    `json:"submit,omitempty"`
@@ -25,27 +25,27 @@ type Command struct {
 	Announce  *Announce  `json:"announce,omitempty"`
 }
 
-// Request names a request, so that it is not done twice. A client has one under way at a time. The
-// zero value is for commands that may be done twice.
+// Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The
+// zero value is for commands that may be executed twice.
 type Request struct {
-	Client string `json:"client,omitempty"` // unique to a process's start
-	Number uint64 `json:"number,omitempty"` // grows from 1 with each of the client's requests
+	Client string `json:"client,omitempty"` // unique to a process
+	Number uint64 `json:"number,omitempty"` // starts at 1 and grows with each of the client's requests
 }
 
-// Response is the answer to a command: either Refusal, or what the operation says.
+// Response is the answer to a command: either a Refusal or the operation's result.
 type Response struct {
-	Run     *Run     `json:"run,omitempty"`  // as it is now; of operations on one
-	Runs    int      `json:"runs,omitempty"` // how many were submitted, cancelled, ...; of Take: found with an expired lease
+	Run     *Run     `json:"run,omitempty"`  // its state after an operation on a single run
+	Runs    int      `json:"runs,omitempty"` // number submitted, cancelled, ...; for Take, of runs found with an expired lease
 	Refusal *Refusal `json:"refusal,omitempty"`
 }
 
-// An operation is one of a command's.
+// An operation is one of the operations of a command.
 type operation interface {
-	check() *Refusal          // what is wrong with it, whatever the state
-	apply(s *State) *Response // does it, or refuses and changes nothing
+	check() *Refusal          // refuses what would be invalid in any state
+	apply(s *State) *Response // executes it, or refuses and changes nothing
 }
 
-// operation returns the one that is given.
+// operation returns the one that is set.
 func (c *Command) operation() (operation, *Refusal) {
 	var given []operation
 	add := func(o operation, ok bool) {
@@ -71,8 +71,8 @@ func (c *Command) operation() (operation, *Refusal) {
 	return given[0], given[0].check()
 }
 
-// Check returns a *Refusal if the command would be refused in any state, so that it need
-// not be proposed.
+// Check returns a *Refusal if the command would be refused in any state and so need not be
+// proposed.
 func (c *Command) Check() error {
 	if _, r := c.valid(); r != nil {
 		return r
@@ -93,7 +93,7 @@ func (c *Command) valid() (operation, *Refusal) {
 	return c.operation()
 }
 
-// Apply carries a command out. A request that was answered before gets the same answer and
+// Apply executes a command. A request that was answered before gets the same answer and
 // changes nothing.
 func (s *State) Apply(c Command) Response {
 	s.Index++
@@ -116,14 +116,14 @@ func (s *State) Apply(c Command) Response {
 	case c.Request.Number == last.Number:
 		return last.Answer
 	case c.Request.Number < last.Number:
-		return Response{Refusal: refuse(Forgotten, "request %d came after request %d: it is not done again", c.Request.Number, last.Number)}
+		return Response{Refusal: refuse(Forgotten, "request %d came after request %d: it is not repeated", c.Request.Number, last.Number)}
 	}
 	last.Number, last.Answer = c.Request.Number, *o.apply(s)
 	return last.Answer
 }
 
-// extendLeases lets each lease last as long again as it was asked for. While there was no
-// leader nobody could renew one: those who hold runs come before those who wait for them.
+// extendLeases renews every lease for its full term. While there was no leader nobody could
+// renew one, and holders of runs take precedence over learners that wait for them.
 func (s *State) extendLeases() {
 	for i := range s.Runs {
 		run := &s.Runs[i]
@@ -138,15 +138,15 @@ func (s *State) extendLeases() {
 	}
 }
 
-// client is the last request of a client, and its answer.
+// client is a client's last request and its answer.
 type client struct {
 	Name   string   `json:"name"`
 	Number uint64   `json:"number"`
 	Answer Response `json:"answer"`
 }
 
-// client returns a client by its name and makes it the latest. If it is new and there are
-// too many, the longest silent one is forgotten.
+// client returns a client by its name and marks it as the most recent. If it is new and there
+// are too many, the one that has been silent longest is forgotten.
 func (s *State) client(name string) *client {
 	c := client{Name: name}
 	if i := slices.IndexFunc(s.Clients, func(c client) bool { return c.Name == name }); i >= 0 {

@@ -18,9 +18,9 @@ func TestLosses(t *testing.T) {
 		ends   []func(*clock, Hold) // of learners, in turn
 		reason string               // why it fails, "" if it does not
 	}{
-		"killed":                       {[]func(*clock, Hold){killed}, "5 workers in a row ended without a commit, the last, l4, without a word"},
+		"killed":                       {[]func(*clock, Hold){killed}, "5 workers in a row ended without a commit, the last, l4, silently"},
 		"broken":                       {[]func(*clock, Hold){broken}, "5 workers in a row ended without a commit, the last, l4, with: the GPU was lost"},
-		"both":                         {[]func(*clock, Hold){killed, broken}, "the last, l4, without a word"},
+		"both":                         {[]func(*clock, Hold){killed, broken}, "the last, l4, silently"},
 		"stopped":                      {[]func(*clock, Hold){stopped}, ""},
 		"one less, and one is stopped": {append(slices.Repeat([]func(*clock, Hold){killed}, MaxLosses-1), stopped), ""},
 	} {

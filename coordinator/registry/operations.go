@@ -11,7 +11,7 @@ import (
 
 func refused(r *Refusal) *Response { return &Response{Refusal: r} }
 
-// changed answers with a copy of a run that has changed.
+// changed returns the response for a changed run, with a copy of it.
 func (s *State) changed(run *Run) *Response {
 	s.touch(run)
 	now := *run
@@ -31,7 +31,7 @@ func (o *Submit) apply(s *State) *Response {
 	}
 	runs := o.Spec.Expand()
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
-		return refused(refuse(Full, "no more than %d experiments and %d runs are kept: remove some that are over", MaxExperiments, MaxRuns))
+		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
@@ -43,12 +43,12 @@ func (o *Submit) apply(s *State) *Response {
 	return &Response{Runs: len(runs)}
 }
 
-// Take leases the first run that is free, in the order of submission: one that is queued, or
-// whose lease has expired.
+// Take leases the first free run in the order of submission: one that is queued, or whose
+// lease has expired.
 type Take struct {
 	Learner string        `json:"learner"`
 	TTL     time.Duration `json:"ttl"`            // of the lease, in nanoseconds
-	NATS    string        `json:"nats,omitempty"` // where actors will find the run's tickets
+	NATS    string        `json:"nats,omitempty"` // where actors find the run's tickets
 	Run     string        `json:"run,omitempty"`  // only this one
 }
 
@@ -65,7 +65,7 @@ func (o *Take) apply(s *State) *Response {
 		}
 		if run.State == Running {
 			expired++
-			if run.lose("without a word, as one that is killed where memory runs out"); run.State == Failed {
+			if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
 				s.touch(run)
 				continue
 			}
@@ -82,11 +82,11 @@ func (o *Take) apply(s *State) *Response {
 	return refused(refuse(NothingNow, "no run is waiting for a learner"))
 }
 
-// end takes the run from its learner.
+// end ends the learner's hold on the run.
 func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = state, reason, nil }
 
-// lose takes the run from a learner that it has cost, how is how that one ended. The run is queued again, or has failed if that
-// was one too many in a row.
+// lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that was one
+// too many in a row.
 func (r *Run) lose(how string) {
 	learner := r.Lease.Learner
 	if r.Losses++; r.Losses < MaxLosses {
@@ -96,13 +96,13 @@ func (r *Run) lose(how string) {
 	r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
 }
 
-// Hold names a run and the epoch under which a learner holds it.
+// Hold identifies a run and the epoch in which a learner holds it.
 type Hold struct {
 	Run   string `json:"run"`
 	Epoch uint64 `json:"epoch"`
 }
 
-// held returns the run that is held, or why it is not.
+// held returns the run if it is held in that epoch, or else a refusal.
 func (h Hold) held(s *State) (*Run, *Refusal) {
 	run := s.Run(h.Run)
 	switch {
@@ -118,11 +118,11 @@ func (h Hold) held(s *State) (*Run, *Refusal) {
 	return run, nil
 }
 
-// Renew extends a lease, also one that has expired, as long as nobody else took the run.
+// Renew extends a lease, even one that has expired, as long as nobody else has taken the run.
 type Renew struct {
 	Hold
 	TTL    time.Duration `json:"ttl"`
-	Useful int           `json:"useful"` // actors' slots that the run could use now
+	Useful int           `json:"useful"` // number of slots that the run could use now
 }
 
 func (o *Renew) check() *Refusal {
@@ -147,7 +147,7 @@ func (o *Renew) apply(s *State) *Response {
 	return &Response{Run: &now} // no change to watch for
 }
 
-// Commit adds a checkpoint to the run's chain. Repeating the last one is no error.
+// Commit adds a checkpoint to the run's chain. Repeating the last one is not an error.
 type Commit struct {
 	Hold
 	Previous   string             `json:"previous"` // SHA256 of the last checkpoint, "" before the first
@@ -194,19 +194,20 @@ func (o *Commit) follows(last *Checkpoint) *Refusal {
 	return nil
 }
 
-// Finish ends a run that has done all its iterations.
+// Finish ends a run that has completed all its iterations.
 type Finish struct{ Hold }
 
-// Fail ends a run that cannot go on.
+// Fail ends a run that cannot continue.
 type Fail struct {
 	Hold
 	Reason string `json:"reason"`
 }
 
-// Release gives a run back unfinished: the next learner need not wait for the lease to expire.
+// Release returns a run unfinished, so that the next learner need not wait for the lease to expire.
 type Release struct {
 	Hold
-	// Fault is what the run may have done to the learner, which counts as a loss; "" is none, as of a learner that was told to stop.
+	// Fault is a failure of the learner that the run may have caused, which counts as a loss; "" means none, as when the
+	// learner is stopped.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -229,7 +230,7 @@ func (o *Release) apply(s *State) *Response {
 	})
 }
 
-// end takes a run that is held from its learner.
+// end ends a learner's hold on a run.
 func (h Hold) end(s *State, as func(*Run)) *Response {
 	run, r := h.held(s)
 	if r != nil {
@@ -239,13 +240,13 @@ func (h Hold) end(s *State, as func(*Run)) *Response {
 	return s.changed(run)
 }
 
-// Cancel ends a run, or all of an experiment's that are not over, whoever holds them.
+// Cancel ends a run, or all runs of an experiment that have not ended, whoever holds them.
 type Cancel struct {
 	Name string `json:"name"`
 }
 
-// Retry queues a run again that failed or was cancelled, or all such of an experiment. They
-// go on from their last checkpoints.
+// Retry queues a failed or cancelled run again, or all those of an experiment. They resume
+// from their last checkpoints.
 type Retry struct {
 	Name string `json:"name"`
 }
@@ -265,7 +266,7 @@ func (o *Retry) apply(s *State) *Response {
 	})
 }
 
-// each does something to the run, or the experiment's runs, that it applies to; there must be one.
+// each applies an operation to the run, or to those of the experiment's runs to which it applies; there must be one.
 func (s *State) each(name, otherwise string, applies func(*Run) bool, do func(*Run)) *Response {
 	n := 0
 	for i := range s.Runs {
@@ -288,7 +289,7 @@ func (s *State) each(name, otherwise string, applies func(*Run) bool, do func(*R
 	return &Response{Runs: n}
 }
 
-// Remove forgets an experiment all of whose runs are over. Their checkpoints stay where they are.
+// Remove forgets an experiment whose runs have all ended. Their checkpoints remain.
 type Remove struct {
 	Experiment string `json:"experiment"`
 }
@@ -312,11 +313,11 @@ func (o *Remove) apply(s *State) *Response {
 	return &Response{Runs: before - len(s.Runs)}
 }
 
-// Heartbeat says that a learner or an actor is there.
+// Heartbeat reports that a learner or an actor is alive.
 type Heartbeat struct {
 	Role  Role   `json:"role"`
 	Name  string `json:"name"`
-	Run   string `json:"run,omitempty"` // that it works on
+	Run   string `json:"run,omitempty"` // the run it works on
 	Slots int    `json:"slots,omitempty"`
 }
 
@@ -339,7 +340,7 @@ func (o *Heartbeat) apply(s *State) *Response {
 	return &Response{}
 }
 
-// Announce says which URL a node of the coordinator takes requests at; "" forgets the node.
+// Announce says at which URL a coordinator node takes requests; "" forgets the node.
 type Announce struct {
 	Node
 }
@@ -347,7 +348,7 @@ type Announce struct {
 func (o *Announce) check() *Refusal {
 	r := firstOf(checkText("a node's name", o.ID, maxName), checkText("a node's URL", o.URL, maxText))
 	if r == nil && (o.ID == "" || o.URL != "" && !strings.Contains(o.URL, "://")) {
-		r = refuse(Invalid, "node %q at %q: a name and a URL are needed", o.ID, o.URL)
+		r = refuse(Invalid, "node %q at %q: a name and a URL are required", o.ID, o.URL)
 	}
 	return r
 }
@@ -361,7 +362,7 @@ func (o *Announce) apply(s *State) *Response {
 	case i >= 0:
 		s.Nodes[i].URL = o.URL
 	case len(s.Nodes) == MaxNodes:
-		return refused(refuse(Full, "no more than %d nodes are known: remove some that have left", MaxNodes))
+		return refused(refuse(Full, "at most %d nodes are kept: remove some that have left", MaxNodes))
 	default:
 		s.Nodes = append(s.Nodes, o.Node)
 	}

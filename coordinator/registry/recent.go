@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// recent finds the runs that have changed lately without a look at all of them: a coordinator of ten thousand runs has
-// hundreds who wait for news of some. It is not part of what is kept but made from it.
+// recent finds the runs that have changed recently without looking at all of them: a coordinator with ten thousand runs has
+// hundreds of clients waiting for changes. It is not part of the state but derived from it.
 type recent []change
 
-// change is that of a run at an index. Of a run's only the last holds.
+// change is a run's change at an index. Only the last change of each run is valid.
 type change struct {
 	index uint64
 	place int // in State.Runs
 }
 
-// newRecent returns the changes of the runs that there are.
+// newRecent returns the changes of the given runs.
 func newRecent(runs []Run) recent {
 	all := make(recent, len(runs))
 	for i := range runs {
@@ -26,15 +26,15 @@ func newRecent(runs []Run) recent {
 	return all
 }
 
-// note adds a change, which is the latest. What holds no more is dropped once it is most.
+// note adds a change, which is the latest. Invalid ones are dropped once they are the majority.
 func (r *recent) note(runs []Run, c change) {
 	if *r = append(*r, c); len(*r) > 2*len(runs)+64 {
 		*r = newRecent(runs)
 	}
 }
 
-// ChangedSince visits the runs that have changed after an index, in the order of submission. It takes as long as there are
-// changes, not runs. The runs are the state's own.
+// ChangedSince visits the runs that have changed after an index, in the order of submission. It takes time proportional to
+// the number of changes, not of runs. The runs belong to the state.
 func (s *State) ChangedSince(after uint64) iter.Seq[*Run] {
 	var places []int
 	if after == 0 { // all

@@ -2,27 +2,27 @@ package registry
 
 import "fmt"
 
-// Code says why a command is refused. Programs decide by it.
+// Code says why a command is refused, for programs.
 type Code string
 
 // The codes.
 const (
-	Invalid    Code = "invalid"     // the command makes no sense, and never will
-	NotFound   Code = "not_found"   // there is no run or experiment of that name
-	Exists     Code = "exists"      // there is an experiment of that name
+	Invalid    Code = "invalid"     // the command is invalid in any state
+	NotFound   Code = "not_found"   // no run or experiment has that name
+	Exists     Code = "exists"      // an experiment already has that name
 	NothingNow Code = "nothing_now" // no run to take; ask again later
 	StaleEpoch Code = "stale_epoch" // another learner has taken the run since
 	NotRunning Code = "not_running" // the run is done, failed, cancelled or queued
 	WrongHash  Code = "wrong_hash"  // the commit does not follow the last one
-	Busy       Code = "busy"        // some runs of the experiment are not over
-	Full       Code = "full"        // a bound on what is kept is reached
+	Busy       Code = "busy"        // some runs of the experiment have not ended
+	Full       Code = "full"        // a limit on the state is reached
 	Forgotten  Code = "forgotten"   // the client has sent a later request since
 )
 
 // Refusal is the answer to a command that changed nothing. It is an error.
 type Refusal struct {
 	Code    Code   `json:"code"`
-	Message string `json:"message"` // what is wrong, for people
+	Message string `json:"message"` // says what is wrong, for people
 }
 
 func (r *Refusal) Error() string { return r.Message }

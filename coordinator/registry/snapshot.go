@@ -18,11 +18,11 @@ const (
 	MaxCommand = 1 << 20
 )
 
-// Encode writes the state: a line that says what follows, then one JSON object. The same
-// state is always the same bytes.
+// Encode writes the state: a header line, then one JSON object. Equal states give equal
+// bytes.
 func (s *State) Encode(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	_, _ = buffered.WriteString(header) // an error shows at the flush
+	_, _ = buffered.WriteString(header) // Flush returns the error
 	if err := json.NewEncoder(buffered).Encode(s); err != nil {
 		return fmt.Errorf("encode the registry: %w", err)
 	}
@@ -32,31 +32,31 @@ func (s *State) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads what Encode wrote. It refuses what no series of commands could have led to,
-// as far as that would hurt later.
+// Decode reads what Encode wrote. It returns an error for states that no series of commands
+// could have produced, as far as they would cause failures later.
 func Decode(r io.Reader) (*State, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxSnapshot+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the registry: %w", err)
 	}
 	if len(data) > MaxSnapshot {
-		return nil, fmt.Errorf("a registry of more than %d bytes", MaxSnapshot)
+		return nil, fmt.Errorf("the registry is larger than %d bytes", MaxSnapshot)
 	}
 	body, ok := bytes.CutPrefix(data, []byte(header))
 	if !ok {
-		return nil, fmt.Errorf("this is no registry of this version: it begins with %.20q and not with %q", data, header)
+		return nil, fmt.Errorf("not a registry of this version: it begins with %.20q, not %q", data, header)
 	}
 	s := New()
 	if err := DecodeStrictly(body, s); err != nil {
 		return nil, fmt.Errorf("decode the registry: %w", err)
 	}
 	if err := s.validate(); err != nil {
-		return nil, fmt.Errorf("the registry contradicts itself: %w", err)
+		return nil, fmt.Errorf("the registry is inconsistent: %w", err)
 	}
 	return s, nil
 }
 
-// EncodeCommand returns a command as it stands in the log.
+// EncodeCommand returns a command's encoding for the log.
 func EncodeCommand(c Command) ([]byte, error) {
 	data, err := json.Marshal(c)
 	if err == nil && len(data) > MaxCommand {
@@ -65,19 +65,19 @@ func EncodeCommand(c Command) ([]byte, error) {
 	return data, err
 }
 
-// DecodeCommand reads a command. It knows no other fields than Command's.
+// DecodeCommand decodes a command. It rejects unknown fields.
 func DecodeCommand(data []byte) (Command, error) {
 	var c Command
 	if len(data) > MaxCommand {
 		return c, refuse(Invalid, "a command of %d bytes; at most %d are allowed", len(data), MaxCommand)
 	}
 	if err := DecodeStrictly(data, &c); err != nil {
-		return c, refuse(Invalid, "this is no command: %v", err)
+		return c, refuse(Invalid, "not a command: %v", err)
 	}
 	return c, nil
 }
 
-// DecodeStrictly decodes one JSON value without unknown fields and with nothing behind it.
+// DecodeStrictly decodes one JSON value, rejecting unknown fields and trailing data.
 func DecodeStrictly(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -85,16 +85,16 @@ func DecodeStrictly(data []byte, v any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
+		return errors.New("trailing data after the value")
 	}
 	return nil
 }
 
-// validate checks what the rules take for granted, and finds the places of the runs.
+// validate checks what the rules take for granted, and indexes the runs.
 func (s *State) validate() error {
 	if len(s.Runs) > MaxRuns || len(s.Experiments) > MaxExperiments || len(s.Clients) > MaxClients ||
 		len(s.Seen) > MaxSeen || len(s.Nodes) > MaxNodes {
-		return errors.New("it holds more than is ever kept")
+		return errors.New("it exceeds the limits of a registry")
 	}
 	known := make(map[string]bool, len(s.Experiments))
 	for _, e := range s.Experiments {
@@ -111,11 +111,11 @@ func (s *State) validate() error {
 			return fmt.Errorf("run %q is %s, lease %v", run.Name, run.State, run.Lease)
 		}
 		if !known[run.Experiment] {
-			return fmt.Errorf("run %q is of no experiment", run.Name)
+			return fmt.Errorf("run %q belongs to no experiment", run.Name)
 		}
 	}
 	if s.index(); len(s.runs) != len(s.Runs) || len(known) != len(s.Experiments) {
-		return errors.New("a name is there twice")
+		return errors.New("a name occurs twice")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ const (
 	maxName     = 64     // bytes of an experiment's name
 )
 
-// Spec describes an experiment: its runs are all combinations of its axes.
+// Spec describes an experiment, whose runs are all combinations of its axes.
 type Spec struct {
 	Name       string     `json:"name"`
 	Tasks      []string   `json:"tasks"`
@@ -26,20 +26,20 @@ type Spec struct {
 	Overrides  []Override `json:"overrides,omitempty"`
 }
 
-// Override is a setting by its name in a configuration file, and the values to try.
+// Override is a setting, by its name in a configuration file, with the values to try.
 type Override struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }
 
-// Setting is a setting by its name in a configuration file, and its value.
+// Setting is a setting, by its name in a configuration file, with its value.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Check returns a *Refusal that says what is wrong with the spec's form. Whether tasks and
-// settings exist is not the registry's to know.
+// Check returns a *Refusal if the spec is malformed. The registry does not know which tasks
+// and settings exist.
 func (s *Spec) Check() error {
 	if r := s.check(); r != nil {
 		return r
@@ -52,7 +52,7 @@ func (s *Spec) check() *Refusal {
 		return r
 	}
 	if strings.Contains(s.Name, "/") {
-		return refuse(Invalid, "an experiment's name holds no /: %q", s.Name)
+		return refuse(Invalid, "an experiment's name cannot contain /: %q", s.Name)
 	}
 	for _, axis := range []struct {
 		name   string
@@ -70,11 +70,11 @@ func (s *Spec) check() *Refusal {
 		return r
 	}
 	if n := s.Size(); n > MaxExpanded {
-		return refuse(Invalid, "that is %d runs or more, and an experiment has at most %d: split it", n, MaxExpanded)
+		return refuse(Invalid, "%d or more runs; an experiment has at most %d: split it", n, MaxExpanded)
 	}
 	for _, run := range s.Expand() {
 		if err := proto.CheckRun(run.Name); err != nil {
-			return refuse(Invalid, "a run would be called %q, which is no name: %v", run.Name, err)
+			return refuse(Invalid, "a run would be called %q, which is not a valid name: %v", run.Name, err)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (s *Spec) checkOverrides() *Refusal {
 	return nil
 }
 
-// checkAxis refuses an axis that is empty, too long, or holds a value twice or a bad one.
+// checkAxis refuses an axis that is empty or too long, or has an invalid or repeated value.
 func checkAxis[T comparable](name string, values []T, check func(string, T) *Refusal) *Refusal {
 	if len(values) == 0 || len(values) > MaxAxis {
 		return refuse(Invalid, "%s: %d values; 1 to %d are allowed", name, len(values), MaxAxis)
@@ -108,7 +108,7 @@ func checkAxis[T comparable](name string, values []T, check func(string, T) *Ref
 	seen := make(map[T]bool, len(values))
 	for _, v := range values {
 		if seen[v] {
-			return refuse(Invalid, "%s: %v is there twice", name, v)
+			return refuse(Invalid, "%s: %v is given twice", name, v)
 		}
 		seen[v] = true
 		if r := check(name, v); r != nil {
@@ -127,7 +127,7 @@ func checkValue(name, value string) *Refusal {
 	return checkText(name, value, maxValue)
 }
 
-// Size is the number of runs, or some number above MaxExpanded if there are more than that.
+// Size returns the number of runs, or some number above MaxExpanded if there are more than that.
 func (s *Spec) Size() int {
 	n := len(s.Tasks) * len(s.Algorithms)
 	factors := []int{len(s.Estimators), len(s.Seeds)}
@@ -142,9 +142,9 @@ func (s *Spec) Size() int {
 	return n
 }
 
-// Expand returns the runs, queued, in order: the last axis varies fastest, which is the seed,
-// so that a setting's seeds stand together. A run is called
-// EXPERIMENT/TASK/ALGORITHM-ESTIMATOR-sSEED, and with -vN between where overrides have
+// Expand returns the runs, queued, in order: the last axis, the seed, varies fastest, so that
+// the seeds of a setting are adjacent. A run is named
+// EXPERIMENT/TASK/ALGORITHM-ESTIMATOR-sSEED, with -vN before the seed if overrides have
 // several values: N counts their combinations from 1.
 func (s *Spec) Expand() []Run {
 	variants := s.variants()

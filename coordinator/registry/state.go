@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// Limits on what is kept.
+// Limits on the state.
 const (
 	MaxExperiments = 10_000
 	MaxRuns        = 100_000
 	MaxClients     = 4096 // whose last answers are remembered
 	MaxSeen        = 4096 // learners and actors
 	MaxNodes       = 32
-	// MaxLosses is how many learners in a row may be lost to a run, without a commit in between, before
-	// it is taken for one that kills its learners.
+	// MaxLosses is how many learners in a row a run may lose, without a commit in between, before it is
+	// assumed to kill them.
 	MaxLosses = 5
-	// SeenFor is how long a learner or actor is kept that is not heard of.
+	// SeenFor is how long a silent learner or actor is remembered.
 	SeenFor = 5 * time.Minute
 )
 
-// RunState is where a run stands.
+// RunState is the state of a run.
 type RunState string
 
 // The states.
 const (
 	Queued    RunState = "queued"
-	Running   RunState = "running" // leased, though the lease may have expired
+	Running   RunState = "running" // leased, possibly on an expired lease
 	Done      RunState = "done"
 	Failed    RunState = "failed"
 	Cancelled RunState = "cancelled"
 )
 
-// Over reports whether nothing more happens to a run by itself.
+// Over reports whether a run in this state has ended.
 func (s RunState) Over() bool { return s == Done || s == Failed || s == Cancelled }
 
 // Experiment is a spec that was submitted.
@@ -40,8 +40,8 @@ type Experiment struct {
 	Submitted time.Time `json:"submitted"`
 }
 
-// Run is one run of an experiment. What its pointers, slices and maps lead to is replaced
-// and never changed, so a copy of a Run stays as it is.
+// Run is one run of an experiment. The targets of its pointers, slices and maps are replaced,
+// never changed, so a copy of a Run stays as it is.
 type Run struct {
 	Name       string    `json:"name"`
 	Experiment string    `json:"experiment"`
@@ -53,15 +53,15 @@ type Run struct {
 
 	State  RunState `json:"state"`
 	Reason string   `json:"reason,omitempty"` // why it failed
-	Epoch  uint64   `json:"epoch"`            // how often it was taken
+	Epoch  uint64   `json:"epoch"`            // how often it has been taken
 	Lease  *Lease   `json:"lease,omitempty"`  // while it is running
 	Losses int      `json:"losses,omitempty"` // learners lost in a row without a commit
 
 	Checkpoint *Checkpoint        `json:"checkpoint,omitempty"` // the last committed
-	Steps      uint64             `json:"steps"`                // environment steps up to it
+	Steps      uint64             `json:"steps"`                // environment steps up to the checkpoint
 	Summary    map[string]float64 `json:"summary,omitempty"`    // metrics of the last iteration
 
-	Updated time.Time `json:"updated"` // the last change that is not a renewal
+	Updated time.Time `json:"updated"` // time of the last change other than a renewal
 	Changed uint64    `json:"changed"` // State.Index at the last change
 }
 
@@ -69,9 +69,9 @@ type Run struct {
 type Lease struct {
 	Learner string    `json:"learner"`
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
-	Useful  int       `json:"useful"`         // actors' slots that the run could use now
+	Useful  int       `json:"useful"`         // number of slots that the run could use now
 	Expires time.Time `json:"expires"`
-	// TTL is how long it was asked for, by Take or the last Renew.
+	// TTL is the term requested by Take or the last Renew.
 	TTL time.Duration `json:"ttl"`
 }
 
@@ -95,7 +95,7 @@ func (r *Run) Free(now time.Time) bool {
 	return r.State == Queued || r.State == Running && !r.Lease.Expires.After(now)
 }
 
-// Role is what a process does.
+// Role is the kind of a process.
 type Role string
 
 // The roles.
@@ -104,43 +104,43 @@ const (
 	Actor   Role = "actor"
 )
 
-// Seen is a learner or actor that was heard of lately.
+// Seen is a learner or actor seen recently.
 type Seen struct {
 	Role  Role      `json:"role"`
 	Name  string    `json:"name"`
-	Run   string    `json:"run,omitempty"` // that it works on
+	Run   string    `json:"run,omitempty"` // the run it works on
 	Slots int       `json:"slots,omitempty"`
-	At    time.Time `json:"at"` // last heard of
+	At    time.Time `json:"at"` // when it was last seen
 }
 
-// Node is a coordinator's node and the URL that it takes requests at.
+// Node is a coordinator node and the URL at which it takes requests.
 type Node struct {
 	ID  string `json:"id"`
 	URL string `json:"url"`
 }
 
-// State is all that the coordinator knows. Everything in it stands in an order that the
-// commands decide.
+// State is everything the coordinator knows. The order of all its parts is determined by the
+// commands.
 type State struct {
 	Index   uint64    `json:"index"`   // commands applied
-	Changed uint64    `json:"changed"` // Index at the last change to a run
+	Changed uint64    `json:"changed"` // Index at the last change of a run
 	Now     time.Time `json:"now"`     // latest time of any command
-	Term    uint64    `json:"term"`    // latest leader's of any command
+	Term    uint64    `json:"term"`    // latest term of any command
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission
 	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
-	Clients     []client     `json:"clients"`     // the longest silent first
+	Clients     []client     `json:"clients"`     // the one silent longest first
 	Seen        []Seen       `json:"seen"`        // likewise
 	Nodes       []Node       `json:"nodes"`       // in the order of their announcement
 
-	runs   map[string]int // places in Runs by name
+	runs   map[string]int // indices in Runs by name
 	recent recent
 }
 
 // New returns the state before the first command.
 func New() *State { return &State{runs: map[string]int{}} }
 
-// Run returns a run by its name, nil if there is none. It is the state's own.
+// Run returns a run by its name, or nil. It belongs to the state.
 func (s *State) Run(name string) *Run {
 	if i, ok := s.runs[name]; ok {
 		return &s.Runs[i]
@@ -148,7 +148,7 @@ func (s *State) Run(name string) *Run {
 	return nil
 }
 
-// Experiment returns an experiment by its name, nil if there is none.
+// Experiment returns an experiment by its name, or nil.
 func (s *State) Experiment(name string) *Experiment {
 	i := slices.IndexFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == name })
 	if i < 0 {
@@ -157,7 +157,7 @@ func (s *State) Experiment(name string) *Experiment {
 	return &s.Experiments[i]
 }
 
-// URL returns the announced URL of a node, "" if there is none.
+// URL returns a node's announced URL, or "".
 func (s *State) URL(node string) string {
 	for _, n := range s.Nodes {
 		if n.ID == node {
@@ -176,7 +176,7 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// index finds the places of the runs, and their last changes.
+// index builds the index of runs and of their last changes.
 func (s *State) index() {
 	s.runs = make(map[string]int, len(s.Runs))
 	for i := range s.Runs {
@@ -185,7 +185,7 @@ func (s *State) index() {
 	s.recent = newRecent(s.Runs)
 }
 
-// touch notes that a run has changed.
+// touch records that a run has changed.
 func (s *State) touch(run *Run) {
 	run.Updated, run.Changed, s.Changed = s.Now, s.Index, s.Index
 	s.recent.note(s.Runs, change{s.Index, s.runs[run.Name]})

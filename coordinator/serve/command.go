@@ -15,7 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// options are the command's flags: a node's settings, and what some of them are read from.
+// options are the command's flags: a node's settings, and flags from which some of them are read.
 type options struct {
 	Config
 	peers, credentials  string
@@ -31,13 +31,13 @@ func Command() *cobra.Command {
 		Short: "Run a node of the coordinator",
 		Long: `Run a node of the coordinator, until Ctrl-C.
 
-Without --peers and --join it is alone. For three nodes, start three with the same --peers;
-they form a cluster once all are there. A node that was stopped or killed goes on with its
-data directory. One that has lost it is started again by the same command: with an empty
-directory, it enters the cluster that --peers or --join know of, as one that was never there.
-If most have lost theirs, nothing is begun anew: see --restore and docs/coordinator.md.
+Without --peers and --join it is a single node. For three nodes, start three with the same
+--peers; they form a cluster once all are up. A node that was stopped or killed resumes from
+its data directory. If it has lost that, start it again with the same command: with an empty
+directory it enters the cluster found through --peers or --join as a new node. If most nodes
+have lost theirs, no new cluster forms: see --restore and docs/coordinator.md.
 
-Nothing but this machine can reach a node unless --http and --raft say so; then it wants
+Only this machine can reach a node unless --http and --raft say otherwise; that requires
 --credentials (docs/security.md).`,
 		Example: `  coordinator serve --data-dir data
   coordinator serve --node-id n1 --data-dir data1 --credentials coordinator1 \
@@ -61,22 +61,22 @@ func (o *options) define(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&o.DataDir, "data-dir", "", "directory of this node's records")
 	flags.StringVar(&o.ID, "node-id", "n1", "this node's name, unique in the cluster")
-	flags.StringVar(&o.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 is a free one")
+	flags.StringVar(&o.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 picks a free one")
 	flags.StringVar(&o.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
-	flags.StringVar(&o.peers, "peers", "", "all nodes that begin the cluster, n1=host:port,n2=host:port,n3=host:port, as --raft of each")
+	flags.StringVar(&o.peers, "peers", "", "all nodes of a new cluster with their --raft addresses, n1=host:port,n2=host:port,n3=host:port")
 	flags.StringVar(&o.Join, "join", "", "URL of a node of the cluster to join")
-	flags.StringVar(&o.Restore, "restore", "", "file of \"coordinator backup\" that a new node, which is alone, begins with; - is the standard input")
-	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL that others reach --http at, where it differs")
-	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port that others reach --raft at, where it differs")
-	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server to answer requests on, too")
+	flags.StringVar(&o.Restore, "restore", "", "file of \"coordinator backup\" to start a new single node from; - reads standard input")
+	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs")
+	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs")
+	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server on which to answer requests, too")
 	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&o.logFormat, "log-format", observe.Text, "lines of key=value, or with json an object a line")
-	flags.BoolVar(&o.insecure, "insecure-listen", false, "let other machines in without credentials: the network is trusted")
+	flags.StringVar(&o.logFormat, "log-format", observe.Text, "text (key=value pairs) or json (one object per line)")
+	flags.BoolVar(&o.insecure, "insecure-listen", false, "accept other machines without credentials, on a trusted network")
 }
 
-// read completes the settings with what is given in another form, and refuses those that cannot be.
+// read completes the settings from flags given in another form, and rejects invalid ones.
 func (o *options) read() (err error) {
 	if o.Peers, err = raftnode.ParsePeers(o.peers); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (o *options) read() (err error) {
 	return nil
 }
 
-// requireLocal refuses addresses that other machines reach.
+// requireLocal returns an error for addresses that other machines can reach.
 func requireLocal(addresses ...string) error {
 	for _, address := range addresses {
 		host, _, err := net.SplitHostPort(address)
@@ -109,7 +109,7 @@ func requireLocal(addresses ...string) error {
 			return fmt.Errorf("%q: must be host:port, such as 127.0.0.1:7070", address)
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return fmt.Errorf("%s can be reached from other machines, and whoever does could command this node: give --credentials DIR, "+
+			return fmt.Errorf("%s can be reached from other machines, and anyone there could control this node: give --credentials DIR, "+
 				"or --insecure-listen if the network is trusted", address)
 		}
 	}

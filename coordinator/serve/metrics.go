@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 )
 
-// watch has a node's metrics follow it.
+// watch keeps a node's metrics up to date.
 func watch(m *observe.Coordinator, node *raftnode.Node) {
 	ready := func() error {
 		if node.Leader().ID == "" {
@@ -29,7 +29,7 @@ func watch(m *observe.Coordinator, node *raftnode.Node) {
 	})
 }
 
-// count sets what is counted in the registry.
+// count sets the metrics that are counts in the registry.
 func count(m *observe.Coordinator, s *registry.State) {
 	runs := map[registry.RunState]int{registry.Queued: 0, registry.Running: 0, registry.Done: 0, registry.Failed: 0, registry.Cancelled: 0}
 	for i := range s.Runs {

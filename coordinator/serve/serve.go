@@ -1,4 +1,4 @@
-// Package serve is a node of the coordinator: raft, the API over HTTP and, where there is a bus, over NATS.
+// Package serve runs a coordinator node: raft, and the API over HTTP and optionally over NATS.
 package serve
 
 import (
@@ -30,30 +30,30 @@ import (
 
 // Config holds the settings of a node.
 type Config struct {
-	// ID, DataDir and Peers are raftnode's. Without Peers and Join the node is alone in its cluster.
+	// ID, DataDir and Peers are as in raftnode. Without Peers and Join the node is its cluster's only one.
 	ID, DataDir string
 	Peers       []raftnode.Peer
-	// Join is the URL of a node of the cluster to join; "" is none.
+	// Join is the URL of a node of the cluster to join; "" means none.
 	Join string
-	// Restore is the file of a backup that a new lone node begins with; "" is none, "-" the standard input.
+	// Restore is a backup file to start a new single node from; "" means none, "-" standard input.
 	Restore string
 	// Raft and HTTP are the addresses to listen on.
 	Raft, HTTP string
-	// AdvertiseRaft and AdvertiseURL are where others reach those; "" is where they listen.
+	// AdvertiseRaft and AdvertiseURL are where others reach those; "" means the listening addresses.
 	AdvertiseRaft, AdvertiseURL string
-	// NATS is the URL of a NATS server to answer on, too; "" is none.
+	// NATS is the URL of a NATS server on which to answer, too; "" means none.
 	NATS string
-	// Credentials are what the node shows and asks for; nil is plain connections that ask for nothing.
+	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
-	// Metrics is the address to serve metrics on, host:port; "" is none.
+	// Metrics is the host:port to serve metrics on; "" means none.
 	Metrics string
-	// Log is where the node says what happens.
+	// Log is the node's log.
 	Log *slog.Logger
 
-	joinURLs []string // URLs of the cluster to join, if it is not a member: Join, or what the peers say
+	joinURLs []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
 }
 
-// shutdownTimeout is how long requests under way have to end.
+// shutdownTimeout is how long requests in progress may take to finish.
 const shutdownTimeout = 2 * time.Second
 
 // Run serves until ctx is done.
@@ -99,7 +99,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	return group.Wait()
 }
 
-// newServer returns the server of the API. Long polls end with ctx.
+// newServer returns the API's server. Long polls end with ctx.
 func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -116,18 +116,18 @@ func (c *Config) serve(server *http.Server, web net.Listener) error {
 	return nil
 }
 
-// end stops the server once ctx is done, or raft has ended: perhaps by a request that is to be answered yet.
+// end stops the server once ctx is done or raft has stopped, possibly because of a request still to be answered.
 func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.Node) error {
 	select {
 	case <-ctx.Done():
 		return shutdown(server)
 	case <-node.Ended():
-		out := fmt.Errorf("node %s was taken out of the cluster: to have it back, start it in an empty directory with --join", c.ID)
+		out := fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory with --join", c.ID)
 		return errors.Join(out, shutdown(server))
 	}
 }
 
-// shutdown lets requests under way end, for a while.
+// shutdown waits for requests in progress, up to shutdownTimeout.
 func shutdown(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func shutdown(server *http.Server) error {
 	return nil
 }
 
-// open starts the node, once it knows its way into a cluster; address is where its raft listens.
+// open starts the node once it can form or enter a cluster; address is where its raft listens.
 func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	backup, err := c.readBackup()
 	if err != nil {
@@ -174,7 +174,7 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	return node, address, err
 }
 
-// forget has the cluster at urls, or at --join, forget that there was a node of this name. From then on that is the cluster to join.
+// forget makes the cluster at urls, or at --join, forget a former node of this name. That is then the cluster to join.
 func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining) (term uint64, err error) {
 	if c.Join == "" {
 		c.joinURLs = urls
@@ -184,7 +184,7 @@ func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining)
 		return 0, err
 	}
 	defer cluster.Close()
-	c.Log.Info("the directory is empty: this node enters the cluster that is there", "nodes", c.joinURLs)
+	c.Log.Info("the directory is empty: entering the existing cluster", "nodes", c.joinURLs)
 	if term, err = cluster.Lost(ctx, lost); err != nil {
 		return 0, fmt.Errorf("enter the cluster: %w", err)
 	}
@@ -199,7 +199,7 @@ func (c *Config) newClient(urls ...string) (*client.Client, error) {
 	return client.New(settings)
 }
 
-// readBackup returns the state to begin with, nil if none is given. What was known of nodes is not about this cluster's.
+// readBackup returns the state to start from, or nil. It drops the nodes, which are not those of this cluster.
 func (c *Config) readBackup() (*registry.State, error) {
 	if c.Restore == "" {
 		return nil, nil
@@ -220,7 +220,7 @@ func (c *Config) readBackup() (*registry.State, error) {
 	return state, nil
 }
 
-// secure lets members of those roles in, and nobody else, if there are credentials.
+// secure admits only members of those roles, if there are credentials.
 func (c *Config) secure(l net.Listener, roles ...proto.Role) net.Listener {
 	if c.Credentials == nil {
 		return l
@@ -249,7 +249,7 @@ func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry
 	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
-// join joins the cluster, if it is to and is not in it, and tells it this node's URL.
+// join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
 	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address })
 	joins := len(c.joinURLs) > 0 && !isMember
@@ -274,7 +274,7 @@ func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.No
 	return nil
 }
 
-// ended drops an error that the end has caused.
+// ended drops an error caused by the end of ctx.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -282,13 +282,13 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// check returns what is wrong with the settings.
+// check returns an error if the settings are invalid.
 func (c *Config) check() error {
 	if c.Join != "" && len(c.Peers) > 0 {
 		return errors.New("--join and --peers: join a cluster or form one, not both")
 	}
 	if c.DataDir == "" {
-		return errors.New("--data-dir: say where this node keeps its records")
+		return errors.New("--data-dir is required: the directory of this node's records")
 	}
 	for flag, text := range map[string]string{"--join": c.Join, "--advertise-url": c.AdvertiseURL} {
 		if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 )
 
-// startupHandler answers 503 until it is ready: a node may wait long before it is in a cluster.
+// startupHandler answers 503 until the API is ready: a node may wait a long time to enter a cluster.
 type startupHandler struct{ next atomic.Pointer[http.Handler] }
 
 func (s *startupHandler) ready(h http.Handler) { s.next.Store(&h) }
@@ -25,5 +25,5 @@ func (s *startupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	early := client.Failure{Error: &client.Error{Code: client.Unavailable, Message: "this node is not in a cluster yet: its log says what it waits for"}}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(early) // who is gone needs no answer
+	_ = json.NewEncoder(w).Encode(early) // the client may be gone
 }

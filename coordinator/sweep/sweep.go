@@ -1,5 +1,5 @@
-// Package sweep is where experiments meet training: it reads a sweep.yaml, checks that its tasks and
-// settings exist and fit together, and turns a run of the registry into the settings of a learner.
+// Package sweep connects experiments and training: it reads a sweep.yaml, checks that its tasks and
+// settings exist and are consistent, and converts a run of the registry to a learner's settings.
 //
 //	name: swimmer
 //	tasks: [Swimmer-v2, Hopper-v2]
@@ -9,7 +9,7 @@
 //	overrides:                        # settings by their names in a learner's config.yaml
 //	  iterations: 300
 //	  rank: [30, 60]                  # several values multiply the runs
-//	  hidden: ["64,64"]               # a value that is a list itself
+//	  hidden: ["64,64"]               # a value that is itself a list
 package sweep
 
 import (
@@ -27,20 +27,20 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// MaxFile bounds a sweep's file, in bytes.
+// MaxFile bounds the size of a sweep's file, in bytes.
 const MaxFile = 256 << 10
 
-// Parse reads a sweep. What is left out is npg, uapg and seed 1; a name and tasks are needed.
+// Parse reads a sweep. The defaults are npg, uapg and seed 1; a name and tasks are required.
 func Parse(data []byte) (*registry.Spec, error) {
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("it is larger than a sweep can be, %d bytes", MaxFile)
+		return nil, fmt.Errorf("it is larger than %d bytes, the limit for a sweep", MaxFile)
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	if document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("a sweep is given as name: value, one a line; it needs a name and tasks")
+		return nil, errors.New("a sweep consists of lines name: value; it needs a name and tasks")
 	}
 	spec := &registry.Spec{Algorithms: []string{string(config.NPG)}, Estimators: []string{string(config.UAPG)}, Seeds: []uint64{1}}
 	if err := eachField(document.Content[0], func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
@@ -55,7 +55,7 @@ func eachField(mapping *yaml.Node, f func(name string, value *yaml.Node) error) 
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		if seen[key.Value] {
-			return fmt.Errorf("line %d: %s is there twice", key.Line, key.Value)
+			return fmt.Errorf("line %d: %s is given twice", key.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if err := f(key.Value, value); err != nil {
@@ -65,7 +65,7 @@ func eachField(mapping *yaml.Node, f func(name string, value *yaml.Node) error) 
 	return nil
 }
 
-// fields are those of a sweep.
+// fields lists the fields of a sweep.
 var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides"}
 
 func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
@@ -82,7 +82,7 @@ func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 		spec.Seeds, err = seeds(value)
 	case "overrides":
 		if value.Kind != yaml.MappingNode {
-			return errors.New("overrides are settings, given as name: value")
+			return errors.New("overrides must be settings, given as name: value")
 		}
 		return eachField(value, func(name string, value *yaml.Node) error {
 			o := registry.Override{Name: strings.ReplaceAll(name, "-", "_")}
@@ -94,7 +94,7 @@ func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 		})
 	default:
 		meant, _ := nearest.Name(name, fields)
-		return fmt.Errorf("%s is no part of a sweep; did you mean %s?", name, meant)
+		return fmt.Errorf("%s is not a field of a sweep; did you mean %s?", name, meant)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -102,7 +102,7 @@ func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 	return nil
 }
 
-// values are the plain values of a list, or a single one.
+// values returns the plain values of a list, or a single value.
 func values(node *yaml.Node) ([]string, error) {
 	items := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
@@ -111,14 +111,14 @@ func values(node *yaml.Node) ([]string, error) {
 	var texts []string
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
-			return nil, errors.New("must be a plain value or a list of such")
+			return nil, errors.New("must be a plain value or a list of plain values")
 		}
 		texts = append(texts, item.Value)
 	}
 	return texts, nil
 }
 
-// seeds are numbers and ranges like 1-5.
+// seeds parses numbers and ranges like 1-5.
 func seeds(node *yaml.Node) ([]uint64, error) {
 	texts, err := values(node)
 	var all []uint64
@@ -144,8 +144,8 @@ func seeds(node *yaml.Node) ([]uint64, error) {
 	return all, err
 }
 
-// Validate returns what is wrong with a spec: its form, a task or a setting that does not exist, or
-// settings that no learner would take.
+// Validate returns an error if a spec is malformed, names a task or setting that does not exist, or has
+// settings that a learner would reject.
 func Validate(spec *registry.Spec) error {
 	for i := range spec.Overrides {
 		if err := checkOverride(&spec.Overrides[i]); err != nil {
@@ -155,7 +155,7 @@ func Validate(spec *registry.Spec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
-	// Seeds make no difference to what is valid.
+	// Seeds do not affect validity.
 	once := *spec
 	once.Seeds = spec.Seeds[:1]
 	for _, run := range once.Expand() {
@@ -170,13 +170,13 @@ func Validate(spec *registry.Spec) error {
 	return nil
 }
 
-// own are the settings that a sweep names otherwise; beyond are those that no result depends on, and that
-// can be given all the same.
+// own are the settings for which a sweep has fields of its own; beyond are settings that no result depends on
+// but that can be overridden nevertheless.
 var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "keep_checkpoints"}
 
 func checkOverride(o *registry.Override) error {
 	if slices.Contains(own, o.Name) {
-		return fmt.Errorf("overrides: %s is given beside them, as %s", o.Name, nearestField(o.Name))
+		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, nearestField(o.Name))
 	}
 	possible := beyond
 	for _, name := range slices.Sorted(maps.Keys(new(config.Settings).Identity())) {
@@ -186,7 +186,7 @@ func checkOverride(o *registry.Override) error {
 	}
 	if !slices.Contains(possible, o.Name) {
 		meant, _ := nearest.Name(o.Name, possible)
-		return fmt.Errorf("overrides: %s is no setting of an experiment; did you mean %s?", o.Name, meant)
+		return fmt.Errorf("overrides: %s is not a setting of an experiment; did you mean %s?", o.Name, meant)
 	}
 	return nil
 }
@@ -199,8 +199,8 @@ func nearestField(setting string) string {
 	return meant
 }
 
-// Settings returns the settings that a run is trained with: the task's preset, and over it what the run overrides.
-// Where and how it runs is the learner's to add. They need not be valid together.
+// Settings returns the settings that a run is trained with: the task's preset with the run's overrides.
+// The learner adds where and how to run. The settings need not be consistent with each other.
 func Settings(run *registry.Run) (*config.Settings, error) {
 	chosen := config.Settings{Preset: config.DefaultPreset}
 	given := slices.Concat([]registry.Setting{

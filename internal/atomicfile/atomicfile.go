@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that whoever looks, at any moment and after any crash, sees the old
-// contents or the new, never a mixture.
+// Package atomicfile replaces files atomically: at any moment and after any crash a reader sees either the
+// old contents or the new, never a mixture.
 package atomicfile
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Suffix ends the names of files that Write has not finished. A process killed in Write leaves one behind.
+// Suffix is the suffix of files that Write has not finished. A process killed in Write leaves one behind.
 const Suffix = ".tmp"
 
 // Write makes data the contents of the file at path: it writes a temporary file beside it, syncs that to the
 // disk, renames it to path and syncs the directory, so that the new contents also outlive a power failure.
 //
-// After an error the file holds what it held before and the temporary one is gone. The directory must exist.
-// Two writers of one path must take turns.
+// After an error the file is unchanged and the temporary one is gone. The directory must exist.
+// Writers of the same path must not run concurrently.
 func Write(path string, data []byte) error {
 	temporary := path + Suffix
 	if err := writeSynced(temporary, data); err != nil {
@@ -30,7 +30,7 @@ func Write(path string, data []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// writeSynced creates or overwrites a file. A full disk may show at the write, at the sync or at the close.
+// writeSynced creates or overwrites a file. A full disk may cause an error at the write, the sync or the close.
 func writeSynced(path string, data []byte) (err error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -53,7 +53,7 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// SyncDir makes the creation, renaming and removal of a directory's files survive a power failure.
+// SyncDir makes the creation, renaming and removal of files in a directory survive a power failure.
 func SyncDir(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func SyncDir(path string) error {
 	return err
 }
 
-// Clean removes what writers that were killed left in a directory. No Write may be under way there.
+// Clean removes what killed writers left in a directory. No Write may be in progress there.
 func Clean(directory string) error {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package commandline is what the programs' command lines have in common.
+// Package commandline contains what the programs' command lines have in common.
 package commandline
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// Explain adds to an error of parsing flags, if one is unknown, which of those that there are may have been meant. It is
-// for cobra's SetFlagErrorFunc.
+// Explain adds a suggestion to an error about an unknown flag. It is for cobra's
+// SetFlagErrorFunc.
 func Explain(err error, flags []string) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {

@@ -26,20 +26,20 @@ const (
 )
 
 const (
-	// authorityYears is how long an authority's own certificate holds.
+	// authorityYears is how long an authority's own certificate is valid.
 	authorityYears = 10
-	// skew is how far another machine's clock may be behind.
+	// skew is how far another machine's clock may lag.
 	skew = 5 * time.Minute
 )
 
-// authority makes certificates.
+// authority issues certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
 	pem         []byte // the certificate
 }
 
-// newAuthority makes one, and its private key as PEM.
+// newAuthority creates an authority and returns its private key as PEM.
 func newAuthority(now time.Time) (a *authority, key []byte, err error) {
 	private, key, err := newPrivateKey()
 	if err != nil {
@@ -79,12 +79,12 @@ func parseAuthority(certificate, key []byte) (*authority, error) {
 	}
 	signer, ok := private.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("the authority's private key is a %T, which signs nothing", private)
+		return nil, fmt.Errorf("the authority's private key is a %T, which cannot sign", private)
 	}
 	return &authority{parsed, signer, certificate}, nil
 }
 
-// issue makes a member's certificate, valid until the given time, and its private key, both as PEM.
+// issue returns a member's certificate, valid until the given time, and its private key, both as PEM.
 func (a *authority) issue(m member, now, until time.Time) (certificate, key []byte, err error) {
 	private, key, err := newPrivateKey()
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *authority) issue(m member, now, until time.Time) (certificate, key []by
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	if serves(m.Role) { // nobody else is taken for a server, whatever it claims
+	if serves(m.Role) { // nobody else is accepted as a server, whatever it claims
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		for _, host := range m.Hosts {
 			if ip := net.ParseIP(host); ip != nil {
@@ -112,7 +112,7 @@ func (a *authority) issue(m member, now, until time.Time) (certificate, key []by
 	return certificate, key, err
 }
 
-// serves reports whether a role's processes take connections.
+// serves reports whether a role's processes accept connections.
 func serves(role proto.Role) bool {
 	return slices.Contains([]proto.Role{proto.RoleNATS, proto.RoleLearner, proto.RoleCoordinator}, role)
 }

@@ -15,10 +15,10 @@ import (
 
 const day = 24 * time.Hour
 
-// maxDays is as long as an authority holds.
+// maxDays is the validity of an authority.
 const maxDays = 365 * authorityYears
 
-// command is what the subcommands share.
+// command contains what the subcommands share.
 type command struct {
 	directory string
 	days      int
@@ -29,7 +29,7 @@ type command struct {
 func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "credentials",
-		Short: "Make the certificates and keys by which processes know each other",
+		Short: "Make the certificates and keys with which processes authenticate each other",
 		Long: `Make the certificates and keys by which processes know each other.
 
 "create" makes a directory with an authority and one member of each role. Take a member's
@@ -50,8 +50,8 @@ func (c *command) flags(cmd *cobra.Command, flag, help string) {
 }
 
 func (c *command) certificateFlags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&c.hosts, "host", nil, "name or address that the servers are called by, besides localhost; may be repeated")
-	cmd.Flags().IntVar(&c.days, "days", 365, "days that the certificates hold")
+	cmd.Flags().StringSliceVar(&c.hosts, "host", nil, "name or address under which clients reach the servers, besides localhost; may be repeated")
+	cmd.Flags().IntVar(&c.days, "days", 365, "validity of the certificates in days")
 }
 
 func (c *command) valid() (time.Duration, error) {
@@ -74,7 +74,7 @@ func createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Keep %s to yourself. Each member's machine needs its own directory alone:\n\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "Keep %s to yourself. Each member's machine needs only its own directory:\n\n",
 				filepath.Join(c.directory, authorityDirectory))
 			return d.print(cmd.OutOrStdout())
 		},
@@ -123,7 +123,7 @@ func renewCommand() *cobra.Command {
 func revokeCommand() *cobra.Command {
 	var c command
 	cmd := &cobra.Command{
-		Use: "revoke NAME", Short: "Let a member in no more", Args: cobra.ExactArgs(1),
+		Use: "revoke NAME", Short: "Revoke a member's key", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.change(cmd.OutOrStdout(), func(d *Directory) error { return d.Revoke(args[0]) })
 		},
@@ -148,7 +148,7 @@ func listCommand() *cobra.Command {
 	return cmd
 }
 
-// change opens the directory, changes it and says what there is now.
+// change opens the directory, changes it and lists the result.
 func (c *command) change(out io.Writer, change func(*Directory) error) error {
 	d, err := Open(c.directory)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *command) change(out io.Writer, change func(*Directory) error) error {
 	if err := change(d); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Servers know it once they have the new %s: give it to them, and restart or reload.\n\n", accountsFile)
+	fmt.Fprintf(out, "This takes effect once the servers have the new %s: copy it to them, and restart or reload.\n\n", accountsFile)
 	return d.print(out)
 }
 

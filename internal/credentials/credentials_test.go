@@ -69,7 +69,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := Create(d.path, nil, time.Hour); err == nil || !strings.Contains(err.Error(), "there already") {
+	if _, err := Create(d.path, nil, time.Hour); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestBadCredentials(t *testing.T) {
 		"noise for a seed": {func(t *testing.T, d *Directory, at string) {
 			write(t, at, seedFile, []byte("SUAPSTHISISNOSEED\n"))
 		}, seedFile + ": not the seed", nil},
-		"noise for an authority": {func(t *testing.T, d *Directory, at string) { write(t, at, authorityFile, []byte("x")) }, "holds no certificate", nil},
+		"noise for an authority": {func(t *testing.T, d *Directory, at string) { write(t, at, authorityFile, []byte("x")) }, "contains no certificate", nil},
 		"another's key": {func(t *testing.T, d *Directory, at string) {
 			copyFile(t, filepath.Join(d.path, "learner", privateKeyFile), filepath.Join(at, privateKeyFile))
 		}, "private key does not match", nil},
@@ -205,20 +205,20 @@ func TestCommand(t *testing.T) {
 	}
 	run("error: unknown command \"lst\"", "lst")
 	run("error: --days 0: must be", "create", "--out", at, "--days", "0")
-	run(`error: host "a:1": give a name`, "create", "--out", at, "--host", "a:1")
+	run(`error: host "a:1": give just a name`, "create", "--out", at, "--host", "a:1")
 	run("coordinator  coordinator  ", "create", "--out", at, "--host", "h1,h2")
-	run("there already", "create", "--out", at)
+	run("already exists", "create", "--out", at)
 	run("site-b  ", "add", "site-b", "--role", "actor", "--in", at)
-	run("there is a member site-b already", "add", "site-b", "--role", "actor", "--in", at)
+	run("there already is a member site-b", "add", "site-b", "--role", "actor", "--in", at)
 	run(`"king"; it is one of`, "add", "x", "--role", "king", "--in", at)
 	run(`error: member "../x"`, "add", "../x", "--role", "actor", "--in", at)
 	run(`error: member "authority"`, "add", "authority", "--role", "actor", "--in", at)
 	run("[localhost 127.0.0.1 ::1 h3]", "renew", "learner", "--host", "h3", "--in", at)
 	run("there is no member nobody; there are learner, actor,", "renew", "nobody", "--in", at)
 	run("h3", "list", "--in", at)
-	run("Servers know it", "revoke", "site-b", "--in", at)
+	run("This takes effect", "revoke", "site-b", "--in", at)
 	run("there is no member site-b", "revoke", "site-b", "--in", at)
-	run("holds no authority", "list", "--in", filepath.Join(at, "actor"))
+	run("contains no authority", "list", "--in", filepath.Join(at, "actor"))
 	if _, err := os.Stat(filepath.Join(at, "site-b")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a revoked member's directory: %v", err)
 	}

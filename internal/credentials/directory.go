@@ -22,11 +22,11 @@ const (
 	membersFile        = "members.json"
 )
 
-// member is somebody with credentials, as the authority remembers them. None of it is secret.
+// member is the authority's record of a member. None of it is secret.
 type member struct {
 	Name    string     `json:"name"`
 	Role    proto.Role `json:"role"`
-	Hosts   []string   `json:"hosts,omitempty"` // that its servers are called by
+	Hosts   []string   `json:"hosts,omitempty"` // names and addresses of its servers
 	Key     string     `json:"key,omitempty"`   // public part of its nkey
 	Expires time.Time  `json:"expires"`         // of its certificate
 }
@@ -38,11 +38,11 @@ type Directory struct {
 	members   []member
 }
 
-// Create makes a directory with a new authority and a member of each role, named like the role. Its servers are called by
-// the hosts, and by localhost. Certificates hold for the duration valid. It refuses a directory that is there.
+// Create makes a directory with a new authority and a member of each role, named like the role. Its servers are reached
+// under the hosts and localhost. Certificates are valid for the duration valid. The directory must not exist.
 func Create(path string, hosts []string, valid time.Duration) (*Directory, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is there already: add to it with credentials add, or choose another directory", path)
+		return nil, fmt.Errorf("%s already exists: add to it with credentials add, or choose another directory", path)
 	}
 	if err := checkHosts(hosts); err != nil {
 		return nil, err
@@ -67,12 +67,12 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 	return d, d.save()
 }
 
-// Open reads a directory that Create has made. It needs the authority's private key.
+// Open reads a directory that Create has made. It requires the authority's private key.
 func Open(path string) (*Directory, error) {
 	at := filepath.Join(path, authorityDirectory)
 	certificate, err := read(at, authorityFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s holds no authority: %w", path, err)
+		return nil, fmt.Errorf("%s contains no authority: %w", path, err)
 	}
 	key, err := readSecret(at, authorityKeyFile)
 	if err != nil {
@@ -95,8 +95,8 @@ func Open(path string) (*Directory, error) {
 	return d, nil
 }
 
-// check refuses what could not have been added: a name is a directory that Revoke removes, a key a line of the servers'
-// configuration.
+// check rejects members that could not have been added, since a name is a directory that Revoke removes and a key a line
+// of the servers' configuration.
 func (m *member) check() error {
 	err := errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
 	if m.Key != "" {
@@ -111,7 +111,7 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 		return err
 	}
 	if d.find(name) >= 0 {
-		return fmt.Errorf("there is a member %s already", name)
+		return fmt.Errorf("there already is a member %s", name)
 	}
 	if err := d.add(name, role, hosts, time.Now().Add(valid)); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 	return d.save()
 }
 
-// Revoke takes a member's key off the list that NATS servers let in, and removes its directory. Its certificate holds
+// Revoke removes a member's key from the list that NATS servers accept, and its directory. Its certificate remains valid
 // until it expires.
 func (d *Directory) Revoke(name string) error {
 	i := d.find(name)
@@ -130,8 +130,8 @@ func (d *Directory) Revoke(name string) error {
 	return errors.Join(d.save(), os.RemoveAll(filepath.Join(d.path, name)))
 }
 
-// Renew makes new certificates and private keys of the named members, or of all for none, with the hosts, unless there
-// are none, in place of those that they had. Their nkeys stay.
+// Renew makes new certificates and private keys for the named members, or for all if none is named. If hosts are given
+// they replace the previous ones. The members' nkeys stay.
 func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
 	if err := checkHosts(hosts); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (d *Directory) certify(m *member, until time.Time) error {
 	return d.writeAll(m.Name, map[string][]byte{authorityFile: d.authority.pem, certificateFile: certificate, privateKeyFile: key})
 }
 
-// save writes the list of members, and for every server whom it lets in.
+// save writes the list of members and every server's list of accepted keys.
 func (d *Directory) save() error {
 	var users []bus.User
 	for _, m := range d.members {
@@ -231,7 +231,7 @@ func (d *Directory) save() error {
 	return d.writeAll(authorityDirectory, map[string][]byte{membersFile: append(members, '\n')})
 }
 
-// serverConfig is that of a NATS server started in its member's directory.
+// serverConfig is the configuration of a NATS server started in its member's directory.
 const serverConfig = `# nats-server -c nats-server.conf, in this directory.
 listen: "127.0.0.1:4222" # 0.0.0.0:4222 lets other machines in
 max_payload: 8MB
@@ -240,7 +240,7 @@ tls { cert_file: "tls.pem", key_file: "tls-key.pem", ca_file: "ca.pem", min_vers
 include "accounts.conf"
 `
 
-// writeAll replaces files of a directory, so that whoever reads sees the old or the new of each.
+// writeAll replaces files of a directory, each atomically.
 func (d *Directory) writeAll(directory string, files map[string][]byte) error {
 	for name, data := range files {
 		if err := writeFile(filepath.Join(d.path, directory, name), data); err != nil {
@@ -250,7 +250,7 @@ func (d *Directory) writeAll(directory string, files map[string][]byte) error {
 	return nil
 }
 
-// writeFile replaces a file, which its owner alone may read from the first moment on.
+// writeFile replaces a file, which from the first moment only its owner may read.
 func writeFile(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
 	if err != nil {

@@ -28,33 +28,33 @@ const (
 )
 
 const (
-	// maxFile bounds what is read of a file.
+	// maxFile bounds the size of files, in bytes.
 	maxFile = 1 << 20
-	// soon is how long before a certificate's end Load warns.
+	// soon is how long before a certificate's expiry Load warns.
 	soon = 14 * 24 * time.Hour
 )
 
 var (
-	// ErrExposed is a secret that others on the machine can read.
+	// ErrExposed reports a secret that others on the machine can read.
 	ErrExposed = errors.New("others on this machine can read it")
-	// ErrRole is a peer, or a directory of credentials, of another role than is needed.
-	ErrRole = errors.New("not the role that is needed")
-	// ErrExpired is a certificate whose time is over.
+	// ErrRole reports a peer, or credentials, of another role than required.
+	ErrRole = errors.New("not the required role")
+	// ErrExpired reports an expired certificate.
 	ErrExpired = errors.New("the certificate has expired")
 )
 
-// Credentials are a member's. Printing them shows no secret.
+// Credentials are a member's credentials. Printing them shows no secret.
 type Credentials struct {
 	directory   string
 	role        proto.Role
 	name        string
-	key         *bus.Key // nil for a role that does not log in anywhere
+	key         *bus.Key // nil for a role that does not log in
 	authority   *x509.CertPool
 	certificate *tls.Certificate // as it was when loaded
 }
 
-// Load reads a member's directory. It refuses a secret that others can read ([ErrExposed]), and a certificate that has
-// expired ([ErrExpired]) or that another authority made; log, or slog.Default for nil, is warned of one that soon expires.
+// Load reads a member's directory. It rejects a secret that others can read ([ErrExposed]), and a certificate that has
+// expired ([ErrExpired]) or was issued by another authority. It warns on log, or slog.Default if nil, of imminent expiry.
 func Load(directory string, log *slog.Logger) (*Credentials, error) {
 	if log == nil {
 		log = slog.Default()
@@ -76,7 +76,7 @@ func load(directory string) (*Credentials, error) {
 		return nil, err
 	}
 	if !c.authority.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%s holds no certificate", authorityFile)
+		return nil, fmt.Errorf("%s contains no certificate", authorityFile)
 	}
 	if c.certificate, err = c.readCertificate(); err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func load(directory string) (*Credentials, error) {
 	return c, nil
 }
 
-// check makes sure that the others will accept the certificate, with those of authorities between it and the one in ca.pem that
-// its file holds besides, and learns from it whose it is.
+// check verifies that others will accept the certificate, with the intermediate certificates in its file, and reads the
+// role and name from it.
 func (c *Credentials) check() (err error) {
 	leaf := c.certificate.Leaf
 	if c.role, c.name, err = roleOf(leaf); err != nil {
@@ -123,7 +123,7 @@ func (c *Credentials) check() (err error) {
 	return nil
 }
 
-// readCertificate reads the certificate and its private key as they are now.
+// readCertificate reads the current certificate and its private key.
 func (c *Credentials) readCertificate() (*tls.Certificate, error) {
 	public, err := read(c.directory, certificateFile)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Credentials) readCertificate() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// current is the certificate to show now: a renewed one if it is whole, or else the one that was loaded.
+// current returns the certificate to present now: a renewed one if it is complete, or else the one that was loaded.
 func (c *Credentials) current() *tls.Certificate {
 	if pair, err := c.readCertificate(); err == nil {
 		return pair
@@ -153,7 +153,7 @@ func read(directory, name string) ([]byte, error) {
 	return data, err
 }
 
-// readSecret reads a file that nobody else may read. As in a mounted Kubernetes secret, a file that is root's may be
+// readSecret reads a file that nobody else may read. As in a mounted Kubernetes secret, a file owned by root may be
 // readable by its group.
 func readSecret(directory, name string) ([]byte, error) {
 	path := filepath.Join(directory, name)

@@ -10,7 +10,7 @@ import (
 // maxName bounds a member's name.
 const maxName = 63
 
-// localHosts are this machine's own names, which every server's certificate holds.
+// localHosts are this machine's own names, which every server's certificate contains.
 var localHosts = []string{"localhost", "127.0.0.1", "::1"}
 
 func withLocal(hosts []string) []string {
@@ -32,7 +32,7 @@ func checkHosts(hosts []string) error {
 	return nil
 }
 
-// checkHost refuses what is neither an address nor a name that a certificate may hold.
+// checkHost returns an error for what is neither an address nor a name that a certificate may contain.
 func checkHost(host string) error {
 	if net.ParseIP(host) != nil {
 		return nil
@@ -43,12 +43,12 @@ func checkHost(host string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_')
 	}
 	if !ok {
-		return fmt.Errorf("host %q: give a name or an address alone, such as learner.example or 192.0.2.1", host)
+		return fmt.Errorf("host %q: give just a name or an address, such as learner.example or 192.0.2.1", host)
 	}
 	return nil
 }
 
-// checkName refuses a member's name that could not be that of a directory everywhere.
+// checkName returns an error for a member's name that is not a portable directory name.
 func checkName(name string) error {
 	ok := name != "" && len(name) <= maxName && name[0] != '-' && name != authorityDirectory
 	for _, c := range name {

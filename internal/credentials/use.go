@@ -13,16 +13,16 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// Role is what the member is.
+// Role returns the member's role.
 func (c *Credentials) Role() proto.Role { return c.role }
 
-// Name is the member's name, its own among all members.
+// Name returns the member's unique name.
 func (c *Credentials) Name() string { return c.name }
 
-// Expires is when the certificate's time is over.
+// Expires returns when the certificate expires.
 func (c *Credentials) Expires() time.Time { return c.certificate.Leaf.NotAfter }
 
-// Format prints whose they are, whatever the verb, and nothing secret.
+// Format prints the member's role and name, whatever the verb, and nothing secret.
 func (c *Credentials) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s %s (%s)", c.role, c.name, c.directory)
 }
@@ -30,12 +30,12 @@ func (c *Credentials) Format(f fmt.State, _ rune) {
 // Require returns an error that wraps [ErrRole] unless the member has one of the roles.
 func (c *Credentials) Require(roles ...proto.Role) error {
 	if !slices.Contains(roles, c.role) {
-		return fmt.Errorf("credentials in %s: %w: they are those of role %s, needed is %s", c.directory, ErrRole, c.role, list(roles))
+		return fmt.Errorf("credentials in %s: %w: they are for role %s, required is %s", c.directory, ErrRole, c.role, list(roles))
 	}
 	return nil
 }
 
-// Identity is the member's on a NATS server. It panics for [proto.RoleNATS], which logs in nowhere.
+// Identity returns the member's identity on NATS. It panics for [proto.RoleNATS], which does not log in.
 func (c *Credentials) Identity() *bus.Identity {
 	if c.key == nil {
 		panic(fmt.Sprintf("credentials: role %s has no identity on NATS", c.role))
@@ -43,8 +43,8 @@ func (c *Credentials) Identity() *bus.Identity {
 	return &bus.Identity{Role: c.role, Key: *c.key, TLS: c.Client()}
 }
 
-// ServerAuth is what a NATS server in this process needs to let the members in: credentials of a learner, or of
-// [proto.RoleNATS].
+// ServerAuth returns what an embedded NATS server needs to admit the members. The credentials must be a learner's or
+// [proto.RoleNATS]'s.
 func (c *Credentials) ServerAuth() (*bus.ServerAuth, error) {
 	if err := c.Require(proto.RoleLearner, proto.RoleNATS); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (c *Credentials) ServerAuth() (*bus.ServerAuth, error) {
 	return &bus.ServerAuth{Accounts: string(accounts), TLS: c.Server()}, nil
 }
 
-// Server returns the settings of a TLS server. Given roles, it lets in only clients with a certificate of one of them
-// (mutual TLS); without, anybody, who then has to prove otherwise who they are.
+// Server returns a TLS server's configuration. Given roles, it admits only clients with a certificate of one of them
+// (mutual TLS); without roles it admits anybody, who must then be authenticated otherwise.
 func (c *Credentials) Server(clients ...proto.Role) *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -71,8 +71,8 @@ func (c *Credentials) Server(clients ...proto.Role) *tls.Config {
 	return config
 }
 
-// Client returns the settings of a TLS client that shows its certificate. The server must have one of the same authority,
-// for the name that it was called by, and given roles, of one of them.
+// Client returns the configuration of a TLS client that presents its certificate. The server must have one of the same
+// authority, for the name used to reach it and, given roles, of one of them.
 func (c *Credentials) Client(servers ...proto.Role) *tls.Config {
 	config := &tls.Config{
 		MinVersion:           tls.VersionTLS13,
@@ -89,17 +89,17 @@ func requirePeer(roles []proto.Role) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		role, name, err := Peer(&state)
 		if err == nil && !slices.Contains(roles, role) {
-			err = fmt.Errorf("%w: %s is of role %s, needed is %s", ErrRole, name, role, list(roles))
+			err = fmt.Errorf("%w: %s is of role %s, required is %s", ErrRole, name, role, list(roles))
 		}
 		return err
 	}
 }
 
-// Peer returns who is at the other end of a connection whose certificate was verified, as [Credentials.Server] with roles
-// and [Credentials.Client] do.
+// Peer returns the role and name of a connection's peer, whose certificate must have been verified, as by
+// [Credentials.Server] with roles and [Credentials.Client].
 func Peer(state *tls.ConnectionState) (role proto.Role, name string, err error) {
 	if state == nil || len(state.VerifiedChains) == 0 {
-		return "", "", fmt.Errorf("%w: the other side showed no certificate", ErrRole)
+		return "", "", fmt.Errorf("%w: the peer presented no certificate", ErrRole)
 	}
 	return roleOf(state.VerifiedChains[0][0])
 }
@@ -117,7 +117,7 @@ func roleOf(certificate *x509.Certificate) (role proto.Role, name string, err er
 		}
 		return role, second, nil
 	}
-	return "", "", fmt.Errorf("%w: the certificate names none", ErrRole)
+	return "", "", fmt.Errorf("%w: the certificate names no role", ErrRole)
 }
 
 func list(roles []proto.Role) string {

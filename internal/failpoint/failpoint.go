@@ -1,5 +1,5 @@
-// Package failpoint lets tests kill or stop a process at a point of its work that they name. Without the variable it does
-// nothing.
+// Package failpoint lets tests kill or stop a process at a named point of its work. Unless the environment variable is set
+// it does nothing.
 package failpoint
 
 import (
@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// Variable is the one in the environment that says where: "kill@NAME:N" ends the process by SIGKILL the Nth time (from 1)
-// that it hits the point of that name, "stop@NAME:N" stops it by SIGSTOP until somebody continues it.
+// Variable is the environment variable that says where: "kill@NAME:N" kills the process with SIGKILL the Nth time (from 1)
+// that it hits the point of that name; "stop@NAME:N" stops it with SIGSTOP until it is continued.
 const Variable = "DBQPG_TEST_FAILPOINT"
 
-// point is what the variable asks for.
+// point is the parsed variable.
 type point struct {
 	signal syscall.Signal
 	name   string
@@ -24,7 +24,7 @@ type point struct {
 
 var chosen = sync.OnceValue(func() *point { return parse(os.Getenv(Variable)) })
 
-// parse returns nil for what asks for nothing.
+// parse returns nil for an invalid or empty text.
 func parse(text string) *point {
 	action, rest, _ := strings.Cut(text, "@")
 	name, count, _ := strings.Cut(rest, ":")
@@ -38,10 +38,10 @@ func parse(text string) *point {
 	return p
 }
 
-// Hit is a point.
+// Hit marks the point of that name.
 func Hit(name string) {
 	if p := chosen(); p != nil && p.name == name && p.left.Add(-1) == 0 {
-		_ = syscall.Kill(os.Getpid(), p.signal) // a signal to oneself
+		_ = syscall.Kill(os.Getpid(), p.signal) // a signal to this process
 		if p.signal == syscall.SIGKILL {
 			select {} // until it arrives
 		}

@@ -1,5 +1,5 @@
-// Package faults serves the tests that kill, stall and disturb what they test. Each has a short form, for every day, and a
-// long one, which make soak runs; both print how much they did, and the seed that makes them do it again.
+// Package faults supports tests that kill, stall and disturb what they test. Each has a short form for every day and a
+// long one, run by make soak; both print what they did and the seed that reproduces it.
 package faults
 
 import (
@@ -14,13 +14,13 @@ import (
 const (
 	// SoakVariable in the environment asks for the long forms: 1 for all of their counts, 0.1 for a tenth.
 	SoakVariable = "DBQPG_TEST_SOAK"
-	// SeedVariable is the seed to use in place of a random one.
+	// SeedVariable is the seed to use instead of a random one.
 	SeedVariable = "DBQPG_TEST_SEED"
-	// ReportVariable names a file that gets the lines of Report, too.
+	// ReportVariable names a file that also receives the lines of Report.
 	ReportVariable = "DBQPG_TEST_SOAK_REPORT"
 )
 
-// share is how much of the long form is asked for, 0 for the short one.
+// share is the requested share of the long form, 0 for the short form.
 func share() float64 {
 	text := os.Getenv(SoakVariable)
 	if text == "" {
@@ -33,16 +33,16 @@ func share() float64 {
 	return s
 }
 
-// Long reports whether the long form is asked for.
+// Long reports whether the long form is requested.
 func Long() bool { return share() > 0 }
 
-// Count is how often a test does something: the one number in its short form, as much of the other as is asked for in its
-// long form, and never less than in the short one.
+// Count returns how often a test does something: the first number in its short form, the requested share of the other in
+// its long form, but never less than in the short form.
 func Count(short, long int) int {
 	return max(short, int(math.Round(share()*float64(long))))
 }
 
-// Seed returns the seed that the environment has, or a random one, and logs it.
+// Seed returns the seed from the environment, or a random one, and logs it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64() >> 16
@@ -56,10 +56,10 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Rand returns random numbers of a seed and a stream of it.
+// Rand returns the random numbers of a stream of a seed.
 func Rand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// Report prints what a test did, in numbers. It is for the end of a test: one that has failed says so.
+// Report prints what a test did, in numbers, and whether it failed. Call it at the end of a test.
 func Report(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)

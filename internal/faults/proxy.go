@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// maxMessage bounds what a proxy takes for one message.
+// maxMessage bounds the size of a message.
 const maxMessage = 64 << 20
 
-// Proxy stands between NATS clients and their server. It understands as much of their protocol as tells one message
-// from the next, and lets messages arrive twice, late, or both, so that they overtake each other, in both directions.
-// What is no message (connecting, subscribing) it passes on as it comes.
+// Proxy sits between NATS clients and their server. It understands enough of the protocol to separate messages, and delivers
+// some twice, late, or both, so that they overtake each other, in both directions. Everything else (connecting, subscribing)
+// is forwarded unchanged.
 type Proxy struct {
 	listener net.Listener
 	upstream string
@@ -33,12 +33,12 @@ type Proxy struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 
-	// Messages, Repeated and Delayed count what has passed.
+	// Messages, Repeated and Delayed count the messages that have passed.
 	Messages, Repeated, Delayed atomic.Int64
 }
 
-// NewProxy returns a proxy of the NATS server at a URL, until the test's end. A message arrives twice with probability
-// repeat, and late with probability late, by up to delay.
+// NewProxy returns a proxy of the NATS server at a URL, which runs until the test ends. A message arrives twice with
+// probability repeat, and late with probability late, by up to delay.
 func NewProxy(t testing.TB, url string, rng *rand.Rand, repeat, late float64, delay time.Duration) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,10 +58,10 @@ func NewProxy(t testing.TB, url string, rng *rand.Rand, repeat, late float64, de
 	return p
 }
 
-// URL is what clients connect to.
+// URL returns the address for clients.
 func (p *Proxy) URL() string { return "nats://" + p.listener.Addr().String() }
 
-// String says what has passed.
+// String summarises what has passed.
 func (p *Proxy) String() string {
 	return fmt.Sprintf("%d messages, %d repeated, %d delayed", p.Messages.Load(), p.Repeated.Load(), p.Delayed.Load())
 }
@@ -76,12 +76,12 @@ func (p *Proxy) accept() {
 	}
 }
 
-// connect passes messages between a client and the server until one of them hangs up.
+// connect forwards messages between a client and the server until one of them disconnects.
 func (p *Proxy) connect(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.upstream)
 	if err != nil {
-		return // the client is hung up on, as by the server itself
+		return // disconnect the client, as the server itself would
 	}
 	defer server.Close()
 	ended := make(chan struct{}, 2)
@@ -106,10 +106,10 @@ type line struct {
 func (l *line) send(frame []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.to.Write(frame) // who has hung up is noticed when there is nothing more to read
+	_, _ = l.to.Write(frame) // a disconnect shows when there is nothing more to read
 }
 
-// pass reads one frame after the other: a line and, for a message, what it carries.
+// pass forwards frames: a line and, for a message, its payload.
 func (p *Proxy) pass(to *line, from *bufio.Reader) {
 	for {
 		frame, message, err := readFrame(from)
@@ -137,7 +137,7 @@ func (p *Proxy) pass(to *line, from *bufio.Reader) {
 	}
 }
 
-// fate returns how much later a message arrives, for each time that it does.
+// fate returns the delay of each delivery of a message.
 func (p *Proxy) fate() []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *Proxy) fate() []time.Duration {
 	return times
 }
 
-// readFrame reads a line, and what follows it if it is a message's: PUB, HPUB, MSG and HMSG end with the size.
+// readFrame reads a line and, if it begins a message, the payload: PUB, HPUB, MSG and HMSG lines end with its size.
 func readFrame(from *bufio.Reader) (frame []byte, message bool, err error) {
 	if frame, err = from.ReadBytes('\n'); err != nil {
 		return nil, false, err

@@ -1,13 +1,13 @@
-// Package nearest finds the name that somebody meant, for messages about one that does not exist.
+// Package nearest suggests the intended name in messages about one that does not exist.
 package nearest
 
 import "strings"
 
-// longest bounds the words compared: the distance costs the product of the two lengths.
+// longest bounds the length of the words: the distance costs the product of the two lengths.
 const longest = 100
 
-// Name returns the candidate that takes the fewest edits to reach from name, ignoring case, and how many; the
-// first of equals. A name of three letters or more that is a part of a candidate counts as one edit away from it
+// Name returns the candidate with the fewest edits from name, ignoring case, and the number of edits; of equals, the
+// first. A name of at least three letters that is part of a candidate counts as one edit away from it
 // ("lambda" means gae_lambda, not gamma). Without candidates it returns "".
 func Name(name string, candidates []string) (closest string, edits int) {
 	name = strings.ToLower(name[:min(len(name), longest)])
@@ -24,9 +24,9 @@ func Name(name string, candidates []string) (closest string, edits int) {
 	return closest, edits
 }
 
-// distance is the length of the shortest sequence of single-byte insertions, deletions, substitutions and swaps
-// of neighbours that turns a into b, no byte being edited twice (the optimal string alignment): a swap is the
-// commonest slip of a typing hand.
+// distance is the length of the shortest sequence of single-byte insertions, deletions, substitutions and
+// transpositions that turns a into b without editing any byte twice (the optimal string alignment).
+// Transpositions are the most common typing mistake.
 func distance(a, b string) int {
 	// Rows of the table of distances between prefixes: a[:i-1], a[:i] and a[:i+1] against every b[:j].
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

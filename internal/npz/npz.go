@@ -1,9 +1,9 @@
 // Package npz reads and writes NumPy's .npz files: zip archives of named arrays, each in the .npy format
 // (numpy/lib/format.py). It knows float64, int64 and bool; narrower floats and integers are widened on reading.
 //
-// A file is hostile until checked: every size it declares is held against the bytes that are there before
-// anything is allocated, and a file may unpack to at most 1 MiB + 100 times its own size (that much is what
-// compressed arrays of zeros need).
+// A file is hostile until checked: every declared size is compared with the bytes present before anything is
+// allocated, and a file may unpack to at most 1 MiB + 100 times its own size (which compressed arrays of zeros
+// need).
 package npz
 
 import (
@@ -13,10 +13,10 @@ import (
 	"slices"
 )
 
-// ErrFormat is wrapped by every error that says a file is not a well-formed .npz file of supported arrays.
+// ErrFormat is wrapped by all errors about files that are not well-formed .npz files of supported arrays.
 var ErrFormat = errors.New("not a readable npz file")
 
-// An Element is a value that arrays hold.
+// An Element is an element type of arrays.
 type Element interface{ float64 | int64 | bool }
 
 // An Array is row-major data with its shape. Exactly one of the three slices is used; its length is the
@@ -49,7 +49,7 @@ func Of[T Element](data []T, shape ...int) Array {
 // Scalar returns value as an array without dimensions.
 func Scalar[T Element](value T) Array { return Of([]T{value}) }
 
-// kind names the element type as in an error message.
+// kind names the element type in error messages.
 func (a Array) kind() string {
 	switch {
 	case a.Ints != nil:
@@ -60,13 +60,13 @@ func (a Array) kind() string {
 	return "float64"
 }
 
-// Arrays are the contents of one file by name (without the .npy ending that they have inside it).
+// Arrays are the contents of a file by name (without the .npy suffix that names have in the file).
 type Arrays map[string]Array
 
 // Names returns the arrays' names, sorted.
 func (a Arrays) Names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// Float64s returns the named array's elements, integers converted. Of shape, -1 matches any length.
+// Float64s returns the named array's elements, with integers converted. A -1 in shape matches any length.
 func (a Arrays) Float64s(name string, shape ...int) ([]float64, error) {
 	array, err := a.match(name, shape)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a Arrays) Float64s(name string, shape ...int) ([]float64, error) {
 	return floats, nil
 }
 
-// Bools returns the named array's elements. Of shape, -1 matches any length.
+// Bools returns the named array's elements. A -1 in shape matches any length.
 func (a Arrays) Bools(name string, shape ...int) ([]bool, error) {
 	array, err := a.match(name, shape)
 	if err != nil {

@@ -65,7 +65,7 @@ func readEntry(entry *zip.File) (Array, error) {
 	if _, err := io.ReadFull(content, data); err != nil {
 		return Array{}, err
 	}
-	// Reading on to the end makes the archive check its checksum.
+	// Reading to the end makes the archive verify its checksum.
 	if n, err := io.Copy(io.Discard, content); err != nil {
 		return Array{}, err
 	} else if n > 0 {
@@ -112,7 +112,7 @@ func decode(data []byte) (Array, error) {
 	return array, nil
 }
 
-// splitHeader checks the magic number and the version and cuts the header's text off the data.
+// splitHeader checks the magic number and the version and splits the header's text from the data.
 func splitHeader(data []byte) (text, rest []byte, err error) {
 	const magic = "\x93NUMPY"
 	if len(data) < 12 || string(data[:6]) != magic {
@@ -163,7 +163,7 @@ func decodeAll[T Element](n, size int, data []byte, decode func([]byte) T) []T {
 	return values
 }
 
-// fromColumnMajor returns the array with elements stored in Fortran's order put into row-major order.
+// fromColumnMajor converts an array from Fortran's column-major order to row-major order.
 func (a Array) fromColumnMajor() Array {
 	return Array{Shape: a.Shape, Floats: rowMajor(a.Floats, a.Shape), Ints: rowMajor(a.Ints, a.Shape), Bools: rowMajor(a.Bools, a.Shape)}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// WriteFile writes the arrays, compressed, to path. The file appears whole or not at all.
+// WriteFile writes the arrays, compressed, to path, atomically.
 func WriteFile(path string, arrays Arrays) error {
 	var file bytes.Buffer
 	if err := Write(&file, arrays); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Coordinator is a coordinator node's metrics.
+// Coordinator contains the metrics of a coordinator node.
 type Coordinator struct {
 	*Process
 
@@ -34,20 +34,20 @@ func NewCoordinator() *Coordinator {
 func (c *Coordinator) table() []metric {
 	return []metric{
 		{"dbqpg_coordinator_leader", gauge(&c.Leader), "1 on the node that leads."},
-		{"dbqpg_coordinator_leader_known", gauge(&c.LeaderKnown), "1 while the node knows a leader, itself included."},
+		{"dbqpg_coordinator_leader_known", gauge(&c.LeaderKnown), "1 while the node knows a leader, possibly itself."},
 		{"dbqpg_coordinator_raft_term", gauge(&c.Term), "The node's raft term."},
 		{"dbqpg_coordinator_raft_commit_index", gauge(&c.CommitIndex), "Index of the last log entry that is known to be committed."},
 		{"dbqpg_coordinator_raft_applied_index", gauge(&c.AppliedIndex), "Index of the last log entry that the node has applied."},
-		{"dbqpg_coordinator_runs", gauges(&c.Runs, open("state")), "Runs by state, of which there are a handful, as this node knows them."},
-		{"dbqpg_coordinator_learners", gauge(&c.Learners), "Learners seen lately."},
-		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors seen lately."},
-		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries), "Leases that ran out while this node led: runs that went back to the queue."},
+		{"dbqpg_coordinator_runs", gauges(&c.Runs, open("state")), "Runs by state, as known to this node."},
+		{"dbqpg_coordinator_learners", gauge(&c.Learners), "Learners seen recently."},
+		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors seen recently."},
+		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries), "Leases that expired while this node led, so that another learner took the run."},
 		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, open("route"), open("code")),
-			"Requests by route, as registered and never as asked for, and by HTTP status; those that came over NATS included."},
+			"Requests, including those over NATS, by registered route and HTTP status."},
 	}
 }
 
-// Request counts a request that began at start. route must be one of the program's own, not the client's text.
+// Request counts a request that began at start. route must be a registered route, not the client's text.
 func (c *Coordinator) Request(route string, code int, start time.Time) {
 	c.Requests.WithLabelValues(route, strconv.Itoa(code)).Observe(time.Since(start).Seconds())
 }
@@ -68,7 +68,7 @@ func (c *Coordinator) Count(next http.Handler) http.Handler {
 	})
 }
 
-// statusRecorder remembers a response's status.
+// statusRecorder records a response's status.
 type statusRecorder struct {
 	http.ResponseWriter
 	code  int
@@ -78,7 +78,7 @@ type statusRecorder struct {
 // WriteHeader implements [http.ResponseWriter].
 func (r *statusRecorder) WriteHeader(code int) {
 	if !r.wrote {
-		r.code, r.wrote = code, code >= 200 // others are announcements of the status
+		r.code, r.wrote = code, code >= 200 // 1xx statuses are informational
 	}
 	r.ResponseWriter.WriteHeader(code)
 }

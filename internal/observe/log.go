@@ -10,11 +10,11 @@ import (
 // Formats of log lines.
 const (
 	Text = "text" // key=value
-	JSON = "json" // an object a line
+	JSON = "json" // one object per line
 )
 
-// NewLogger returns a logger of lines in a format, [Text] or [JSON], from a level of [ParseLevel] on: the values of the
-// programs' flags --log-format and --log-level.
+// NewLogger returns a logger that writes lines in a format, [Text] or [JSON], from a level of [ParseLevel] up: the values
+// of the programs' flags --log-format and --log-level.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	least, err := ParseLevel(level)
 	if err != nil {
@@ -30,7 +30,7 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be %s or %s", format, Text, JSON)
 }
 
-// ParseLevel reads the least level that is written, a flag's value.
+// ParseLevel parses the lowest level to be written, a flag's value.
 func ParseLevel(text string) (slog.Level, error) {
 	switch text {
 	case "debug":
@@ -45,8 +45,8 @@ func ParseLevel(text string) (slog.Level, error) {
 	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", text)
 }
 
-// RunLogger returns a logger whose lines end with the run and, as soon as it is known, the iteration that they belong to.
-// A line that names a run or an iteration itself keeps that. A RunLogger's logger may be given: it is replaced.
+// RunLogger returns a logger whose lines end with the run and, once known, the iteration that they belong to.
+// A line that names a run or an iteration itself keeps that. Given another RunLogger's logger, it replaces the run.
 func RunLogger(log *slog.Logger, run string, iteration func() (number uint64, known bool)) *slog.Logger {
 	next := log.Handler()
 	if h, ok := next.(*runHandler); ok {
@@ -63,7 +63,7 @@ type runHandler struct {
 	hasRun, hasIteration bool // by the logger's own attributes
 }
 
-// note remembers whether an attribute is one that the handler would add.
+// note records whether an attribute is one that the handler would add.
 func note(a slog.Attr, hasRun, hasIteration *bool) {
 	*hasRun = *hasRun || a.Key == "run"
 	*hasIteration = *hasIteration || a.Key == "iteration"

@@ -11,9 +11,9 @@ type metric struct {
 	help string
 }
 
-// instrument is a kind of metric, bound to the field that holds it.
+// instrument is a kind of metric, bound to its field.
 type instrument struct {
-	kind   string // as Prometheus calls it
+	kind   string // Prometheus's name for it
 	labels []label
 	create func(name, help string) prometheus.Collector // sets the field
 }
@@ -21,13 +21,13 @@ type instrument struct {
 // label is a dimension of a metric.
 type label struct {
 	name   string
-	values []string // all that there are; nil: what the help says
+	values []string // all values; nil if the metric's help describes them
 }
 
-// open is a label whose values the metric's help bounds.
+// open returns a label whose values the metric's help describes.
 func open(name string) label { return label{name: name} }
 
-// one is a label with these values, each of which is there from the beginning.
+// one returns a label with these values, all of which exist from the start.
 func one(name string, values ...string) label { return label{name, values} }
 
 func names(labels []label) []string {
@@ -38,8 +38,8 @@ func names(labels []label) []string {
 	return names
 }
 
-// known calls touch with the labels' values where there is one label whose values are all known, so that none is
-// missing before the first event.
+// known calls touch with each value if there is one label whose values are all known, so that none is missing
+// before the first event.
 func known(labels []label, touch func(...string)) {
 	if len(labels) == 1 {
 		for _, value := range labels[0].values {
@@ -100,17 +100,17 @@ var (
 	ofRequests   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
 )
 
-// Total is a counter that follows a count kept elsewhere, which begins at 0 whenever its keeper does. Not for
+// Total is a counter that follows a count kept elsewhere, which restarts at 0 with its owner. It is not for
 // concurrent use.
 type Total struct {
 	counter prometheus.Counter
 	seen    float64
 }
 
-// NewTotal returns a counter's follower.
+// NewTotal returns a Total that adds to a counter.
 func NewTotal(c prometheus.Counter) *Total { return &Total{counter: c} }
 
-// Set adds what the count has grown by since the last time.
+// Set adds the count's growth since the last call.
 func (t *Total) Set(count float64) {
 	if count > t.seen {
 		t.counter.Add(count - t.seen)

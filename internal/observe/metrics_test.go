@@ -179,7 +179,7 @@ func TestCheckListen(t *testing.T) {
 		{":9464", true, ""},
 		{"[::1]:9464", true, ""},
 		{"0.0.0.0:9464", false, ""},
-		{"0.0.0.0:9464", true, "for this machine alone"},
+		{"0.0.0.0:9464", true, "for this machine only"},
 		{"", true, "add --metrics-listen"},
 		{"9464", false, "must be host:port"},
 		{":http", false, "must be host:port"},

@@ -22,19 +22,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// traceSettings are OpenTelemetry's of an OTLP exporter, as far as they apply to spans in protobuf over HTTP
+// traceSettings are OpenTelemetry's settings of an OTLP exporter, as far as they apply to spans in protobuf over HTTP
 // (opentelemetry.io/docs/specs/otel/protocol/exporter).
 type traceSettings struct {
 	endpoint    *url.URL
 	headers     http.Header
 	timeout     time.Duration
-	certificate string // path of the certificate authorities', PEM; "": the system's
+	certificate string // path of the certificate authorities, PEM; "" means the system's
 	gzip        bool
 }
 
-// readTraceSettings reads the standard variables; nil without an endpoint, or where they say that there are no traces.
+// readTraceSettings reads the standard variables. It returns nil without an endpoint, or if they disable traces.
 func readTraceSettings(getenv func(string) string) (*traceSettings, error) {
-	get := func(name string) string { // what is for traces alone goes before what is for all signals
+	get := func(name string) string { // variables for traces take precedence over those for all signals
 		if own := getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); own != "" {
 			return own
 		}
@@ -66,7 +66,7 @@ func readTraceSettings(getenv func(string) string) (*traceSettings, error) {
 	return s, s.readHeaders(get("HEADERS"))
 }
 
-// readHeaders reads key=value,key=value. The values are escaped as in a URL, and may be secrets: no error shows them.
+// readHeaders parses key=value,key=value. The values are escaped as in a URL and may be secrets: no error shows them.
 func (s *traceSettings) readHeaders(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -75,7 +75,7 @@ func (s *traceSettings) readHeaders(text string) error {
 		key, value, found := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil {
-			return errors.New("OTEL_EXPORTER_OTLP_HEADERS: must be key=value, several with commas between them")
+			return errors.New("OTEL_EXPORTER_OTLP_HEADERS: must be key=value, several separated by commas")
 		}
 		s.headers.Set(key, value)
 	}
@@ -83,13 +83,13 @@ func (s *traceSettings) readHeaders(text string) error {
 }
 
 const (
-	// complaintInterval is how often the log hears that spans are lost.
+	// complaintInterval is how often lost spans are logged.
 	complaintInterval = time.Minute
 	maxTraceResponse  = 64 << 10
 )
 
-// traceClient sends spans to a collector. It implements [otlptrace.Client], and is what the SDK's own client for HTTP
-// would be without gRPC, which that brings along (8 MB of program). Spans that cannot be sent are lost: the SDK's queue is bounded.
+// traceClient sends spans to a collector. It implements [otlptrace.Client] like the SDK's own HTTP client, but without that
+// one's dependency on gRPC (8 MB of program). Spans that cannot be sent are lost: the SDK's queue is bounded.
 type traceClient struct {
 	traceSettings
 	http *http.Client
@@ -108,11 +108,11 @@ func newTraceClient(s traceSettings, log *slog.Logger) (*traceClient, error) {
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s holds no certificate in PEM", s.certificate)
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s contains no PEM certificate", s.certificate)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	// Headers are for the collector, not for whom it refers to.
+	// Headers are for the collector, not for redirect targets.
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &traceClient{traceSettings: s, log: log, http: &http.Client{Transport: transport, Timeout: s.timeout, CheckRedirect: noRedirect}}, nil
 }
@@ -128,7 +128,7 @@ func (c *traceClient) Stop(context.Context) error {
 
 // UploadTraces implements [otlptrace.Client]. Errors go to the log, and not to the SDK's global handler.
 func (c *traceClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// In bytes, it is the request that the protocol wants.
+	// Its encoding equals that of the protocol's request.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err == nil {
 		err = c.post(ctx, body)
@@ -139,7 +139,7 @@ func (c *traceClient) UploadTraces(ctx context.Context, spans []*tracepb.Resourc
 	return nil
 }
 
-// post sends a request, a second time where the collector asks for that.
+// post sends a request, and repeats it if the collector asks for that.
 func (c *traceClient) post(ctx context.Context, body []byte) error {
 	if c.gzip {
 		var packed bytes.Buffer
@@ -187,16 +187,16 @@ func (c *traceClient) try(ctx context.Context, body []byte) (status int, err err
 		return 0, err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxTraceResponse)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxTraceResponse)) // so that the connection can be reused
 	return response.StatusCode, nil
 }
 
-// complain tells the log of lost spans, but not of all.
+// complain logs lost spans, at a limited rate.
 func (c *traceClient) complain(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.complained) >= complaintInterval {
 		c.complained = time.Now()
-		c.log.Warn("spans of the traces are lost", "error", err)
+		c.log.Warn("trace spans are lost", "error", err)
 	}
 }

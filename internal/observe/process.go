@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Process is what all kinds of processes have in common.
+// Process contains what all kinds of processes have in common.
 type Process struct {
 	kind     string
 	registry *prometheus.Registry
@@ -44,24 +44,24 @@ func newProcess(kind string, tables ...[]metric) *Process {
 func (p *Process) table() []metric {
 	return []metric{
 		{"dbqpg_build_info", gauges(&p.BuildInfo, open("version"), open("revision"), open("goversion")),
-			"1, with the program's version, its commit, where the build knew it, and Go's version in the labels."},
-		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while there is a connection to the NATS server."},
+			"1, with the program's version, its commit if known to the build, and Go's version in the labels."},
+		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while connected to the NATS server."},
 	}
 }
 
-// Config says how a process can be observed.
+// Config says how a process is observed.
 type Config struct {
-	// Listen is where the HTTP server listens, host:port; "" is nowhere. No host is 127.0.0.1, port 0 a free one,
-	// which the log tells.
+	// Listen is the HTTP server's host:port; "" means no server. Without a host it is 127.0.0.1; port 0 picks a free
+	// port, which is logged.
 	Listen string
 	// Pprof adds Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Log receives what an operator should know; nil is slog.Default.
+	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Start begins to serve the metrics, where the settings ask for it, and to trace, where the environment does. stop ends
-// both. It is called before anything is observed.
+// Start serves the metrics if the settings ask for it, and traces if the environment does, until stop is called. Call it
+// before anything is observed.
 func (p *Process) Start(c Config) (stop func(), err error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -78,29 +78,29 @@ func (p *Process) Start(c Config) (stop func(), err error) {
 	return func() { stopServer(); stopTraces() }, nil
 }
 
-// Watch has ready say, when asked, whether the process does its work: nil, or an error why not. refresh, which may be nil,
-// is called before the metrics are read and sets those that are counted elsewhere. Both may be called from any
-// goroutine, but only one at a time, and never after the next Watch or [Process.Idle] has returned.
+// Watch sets the function that reports whether the process can do its work: nil, or an error that says why not. refresh,
+// which may be nil, is called before the metrics are read and sets those that are counted elsewhere. Both may be called
+// from any goroutine, but only one at a time, and never after the next Watch or [Process.Idle] has returned.
 func (p *Process) Watch(ready func() error, refresh func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready, p.refresh = ready, refresh
 }
 
-// Idle says that the process is not ready, and why.
+// Idle marks the process as not ready, and says why.
 func (p *Process) Idle(reason string) {
 	err := errors.New(reason)
 	p.Watch(func() error { return err }, nil)
 }
 
-// Update calls f, which sets metrics that belong together: whoever reads them sees all of it or nothing.
+// Update calls f, which sets metrics that belong together: a reader sees all of its changes or none.
 func (p *Process) Update(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
 }
 
-// Ready returns nil if the process does its work, else why not.
+// Ready returns nil if the process can do its work, or else the reason.
 func (p *Process) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,12 +117,12 @@ func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	return p.registry.Gather()
 }
 
-// registerRuntime adds what every Go program can tell of itself.
+// registerRuntime adds the metrics that every Go program has.
 func (p *Process) registerRuntime() error {
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
-		// A process that is started a second time has them.
+		// They are already registered if the process is started twice.
 		if err := p.registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return err
 		}
@@ -130,7 +130,7 @@ func (p *Process) registerRuntime() error {
 	return nil
 }
 
-// build returns the program's version and commit as the Go tool stamped them.
+// build returns the program's version and commit as recorded by the go command.
 func build() (version, revision string) {
 	version, revision = "unknown", "unknown"
 	info, ok := debug.ReadBuildInfo()

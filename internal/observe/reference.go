@@ -10,13 +10,13 @@ func Reference() string {
 	var page strings.Builder
 	page.WriteString(`# Metrics
 
-What each process serves under ` + "`/metrics`" + ` with ` + "`--metrics-listen`" + ` (see [observability](observability.md)). This
-page is made from the tables in ` + "`internal/observe`" + `: ` + "`go test ./internal/observe -update`" + ` writes it again.
+The metrics that each process serves under ` + "`/metrics`" + ` with ` + "`--metrics-listen`" + ` (see [observability](observability.md)).
+This page is generated from the tables in ` + "`internal/observe`" + ` by ` + "`go test ./internal/observe -update`" + `.
 `)
-	section(&page, "Learner", "A learner serves the actor's metrics too, for the actors in its process.", new(Learner).table())
+	section(&page, "Learner", "A learner also serves the actor metrics, for the actors in its process.", new(Learner).table())
 	section(&page, "Actor", "", new(Actor).table())
 	section(&page, "Coordinator", "", new(Coordinator).table())
-	section(&page, "Every process", "Besides these, `go_*` and `process_*`: the Go runtime's and the operating system's figures, as Prometheus's client names them.",
+	section(&page, "Every process", "In addition, `go_*` and `process_*`: the figures of the Go runtime and the operating system, as named by Prometheus's client.",
 		new(Process).table())
 	return page.String()
 }

@@ -17,20 +17,20 @@ type Run struct {
 	learner *Learner
 	name    string
 	epoch   uint64
-	at      atomic.Pointer[uint64] // the iteration under way, or the last one done; nil: not known yet
+	at      atomic.Pointer[uint64] // the iteration in progress, or the last one completed; nil if not known yet
 }
 
-// Begin says that the learner has a run now, until [Learner.End]. Of the run it is not known yet how far it has come.
+// Begin records that the learner has a run until [Learner.End]. How far the run has got is not known yet.
 func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
 	l.RunInfo.Reset()
 	l.RunInfo.WithLabelValues(name, task, algorithm, estimator).Set(1)
 	for _, g := range []prometheus.Gauge{l.ReturnMean, l.EpisodeLength, l.KL, l.CGIterations} {
-		g.Set(math.NaN()) // until there is an iteration
+		g.Set(math.NaN()) // until the first iteration
 	}
 	return &Run{learner: l, name: name}
 }
 
-// End says that the run has ended, for whatever reason. No actors are useful any more: who scales by their number may remove
+// End records that the run has ended, for whatever reason. No actors are useful any more: an autoscaler may remove
 // them all.
 func (l *Learner) End() {
 	l.Idle("no run at present")
@@ -40,7 +40,7 @@ func (l *Learner) End() {
 	}
 }
 
-// At says how far the run has come and under which epoch it goes on.
+// At records how far the run has got and in which epoch it continues.
 func (r *Run) At(epoch, iteration, planned uint64) {
 	r.epoch = epoch
 	r.at.Store(&iteration)
@@ -49,7 +49,7 @@ func (r *Run) At(epoch, iteration, planned uint64) {
 	r.learner.IterationsPlanned.Set(float64(planned))
 }
 
-// Logger returns a logger whose lines say that they belong to the run and its present iteration.
+// Logger returns a logger whose lines carry the run and its current iteration.
 func (r *Run) Logger(log *slog.Logger) *slog.Logger {
 	return RunLogger(log, r.name, func() (uint64, bool) {
 		if at := r.at.Load(); at != nil {
@@ -59,8 +59,8 @@ func (r *Run) Logger(log *slog.Logger) *slog.Logger {
 	})
 }
 
-// Iteration says that an iteration begins. Its trace is in the context returned; end, called with the iteration's error,
-// ends it.
+// Iteration records that an iteration begins, and returns a context with its trace; end, called with the iteration's
+// error, ends it.
 func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, end func(*error)) {
 	if r == nil {
 		return ctx, nothing
@@ -74,7 +74,7 @@ func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, 
 	return ctx, func(err *error) { finish(span, err) }
 }
 
-// Stages returns what hears how long each stage of an update took that has just ended; nil for nobody.
+// Stages returns a function to be called with the duration of each stage of an update; nil for a nil Run.
 func (r *Run) Stages(ctx context.Context) func(stage string, took time.Duration) {
 	if r == nil {
 		return nil
@@ -91,7 +91,7 @@ func (r *Run) Stages(ctx context.Context) func(stage string, took time.Duration)
 	}
 }
 
-// Commit says that an iteration is being committed, until end is called with the error.
+// Commit records that an iteration is being committed, until end is called with the error.
 func (r *Run) Commit(ctx context.Context) (end func(*error)) {
 	if r == nil {
 		return nothing

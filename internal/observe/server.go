@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds on what clients can ask for.
+// Bounds on clients' requests.
 const (
 	maxConnections = 64
 	maxScrapes     = 4
@@ -24,16 +24,16 @@ const (
 	readTimeout    = 5 * time.Second
 	scrapeTimeout  = 10 * time.Second
 	writeTimeout   = 15 * time.Second
-	profileTimeout = 2 * time.Minute // a profile takes half a minute unless it is told otherwise
+	profileTimeout = 2 * time.Minute // a profile takes half a minute by default
 	idleTimeout    = 2 * time.Minute
 	closeTimeout   = 2 * time.Second
 )
 
-// CheckListen returns what is wrong with a Config's Listen and Pprof, which the flags --metrics-listen and --pprof give.
+// CheckListen validates a Config's Listen and Pprof, the flags --metrics-listen and --pprof.
 func CheckListen(listen string, withPprof bool) error {
 	if listen == "" {
 		if withPprof {
-			return errors.New("--pprof: say where the profiles are served: add --metrics-listen 127.0.0.1:0")
+			return errors.New("--pprof: the profiles need an address: add --metrics-listen 127.0.0.1:0")
 		}
 		return nil
 	}
@@ -42,19 +42,19 @@ func CheckListen(listen string, withPprof bool) error {
 		return err
 	}
 	if ip := net.ParseIP(host); withPprof && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--pprof with --metrics-listen %s: profiles are for this machine alone; listen on 127.0.0.1", listen)
+		return fmt.Errorf("--pprof with --metrics-listen %s: profiles are for this machine only; listen on 127.0.0.1", listen)
 	}
 	return nil
 }
 
-// listenHost is the host of host:port, 127.0.0.1 where it is empty.
+// listenHost returns the host of host:port, or 127.0.0.1 if that is empty.
 func listenHost(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--metrics-listen %q: must be host:port, such as 127.0.0.1:9464; port 0 takes a free one", listen)
+		return "", fmt.Errorf("--metrics-listen %q: must be host:port, such as 127.0.0.1:9464; port 0 picks a free one", listen)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -74,17 +74,17 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(c.Listen) // listenHost has seen to it
+	_, port, _ := net.SplitHostPort(c.Listen) // listenHost has checked it
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, fmt.Errorf("serve the metrics (--metrics-listen; port 0 takes a free one): %w", err)
+		return nil, fmt.Errorf("serve the metrics (--metrics-listen; port 0 picks a free one): %w", err)
 	}
 	server := newServer(p.handler(c), c)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			c.Log.Error("the metrics are served no more", "error", err)
+			c.Log.Error("the metrics server has failed", "error", err)
 		}
 	}()
 	c.Log.Info("serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")
@@ -92,7 +92,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // whoever still reads has had its time
+			_ = server.Close() // remaining readers have had enough time
 		}
 		<-served
 	}, nil
@@ -124,7 +124,7 @@ func newServer(handler http.Handler, c Config) *http.Server {
 	return server
 }
 
-// handler serves the metrics, and whether the process is alive and ready.
+// handler serves the metrics, health and readiness.
 func (p *Process) handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p, promhttp.HandlerOpts{
@@ -152,5 +152,5 @@ func (p *Process) handler(c Config) http.Handler {
 func answer(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, text+"\n") // whoever asked may be gone
+	_, _ = io.WriteString(w, text+"\n") // the client may be gone
 }

@@ -20,15 +20,15 @@ import (
 
 const (
 	tracerName = "github.com/dbqpg/dbqpg"
-	// flushTimeout is how long the last spans may take to be sent when a process ends.
+	// flushTimeout is how long sending the last spans may take when a process ends.
 	flushTimeout = 5 * time.Second
 )
 
-// nothing ends a span that there isn't.
+// nothing does nothing: the end of an absent span.
 func nothing(*error) {}
 
-// Span begins a span within that of ctx. end, called with the error that it comes to, nil if it has none, ends it. Where ctx has no span,
-// and that is so while traces are off, there is none.
+// Span begins a span within that of ctx; end, called with the resulting error or nil, ends it. If ctx has no span, as
+// when traces are off, it does nothing.
 func Span(ctx context.Context, name string) (_ context.Context, end func(*error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -49,7 +49,7 @@ func (a *Actor) Span(name, run string, epoch, iteration, ticket uint64) (end fun
 	return func(err *error) { finish(span, err) }
 }
 
-// finish ends a span. That somebody stopped the process is no error of what was under way.
+// finish ends a span. That the process was stopped is not an error of the span.
 func finish(span trace.Span, err *error) {
 	if err != nil && *err != nil && !errors.Is(*err, context.Canceled) {
 		span.RecordError(*err)
@@ -58,7 +58,7 @@ func finish(span trace.Span, err *error) {
 	span.End()
 }
 
-// rootOf names an iteration's trace and the span of the whole iteration, on every process alike.
+// rootOf returns the IDs of an iteration's trace and root span, which are the same in every process.
 func rootOf(run string, epoch, iteration uint64) trace.SpanContext {
 	text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(run), epoch), iteration)
 	sum := sha256.Sum256(text)
@@ -67,12 +67,12 @@ func rootOf(run string, epoch, iteration uint64) trace.SpanContext {
 
 type rootKey struct{}
 
-// withRoot has the next root span take these identifiers.
+// withRoot sets the IDs of the next root span.
 func withRoot(ctx context.Context, root trace.SpanContext) context.Context {
 	return context.WithValue(ctx, rootKey{}, root)
 }
 
-// identifiers makes those of new spans: random ones, but for what withRoot asks for.
+// identifiers generates the IDs of new spans: random ones, except those set by withRoot.
 type identifiers struct{}
 
 // NewIDs implements [sdktrace.IDGenerator].
@@ -82,7 +82,7 @@ func (g identifiers) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	}
 	var id trace.TraceID
 	binary.BigEndian.PutUint64(id[:], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // zero is none
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1) // zero is invalid
 	return id, g.NewSpanID(ctx, id)
 }
 
@@ -93,7 +93,7 @@ func (identifiers) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 	return id
 }
 
-// startTraces begins to trace if the environment asks for it. stop sends what there is and ends it.
+// startTraces starts tracing if the environment asks for it. stop sends the remaining spans and ends it.
 func (p *Process) startTraces(log *slog.Logger) (stop func(), err error) {
 	settings, err := readTraceSettings(os.Getenv)
 	if err != nil || settings == nil {
@@ -116,14 +116,14 @@ func (p *Process) startTraces(log *slog.Logger) (stop func(), err error) {
 	}, nil
 }
 
-// resource names the process that spans are of. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first.
+// resource describes the process in its spans. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 func (p *Process) resource(log *slog.Logger) *resource.Resource {
 	version, _ := build()
 	r, err := resource.New(context.Background(),
 		resource.WithAttributes(attribute.String("service.name", "dbqpg-"+p.kind), attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		log.Warn("the traces say less about this process than they could", "error", err)
+		log.Warn("the traces lack some attributes of this process", "error", err)
 	}
 	return r
 }

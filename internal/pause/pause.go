@@ -1,4 +1,4 @@
-// Package pause is a sleep that can be cut short.
+// Package pause provides a sleep that can be cut short.
 package pause
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d, and reports whether ctx was not done before.
+// For waits for d and returns true, or returns false as soon as ctx is done.
 func For(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

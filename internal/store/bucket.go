@@ -15,20 +15,20 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// attempts is how often a request is made before it fails. Whoever asks tries again later.
+// attempts is how often a request is tried before it fails. Callers retry later.
 const attempts = 3
 
-// Bucket is a store in a bucket of an S3-compatible server. One request writes an object, so there are no parts that
-// could be left over, and the server compares it with the checksum that comes along.
+// Bucket is a store in a bucket of an S3-compatible server. A single request writes an object, so no parts can be left
+// over, and the server verifies the checksum sent with it.
 type Bucket struct {
 	client         *minio.Client
 	bucket, prefix string
 }
 
-// OpenBucket returns the store under a prefix of a bucket, s3://bucket/prefix. The rest is where other tools have it, and
-// nowhere else: in the environment the server, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (without: Amazon's), AWS_REGION, and the keys in
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or
-// from the machine's role.
+// OpenBucket returns the store under a prefix of a bucket, s3://bucket/prefix. Everything else comes from where other
+// tools expect it, and nowhere else: the server from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (default: Amazon's), the
+// region from AWS_REGION, and the keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file
+// AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or the machine's role.
 func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 	bucket, prefix, err := parseBucket(name)
 	if err != nil {
@@ -46,7 +46,7 @@ func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if value, err := keys.GetWithContext(client.CredContext()); err != nil || value.AccessKeyID == "" {
-		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have them in the file AWS_SHARED_CREDENTIALS_FILE", name)
+		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them into the file AWS_SHARED_CREDENTIALS_FILE", name)
 	}
 	switch there, err := client.BucketExists(ctx, bucket); {
 	case err != nil:
@@ -73,7 +73,7 @@ func parseBucket(name string) (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-// firstOf returns the first variable of the environment that is set.
+// firstOf returns the value of the first environment variable that is set.
 func firstOf(names ...string) string {
 	for _, name := range names {
 		if value := os.Getenv(name); value != "" {
@@ -83,7 +83,7 @@ func firstOf(names ...string) string {
 	return ""
 }
 
-// endpointOf returns the server's host:port, and whether it is reached by TLS.
+// endpointOf returns the server's host:port, and whether it uses TLS.
 func endpointOf() (endpoint string, secure bool, err error) {
 	text := firstOf("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	if text == "" {
@@ -96,8 +96,8 @@ func endpointOf() (endpoint string, secure bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-// providers are where keys may come from. A machine's role is asked for where it says that it has one, or the server
-// is Amazon's: elsewhere nobody would answer, which takes its time.
+// providers are the possible sources of keys. The machine's role is queried only if the environment announces one or the
+// server is Amazon's: elsewhere the query would time out.
 func providers() []credentials.Provider {
 	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
 	if firstOf("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") == "" ||
@@ -138,7 +138,7 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 	return data, err
 }
 
-// missing reports whether there is no such object.
+// missing reports whether an error means that there is no such object.
 func missing(err error) bool {
 	var answer minio.ErrorResponse
 	return errors.As(err, &answer) && answer.Code == minio.NoSuchKey
@@ -151,7 +151,7 @@ func (b *Bucket) List(ctx context.Context, directory string) ([]string, error) {
 	}
 	var keys []string
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the listing goes on in the background until it is done
+	defer cancel() // the listing continues in the background until then
 	for object := range b.client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + directory + "/", Recursive: true}) {
 		if object.Err != nil {
 			return nil, fmt.Errorf("list %s in %v: %w", directory, b, object.Err)

@@ -14,11 +14,11 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// Directory is a store in a directory, such as a volume that machines share: a file is written beside its place, synced
-// and renamed.
+// Directory is a store in a directory, such as a volume that machines share: a file is written under a temporary name,
+// synced and renamed.
 type Directory struct{ root string }
 
-// OpenDirectory returns the store in a directory, which it creates if need be.
+// OpenDirectory returns the store in a directory, which it creates if necessary.
 func OpenDirectory(root string) (*Directory, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("create the directory of checkpoints: %w", err)
@@ -44,8 +44,8 @@ func (d *Directory) Put(_ context.Context, key string, data []byte) error {
 	return nil
 }
 
-// makeParents creates a directory and those above it, and syncs what it enters them in: a file is not for good before
-// its directory is.
+// makeParents creates a directory and its parents, and syncs the directories that contain them: a file is not durable
+// before its directory is.
 func (d *Directory) makeParents(directory string) error {
 	if directory == "." {
 		return nil
@@ -87,14 +87,14 @@ func readAll(key string, file io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// List walks through a directory. What writers have not finished does not count.
+// List walks a directory. It skips files that writers have not finished.
 func (d *Directory) List(_ context.Context, directory string) ([]string, error) {
 	if err := checkKey(directory); err != nil {
 		return nil, err
 	}
 	var keys []string
 	err := filepath.WalkDir(d.path(directory), func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or never there
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or never created
 			return nil
 		}
 		if err != nil || entry.IsDir() || strings.HasSuffix(name, atomicfile.Suffix) {

@@ -1,6 +1,6 @@
-// Package streams gives every use of randomness a stream of its own. A stream is a function of the run's seed
-// and a few labels that say what it is for, and of nothing else: not of what other streams drew before, nor of
-// who draws. That is what makes an episode the same whoever plays it, and a run the same after it was resumed.
+// Package streams gives every use of randomness its own stream. A stream is a function of the run's seed and a
+// few labels that say what it is for, and of nothing else: not of what other streams have drawn, nor of who
+// draws. That makes an episode independent of who plays it, and a run independent of interruptions.
 package streams
 
 import (
@@ -9,20 +9,20 @@ import (
 	"math/rand/v2"
 )
 
-// The first label of a stream: what it is for. The values are part of the recipe of every recorded run, so a
-// new purpose goes to the end and none is ever renumbered.
+// The first label of a stream: its purpose. The values are part of the recipe of every recorded run, so new
+// purposes are appended and none is ever renumbered.
 const (
-	// Episode plays one ticket; labels: iteration, index.
+	// Episode is for playing a ticket; labels: iteration, index.
 	Episode uint64 = iota + 1
-	// Policy draws the policy's first parameters.
+	// Policy is for the policy's initial parameters.
 	Policy
-	// Critic draws the critic's first parameters.
+	// Critic is for the critic's initial parameters.
 	Critic
-	// Sketch draws the random sketches of one iteration's update; label: iteration.
+	// Sketch is for the random sketches of an iteration's update; label: iteration.
 	Sketch
-	// Probe draws stochastic trace and log-determinant probes of one iteration; label: iteration.
+	// Probe is for the stochastic trace and log-determinant probes of an iteration; label: iteration.
 	Probe
-	// Study is what a study draws beside its training runs: fresh batches, and resamples of what was measured.
+	// Study is for a study's own randomness: fresh batches, and resamples of its measurements.
 	Study
 )
 
@@ -33,8 +33,8 @@ func New(seed uint64, labels ...uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(Key(seed, labels...)))
 }
 
-// Key returns the ChaCha8 key of New's stream, for a caller that reseeds one generator in place of
-// allocating one a stream.
+// Key returns the ChaCha8 key of New's stream, for a caller that reseeds one generator instead of
+// allocating one per stream.
 func Key(seed uint64, labels ...uint64) [32]byte {
 	message := binary.LittleEndian.AppendUint64(make([]byte, 0, 64), seed)
 	for _, label := range labels {

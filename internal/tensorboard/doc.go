@@ -1,4 +1,4 @@
-// Package tensorboard writes the event files that TensorBoard draws its curves from.
+// Package tensorboard writes event files for TensorBoard.
 //
 // An event file is a sequence of records, each
 //
@@ -15,14 +15,13 @@
 //	Value      { string tag = 1; float simple_value = 2; }
 //	SessionLog { Status status = 1; }    // START = 1
 //
-// A scalar is a simple_value: every version of TensorBoard and every other reader of these files knows it.
+// A scalar is a simple_value, which every version of TensorBoard and every other reader supports.
 //
 // # Resuming
 //
-// A directory holds the files of one run, one for each time it was started; TensorBoard reads them in the order
-// of their names. A run that was killed may have left half a record at the end of the last file, and events of
-// steps that it will do again. [Open] cuts both off, so that nothing is there twice for whoever reads the files
-// from now on, and begins its own file with a session log START at the step to come, at which a TensorBoard that
-// has already read them drops those events. Older files are only ever shortened, never rewritten: a TensorBoard
-// that has them open is not disturbed.
+// A directory holds the files of one run, one for each start; TensorBoard reads them in the order of their names.
+// A killed run may leave half a record at the end of the last file, and events of steps that will be repeated.
+// [Open] cuts off both, so that later readers see nothing twice, and starts its own file with a session log START at
+// the next step, at which a TensorBoard that has already read those events drops them. Older files are only
+// truncated, never rewritten, so a TensorBoard that has them open is not disturbed.
 package tensorboard

@@ -11,7 +11,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedChecksum is CRC-32C, masked because a checksum of data that contain checksums is a weak one.
+// maskedChecksum is CRC-32C, masked because a checksum of data that contain checksums is weak.
 func maskedChecksum(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
@@ -31,8 +31,8 @@ func appendRecord(out, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(out, maskedChecksum(data))
 }
 
-// nextRecord returns the data of the record at the start of file and the bytes it takes, false where there is no
-// whole and undamaged one.
+// nextRecord returns the data of the record at the start of file and the record's size in bytes, or false if there
+// is no complete, undamaged one.
 func nextRecord(file []byte) (data []byte, size int, ok bool) {
 	if len(file) < headerSize+footerSize {
 		return nil, 0, false
@@ -71,7 +71,7 @@ const (
 func appendEvent(out []byte, at time.Time, step int64) []byte {
 	out = protowire.AppendTag(out, eventWallTime, protowire.Fixed64Type)
 	out = protowire.AppendFixed64(out, math.Float64bits(float64(at.UnixMicro())/1e6))
-	if step != 0 { // the default is left out
+	if step != 0 { // the default is omitted
 		out = protowire.AppendTag(out, eventStep, protowire.VarintType)
 		out = protowire.AppendVarint(out, uint64(step))
 	}
@@ -107,8 +107,8 @@ func scalarsEvent(at time.Time, step int64, scalars []Scalar) []byte {
 	return protowire.AppendBytes(out, summary)
 }
 
-// parseEvent returns an event's step and whether it is the one that gives the file's version; false where the data
-// are no event.
+// parseEvent returns an event's step and whether the event is the file's version, or false if the data are not an
+// event.
 func parseEvent(event []byte) (step int64, version, ok bool) {
 	for len(event) > 0 {
 		number, kind, n := protowire.ConsumeTag(event)

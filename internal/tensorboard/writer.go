@@ -12,10 +12,10 @@ import (
 
 const prefix = "events.out.tfevents."
 
-// Pattern is what the names of event files match.
+// Pattern matches the names of event files.
 const Pattern = prefix + "*"
 
-// A Scalar is one point of the curve named Tag. TensorBoard groups the curves by what stands before the first slash.
+// A Scalar is one point of the curve named Tag. TensorBoard groups curves by the part before the first slash.
 type Scalar struct {
 	Tag   string
 	Value float64 // kept in single precision
@@ -26,8 +26,8 @@ type Writer struct {
 	file *os.File
 }
 
-// Open begins a new event file for a run whose next step is next. Events of that step and later ones, and whatever
-// a killed process left half written, are cut off the directory's older files.
+// Open starts a new event file for a run whose next step is next. It cuts events of that step and later ones, and
+// partially written records of a killed process, off the directory's older files.
 func Open(directory string, next int64) (*Writer, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -57,8 +57,8 @@ func Open(directory string, next int64) (*Writer, error) {
 	return &Writer{file: file}, nil
 }
 
-// Write appends the scalars of one step. They reach the file in one write: a process killed there leaves half a
-// record at most, which readers skip and the next Open cuts off.
+// Write appends the scalars of one step in a single write: a process killed there leaves at most half a record, which
+// readers skip and the next Open cuts off.
 func (w *Writer) Write(step int64, scalars []Scalar) error {
 	record := appendRecord(nil, scalarsEvent(time.Now(), step, scalars))
 	if _, err := w.file.Write(record); err != nil {
@@ -70,7 +70,7 @@ func (w *Writer) Write(step int64, scalars []Scalar) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// cutFile shortens a file to what keep leaves of it.
+// cutFile truncates a file to the length that keep returns.
 func cutFile(path string, next int64) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -82,8 +82,8 @@ func cutFile(path string, next int64) error {
 	return nil
 }
 
-// keep returns the length of the file's longest part, from its start, that holds only whole, undamaged events of
-// steps before next.
+// keep returns the length of the file's longest prefix that contains only complete, undamaged events of steps before
+// next.
 func keep(file []byte, next int64) int {
 	kept := 0
 	for {
@@ -99,7 +99,7 @@ func keep(file []byte, next int64) int {
 	}
 }
 
-// stampOf returns the time in an event file's name, in seconds; 0 if there is none.
+// stampOf returns the time in an event file's name, in seconds, or 0.
 func stampOf(name string) int64 {
 	digits, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), ".")
 	stamp, err := strconv.ParseInt(digits, 10, 64)

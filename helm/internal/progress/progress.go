@@ -1,12 +1,17 @@
-// Package progress compares what runs learned, by the tables that they leave (progress.csv).
+// Package progress compares what runs learned, by the tables (progress.csv) and the checkpoints that they leave.
 package progress
 
 import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 // learned are the columns that say what was learned, and not how long it took or who played.
@@ -34,6 +39,43 @@ func Compare(iterations int, path, wanted string) error {
 		}
 	}
 	return errors.Join(differences...)
+}
+
+// CompareStates compares the checkpoints that two runs have of an iteration, in their directories: the policy's parameters and all else that
+// was learned, bit by bit. Its error names each array that differs.
+func CompareStates(iteration uint64, directory, wanted string) error {
+	got, err := readState(iteration, directory)
+	if err != nil {
+		return err
+	}
+	want, err := readState(iteration, wanted)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(want))
+	if !slices.Equal(slices.Sorted(maps.Keys(got)), names) || len(names) == 0 {
+		return fmt.Errorf("%s has other arrays than %q", directory, names)
+	}
+	var differences []error
+	for _, name := range names {
+		if !slices.EqualFunc(got[name], want[name], func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+			differences = append(differences, fmt.Errorf("%s differs in iteration %d", name, iteration))
+		}
+	}
+	return errors.Join(differences...)
+}
+
+func readState(iteration uint64, directory string) (map[string][]float64, error) {
+	path := filepath.Join(directory, "checkpoints", checkpoint.FileName(iteration))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	state, _, err := checkpoint.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return state.Arrays, nil
 }
 
 // read reads the learned columns of a table, all of which have to be there.
