@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
@@ -32,7 +31,7 @@ func NewFisher(g linop.Operator, damping float64) Fisher {
 // EmpiricalFisher is UU'/n of the scores u (p × n) (eqn:kernel_equations). In the
 // uncertainty their decomposition takes u's place. It panics unless damping is positive.
 func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fisher {
-	f := NewFisher(gp.EmpiricalFisher(b, u), damping)
+	f := NewFisher(linop.NewEmpiricalFisher(b, u), damping)
 	f.empirical = true
 	return f
 }

@@ -65,12 +65,6 @@ func (f ExactFisher) Kernel(s *compute.Scope, u, g linop.Operator, damping float
 	}, nil
 }
 
-// EmpiricalFisher is G = UU'/n (eqn:kernel_equations), p × p, of n samples' scores u.
-func EmpiricalFisher(b compute.Backend, u linop.Operator) linop.Operator {
-	_, n := u.Dims()
-	return linop.NewScale(b, 1/float64(n), linop.NewProduct(b, u, linop.NewTranspose(u)))
-}
-
 // Multiply sets dst to K_f x; both are n × m, for any m. The error is that of the solution
 // with G.
 func (k *FisherKernel) Multiply(dst, x compute.Block) error {

@@ -65,7 +65,7 @@ func (x scored) kernel(s *compute.Scope, method linop.CG) *FisherKernel {
 func newFisherKernel(s *compute.Scope, scores *mat.Dense, damping float64, method linop.CG) *FisherKernel {
 	b := s.Backend()
 	u := linop.NewDense(b, upload(s, scores))
-	k, err := ExactFisher{CG: method, Rank: 3}.Kernel(s, u, EmpiricalFisher(b, u), damping)
+	k, err := ExactFisher{CG: method, Rank: 3}.Kernel(s, u, linop.NewEmpiricalFisher(b, u), damping)
 	if err != nil {
 		panic(err)
 	}
@@ -218,7 +218,7 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			truth := linop.NewSum(b, p.(*iterativePosterior).state, linop.NewScale(b, k.FisherWeight(), reference), linop.NewScaledIdentity(b, x.n, k.Noise))
+			truth := linop.NewSum(b, p.(*iterativePosterior).state, linop.NewLowRank(b, k.fisherScale(x.n), full.data.Fisher), linop.NewScaledIdentity(b, x.n, k.Noise))
 			truth.MulTo(product, p.Alpha(), false)
 			compute.Axpy(b, -1, y, product)
 			residuals = append(residuals, norm(b, product)/norm(b, y))

@@ -321,7 +321,7 @@ func TestPredictWithAnExactFisherKernel(t *testing.T) {
 		b, data := s.Backend(), x.upload(s)
 		want, wantSpread := predict(t, s, fit(t, s, k, data), Value, data.Points())
 		scores := linop.NewDense(b, upload(s, u))
-		exact, err := ExactFisher{}.Kernel(s, scores, EmpiricalFisher(b, scores), 1e-12)
+		exact, err := ExactFisher{}.Kernel(s, scores, linop.NewEmpiricalFisher(b, scores), 1e-12)
 		if err != nil {
 			t.Fatal(err)
 		}

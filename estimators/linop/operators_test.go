@@ -73,13 +73,19 @@ func TestProduct(t *testing.T) {
 	})
 }
 
-func TestTranspose(t *testing.T) {
+func TestEmpiricalFisher(t *testing.T) {
+	const p = 7
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
-			return linop.NewTranspose(linop.NewDense(s.Backend(), s.FromSlice(n, 7, linoptest.Normal(rng, n*7))))
+			b := s.Backend()
+			return linop.NewEmpiricalFisher(b, linop.NewDense(b, s.FromSlice(p, n, linoptest.Normal(rng, p*n))))
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {
-			return mat.DenseCopyOf(mat.NewDense(n, 7, linoptest.Normal(rng, n*7)).T())
+			u := mat.NewDense(p, n, linoptest.Normal(rng, p*n))
+			var g mat.Dense
+			g.Mul(u, u.T())
+			g.Scale(1/float64(n), &g)
+			return &g
 		},
 	})
 }
@@ -95,14 +101,14 @@ func toeplitz(column []float64) *mat.Dense {
 	return a
 }
 
-// TestSumAndScale adds operators of all kinds: A + 2 v v' - 3 I.
-func TestSumAndScale(t *testing.T) {
+// TestSum adds operators of three kinds: A + 2 v v' - 3 I.
+func TestSum(t *testing.T) {
 	linoptest.Test(t, linoptest.Case{
 		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
 			b := s.Backend()
 			return linop.NewSum(b,
 				linop.NewDense(b, s.FromSlice(n, n, linoptest.Normal(rng, n*n))),
-				linop.NewScale(b, 2, linop.NewLowRank(b, 1, s.FromSlice(n, 1, linoptest.Normal(rng, n)))),
+				linop.NewLowRank(b, 2, s.FromSlice(n, 1, linoptest.Normal(rng, n))),
 				linop.NewScaledIdentity(b, n, -3))
 		},
 		Dense: func(rng *rand.Rand, n int) *mat.Dense {

@@ -106,7 +106,7 @@ func TestApproachesAgreeAsTheRankGrows(t *testing.T) {
 		}
 		return compute.ToSlice(b, p.Alpha())
 	}
-	exact, err := gp.ExactFisher{}.Kernel(s, u, gp.EmpiricalFisher(b, u), x.Damping)
+	exact, err := gp.ExactFisher{}.Kernel(s, u, linop.NewEmpiricalFisher(b, u), x.Damping)
 	if err != nil {
 		t.Fatal(err)
 	}
