@@ -123,18 +123,6 @@ WIDE void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long
     ROWS(n) COLS(k) d[i * ds + j] *= 1 - h[i * hs + j] * h[i * hs + j];
 }
 
-void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,
-                       long us, const double *log_sigma, long n, long k) {
-    COLS(k) {
-        const double inverse = exp(-log_sigma[j]);
-        ROWS(n) {
-            const double e = (x[i * xs + j] - mu[i * us + j]) * inverse;
-            mean[i * ms + j] = e * inverse;
-            log_std[i * ls + j] = e * e - 1;
-        }
-    }
-}
-
 // The four cubic convolution weights (Keys 1981, a = -1/2) of the point z and the
 // index of the first of their grid points.
 typedef struct {
