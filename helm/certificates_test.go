@@ -24,6 +24,7 @@ import (
 
 // Each name by which pods call a server is in the certificate that the Job makes.
 func TestNamesAreCertified(t *testing.T) {
+	t.Parallel()
 	r := render(t, parse(t, "credentials: {hosts: [dbqpg.example]}"))
 	c := newCluster(t, r)
 	c.makeSecret()
@@ -77,11 +78,13 @@ func TestCertManager(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
+	t.Parallel()
 	values := trainingValues(t)
 	merge(values, "credentials", parse(t, "{mode: cert-manager, secret: keys, issuer: {name: dbqpg}, hosts: [dbqpg.example]}"))
 	r := render(t, values)
 	for name, chain := range map[string][]authority{"root": newAuthorities(t, 1), "intermediate": newAuthorities(t, 2)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, r)
 			c.secrets["keys"] = c.keys()
 			for _, o := range r.ofKind("Certificate") {

@@ -18,7 +18,7 @@ const experiment = `
 coordinator: {replicas: 3}
 nats: {replicas: 3}
 actors: {pools: {standard: {replicas: 2}}}
-experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 2000}}`
+experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 1000}}`
 
 // What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
 // configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those all servers and coordinators are
@@ -27,6 +27,7 @@ func TestTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
+	t.Parallel()
 	c := newCluster(t, render(t, trainingValues(t)))
 	c.makeSecret()
 	var nodes []*process
@@ -59,7 +60,7 @@ func TestTraining(t *testing.T) {
 	}
 	coordinator := nodes[len(nodes)-1]
 	coordinator.output("coordinator", "watch", "first")
-	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +20000 `).MatchString(shown) {
+	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +10000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
@@ -156,7 +157,7 @@ func (c *cluster) runOnce(kind, name string) *process {
 func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "2000", "--device", "cpu",
+	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "1000", "--device", "cpu",
 		"--listen", "127.0.0.1:0", "--run-dir", directory)
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)

@@ -85,18 +85,13 @@ type Products interface {
 	Gram(dst, x Block)
 }
 
-// Networks are the elementwise parts of a tanh network's passes (the rest is
-// Gemm) and of a Gaussian policy's score.
+// Networks are the elementwise parts of a tanh network's passes; the rest is Gemm.
 type Networks interface {
 	// Tanh sets z to tanh(z + bias); bias is 1 × k.
 	Tanh(z, bias Block)
 	// TanhGrad multiplies d by 1 - h*h, the derivative at h = tanh(z): the
 	// backward pass and the forward tangent alike.
 	TanhGrad(d, h Block)
-	// GaussianScores sets mean to (x-mu)/sigma^2 and logStd to ((x-mu)/sigma)^2-1,
-	// the derivatives of log N(x; mu, diag(sigma^2)) in mu and in log sigma
-	// (n × a each); sigma is exp of the 1 × a block logSigma.
-	GaussianScores(mean, logStd, x, mu, logSigma Block)
 }
 
 // Grid is Size points Low, Low+Step, ... on a line.

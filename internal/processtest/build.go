@@ -16,11 +16,14 @@
 package processtest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -39,6 +42,10 @@ func Build(m *testing.M, directory *string, arguments ...string) int {
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
 		return 1
+	}
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = flag.Set(parallel.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0))) // processes wait for each other as much as they compute
 	}
 	return m.Run()
 }

@@ -97,7 +97,9 @@ func TestKilledWhileSaving(t *testing.T) {
 		for lines.Scan() {
 			saved = lines.Text()
 		}
-		_ = command.Wait() // an error: it was killed
+		if err := command.Wait(); command.ProcessState.Exited() {
+			t.Fatalf("the child ended before it was killed: %v", err)
+		}
 
 		reported, err := strconv.ParseUint(saved, 10, 64)
 		if err != nil {

@@ -13,7 +13,14 @@ import (
 func (g *Policy) GaussianScores(s *compute.Scope, actions compute.Block) (mean, logStd compute.Block) {
 	g.checkActions(actions)
 	mean, logStd = s.New(actions.Rows, actions.Cols), s.New(actions.Rows, actions.Cols)
-	g.backend.GaussianScores(mean, logStd, actions, g.Mean(), g.logStd)
+	b := g.backend
+	standard := logStd // (x-mu)/std, until it is squared
+	compute.Copy(b, standard, actions)
+	compute.Axpy(b, -1, g.Mean(), standard)
+	b.Mul(standard, g.inverseStd, standard, 0)
+	b.Mul(mean, g.inverseStd, standard, 0)
+	b.Mul(logStd, standard, standard, 0)
+	b.Affine(logStd, 1, logStd, 0, -1)
 	return mean, logStd
 }
 
@@ -47,7 +54,7 @@ func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block 
 	logProb := s.New(actions.Rows, 1)
 	g.backend.RowDots(logProb, squares, ones, 0)
 	constant := -0.5 * float64(g.shape.Action) * (1 + math.Log(2*math.Pi))
-	for _, logStd := range g.hostLogStd {
+	for _, logStd := range g.logStd {
 		constant -= logStd
 	}
 	g.backend.Affine(logProb, -0.5, logProb, 0, constant)
@@ -69,8 +76,8 @@ func (g *Policy) KL(to *Policy) float64 {
 	g.backend.SumRows(sums, difference)
 	kl := 0.0
 	for j, squares := range compute.ToSlice(g.backend, sums) {
-		ratio := g.hostLogStd[j] - to.hostLogStd[j]
-		distance := squares / float64(g.Samples()) * math.Exp(-2*to.hostLogStd[j])
+		ratio := g.logStd[j] - to.logStd[j]
+		distance := squares / float64(g.Samples()) * math.Exp(-2*to.logStd[j])
 		kl += 0.5*(math.Expm1(2*ratio)+distance) - ratio
 	}
 	return kl

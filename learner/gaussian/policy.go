@@ -17,9 +17,9 @@ type Policy struct {
 	shape       policy.Shape
 	net         blocks.Net
 	activations blocks.Activations
-	logStd      compute.Block // 1 × a
-	hostLogStd  []float64
-	precision   compute.Block // a × a: diag(1/std²)
+	logStd      []float64     // a
+	inverseStd  compute.Block // 1 × a: 1/std
+	precision   compute.Block // 1 × a: 1/std²
 }
 
 // New evaluates the policy with the p × 1 block params on the normalised
@@ -31,18 +31,17 @@ func New(s *compute.Scope, shape policy.Shape, params, observations compute.Bloc
 	}
 	p := shape.Mean().NumParams()
 	g := &Policy{
-		backend:    s.Backend(),
-		shape:      shape,
-		net:        blocks.Bind(shape.Mean(), params.RowRange(0, p)),
-		logStd:     params.RowRange(p, params.Rows).Reshape(1, shape.Action),
-		hostLogStd: make([]float64, shape.Action),
+		backend: s.Backend(),
+		shape:   shape,
+		net:     blocks.Bind(shape.Mean(), params.RowRange(0, p)),
+		logStd:  make([]float64, shape.Action),
 	}
-	g.backend.Download(g.hostLogStd, g.logStd)
-	precision := make([]float64, shape.Action*shape.Action)
-	for i, logStd := range g.hostLogStd {
-		precision[i*shape.Action+i] = math.Exp(-2 * logStd)
+	g.backend.Download(g.logStd, params.RowRange(p, params.Rows))
+	inverseStd, precision := make([]float64, shape.Action), make([]float64, shape.Action)
+	for i, logStd := range g.logStd {
+		inverseStd[i], precision[i] = math.Exp(-logStd), math.Exp(-2*logStd)
 	}
-	g.precision = s.FromSlice(shape.Action, shape.Action, precision)
+	g.inverseStd, g.precision = s.FromSlice(1, shape.Action, inverseStd), s.FromSlice(1, shape.Action, precision)
 	g.activations = g.net.Forward(s, observations)
 	return g
 }
@@ -69,13 +68,13 @@ func (g *Policy) Samples() int { return g.activations[0].Rows }
 func (g *Policy) Mean() compute.Block { return g.activations.Output() }
 
 // LogStd are the logarithms of the standard deviations, one an action dimension.
-func (g *Policy) LogStd() []float64 { return append([]float64(nil), g.hostLogStd...) }
+func (g *Policy) LogStd() []float64 { return append([]float64(nil), g.logStd...) }
 
 // Entropy is the policy's differential entropy, the same in every state:
 // sum_j (log_std_j + log(2 pi e)/2).
 func (g *Policy) Entropy() float64 {
 	entropy := 0.0
-	for _, logStd := range g.hostLogStd {
+	for _, logStd := range g.logStd {
 		entropy += logStd + 0.5*math.Log(2*math.Pi*math.E)
 	}
 	return entropy

@@ -58,7 +58,7 @@ func TestKilledRunEndsLikeAnUndisturbedOne(t *testing.T) {
 	makeRun(t, undisturbed, childIterations)
 
 	directory := filepath.Join(t.TempDir(), "run")
-	kills := 0
+	kills, midway := 0, 0
 	for {
 		var complaints strings.Builder
 		command := exec.Command(os.Args[0])
@@ -76,8 +76,13 @@ func TestKilledRunEndsLikeAnUndisturbedOne(t *testing.T) {
 		if kills++; command.ProcessState.Exited() || complaints.Len() > 0 {
 			t.Fatalf("after %d kills: %v: %s", kills, err, complaints.String())
 		}
+		if _, err := os.Stat(filepath.Join(directory, "checkpoints", "best.safetensors")); err == nil {
+			midway++
+		}
 	}
-	t.Logf("%d kills", kills)
+	if t.Logf("%d kills, %d of them after the first checkpoint", kills, midway); midway == 0 {
+		t.Error("no kill hit a run that was under way: the test shows nothing")
+	}
 
 	expectEqual(t, "progress.csv", withoutSeconds(read(t, directory, "progress.csv")), withoutSeconds(read(t, undisturbed.RunDir, "progress.csv")))
 	expectEqual(t, "config.yaml", read(t, directory, "config.yaml"), read(t, undisturbed.RunDir, "config.yaml"))

@@ -107,11 +107,6 @@ var operations = []operation{
 		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0)},
 			nothing(func(b compute.Backend, x blocks) { b.TanhGrad(x[1], x[0]) })}
 	}},
-	{name: "GaussianScores", draw: func(d *draw) call {
-		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.in(n, k), d.in(1, k), d.maybe(d.out(n, k), 0), d.maybe(d.out(n, k), 1)},
-			nothing(func(b compute.Backend, x blocks) { b.GaussianScores(x[3], x[4], x[0], x[1], x[2]) })}
-	}},
 	{name: "Interpolate", fixedRows: true, draw: func(d *draw) call {
 		g, trans := d.grid(), d.flag("trans")
 		n, r := d.n(), d.k()

@@ -117,14 +117,3 @@ func (naive) TanhGrad(d, h compute.Block) {
 	compute.SameShape("TanhGrad", d, h)
 	each(d.Rows, d.Cols, func(i, j int) { *at(d, i, j) *= 1 - *at(h, i, j)**at(h, i, j) })
 }
-
-func (naive) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
-	compute.SameShape("GaussianScores", mean, logStd, x, mu)
-	wantShape("GaussianScores", logSigma, 1, x.Cols)
-	each(x.Rows, x.Cols, func(i, j int) {
-		sigma := math.Exp(*at(logSigma, 0, j))
-		standard := (*at(x, i, j) - *at(mu, i, j)) / sigma
-		*at(mean, i, j) = standard / sigma
-		*at(logStd, i, j) = standard*standard - 1
-	})
-}

@@ -62,14 +62,6 @@ func (o *OpaqueBackend) TanhGrad(d, h compute.Block) {
 	o.wrapped.TanhGrad(o.same("TanhGrad", d, h), o.open(h))
 }
 
-// GaussianScores sets mean and logStd to a Gaussian's scores.
-func (o *OpaqueBackend) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
-	o.apart("GaussianScores", mean, logStd, logSigma)
-	o.apart("GaussianScores", logStd, logSigma)
-	o.wrapped.GaussianScores(o.same("GaussianScores", mean, x, mu), o.same("GaussianScores", logStd, x, mu),
-		o.open(x), o.open(mu), o.open(logSigma))
-}
-
 // Interpolate sets dst to op(W(z)) x.
 func (o *OpaqueBackend) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
 	o.wrapped.Interpolate(trans, o.apart("Interpolate", dst, z, x), o.open(z), o.open(x), g)

@@ -23,28 +23,26 @@ WIDE void k_fill(double *x, long xs, long n, long k, double v) {
 }
 
 // A shift of -0 adds nothing: x + -0 is x, also where x is -0.
-static inline __attribute__((always_inline)) void affine_row(double *d, double alpha, const double *x, double beta,
-                                                             double shift, long k) {
-    if (beta == 0)
-        COLS(k) d[j] = alpha * x[j] + shift;
-    else
-        COLS(k) d[j] = alpha * x[j] + (beta * d[j] + shift);
-}
-
 WIDE void k_affine(double *d, long ds, double alpha, const double *x, long xs, double beta, double shift, long n, long k) {
-    ROWS(n) affine_row(d + i * ds, alpha, x + i * xs, beta, shift, k);
+    if (beta == 0)
+        ROWS(n) COLS(k) d[i * ds + j] = alpha * x[i * xs + j] + shift;
+    else
+        ROWS(n) COLS(k) d[i * ds + j] = alpha * x[i * xs + j] + (beta * d[i * ds + j] + shift);
 }
 
 WIDE void k_mul(double *d, long ds, const double *w, long ws, long wc, const double *x, long xs, double beta, long n,
                 long k) {
-    if (wc == 0)
-        ROWS(n) affine_row(d + i * ds, w[i * ws], x + i * xs, beta, -0.0, k);
+    if (beta == 0 && wc == 0)
+        ROWS(n) {
+            const double wi = w[i * ws];
+            COLS(k) d[i * ds + j] = wi * x[i * xs + j];
+        }
     else if (beta == 0)
         ROWS(n) COLS(k) d[i * ds + j] = w[i * ws + j] * x[i * xs + j];
-    else if (beta == 1)
+    else if (beta == 1 && wc == 1)
         ROWS(n) COLS(k) d[i * ds + j] += w[i * ws + j] * x[i * xs + j];
     else
-        ROWS(n) COLS(k) d[i * ds + j] = w[i * ws + j] * x[i * xs + j] + beta * d[i * ds + j];
+        ROWS(n) COLS(k) d[i * ds + j] = w[i * ws + j * wc] * x[i * xs + j] + beta * d[i * ds + j];
 }
 
 // Eight running sums, so that the additions of a row do not wait for one another
@@ -121,18 +119,6 @@ WIDE void k_tanh(double *z, long zs, const double *bias, long n, long k) {
 
 WIDE void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k) {
     ROWS(n) COLS(k) d[i * ds + j] *= 1 - h[i * hs + j] * h[i * hs + j];
-}
-
-void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,
-                       long us, const double *log_sigma, long n, long k) {
-    COLS(k) {
-        const double inverse = exp(-log_sigma[j]);
-        ROWS(n) {
-            const double e = (x[i * xs + j] - mu[i * us + j]) * inverse;
-            mean[i * ms + j] = e * inverse;
-            log_std[i * ls + j] = e * e - 1;
-        }
-    }
 }
 
 // The four cubic convolution weights (Keys 1981, a = -1/2) of the point z and the

@@ -17,8 +17,6 @@ void k_sum_rows(double *d, const double *x, long xs, long n, long k);
 void k_col_dots(double *d, const double *x, long xs, const double *y, long ys, long n, long k);
 void k_tanh(double *z, long zs, const double *bias, long n, long k);
 void k_tanh_grad(double *d, long ds, const double *h, long hs, long n, long k);
-void k_gaussian_scores(double *mean, long ms, double *log_std, long ls, const double *x, long xs, const double *mu,
-                       long us, const double *log_sigma, long n, long k);
 void k_interpolate(double *d, long ds, const double *z, long zs, const double *table, long ts, double low,
                    double step, long m, long n, long r);
 void k_interpolate_trans(double *d, long ds, const double *z, long zs, const double *x, long xs, double low,

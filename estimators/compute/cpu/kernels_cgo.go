@@ -60,12 +60,6 @@ func tanhGrad(d []float64, ds int, h []float64, hs, n, k int) {
 	C.k_tanh_grad(ptr(d), C.long(ds), ptr(h), C.long(hs), C.long(n), C.long(k))
 }
 
-func gaussianScores(mean []float64, ms int, logStd []float64, ls int, x []float64, xs int, mu []float64, us int,
-	logSigma []float64, n, k int) {
-	C.k_gaussian_scores(ptr(mean), C.long(ms), ptr(logStd), C.long(ls), ptr(x), C.long(xs), ptr(mu), C.long(us),
-		ptr(logSigma), C.long(n), C.long(k))
-}
-
 func interpolate(d []float64, ds int, z []float64, zs int, table []float64, ts int, g compute.Grid, n, r int) {
 	C.k_interpolate(ptr(d), C.long(ds), ptr(z), C.long(zs), ptr(table), C.long(ts), C.double(g.Low), C.double(g.Step),
 		C.long(g.Size), C.long(n), C.long(r))

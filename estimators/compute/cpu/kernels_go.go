@@ -101,18 +101,6 @@ func tanhGrad(d []float64, ds int, h []float64, hs, n, k int) {
 	}
 }
 
-func gaussianScores(mean []float64, ms int, logStd []float64, ls int, x []float64, xs int, mu []float64, us int,
-	logSigma []float64, n, k int) {
-	for j := range k {
-		inverse := math.Exp(-logSigma[j])
-		for i := range n {
-			e := (x[i*xs+j] - mu[i*us+j]) * inverse
-			mean[i*ms+j] = e * inverse
-			logStd[i*ls+j] = e*e - 1
-		}
-	}
-}
-
 // place finds z's first of four grid points and its position u in [0, 1] between
 // the second and the third.
 func place(z float64, g compute.Grid) (first int, u float64) {

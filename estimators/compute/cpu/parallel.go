@@ -142,14 +142,6 @@ func (b *Backend) TanhGrad(d, h compute.Block) {
 	b.rows(d.Rows, d.Cols, func(s *serial, i, j int) { s.TanhGrad(d.RowRange(i, j), h.RowRange(i, j)) })
 }
 
-// GaussianScores implements [compute.Backend].
-func (b *Backend) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
-	compute.SameShape("gaussian scores", mean, logStd, x, mu)
-	b.rows(x.Rows, x.Cols, func(s *serial, i, j int) {
-		s.GaussianScores(mean.RowRange(i, j), logStd.RowRange(i, j), x.RowRange(i, j), mu.RowRange(i, j), logSigma)
-	})
-}
-
 // Interpolate implements [compute.Backend].
 func (b *Backend) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
 	checkInterpolate(trans, dst, z, x, g)

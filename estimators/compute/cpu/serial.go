@@ -83,8 +83,12 @@ func (s *serial) Affine(dst compute.Block, alpha float64, x compute.Block, beta,
 func (s *serial) Mul(dst, w, x compute.Block, beta float64) {
 	rows, cols := compute.Broadcast("mul", dst, w)
 	compute.SameShape("mul", dst, x)
+	n, k := dst.Rows, dst.Cols
+	if rows != 0 && cols != 0 {
+		n, k = compute.Flat(dst, w, x)
+	}
 	if e := elements(dst); e != nil {
-		mul(e, dst.Stride, elements(w), rows, cols, elements(x), x.Stride, beta, dst.Rows, dst.Cols)
+		mul(e, dst.Stride, elements(w), rows, cols, elements(x), x.Stride, beta, n, k)
 	}
 }
 

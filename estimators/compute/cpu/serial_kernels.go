@@ -23,15 +23,6 @@ func (s *serial) TanhGrad(d, h compute.Block) {
 	}
 }
 
-func (s *serial) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
-	compute.SameShape("gaussian scores", mean, logStd, x, mu)
-	checkRow("gaussian scores", logSigma, x)
-	if e := elements(mean); e != nil {
-		gaussianScores(e, mean.Stride, elements(logStd), logStd.Stride, elements(x), x.Stride, elements(mu), mu.Stride,
-			elements(logSigma), x.Rows, x.Cols)
-	}
-}
-
 func (s *serial) Interpolate(trans bool, dst, z, x compute.Block, g compute.Grid) {
 	checkInterpolate(trans, dst, z, x, g)
 	switch {

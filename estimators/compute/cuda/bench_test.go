@@ -79,7 +79,6 @@ func BenchmarkElementwise(b *testing.B) {
 				{"DivideWhere", 5 * once, 0, func() { d.DivideWhere(z, x, y, x, y) }},
 				{"Tanh", 2 * once, 0, func() { d.Tanh(y, row) }},
 				{"TanhGrad", 3 * once, 0, func() { d.TanhGrad(z, y) }},
-				{"GaussianScores", 4 * once, 0, func() { d.GaussianScores(z, y, x, x, row) }},
 			})
 		})
 	}

@@ -16,11 +16,3 @@ func (b *Backend) TanhGrad(d, h compute.Block) {
 	n, k := compute.Flat(d, h)
 	b.each("k_tanh_grad", n, k, ptr(d), long(d.Stride), ptr(h), long(h.Stride))
 }
-
-// GaussianScores implements [compute.Backend].
-func (b *Backend) GaussianScores(mean, logStd, x, mu, logSigma compute.Block) {
-	compute.SameShape("gaussian scores", mean, logStd, x, mu)
-	want("gaussian scores", logSigma, 1, x.Cols)
-	b.each("k_gaussian_scores", x.Rows, x.Cols, ptr(mean), long(mean.Stride), ptr(logStd), long(logStd.Stride),
-		ptr(x), long(x.Stride), ptr(mu), long(mu.Stride), ptr(logSigma))
-}

@@ -1,4 +1,4 @@
-// The elementwise parts of a tanh network's passes and of a Gaussian policy's score.
+// The elementwise parts of a tanh network's passes.
 
 #include "grid.h"
 
@@ -12,17 +12,5 @@ extern "C" __global__ void k_tanh_grad(double *d, long long ds, const double *h,
     EACH_ROW(i, n) EACH_COL(j, k) {
         const double v = h[i * hs + j];
         d[i * ds + j] *= 1 - v * v;
-    }
-}
-
-// k_gaussian_scores: mean and log_std may be x and mu, which are read first.
-extern "C" __global__ void k_gaussian_scores(double *mean, long long ms, double *log_std, long long ls, const double *x,
-                                             long long xs, const double *mu, long long us, const double *log_sigma,
-                                             long long n, long long k) {
-    EACH_ROW(i, n) EACH_COL(j, k) {
-        const double inverse = exp(-log_sigma[j]);
-        const double e = (x[i * xs + j] - mu[i * us + j]) * inverse;
-        mean[i * ms + j] = e * inverse;
-        log_std[i * ls + j] = e * e - 1;
     }
 }
