@@ -299,7 +299,7 @@ func TestTracesAndJSONLogs(t *testing.T) {
 	for part, want := range map[string]int{
 		"iteration < ": 3, "collect < iteration": 3, "publish < collect": 3, "checkpoint < iteration": 3, "update < iteration": 2,
 		"scores < update": 2, "targets < update": 2, "decomposition < update": 2, "kernel step < update": 2,
-		"posterior < update": 2, "calibration < update": 2, "gradient < update": 2, "policy step < update": 2,
+		"estimate < update": 2, "calibration < update": 2, "policy step < update": 2,
 	} {
 		if got := parts["dbqpg-learner: "+part]; got != want {
 			t.Errorf("%d spans %s, want %d", got, part, want)

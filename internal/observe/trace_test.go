@@ -236,7 +236,7 @@ func BenchmarkIteration(b *testing.B) {
 				}
 				updateCtx, updated := observe.Span(ctx, "update")
 				lap := run.Stages(updateCtx)
-				for _, stage := range []string{"scores", "targets", "decomposition", "kernel step", "posterior", "calibration", "gradient", "policy step"} {
+				for _, stage := range []string{"scores", "targets", "decomposition", "kernel step", "estimate", "calibration", "policy step"} {
 					lap(stage, time.Millisecond)
 				}
 				updated(nil)
