@@ -71,11 +71,11 @@ func TestRunThatIsThere(t *testing.T) {
 	}
 	run("--iterations", "2").Succeed()
 	before := snapshot(t, directory)
-	run().fail(directory+" holds a run already, which has done 2 iterations", "--resume", "--force")
+	run().fail(directory+" already contains a run, which has completed 2 iterations", "--resume", "--force")
 	run("--resume", "--seed", "13").fail("seed was 12 and is now 13", "--run-dir")
 	run("--resume", "--gamma", "0.9", "--estimator", "dbqpg").fail("estimator was uapg and is now dbqpg", "gamma was 0.995 and is now 0.9")
 	run("--resume", "--force").fail("--force and --resume")
-	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", filepath.Dir(directory)).fail("is not empty and holds no run")
+	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", filepath.Dir(directory)).fail("is not empty and contains no run")
 	if after := snapshot(t, directory); !slices.Equal(after, before) {
 		t.Errorf("what was refused has changed the run:\n%s\nit was\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
 	}
@@ -124,7 +124,7 @@ func TestCorruptCheckpoint(t *testing.T) {
 	}
 	damage(3)
 	learner := start(t, "learner", e.arguments(directory, "--resume")...)
-	learner.Expect("passing over a corrupt checkpoint.*iteration-00000003.*its checksum is wrong.*iteration-00000002")
+	learner.Expect("skipping a corrupt checkpoint.*iteration-00000003.*its checksum is wrong.*iteration-00000002")
 	learner.Succeed()
 	e.requireReference(t, directory)
 

@@ -26,13 +26,13 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)   // a second Ctrl-C ends it at once
-	signal.Ignore(syscall.SIGXFSZ) // a limit on files is an error like a full disk
+	context.AfterFunc(ctx, stop)   // a second Ctrl-C kills the process
+	signal.Ignore(syscall.SIGXFSZ) // exceeding a file size limit is an error like a full disk
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	switch {
 	case errors.Is(err, context.Canceled):
-		os.Exit(130) // stopped by the user, who has been told how to go on
+		os.Exit(130) // stopped by the user, who has been told how to resume
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "learner: %v\n", err)
 		os.Exit(1)
@@ -98,7 +98,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 	return cmd
 }
 
-// noArguments refuses what is neither a flag nor a command.
+// noArguments rejects what is neither a flag nor a command.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -117,7 +117,7 @@ func TestLocked(t *testing.T) {
 	holder := start(t, "learner", e.arguments(directory, "--actors", "0")...)
 	holder.Expect("msg=computing") // it has the directory
 	for _, flag := range []string{"--resume", "--force"} {
-		start(t, "learner", e.arguments(directory, flag)...).fail(directory, "another learner is at work there")
+		start(t, "learner", e.arguments(directory, flag)...).fail(directory, "another learner is using it")
 	}
 	holder.Kill()
 	start(t, "learner", e.arguments(directory, "--resume", "--actors", "2")...).Succeed()

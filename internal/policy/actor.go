@@ -21,14 +21,14 @@ type Actor struct {
 	std        []float64
 }
 
-// actorLayer is one layer's parameters and the room for its output.
+// actorLayer contains one layer's parameters and a buffer for its output.
 type actorLayer struct {
 	weights, bias, output []float64
 }
 
-// NewActor returns an actor that acts by the flat params (copied) on observations
-// normalised by n (whose slices it keeps). The error says what does not fit: a
-// length, or a value that is not finite.
+// NewActor returns an actor with the flat params (copied) for observations
+// normalised by n (whose slices it keeps). The error reports a wrong length or a
+// value that is not finite.
 func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 	if err := shape.Validate(); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 	return a, nil
 }
 
-// Act samples an action for a raw observation: mean + std*noise, the noise drawn
-// from rng one dimension after the other. The action is rounded to float32, and
+// Act samples an action for a raw observation: mean + std*noise, with the noise drawn
+// from rng one dimension after another. The action is rounded to float32, and
 // that value is the one to apply and to record.
 func (a *Actor) Act(observation []float32, rng *rand.Rand, action []float32) {
 	if len(action) != a.shape.Action {
@@ -70,7 +70,7 @@ func (a *Actor) Act(observation []float32, rng *rand.Rand, action []float32) {
 	}
 }
 
-// Mean is the action's mean for a raw observation, valid until the next call.
+// Mean returns the action's mean for a raw observation, valid until the next call.
 func (a *Actor) Mean(observation []float32) []float64 {
 	a.normalizer.Apply(a.input, observation)
 	// gonum's own kernels, not blas64: the BLAS registered there may differ from
@@ -88,7 +88,7 @@ func (a *Actor) Mean(observation []float32) []float64 {
 	return x
 }
 
-// firstNonFinite is the index of the first NaN or infinity in x, or -1.
+// firstNonFinite returns the index of the first NaN or infinity in x, or -1.
 func firstNonFinite(x []float64) int {
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -13,18 +13,17 @@ type Moments struct {
 	Mean, M2 []float64
 }
 
-// NewMoments are the moments of no observations of dim dimensions.
+// NewMoments returns empty moments for observations of dim dimensions.
 func NewMoments(dim int) Moments {
 	return Moments{Mean: make([]float64, dim), M2: make([]float64, dim)}
 }
 
-// Add merges a batch: the observations in x, one after the other. The batch's own
-// moments are taken in two passes and then joined to the rest by
+// Add merges a batch: the observations in x, one after another. The batch's own
+// moments are computed in two passes and then merged by
 //
 //	M2 = M2a + M2b + (mean_b - mean_a)² n_a n_b/n
 //
-// (Chan, Golub and LeVeque, 1983), which loses no digits however many batches
-// there are.
+// (Chan, Golub and LeVeque, 1983), which is accurate for any number of batches.
 func (m *Moments) Add(x []float32) {
 	dim := len(m.Mean)
 	if dim == 0 || len(x)%dim != 0 {
@@ -35,7 +34,7 @@ func (m *Moments) Add(x []float32) {
 	}
 }
 
-// batchMoments takes one batch's moments in two passes.
+// batchMoments computes a batch's moments in two passes.
 func batchMoments(x []float32, dim int) Moments {
 	b := NewMoments(dim)
 	b.Count = float64(len(x) / dim)
@@ -56,7 +55,7 @@ func batchMoments(x []float32, dim int) Moments {
 	return b
 }
 
-// merge joins b to m.
+// merge merges b into m.
 func (m *Moments) merge(b Moments) {
 	n := m.Count + b.Count
 	for i := range m.Mean {
@@ -67,8 +66,8 @@ func (m *Moments) merge(b Moments) {
 	m.Count = n
 }
 
-// Normalizer is the normaliser with these means and the n-1 deviations, clipped
-// at ±clip. With fewer than two observations it is [Identity].
+// Normalizer returns the normaliser with these means and the (n-1) standard deviations,
+// clipped at ±clip. With fewer than two observations it is [Identity].
 func (m *Moments) Normalizer(clip float64) Normalizer {
 	n := Identity(len(m.Mean), clip)
 	if m.Count < 2 {

@@ -20,11 +20,11 @@ type Shape struct {
 // DefaultHidden are the paper's hidden layers.
 func DefaultHidden() []int { return []int{64, 64} }
 
-// maxWidth bounds every dimension of a shape, and so what a hostile message can
-// make a reader allocate.
+// maxWidth bounds every dimension of a shape, and thereby the memory that a hostile
+// message can make a reader allocate.
 const maxWidth = 1 << 16
 
-// Validate tells whether all dimensions are between 1 and 65536.
+// Validate returns an error unless all dimensions are between 1 and 65536.
 func (s Shape) Validate() error {
 	for _, size := range s.Mean().Sizes {
 		if size < 1 || size > maxWidth {
@@ -34,12 +34,12 @@ func (s Shape) Validate() error {
 	return nil
 }
 
-// Mean is the network that maps an observation to the action's mean.
+// Mean returns the network that maps an observation to the action's mean.
 func (s Shape) Mean() nn.MLP {
 	return nn.MLP{Sizes: slices.Concat([]int{s.Observation}, s.Hidden, []int{s.Action})}
 }
 
-// NumParams is p, the length of the flat parameter vector.
+// NumParams returns p, the length of the flat parameter vector.
 func (s Shape) NumParams() int { return s.Mean().NumParams() + s.Action }
 
 // lastLayerScale shrinks the initial last layer, so that the first actions are

@@ -2,18 +2,18 @@ package policy
 
 import "math"
 
-// tanhSlice replaces each element by its hyperbolic tangent, good to a few units
+// tanhSlice replaces each element by its hyperbolic tangent, accurate to a few units
 // in the last place and in two thirds of the time of math.Tanh: no branches, one
-// division, sums that overlap. With t = -2|x| and E = expm1(t),
+// division, overlapping sums. With t = -2|x| and E = expm1(t),
 //
 //	tanh |x| = -E / (2 + E),
 //
-// which cancels nowhere. To find E, write t = k ln 2 + r with |r| <= ln(2)/2. Then
+// which involves no cancellation. To compute E, write t = k ln 2 + r with |r| <= ln(2)/2. Then
 // E = 2^k expm1(r) + (2^k - 1), and expm1(r) = 2r / (C - r) where
 //
 //	C = r coth(r/2) = 2 + r²/6 - r⁴/360 + ...
 //
-// is even in r, so six terms are enough. Both fractions are taken at once.
+// is even in r, so six terms suffice. One division computes both fractions.
 func tanhSlice(x []float64) {
 	for i, v := range x {
 		t := -2 * math.Abs(v)

@@ -13,21 +13,21 @@ import (
 	"github.com/dbqpg/dbqpg/internal/safetensors"
 )
 
-// ErrCorrupt is wrapped by errors about a file that is not, or is no longer, a whole checkpoint.
+// ErrCorrupt is wrapped by errors about a file that is not an intact checkpoint.
 var ErrCorrupt = errors.New("corrupt checkpoint")
 
 // ErrVersion is wrapped by errors about a checkpoint of a different version of the program.
 var ErrVersion = errors.New("checkpoint of another version of the program")
 
 const (
-	// The number changes when a run must not go on from what an earlier program saved, because the file or what the
-	// program computes has changed. 2: external contact forces are zero in Ant, Humanoid and HumanoidStandup.
+	// The number changes when a run must not resume from an earlier program's checkpoint, because the file format or
+	// the program's results have changed. 2: external contact forces are zero in Ant, Humanoid and HumanoidStandup.
 	format         = "dbqpg checkpoint 2"
 	settingsPrefix = "setting."
 	checksumName   = "sha256"
 )
 
-// Encode returns a state and the settings of its run as a file. The same state gives the same bytes.
+// Encode returns the file of a state and its run's settings. Equal states give equal bytes.
 func Encode(state *State, settings map[string]string) ([]byte, error) {
 	f := &safetensors.File{Metadata: state.metadata()}
 	for name, value := range settings {
@@ -48,7 +48,7 @@ func Encode(state *State, settings map[string]string) ([]byte, error) {
 }
 
 // Decode reads what Encode wrote. Its errors wrap ErrCorrupt or ErrVersion. It allocates less than twice the
-// input's length and 64 KiB.
+// input's length plus 64 KiB.
 func Decode(data []byte) (*State, map[string]string, error) {
 	if len(data) < sha256.Size {
 		return nil, nil, fmt.Errorf("%w: %d bytes are too few", ErrCorrupt, len(data))

@@ -23,18 +23,18 @@ const (
 // BestName is the name of the best state's file in a directory of checkpoints.
 const BestName = "best" + fileSuffix
 
-// A Store is a directory of checkpoints of one run. One process uses it at a time.
+// A Store is a directory of one run's checkpoints, used by one process at a time.
 type Store struct {
 	directory string
 	settings  map[string]string
 	log       *slog.Logger
-	kept      []uint64 // iterations that are kept for good
-	newest    string   // path of the newest whole checkpoint, "" before there is one
-	saved     int      // bytes of what Save has saved last
+	kept      []uint64 // iterations whose checkpoints are never removed
+	newest    string   // path of the newest intact checkpoint, "" if there is none
+	saved     int      // size in bytes of the last saved checkpoint
 }
 
-// Open returns the store in that directory, which it creates, and removes what a killed process left half written.
-// Settings are those of the run on which its results depend, by name; log gets the warnings.
+// Open returns the store in that directory, creating it if necessary, and removes files that a killed process left
+// unfinished. settings are the run's settings that its results depend on, by name; log receives warnings.
 func Open(directory string, settings map[string]string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, fmt.Errorf("create the directory of checkpoints: %w", err)
@@ -45,12 +45,12 @@ func Open(directory string, settings map[string]string, log *slog.Logger) (*Stor
 	return &Store{directory: directory, settings: settings, log: log}, nil
 }
 
-// Keep lets Save keep the checkpoints of these iterations for good.
+// Keep makes Save keep the checkpoints of these iterations permanently.
 func (s *Store) Keep(iterations ...uint64) { s.kept = iterations }
 
-// Load returns the newest state, nil if there is none. A corrupt file is set aside with a warning and the one before
-// it taken; if there are only corrupt ones, they are left and that is an error. A state made with other settings is
-// a *MismatchError.
+// Load returns the newest state, or nil if there is none. If a file is corrupt, Load sets it aside with a warning and
+// uses the one before it; if all are corrupt, it leaves them and returns an error. A state made with other settings
+// is a *MismatchError.
 func (s *Store) Load() (*State, error) {
 	state, iterations, corrupt, err := s.find()
 	if state == nil || err != nil {
@@ -60,14 +60,14 @@ func (s *Store) Load() (*State, error) {
 	return state, s.setAside(iterations, corrupt)
 }
 
-// Check returns the error that Load would fail with in that directory, which need not exist, and changes nothing.
+// Check returns the error that Load would return for that directory, which need not exist, without changing anything.
 func Check(directory string, settings map[string]string) error {
 	_, _, _, err := (&Store{directory: directory, settings: settings}).find()
 	return err
 }
 
-// find returns the newest state that is whole, nil if there is no checkpoint, and of what it passed over the
-// iterations, and the errors, newest first.
+// find returns the newest intact state, or nil if there is none, and the iterations and errors of the corrupt ones it
+// skipped, newest first.
 func (s *Store) find() (state *State, passed []uint64, corrupt []error, err error) {
 	iterations, err := Iterations(s.directory)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) find() (state *State, passed []uint64, corrupt []error, err erro
 	return nil, nil, nil, errors.Join(corrupt...)
 }
 
-// read returns the state of an iteration, which must have been made with the store's settings.
+// read returns an iteration's state, which must have been made with the store's settings.
 func (s *Store) read(iteration uint64) (*State, error) {
 	state, settings, err := Read(s.directory, iteration)
 	if err != nil {
@@ -115,10 +115,10 @@ func Read(directory string, iteration uint64) (*State, map[string]string, error)
 	return state, settings, nil
 }
 
-// setAside renames corrupt checkpoints, so that they are not taken for the newest again.
+// setAside renames corrupt checkpoints, so that they are not read again.
 func (s *Store) setAside(iterations []uint64, why []error) error {
 	for _, err := range why {
-		s.log.Warn("passing over a corrupt checkpoint", "error", err, "instead", s.newest)
+		s.log.Warn("skipping a corrupt checkpoint", "error", err, "instead", s.newest)
 	}
 	for _, iteration := range iterations {
 		if err := os.Rename(s.path(iteration), s.path(iteration)+".corrupt"); err != nil {
@@ -128,8 +128,8 @@ func (s *Store) setAside(iterations []uint64, why []error) error {
 	return nil
 }
 
-// Save makes state the newest checkpoint and removes those that are no longer kept. After an error the checkpoints
-// before it are all still there.
+// Save makes state the newest checkpoint and removes those that are no longer kept. After an error all earlier
+// checkpoints still exist.
 func (s *Store) Save(state *State) error {
 	data, err := Encode(state, s.settings)
 	if err != nil {
@@ -143,11 +143,11 @@ func (s *Store) Save(state *State) error {
 	return s.prune()
 }
 
-// Size is the size in bytes of the checkpoint that was saved last, 0 before the first Save.
+// Size returns the size in bytes of the last saved checkpoint, 0 before the first Save.
 func (s *Store) Size() int { return s.saved }
 
-// KeepBest keeps the newest checkpoint as the best one: to be called once the batch that its policy played has turned
-// out to be the best, before the next Save.
+// KeepBest keeps the newest checkpoint as the best one. Call it when the batch that its policy played turns out to be
+// the best, before the next Save.
 func (s *Store) KeepBest() error {
 	if s.newest == "" {
 		panic("checkpoint: KeepBest before the first Save")
@@ -180,12 +180,13 @@ func (s *Store) prune() error {
 
 func (s *Store) path(iteration uint64) string { return filepath.Join(s.directory, FileName(iteration)) }
 
-// FileName is the name of an iteration's file in a directory of checkpoints.
+// FileName returns the name of an iteration's file in a directory of checkpoints.
 func FileName(iteration uint64) string {
 	return fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix)
 }
 
-// Newest returns the iteration of the newest checkpoint in a directory, by its name alone; false if there is none.
+// Newest returns the iteration of the newest checkpoint in a directory, judging by names alone; false if there is
+// none.
 func Newest(directory string) (iteration uint64, ok bool, err error) {
 	all, err := Iterations(directory)
 	if err != nil || len(all) == 0 {
@@ -194,7 +195,7 @@ func Newest(directory string) (iteration uint64, ok bool, err error) {
 	return all[len(all)-1], true, nil
 }
 
-// Iterations returns the iterations of which a directory, which need not exist, has checkpoints, in order, by their
+// Iterations returns the iterations that have checkpoints in a directory, which need not exist, in order, judging by
 // names alone.
 func Iterations(directory string) ([]uint64, error) {
 	entries, err := os.ReadDir(directory)
@@ -213,10 +214,10 @@ func Iterations(directory string) ([]uint64, error) {
 	return found, nil
 }
 
-// A MismatchError says that a checkpoint is of a run with other settings.
+// A MismatchError reports a checkpoint of a run with other settings.
 type MismatchError struct{ Differences []Difference }
 
-// A Difference is a setting whose value was Then in the checkpoint and is Now in the program; "" where it has none.
+// A Difference is a setting whose value was Then in the checkpoint and is Now in the program; "" means not set.
 type Difference struct{ Name, Then, Now string }
 
 func (e *MismatchError) Error() string {
@@ -227,7 +228,7 @@ func (e *MismatchError) Error() string {
 	return "made with other settings: " + strings.Join(texts, ", ")
 }
 
-// String is the difference in words.
+// String describes the difference.
 func (d Difference) String() string {
 	return fmt.Sprintf("%s was %s and is now %s", d.Name, orNone(d.Then), orNone(d.Now))
 }
@@ -239,7 +240,7 @@ func orNone(value string) string {
 	return value
 }
 
-// Differences compares two sets of settings, in the order of their names.
+// Differences compares two sets of settings and returns their differences, sorted by name.
 func Differences(then, now map[string]string) []Difference {
 	var names []string
 	for name := range then {

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// heldOutShare is one in so many episodes.
+// heldOutShare is the reciprocal of the held-out fraction of episodes.
 const heldOutShare = 10
 
-// HeldOut is the number of steps, the batch's first, that the critic's calibration is
-// measured on: those of the first tenth of the episodes, rounded up; 0 of a single episode,
-// which leaves no other to learn from. The last episodes would not do as well: a batch ends
-// with the one that fills it, and a long one is the likelier to.
+// HeldOut returns the number of steps at the beginning of the batch on which the critic's
+// calibration is measured: those of the first tenth of the episodes, rounded up, or 0 for a
+// single episode, which leaves none to condition on. The last episodes would be biased: a
+// batch ends with the episode that fills it, which is more likely to be a long one.
 func (e Trajectories) HeldOut() (steps int) {
 	episodes := (len(e.Lengths) + heldOutShare - 1) / heldOutShare
 	if episodes == len(e.Lengths) {
@@ -23,10 +23,10 @@ func (e Trajectories) HeldOut() (steps int) {
 	return steps
 }
 
-// Coverage is the share of the targets that lie in the central intervals which have the
-// probability level, in (0, 1), under the normal distributions that predict them. Of a
-// calibrated critic it is the level, give or take what few episodes tell; of one that is
-// too sure of itself it is less. It is NaN of no targets.
+// Coverage returns the fraction of targets that lie within the central intervals of the
+// given probability level, in (0, 1), of their normal predictive distributions. For a
+// calibrated critic it equals the level up to sampling error; for an overconfident one it is
+// smaller. Without targets it is NaN.
 func Coverage(level float64, targets, mean, variance []float64) float64 {
 	if len(mean) != len(targets) || len(variance) != len(targets) {
 		panic(fmt.Sprintf("critic: %d means and %d variances for %d targets", len(mean), len(variance), len(targets)))

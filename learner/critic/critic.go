@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// NoiseFloor is the least observation noise that is learned: the noise is NoiseFloor +
+	// NoiseFloor is the smallest observation noise that can be learned: the noise is NoiseFloor +
 	// softplus(raw), as in the authors' code.
 	NoiseFloor   = 1e-4
 	learningRate = 1e-4
@@ -23,26 +23,26 @@ const (
 	sharedHyper = 3 // hyperparameters that every process has: c_o, v, noise
 )
 
-// Kind is which Gaussian process a critic learns.
+// Kind describes the Gaussian process that a critic learns.
 type Kind struct {
-	Base *kernels.Kernel // the base kernel; nil stands for rbf
-	// Noise and FisherVariance are fixed values of these hyperparameters; 0 says that they
+	Base *kernels.Kernel // the base kernel; nil means rbf
+	// Noise and FisherVariance are fixed values of these hyperparameters; 0 means that they
 	// are learned.
 	Noise, FisherVariance float64
-	// RawFeatures says that it sees the observations, not phi of them: the base kernel
+	// RawFeatures makes the process see the observations instead of phi(s): the base kernel
 	// without deep kernel learning.
 	RawFeatures bool
 }
 
-// Critic is the feature network, the value head, the process's hyperparameters, and
-// what their optimisers remember.
+// Critic contains the feature network, the value head, the process's hyperparameters, and
+// their optimisers' states.
 type Critic struct {
 	observed int
 	kind     Kind
 	params   []float64   // of Value(observed)
 	raw      []float64   // of the base kernel's hyperparameters, c_o, v, noise, before the softplus
 	value    *optim.Adam // of params
-	process  *optim.Adam // of phi's parameters, if it sees phi, then the learned of raw
+	process  *optim.Adam // of phi's parameters, if the process sees phi, then of the learned elements of raw
 }
 
 // New returns a critic for o observation dimensions with the authors' initial
@@ -67,10 +67,10 @@ func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	return c
 }
 
-// Deep says that the process sees phi, and phi learns from it.
+// Deep reports whether the process sees phi, so that phi learns from it.
 func (c *Critic) Deep() bool { return !c.kind.RawFeatures }
 
-// embedding is the number of leading params that the process learns: those of phi, or
+// embedding returns the number of leading params that the process learns: those of phi, or
 // none.
 func (c *Critic) embedding() int {
 	if c.Deep() {
@@ -79,7 +79,7 @@ func (c *Critic) embedding() int {
 	return 0
 }
 
-// learned are the indices in raw of the hyperparameters that learn.
+// learned returns the indices in raw of the learned hyperparameters.
 func (c *Critic) learned() (indices []int) {
 	for i := range c.raw {
 		fixed := i == len(c.raw)-1 && c.kind.Noise > 0 || i == len(c.raw)-2 && c.kind.FisherVariance > 0
@@ -90,10 +90,10 @@ func (c *Critic) learned() (indices []int) {
 	return indices
 }
 
-// Base is the process's base kernel.
+// Base returns the process's base kernel.
 func (c *Critic) Base() *kernels.Kernel { return c.kind.Base }
 
-// Hyper are the process's hyperparameters.
+// Hyper returns the process's hyperparameters.
 func (c *Critic) Hyper() gp.Hyper {
 	positive := make([]float64, len(c.raw))
 	for i, x := range c.raw {
@@ -110,7 +110,7 @@ func (c *Critic) Hyper() gp.Hyper {
 	return h
 }
 
-// Lengthscale is the base kernel's hyperparameter of that name, NaN where it has none.
+// Lengthscale returns the base kernel's hyperparameter of that name, or NaN if it has none.
 func (c *Critic) Lengthscale() float64 {
 	if i := slices.Index(c.kind.Base.Hyperparameters(), "lengthscale"); i >= 0 {
 		return softplus(c.raw[i])
@@ -123,8 +123,8 @@ func (c *Critic) Evaluate(s *compute.Scope, observations compute.Block) *Evaluat
 	return Evaluate(s, c.params, observations)
 }
 
-// Embed is Evaluate as far as the process needs it, for its features alone: raw ones
-// take no network.
+// Embed is Evaluate restricted to the process's features; raw features need no
+// network.
 func (c *Critic) Embed(s *compute.Scope, observations compute.Block) *Evaluation {
 	if !c.Deep() {
 		return &Evaluation{backend: s.Backend(), features: observations}
@@ -132,9 +132,9 @@ func (c *Critic) Embed(s *compute.Scope, observations compute.Block) *Evaluation
 	return c.Evaluate(s, observations)
 }
 
-// StepValue takes one Adam step on the value loss, at an evaluation under the
-// current parameters, and returns the loss before it. The error is a
-// [*optim.NotFiniteError]; nothing is changed then.
+// StepValue takes one Adam step on the value loss, given an evaluation under the
+// current parameters, and returns the loss before the step. An error is a
+// [*optim.NotFiniteError] and leaves the critic unchanged.
 func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err error) {
 	loss, gradient := e.lossGradient(returns, true)
 	if err := optim.CheckFinite("gradient of the value loss", gradient); err != nil {
@@ -144,10 +144,10 @@ func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err 
 	return loss, nil
 }
 
-// StepProcess takes one Adam step up the process's log marginal likelihood, at an
-// evaluation (or embedding) under the current parameters, given the likelihood's gradient
-// in its features (n × 10; raw ones have no use for it) and in the
-// hyperparameters. The error is a [*optim.NotFiniteError]; nothing is changed then.
+// StepProcess takes one Adam step up the process's log marginal likelihood, given an
+// evaluation (or embedding) under the current parameters and the likelihood's gradient
+// in the features (n × 10; unused for raw features) and in the hyperparameters. An error
+// is a [*optim.NotFiniteError] and leaves the critic unchanged.
 func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyper) error {
 	var gradient []float64
 	if c.Deep() {
@@ -178,13 +178,13 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	return nil
 }
 
-// softplus is log(1 + exp(x)).
+// softplus returns log(1 + exp(x)).
 func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// sigmoid is softplus's derivative.
+// sigmoid is the derivative of softplus.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// State is a copy of all that the critic learns and remembers.
+// State returns a copy of everything the critic has learned, optimisers included.
 func (c *Critic) State() optim.State {
 	s := optim.State{
 		"params": append([]float64(nil), c.params...),
@@ -195,8 +195,8 @@ func (c *Critic) State() optim.State {
 	return s
 }
 
-// Restore sets the state to what State returned. It changes nothing when it returns
-// an error: an array is missing, or of another length, or not finite.
+// Restore sets the state to one returned by State. If an array is missing, has the wrong
+// length or is not finite, it returns an error and changes nothing.
 func (c *Critic) Restore(s optim.State) error {
 	params, err := s.Array("params", len(c.params))
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 // featureSizes are the layers of phi after the observation.
 var featureSizes = []int{64, 48, 10}
 
-// Features is the network phi for o observation dimensions, o-64-48-10, all tanh.
+// Features returns the network phi for o observation dimensions, o-64-48-10, all tanh.
 func Features(o int) nn.MLP {
 	return nn.MLP{Sizes: slices.Concat([]int{o}, featureSizes), TanhOutput: true}
 }
 
-// Value is phi with the value head on it, o-64-48-10-1. Its parameters are those of
+// Value returns phi with the value head, o-64-48-10-1. Its parameters are those of
 // phi (w1 b1 w2 b2 w3 b3), then the head's weights and bias.
 func Value(o int) nn.MLP {
 	return nn.MLP{Sizes: slices.Concat([]int{o}, featureSizes, []int{1})}
 }
 
-// Evaluation is features and values of a batch of observations under one vector of
-// parameters. Its blocks live in the scope it was made in.
+// Evaluation contains the features and values of a batch of observations under one
+// parameter vector. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	backend     compute.Backend
 	params      compute.Block // of Value
@@ -46,20 +46,20 @@ func Evaluate(s *compute.Scope, params []float64, observations compute.Block) *E
 	return e
 }
 
-// Features is what the process sees of the states: phi(s), n × 10, or raw the
-// observations, n × o.
+// Features returns what the process sees of the states: phi(s), n × 10, or with raw
+// features the observations, n × o.
 func (e *Evaluation) Features() compute.Block { return e.features }
 
-// Values is V(s), n, on the host.
+// Values returns V(s), of length n, on the host.
 func (e *Evaluation) Values() []float64 { return compute.ToSlice(e.backend, e.activations.Output()) }
 
-// Loss is the values' mean squared distance from the returns.
+// Loss returns the mean squared error of the values against the returns.
 func (e *Evaluation) Loss(returns []float64) float64 {
 	loss, _ := e.lossGradient(returns, false)
 	return loss
 }
 
-// lossGradient is Loss and, if asked for, its gradient in all parameters.
+// lossGradient returns Loss and, if requested, its gradient in all parameters.
 func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []float64) {
 	b, values := e.backend, e.activations.Output()
 	s := compute.NewScope(b)
@@ -78,7 +78,7 @@ func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []
 	return loss, compute.ToSlice(b, dst)
 }
 
-// FeatureGradient continues a gradient in the features (n × 10) to one in the
+// FeatureGradient propagates a gradient in the features (n × 10) back to the
 // parameters of phi.
 func (e *Evaluation) FeatureGradient(features compute.Block) []float64 {
 	s := compute.NewScope(e.backend)

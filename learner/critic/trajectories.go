@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// Trajectories are a batch's episodes, one after the other.
+// Trajectories are a batch's episodes, one after another.
 type Trajectories struct {
 	Rewards []float64 // n
-	Lengths []int     // steps of each episode; they add up to n
-	// Bootstrap continues an episode beyond its last step with the value of its
-	// final observation: V(s_T) where the time limit ended it, 0 where the task did.
-	// nil counts every end as an end, as the paper does.
+	Lengths []int     // steps of each episode, n in total
+	// Bootstrap is the value with which an episode continues beyond its last step:
+	// V(s_T) if the time limit ended it, 0 if the task did. nil treats every end as
+	// terminal, as the paper does.
 	Bootstrap []float64
 }
 
-// Returns are the discounted sums of the rewards to come, n:
+// Returns returns the discounted sums of future rewards, of length n:
 //
 //	R_t = r_t + gamma R_{t+1}.
 func (e Trajectories) Returns(gamma float64) []float64 {
@@ -29,8 +29,8 @@ func (e Trajectories) Returns(gamma float64) []float64 {
 	return returns
 }
 
-// Advantages are the generalised advantage estimates (Schulman et al., 2016) for
-// the values V(s_t), n:
+// Advantages returns the generalised advantage estimates (Schulman et al., 2016) for
+// the values V(s_t), of length n:
 //
 //	A_t = delta_t + gamma lambda A_{t+1},  delta_t = r_t + gamma V(s_{t+1}) - V(s_t).
 func (e Trajectories) Advantages(values []float64, gamma, lambda float64) []float64 {
@@ -49,7 +49,7 @@ func (e Trajectories) Advantages(values []float64, gamma, lambda float64) []floa
 	return advantages
 }
 
-// episodes visits each episode's steps [start, end) and the value of what follows.
+// episodes visits each episode's steps [start, end) and the value that follows.
 func (e Trajectories) episodes(visit func(start, end int, bootstrap float64)) {
 	if e.Bootstrap != nil && len(e.Bootstrap) != len(e.Lengths) {
 		panic(fmt.Sprintf("critic: %d continuations of %d episodes", len(e.Bootstrap), len(e.Lengths)))
@@ -72,8 +72,8 @@ func (e Trajectories) episodes(visit func(start, end int, bootstrap float64)) {
 	}
 }
 
-// Standardize shifts and scales x to mean 0 and deviation 1, by the n-1 deviation.
-// Where all elements are equal they become 0.
+// Standardize shifts and scales x to mean 0 and standard deviation 1 (with n-1). If all
+// elements are equal they become 0.
 func Standardize(x []float64) {
 	mean, deviation := moments(x)
 	for i, v := range x {
@@ -84,7 +84,7 @@ func Standardize(x []float64) {
 	}
 }
 
-// moments are the mean and the n-1 deviation.
+// moments returns the mean and the standard deviation (with n-1).
 func moments(x []float64) (mean, deviation float64) {
 	for _, v := range x {
 		mean += v / float64(len(x))
@@ -96,9 +96,9 @@ func moments(x []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(squares / math.Max(1, float64(len(x)-1)))
 }
 
-// ExplainedVariance is 1 - Var(returns - values)/Var(returns): 1 for values that
+// ExplainedVariance returns 1 - Var(returns - values)/Var(returns): 1 for values that
 // predict the returns up to a constant, 0 for a constant, negative for worse. It is
-// NaN where the returns do not vary.
+// NaN if the returns do not vary.
 func ExplainedVariance(values, returns []float64) float64 {
 	errors := make([]float64, len(returns))
 	for i, v := range returns {

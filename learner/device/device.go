@@ -1,5 +1,5 @@
-// Package device opens what a learner computes on: the processors, or a GPU where the program was built with the tag
-// gpu and the machine has one.
+// Package device opens the device that a learner computes on: the CPU, or a GPU if the program was built with the tag gpu
+// and the machine has one.
 package device
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// Device is what computes.
+// Device is an open device.
 type Device struct {
 	compute.Backend
-	// Close gives it back; its buffers must not be used any more.
+	// Close releases the device, whose buffers must no longer be used.
 	Close func()
 
 	because string
 }
 
-// Open returns the device that is asked for. A GPU that was asked for and cannot be had is an error that says what to
-// do; with auto the processors take its place.
+// Open returns the requested device. If a GPU was requested but is not available, the error says what to do; auto falls
+// back to the CPU.
 func Open(want config.Device) (*Device, error) {
 	if want.CPU {
 		return processors("--device cpu"), nil
@@ -42,20 +42,20 @@ func Open(want config.Device) (*Device, error) {
 
 func processors(because string) *Device { return &Device{cpu.New(Cores()), func() {}, because} }
 
-// Announce tells log in one line what computes and why.
+// Announce logs in one line which device is used and why.
 func (d *Device) Announce(log *slog.Logger) {
 	log.Info("computing", "on", d.Name(), "because", d.because)
 }
 
-// TooLarge reports whether an error is of a device that ran out of memory, and would have on its own: whoever tries again on
-// such a device comes no further.
+// TooLarge reports whether an error means that a run is too large for the device's memory, even without other users, so that
+// retrying on such a device is pointless.
 func TooLarge(err error) bool {
 	var memory interface{ TooLarge() bool }
 	return errors.As(err, &memory) && memory.TooLarge()
 }
 
-// Advise adds to the error of a failed device how to go on, a clause, "" for none. fits, asked when memory ran out, is how many steps of a
-// batch fit into so many bytes, 0 if it cannot tell.
+// Advise adds advice to the error of a failed device: the clause goOn, unless it is "". fits, called when memory ran out,
+// returns how many steps of a batch fit into so many bytes, or 0 if unknown.
 func Advise(err error, goOn string, fits func(bytes float64) int) error {
 	var failure *compute.Failure
 	if !errors.As(err, &failure) {

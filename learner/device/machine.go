@@ -15,13 +15,13 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-// cores is taken before anything raises GOMAXPROCS, as local actors do.
+// cores is read before anything raises GOMAXPROCS, as local actors do.
 var cores = runtime.GOMAXPROCS(0)
 
-// Cores is the number of processors that the program was given, GOMAXPROCS at its start.
+// Cores returns the number of cores available to the program: GOMAXPROCS at its start.
 func Cores() int { return cores }
 
-// Processor names the CPU, where the system tells, or else its architecture.
+// Processor returns the CPU's name if the system reports it, or else the architecture.
 func Processor() string {
 	if name := field("/proc/cpuinfo", "model name"); name != "" {
 		return name
@@ -29,7 +29,7 @@ func Processor() string {
 	return runtime.GOARCH
 }
 
-// PeakMemory is the process's largest resident size so far in bytes, 0 where the system does not tell.
+// PeakMemory returns the process's peak resident size in bytes, or 0 if the system does not report it.
 func PeakMemory() int64 {
 	var kilobytes int64
 	if _, err := fmt.Sscanf(field("/proc/self/status", "VmHWM"), "%d kB", &kilobytes); err != nil {
@@ -38,7 +38,7 @@ func PeakMemory() int64 {
 	return kilobytes << 10
 }
 
-// ProcessorTime is how long the process has run so far, summed over its threads.
+// ProcessorTime returns the CPU time of the process so far, over all threads.
 func ProcessorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -47,7 +47,7 @@ func ProcessorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// field is the first line "name: value" of a file, "" if there is none.
+// field returns the value of the first line "name: value" of a file, or "".
 func field(path, name string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -62,18 +62,18 @@ func field(path, name string) string {
 	return ""
 }
 
-// Machine is the machine in a few words: processor, cores, operating system.
+// Machine describes the machine: processor, cores, operating system.
 func Machine() string {
 	return fmt.Sprintf("%s, %d of %d cores, %s/%s", Processor(), Cores(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 }
 
-// Versions names what computed: commit, Go, MuJoCo, BLAS.
+// Versions returns the versions of the software: commit, Go, MuJoCo, BLAS.
 func Versions() string {
 	return strings.Join([]string{Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"), tasks.Engine(), cpu.BLAS()}, ", ")
 }
 
-// Commit is the commit that the program was built from, if the build recorded it: `go build` and `go install` in a
-// working tree do, `go run` does not.
+// Commit returns the commit that the program was built from, if the build recorded it: `go build` and `go install` in
+// a working tree do, `go run` does not.
 func Commit() string {
 	const unknown = "commit not recorded (go run)"
 	info, ok := debug.ReadBuildInfo()

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// GaussianScores are the log-probability's derivatives at each sample, in the mean
+// GaussianScores returns the derivatives of the log probability at each sample in the mean
 // and in log_std (n × a each): (x-mu)/std² and ((x-mu)/std)² - 1.
 func (g *Policy) GaussianScores(s *compute.Scope, actions compute.Block) (mean, logStd compute.Block) {
 	g.checkActions(actions)
@@ -42,7 +42,7 @@ func (g *Policy) checkActions(actions compute.Block) {
 	}
 }
 
-// LogProb is log pi(a_i|s_i) of the actions (n × a), n × 1:
+// LogProb returns log pi(a_i|s_i) of the actions (n × a), n × 1:
 //
 //	-1/2 sum_j ((x_j-mu_j)/std_j)² - sum_j log_std_j - a/2 log(2 pi).
 func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block {
@@ -61,7 +61,7 @@ func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block 
 	return logProb
 }
 
-// KL is the divergence KL(g || to) of two policies over the same observations,
+// KL returns the divergence KL(g || to) of two policies on the same observations,
 // averaged over these:
 //
 //	sum_j log(std'_j/std_j) + (std_j² + (mu_j-mu'_j)²)/(2 std'_j²) - 1/2.
@@ -83,7 +83,7 @@ func (g *Policy) KL(to *Policy) float64 {
 	return kl
 }
 
-// Surrogate is the importance-sampled objective relative to the policy pi_0 that
+// Surrogate returns the importance-sampled objective relative to the policy pi_0 that
 // sampled the actions (n × a),
 //
 //	sum_i w_i (pi(a_i|s_i)/pi_0(a_i|s_i) - 1),

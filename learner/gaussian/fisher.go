@@ -8,13 +8,13 @@ import (
 )
 
 // Fisher is the policy's damped Fisher information matrix over the batch (p × p),
-// known by its products:
+// defined by its products:
 //
 //	G = (1/n) sum_i J_i' diag(1/std²) J_i + damping I   for the mean's parameters
 //	G = 2 I + damping I                                 for log_std
 //
 // where J_i is the mean's Jacobian at observation i. The expectation over actions
-// is exact: no action enters. A product is one forward-mode and one reverse-mode
+// is exact: no sampled action enters. A product is one forward-mode and one reverse-mode
 // pass of the network, panel by panel.
 type Fisher struct {
 	policy  *Policy
@@ -25,7 +25,7 @@ type Fisher struct {
 // added.
 func (g *Policy) Fisher(damping float64) *Fisher { return &Fisher{g, damping} }
 
-// Dims are p and p.
+// Dims returns p and p.
 func (f *Fisher) Dims() (rows, cols int) {
 	return f.policy.shape.NumParams(), f.policy.shape.NumParams()
 }

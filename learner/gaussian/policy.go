@@ -9,9 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 )
 
-// Policy is a policy at one parameter vector, evaluated on a batch: the batch's
-// observations have gone through the network, and every layer is kept. Its blocks
-// live in the scope it was made in.
+// Policy is a policy with one parameter vector, evaluated on a batch's observations;
+// every layer of the network is kept. Its blocks live in the scope it was made in.
 type Policy struct {
 	backend     compute.Backend
 	shape       policy.Shape
@@ -46,31 +45,31 @@ func New(s *compute.Scope, shape policy.Shape, params, observations compute.Bloc
 	return g
 }
 
-// At evaluates the policy with other parameters (p, on the host) on the same batch.
+// At returns the policy with other parameters (p, on the host), evaluated on the same batch.
 func (g *Policy) At(s *compute.Scope, params []float64) *Policy {
 	return New(s, g.shape, s.FromSlice(len(params), 1, params), g.activations[0])
 }
 
-// First is the policy on the first n observations of the batch, a view.
+// First returns a view of the policy on the first n observations of the batch.
 func (g *Policy) First(n int) *Policy {
 	first := *g
 	first.activations = g.activations.Rows(0, n)
 	return &first
 }
 
-// Backend is what the policy's blocks belong to.
+// Backend returns the backend of the policy's blocks.
 func (g *Policy) Backend() compute.Backend { return g.backend }
 
-// Samples is n, the number of observations.
+// Samples returns n, the number of observations.
 func (g *Policy) Samples() int { return g.activations[0].Rows }
 
-// Mean is the actions' mean, n × a.
+// Mean returns the actions' mean, n × a.
 func (g *Policy) Mean() compute.Block { return g.activations.Output() }
 
-// LogStd are the logarithms of the standard deviations, one an action dimension.
+// LogStd returns the logarithms of the standard deviations, one per action dimension.
 func (g *Policy) LogStd() []float64 { return append([]float64(nil), g.logStd...) }
 
-// Entropy is the policy's differential entropy, the same in every state:
+// Entropy returns the policy's differential entropy, which is the same in every state:
 // sum_j (log_std_j + log(2 pi e)/2).
 func (g *Policy) Entropy() float64 {
 	entropy := 0.0

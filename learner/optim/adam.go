@@ -13,12 +13,12 @@ const (
 	adamEpsilon = 1e-8
 )
 
-// DefaultWeightDecay is what the paper's experiments use for policy and critic.
+// DefaultWeightDecay is the paper's weight decay for policy and critic.
 const DefaultWeightDecay = 1e-3
 
 // Adam descends a gradient (Kingma and Ba, 2015) with the semantics of PyTorch's
-// torch.optim.Adam: weight decay is coupled, which is to say that WeightDecay times
-// the parameters is added to the gradient before anything else.
+// torch.optim.Adam: weight decay is coupled, that is, WeightDecay times
+// the parameters is added to the gradient first.
 type Adam struct {
 	LearningRate, WeightDecay float64
 
@@ -27,7 +27,7 @@ type Adam struct {
 	second []float64 // running mean of its square
 }
 
-// NewAdam returns an optimiser of n parameters.
+// NewAdam returns an optimiser for n parameters.
 func NewAdam(n int, learningRate, weightDecay float64) *Adam {
 	return &Adam{
 		LearningRate: learningRate, WeightDecay: weightDecay,
@@ -35,7 +35,7 @@ func NewAdam(n int, learningRate, weightDecay float64) *Adam {
 	}
 }
 
-// Step moves params downhill along gradient; both have n elements.
+// Step updates params by one descent step for gradient; both have n elements.
 func (a *Adam) Step(params, gradient []float64) {
 	if len(params) != len(a.first) || len(gradient) != len(a.first) {
 		panic(fmt.Sprintf("optim: Adam over %d parameters given %d and a gradient of %d", len(a.first), len(params), len(gradient)))
@@ -51,14 +51,14 @@ func (a *Adam) Step(params, gradient []float64) {
 	}
 }
 
-// State is a copy of the number of steps and the two running means.
+// State returns a copy of the number of steps and the two running means.
 func (a *Adam) State() State {
 	return State{"steps": {a.steps}, "first": slices.Clone(a.first), "second": slices.Clone(a.second)}
 }
 
-// Restore sets the state to what State returned, and copies it. It changes nothing
-// when it returns an error: an array is missing or of another length, or holds a
-// number that no optimiser would.
+// Restore sets the state to a copy of one returned by State. If an array is missing, has
+// the wrong length or contains an impossible number, it returns an error and changes
+// nothing.
 func (a *Adam) Restore(s State) error {
 	steps, err := s.Array("steps", 1)
 	if err != nil {

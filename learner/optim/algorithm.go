@@ -10,48 +10,48 @@ import (
 	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
-// Objective is what a policy step climbs, estimated at the current parameters from
+// Objective is what a policy step maximises, estimated at the current parameters from
 // a batch of n samples.
 type Objective struct {
 	Policy  *gaussian.Policy // the current policy over the batch
 	Actions compute.Block    // n × a
 	// Fisher is the current policy's Fisher matrix, the metric of natural gradients.
 	Fisher estimators.Fisher
-	// SVD is the leading part of the scores; where there is one, it preconditions the
-	// solution for the natural gradient. nil: none.
+	// SVD is the scores' truncated decomposition, which preconditions the solution for the
+	// natural gradient; it may be nil.
 	SVD *linop.SVD
 	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
 	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.
 	*estimators.Estimate
 }
 
-// Report says what a policy step did.
+// Report describes a policy step.
 type Report struct {
 	GradientNorm float64 // of U w, before the correction
 	KL           float64 // mean divergence from the old to the new policy over the batch
 	Entropy      float64 // of the new policy
-	// Solve is the natural gradient's solution; zero for VanillaPG. A solution that
-	// ran out of iterations is used as it is.
+	// Solve is the result of solving for the natural gradient; zero for VanillaPG. A
+	// solution that has not converged is used as it is.
 	Solve linop.Result
-	// Halvings counts how often TRPO shortened its step; Rejected says that no
-	// length was good enough and the policy stays as it is.
+	// Halvings counts how often TRPO halved its step; Rejected reports that no length was
+	// accepted and the policy is unchanged.
 	Halvings int
 	Rejected bool
 }
 
 // Algorithm turns a gradient into new parameters.
 type Algorithm interface {
-	// Step moves params (p), the parameters of o.Policy, uphill. The error is a
-	// [*NotFiniteError] or linop's breakdown; params is unchanged then.
+	// Step takes one ascent step on params (p), the parameters of o.Policy. An error is a
+	// [*NotFiniteError] or linop's breakdown, and leaves params unchanged.
 	Step(params []float64, o Objective) (Report, error)
-	// State is a copy of the algorithm's memory; Restore takes it back, or changes
-	// nothing and says why not.
+	// State returns a copy of the algorithm's state; Restore sets it, or returns an error
+	// and changes nothing.
 	State() State
 	Restore(State) error
 }
 
-// NotFiniteError says that a direction to step in is NaN or infinite, so that no
-// step was taken.
+// NotFiniteError reports that a step's direction is NaN or infinite, so that no step
+// was taken.
 type NotFiniteError struct {
 	Direction string // as in "gradient of the value loss"
 	Index     int
@@ -63,8 +63,8 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("the %s is not finite (element %d is %v), so no step was taken", e.Direction, e.Index, e.Value)
 }
 
-// CheckFinite returns a [*NotFiniteError] for the first element of a direction that
-// is not finite.
+// CheckFinite returns a [*NotFiniteError] for the first non-finite element of a
+// direction.
 func CheckFinite(direction string, x []float64) error {
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -90,8 +90,8 @@ func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 	return d
 }
 
-// norm is the gradient's length.
+// norm returns the gradient's norm.
 func (o Objective) norm(b compute.Backend) float64 { return math.Sqrt(b.Dot(o.Gradient, o.Gradient)) }
 
-// arrive completes a report at the new policy.
+// arrive completes a report with the new policy.
 func (r *Report) arrive(from, to *gaussian.Policy) { r.KL, r.Entropy = from.KL(to), to.Entropy() }

@@ -7,7 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// NPG climbs the natural gradient with Adam.
+// NPG ascends the natural gradient with Adam.
 type NPG struct{ adam *Adam }
 
 // NewNPG returns the algorithm for n policy parameters.

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// State is an optimiser's memory as named arrays, for checkpoints.
+// State is an optimiser's state as named arrays, for checkpoints.
 type State map[string][]float64
 
-// Join adds another state's arrays under the names part.name.
+// Join adds another state's arrays, named part.name.
 func (s State) Join(part string, other State) {
 	for name, x := range other {
 		s[part+"."+name] = x
 	}
 }
 
-// Part is the state that was joined under a name.
+// Part returns the state that was joined under a name.
 func (s State) Part(part string) State {
 	p := State{}
 	for name, x := range s {
@@ -27,7 +27,7 @@ func (s State) Part(part string) State {
 	return p
 }
 
-// Array is the named array, which must have n elements, all finite.
+// Array returns the named array, which must have n elements, all finite.
 func (s State) Array(name string, n int) ([]float64, error) {
 	x, ok := s[name]
 	if !ok {

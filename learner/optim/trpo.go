@@ -6,21 +6,21 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// TRPO moves along the natural gradient to the rim of a trust region (Schulman et
-// al., 2015): the step at which the quadratic model of the mean KL divergence is
-// MaxKL, halved until the surrogate objective gains enough and the divergence
-// itself is within MaxKL. The zero value has the paper's settings. It has no memory.
+// TRPO steps along the natural gradient to the boundary of a trust region (Schulman et
+// al., 2015), where the quadratic model of the mean KL divergence is MaxKL, and halves
+// the step until the surrogate objective gains enough and the divergence itself is
+// within MaxKL. The zero value has the paper's settings. TRPO is stateless.
 type TRPO struct {
 	// MaxKL bounds the divergence of a step; 0 means 0.01.
 	MaxKL float64
 	// MaxHalvings bounds the halvings; 0 means 10. After that there is no step.
 	MaxHalvings int
-	// AcceptRatio is the least gain of the surrogate relative to what the gradient
-	// promises for the step's length; 0 means 0.1.
+	// AcceptRatio is the smallest acceptable gain of the surrogate relative to the
+	// gain that the gradient predicts for the step; 0 means 0.1.
 	AcceptRatio float64
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zeros by defaults.
 func (t TRPO) withDefaults() TRPO {
 	if t.MaxKL == 0 {
 		t.MaxKL = 0.01
@@ -62,7 +62,7 @@ func (t TRPO) Step(params []float64, o Objective) (Report, error) {
 }
 
 // search halves the step length*d from params until it is accepted; promised is the
-// gain of the surrogate to first order at full length.
+// surrogate's first-order gain at full length.
 func (t TRPO) search(params, d []float64, length, promised float64, o Objective, report *Report) {
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()
@@ -81,8 +81,8 @@ func (t TRPO) search(params, d []float64, length, promised float64, o Objective,
 	report.Halvings = t.MaxHalvings
 }
 
-// accepts judges a candidate by the gain it was promised, and completes the report
-// if it is accepted.
+// accepts compares a candidate's gain with the predicted one, and completes the report
+// if it accepts it.
 func (t TRPO) accepts(candidate []float64, promised float64, reference compute.Block, o Objective, report *Report) bool {
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()

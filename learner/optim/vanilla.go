@@ -2,7 +2,7 @@ package optim
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// VanillaPG climbs the policy gradient with Adam.
+// VanillaPG ascends the policy gradient with Adam.
 type VanillaPG struct{ adam *Adam }
 
 // NewVanillaPG returns the algorithm for n policy parameters.
@@ -30,7 +30,7 @@ func (v *VanillaPG) State() State { return v.adam.State() }
 // Restore implements [Algorithm].
 func (v *VanillaPG) Restore(s State) error { return v.adam.Restore(s) }
 
-// ascend takes one Adam step along d, which Adam, a minimiser, sees reversed.
+// ascend takes one Adam step along d, which is negated because Adam minimises.
 func ascend(adam *Adam, params, d []float64) {
 	downhill := make([]float64, len(d))
 	for i, v := range d {

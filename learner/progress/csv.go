@@ -19,11 +19,11 @@ type CSV struct {
 	file *os.File
 }
 
-// OpenCSV opens the file at path for the rows of iterations from next on, creating it with its header. Of a file that
-// is there it keeps the rows before next; what a run that was killed wrote beyond its last checkpoint, half a last
-// line included, is cut off, the file being replaced at once. kept is the number of rows left.
+// OpenCSV opens the file at path for the rows of iterations from next on, creating it with its header. In an existing
+// file it keeps the rows before next; whatever a killed run wrote beyond its last checkpoint, including half a line, is
+// cut off by replacing the file atomically. kept is the number of remaining rows.
 //
-// A file with other columns, or damaged before its last line, is an error and left as it is.
+// A file with other columns, or damaged before its last line, is an error and remains unchanged.
 func OpenCSV(path string, next uint64) (c *CSV, kept int, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,8 @@ func ReadCSV(path string) ([]Row, error) {
 	return rows, nil
 }
 
-// Append writes one row and syncs it to the disk, so that no checkpoint is ever ahead of its rows. After an error
-// half a line may be left, which the next OpenCSV cuts off.
+// Append writes one row and syncs it to disk, so that a checkpoint is never ahead of its rows. An error may leave half
+// a line, which the next OpenCSV cuts off.
 func (c *CSV) Append(row Row) error {
 	if _, err := c.file.WriteString(row.line()); err != nil {
 		return fmt.Errorf("write the row of iteration %d: %w", row.Iteration, err)
@@ -79,7 +79,7 @@ func (c *CSV) Close() error { return c.file.Close() }
 
 func header() string { return strings.Join(Columns(), ",") + "\n" }
 
-// line is the row in the file: floats in the fewest digits that give the same bits again, NaN as nothing.
+// line returns the row's line in the file: floats with the fewest digits that round-trip, NaN as an empty field.
 func (r Row) line() string {
 	fields := reflect.ValueOf(r)
 	texts := make([]string, fields.NumField())
@@ -107,13 +107,13 @@ func parseLine(line string) (Row, error) {
 		if field.CanUint() {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
-				return Row{}, fmt.Errorf("%s: %.40q is no count", Columns()[i], text)
+				return Row{}, fmt.Errorf("%s: %.40q is not a count", Columns()[i], text)
 			}
 			field.SetUint(n)
 		} else if text != "" {
 			v, err := strconv.ParseFloat(text, 64)
 			if err != nil {
-				return Row{}, fmt.Errorf("%s: %.40q is no number", Columns()[i], text)
+				return Row{}, fmt.Errorf("%s: %.40q is not a number", Columns()[i], text)
 			}
 			field.SetFloat(v)
 		}
@@ -121,8 +121,8 @@ func parseLine(line string) (Row, error) {
 	return row, nil
 }
 
-// cut returns what is kept of a file: its header and the rows of iterations before next, and how many these are. A
-// last line that is torn or unreadable goes; such a line elsewhere, or a row out of order, is an error.
+// cut returns the part of a file to keep, its header and the rows of iterations before next, and the number of these.
+// A torn or unreadable last line is dropped; such a line elsewhere, or a row out of order, is an error.
 func cut(data []byte, next uint64) (repaired []byte, rows int, err error) {
 	size := bytes.IndexByte(data, '\n') + 1
 	if size == 0 && strings.HasPrefix(header(), string(data)) {

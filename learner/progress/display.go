@@ -15,13 +15,13 @@ import (
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
-// Display is where a run's log and its progress are shown. Its methods may be called from any goroutine.
+// Display shows a run's log and its progress. Its methods may be called from any goroutine.
 type Display struct {
 	out   io.Writer
-	width func() int // columns of the terminal; nil where out is none
+	width func() int // columns of the terminal; nil if out is not one
 
 	mu   sync.Mutex
-	line string // the progress line on the terminal; "" while there is none
+	line string // the progress line on the terminal, or ""
 }
 
 // New returns a display on a file, such as os.Stderr.
@@ -43,7 +43,7 @@ func New(out *os.File) *Display {
 // eraseLine puts the cursor at the line's start and clears it.
 const eraseLine = "\r\x1b[K"
 
-// Write writes whole lines of the log, above the progress line: it makes Display the writer of a slog handler.
+// Write writes complete lines of the log above the progress line. It makes Display the writer of a slog handler.
 func (d *Display) Write(lines []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (d *Display) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// show replaces the progress line. Output that fails is no reason to stop a run.
+// show replaces the progress line. It ignores errors, which must not stop a run.
 func (d *Display) show(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,7 +71,7 @@ func (d *Display) show(line string) {
 	_, _ = io.WriteString(d.out, eraseLine+line)
 }
 
-// end leaves the progress line where it is and goes to the next.
+// end keeps the progress line and moves to the next line.
 func (d *Display) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,14 +81,14 @@ func (d *Display) end() {
 	}
 }
 
-// Progress is that of one run on a display. Sampling may be called while Done is not.
+// Progress is the progress of one run on a display. Sampling may be called concurrently with everything but Done.
 type Progress struct {
 	display *Display
 	log     *slog.Logger
 	total   uint64 // iterations
 
 	mu       sync.Mutex
-	row      Row           // of the last iteration done
+	row      Row           // of the last completed iteration
 	best     float64       // return
 	rate     float64       // environment steps a second in the last iteration
 	pace     time.Duration // of an iteration, averaged; 0: unknown
@@ -96,7 +96,7 @@ type Progress struct {
 	drawn    time.Time
 }
 
-// Start shows the progress of a run of total iterations from where it is. Off a terminal it goes to log.
+// Start shows the progress of a run of total iterations from its current one. Without a terminal it goes to log.
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
 	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
 	p.row.Iteration, p.row.Steps = from.Iteration, from.Steps
@@ -107,10 +107,10 @@ func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters
 	return p
 }
 
-// redraw is how often the line changes within an iteration, at most.
+// redraw is the minimum interval between changes of the line within an iteration.
 const redraw = 100 * time.Millisecond
 
-// Sampling says how many steps of a batch there are.
+// Sampling reports how many steps of a batch have arrived.
 func (p *Progress) Sampling(steps, batch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *Progress) Sampling(steps, batch int) {
 // smoothing is the weight of the newest iteration in the pace.
 const smoothing = 0.1
 
-// Done says that an iteration is done.
+// Done reports a completed iteration.
 func (p *Progress) Done(row Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +148,7 @@ func (p *Progress) Done(row Row) {
 	p.draw()
 }
 
-// End leaves the last line on the terminal.
+// End keeps the last line on the terminal.
 func (p *Progress) End() { p.display.end() }
 
 func (p *Progress) draw() {
@@ -166,7 +166,7 @@ func (p *Progress) draw() {
 	p.display.show(line + p.sampling)
 }
 
-// left is the time that the iterations to come will take, to the second or the minute.
+// left estimates the time of the remaining iterations, to the second or the minute.
 func (p *Progress) left() string {
 	left := p.pace * time.Duration(p.total-min(p.row.Iteration, p.total))
 	if left < time.Hour {
@@ -176,5 +176,5 @@ func (p *Progress) left() string {
 	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
 
-// round keeps what a reader of a log can take in.
+// round reduces a number to the digits that are useful in a log.
 func round(x float64) float64 { return math.Round(10*x) / 10 }

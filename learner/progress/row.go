@@ -1,6 +1,6 @@
-// Package progress is how a run is getting on, iteration by iteration: a [Row] of numbers each, which [CSV] appends to
-// progress.csv and [Display] shows, on a terminal in one line that is kept up to date below the log, elsewhere as a
-// log line.
+// Package progress reports a run's progress, iteration by iteration: a [Row] of numbers, which [CSV] appends to
+// progress.csv and [Display] shows, on a terminal in one line that is updated below the log, elsewhere as a log
+// line.
 package progress
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
-// A Row is one iteration's numbers. Its fields are progress.csv's columns, in this order, under the name that stands
-// first in their tag; the second name is TensorBoard's, which groups curves by what stands before the slash.
+// A Row contains one iteration's numbers. Its fields are progress.csv's columns, in this order, under the first name in
+// their tag; the second name is TensorBoard's, which groups curves by the part before the slash.
 //
-// Columns whose names begin with "seconds_" are wall clock; all others are the same whenever the run is repeated, or
-// killed and resumed. What does not apply to a run (a noise, without a Gaussian process) is NaN, and an empty field
-// in progress.csv: begin with [NewRow].
+// Columns whose names begin with "seconds_" are wall-clock times; all others are identical whenever the run is repeated,
+// or killed and resumed. Numbers that do not apply to a run (the noise, without a Gaussian process) are NaN, and empty
+// in progress.csv: start with [NewRow].
 type Row struct {
 	Iteration uint64 `csv:"iteration"`                   // from 1; 0 is the batch that only initialises the normaliser
 	Steps     uint64 `csv:"steps" tag:"run/steps"`       // environment steps so far, this iteration's included
@@ -32,7 +32,7 @@ type Row struct {
 
 	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank"`       // columns kept of the scores' singular value decomposition
 	Noise         float64 `csv:"noise" tag:"kernel/noise"`                   // the Gaussian process's noise variance
-	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the base kernel; NaN where it has none
+	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the base kernel; NaN if it has none
 	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood"` // log marginal likelihood per step, before the update
 
 	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss"`                 // mean squared error of V against the returns, before the update
@@ -50,9 +50,9 @@ type Row struct {
 	FisherVariance float64 `csv:"fisher_variance" tag:"kernel/fisher_variance"` // of the Fisher kernel
 	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed"`        // the run so far, all its starts together
 
-	// The critic's calibration, over a tenth of the episodes that it is not given: the share of their targets in the
-	// central intervals that should hold 50 % and 90 % of them (package critic). By the closed form only, of two
-	// episodes or more, and with a rough base kernel in iterations 1, 11, 21, ... alone.
+	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
+	// intervals that should contain 50 % and 90 % of them (package critic). Only with the closed form and at least two
+	// episodes, and with a rough base kernel only in iterations 1, 11, 21, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50"`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
 }
@@ -68,7 +68,7 @@ func Columns() []string {
 	return names
 }
 
-// NewRow returns a row of which nothing applies yet.
+// NewRow returns a row in which all numbers are NaN or 0.
 func NewRow() Row {
 	var row Row
 	fields := reflect.ValueOf(&row).Elem()
@@ -80,7 +80,7 @@ func NewRow() Row {
 	return row
 }
 
-// Scalars returns TensorBoard's view of the row: every number that applies.
+// Scalars returns the row for TensorBoard: every number that applies.
 func (r Row) Scalars() []tensorboard.Scalar {
 	var scalars []tensorboard.Scalar
 	fields := reflect.ValueOf(r)

@@ -16,15 +16,15 @@ import (
 
 const lockName = ".lock"
 
-// plan is what Open is going to do with a directory.
+// plan is what Open will do with a directory.
 type plan struct {
 	directory string
-	aside     string // where the run that is there goes; "" if it stays or there is none
+	aside     string // where an existing run is moved to; "" if it stays or there is none
 	resume    bool
-	from      string // how far the run that is there has come
+	from      string // how far an existing run has got
 }
 
-// Plan says, in a sentence, what Open would do, or returns the error that it would fail with.
+// Plan describes what Open would do, or returns the error that Open would return.
 func Plan(settings *config.Settings) (string, error) {
 	p, err := newPlan(settings)
 	switch {
@@ -33,7 +33,7 @@ func Plan(settings *config.Settings) (string, error) {
 	case p.aside != "":
 		return fmt.Sprintf("would move %s, %s, to %s and start a new run", p.directory, p.from, p.aside), nil
 	case p.resume:
-		return fmt.Sprintf("would go on with the run in %s, %s", p.directory, p.from), nil
+		return fmt.Sprintf("would resume the run in %s, %s", p.directory, p.from), nil
 	}
 	return fmt.Sprintf("would start a run in %s", p.directory), nil
 }
@@ -49,7 +49,7 @@ func newPlan(settings *config.Settings) (plan, error) {
 	case empty:
 		return p, nil
 	case !run:
-		return p, fmt.Errorf("%s is not empty and holds no run: choose another --run-dir", p.directory)
+		return p, fmt.Errorf("%s is not empty and contains no run: choose another --run-dir", p.directory)
 	}
 	if p.from, err = reached(p.directory); err != nil {
 		return p, err
@@ -65,11 +65,11 @@ func newPlan(settings *config.Settings) (plan, error) {
 		}
 		return p, nil
 	}
-	return p, fmt.Errorf("%s holds a run already, %s: --resume goes on with it, --force starts over and keeps it aside, "+
+	return p, fmt.Errorf("%s already contains a run, %s: --resume continues it, --force starts over and keeps it aside, "+
 		"--seed or --run-dir starts another", p.directory, p.from)
 }
 
-// inspect tells whether a directory is missing or as good as empty, and if not, whether it is a run's.
+// inspect reports whether a directory is missing or practically empty, and otherwise whether it is a run's.
 func inspect(directory string) (empty, run bool, err error) {
 	entries, err := os.ReadDir(directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +91,7 @@ func inspect(directory string) (empty, run bool, err error) {
 	return empty, false, nil
 }
 
-// reached says how far the run in a directory has come.
+// reached describes how far the run in a directory has got.
 func reached(directory string) (string, error) {
 	iteration, ok, err := checkpoint.Newest(filepath.Join(directory, checkpointsName))
 	if err != nil {
@@ -100,11 +100,11 @@ func reached(directory string) (string, error) {
 	if !ok {
 		return "which has no checkpoint yet", nil
 	}
-	return fmt.Sprintf("which has done %d iterations", iteration), nil
+	return fmt.Sprintf("which has completed %d iterations", iteration), nil
 }
 
-// Complete reports whether the run in settings.RunDir has done all its iterations. A run that is there but was made
-// with other settings is an error, as it is for Open.
+// Complete reports whether the run in settings.RunDir has completed all its iterations. As for Open, an existing run
+// that was made with other settings is an error.
 func Complete(settings *config.Settings) (bool, error) {
 	checkpoints := Checkpoints(settings.RunDir)
 	if err := checkpoint.Check(checkpoints, settings.Identity()); err != nil {
@@ -114,10 +114,10 @@ func Complete(settings *config.Settings) (bool, error) {
 	return ok && iteration >= settings.Iterations, err
 }
 
-// Checkpoints is the directory of a run's checkpoints.
+// Checkpoints returns the directory of a run's checkpoints.
 func Checkpoints(directory string) string { return filepath.Join(directory, checkpointsName) }
 
-// Progress is the file of a run's rows.
+// Progress returns the file of a run's rows.
 func Progress(directory string) string { return filepath.Join(directory, progressName) }
 
 // freeName returns the first of directory.1, directory.2, ... that does not exist.
@@ -132,7 +132,7 @@ func freeName(directory string) (string, error) {
 	}
 }
 
-// prepare carries the plan out as far as the directory itself goes, and returns its lock.
+// prepare moves or creates the directory as planned, and returns its lock.
 func (p plan) prepare() (*os.File, error) {
 	if p.aside != "" {
 		lock, err := lockDirectory(p.directory)
@@ -150,8 +150,8 @@ func (p plan) prepare() (*os.File, error) {
 	return lockDirectory(p.directory)
 }
 
-// lockDirectory makes this process the only one that writes to a run's directory, for as long as the file stays open:
-// the lock goes with the process, however that ends. File systems that know no locks are taken as they are.
+// lockDirectory makes this process the only one that writes to a run's directory while the returned file is open: the
+// lock is released with the process, however that ends. File systems without locks are used without.
 func lockDirectory(directory string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(directory, lockName), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -162,7 +162,7 @@ func lockDirectory(directory string) (*os.File, error) {
 		return file, nil
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errors.New("another learner is at work there: stop it first, or choose another --run-dir")
+		err = errors.New("another learner is using it: stop that first, or choose another --run-dir")
 	}
 	return nil, errors.Join(fmt.Errorf("lock %s: %w", directory, err), file.Close())
 }

@@ -1,13 +1,13 @@
-// Package rundir is a run's directory:
+// Package rundir manages a run's directory:
 //
 //	config.yaml                     the resolved settings
-//	progress.csv                    a row an iteration
-//	events.out.tfevents.*           the same for TensorBoard, a file each time the run was started
-//	checkpoints/                    the newest states, the best, and those that the settings keep
+//	progress.csv                    a row per iteration
+//	events.out.tfevents.*           the same for TensorBoard, a file per start of the run
+//	checkpoints/                    the newest states, the best, and those named in the settings
 //
-// What is done for an iteration is done in an order that a kill at any moment does not hurt: first the rows, then the
-// checkpoint. A resumed run cuts off the rows of the iteration that it does again, so that all files end up as if it
-// had never been stopped.
+// An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
+// resumed run cuts off the rows of the iteration that it repeats, so that all files end up as if it had never been
+// stopped.
 package rundir
 
 import (
@@ -37,8 +37,8 @@ type Run struct {
 	events      *tensorboard.Writer
 }
 
-// Open opens the directory of a run for writing, and creates it if need be; settings.Resume and Force decide about a
-// run that is already there. It returns the state to go on from, nil for a run that has none yet: that begins with
+// Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what happens
+// to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins with
 // [Run.Start]. Warnings go to log.
 func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State, error) {
 	plan, err := newPlan(settings)
@@ -51,7 +51,7 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State,
 	}
 	r := &Run{lock: lock}
 	if !plan.resume {
-		err = writeSettings(settings) // the mark of a run's directory comes first
+		err = writeSettings(settings) // config.yaml marks a run's directory, so it comes first
 	}
 	var state *checkpoint.State
 	if err == nil {
@@ -90,8 +90,8 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	return state, r.openEvents(directory, next)
 }
 
-// openEvents begins an event file. If it is the first, though there are rows, it gets theirs: those of a run that comes
-// from another machine.
+// openEvents starts an event file. If it is the first although there are rows, as for a run that comes from another
+// machine, it writes their events.
 func (r *Run) openEvents(directory string, next uint64) error {
 	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
 	if err != nil {
@@ -112,19 +112,19 @@ func (r *Run) openEvents(directory string, next uint64) error {
 	return nil
 }
 
-// advise adds to an error about checkpoints what to do.
+// advise adds advice to an error about checkpoints.
 func advise(err error) error {
 	var mismatch *checkpoint.MismatchError
 	switch {
 	case errors.As(err, &mismatch):
-		return fmt.Errorf("%w; resume without changing them, or begin another run with --run-dir", err)
+		return fmt.Errorf("%w; resume without changing them, or start another run with --run-dir", err)
 	case errors.Is(err, checkpoint.ErrVersion):
 		return fmt.Errorf("%w; resume with the program that wrote it", err)
 	}
 	return fmt.Errorf("%w; --force starts over and keeps these files aside", err)
 }
 
-// writeSettings writes config.yaml, unless it is already right.
+// writeSettings writes config.yaml unless it is up to date.
 func writeSettings(settings *config.Settings) error {
 	path, text := filepath.Join(settings.RunDir, config.FileName), settings.YAML()
 	if old, err := os.ReadFile(path); err == nil && string(old) == text {
@@ -136,18 +136,18 @@ func writeSettings(settings *config.Settings) error {
 	return nil
 }
 
-// Start saves the state in which a new run begins.
+// Start saves a new run's initial state.
 func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(state) }
 
-// Commit saves what an iteration has come to: its row, then the state after it, and if its batch is the best so far
-// the state whose policy played it, which is the one before. It sets state.Best. After an error the run can be
-// resumed from the iteration before.
+// Commit saves an iteration: its row, then the state after it, and if its batch is the best so far the state whose
+// policy played it, which is the preceding one. It sets state.Best. After an error the run can be resumed from the
+// preceding iteration.
 func (r *Run) Commit(state *checkpoint.State, row progress.Row) error {
 	if state.Iteration != row.Iteration {
 		panic(fmt.Sprintf("rundir: state of iteration %d with the row of %d", state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row); err != nil {
-		return fmt.Errorf("%w; iteration %d is safe: once this is put right, go on with --resume", err, state.Iteration-1)
+		return fmt.Errorf("%w; iteration %d is safe: fix this, then continue with --resume", err, state.Iteration-1)
 	}
 	return nil
 }
@@ -168,10 +168,10 @@ func (r *Run) commit(state *checkpoint.State, row progress.Row) error {
 	return r.checkpoints.Save(state)
 }
 
-// CheckpointSize is the size in bytes of the checkpoint that was saved last, 0 before there is one.
+// CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.
 func (r *Run) CheckpointSize() int { return r.checkpoints.Size() }
 
-// Close closes the files and lets another learner have the directory.
+// Close closes the files and releases the directory's lock.
 func (r *Run) Close() error {
 	var errs []error
 	if r.progress != nil {

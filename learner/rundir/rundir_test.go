@@ -160,14 +160,14 @@ func TestPlanAndOpen(t *testing.T) {
 		{"somebody's files", func(t *testing.T, s *config.Settings) {
 			mkdir(t, filepath.Join(s.RunDir, "thesis"))
 			s.Force = true
-		}, "DIR is not empty and holds no run: choose another --run-dir", 0},
+		}, "DIR is not empty and contains no run: choose another --run-dir", 0},
 		{"a run", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4) },
-			"DIR holds a run already, which has done 4 iterations: --resume goes on with it, --force starts over and keeps it aside, " +
+			"DIR already contains a run, which has completed 4 iterations: --resume continues it, --force starts over and keeps it aside, " +
 				"--seed or --run-dir starts another", 0},
 		{"a run to resume", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeYes },
-			"would go on with the run in DIR, which has done 4 iterations", 4},
+			"would resume the run in DIR, which has completed 4 iterations", 4},
 		{"a run to resume if there is one", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeAuto },
-			"would go on with the run in DIR, which has done 4 iterations", 4},
+			"would resume the run in DIR, which has completed 4 iterations", 4},
 		{"a run to resume with other settings", func(t *testing.T, s *config.Settings) {
 			makeRun(t, s, 4)
 			s.Resume, s.Gamma = config.ResumeAuto, 0.9
@@ -178,12 +178,12 @@ func TestPlanAndOpen(t *testing.T) {
 			run, _, _ := mustOpen(t, s)
 			run.Close()
 			s.Resume = config.ResumeYes
-		}, "would go on with the run in DIR, which has no checkpoint yet", 0},
+		}, "would resume the run in DIR, which has no checkpoint yet", 0},
 		{"a run to start over", func(t *testing.T, s *config.Settings) {
 			mkdir(t, s.RunDir+".1")
 			makeRun(t, s, 4)
 			s.Force = true
-		}, "would move DIR, which has done 4 iterations, to DIR.2 and start a new run", 0},
+		}, "would move DIR, which has completed 4 iterations, to DIR.2 and start a new run", 0},
 		{"a file", func(t *testing.T, s *config.Settings) {
 			mkdir(t, filepath.Dir(s.RunDir))
 			if err := os.WriteFile(s.RunDir, nil, 0o644); err != nil {
@@ -281,7 +281,7 @@ func TestOneLearnerADirectory(t *testing.T) {
 	} {
 		other := *s
 		change(&other)
-		if _, _, err := Open(&other, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another learner is at work") {
+		if _, _, err := Open(&other, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another learner is using") {
 			t.Errorf("a second learner got %v", err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestCommitToFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = train(run, state, 4)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "iteration 3 is safe: once this is put right, go on with --resume") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "iteration 3 is safe: fix this, then continue with --resume") {
 		t.Errorf("error %v", err)
 	}
 	run.Close()

@@ -1,6 +1,6 @@
 // Package blocks evaluates the tanh multilayer perceptrons of package nn on compute
-// blocks: their value, and their derivatives in the parameters along a direction
-// (forward mode) or against a signal (reverse mode).
+// blocks: their values, and their derivatives in the parameters along a direction
+// (forward mode) or contracted with a signal (reverse mode).
 //
 // Layer l maps H_{l-1} (n × in) to H_l = tanh(H_{l-1} W_l' + b_l) (n × out), H_0
 // being the inputs; the last layer has no tanh unless the network asks for one. A
@@ -17,6 +17,6 @@
 //
 // A [Net] is the network with its parameters; a direction and a gradient are a
 // Net of the same shape over their own vector. The methods work on the rows they
-// are given, so that a caller runs a whole chain of them on a panel of rows while
+// are given, so that a caller can run a whole chain of them on a panel of rows while
 // these are in cache: see [compute.Backend.Panels].
 package blocks

@@ -8,7 +8,7 @@ import (
 )
 
 // Net is a network over flat parameters on a backend: the parameters themselves,
-// a direction to move them in, or the place of a gradient. It is a view.
+// a direction in parameter space, or a gradient. It is a view.
 type Net struct {
 	mlp     nn.MLP
 	weights []compute.Block // out × in
@@ -30,13 +30,13 @@ func Bind(m nn.MLP, params compute.Block) Net {
 }
 
 // Activations are the layers' values H_0 (the inputs), ..., H_L (the outputs), each
-// with one row a sample.
+// with one row per sample.
 type Activations []compute.Block
 
-// Output is H_L.
+// Output returns H_L.
 func (h Activations) Output() compute.Block { return h[len(h)-1] }
 
-// Rows is the view of samples [i, j).
+// Rows returns a view of samples [i, j).
 func (h Activations) Rows(i, j int) Activations {
 	rows := make(Activations, len(h))
 	for l := range h {
@@ -75,7 +75,7 @@ func (n Net) forwardRows(b compute.Backend, h Activations) {
 	}
 }
 
-// hasTanh tells whether layer l (from 0) ends in a tanh.
+// hasTanh reports whether layer l (from 0) ends in a tanh.
 func (n Net) hasTanh(l int) bool { return l < len(n.weights)-1 || n.mlp.TanhOutput }
 
 // Backward returns the signals D_1, ..., D_L of the output signal S (n × out),
@@ -106,7 +106,7 @@ func (n Net) backwardRows(b compute.Backend, h Activations, d []compute.Block) {
 	}
 }
 
-// JVPRows returns the outputs' movement T_L (rows × out) along a direction.
+// JVPRows returns the outputs' derivative T_L (rows × out) along a direction.
 func (n Net) JVPRows(s *compute.Scope, h Activations, direction Net) compute.Block {
 	b := s.Backend()
 	var t compute.Block

@@ -1,5 +1,5 @@
-// Package nntest evaluates networks slowly and plainly, one sample and one scalar
-// at a time: what the fast passes are compared with.
+// Package nntest evaluates networks slowly and simply, one sample and one scalar at a
+// time, as a reference for the fast passes.
 package nntest
 
 import (
@@ -11,20 +11,20 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn"
 )
 
-// Backends are the backends that everything over blocks is tested on: the one too
-// simple to be wrong, one whose memory the host cannot read, and the fast one.
+// Backends are the backends that everything on blocks is tested with: one too simple
+// to be wrong, one whose memory the host cannot read, and the fast one.
 func Backends() []compute.Backend {
 	return []compute.Backend{computetest.Naive(), computetest.Opaque(cpu.New(2)), cpu.New(3)}
 }
 
-// Forward is the network's output at one input.
+// Forward returns the network's output for one input.
 func Forward(m nn.MLP, params, input []float64) []float64 {
 	value, _ := Dual(m, params, make([]float64, len(params)), input)
 	return value
 }
 
-// Dual is the network's output at one input and its movement along a direction in
-// the parameters, by dual numbers.
+// Dual returns the network's output for one input and its derivative along a direction
+// in the parameters, by dual numbers.
 func Dual(m nn.MLP, params, direction, input []float64) (value, tangent []float64) {
 	value, tangent = input, make([]float64, len(input))
 	layers := m.Layers()
@@ -47,8 +47,8 @@ func Dual(m nn.MLP, params, direction, input []float64) (value, tangent []float6
 	return value, tangent
 }
 
-// Jacobian is the outputs' derivatives in the parameters at one input, formed one
-// parameter at a time: outputs × len(params).
+// Jacobian returns the outputs' derivatives in the parameters for one input, outputs ×
+// len(params), computed one parameter at a time.
 func Jacobian(m nn.MLP, params, input []float64) [][]float64 {
 	jacobian := make([][]float64, m.Sizes[len(m.Sizes)-1])
 	for i := range jacobian {
@@ -66,7 +66,7 @@ func Jacobian(m nn.MLP, params, input []float64) [][]float64 {
 	return jacobian
 }
 
-// Distance is the norm of got - want relative to that of want.
+// Distance returns the norm of got - want relative to that of want.
 func Distance(got, want []float64) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)
