@@ -3,6 +3,8 @@ package train_test
 import (
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
@@ -38,7 +40,7 @@ func TestFisherSamples(t *testing.T) {
 			if changes := more.rows[0].GradientNorm != usual.rows[0].GradientNorm; changes != c.gradient {
 				t.Errorf("the gradient changes: %v", changes)
 			}
-			if distance(more.states[1].Arrays["policy.params"], usual.states[1].Arrays["policy.params"]) == 0 {
+			if floats.Distance(more.states[1].Arrays["policy.params"], usual.states[1].Arrays["policy.params"], 2) == 0 {
 				t.Error("the step is the same")
 			}
 		})
