@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
 // A Spec describes one task.
@@ -40,7 +42,12 @@ func Lookup(name string) (Spec, error) {
 			return spec, nil
 		}
 	}
-	return Spec{}, &UnknownTaskError{Name: name, Nearest: nearest(name)}
+	var names []string
+	for _, spec := range specs {
+		names = append(names, spec.Name)
+	}
+	meant, _ := nearest.Name(name, names)
+	return Spec{}, &UnknownTaskError{Name: name, Nearest: meant}
 }
 
 // An UnknownTaskError says that there is no task of a name, and which name is nearest to it.

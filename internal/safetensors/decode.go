@@ -1,11 +1,11 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -30,7 +30,7 @@ func Decode(data []byte) (*File, error) {
 	if !utf8.Valid(header) {
 		return nil, malformed("the header is not UTF-8")
 	}
-	r := headerReader{scanner: scanner{text: string(header)}, body: body}
+	r := headerReader{scanner: scanner{text: header}, body: body}
 	if err := r.read(); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ type headerReader struct {
 
 func (r *headerReader) read() error {
 	// Counted first and allocated once: growing would cost several times the header's length.
-	r.file.Tensors = make([]Tensor, 0, min(strings.Count(r.text, `"shape"`), MaxTensors))
+	r.file.Tensors = make([]Tensor, 0, min(bytes.Count(r.text, []byte(`"shape"`)), MaxTensors))
 	err := r.object(func(key string) error {
 		if key == metadataKey {
 			return r.readMetadata()
@@ -57,7 +57,7 @@ func (r *headerReader) read() error {
 	if err != nil {
 		return err
 	}
-	if rest := strings.TrimRight(r.text[r.at:], " "); rest != "" {
+	if rest := bytes.TrimRight(r.text[r.at:], " "); len(rest) > 0 {
 		return malformed("%.20q follows the header's object", rest)
 	}
 	if r.offset != len(r.body) {

@@ -3,9 +3,8 @@ package safetensors
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -37,15 +36,12 @@ func encodeHeader(f *File) ([]byte, error) {
 	}
 	header := []byte{'{'}
 	if len(f.Metadata) > 0 {
-		header = append(quote(header, metadataKey), ':', '{')
-		for i, key := range slices.Sorted(maps.Keys(f.Metadata)) {
-			if !utf8.ValidString(key) || !utf8.ValidString(f.Metadata[key]) {
+		for key, value := range f.Metadata {
+			if !utf8.ValidString(key) || !utf8.ValidString(value) {
 				return nil, fmt.Errorf("safetensors: metadata entry %q is not UTF-8", key)
 			}
-			header = quote(comma(header, i), key)
-			header = quote(append(header, ':'), f.Metadata[key])
 		}
-		header = append(header, '}')
+		header = appendEntry(header, metadataKey, f.Metadata)
 	}
 	seen, begin := map[string]bool{metadataKey: true}, 0
 	for _, t := range f.Tensors {
@@ -56,8 +52,9 @@ func encodeHeader(f *File) ([]byte, error) {
 			return nil, fmt.Errorf("safetensors: two tensors are named %q, or one as the metadata are", t.Name)
 		}
 		seen[t.Name] = true
-		header = t.appendEntry(comma(header, len(header)-1), begin)
-		begin += len(t.Data)
+		end := begin + len(t.Data)
+		header = appendEntry(header, t.Name, entry{t.DType, append([]int{}, t.Shape...), [2]int{begin, end}})
+		begin = end
 	}
 	header = append(header, '}')
 	for len(header)%8 != 0 {
@@ -69,14 +66,24 @@ func encodeHeader(f *File) ([]byte, error) {
 	return header, nil
 }
 
-// appendEntry writes the header's entry of an array whose data begin at that offset.
-func (t *Tensor) appendEntry(header []byte, begin int) []byte {
-	header = quote(header, t.Name)
-	header = fmt.Appendf(header, `:{"dtype":"%s","shape":[`, t.DType)
-	for i, length := range t.Shape {
-		header = fmt.Append(comma(header, i), length)
+// entry is what the header says of an array.
+type entry struct {
+	DType   DType  `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+// appendEntry writes a field of the header's object.
+func appendEntry(header []byte, name string, value any) []byte {
+	if len(header) > 1 {
+		header = append(header, ',')
 	}
-	return fmt.Appendf(header, `],"data_offsets":[%d,%d]}`, begin, begin+len(t.Data))
+	quoted, err := json.Marshal(name)
+	text, errValue := json.Marshal(value)
+	if err = errors.Join(err, errValue); err != nil {
+		panic(err) // texts and numbers always have an encoding
+	}
+	return append(append(append(header, quoted...), ':'), text...)
 }
 
 // validate reports data that do not fill the shape and names that JSON cannot carry.
@@ -94,20 +101,4 @@ func (t *Tensor) validate() error {
 		return fmt.Errorf("safetensors: tensor %.40q: its name is not UTF-8", t.Name)
 	}
 	return nil
-}
-
-// comma appends one before every entry but the first, which is number 0.
-func comma(header []byte, entry int) []byte {
-	if entry == 0 {
-		return header
-	}
-	return append(header, ',')
-}
-
-func quote(header []byte, text string) []byte {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // a string always has an encoding
-	}
-	return append(header, quoted...)
 }

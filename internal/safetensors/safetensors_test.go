@@ -13,7 +13,7 @@ import (
 
 func example() *File {
 	return &File{
-		Metadata: map[string]string{"b": "two\n\"lines\"", "a": "é 😀 <&>"},
+		Metadata: map[string]string{"b": "two\n\"lines\"", "a": "é 😀 <&> \uFFFD"},
 		Tensors: []Tensor{
 			New("weights", []int{2, 3}, []float64{0, 1, -2, math.Pi, math.Inf(-1), math.SmallestNonzeroFloat64}),
 			New("single", []int{2}, []float32{1.5, -2}),

@@ -1,15 +1,17 @@
 package safetensors
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 )
 
-// scanner reads the JSON that a header consists of: objects, arrays of whole numbers, strings. Strings without
-// escapes share the text's memory. (encoding/json allocates many times its input for small entries.)
+// scanner reads the JSON that a header consists of: objects, arrays of whole numbers, strings. encoding/json reads what
+// is in the strings alone: it allocates many times its input for small or deep entries, and takes names that are
+// there twice.
 type scanner struct {
-	text string
+	text []byte
 	at   int
 }
 
@@ -86,7 +88,7 @@ func (s *scanner) number() (int, error) {
 	for s.at < len(s.text) && '0' <= s.text[s.at] && s.text[s.at] <= '9' {
 		s.at++
 	}
-	digits := s.text[start:s.at]
+	digits := string(s.text[start:s.at])
 	n, err := strconv.Atoi(digits)
 	if err != nil || len(digits) > 1 && digits[0] == '0' {
 		return 0, malformed("header: %.20q at byte %d is no length", s.text[start:], start)
@@ -103,12 +105,11 @@ func (s *scanner) str() (string, error) {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; {
 		case c == '"':
-			raw := s.text[start:s.at]
 			s.at++
-			if escaped {
-				return unescape(raw)
+			if raw := s.text[start : s.at-1]; !escaped {
+				return string(raw), nil
 			}
-			return raw, nil
+			return unescape(s.text[start-1 : s.at])
 		case c == '\\':
 			escaped = true
 			s.at++ // whatever follows does not end the string
@@ -119,56 +120,13 @@ func (s *scanner) str() (string, error) {
 	return "", malformed("header: the string at byte %d does not end", start)
 }
 
-// escapes maps the letter after a backslash to what the two stand for.
-var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
-// unescape replaces a string's escapes. Every backslash in raw is followed by something.
-func unescape(raw string) (string, error) {
-	var out strings.Builder
-	out.Grow(len(raw))
-	for rest := raw; rest != ""; {
-		plain, after, found := strings.Cut(rest, `\`)
-		out.WriteString(plain)
-		switch rest = after; {
-		case !found:
-		case escapes[after[0]] != 0:
-			out.WriteByte(escapes[after[0]])
-			rest = after[1:]
-		default:
-			letter, length := unicodeEscape(after)
-			if length == 0 {
-				return "", malformed("header: unknown escape in %.40q", raw)
-			}
-			out.WriteRune(letter)
-			rest = after[length:]
-		}
+// unescape reads a string with escapes, in its quotes. encoding/json replaces halves of surrogate pairs; here they are
+// an error.
+func unescape(quoted []byte) (text string, err error) {
+	const replacement = "\uFFFD"
+	err = json.Unmarshal(quoted, &text)
+	if err != nil || strings.Count(text, replacement) != bytes.Count(quoted, []byte(replacement)) {
+		return "", malformed("header: unknown escape in %.40q", quoted)
 	}
-	return out.String(), nil
-}
-
-// unicodeEscape reads uXXXX, or the two halves uXXXX\uXXXX of a surrogate pair, at the start of text and returns
-// the character and the bytes it took: 0 where it is neither.
-func unicodeEscape(text string) (letter rune, length int) {
-	unit := func(text string) (rune, bool) {
-		if len(text) < 5 || text[0] != 'u' {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(text[1:5], 16, 16)
-		return rune(n), err == nil
-	}
-	high, ok := unit(text)
-	if !ok {
-		return 0, 0
-	}
-	if !utf16.IsSurrogate(high) {
-		return high, 5
-	}
-	if len(text) < 11 || text[5] != '\\' {
-		return 0, 0
-	}
-	low, ok := unit(text[6:])
-	if letter = utf16.DecodeRune(high, low); !ok || letter == '\uFFFD' {
-		return 0, 0
-	}
-	return letter, 11
+	return text, nil
 }

@@ -18,15 +18,27 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Mean is the mean of x, NaN if x is empty.
-func Mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
+// Mean is the mean of x, NaN if x is empty. (gonum's stat.Mean adds in an order that depends on where in memory x
+// lies, so that its last bits may differ from one run of a program to the next.)
+func Mean(x []float64) float64 { return floats.SumCompensated(x) / float64(len(x)) }
+
+// MeanStdDev is the mean of x and its standard deviation, with n-1: NaN for a single value.
+func MeanStdDev(x []float64) (mean, deviation float64) {
+	n := float64(len(x))
+	mean = Mean(x)
+	return mean, math.Sqrt(stat.MomentAbout(2, x, mean, nil) * n / (n - 1))
+}
+
+// StdDev is the standard deviation of x, with n-1.
+func StdDev(x []float64) float64 {
+	_, deviation := MeanStdDev(x)
+	return deviation
 }
 
 // IQM is the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
@@ -94,9 +106,6 @@ func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 	return func(strata [][]float64) float64 { return statistic(strata[0]) - statistic(strata[1]) }
 }
 
-// normal is the 97.5 % quantile of the standard normal distribution.
-const normal = 1.959963984540054
-
 // Jackknife is the geometric mean of independent positive statistics, one a stratum, with the interval of its
 // logarithm's jackknife deviation under a normal distribution. A stratum's part is
 //
@@ -114,14 +123,11 @@ func Jackknife(values []float64, without [][]float64) Estimate {
 		for i, v := range without[k] {
 			logs[i] = math.Log(v)
 		}
-		mean := Mean(logs)
-		for _, v := range logs {
-			variance += (v - mean) * (v - mean) * (n - 1) / n
-		}
+		variance += (n - 1) * (n - 1) / n * math.Pow(StdDev(logs), 2)
 		center += math.Log(value)
 	}
 	center /= float64(len(values))
-	half := normal * math.Sqrt(variance) / float64(len(values))
+	half := distuv.UnitNormal.Quantile((1+confidence)/2) * math.Sqrt(variance) / float64(len(values))
 	return Estimate{math.Exp(center), math.Exp(center - half), math.Exp(center + half)}
 }
 
@@ -133,14 +139,8 @@ func Fit(x, y []float64) Line {
 	if len(x) != len(y) || len(x) < 2 {
 		panic(fmt.Sprintf("stats: a line through %d, %d values", len(x), len(y)))
 	}
-	mx, my := Mean(x), Mean(y)
-	var xx, xy, yy float64
-	for i := range x {
-		dx, dy := x[i]-mx, y[i]-my
-		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
-	}
-	slope := xy / xx
-	return Line{my - slope*mx, slope, slope * xy / yy}
+	intercept, slope := stat.LinearRegression(x, y, nil, false)
+	return Line{intercept, slope, stat.RSquared(x, y, nil, intercept, slope)}
 }
 
 // RunningMean is the mean of the last width values at each place, of fewer at the beginning.

@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// normal is the 97.5 % quantile of the standard normal distribution.
+const normal = 1.959963984540054
+
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance) {
@@ -141,5 +144,33 @@ func TestFit(t *testing.T) {
 func TestRunningMean(t *testing.T) {
 	if got := RunningMean([]float64{1, 2, 3, 4, 5}, 2); !slices.Equal(got, []float64{1, 1.5, 2.5, 3.5, 4.5}) {
 		t.Errorf("running means %v", got)
+	}
+}
+
+func TestMeanStdDev(t *testing.T) {
+	mean, deviation := MeanStdDev([]float64{1, 2, 3, 6})
+	near(t, "mean", mean, 3, 1e-15)
+	near(t, "deviation", deviation, math.Sqrt(14./3), 1e-15)
+	if _, deviation := MeanStdDev([]float64{5}); !math.IsNaN(deviation) {
+		t.Errorf("the deviation of one value is %v", deviation)
+	}
+}
+
+// The same numbers have the same mean and deviation to the last bit, wherever in memory they lie.
+func TestMeanStdDevRepeats(t *testing.T) {
+	const seed = 3
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for n := 1; n < 40; n++ {
+		room := make([]float64, n+2)
+		aligned, shifted := room[:n:n], slices.Clone(room)[1:n+1]
+		for i := range aligned {
+			aligned[i] = rng.NormFloat64()
+		}
+		copy(shifted, aligned)
+		mean, deviation := MeanStdDev(aligned)
+		again, deviationAgain := MeanStdDev(shifted)
+		if mean != again || n > 1 && deviation != deviationAgain {
+			t.Errorf("%d values: mean %v, then %v; deviation %v, then %v", n, mean, again, deviation, deviationAgain)
+		}
 	}
 }

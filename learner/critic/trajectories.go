@@ -3,6 +3,8 @@ package critic
 import (
 	"fmt"
 	"math"
+
+	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
 // Trajectories are a batch's episodes, one after another.
@@ -75,25 +77,13 @@ func (e Trajectories) episodes(visit func(start, end int, bootstrap float64)) {
 // Standardize shifts and scales x to mean 0 and standard deviation 1 (with n-1). If all
 // elements are equal they become 0.
 func Standardize(x []float64) {
-	mean, deviation := moments(x)
+	mean, deviation := stats.MeanStdDev(x)
 	for i, v := range x {
 		x[i] = v - mean
 		if deviation > 0 {
 			x[i] /= deviation
 		}
 	}
-}
-
-// moments returns the mean and the standard deviation (with n-1).
-func moments(x []float64) (mean, deviation float64) {
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	squares := 0.0
-	for _, v := range x {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(squares / math.Max(1, float64(len(x)-1)))
 }
 
 // ExplainedVariance returns 1 - Var(returns - values)/Var(returns): 1 for values that
@@ -104,7 +94,5 @@ func ExplainedVariance(values, returns []float64) float64 {
 	for i, v := range returns {
 		errors[i] = v - values[i]
 	}
-	_, unexplained := moments(errors)
-	_, total := moments(returns)
-	return 1 - unexplained*unexplained/(total*total)
+	return 1 - math.Pow(stats.StdDev(errors)/stats.StdDev(returns), 2)
 }

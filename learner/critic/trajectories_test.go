@@ -7,6 +7,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
 func random(rng *rand.Rand, n int) []float64 {
@@ -131,7 +132,7 @@ func golden(t *testing.T, name string) npz.Arrays {
 func TestStandardize(t *testing.T) {
 	x := []float64{1, 2, 3, 6}
 	Standardize(x)
-	mean, deviation := moments(x)
+	mean, deviation := stats.MeanStdDev(x)
 	if math.Abs(mean) > 1e-15 || math.Abs(deviation-1) > 1e-15 {
 		t.Errorf("mean %v, deviation %v", mean, deviation)
 	}

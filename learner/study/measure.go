@@ -4,7 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -189,13 +190,6 @@ func accumulate(sum []float64, weight float64, x []float64) []float64 {
 	return sum
 }
 
-func dot(x, y []float64) (sum float64) {
-	for i := range x {
-		sum += x[i] * y[i]
-	}
-	return sum
+func cosine(x, y []float64) float64 {
+	return floats.Dot(x, y) / (floats.Norm(x, 2) * floats.Norm(y, 2))
 }
-
-func cosine(x, y []float64) float64 { return dot(x, y) / math.Sqrt(dot(x, x)*dot(y, y)) }
-
-func norm(x []float64) float64 { return math.Sqrt(dot(x, x)) }

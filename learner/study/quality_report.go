@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
@@ -205,7 +207,7 @@ func (o *qualityOptions) saveGradients(j *job, all []*measurement) error {
 		for i, b := range m.batches {
 			for _, e := range compared {
 				g := b.gradients[e.directory]
-				t.add(m.subject, m.iteration, b.size, i%o.repeats+1, b.steps, e.directory, cosine(g, m.reference), norm(g))
+				t.add(m.subject, m.iteration, b.size, i%o.repeats+1, b.steps, e.directory, cosine(g, m.reference), floats.Norm(g, 2))
 			}
 		}
 	}

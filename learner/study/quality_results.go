@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
 )
@@ -98,7 +100,7 @@ func gramOf(batches []batch, estimator variant) gram {
 	for i := range g {
 		g[i] = make([]float64, len(batches))
 		for k := range g {
-			g[i][k] = dot(batches[i].gradients[estimator.directory], batches[k].gradients[estimator.directory])
+			g[i][k] = floats.Dot(batches[i].gradients[estimator.directory], batches[k].gradients[estimator.directory])
 		}
 	}
 	return g

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -160,10 +161,10 @@ func TestBaselineKeepsTheExpectation(t *testing.T) {
 		weights[i] = rng.NormFloat64()
 	}
 	g, alone := gradient(t, run, episodes, weights), gradient(t, run, episodes[:1], weights)
-	if d := distance(g.Gradient, g.Plain); d > 1e-5*norm(g.Plain) {
+	if d := floats.Distance(g.Gradient, g.Plain, 2); d > 1e-5*norm(g.Plain) {
 		t.Errorf("the baseline moves a gradient of norm %v by %v", norm(g.Plain), d)
 	}
-	if d := distance(alone.Gradient, alone.Plain); d < norm(g.Plain) {
+	if d := floats.Distance(alone.Gradient, alone.Plain, 2); d < norm(g.Plain) {
 		t.Errorf("with one action a state it moves the gradient by %v only: it does nothing", d)
 	}
 }
@@ -221,7 +222,7 @@ func spread(x [][]float64) (square, trace float64) {
 		}
 	}
 	for _, v := range x {
-		trace += math.Pow(distance(v, mean), 2) / float64(len(x)-1)
+		trace += math.Pow(floats.Distance(v, mean, 2), 2) / float64(len(x)-1)
 	}
 	return dot(mean, mean), trace
 }

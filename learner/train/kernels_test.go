@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
@@ -48,8 +50,8 @@ func TestBaseKernels(t *testing.T) {
 			s := prepare()
 			s.Solver = config.ConjugateGradient
 			_, iterative := trainMethod(t, "cg", s)
-			length := distance(last["policy.params"], first["policy.params"])
-			if d := distance(iterative, last["policy.params"]) / length; !(d < 0.01) {
+			length := floats.Distance(last["policy.params"], first["policy.params"], 2)
+			if d := floats.Distance(iterative, last["policy.params"], 2) / length; !(d < 0.01) {
 				t.Errorf("with --solver cg the policy ends %v of its way from where it ends without", d)
 			}
 		})

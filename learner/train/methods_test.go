@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -58,7 +60,7 @@ func testMethod(t *testing.T, algorithm config.Algorithm, estimator config.Estim
 		return s
 	}
 	first, usual := trainMethod(t, "defaults", prepare())
-	length := distance(usual, first)
+	length := floats.Distance(usual, first, 2)
 	all := prepare()
 	for _, a := range alternatives {
 		if !a.applies(estimator) {
@@ -70,7 +72,7 @@ func testMethod(t *testing.T, algorithm config.Algorithm, estimator config.Estim
 			a.set(all)
 		}
 		_, other := trainMethod(t, a.name, s)
-		switch d := distance(other, usual) / length; {
+		switch d := floats.Distance(other, usual, 2) / length; {
 		case a.name == "cg" && d > 0.01:
 			t.Errorf("with --solver cg the policy ends %v of its way from where it ends without", d)
 		case a.name != "cg" && d < 1e-4:
@@ -136,14 +138,6 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 		"coverage %v of the 50 %% and %v of the 90 %% interval", row.Coverage50, row.Coverage90)
 	complain(row.StepNorm == 0, "the policy stood still")
 	return all
-}
-
-func distance(a, b []float64) float64 {
-	squares := 0.0
-	for i := range a {
-		squares += (a[i] - b[i]) * (a[i] - b[i])
-	}
-	return math.Sqrt(squares)
 }
 
 // Bootstrapping changes what is made of episodes that the time limit ended, and nothing about those that the task did.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -18,7 +19,7 @@ type Returns struct{ Gamma float64 }
 
 func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error) {
 	targets := x.trajectories.Returns(r.Gamma)
-	row.TargetStd = deviation(targets)
+	row.TargetStd = stats.StdDev(targets)
 	return targets, nil
 }
 
@@ -43,7 +44,7 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 	}
 	row.ValueLoss, row.ExplainedVariance = loss, critic.ExplainedVariance(values, returns)
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
-	row.TargetStd = deviation(targets)
+	row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
 	return targets, nil
 }

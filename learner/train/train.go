@@ -13,12 +13,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -184,40 +186,13 @@ func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
 	r.counters.Episodes += uint64(len(batch.Episodes))
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
 	returns := make([]float64, len(batch.Episodes))
-	row.ReturnMin, row.ReturnMax = math.Inf(1), math.Inf(-1)
 	for i, e := range batch.Episodes {
 		returns[i] = e.Return()
-		row.ReturnMin, row.ReturnMax = min(row.ReturnMin, returns[i]), max(row.ReturnMax, returns[i])
 	}
-	row.ReturnMean, row.ReturnStd = mean(returns), deviation(returns)
+	row.ReturnMin, row.ReturnMax = slices.Min(returns), slices.Max(returns)
+	row.ReturnMean, row.ReturnStd = stats.MeanStdDev(returns)
 	row.LengthMean = float64(batch.Steps) / float64(len(batch.Episodes))
 }
 
 // sinceStart is the run's wall-clock time, over all its starts.
 func (r *Run) sinceStart() time.Duration { return r.elapsed + time.Since(r.resumedAt) }
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
-}
-
-// deviation is the n-1 deviation, NaN for a single value.
-func deviation(x []float64) float64 {
-	m, squares := mean(x), 0.0
-	for _, v := range x {
-		squares += (v - m) * (v - m)
-	}
-	return math.Sqrt(squares / float64(len(x)-1))
-}
-
-// distance is the length of y - x.
-func distance(x, y []float64) float64 {
-	squares := 0.0
-	for i := range x {
-		squares += (y[i] - x[i]) * (y[i] - x[i])
-	}
-	return math.Sqrt(squares)
-}
