@@ -10,15 +10,15 @@ import (
 )
 
 // Direct conditions the process in closed form, through the r × r matrix
-// M = noise I + B'B: exact but for the interpolation (package comment, "The closed
-// form"). It takes 2 n r² operations for a fit and as many for a gradient. The zero value
+// M = noise I + B'B. That is exact except for the interpolation (package comment, "The
+// closed form"). A fit takes 2 n r² operations and a gradient as many. The zero value
 // interpolates.
 type Direct struct {
-	// Inducing are the rows of the batch that stand for all in the state kernel, the
-	// subset of regressors ([statekernel.ChooseInducing] picks them); nil means structured kernel
-	// interpolation.
+	// Inducing are the rows of the batch that stand for all of it in the state kernel, the
+	// subset of regressors. [statekernel.ChooseInducing] chooses them. nil means structured
+	// kernel interpolation.
 	Inducing []int
-	// FisherGram is V'V, from [FisherGram], for fits that share their V; nil means that
+	// FisherGram is V'V, from [FisherGram], for fits that share their V. nil means that
 	// Fit computes it.
 	FisherGram *mat.SymDense
 }

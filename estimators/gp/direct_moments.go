@@ -22,7 +22,7 @@ func (p *directPosterior) whole() (*directPosterior, error) {
 		if state := p.state.Whole(); state != p.state {
 			all = &directPosterior{basis: p.basis}
 			all.state = state
-			if err := all.condition(p.gram.fisherFisher); err != nil {
+			if err := all.condition(p.gram.fisherGram); err != nil {
 				return nil, err
 			}
 		}

@@ -74,7 +74,9 @@
 //	V'K^-1 V                    = (V'V - V'B M^-1 B'V)/noise
 //	V'(c1 K_s + noise I)^-1 V   = the same without the Fisher columns of B
 //
-// [Direct] is this way: two passes over n × r for a fit, one more for the gradient.
+// [Direct] solves in this way. A fit takes two passes over the n × r elements of B, a
+// gradient one more. Package statekernel has the products with the state columns of B, and
+// package cholesky the factor of M.
 //
 // # Moments
 //
@@ -90,26 +92,27 @@
 // [eqn:appendix_value_posterior_1, _2; eqn:appendix_adv_posterior_1, _2]. Q = V + A in the
 // mean, but not in the variance: the batch tells of their sum, which makes them dependent.
 //
-// Some samples h can be held out afterwards, to see how well the others foretell them
-// ([CrossValidator]): without their rows B_h of B,
+// Some samples h can be held out afterwards, to see how well the others predict them
+// ([CrossValidator]). Without their rows B_h of B,
 //
 //	M - B_h'B_h  and  B'y - B_h'y_h
 //
 // take the place of M and B'y. That costs a share h/n of a fit, and r³.
 //
-// A rough base kernel, like a Matérn kernel, has a full-rank R: up to 128 columns a
-// feature. Few features reach all of the grid, for they are scaled together; W_j is zero
-// in the columns of the other points, and any root of the reached points' part of R will
-// do. With R's Cholesky factor for L it is L's leading part, because R is Toeplitz: as many
-// columns as points, 776 in all on Swimmer's first batch of 10 features. ([Predictor] and
-// [CrossValidator], which may be asked of points elsewhere, use all.)
+// A rough base kernel, like a Matérn kernel, has a full-rank R, which makes up to 128
+// columns a feature. As all features are scaled together, few of them reach all of the
+// grid. W_j is zero in the columns of the points not reached, and any root of the reached
+// points' part of R will do. If L is R's Cholesky factor that root is L's leading part,
+// because R is Toeplitz, with as many columns as points: 776 in all on Swimmer's first
+// batch of 10 features. ([Predictor] and
+// [CrossValidator], which may be asked about other points, use all columns.)
 //
 // The columns W_j L are then not formed. With W = [W_1, ..., W_d], whose rows have 4 d
 // nonzeros, and L now block-diagonal, the products over n are
 //
 //	W'W, W'V, W'y
 //
-// which take (4 d)² + 4 d k operations a sample, and the rest is small: B'B has the block
+// which take (4 d)² + 4 d k operations a sample. The rest is small: B'B has the block
 // L'(W'W)L. In the gradient, row i of dF/dW is alpha_i L c - L M^-1 L'w_i - ..., and only
 // its 4 d entries that meet a derivative of w_i are computed. At n = 15,000, d = 10 that
 // is 0.4 GFLOP in place of 100.
@@ -117,8 +120,8 @@
 // What is left is M's factor and inverse, r³ operations, nearly all of them in products of
 // blocks on the backend.
 //
-// Where R has a small rank that its derivative leaves, as for a cosine, E has the
-// directions it leaves to as well.
+// If R has a small rank and its derivative does not stay in R's range, as for the cosine
+// kernel, E also has the directions in which the derivative leaves it.
 //
 // # Inducing points
 //
@@ -127,15 +130,16 @@
 //
 //	K_s ~ K_nm K_mm^-1 K_mn = Z Z',  Z = K_nm L^-T,  K_mm = L L'
 //
-// Direct.Inducing names the m samples, [statekernel.ChooseInducing] picks them. Z takes the place of
-// [W_1 L, ..., W_d L] in the closed form, and O(m² n + m³) operations, whatever d and the
-// rank of R. The gradient G in Z becomes G L^-1 in K_nm and -1/2 L^-T (Z'G) L^-1 in K_mm.
+// Direct.Inducing names the m samples, and [statekernel.ChooseInducing] chooses them. Z
+// takes the place of [W_1 L, ..., W_d L] in the closed form. It costs O(m² n + m³)
+// operations, whatever d and the rank of R. The gradient G in Z becomes G L^-1 in K_nm and
+// -1/2 L^-T (Z'G) L^-1 in K_mm.
 //
 // For every base kernel to work alike, kernel values between samples stay interpolated,
 // k(z, z') = sum_j w(z_j)'R w(z'_j) with the weights w of one point. So the m points span
-// a part of what interpolation on the grid has, and nearly all of it once there are as
-// many of them as W L has columns. How far alpha is from interpolation's, on the golden
-// batch of Hopper (10 features, n = 400, noise 0.69):
+// a part of what interpolation on the grid spans, and nearly all of it once there are as
+// many of them as W L has columns. On the golden batch of Hopper (10 features, n = 400,
+// noise 0.69), alpha differs from that of interpolation by, relative to its length,
 //
 //	                        m = 8     16     32      64    128    256
 //	rbf, 120 columns         0.35   0.21  0.017    2e-5   4e-7   2e-7
@@ -143,21 +147,21 @@
 //
 // # The paper's way
 //
-// [Iterative] touches K through products alone: interpolation, R on the grid, low-rank
-// operators. Conjugate gradients give K^-1 y and K^-1 V, stochastic Lanczos quadrature
+// [Iterative] only ever multiplies with K: with the interpolation, with R on the grid, with
+// V and V'. Conjugate gradients give K^-1 y and K^-1 V, stochastic Lanczos quadrature
 // the log determinant with its standard error, and the gradient's traces come from random
 // vectors, as derivatives of bilinear forms u'K v. As in the authors' code a
 // preconditioner of low rank,
 //
 //	P = Q diag(e) Q' + noise I
 //
-// makes all three converge: the determinant is that of P times that of P^-1/2 K P^-1/2,
+// makes all three converge. The determinant is that of P times that of P^-1/2 K P^-1/2,
 // and in the traces
 //
 //	tr K^-1 dK = tr P^-1 dK + tr (P^1/2 K^-1 P^1/2 - I) (P^-1/2 dK P^-1/2)
 //
-// all that is large stands in the first term, which takes no solution. It is the second
-// opinion, and the way for kernels whose products are fast but whose rank is not small.
+// everything large is in the first term, which takes no solution. Iterative is a check on
+// Direct, and the solver for kernels whose products are fast but whose rank is not small.
 //
 // # Both ways to the Fisher kernel
 //
@@ -168,18 +172,19 @@
 //	K_f x = U' (G^-1 (U x))         [eqn:appendix_fisher_kernel_vector_product]
 //
 // a vector-Jacobian product, conjugate gradients with G, and a Jacobian-vector product,
-// without any n × n matrix; Iterative solves with it as with any other operator.
+// without any n × n matrix. Iterative solves with these products as it does with those of
+// n V V'; if one of them fails, so does the solution.
 //
 // In the text G is the Hessian of the Kullback-Leibler divergence, the analytic Fisher
-// matrix, in the equations UU'/n, the empirical one: [ExactFisher.Kernel] takes either,
-// or one of more samples. It needs some damping in both, G + lambda I. With U = P S V' and
+// matrix, and in the equations it is UU'/n, the empirical one. [ExactFisher.Kernel] takes
+// either, or one of more samples. Both need some damping, G + lambda I. With U = P S V' and
 // the empirical matrix
 //
 //	K_f = n V diag(s_j²/(s_j² + n lambda)) V'
 //
-// so that damping fades out small singular values where a rank cuts them off. One of the
-// two is necessary: with neither, and no fewer parameters than samples, K_f is n I, which
-// is noise. As the rank grows and damping falls the two approaches come to the same.
+// so that damping fades out the small singular values that a rank cuts off. One of the two
+// is necessary: with neither, and with no fewer parameters than samples, K_f is n I, which
+// is noise. As the rank grows and the damping falls, the two approaches converge.
 //
 // Products with errors of their own need care (inexact Krylov methods; Simoncini and
 // Szyld 2003). A solution with G to a relative residual epsilon leaves an error in K_f x of

@@ -1,6 +1,7 @@
 package gp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -25,10 +26,10 @@ type FisherKernel struct {
 type ExactFisher struct {
 	// CG solves with G; zero fields stand for 1000 iterations and the squared residual
 	// 1e-20. Solvers that multiply with K_f ask for less (package comment, "Both ways to
-	// the Fisher kernel"). Its preconditioner is made here.
+	// the Fisher kernel"). Kernel sets the preconditioner.
 	CG   linop.CG
 	Rank int    // of the preconditioner; 0 means 100, or as many as there are
-	Seed uint64 // of the preconditioner, one for each batch as [Iterative] has it
+	Seed uint64 // of the preconditioner; as for [Iterative], each batch should have its own
 }
 
 // Kernel makes K_f of the scores u (p × n) and the Fisher matrix g (p × p, without
@@ -43,16 +44,9 @@ func (f ExactFisher) Kernel(s *compute.Scope, u, g linop.Operator, damping float
 	}
 	b := s.Backend()
 	p, n := u.Dims()
-	if f.CG.MaxIterations == 0 {
-		f.CG.MaxIterations = 1000
-	}
-	if f.CG.Tolerance == 0 {
-		f.CG.Tolerance = 1e-20
-	}
-	if f.Rank == 0 {
-		f.Rank = 100
-	}
-	near, err := newPreconditioner(s, g, damping, min(f.Rank, p, n), stream(f.Seed, preconditionerStream))
+	f.CG.MaxIterations = cmp.Or(f.CG.MaxIterations, 1000)
+	f.CG.Tolerance = cmp.Or(f.CG.Tolerance, 1e-20)
+	near, err := newPreconditioner(s, g, damping, min(cmp.Or(f.Rank, 100), p, n), stream(f.Seed, preconditionerStream))
 	if err != nil {
 		return nil, fmt.Errorf("gp: the Fisher matrix: %w", err)
 	}

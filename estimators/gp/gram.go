@@ -10,16 +10,16 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
-// gram holds all products over n that the closed form needs, those with the columns of
-// B = [Z, fisher^1/2 V]: the factor's, and r - q for V.
+// gram holds the products over n that the closed form needs, those with the r columns of
+// B = [Z, fisher^1/2 V].
 type gram struct {
-	matrix       compute.Block // B'B, r × r, on and above its diagonal
-	fisher       compute.Block // B'V, r × k
-	targets      compute.Block // B'y, r × 1
-	fisherFisher *mat.SymDense // V'V
+	matrix     compute.Block // B'B, r × r, on and above its diagonal
+	fisher     compute.Block // B'V, r × k
+	targets    compute.Block // B'y, r × 1
+	fisherGram *mat.SymDense // V'V
 }
 
-// FisherGram is V'V, k × k, for fits to share that differ in the features alone.
+// FisherGram is V'V, k × k. Fits that differ in the features alone can share it.
 func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
 	s := compute.NewScope(b)
 	defer s.Release()
@@ -28,17 +28,17 @@ func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
 	return mat.NewSymDense(v.Cols, compute.ToSlice(b, dst))
 }
 
-// newGram allocates the products in s, those with Z from the factor; V'V is given.
-func newGram(s *compute.Scope, z statekernel.Factor, d Data, fisher float64, fisherFisher *mat.SymDense) gram {
+// newGram allocates the products in s. V'V is given.
+func newGram(s *compute.Scope, z statekernel.Factor, d Data, fisher float64, fisherGram *mat.SymDense) gram {
 	b, q, k := s.Backend(), z.Cols(), d.Fisher.Cols
 	r := q + k
-	g := gram{matrix: s.New(r, r), fisher: s.New(r, k), targets: s.New(r, 1), fisherFisher: fisherFisher}
+	g := gram{matrix: s.New(r, r), fisher: s.New(r, k), targets: s.New(r, 1), fisherGram: fisherGram}
 	z.Gram(g.matrix.View(0, q, 0, q))
 	z.MulTransTo(g.fisher.RowRange(0, q), d.Fisher)
 	z.MulTransTo(g.targets.RowRange(0, q), d.Targets)
 
 	root, own := math.Sqrt(fisher), g.fisher.RowRange(q, r)
-	b.Upload(own, mat.DenseCopyOf(g.fisherFisher).RawMatrix().Data)
+	b.Upload(own, mat.DenseCopyOf(g.fisherGram).RawMatrix().Data)
 	compute.Scale(b, root, own)
 	b.Affine(g.matrix.ColRange(q, r), root, g.fisher, 0, 0)
 	b.Gemm(true, false, root, d.Fisher, d.Targets, 0, g.targets.RowRange(q, r))
@@ -64,7 +64,7 @@ func (g gram) core(b compute.Backend, factor cholesky.Factor, product compute.Bl
 	factor.Whiten(white)
 	core := FisherGram(b, white)
 	core.ScaleSym(-1, core)
-	core.AddSym(core, g.fisherFisher)
+	core.AddSym(core, g.fisherGram)
 	core.ScaleSym(1/noise, core)
 	return core
 }

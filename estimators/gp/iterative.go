@@ -1,6 +1,7 @@
 package gp
 
 import (
+	"cmp"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -15,8 +16,8 @@ import (
 // are estimates, close ones where the preconditioner's rank is that of the kernels;
 // Alpha and the cores are exact, to CG's tolerance. The zero value is ready to use.
 type Iterative struct {
-	// FisherKernel is K_f by exact products; nil means n V V'. V then serves the cores
-	// alone.
+	// FisherKernel multiplies with K_f exactly, so that V serves the cores alone; nil
+	// means n V V'.
 	FisherKernel *FisherKernel
 	// CG solves with K; zero fields stand for 1000 iterations and the squared residual
 	// 1e-18, or 1e-12 with a [FisherKernel], whose products have errors of their own.
@@ -24,37 +25,27 @@ type Iterative struct {
 	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
 	Rank   int          // of the preconditioner; 0 means 150 + that of the Fisher kernel's leading part, or n if that is less
 	Probes int          // random vectors for the traces; 0 means 10
-	// Seed is that of all that is random. Fits with one seed draw the same random vectors,
-	// and their estimates are off in the same direction: a run that fits many batches
-	// derives one for each from its own seed and the iteration.
+	// Seed is the seed of everything random. Fits with the same seed draw the same random
+	// vectors, so that their errors do not average out: a run that fits many batches
+	// derives a seed for each from its own and the iteration.
 	Seed uint64
 }
 
 // withDefaults fills in the zero fields for a batch.
 func (i Iterative) withDefaults(d Data) Iterative {
-	defaults := func(x *int, value int) {
-		if *x == 0 {
-			*x = value
-		}
-	}
-	defaults(&i.CG.MaxIterations, 1000)
-	fisher := d.Fisher
+	fisher, tolerance := d.Fisher, 1e-18
 	if i.FisherKernel != nil {
-		fisher = i.FisherKernel.leading
+		fisher, tolerance = i.FisherKernel.leading, 1e-12
 	}
-	defaults(&i.Rank, min(stateRank+fisher.Cols, fisher.Rows))
-	defaults(&i.Probes, 10)
-	if i.CG.Tolerance == 0 {
-		i.CG.Tolerance = 1e-18
-		if i.FisherKernel != nil {
-			i.CG.Tolerance = 1e-12
-		}
-	}
+	i.CG.MaxIterations = cmp.Or(i.CG.MaxIterations, 1000)
+	i.CG.Tolerance = cmp.Or(i.CG.Tolerance, tolerance)
+	i.Rank = cmp.Or(i.Rank, min(stateRank+fisher.Cols, fisher.Rows))
+	i.Probes = cmp.Or(i.Probes, 10)
 	return i
 }
 
-// stateRank is the number of eigenvectors of K_s to precondition with, more than the
-// noise leaves to find of a smooth kernel.
+// stateRank is the number of eigenvectors of K_s to precondition with. A smooth kernel has
+// fewer with eigenvalues above the noise.
 const stateRank = 150
 
 // iterativePosterior is what Iterative.Fit returns.
@@ -66,8 +57,8 @@ type iterativePosterior struct {
 	noise  linop.Operator
 	alpha  compute.Block
 
-	leading linop.Operator  // all of kappa K_f without a FisherKernel, with one its leading part
-	inner   *preconditioner // of K with that
+	leading        linop.Operator  // kappa K_f, or a FisherKernel's leading part of it
+	preconditioner *preconditioner // of c1 K_s + leading + noise I
 }
 
 // Fit implements [Solver].
@@ -88,10 +79,10 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	}
 	p.noise = linop.NewScaledIdentity(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
-	if p.inner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, stream(p.solver.Seed, preconditionerStream)); err != nil {
+	if p.preconditioner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, stream(p.solver.Seed, preconditionerStream)); err != nil {
 		return nil, err
 	}
-	p.solver.CG.Preconditioner = p.inner.power(s, -1)
+	p.solver.CG.Preconditioner = p.preconditioner.power(s, -1)
 	if err := p.solve(p.alpha, d.Targets); err != nil {
 		return nil, err
 	}
@@ -140,12 +131,12 @@ func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
 	b, y := p.backend, p.data.Targets
 	s := compute.NewScope(b)
 	defer s.Release()
-	logDet, err := p.solver.LogDet.Estimate(b, y.Rows, congruence(b, p.inner.power(s, -0.5), p.multiply), stream(p.solver.Seed, determinantStream))
+	logDet, err := p.solver.LogDet.Estimate(b, y.Rows, congruence(b, p.preconditioner.power(s, -0.5), p.multiply), stream(p.solver.Seed, determinantStream))
 	if err != nil {
 		return linop.Estimate{}, fmt.Errorf("gp: log likelihood: %w", err)
 	}
 	return linop.Estimate{
-		Value:  logLikelihood(y.Rows, b.Dot(y, p.alpha), p.inner.logDet+logDet.Value),
+		Value:  logLikelihood(y.Rows, b.Dot(y, p.alpha), p.preconditioner.logDet+logDet.Value),
 		StdErr: logDet.StdErr / 2 / float64(y.Rows),
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	b, n, q, m := p.backend, p.alpha.Rows, p.inner.vectors, p.solver.Probes
+	b, n, q, m := p.backend, p.alpha.Rows, p.preconditioner.vectors, p.solver.Probes
 	rng := stream(p.solver.Seed, traceStream)
 	x, g := s.New(n, q.Cols+m), s.New(n, m)
 	compute.Copy(b, x.ColRange(0, q.Cols), q)
@@ -38,7 +38,7 @@ func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 
 // drawProbes fills w (n × m) with random vectors such that ww' is I - QQ' on average.
 func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
-	b, q := p.backend, p.inner.vectors
+	b, q := p.backend, p.preconditioner.vectors
 	s := compute.NewScope(b)
 	defer s.Release()
 	random := make([]float64, w.Rows*w.Cols)
@@ -65,7 +65,7 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	defer s.Release()
 	b, n, columns := p.backend, p.alpha.Rows, 1+x.Cols+g.Cols
 	u, v, solved := s.New(n, columns), s.New(n, columns), s.New(n, g.Cols)
-	if err := p.solve(solved, linop.Mul(s, p.inner.power(s, 0.5), g, false)); err != nil {
+	if err := p.solve(solved, linop.Mul(s, p.preconditioner.power(s, 0.5), g, false)); err != nil {
 		return Hyper{}, err
 	}
 	compute.Copy(b, u.Col(0), p.alpha)
@@ -74,7 +74,7 @@ func (p *iterativePosterior) gradient(features, x, g compute.Block) (Hyper, erro
 	p.solver.CG.Preconditioner.MulTo(u.ColRange(1, 1+x.Cols), x, false)
 	compute.Scale(b, -1, u.ColRange(1, 1+x.Cols))
 	probed := v.ColRange(1+x.Cols, columns)
-	p.inner.power(s, -0.5).MulTo(probed, g, false)
+	p.preconditioner.power(s, -0.5).MulTo(probed, g, false)
 	compute.Copy(b, u.ColRange(1+x.Cols, columns), probed) // P^-1 P^1/2 g
 	compute.Axpy(b, -1, solved, u.ColRange(1+x.Cols, columns))
 

@@ -27,11 +27,11 @@ func (p Part) String() string {
 
 // Points are m states and actions, the batch's own or others.
 type Points struct {
-	// Features are m × d, before scaling. They are scaled as the batch's are; one
-	// beyond the batch's smallest or largest counts as that.
+	// Features are m × d, before scaling. They are scaled as the batch's are. A feature
+	// below the batch's smallest counts as the smallest, one above the largest as that.
 	Features compute.Block
 	// Fisher is m × k: rows u'P S^-1 with the points' scores u and the decomposition
-	// P S V' of the batch's (linop.SVD.Rows). Value does without.
+	// P S V' of the batch's ([linop.SVD.Rows]). [Value] does not need them.
 	Fisher compute.Block
 }
 
@@ -61,9 +61,9 @@ type Predictor interface {
 
 // CrossValidator is implemented by posteriors that can do without some of their samples.
 type CrossValidator interface {
-	// LeaveOut is the process given all samples but [lo, hi), at least one, under the same
-	// kernel with the same V and scaling of the features. It lives as long as the posterior
-	// does. The error may be a [*cholesky.NotPositiveDefiniteError].
+	// LeaveOut is the process given all samples except [lo, hi), which are one or more,
+	// under the same kernel, with the same V and the same scaling of the features. It lives
+	// as long as the posterior does. The error may be a [*cholesky.NotPositiveDefiniteError].
 	LeaveOut(lo, hi int) (Predictor, error)
 	// Size is r, the order of the matrix that is factorised anew for LeaveOut, and
 	// inverted for the first variance: 2/3 r³ operations.

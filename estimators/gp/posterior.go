@@ -23,26 +23,26 @@ func (d Data) rowRange(lo, hi int) Data {
 	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
 }
 
-// Points are the batch's own.
+// Points are those of the batch itself.
 func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
 
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
 type Solver interface {
 	// Fit allocates in s what the posterior needs, which lives as long as s; d's
-	// blocks must not change meanwhile. Errors: *HyperparameterError, *NotFiniteError,
-	// *statekernel.ConstantFeaturesError; from Direct those of statekernel.Kernel.Factor
-	// and *cholesky.NotPositiveDefiniteError; from Iterative what its conjugate gradients
-	// return.
+	// blocks must not change meanwhile. The error is a [*HyperparameterError], a
+	// [*NotFiniteError] or a [*statekernel.ConstantFeaturesError]. Direct adds those of
+	// [statekernel.Kernel.Factor] and [*cholesky.NotPositiveDefiniteError], and Iterative
+	// what its conjugate gradients return.
 	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
 }
 
-// Posterior is a Gaussian process given a batch: K = c1 K_s + kappa K_f + noise I
-// together with the means to solve with it.
+// Posterior is a Gaussian process given a batch, with what it takes to solve with
+// K = c1 K_s + kappa K_f + noise I.
 type Posterior interface {
 	// Alpha is K^-1 y, n × 1.
 	Alpha() compute.Block
 	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll). In closed
-	// form its standard error is 0. The error says why an estimate failed.
+	// form its standard error is 0. The error says why the estimate failed.
 	LogLikelihood() (linop.Estimate, error)
 	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
 	// sets features (n × d) to that in the features before scaling. The zero Block
@@ -56,7 +56,7 @@ type Posterior interface {
 	StateCore() (*mat.SymDense, error)
 }
 
-// inputs is what the two solvers have in common: checked data, scaled features.
+// inputs are what the two solvers have in common: the checked data and its features, scaled.
 type inputs struct {
 	backend compute.Backend
 	kernel  Kernel
@@ -89,7 +89,7 @@ func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
 	return in, err
 }
 
-// checkPredict panics unless the blocks fit.
+// checkPredict panics unless the blocks have the shapes that Predict needs.
 func (in *inputs) checkPredict(part Part, at Points, mean, variance compute.Block) {
 	m := at.Features.Rows
 	fits := part >= Value && part <= ActionValue && at.Features.Cols == in.scaled.Cols &&

@@ -1,6 +1,7 @@
 package linop
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -71,12 +72,8 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 // ends it, and its error is the solution's.
 func (c CG) SolveFunc(b compute.Backend, a Multiply, dst, rhs compute.Block) (Result, error) {
 	compute.SameShape("conjugate gradients", dst, rhs)
-	if c.MaxIterations == 0 {
-		c.MaxIterations = 50
-	}
-	if c.Tolerance == 0 {
-		c.Tolerance = 1e-10
-	}
+	c.MaxIterations = cmp.Or(c.MaxIterations, 50)
+	c.Tolerance = cmp.Or(c.Tolerance, 1e-10)
 	s := compute.NewScope(b)
 	defer s.Release()
 	it := newIteration(s, c, a, dst, rhs)

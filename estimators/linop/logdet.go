@@ -1,6 +1,7 @@
 package linop
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ type LogDet struct {
 }
 
 // Estimate is the mean of random numbers that estimate a value, and its standard
-// error: NaN where there is one number only.
+// error, which is NaN if there is only one number.
 type Estimate struct{ Value, StdErr float64 }
 
 // quadratureShare is the share of the standard error that a Lanczos step has to change
@@ -48,12 +49,8 @@ func (e *NotPositiveError) Error() string {
 // step lowers it towards its limit, geometrically, and they end where what they change
 // is small beside the probes' spread.
 func (l LogDet) Estimate(b compute.Backend, n int, a Multiply, rng *rand.Rand) (Estimate, error) {
-	if l.Probes == 0 {
-		l.Probes = 10
-	}
-	if l.Steps == 0 {
-		l.Steps = 20
-	}
+	l.Probes = cmp.Or(l.Probes, 10)
+	l.Steps = cmp.Or(l.Steps, 20)
 	s := compute.NewScope(b)
 	defer s.Release()
 	k := newLanczos(s, a, s.FromSlice(n, l.Probes, randomSigns(n*l.Probes, rng)))

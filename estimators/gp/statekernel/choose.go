@@ -9,13 +9,13 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
-// rough is the rank of the grid's matrix from which on the interpolated columns are
-// not formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same
+// rough is the rank of the grid's matrix from which the interpolated columns are no longer
+// formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same
 // time at 18.
 const rough = 20
 
-// MaxColumns is the most columns that a factor has on a grid. Beyond it
-// the closed form's matrices, columns × columns, take gigabytes and minutes.
+// MaxColumns is the largest number of columns that a factor may have on a grid. With more,
+// the closed form's matrices, columns × columns, would take gigabytes and minutes.
 const MaxColumns = 8192
 
 // Columns is the number of columns on a grid for so many features, at hyperparameters of
@@ -35,10 +35,10 @@ func (e *TooManyColumnsError) Error() string {
 		e.Features, e.Columns, MaxColumns)
 }
 
-// Factor returns the factor for scaled features (n × d), in s: that of the samples which
-// are inducing points, or if inducing is nil that of structured kernel interpolation. The
-// error is a [*TooManyColumnsError] without inducing points, and with them a
-// [*linop.NotFiniteError].
+// Factor returns the factor for scaled features (n × d), allocated in s. The samples named
+// by inducing are the inducing points; if it is nil, the factor is that of structured
+// kernel interpolation. The error is a [*TooManyColumnsError] without inducing points, and
+// a [*linop.NotFiniteError] with them.
 func (k Kernel) Factor(s *compute.Scope, scaled compute.Block, inducing []int) (Factor, error) {
 	if inducing != nil {
 		return newInducingFactor(s, k, scaled, inducing)

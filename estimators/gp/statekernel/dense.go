@@ -2,7 +2,7 @@ package statekernel
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// denseFactor has Z as a block: the way for smooth kernels, whose rank is small.
+// denseFactor has Z as a block. It is for smooth kernels, whose rank is small.
 type denseFactor struct {
 	interpolated
 	z compute.Block // n × q

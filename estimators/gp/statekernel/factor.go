@@ -17,12 +17,12 @@ type Factor interface {
 	Rows(s *compute.Scope, scaled compute.Block) compute.Block
 	// RowRange is the factor of the batch's samples [lo, hi), over the same blocks.
 	RowRange(lo, hi int) Factor
-	// Whole is the same kernel's factor for the same samples that has rows at any others
-	// too; it is the factor itself unless that left out columns.
+	// Whole is the factor of the same kernel for the same samples that has rows at all
+	// other points too. It is the factor itself unless that leaves out columns.
 	Whole() Factor
-	// Gradient returns the gradient in the base kernel's hyperparameters that the one
-	// in Z makes, and sets dst (n × d) to that in the batch's scaled features. The zero
-	// dst asks for no features.
+	// Gradient continues a gradient in Z: it returns that in the base kernel's
+	// hyperparameters, and sets dst (n × d) to that in the batch's scaled features. With
+	// the zero dst it leaves the features out.
 	Gradient(dst compute.Block, in Gradient) (base []float64)
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// inducingFactor is the factor of the subset of regressors (package comment, "Inducing
-// points"), the alternative to structured kernel interpolation that Bayesian actor-critic
-// has: with the kernel matrices between the n samples and m of them,
+// inducingFactor is the factor of the subset of regressors (package gp, "Inducing points"),
+// which Bayesian actor-critic has in place of structured kernel interpolation. With the
+// kernel matrices between the n samples and m of them it is
 //
 //	Z = s^1/2 K_nm L^-T,  K_mm + jitter I = LL',  s = c1 c_o
 //
@@ -36,8 +36,9 @@ type inducingFactor struct {
 	z       compute.Block   // n × m
 }
 
-// jitter, times the number of inducing points, is added to K_mm beside values of about
-// 1: K_mm is often singular, and this bounds its condition by 1e10.
+// jitter, times the number of inducing points and that of the features, is added to K_mm's
+// diagonal, whose elements are about the number of features. K_mm is often singular, and
+// this bounds its condition number by 1e10.
 const jitter = 1e-10
 
 // newInducingFactor allocates in s. The error is a [*linop.NotFiniteError].
@@ -139,13 +140,13 @@ func (f *inducingFactor) RowRange(lo, hi int) Factor {
 	return &part
 }
 
-// gradient continues the gradient G in Z to those in K_nm, s^1/2 G L^-1, and in K_mm,
-// -H/2 with H = L^-T (Z'G) L^-1. Summed over the samples, all that they leave on grid j is
+// Gradient continues the gradient G in Z to those in K_nm, s^1/2 G L^-1, and in K_mm,
+// -H/2 with H = L^-T (Z'G) L^-1. Summed over the samples, what they leave on grid j is
 //
 //	E_j = s^1/2 W_j'G L^-1,  128 × m
 //
-// The samples' features move K_nm by W_j, the inducing points' move both matrices by V_j,
-// and so R's hyperparameters: <E_j - V_j'H/2, dR V_j'>.
+// The samples' features move K_nm through W_j, those of the inducing points move both
+// matrices through V_j. R's hyperparameters move both, by <E_j - V_j'H/2, dR V_j'>.
 func (f *inducingFactor) Gradient(dst compute.Block, in Gradient) (base []float64) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()

@@ -6,9 +6,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// interpolated is the factor of structured kernel interpolation, [W_1 L_1, ..., W_d L_d],
-// as far as it does not matter whether it is formed. L_j is L unless the sparseFactor's
-// columns are fewer.
+// interpolated is what the factor of structured kernel interpolation,
+// [W_1 L_1, ..., W_d L_d], has whether it is formed or not. L_j is L, except where a
+// sparseFactor leaves out columns.
 type interpolated struct {
 	backend  compute.Backend
 	grid     compute.Grid

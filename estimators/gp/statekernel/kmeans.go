@@ -8,12 +8,12 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// ChooseInducing picks m different rows of the features (n × d) for [Kernel.Factor], by the
-// seeding of k-means++ (Arthur and Vassilvitskii 2007): the first at random, each further
-// one with a probability proportional to its squared distance from the nearest of those
-// before it, so that they spread over the features as these themselves do. It works on
-// the host and takes 3 n m d operations; the choice is a function of the features and
-// rng's state. The error is an [*InducingError].
+// ChooseInducing chooses m different rows of the features (n × d) as inducing points for
+// [Kernel.Factor], by the seeding of k-means++ (Arthur and Vassilvitskii 2007). The first
+// is drawn uniformly, each further one with a probability proportional to its squared
+// distance from the nearest of those before it, so that they are spread like the features
+// themselves. It works on the host and takes 3 n m d operations. The choice is a function
+// of the features and of rng's state. The error is an [*InducingError].
 func ChooseInducing(b compute.Backend, features compute.Block, m int, rng *rand.Rand) ([]int, error) {
 	n, d := features.Rows, features.Cols
 	if m < 1 || m > n {

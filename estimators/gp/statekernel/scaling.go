@@ -15,8 +15,8 @@ type Scaling struct {
 	Min, Max compute.Extreme
 }
 
-// Scale sets dst (n × d) to the scaled features x. A *ConstantFeaturesError says
-// that the features are all equal.
+// Scale sets dst (n × d) to the scaled features x. The error is a
+// [*ConstantFeaturesError].
 func Scale(b compute.Backend, dst, x compute.Block) (Scaling, error) {
 	low, high := b.Extremes(x)
 	s := Scaling{low, high}
@@ -27,8 +27,8 @@ func Scale(b compute.Backend, dst, x compute.Block) (Scaling, error) {
 	return s, nil
 }
 
-// Apply sets dst (m × d) to the features x by the same map; those that are not among
-// Scale's may lie outside.
+// Apply sets dst (m × d) to the features x by the same map. Those that Scale has not seen
+// may lie beyond the bounds.
 func (s Scaling) Apply(b compute.Backend, dst, x compute.Block) {
 	b.Affine(dst, s.factor(), x, 0, -s.factor()*s.Min.Value-Bound)
 }
@@ -62,7 +62,7 @@ func (s Scaling) Backward(b compute.Backend, gradient, scaled compute.Block) {
 }
 
 // ConstantFeaturesError says that all features are equal, so that they cannot be
-// scaled: the feature network is dead.
+// scaled: the feature network no longer tells states apart.
 type ConstantFeaturesError struct {
 	Value float64
 }

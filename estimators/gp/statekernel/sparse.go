@@ -7,12 +7,12 @@ import (
 )
 
 // sparseFactor does not form Z, but works on the grids, with the four nonzeros a row of
-// each W_j: the way for rough kernels, whose L has as many columns as the grid has points.
+// each W_j. It is for rough kernels, whose L has as many columns as the grid has points.
 // Products over n cost (4 d)² operations a sample, for any rank.
 //
 // All features are scaled together, so that few reach all of their grid. W_j is zero in
-// the columns of the points that feature j does not reach, and the root L_j for those that
-// it does reach is all that the batch's kernel needs: if L is nested its leading part, with
+// the columns of the points that feature j does not reach. The batch's kernel needs only
+// the root L_j for those that it does reach, which is L's leading part if L is nested, with
 // as many columns as points.
 type sparseFactor struct {
 	interpolated
@@ -37,8 +37,9 @@ func newSparseFactor(ski interpolated) *sparseFactor {
 	return f
 }
 
-// reach is the grid points with weights for values from least to greatest, the two about
-// each and one more on either side, and one to spare for rounding.
+// reach is the range of the grid points that have weights for values from least to
+// greatest: the two about each value, one more on either side, and one to spare for
+// rounding.
 func reach(g compute.Grid, least, greatest float64) gridRange {
 	cell := func(z float64) int { return int((z - g.Low) / g.Step) }
 	return gridRange{max(0, min(cell(least)-2, g.Size-4)), min(g.Size, max(cell(greatest)+4, 4))}
@@ -68,12 +69,12 @@ func (f *sparseFactor) root(j int) compute.Block {
 	return f.table.View(0, f.reached[j].to-f.reached[j].from, 0, to-from)
 }
 
-// points is the range of rows that feature j's reached points have among all grids'.
+// points is the range of feature j's reached points among the points of all grids.
 func (f *sparseFactor) points(j int) (lo, hi int) {
 	return j*f.grid.Size + f.reached[j].from, j*f.grid.Size + f.reached[j].to
 }
 
-// gram is W'W, taken to Z by L on both sides, both times on and above the diagonal blocks.
+// Gram computes W'W, and multiplies it by L on both sides, on and above the diagonal blocks.
 func (f *sparseFactor) Gram(dst compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
@@ -132,7 +133,7 @@ func (f *sparseFactor) Gradient(dst compute.Block, in Gradient) (base []float64)
 //
 //	x_i L c - (L M L') w_i - (L N') v_i
 //
-// of which only the entries by the row's nonzeros are needed.
+// of which only the entries at the nonzeros of w_i are needed.
 func (f *sparseFactor) features(dst compute.Block, in Gradient) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()
@@ -153,9 +154,9 @@ func (f *sparseFactor) features(dst compute.Block, in Gradient) {
 	}
 }
 
-// aroundGrids sets dst to L m L', 0 at points not reached, for a symmetric m: what is below
-// the diagonal blocks by a product of its own, which is as fast as to transpose what is
-// above.
+// aroundGrids sets dst to L m L' for a symmetric m, and to 0 at points not reached. What is
+// below the diagonal blocks is a product of its own, which takes no longer than to
+// transpose what is above them.
 func (f *sparseFactor) aroundGrids(dst, m compute.Block) {
 	s := compute.NewScope(f.backend)
 	defer s.Release()

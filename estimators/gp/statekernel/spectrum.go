@@ -15,13 +15,13 @@ const cutoff = 1e-12
 
 // spectrum is R = E D E', the grid's matrix, cut to the q eigenvalues above cutoff.
 //
-// A kernel of small rank, like cosine, turns its range as a hyperparameter changes, and
-// R's derivative leaves the span of E. The directions that it leaves to are added, with
-// the eigenvalue at the cutoff: too small to matter in R, but there.
+// The range of a kernel of small rank, like cosine, turns as a hyperparameter changes, so
+// that R's derivative leaves the span of E. The directions that it adds are taken in, with
+// the eigenvalue at the cutoff, which is too small to matter in R.
 //
-// The closed form takes L = E D^1/2 of it, a root R = LL'. Any other does as well,
-// and if nothing is cut off the Cholesky factor does better: it is nested. Its first m rows
-// and columns are the root for m grid points, and for any m neighbours if R is Toeplitz.
+// The closed form takes only a root L of it, R = LL', and any will do. It is E D^1/2, or if
+// nothing is cut off the Cholesky factor, which is nested: its first m rows and columns are
+// the root for m grid points, and for any m neighbours if R is Toeplitz.
 type spectrum struct {
 	values  []float64    // D
 	vectors *mat.Dense   // E, 128 × q
