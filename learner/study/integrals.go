@@ -17,14 +17,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/gradient"
-	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/train"
-	"github.com/dbqpg/dbqpg/sim"
 )
 
 // integralsOptions are the flags of integrals.
@@ -150,38 +145,20 @@ func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
 	if err := subjects[0].check([]uint{o.at}); err != nil {
 		return err
 	}
-	settings := subjects[0].settings
-	settings.Fisher = config.Empirical
-	task, err := sim.Lookup(settings.Env)
-	if err != nil {
-		return err
-	}
-	state, _, err := checkpoint.Read(rundir.Checkpoints(settings.RunDir), uint64(o.at))
-	if err != nil {
-		return err
-	}
-	computer, err := device.Open(settings.Device)
-	if err != nil {
-		return err
-	}
-	defer computer.Close()
-	run := train.NewRun(computer.Backend, settings, task)
-	if err := run.Resume(state, 1); err != nil {
-		return err
-	}
-	seed := streams.New(settings.Seed, streams.Study, uint64(o.at)).Uint64()
-	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: config.AutoActors}, func(ctx context.Context, collector *collect.Collector) error {
-		batch, err := collector.Collect(ctx, run.Policy(1), settings.Batch)
+	subjects[0].settings.Fisher = config.Empirical
+	seed := streams.New(subjects[0].settings.Seed, streams.Study, uint64(o.at)).Uint64()
+	return subjects[0].restore(ctx, uint64(o.at), seed, func(ctx context.Context, r restored) error {
+		batch, err := r.collector.Collect(ctx, r.run.Policy(1), r.run.BatchSteps)
 		if err != nil {
 			return err
 		}
-		s := compute.NewScope(computer.Backend)
+		s := compute.NewScope(r.run.Backend)
 		defer s.Release()
-		at, kernel, err := run.Evaluation(s, batch.Episodes)
+		at, kernel, err := r.run.Evaluation(s, batch.Episodes)
 		if err != nil {
 			return err
 		}
-		return add(fmt.Sprintf("%s, iteration %d", settings.Name(), o.at), s, at, kernel)
+		return add(fmt.Sprintf("%s, iteration %d", subjects[0].settings.Name(), o.at), s, at, kernel)
 	})
 }
 

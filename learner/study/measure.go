@@ -40,53 +40,65 @@ type batch struct {
 // probe measures one policy.
 type probe struct {
 	*qualityOptions
-	run       *train.Run
-	collector *collect.Collector
-	settings  conditions // of the run, the checkpoint and the way of measuring
-	path      func(format string, args ...any) string
-	seed      uint64
+	restored restored
+	settings conditions // of the run, the checkpoint and the way of measuring
+	path     func(format string, args ...any) string
+	seed     uint64
 }
 
 // measure restores a policy and measures its gradients, so far as that was not done before.
-func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (_ *measurement, err error) {
-	defer compute.Catch(&err)
-	task, err := sim.Lookup(s.settings.Env)
-	if err != nil {
-		return nil, err
-	}
-	state, settings, err := checkpoint.Read(rundir.Checkpoints(s.settings.RunDir), iteration)
-	if err != nil {
-		return nil, err
-	}
-	computer, err := device.Open(s.settings.Device)
-	if err != nil {
-		return nil, err
-	}
-	defer computer.Close()
-	p := &probe{
-		qualityOptions: o,
-		run:            train.NewRun(computer.Backend, s.settings, task),
-		settings:       conditions(settings).with("checkpoint", digest(state)).with("sampling_seed", o.samplingSeed),
-		path: func(format string, args ...any) string {
-			return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))
-		},
-		seed: streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64(),
-	}
-	if err := p.run.Resume(state, 1); err != nil {
-		return nil, err
-	}
-	j.log.Info("measuring gradients", "run", s.name, "iteration", iteration, "reference", o.reference, "sizes", o.sizes, "repeats", o.repeats)
+func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (*measurement, error) {
 	m := &measurement{subject: s.name, iteration: iteration}
-	// The tickets' streams depend on the seed, so that no batch shares an episode with training.
-	sampling := session.Sampling{Task: task, Seed: p.seed, Actors: config.AutoActors}
-	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
-		p.collector = collector
+	seed := streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64()
+	err := s.restore(ctx, iteration, seed, func(ctx context.Context, r restored) error {
+		j.log.Info("measuring gradients", "run", s.name, "iteration", iteration, "reference", o.reference, "sizes", o.sizes, "repeats", o.repeats)
+		p := &probe{
+			qualityOptions: o, restored: r, seed: seed,
+			settings: conditions(r.madeWith).with("checkpoint", digest(r.state)).with("sampling_seed", o.samplingSeed),
+			path: func(format string, args ...any) string {
+				return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))
+			},
+		}
 		if err := p.measureReference(ctx, m); err != nil {
 			return err
 		}
 		return p.measureBatches(ctx, m)
 	})
 	return m, err
+}
+
+// restored is a run at one of its checkpoints, and a collector for its policies.
+type restored struct {
+	run       *train.Run
+	state     *checkpoint.State
+	madeWith  map[string]string // the checkpoint's settings
+	collector *collect.Collector
+}
+
+// restore calls body with the run at a checkpoint. The streams of its batches depend on the seed, so that none shares an
+// episode with training.
+func (s subject) restore(ctx context.Context, iteration, seed uint64, body func(context.Context, restored) error) (err error) {
+	defer compute.Catch(&err)
+	task, err := sim.Lookup(s.settings.Env)
+	if err != nil {
+		return err
+	}
+	state, madeWith, err := checkpoint.Read(rundir.Checkpoints(s.settings.RunDir), iteration)
+	if err != nil {
+		return err
+	}
+	computer, err := device.Open(s.settings.Device)
+	if err != nil {
+		return err
+	}
+	defer computer.Close()
+	run := train.NewRun(computer.Backend, s.settings, task)
+	if err := run.Resume(state, 1); err != nil {
+		return err
+	}
+	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: config.AutoActors}, func(ctx context.Context, collector *collect.Collector) error {
+		return body(ctx, restored{run, state, madeWith, collector})
+	})
 }
 
 // digest tells a checkpoint's policy and critic from any other's.
@@ -125,7 +137,7 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 	var chunks []batch
 	for i := 0; (i-1)*chunk < p.reference; i++ {
 		arrays, err := measureOnce(p.path("reference-%03d", i), settings, func() (measured, error) {
-			batch, err := p.collector.Collect(ctx, p.run.Policy(uint64(1+i)), chunk)
+			batch, err := p.restored.collector.Collect(ctx, p.restored.run.Policy(uint64(1+i)), chunk)
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +145,7 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 			if i > 0 {
 				baseline = accumulate(nil, 1/float64(i), fitted)
 			}
-			g, err := p.run.MonteCarloGradient(batch.Episodes, baseline)
+			g, err := p.restored.run.MonteCarloGradient(batch.Episodes, baseline)
 			return measured{"gradient": g.Gradient, "plain": g.Plain, "baseline": g.Baseline, "steps": {float64(batch.Steps)}}, err
 		})
 		if err != nil {
@@ -163,11 +175,11 @@ func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
 		for repeat := range p.repeats {
 			number := firstRepeat + uint64(size)*maxRepeats + uint64(repeat)
 			arrays, err := measureOnce(p.path("size-%d-repeat-%03d", size, repeat), settings, func() (measured, error) {
-				batch, err := p.collector.Collect(ctx, p.run.Policy(number), int(size))
+				batch, err := p.restored.collector.Collect(ctx, p.restored.run.Policy(number), int(size))
 				if err != nil {
 					return nil, err
 				}
-				g, err := p.run.Gradients(batch.Episodes, !p.freeze, train.NewRandom(p.seed, number))
+				g, err := p.restored.run.Gradients(batch.Episodes, !p.freeze, train.NewRandom(p.seed, number))
 				return measured{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
 			})
 			if err != nil {
