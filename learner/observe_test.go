@@ -160,7 +160,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, %v; progress.csv says %v in iteration %d", name, value, there, want, iteration)
 		}
 	}
-	if got["dbqpg_learner_stage_seconds{posterior} count"] < row["iteration"] || got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+1 ||
+	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"] || got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+1 ||
 		got["dbqpg_learner_checkpoint_bytes"] < 10_000 || got["dbqpg_learner_received_bytes_total"] < 10_000 || got["go_goroutines"] < 1 {
 		t.Errorf("stages, checkpoints or bytes are missing: %v", got)
 	}

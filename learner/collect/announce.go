@@ -8,12 +8,13 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// answerInterval is the least time between two announcements that actors ask for. It doubles with each, up to
-// proto.AnnounceInterval, and halves in every interval without: a thousand actors that come to a hundred learners would
-// have ten times as many sent to each of them, and be a minute in coming.
+// answerInterval is the minimum time between two announcements requested by actors. It doubles with each, up to
+// proto.AnnounceInterval, and halves in every interval without one. Otherwise a thousand actors that join a hundred
+// learners would cause ten times as many messages to each of them, and take a minute to join.
 const answerInterval = 100 * time.Millisecond
 
-// announceRegularly announces the run until Close: so often that nobody believes the learner gone, and soon when actors ask.
+// announceRegularly announces the run until Close, often enough that actors do not forget the learner, and soon when
+// they ask.
 func (c *Collector) announceRegularly() {
 	heartbeat := time.NewTicker(proto.AnnounceInterval)
 	defer heartbeat.Stop()
@@ -42,14 +43,14 @@ func (c *Collector) announce() {
 	c.announceLocked(time.Now())
 }
 
-// announceNews announces what the actors should not wait to hear, if there is any. c.mu is held.
+// announceNews announces urgent news, if there is any. c.mu is held.
 func (c *Collector) announceNews(now time.Time) {
 	if c.dispatcher.news {
 		c.announceLocked(now)
 	}
 }
 
-// announceLocked tells all actors where the learner stands. It is a hint: whoever misses it hears the next one.
+// announceLocked tells all actors the learner's position and need. It is a hint: an actor that misses it hears the next.
 // c.mu is held.
 func (c *Collector) announceLocked(now time.Time) {
 	data, err := proto.Marshal(nil, c.dispatcher.announcement(now))

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// defaultLease is how long a ticket may stay away: twenty times what the slowest task's 1,000 steps take.
+	// defaultLease is how long an actor may keep a ticket: twenty times what the slowest task's 1,000 steps take.
 	defaultLease = 10 * time.Second
-	// assertInterval is how often the collector makes sure that the store still has the policy: a server
-	// that was restarted has forgotten it.
+	// assertInterval is how often the collector makes sure that the store still has the policy, which a
+	// restarted server has lost.
 	assertInterval = 5 * time.Second
 	// requestTimeout is how long the server may take to answer.
 	requestTimeout = 5 * time.Second
@@ -26,17 +26,17 @@ const (
 type Config struct {
 	// Run is the run's name, as proto.CheckRun accepts.
 	Run string
-	// Epoch is the learner's term in office, above that of any learner before it: see NextEpoch.
+	// Epoch is the run's epoch, above that of any earlier learner: see NextEpoch.
 	Epoch uint64
-	// Seed is the run's, which all episodes' random streams are derived from.
+	// Seed is the run's seed, from which all episodes' random streams are derived.
 	Seed uint64
 	// Task is what the actors play.
 	Task sim.Spec
-	// Engine is what episodes must be played on, as proto.Episode has it; "" is any.
+	// Engine is the required engine, as in proto.Episode; "" means any.
 	Engine string
-	// Lease is how long an actor may keep a ticket before it is given out again; 0 is 10 s.
+	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
 	Lease time.Duration
-	// Log receives what an operator should know; nil is slog.Default.
+	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
 
@@ -49,7 +49,7 @@ type Collector struct {
 	subscriptions []*bus.Subscription
 	lost          chan struct{} // holds an element after the connection was lost and restored
 	superseded    chan error    // holds an element once another learner has taken over
-	discovered    chan struct{} // holds an element if actors ask who is there
+	discovered    chan struct{} // holds an element if actors ask for announcements
 	closing       chan struct{} // closed by Close
 	closed        sync.Once
 	announcing    sync.WaitGroup
@@ -58,38 +58,38 @@ type Collector struct {
 	dispatcher *dispatcher // under mu
 }
 
-// A Batch is what Collect returns.
+// A Batch is the result of Collect.
 type Batch struct {
 	// Episodes in the order of their tickets: a function of the policy, the seed and minSteps alone.
 	Episodes []*proto.Episode
 	// Steps is the sum of the episodes' steps.
 	Steps int
-	// Stats says how the collecting went.
+	// Stats describes how the batch was collected.
 	Stats Stats
 }
 
-// Stats says how the collecting of a batch went. It differs from one time to the next.
+// Stats describes how a batch was collected. Unlike the batch, it is not reproducible.
 type Stats struct {
 	// Elapsed is the time from the policy's publication to the last episode needed.
 	Elapsed time.Duration
 	// Actors counts the processes that sent episodes.
 	Actors int
-	// Useful is how many episodes at once were useful when the collecting began: see Collector.Useful.
+	// Useful is Collector.Useful at the start of the iteration.
 	Useful int
-	// Wasted counts steps played in vain: beyond the prefix, a second time, or abandoned.
+	// Wasted counts wasted steps: beyond the prefix, played twice, or abandoned.
 	Wasted int
-	// Bytes counts what was received as chunks.
+	// Bytes counts the bytes received as chunks.
 	Bytes int
-	// Refused counts messages that were wrong.
+	// Refused counts invalid messages.
 	Refused int
-	// Duplicate, Stale and Rejected count episodes that did not count: sent though they were there already, sent though
-	// no longer wanted, and wrong though whole.
+	// Duplicate, Stale and Rejected count episodes that were not used: sent again, no longer wanted, and complete but
+	// invalid.
 	Duplicate, Stale, Rejected int
 	// Dropped counts messages lost because the learner was too slow, since the connection began.
 	Dropped int
 }
 
-// New returns a collector that answers the run's actors over conn. Until Collect is called there is nothing to do for them.
+// New returns a collector that answers the run's actors over conn. They have nothing to do until Collect is called.
 func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error) {
 	if err := proto.CheckRun(config.Run); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	return c, nil
 }
 
-// subscribe returns once the server sends requests here.
+// subscribe returns once the server delivers requests to the collector.
 func (c *Collector) subscribe(ctx context.Context) error {
 	for subject, handle := range map[string]func(bus.Message){
 		c.subjects.Requests(c.config.Epoch): c.serve,
@@ -143,7 +143,7 @@ func (c *Collector) subscribe(ctx context.Context) error {
 	return c.conn.Flush(ctx)
 }
 
-// Close ends the answering. The connection stays open; so does the run's policy in the store.
+// Close stops answering actors. The connection stays open, and the run's policy stays in the store.
 func (c *Collector) Close() {
 	c.closed.Do(func() { close(c.closing) })
 	c.announcing.Wait()
@@ -152,10 +152,10 @@ func (c *Collector) Close() {
 	}
 }
 
-// Collect publishes the policy and returns the batch that it plays: the episodes of the shortest prefix of tickets
-// that holds at least minSteps steps. Run, Epoch and Task of the policy are filled in; its Iteration must grow from one
-// batch to the next. Collect survives the loss of actors and of the server. Its errors are ctx's, ErrSuperseded,
-// a policy that cannot be published, and a ticket that fails whoever plays it.
+// Collect publishes the policy and returns a batch played with it: the episodes of the shortest prefix of tickets that
+// holds at least minSteps steps. It fills in the policy's Run, Epoch and Task; the policy's Iteration must grow from one
+// batch to the next. Collect survives the loss of actors and of the server. It returns an error if ctx is done, if another
+// learner has taken over (ErrSuperseded), if the policy cannot be published, or if a ticket fails on every actor.
 func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*Batch, error) {
 	if minSteps < 1 {
 		panic(fmt.Sprintf("collect: a batch of %d steps", minSteps))
@@ -188,7 +188,7 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 	return b, nil
 }
 
-// begin has tickets given out.
+// begin starts issuing tickets.
 func (c *Collector) begin(number uint64, minSteps int) *iteration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *Collector) begin(number uint64, minSteps int) *iteration {
 	return it
 }
 
-// wait looks after the iteration until its batch is complete.
+// wait serves the iteration until its batch is complete.
 func (c *Collector) wait(ctx context.Context, it *iteration, p *publication) error {
 	expire := time.NewTicker(max(c.config.Lease/10, time.Millisecond))
 	defer expire.Stop()
@@ -228,7 +228,7 @@ func (c *Collector) wait(ctx context.Context, it *iteration, p *publication) err
 	}
 }
 
-// expire takes back what has expired, and tells the actors if that leaves something to do.
+// expire takes back expired tickets and uploads, and announces it if that creates work.
 func (c *Collector) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +247,8 @@ func (c *Collector) Progress() (steps, want int) {
 	return 0, 0
 }
 
-// Useful returns how many episodes at once are useful now, whoever plays them; 0 between batches. The package's
-// documentation derives it. More actors only wait.
+// Useful returns the number of concurrent episodes that are useful now, or 0 between batches. The package's
+// documentation derives it. Further actors would only wait.
 func (c *Collector) Useful() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +258,7 @@ func (c *Collector) Useful() int {
 	return 0
 }
 
-// signal puts v into a channel that has room for one element, unless there is one.
+// signal puts v into a channel of capacity one, unless it is full.
 func signal[T any](ch chan T, v T) {
 	select {
 	case ch <- v:

@@ -8,22 +8,22 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// maxComplaints bounds what is logged about wrong messages during a batch.
+// maxComplaints bounds the number of log lines about invalid messages per batch.
 const maxComplaints = 20
 
-// dispatcher decides which slot plays which ticket, which episodes count, and what actors are to be told. It has no
+// dispatcher decides which slot plays which ticket, which episodes count, and what is announced to actors. It has no
 // network, clock or lock: requests and the time are passed in, by one goroutine at a time.
 type dispatcher struct {
 	config   Config
 	position proto.Position  // the earliest iteration whose episodes are wanted
 	current  *iteration      // nil unless a batch is being collected
-	lengths  Lengths         // of episodes, as far as is known
+	lengths  Lengths         // of episodes, as far as known
 	dry      bool            // actors were told that there is no ticket
-	news     bool            // actors should hear at once what is true now
-	stamp    uint64          // of the last time that they were told how many there are
+	news     bool            // an announcement should be sent at once
+	stamp    uint64          // of the last statement of the need
 	stats    Stats           // since the last batch
 	actors   map[string]bool // that sent episodes since the last batch
-	proven   map[string]bool // that ever did
+	proven   map[string]bool // that have ever sent a valid one
 	engine   string          // of the latest episode
 	spare    buffers         // for uploads
 
@@ -49,7 +49,7 @@ func newDispatcher(config Config) *dispatcher {
 	}
 }
 
-// begin begins an iteration.
+// begin starts an iteration.
 func (d *dispatcher) begin(number uint64, minSteps int, now time.Time) *iteration {
 	first := proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Iteration: number, Seed: d.config.Seed}
 	d.position.Iteration = number
@@ -64,7 +64,7 @@ func (d *dispatcher) begin(number uint64, minSteps int, now time.Time) *iteratio
 	return d.current
 }
 
-// batch returns what the iteration brought, and begins new statistics.
+// batch returns the iteration's batch and resets the statistics.
 func (d *dispatcher) batch(it *iteration) *Batch {
 	b := &Batch{Episodes: it.ledger.Batch(), Steps: it.ledger.steps, Stats: d.stats}
 	b.Stats.Wasted += it.ledger.Wasted()
@@ -75,7 +75,7 @@ func (d *dispatcher) batch(it *iteration) *Batch {
 	return b
 }
 
-// need is how many tickets there are for slots that ask now.
+// need returns the number of tickets available to slots that ask now.
 func (d *dispatcher) need(now time.Time) proto.Need {
 	n := 0
 	if d.current != nil {
@@ -86,7 +86,7 @@ func (d *dispatcher) need(now time.Time) proto.Need {
 	return proto.Need{Tickets: uint64(n), Stamp: d.stamp}
 }
 
-// announcement is what actors are to hear now.
+// announcement returns the current announcement.
 func (d *dispatcher) announcement(now time.Time) *proto.Announcement {
 	d.news = false
 	return &proto.Announcement{
@@ -94,13 +94,13 @@ func (d *dispatcher) announcement(now time.Time) *proto.Announcement {
 	}
 }
 
-// expire takes back what has expired.
+// expire takes back expired tickets and uploads.
 func (d *dispatcher) expire(now time.Time) {
 	d.current.uploads.expire(now)
 	d.wake(now)
 }
 
-// wake is news if there are tickets and actors believe that there are none.
+// wake requests an announcement if there are tickets and actors believe that there are none.
 func (d *dispatcher) wake(now time.Time) {
 	d.news = d.news || d.dry && d.current.ledger.Need(now) > 0
 }
@@ -124,29 +124,29 @@ func (d *dispatcher) answer(subject string, data []byte, now time.Time) proto.Re
 	return proto.Reply{}
 }
 
-// refuse answers a message that is wrong.
+// refuse answers an invalid message.
 func (d *dispatcher) refuse(err error) proto.Reply {
 	d.stats.Refused++
 	d.complain("refused a message", "error", err)
 	return proto.Reply{Status: proto.Refused, Reason: proto.Reason(err)}
 }
 
-// complain logs what an actor does wrong, but does not let it fill the log.
+// complain logs an actor's mistake, with a limit per batch.
 func (d *dispatcher) complain(what string, args ...any) {
 	if d.complaints++; d.complaints <= maxComplaints {
 		d.config.Log.Warn(what, args...)
 	}
 	if d.complaints == maxComplaints {
-		d.config.Log.Warn("more complaints about actors follow, but not in this log until the next batch")
+		d.config.Log.Warn("further complaints about actors are not logged until the next batch")
 	}
 }
 
-// ask gives out a ticket, if there is one.
+// ask issues a ticket, if there is one.
 func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 	if err := d.config.checkEngine(r.Engine); err != nil {
 		return d.refuse(err)
 	}
-	// A sum of hostile numbers stays a number of steps.
+	// Bound the sum against hostile numbers.
 	d.stats.Wasted += int(min(r.Abandoned, uint64(d.config.Task.TimeLimit)))
 	if next := d.grant(r.Slot, now); next != nil {
 		return proto.Reply{Next: next}
@@ -194,7 +194,7 @@ func (d *dispatcher) stale(t proto.Ticket) proto.Reply {
 	return proto.Reply{Status: proto.Stale}
 }
 
-// chunk takes in a part of an episode, and with the last one records it.
+// chunk handles a part of an episode, and records the episode with the last one.
 func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	d.stats.Bytes += len(r.Data)
 	if !d.wanted(r.Ticket) {
@@ -215,7 +215,7 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	}
 	e := new(proto.Episode)
 	err = proto.Unmarshal(data, e)
-	if !inline(r) { // a chunk's own memory is not worth keeping
+	if !inline(r) { // a single chunk's memory is not worth keeping
 		d.spare.give(data)
 	}
 	if err == nil {
@@ -227,14 +227,14 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	return d.record(r, e, now)
 }
 
-// reject refuses an episode that is whole but wrong. Its ticket is given out again, unless that happened too often.
+// reject refuses a complete but invalid episode. Its ticket is issued again, unless that happened too often.
 func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Reply {
 	d.release(r.Ticket, r.Slot, err.Error(), now)
 	d.stats.Rejected++
 	return d.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
-// release takes a ticket back; one that fails too often ends the iteration.
+// release takes back a ticket; one that fails too often ends the iteration.
 func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) {
 	if err := d.current.ledger.Release(t, slot, reason, now); err != nil {
 		signal(d.current.failed, err)

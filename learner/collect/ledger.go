@@ -14,58 +14,58 @@ import (
 )
 
 const (
-	// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so what failed this often will
-	// always fail, unless it was one actor's fault.
+	// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so one that failed this often
+	// will always fail, unless the actors are at fault.
 	maxFailures = 3
-	// tail is how many standard deviations make sure that a batch ends without a ticket.
+	// tail is the margin, in standard deviations, by which a batch must be expected to end before a useless ticket.
 	tail = 1
-	// maxActors bounds the names that are kept.
+	// maxActors bounds the number of names kept.
 	maxActors = 4096
 )
 
 var (
-	// errUnknown is a ticket that was never given out.
-	errUnknown = errors.New("no such ticket was given out")
-	// errFailed is a ticket that nobody can play.
-	errFailed = errors.New("a ticket fails whoever plays it")
+	// errUnknown reports a ticket that was never issued.
+	errUnknown = errors.New("no such ticket was issued")
+	// errFailed reports a ticket that no actor can play.
+	errFailed = errors.New("a ticket fails on every actor")
 )
 
-// Ledger is the truth about the tickets of one iteration: given out, completed, and whether they make a batch. It is
+// Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch. It is
 // plain data: the time is passed in.
 type Ledger struct {
 	first    proto.Ticket // ticket 0
 	minSteps int
-	lengths  Lengths // of the episodes to come
+	lengths  Lengths // of future episodes
 	lease    time.Duration
 
 	entries  []entry
 	prefix   int // tickets 0..prefix-1 are completed,
-	steps    int // and hold this many steps
+	steps    int // with this many steps
 	received int // steps of all completed tickets
 	open     int // tickets not completed
 
 	asked map[string]time.Time // when each actor last asked for a ticket
-	// proven are the actors whose episodes were right before, in whatever iteration. Names are the actors' own: a stranger may
-	// have any number of them, but not right episodes to go with each.
+	// proven are the actors that have sent a valid episode in any iteration. Actors choose their own names: an attacker may
+	// have any number of names, but not a valid episode for each.
 	proven map[string]bool
 }
 
-// entry is what the ledger knows of a ticket.
+// entry is what the ledger knows about a ticket.
 type entry struct {
 	episode  *proto.Episode // nil until completed
 	holder   proto.Slot
-	expires  time.Time // zero if nobody holds it
+	expires  time.Time // zero if no slot holds it
 	failures int
-	failed   []string // the actors that it failed with, each once
+	failed   []string // the actors on which it failed, without repetition
 }
 
-// Lengths are what is known of the lengths of episodes, in steps.
+// Lengths describes the lengths of episodes, in steps.
 type Lengths struct {
 	// Mean is positive. Spread is the standard deviation.
 	Mean, Spread float64
 }
 
-// lengthsOf returns the lengths of episodes that there are.
+// lengthsOf returns the statistics of given episodes.
 func lengthsOf(episodes []*proto.Episode) Lengths {
 	steps := make([]float64, len(episodes))
 	for i, e := range episodes {
@@ -78,10 +78,10 @@ func lengthsOf(episodes []*proto.Episode) Lengths {
 	return Lengths{Mean: mean, Spread: deviation}
 }
 
-// NewLedger returns the empty ledger of the iteration whose ticket 0 is first. Its batch is to hold minSteps
-// steps. Each ticket is given out for the duration of lease; lengths say what to expect of an episode under way when the
-// ledger decides whether another ticket could still be needed. Proven are the actors whose episodes were
-// right before; the caller may add to them.
+// NewLedger returns the empty ledger of the iteration whose ticket 0 is first, for a batch of at least minSteps
+// steps. Tickets are issued for the duration lease; lengths is used to predict uncompleted episodes when the ledger
+// decides whether another ticket could still be needed. proven are the actors that have sent valid episodes before;
+// the caller may add to them.
 func NewLedger(first proto.Ticket, minSteps int, lengths Lengths, lease time.Duration, proven map[string]bool) *Ledger {
 	return &Ledger{first: first, minSteps: minSteps, lengths: lengths, lease: lease, asked: make(map[string]time.Time), proven: proven}
 }
@@ -114,7 +114,7 @@ func (l *Ledger) Record(e *proto.Episode) (won bool, err error) {
 	return true, nil
 }
 
-// extend moves the prefix on over completed tickets, and no further than the batch needs.
+// extend advances the prefix over completed tickets, but not further than the batch needs.
 func (l *Ledger) extend() {
 	for !l.Complete() && l.prefix < len(l.entries) && l.entries[l.prefix].episode != nil {
 		l.steps += l.entries[l.prefix].episode.Steps()
@@ -122,9 +122,9 @@ func (l *Ledger) extend() {
 	}
 }
 
-// Grant gives the slot a ticket until now + lease: the first useful one that nobody holds. A slot holds one ticket at
-// most, so what it held before is free again. A ticket that failed with the slot's actor is left to others, if there
-// are any.
+// Grant issues a ticket to the slot until now + lease: the first useful one that nobody holds. A slot holds at most one
+// ticket, so one it held before is free again. A ticket that failed on the slot's actor is left to others, if there are
+// any.
 func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool) {
 	if _, known := l.asked[slot.Actor]; known || len(l.asked) < maxActors {
 		l.asked[slot.Actor] = now
@@ -149,10 +149,9 @@ func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool)
 	return proto.Ticket{}, false
 }
 
-// useful visits the tickets that are useful, as the package's documentation has it: not completed, and not surely behind
-// the end of the batch. The steps before a ticket are known where episodes are completed; m others bring m times the
-// mean, give or take the spread times the root of m. The first ticket that is not completed is always useful. Beyond those
-// given out there may be new ones.
+// useful visits the useful tickets, as defined in the package's documentation: uncompleted ones that do not clearly lie
+// beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may be new
+// ones.
 func (l *Ledger) useful(yield func(index int) bool) {
 	if l.Complete() {
 		return
@@ -171,7 +170,7 @@ func (l *Ledger) useful(yield func(index int) bool) {
 	}
 }
 
-// Useful returns how many episodes at once are useful now: those under way and those that Grant would still give out.
+// Useful returns how many concurrent episodes are useful now: the issued ones and those that Grant would still issue.
 func (l *Ledger) Useful() int {
 	n := 0
 	for range l.useful {
@@ -180,7 +179,7 @@ func (l *Ledger) Useful() int {
 	return n
 }
 
-// Need returns how many tickets Grant would give out now, to slots that hold none.
+// Need returns how many tickets Grant would issue now to slots that hold none.
 func (l *Ledger) Need(now time.Time) int {
 	n := 0
 	for i := range l.useful {
@@ -191,15 +190,15 @@ func (l *Ledger) Need(now time.Time) int {
 	return n
 }
 
-// spared reports whether a ticket is left to others: it failed with the slot's actor before, or it failed, or was never
-// answered for, and the actor has proven nothing.
+// spared reports whether a ticket is left to others: it failed on the slot's actor before, or it failed or was never
+// answered and the actor is not proven.
 func (l *Ledger) spared(e *entry, slot proto.Slot, now time.Time) bool {
 	lost := e.failures > 0 || e.holder != proto.Slot{} && e.holder != slot
 	doubted := slices.Contains(e.failed, slot.Actor) || lost && !l.proven[slot.Actor] && l.anyProven(now)
 	return doubted && l.others(e, now)
 }
 
-// others reports whether some actor that asked lately has not failed with a ticket. If there are proven ones, only they
+// others reports whether some actor that asked recently has not failed on a ticket. If there are proven ones, only they
 // count.
 func (l *Ledger) others(e *entry, now time.Time) bool {
 	among := l.anyProven(now)
@@ -211,7 +210,7 @@ func (l *Ledger) others(e *entry, now time.Time) bool {
 	return false
 }
 
-// anyProven reports whether some proven actor asked lately.
+// anyProven reports whether some proven actor asked recently.
 func (l *Ledger) anyProven(now time.Time) bool {
 	for actor := range l.proven {
 		if at, asked := l.asked[actor]; asked && now.Sub(at) < l.lease {
@@ -221,13 +220,13 @@ func (l *Ledger) anyProven(now time.Time) bool {
 	return false
 }
 
-// free reports whether a ticket can be given out again.
+// free reports whether a ticket can be issued again.
 func (e *entry) free(now time.Time) bool {
 	return e.episode == nil && !e.expires.After(now)
 }
 
-// Plenty reports whether the batch needs as many tickets again as are under way. Until then a slot may have one that it
-// cannot play at once; of the last ones, none is to wait while another slot has nothing to do.
+// Plenty reports whether the batch needs at least as many more tickets as are issued. If so, a slot may hold one that it
+// cannot play at once; of the last tickets, none should wait while another slot is idle.
 func (l *Ledger) Plenty() bool {
 	return float64(l.received)+2*float64(l.open+1)*l.lengths.Mean <= float64(l.minSteps)
 }
@@ -239,10 +238,10 @@ func (l *Ledger) Renew(t proto.Ticket, slot proto.Slot, now time.Time) {
 	}
 }
 
-// Release takes a ticket back from the slot that holds it and will not play it. A reason says that the episode
-// failed. An error that names the ticket says that nobody can play it: it failed often enough, with as many proven actors,
-// or else with all that asked for tickets lately, of whom only the proven count, if there are any. One that spoils what
-// it plays, under however many names, ends nothing while there are others.
+// Release takes a ticket back from the slot that holds it and will not play it. A reason means that the episode failed.
+// Release returns an error that names the ticket if nobody can play it: if it failed often enough, on as many proven
+// actors, or else on all that asked for tickets recently; if any of these are proven, only they count. So an attacker that
+// makes its tickets fail, under however many names, cannot end the run while there are other actors.
 func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) error {
 	e, err := l.find(t)
 	if err != nil || e.episode != nil || e.holder != slot {
@@ -281,7 +280,7 @@ func (l *Ledger) Completed(t proto.Ticket) bool {
 	return err == nil && e.episode != nil
 }
 
-// find returns the entry of a ticket that was given out, or errUnknown.
+// find returns the entry of an issued ticket, or errUnknown.
 func (l *Ledger) find(t proto.Ticket) (*entry, error) {
 	first := l.first
 	first.Index = t.Index
@@ -291,5 +290,5 @@ func (l *Ledger) find(t proto.Ticket) (*entry, error) {
 	return &l.entries[t.Index], nil
 }
 
-// Wasted returns how many steps were received that are not part of the batch.
+// Wasted returns the number of received steps that are not part of the batch.
 func (l *Ledger) Wasted() int { return l.received - l.steps }

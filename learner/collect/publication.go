@@ -15,13 +15,13 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// ErrSuperseded says that another learner has taken over the run: this one must stop.
+// ErrSuperseded reports that another learner has taken over the run, so that this one must stop.
 var ErrSuperseded = errors.New("another learner has taken over this run")
 
-// errForeign is a key of the run's name that holds something else.
-var errForeign = errors.New("the server holds something else under the run's name: choose another name")
+// errForeign reports that the run's key holds something else.
+var errForeign = errors.New("the server has something else under the run's name: choose another name")
 
-// hopeless reports whether trying again cannot help.
+// hopeless reports whether retrying cannot help.
 func hopeless(err error) bool {
 	for _, final := range []error{ErrSuperseded, errForeign, bus.ErrNoStore, bus.ErrClosed} {
 		if errors.Is(err, final) {
@@ -31,8 +31,8 @@ func hopeless(err error) bool {
 	return false
 }
 
-// NextEpoch returns an epoch above any that a learner of the run has published under on this server, and at
-// least atLeast.
+// NextEpoch returns an epoch of at least atLeast that is above any in which a learner has published the run's policy on
+// this server.
 func NextEpoch(ctx context.Context, conn *bus.Conn, run string, atLeast uint64) (uint64, error) {
 	if err := proto.CheckRun(run); err != nil {
 		return 0, err
@@ -67,10 +67,10 @@ func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uin
 	return current, revision, nil
 }
 
-// retryInterval is the pause before asking a server again that did not answer.
+// retryInterval is the pause before a server that did not answer is asked again.
 const retryInterval = 500 * time.Millisecond
 
-// publish puts the policy in the store, for as long as it takes.
+// publish puts the policy into the store, retrying for as long as it takes.
 func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 	ctx, end := observe.Span(ctx, "publish")
 	defer end(&err)
@@ -80,7 +80,7 @@ func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 			return err
 		}
 		if !warned && ctx.Err() == nil {
-			c.config.Log.Warn("cannot publish the policy; trying again", "iteration", p.position.Iteration, "error", err)
+			c.config.Log.Warn("cannot publish the policy; retrying", "iteration", p.position.Iteration, "error", err)
 		}
 		if !pause.For(ctx, retryInterval) {
 			return fmt.Errorf("publish the policy of iteration %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
@@ -88,21 +88,21 @@ func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 	}
 }
 
-// assert makes sure that the store holds the policy and that no other learner has taken over. What the server does not
-// answer now it will be asked again.
+// assert makes sure that the store holds the policy and that no other learner has taken over. If the server does not
+// answer, the next call tries again.
 func (c *Collector) assert(ctx context.Context, p *publication) error {
 	err := p.put(ctx)
 	if hopeless(err) {
 		return err
 	}
 	if err != nil && ctx.Err() == nil {
-		c.config.Log.Warn("cannot check the published policy; trying again", "error", err)
+		c.config.Log.Warn("cannot check the published policy; retrying", "error", err)
 	}
 	c.announce()
 	return nil
 }
 
-// publication is a policy that is to be the run's current one.
+// publication is an encoded policy to be made the run's current one.
 type publication struct {
 	store    *bus.Store
 	run      string
@@ -110,7 +110,7 @@ type publication struct {
 	data     []byte
 }
 
-// newPublication encodes a policy after making sure that actors can play it and that the server takes it.
+// newPublication encodes a policy after making sure that actors can play it and that the server accepts it.
 func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload int) (*publication, error) {
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: p.Hidden}
 	normalizer := policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip}
@@ -128,8 +128,8 @@ func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload
 	return &publication{store, p.Run, p.Position(), data}, nil
 }
 
-// put makes the policy the run's current one, if it isn't yet. It compares and sets, so that nothing that a
-// newer learner published is ever overwritten: then it returns ErrSuperseded.
+// put makes the policy the run's current one, if it isn't already. It uses compare-and-set, so that a newer
+// learner's policy is never overwritten: then it returns ErrSuperseded.
 func (p *publication) put(ctx context.Context) error {
 	for {
 		current, revision, err := read(ctx, p.store, p.run)
@@ -149,7 +149,7 @@ func (p *publication) put(ctx context.Context) error {
 	}
 }
 
-// compare reports whether the current policy is this one already, or newer.
+// compare reports whether the current policy is already this one, or returns an error if it is newer.
 func (p *publication) compare(current *proto.Policy) (same bool, err error) {
 	at := current.Position()
 	if at.Before(p.position) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// serve answers one request, with the position that holds then. Requests come one at a time.
+// serve answers one request, with the current position. Requests arrive one at a time.
 func (c *Collector) serve(m bus.Message) {
 	c.mu.Lock()
 	now := time.Now()
@@ -21,13 +21,13 @@ func (c *Collector) serve(m bus.Message) {
 	if err == nil {
 		err = m.Respond(data)
 	}
-	// An answer that is lost is asked for again.
+	// If the answer is lost the actor asks again.
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
 		c.config.Log.Warn("cannot answer an actor", "error", err)
 	}
 }
 
-// observe learns of other learners of the run.
+// observe watches for other learners of the run.
 func (c *Collector) observe(m bus.Message) {
 	var a proto.Announcement
 	if err := proto.Unmarshal(m.Data, &a); err != nil {

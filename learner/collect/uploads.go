@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	// errRestart is a chunk that doesn't continue its slot's upload, which must begin again.
-	errRestart = errors.New("the upload must begin again")
-	// errSize is an upload that isn't as large as its offer said.
+	// errRestart reports a chunk that doesn't continue its slot's upload, which must start over.
+	errRestart = errors.New("the upload must start over")
+	// errSize reports an upload whose size differs from its offer.
 	errSize = errors.New("the episode's size is not as offered")
 )
 
-// uploads puts episodes together from their chunks. Each slot has one at a time, and all of them together stay within a
+// uploads assembles episodes from their chunks. Each slot has one upload at a time, and all of them together stay within a
 // credit, so that no actor sends what the learner has no room for. Episodes of one chunk up to
-// proto.InlineEpisode need no credit. It is plain data: the time is passed in.
+// proto.InlineEpisode need no credit. uploads is plain data: the time is passed in.
 type uploads struct {
 	credit int // bytes that may still be offered
 	lease  time.Duration
@@ -26,22 +26,22 @@ type uploads struct {
 	spare  *buffers
 }
 
-// upload is an episode under way.
+// upload is an upload in progress.
 type upload struct {
 	ticket   proto.Ticket
 	size     int    // as offered
-	parts    uint64 // into which it was cut, 0 before the first has come
-	received uint64 // parts that have come
-	data     []byte // and what they hold
+	parts    uint64 // number of parts, 0 before the first has arrived
+	received uint64 // parts received so far
+	data     []byte // their contents
 	expires  time.Time
 }
 
-// newUploads returns uploads that take buffers from spare and leave them there.
+// newUploads returns uploads that take buffers from spare and return them there.
 func newUploads(credit int, lease time.Duration, spare *buffers) *uploads {
 	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload), spare: spare}
 }
 
-// offer reserves credit for an upload and reports whether there was any. It takes the place of the slot's last one.
+// offer reserves credit for an upload and reports whether there was enough. It replaces the slot's previous upload.
 func (u *uploads) offer(o *proto.Offer, now time.Time) bool {
 	u.drop(o.Slot)
 	if int(o.Size) > u.credit {
@@ -52,8 +52,8 @@ func (u *uploads) offer(o *proto.Offer, now time.Time) bool {
 	return true
 }
 
-// add takes in a chunk. It returns the encoded episode with the last one, and nil before. A chunk that came before is
-// ignored: its acknowledgement was lost.
+// add adds a chunk. With the last one it returns the encoded episode, before that nil. A repeated chunk is ignored: its
+// acknowledgement was lost.
 func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	if inline(c) {
 		return c.Data, nil
@@ -76,11 +76,11 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	return u.extend(up, c)
 }
 
-// inline reports whether a chunk is an episode that needed no offer.
+// inline reports whether a chunk is a complete episode that needed no offer.
 func inline(c *proto.Chunk) bool { return c.Parts == 1 && len(c.Data) <= proto.InlineEpisode }
 
-// extend adds the chunk that is next. The room grows with what comes, up to four times as much, not with what was
-// announced: a few chunks need it once.
+// extend adds the next chunk. The buffer grows with what has arrived, up to fourfold, not with what was offered: with few
+// chunks it grows once.
 func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
 	if up.data == nil {
 		up.data = u.spare.take(up.size)
@@ -113,7 +113,7 @@ func (u *uploads) expire(now time.Time) {
 	}
 }
 
-// drop forgets a slot's upload and returns its credit.
+// drop discards a slot's upload and returns its credit.
 func (u *uploads) drop(slot proto.Slot) {
 	if up := u.slots[slot]; up != nil {
 		u.credit += up.size
@@ -122,17 +122,17 @@ func (u *uploads) drop(slot proto.Slot) {
 	}
 }
 
-// maxSpare bounds the memory that buffers keep, in bytes: ten of the largest task's episodes.
+// maxSpare bounds the memory of spare buffers, in bytes: ten of the largest task's episodes.
 const maxSpare = 16 << 20
 
-// buffers keep the memory that episodes were put together in for the next ones: to have new memory cleared takes longer than to
-// copy an episode.
+// buffers keeps the memory in which episodes were assembled for later ones: clearing new memory takes longer than copying
+// an episode.
 type buffers struct {
 	idle [][]byte
 	size int // the sum of their capacities
 }
 
-// take returns an empty buffer with room for size bytes, or nil if there is none.
+// take returns an empty buffer with a capacity of at least size bytes, or nil.
 func (b *buffers) take(size int) []byte {
 	i := slices.IndexFunc(b.idle, func(idle []byte) bool { return cap(idle) >= size })
 	if i < 0 {
@@ -144,7 +144,7 @@ func (b *buffers) take(size int) []byte {
 	return taken[:0]
 }
 
-// give keeps a buffer that nobody uses any more, if there is room: older ones, which were too small, make it.
+// give keeps a buffer that is no longer used, dropping older, smaller ones to make room.
 func (b *buffers) give(buffer []byte) {
 	if cap(buffer) == 0 || cap(buffer) > maxSpare {
 		return

@@ -25,7 +25,7 @@ type localActors struct {
 	metrics *observe.Actor // nil: none
 }
 
-// alongside runs body and the actors; the end of one ends the other.
+// alongside runs body and the actors; when one ends, the other is stopped.
 func (l localActors) alongside(ctx context.Context, body func(context.Context) error) error {
 	slots := l.slots
 	if slots == config.AutoActors {
@@ -54,15 +54,15 @@ func (l localActors) alongside(ctx context.Context, body func(context.Context) e
 	return group.Wait()
 }
 
-// Sampling says what Sample collects.
+// Sampling holds the settings of Sample.
 type Sampling struct {
 	Task   sim.Spec
 	Seed   uint64 // of all episodes' random streams, together with the iteration and the ticket
 	Actors int    // local ones; config.AutoActors: one a core
 }
 
-// Sample calls body with a collector and local actors that play its tickets, over a NATS server of their own, so that
-// batches of whatever policies can be collected as in training.
+// Sample calls body with a collector whose tickets local actors play, over a private NATS server, so that batches of any
+// policies can be collected as in training.
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)

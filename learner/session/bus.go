@@ -18,10 +18,10 @@ type Bus struct {
 	url           string
 	connect       connector
 	stop          func()
-	slowConsumers func() int // cut by a server in this process so far
+	slowConsumers func() int // closed so far by a server in this process
 }
 
-// URL is where actors reach the bus.
+// URL returns the address at which actors reach the bus.
 func (b *Bus) URL() string { return b.url }
 
 // Close stops the server, if it is in this process.
@@ -61,8 +61,8 @@ func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (
 	return &Bus{url: server.URL(), connect: connect, stop: server.Close, slowConsumers: server.SlowConsumers}, nil
 }
 
-// loadCredentials returns how the learner shows who it is, and whom a server in this process lets in. Both are nil where
-// the settings name no credentials.
+// loadCredentials returns the learner's identity and whom a server in this process admits. Both are nil if the settings
+// name no credentials.
 func loadCredentials(settings *config.Settings, log *slog.Logger) (*bus.Identity, *bus.ServerAuth, error) {
 	if settings.Credentials == "" {
 		return nil, nil, nil

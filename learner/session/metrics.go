@@ -28,7 +28,7 @@ func newReporter(metrics *observe.Learner, from checkpoint.Counters, directory *
 	return &reporter{metrics, directory, backend, from.Steps, from.Episodes}
 }
 
-// iteration counts an iteration that is committed. Whoever reads the metrics sees it whole.
+// iteration counts a committed iteration. Readers of the metrics see all of it or none.
 func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
 	r.Update(func() {
 		r.progress(row)
@@ -36,7 +36,7 @@ func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
 	})
 }
 
-// progress takes in what the run has come to.
+// progress records the run's progress.
 func (r *reporter) progress(row progress.Row) {
 	r.Iteration.Set(float64(row.Iteration))
 	r.Iterations.Inc()
@@ -55,7 +55,7 @@ func (r *reporter) progress(row progress.Row) {
 	}
 }
 
-// collected takes in how the collecting went.
+// collected records the statistics of a batch.
 func (r *reporter) collected(stats collect.Stats) {
 	r.Episodes.WithLabelValues(observe.Duplicate).Add(float64(stats.Duplicate))
 	r.Episodes.WithLabelValues(observe.Stale).Add(float64(stats.Stale))
@@ -88,7 +88,7 @@ func connected(conn *bus.Conn) error {
 	return nil
 }
 
-// watch shows how far the batch being collected is, until the function it returns is
+// watch shows how much of the batch has been collected, until the returned function is
 // called.
 func watch(collector *collect.Collector, p *progress.Progress) (stop func()) {
 	const interval = 200 * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// begin sets r to the state it goes on from, under the lease's epoch, or without one an epoch above that of any learner
-// before it.
+// begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of any
+// earlier learner.
 func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
 	if s.lease != nil {
 		epoch = s.lease.Epoch
@@ -32,8 +32,8 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.Sta
 	return epoch, r.Resume(state, epoch)
 }
 
-// goOn says how the run goes on whose device has failed with an error; resume is the command for a run of one's own. What
-// becomes of a leased run, whose directory is removed, its worker knows.
+// goOn says how to continue a run whose device has failed with an error; resume is the command for a run without a lease.
+// For a leased run, whose directory is removed, that is up to its worker.
 func (s *session) goOn(err error, resume string) string {
 	switch {
 	case s.lease == nil:
@@ -42,10 +42,10 @@ func (s *session) goOn(err error, resume string) string {
 	default:
 		return ""
 	}
-	return "the last checkpoint is intact: go on with " + resume + ", on another device with --device cpu or --device cuda:N"
+	return "the last checkpoint is intact: continue with " + resume + ", on another device with --device cpu or --device cuda:N"
 }
 
-// fitting tells how many steps of a batch fit into so many bytes, 0 if that cannot be known.
+// fitting returns how many steps of a batch fit into so many bytes, or 0 if unknown.
 func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
 	return func(bytes float64) int {
 		footprint, err := train.MeasureFootprint(settings, task)

@@ -1,6 +1,6 @@
-// Package session puts training together in one process: the NATS server or a connection to one, the local actors, the
-// run's directory, and the loop. It is what `learner` runs, and what a study runs many times; [Sample] is the same
-// without the learning.
+// Package session sets up training in one process: the NATS server or a connection to one, the local actors, the run's
+// directory, and the training loop. `learner` runs it once, a study many times; [Sample] is the same without the
+// learning.
 package session
 
 import (
@@ -22,39 +22,39 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Lease is a run that a coordinator has given to this learner, which trains it under the name and the epoch that it has
-// there.
+// Lease is a run leased from a coordinator, which the learner trains under the coordinator's name and epoch for
+// it.
 type Lease struct {
 	Run   string // its name
 	Epoch uint64
-	// Hold returns what keeps the run's iterations beyond its directory, and what plays its batches.
+	// Hold returns the journal that keeps the run's iterations beyond its directory, and the collector of its batches.
 	Hold func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector)
 }
 
-// Train trains as valid settings say, in the run directory that they name, until all iterations are done or ctx is.
-// Whatever its error, the run can be resumed. Its progress is shown on display, all else goes to log, whose lines say
-// which run and iteration they belong to, and to metrics, unless they are nil.
+// Train trains with valid settings, in the run directory that they name, until all iterations are complete or ctx is
+// done. After any error the run can be resumed. Its progress is shown on display; everything else goes to log, whose
+// lines carry their run and iteration, and to metrics, which may be nil.
 func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
 	s := &session{settings: settings, name: settings.Name(), display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
 
-// TrainLeased is Train for a run that is leased, over a bus that stays open.
+// TrainLeased is Train for a leased run, over a bus that stays open.
 func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
 	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
 
-// SetupError is what keeps this machine from training any run: no GPU where one is asked for, no way to the NATS server.
+// SetupError reports what prevents this machine from training any run: a missing GPU, or an unreachable NATS server.
 type SetupError struct{ error }
 
 func (e SetupError) Unwrap() error { return e.error }
 
-// session is one run's training in this process.
+// session is the training of one run in this process.
 type session struct {
 	settings *config.Settings
 	name     string // of the run
-	lease    *Lease // nil: the run is nobody else's
+	lease    *Lease // nil if the run is not leased
 	bus      *Bus   // nil before it is open
 	display  *progress.Display
 	log      *slog.Logger
@@ -66,7 +66,7 @@ type session struct {
 	conn     *bus.Conn
 }
 
-// run opens all that training needs, and trains.
+// run opens everything that training needs, and trains.
 func (s *session) run(ctx context.Context) (err error) {
 	if s.task, err = sim.Lookup(s.settings.Env); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.observed = s.metrics.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
 	defer s.metrics.End()
 	s.log = s.observed.Logger(s.log)
-	if _, err := rundir.Plan(s.settings); err != nil { // nothing is started for a run that cannot be
+	if _, err := rundir.Plan(s.settings); err != nil { // start nothing for a run that cannot be trained
 		return err
 	}
 	computer, err := device.Open(s.settings.Device)
@@ -115,7 +115,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	return s.train(ctx, directory, state)
 }
 
-// train goes on from a state, nil for a new run.
+// train resumes from a state, nil for a new run.
 func (s *session) train(ctx context.Context, directory *rundir.Run, state *checkpoint.State) error {
 	r := train.NewRun(s.backend, s.settings, s.task)
 	r.Observe = s.observed

@@ -19,31 +19,31 @@ import (
 )
 
 const (
-	// maxWaiting is how many iterations wait to be committed before training waits too.
+	// maxWaiting is how many iterations may wait to be committed before training waits, too.
 	maxWaiting = 16
-	// commitWait is how long training waits for a commit before it goes on without.
+	// commitWait is how long training waits for a commit before it continues.
 	commitWait = time.Second
-	// retryInterval is the pause before what has failed is tried again.
+	// retryInterval is the pause before a retry.
 	retryInterval = 500 * time.Millisecond
 )
 
 // errStore marks errors of the store of checkpoints, which are not the run's fault.
 var errStore = errors.New("the store of checkpoints")
 
-// file is what the store is to have under a key.
+// file is the contents to put under a key of the store.
 type file struct {
 	key  string
 	data []byte
 }
 
-// pendingCommit is an iteration that is to be committed.
+// pendingCommit is an iteration to be committed.
 type pendingCommit struct {
 	commit registry.Commit
-	files  []file        // for the store, in this order: the checkpoint is the last
+	files  []file        // for the store, in this order, the checkpoint last
 	done   chan struct{} // closed once it is committed
 }
 
-// commitQueue commits a run's iterations in their order, beside the training.
+// commitQueue commits a run's iterations in order, concurrently with the training.
 type commitQueue struct {
 	lease *lease
 	store store.Store
@@ -63,8 +63,8 @@ func newCommitQueue(l *lease, s store.Store, last string, keep func(iteration ui
 	return &commitQueue{lease: l, store: s, log: l.log, last: last, pending: make(chan *pendingCommit, maxWaiting), keep: keep}
 }
 
-// add has an iteration committed, and waits for that unless the coordinator is away. commit lacks its hold and the
-// hash before. The error is ctx's cause.
+// add queues an iteration to be committed, and waits for the commit unless the coordinator is unavailable. commit lacks its
+// hold and the previous hash. The error is ctx's cause.
 func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
@@ -90,11 +90,11 @@ func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files []f
 	}
 }
 
-// close says that nothing more will be added.
+// close marks the end of the queue.
 func (c *commitQueue) close() { c.closing.Do(func() { close(c.pending) }) }
 
-// run commits until the queue is closed and nothing waits, or ctx is done, or a commit fails for good: then it calls lose
-// with the error.
+// run commits until the queue is closed and empty, ctx is done, or a commit fails permanently; then it calls lose with the
+// error.
 func (c *commitQueue) run(ctx context.Context, lose context.CancelCauseFunc) {
 	for {
 		select {
@@ -114,7 +114,7 @@ func (c *commitQueue) run(ctx context.Context, lose context.CancelCauseFunc) {
 	}
 }
 
-// commit commits a pending commit, for as long as it takes, but no longer than training goes on without.
+// commit executes a pending commit, retrying as long as training may continue without it.
 func (c *commitQueue) commit(ctx context.Context, l *pendingCommit) error {
 	for begun, warned := time.Now(), false; ; {
 		err := c.try(ctx, l)
@@ -137,7 +137,7 @@ func (c *commitQueue) commit(ctx context.Context, l *pendingCommit) error {
 	}
 }
 
-// try writes a pending commit's files and commits it.
+// try makes one attempt to write a pending commit's files and commit it.
 func (c *commitQueue) try(ctx context.Context, l *pendingCommit) error {
 	for len(l.files) > 0 {
 		if len(l.files) == 1 {
@@ -163,8 +163,8 @@ func (c *commitQueue) try(ctx context.Context, l *pendingCommit) error {
 	return nil
 }
 
-// collectGarbage removes what nobody needs once a pending commit is committed: checkpoints before it, and all of earlier epochs. Of
-// later ones it knows nothing, and touches nothing. What it fails to remove stays.
+// collectGarbage removes what is no longer needed after a commit: earlier checkpoints, and everything of earlier epochs. It
+// does not touch later epochs. What it fails to remove stays.
 func (c *commitQueue) collectGarbage(ctx context.Context, l *pendingCommit) {
 	old := c.garbage
 	c.garbage = nil
@@ -180,7 +180,7 @@ func (c *commitQueue) collectGarbage(ctx context.Context, l *pendingCommit) {
 	}
 	for _, key := range old {
 		if err := c.store.Remove(ctx, key); err != nil && ctx.Err() == nil {
-			c.log.Warn("a file that is no longer needed stays", "error", err)
+			c.log.Warn("cannot remove a file that is no longer needed", "error", err)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (c *commitQueue) earlier(ctx context.Context) ([]string, error) {
 	return earlier, nil
 }
 
-// directoryOf is the part of the store that an epoch of a run writes to.
+// directoryOf returns the directory of the store that an epoch of a run writes to.
 func directoryOf(h registry.Hold) string {
 	return path.Join(h.Run, "epoch-"+strconv.FormatUint(h.Epoch, 10))
 }

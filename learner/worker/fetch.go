@@ -17,22 +17,22 @@ import (
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
-// errMissing says that the store lacks a committed checkpoint. Either it is another store than that of the learner that
-// wrote it, or somebody has removed it: the run may be well.
-var errMissing = errors.New("the checkpoint that was committed last is not there: are --checkpoints the same for all workers?")
+// errMissing reports that the store lacks a committed checkpoint. Either it is not the store to which the checkpoint was
+// written, or somebody has removed the file: the run itself may be fine.
+var errMissing = errors.New("the last committed checkpoint is missing: are --checkpoints the same for all workers?")
 
-// errDamaged says that a committed checkpoint is not what was committed.
-var errDamaged = errors.New("the checkpoint that was committed last is damaged")
+// errDamaged reports that a checkpoint's contents are not what was committed.
+var errDamaged = errors.New("the last committed checkpoint is damaged")
 
-// fetch fills a run's new directory with what the run has come to: the last committed checkpoint, which must be what was
-// committed, and what lies beside it. Without a commit there is nothing to fetch.
+// fetch fills a run's new directory with the last committed checkpoint, after verifying its hash, and the files beside it.
+// Without a commit there is nothing to fetch.
 func fetch(ctx context.Context, from store.Store, run *registry.Run, settings *config.Settings) error {
 	last := run.Checkpoint
 	if last == nil {
 		return nil
 	}
 	if _, ok := epochOf(run.Name, last.Location); !ok || path.Clean(last.Location) != last.Location || path.Base(last.Location) != checkpoint.FileName(last.Iteration) {
-		return fmt.Errorf("%w: %q is no place of it", errDamaged, last.Location)
+		return fmt.Errorf("%w: %q is not a valid location", errDamaged, last.Location)
 	}
 	data, err := from.Get(ctx, last.Location)
 	switch {
@@ -54,8 +54,8 @@ func fetch(ctx context.Context, from store.Store, run *registry.Run, settings *c
 	return fetchBeside(ctx, from, last, settings)
 }
 
-// fetchBeside fetches the settings, the rows, the best policy and the iterations to keep. They may be of iterations that were
-// not committed: what comes of those is the same when they are done again, and rows beyond the checkpoint are cut off.
+// fetchBeside fetches the settings, the rows, the best policy and the iterations to keep. Some may be of uncommitted
+// iterations: these give the same results when repeated, and rows beyond the checkpoint are cut off.
 func fetchBeside(ctx context.Context, from store.Store, last *registry.Checkpoint, settings *config.Settings) error {
 	names := []string{filepath.Base(rundir.Progress("")), path.Join(checkpointsName, checkpoint.BestName)}
 	for _, iteration := range settings.KeepCheckpoints {

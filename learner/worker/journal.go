@@ -26,9 +26,9 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// journal keeps a run's iterations in its directory here, in the store, and with the coordinator, in this order.
+// journal writes a run's iterations to its local directory, the store and the coordinator, in this order.
 type journal struct {
-	ctx       context.Context // of the training: train.Journal knows none
+	ctx       context.Context // of the training, since train.Journal has no context
 	local     *rundir.Run
 	directory string
 	commits   *commitQueue
@@ -67,7 +67,7 @@ func (j *journal) commit(state *checkpoint.State, summary map[string]float64) er
 	return err
 }
 
-// changed returns the files that the store does not have yet, that iteration's checkpoint last, and its SHA-256.
+// changed returns the files that the store does not have yet, ending with that iteration's checkpoint, and its SHA-256.
 func (j *journal) changed(iteration uint64) (files []file, hash string, err error) {
 	names := []string{config.FileName, filepath.Base(rundir.Progress(j.directory))}
 	checkpoints, err := os.ReadDir(rundir.Checkpoints(j.directory))
@@ -98,8 +98,8 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 	return files, hash, nil
 }
 
-// storeEvents copies the event files of an epoch that ends into the store, for TensorBoard. The next epoch, or a reader who
-// has progress.csv, can do without them.
+// storeEvents copies the event files of a finished epoch into the store, for TensorBoard. Neither the next epoch nor a
+// reader of progress.csv needs them.
 func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
 	if err != nil {
@@ -117,7 +117,7 @@ func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory
 	return nil
 }
 
-// summary is what the coordinator shows of an iteration.
+// summary returns the metrics of an iteration for the coordinator.
 func summary(row progress.Row) map[string]float64 {
 	all := map[string]float64{
 		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax, "length_mean": row.LengthMean,
@@ -131,7 +131,7 @@ func summary(row progress.Row) map[string]float64 {
 	return all
 }
 
-// interruptible is the collector with the points where tests stop it.
+// interruptible is a collector with failpoints for tests.
 type interruptible struct{ *collect.Collector }
 
 // Collect plays a policy.
@@ -147,5 +147,5 @@ func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSte
 // checkpointsName is the directory of checkpoints in a run's directory.
 var checkpointsName = filepath.Base(rundir.Checkpoints(""))
 
-// notThere reports whether an error says that there is no such file.
+// notThere reports whether an error means that a file does not exist.
 func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

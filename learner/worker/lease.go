@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// renewals is how often in a term a lease is renewed.
+	// renewals is how often per term a lease is renewed.
 	renewals = 3
-	// graceTerms is for how many terms of the lease a worker trains on that hears nothing from the coordinator.
+	// graceTerms is for how many lease terms a worker continues to train without hearing from the coordinator.
 	graceTerms = 10
 )
 
-// A lostError says that the worker no longer has the run, and why.
+// A lostError reports that the worker no longer has the run, and why.
 type lostError struct{ why error }
 
 func (e *lostError) Error() string {
@@ -27,7 +27,7 @@ func (e *lostError) Error() string {
 }
 func (e *lostError) Unwrap() error { return e.why }
 
-// silent is the loss of a run whose coordinator was not heard of for so long.
+// silent returns the error for a coordinator that has not been heard from for that long.
 func silent(grace time.Duration, err error) error {
 	return &lostError{fmt.Errorf("the coordinator has not answered for %v: %w", grace, err)}
 }
@@ -40,13 +40,13 @@ type lease struct {
 	log         *slog.Logger
 
 	mu     sync.Mutex
-	useful func() int // actors' slots that the run could use now; nil: none yet
+	useful func() int // number of slots that the run could use now; nil if not known yet
 }
 
-// grace is how long training goes on without the coordinator.
+// grace returns how long training continues without the coordinator.
 func (l *lease) grace() time.Duration { return graceTerms * l.term }
 
-// setUseful says who knows how many slots the run could use.
+// setUseful sets the function that returns how many slots the run could use.
 func (l *lease) setUseful(useful func() int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *lease) usefulNow() int {
 	return l.useful()
 }
 
-// keep renews the lease until ctx is done. When the coordinator says that the run is somebody else's, or says nothing
-// for too long, it calls lose with a *lostError and returns.
+// keep renews the lease until ctx is done. If the coordinator says that another worker has the run, or is silent for too
+// long, it calls lose with a *lostError and returns.
 func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 	ticker := time.NewTicker(l.term / renewals)
 	defer ticker.Stop()

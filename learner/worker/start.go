@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Start is Run as a worker's valid settings say.
+// Start calls Run with a worker's valid settings.
 func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
 	coordinator, err := connect(settings, log)
 	if err != nil {
@@ -36,7 +36,7 @@ func Start(ctx context.Context, settings *config.Settings, display *progress.Dis
 	})
 }
 
-// connect returns a way to the coordinator, with the worker's certificate if it has one.
+// connect returns a client for the coordinator, with the worker's certificate if it has one.
 func connect(settings *config.Settings, log *slog.Logger) (*client.Client, error) {
 	c := client.Config{URLs: settings.Coordinators(), Log: log}
 	if settings.Credentials != "" {
@@ -53,7 +53,7 @@ func connect(settings *config.Settings, log *slog.Logger) (*client.Client, error
 	return coordinator, nil
 }
 
-// defaultName is the host's name and the process's number, of the letters that names may have.
+// defaultName returns the host's name and the process ID, restricted to the characters allowed in names.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil {

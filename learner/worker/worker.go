@@ -32,43 +32,43 @@ import (
 )
 
 const (
-	// pollInterval is how long a worker without a run waits to be told of one before it asks again.
+	// pollInterval is how long an idle worker waits for news of a run before it asks again.
 	pollInterval = time.Second
-	// answerTimeout is how long the coordinator may take to answer before that is said; warnInterval is how often.
+	// answerTimeout is how long the coordinator may take to answer before that is logged; warnInterval is how often.
 	answerTimeout, warnInterval = 5 * time.Second, 30 * time.Second
-	// heartbeatInterval is how often a worker says that it is there.
+	// heartbeatInterval is how often a worker sends a heartbeat.
 	heartbeatInterval = 30 * time.Second
-	// releaseTimeout is how long a worker that is stopped tries to give its run back.
+	// releaseTimeout is how long a stopped worker tries to release its run.
 	releaseTimeout = 3 * time.Second
-	// maxReason bounds what the coordinator is told about a failure, in bytes.
+	// maxReason bounds the reason for a failure sent to the coordinator, in bytes.
 	maxReason = 1000
 )
 
-// Config is what a worker works with.
+// Config holds a worker's settings.
 type Config struct {
-	// Name is unlike any other learner's.
+	// Name is the worker's unique name.
 	Name string
-	// Settings say where and how it trains, as config.Loader loads them for a worker.
+	// Settings say where and how the worker trains, as loaded by config.Loader for a worker.
 	Settings *config.Settings
-	// Coordinator is where runs come from.
+	// Coordinator is the source of runs.
 	Coordinator *client.Client
-	// Store is where all workers find the checkpoints.
+	// Store is the store shared by all workers.
 	Store store.Store
-	// Display, Log and Metrics are as session.Train has them.
+	// Display, Log and Metrics are as in session.Train.
 	Display *progress.Display
 	Log     *slog.Logger
 	Metrics *observe.Learner
 }
 
-// worker is a Config at work.
+// worker is a running worker.
 type worker struct {
 	Config
 	bus     *session.Bus
 	current atomic.Pointer[string] // the name of its run; nil: none
 }
 
-// Run trains one run after the other until ctx is done, which is no error, or something is wrong with this worker rather
-// than with a run: a full disk, a store that cannot be reached. The run that it has then is given back.
+// Run trains one run after another until ctx is done, which is not an error, or until something is wrong with this worker
+// rather than with a run: a full disk, an unreachable store. It then releases its current run.
 func Run(ctx context.Context, c Config) error {
 	bus, err := session.OpenBus(ctx, c.Settings, c.Log)
 	if err != nil {
@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 }
 
-// beat tells the coordinator now and then that the worker is there.
+// beat sends heartbeats to the coordinator.
 func (w *worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
@@ -120,7 +120,7 @@ func (w *worker) beat(ctx context.Context) {
 	}
 }
 
-// take returns the next run, for which it waits, and for a coordinator that answers.
+// take waits for the coordinator and the next run, and returns the run.
 func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 	warnings := &bus.Rarely{Interval: warnInterval}
 	for {
@@ -141,14 +141,14 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 	}
 }
 
-// tryTake asks for a run. If the answer is late, the next try gets it.
+// tryTake asks for a run. If the answer is late, the next attempt receives it.
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()})
 }
 
-// wait returns when there may be a run to take, or now and then: whoever is asked may have been cut off from the others.
+// wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.
 func (w *worker) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout+pollInterval)
 	defer cancel()
@@ -156,7 +156,7 @@ func (w *worker) wait(ctx context.Context) error {
 	return err
 }
 
-// work trains a run that was taken and tells the coordinator how it ended. Its error is this worker's own.
+// work trains a run and reports to the coordinator how it ended. An error is this worker's, not the run's.
 func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	log := w.Log.With("run", run.Name, "epoch", run.Epoch)
 	log.Info("taken", "from iteration", run.Iteration())
@@ -175,7 +175,7 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	return w.conclude(ctx, holding, l, err)
 }
 
-// train goes on with the run from its last commit. It returns nil once all its iterations are committed.
+// train resumes the run from its last commit. It returns nil once all its iterations are committed.
 func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run) error {
 	settings, err := w.settings(run)
 	if err != nil {
@@ -208,7 +208,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	return err
 }
 
-// settings are those of a run, valid, on this machine, in a directory that is new.
+// settings returns the valid settings for a run on this machine, in a new directory.
 func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 	settings, err := sweep.Settings(run)
 	if err == nil {
@@ -226,7 +226,8 @@ func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 	return settings, nil
 }
 
-// conclude tells the coordinator how the training of a run has ended. It returns what is this worker's fault.
+// conclude reports to the coordinator how the training of a run has ended. It returns the error if that is this worker's
+// fault.
 func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) error {
 	var lost *lostError
 	switch {
@@ -258,8 +259,8 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	return nil
 }
 
-// release gives the run back, even if the worker is to stop, and says what becomes of it. fault is what the run may have done
-// to the worker, "" for none.
+// release releases the run, even if the worker is being stopped, and describes what happens to it. fault is a failure that
+// the run may have caused, "" for none.
 func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -272,7 +273,7 @@ func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	return "the run is given back, and another worker goes on from its last commit"
 }
 
-// logOutcome logs what the coordinator was told, or that it could not be: then the lease expires.
+// logOutcome logs what was reported to the coordinator, or that it could not be, in which case the lease will expire.
 func (w *worker) logOutcome(l *lease, what string, err error) {
 	if err != nil {
 		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
@@ -281,8 +282,8 @@ func (w *worker) logOutcome(l *lease, what string, err error) {
 	l.log.Info("the run is " + what)
 }
 
-// ownFault reports whether an error is this worker's, or its machine's, rather than the run's: what another run might meet as
-// well. A run that no such GPU has the memory for is at fault itself.
+// ownFault reports whether an error is the fault of this worker or its machine rather than the run's, so that another run
+// could meet it as well. A run too large for the memory of such a GPU is itself at fault.
 func ownFault(err error) bool {
 	if device.TooLarge(err) {
 		return false
@@ -301,14 +302,14 @@ func ownFault(err error) bool {
 	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &failed) || errors.As(err, &setup)
 }
 
-// suspect reports whether the run may be to blame for an error of the worker's: its device has failed in the middle of it.
+// suspect reports whether the run may be to blame for a worker's error: its device failed during the run.
 func suspect(err error) bool {
 	var failed *compute.Failure
 	var setup session.SetupError
 	return errors.As(err, &failed) && !errors.As(err, &setup)
 }
 
-// reason is an error in one line that the coordinator takes.
+// reason returns an error as one line that the coordinator accepts.
 func reason(err error) string {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
