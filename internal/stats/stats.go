@@ -66,9 +66,6 @@ func Quantile(x []float64, p float64) float64 {
 // Estimate is a statistic and the 95 % interval around it.
 type Estimate struct{ Value, Low, High float64 }
 
-// Exact is an estimate of which nothing is known but its value.
-func Exact(value float64) Estimate { return Estimate{value, value, value} }
-
 // confidence is the share of the resampled values in an interval.
 const confidence = 0.95
 

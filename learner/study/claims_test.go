@@ -99,7 +99,7 @@ func TestScores(t *testing.T) {
 // Of a learning curve each point is the runs' interquartile mean.
 func TestBand(t *testing.T) {
 	band := made().groups[0].band(2)
-	want := []stats.Estimate{stats.Exact(0), stats.Exact(5), {Value: 12.5, Low: 10, High: 15}}
+	want := []stats.Estimate{{}, {Value: 5, Low: 5, High: 5}, {Value: 12.5, Low: 10, High: 15}}
 	for i := range want {
 		if band[i] != want[i] {
 			t.Errorf("point %d is %+v, want %+v", i, band[i], want[i])
