@@ -17,7 +17,7 @@ import (
 // or killed and resumed. Numbers that do not apply to a run (the noise, without a Gaussian process) are NaN, and empty
 // in progress.csv: start with [NewRow].
 type Row struct {
-	Iteration uint64 `csv:"iteration"`                   // from 1; 0 is the batch that only initialises the normaliser
+	Iteration uint64 `csv:"iteration"`                   // from 0: the checkpoint of this number has the policy that played the batch
 	Steps     uint64 `csv:"steps" tag:"run/steps"`       // environment steps so far, this iteration's included
 	Episodes  uint64 `csv:"episodes" tag:"run/episodes"` // likewise
 

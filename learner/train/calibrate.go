@@ -14,7 +14,7 @@ import (
 
 // Calibration stays below 3 % of an update. It predicts a few of the steps left out, evenly
 // spaced, for those of an episode are much alike. And where the kernel is so rough that to
-// leave episodes out takes nearly a fit, it is for iterations 1, 11, 21, ... alone.
+// leave episodes out takes nearly a fit, it is for iterations 0, 10, 20, ... alone.
 const (
 	calibrationSteps  = 500 // at most
 	calibrationSize   = 500 // gp.CrossValidator's, above which a kernel is rough
@@ -28,7 +28,7 @@ const (
 func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
 	process, ok := posterior.(gp.CrossValidator)
 	held := x.trajectories.HeldOut()
-	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 1 {
+	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 0 {
 		return nil
 	}
 	rest, err := process.LeaveOut(0, held)

@@ -3,8 +3,10 @@
 //
 // An iteration plays the policy, turns the batch into one policy step
 // ([Learner.Update], the paper's Algorithm 1), and merges the batch into the
-// observation normaliser, which is frozen meanwhile. Iteration 0 only initialises
-// the normaliser. All randomness comes from streams derived from the run's seed and
+// observation normaliser, which is frozen meanwhile. Iterations are numbered from 0, and
+// iteration t plays the policy of checkpoint t, that after t steps: the row of iteration t
+// tells how good that policy is. One batch before them only initialises the normaliser;
+// its steps count too. All randomness comes from streams derived from the run's seed and
 // the iteration, so the state between two iterations is a few arrays and counters,
 // and a run resumed from it is the same bits as one that never stopped.
 package train
@@ -77,9 +79,9 @@ func (r *Run) Train(ctx context.Context) error {
 			return err
 		}
 	}
-	for next := r.counters.Iteration + 1; next <= r.Iterations; next++ {
-		if err := r.iterate(ctx, next); err != nil {
-			return fmt.Errorf("iteration %d: %w", next, err)
+	for r.counters.Iteration < r.Iterations {
+		if err := r.iterate(ctx, r.counters.Iteration); err != nil {
+			return fmt.Errorf("iteration %d: %w", r.counters.Iteration, err)
 		}
 	}
 	return nil
@@ -94,6 +96,7 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.count(batch)
 	r.normalize(batch.Episodes)
 	return r.commit(ctx, func() error { return r.Journal.Start(r.state()) })
 }
@@ -107,7 +110,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row.Iteration = number
 
 	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
-	batch, err := r.collect(ctx, number, wanted)
+	batch, err := r.collect(ctx, batchOf(number), wanted)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
 	row.SecondsElapsed = r.sinceStart().Seconds()
 
-	r.counters.Iteration = row.Iteration
+	r.counters.Iteration = number + 1
 	state := r.state()
 	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row) }); err != nil {
 		return err
@@ -132,6 +135,10 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	}
 	return nil
 }
+
+// batchOf is the number of an iteration's batch, which its tickets and its random streams
+// have: batch 0 only initialises the normaliser.
+func batchOf(iteration uint64) uint64 { return iteration + 1 }
 
 // collect plays the current policy.
 func (r *Run) collect(ctx context.Context, number uint64, minSteps int) (_ *collect.Batch, err error) {
@@ -170,7 +177,7 @@ func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further [
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	return r.Update(x, scope, NewRandom(r.Seed, row.Iteration), row, r.Observe.Stages(ctx))
+	return r.Update(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.
@@ -180,10 +187,15 @@ func (r *Run) normalize(episodes []*proto.Episode) {
 	}
 }
 
-// describe fills in what the batch itself tells.
-func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
+// count adds a batch to what the run has taken from the environment.
+func (r *Run) count(batch *collect.Batch) {
 	r.counters.Steps += uint64(batch.Steps)
 	r.counters.Episodes += uint64(len(batch.Episodes))
+}
+
+// describe fills in what the batch itself tells.
+func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
+	r.count(batch)
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
 	returns := make([]float64, len(batch.Episodes))
 	for i, e := range batch.Episodes {
