@@ -100,7 +100,7 @@ type Progress struct {
 // Start shows the progress of a run of total iterations from its current one. Without a terminal it goes to log.
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
 	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
-	p.done, p.row.Steps = from.Iteration, from.Steps
+	p.done = from.Iteration
 	if from.Best != nil {
 		p.best = from.Best.Return
 	}
@@ -125,12 +125,12 @@ func (p *Progress) Sampling(steps, batch int) {
 // smoothing is the weight of the newest iteration in the pace.
 const smoothing = 0.1
 
-// Done reports a completed iteration.
-func (p *Progress) Done(row Row) {
+// Done reports a completed iteration, whose batch has so many steps.
+func (p *Progress) Done(row Row, steps int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {
-		p.rate = float64(row.Steps-p.row.Steps) / seconds
+		p.rate = float64(steps) / seconds
 		took := time.Duration(seconds * float64(time.Second))
 		if p.pace == 0 {
 			p.pace = took

@@ -52,7 +52,7 @@ type Row struct {
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
 	// intervals that should contain 50 % and 90 % of them (package critic). Only with the closed form and at least two
-	// episodes, and with a rough base kernel only in iterations 1, 11, 21, ...
+	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50"`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
 }

@@ -140,14 +140,14 @@ func writeSettings(settings *config.Settings) error {
 func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(state) }
 
 // Commit saves an iteration: its row, then the state after it, and if its batch is the best so far the state whose
-// policy played it, which is the preceding one. It sets state.Best. After an error the run can be resumed from the
-// preceding iteration.
+// policy played it, which is the preceding one and has the row's number. It sets state.Best. After an error the run can
+// be resumed from the preceding state.
 func (r *Run) Commit(state *checkpoint.State, row progress.Row) error {
 	if state.Iteration != row.Iteration+1 {
 		panic(fmt.Sprintf("rundir: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row); err != nil {
-		return fmt.Errorf("%w; iteration %d is safe: fix this, then continue with --resume", err, state.Iteration-1)
+		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ type Random struct {
 	Probe  *rand.Rand // of the vectors that estimate traces and determinants
 }
 
-// NewRandom returns the streams of an iteration of a run.
-func NewRandom(seed, iteration uint64) Random {
-	return Random{Sketch: streams.New(seed, streams.Sketch, iteration), Probe: streams.New(seed, streams.Probe, iteration)}
+// NewRandom returns the streams of the update from one batch of a run.
+func NewRandom(seed, batch uint64) Random {
+	return Random{Sketch: streams.New(seed, streams.Sketch, batch), Probe: streams.New(seed, streams.Probe, batch)}
 }
 
 // Evaluation is a policy evaluated on a batch, which is without targets and features at

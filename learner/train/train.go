@@ -54,7 +54,7 @@ type Run struct {
 	Collector Collector
 	Journal   Journal
 	// Report hears of each iteration once it is committed. nil: nobody does.
-	Report func(row progress.Row, stats collect.Stats)
+	Report func(row progress.Row, batch *collect.Batch)
 	// Observe hears of each iteration as it goes. nil: nobody does.
 	Observe *observe.Run
 
@@ -90,7 +90,7 @@ func (r *Run) Train(ctx context.Context) error {
 // initialize plays one batch for the normaliser alone: with mean 0 and deviation 1
 // the first policy step would be taken on badly scaled observations.
 func (r *Run) initialize(ctx context.Context) (err error) {
-	ctx, end := r.Observe.Iteration(ctx, 0)
+	ctx, end := r.Observe.Iteration(ctx, 0, 0)
 	defer end(&err)
 	batch, err := r.collect(ctx, 0, r.BatchSteps)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 
 // iterate is one iteration.
 func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
-	ctx, end := r.Observe.Iteration(ctx, number)
+	ctx, end := r.Observe.Iteration(ctx, number, batchOf(number))
 	defer end(&err)
 	defer compute.Catch(&err)
 	row := progress.NewRow()
@@ -131,7 +131,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	}
 	r.counters.Best = state.Best
 	if r.Report != nil {
-		r.Report(row, batch.Stats)
+		r.Report(row, batch)
 	}
 	return nil
 }
@@ -141,10 +141,10 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 func batchOf(iteration uint64) uint64 { return iteration + 1 }
 
 // collect plays the current policy.
-func (r *Run) collect(ctx context.Context, number uint64, minSteps int) (_ *collect.Batch, err error) {
+func (r *Run) collect(ctx context.Context, batch uint64, minSteps int) (_ *collect.Batch, err error) {
 	ctx, end := observe.Span(ctx, "collect")
 	defer end(&err)
-	return r.Collector.Collect(ctx, r.Policy(number), minSteps)
+	return r.Collector.Collect(ctx, r.Policy(batch), minSteps)
 }
 
 // commit has the journal save an iteration.
@@ -157,11 +157,11 @@ func (r *Run) commit(ctx context.Context, save func() error) (err error) {
 // Normalizer is the observation normaliser of the next iteration.
 func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Clip) }
 
-// Policy is the message that asks for episodes of the current policy, under an iteration's number.
-func (r *Run) Policy(iteration uint64) *proto.Policy {
+// Policy is the message that asks for a batch of the current policy, under its number.
+func (r *Run) Policy(batch uint64) *proto.Policy {
 	n := r.Normalizer()
 	return &proto.Policy{
-		Iteration: iteration,
+		Iteration: batch,
 		Hidden:    r.Shape.Hidden,
 		Params:    r.Params,
 		Mean:      n.Mean,
