@@ -79,9 +79,9 @@ func (r *Run) Train(ctx context.Context) error {
 			return err
 		}
 	}
-	for r.counters.Iteration < r.Iterations {
-		if err := r.iterate(ctx, r.counters.Iteration); err != nil {
-			return fmt.Errorf("iteration %d: %w", r.counters.Iteration, err)
+	for next := r.counters.Iteration; next < r.Iterations; next++ {
+		if err := r.iterate(ctx, next); err != nil {
+			return fmt.Errorf("iteration %d: %w", next, err)
 		}
 	}
 	return nil
