@@ -172,7 +172,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Readiness tells whether there is a connection; being alive does not depend on it.
+// Readiness reports whether there is a connection; being alive does not depend on it.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(processtest.Port(t))

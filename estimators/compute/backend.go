@@ -9,7 +9,7 @@ package compute
 type Backend interface {
 	// Name says what computes, as in "cpu (OpenBLAS, 2 cores)".
 	Name() string
-	// Distant tells whether the host waits long for a Download, some hundred times as
+	// Distant reports whether the host waits long for a Download, some hundred times as
 	// long as for the start of an operation. Loops then look at results every few
 	// iterations only.
 	Distant() bool
@@ -51,7 +51,7 @@ type Elementwise interface {
 	// contents do not matter. w may be a single row or column, which then stands for
 	// each row or column.
 	Mul(dst, w, x Block, beta float64)
-	// DivideWhere sets dst to a/b, but where x <= y to 0, whatever a and b are there.
+	// DivideWhere sets dst to a/b, or to 0 where x <= y, regardless of a and b there.
 	DivideWhere(dst, a, b, x, y Block)
 }
 
