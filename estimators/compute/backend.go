@@ -44,8 +44,9 @@ type Backend interface {
 // Elementwise operations. [Fill], [Copy], [Scale] and [Axpy] are names for the plainer
 // uses of Affine.
 type Elementwise interface {
-	// Affine sets dst to alpha*x + beta*dst + shift. A coefficient of 0 leaves its
-	// operand unread. x may be a single row, which then stands for each row.
+	// Affine sets dst to alpha*x + beta*dst + shift. An operand with the coefficient 0 is
+	// not read, a shift of 0 not added: so zeros keep their signs. x may be a single row,
+	// which then stands for each row.
 	Affine(dst Block, alpha float64, x Block, beta, shift float64)
 	// Mul sets dst to the elementwise product w*x + beta*dst. With beta = 0, dst's old
 	// contents do not matter. w may be a single row or column, which then stands for
