@@ -63,9 +63,9 @@ func (c NaturalUAPG) Of(s *compute.Scope, e *Estimate) (func(compute.Block), err
 }
 
 // UBAC corrects the gradient as the uncertainty-based form of Bayesian actor-critic does
-// (sec:appendix_BACvsDBQPG, after Ghavamzadeh, Engel and Valko 2016): a direction's step
-// is the shorter, the larger its variance is beside the largest of all, nu_0, along which
-// there is none,
+// (sec:appendix_BACvsDBQPG, after Ghavamzadeh, Engel and Valko 2016): the larger a
+// direction's variance relative to the largest of all, nu_0, the shorter its step; along
+// nu_0's direction there is none,
 //
 //	(I - C/nu_0) g
 //

@@ -156,7 +156,7 @@ func (c *cluster) train() {
 	}
 	for _, p := range started {
 		if p.container.Name == "learner" {
-			p.Expect(`"iteration done","iteration":1,`)
+			p.Expect(`"iteration done","iteration":0,`)
 		}
 	}
 }

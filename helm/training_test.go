@@ -45,7 +45,7 @@ func TestTraining(t *testing.T) {
 	for _, p := range actors {
 		p.ready()
 	}
-	worker.Expect(`"iteration done","iteration":3,`)
+	worker.Expect(`"iteration done","iteration":2,`)
 	for _, p := range actors { // their nodes are drained, so that the run cannot end meanwhile
 		p.drain()
 	}
@@ -60,7 +60,7 @@ func TestTraining(t *testing.T) {
 	}
 	coordinator := nodes[len(nodes)-1]
 	coordinator.output("coordinator", "watch", "first")
-	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +10000 `).MatchString(shown) {
+	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +11000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {

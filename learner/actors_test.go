@@ -44,7 +44,7 @@ func TestKilledActor(t *testing.T) {
 			actor.Expect("msg=joined")
 		}
 		learner := learnUntilStopped(t, e, url)
-		learner.iteration(1 + rng.IntN(3))
+		learner.iterations(1 + rng.IntN(3))
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond) // a random moment of an iteration, not a wait
 		actors[rng.IntN(3)].Kill()
 		learner.next()
@@ -60,12 +60,12 @@ func TestActorsComeAndGo(t *testing.T) {
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
 		for iteration := 1; iteration < 4; iteration++ {
-			learner.iteration(iteration)
+			learner.iterations(iteration)
 			learner.Signal(syscall.SIGSTOP)
 			actor := start(t, "actor", "--nats", url, "--run", e.run, "--slots", "2")
 			actor.Expect("msg=joined")
 			learner.Signal(syscall.SIGCONT)
-			learner.iteration(iteration + 1)
+			learner.iterations(iteration + 1)
 			actor.Signal(syscall.SIGTERM)
 			actor.Expect("msg=left")
 			actor.Succeed()
@@ -96,9 +96,9 @@ func TestActorsFindLearners(t *testing.T) {
 		learners = append(learners, start(t, "learner", e.externally(directory, url, "--actors", "0")...))
 	}
 	for _, learner := range append(learners, vanishing) {
-		learner.iteration(1)
+		learner.iterations(1)
 	}
-	if strings.Contains(learners[0].Log(), fmt.Sprintf("iteration=%d ", examples[0].iterations)) {
+	if strings.Contains(learners[0].Log(), fmt.Sprintf("iteration=%d ", examples[0].iterations-1)) {
 		t.Fatal("the longer run is through before anybody is killed: the test shows nothing")
 	}
 	vanishing.Kill()

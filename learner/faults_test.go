@@ -39,7 +39,7 @@ func learnUntilStopped(t *testing.T, e *example, url string) *endless {
 // next waits until the learner has done another iteration than any until now.
 func (l *endless) next() {
 	l.t.Helper()
-	l.iteration(strings.Count(l.Log(), `msg="iteration done"`) + 1)
+	l.iterations(strings.Count(l.Log(), `msg="iteration done"`) + 1)
 }
 
 // stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits, counters
@@ -105,7 +105,7 @@ func TestManyKilledActors(t *testing.T) {
 		begin(i)
 	}
 	learner := learnUntilStopped(t, examples[1], proxy.URL())
-	learner.iteration(1)
+	learner.iterations(1)
 	for range kills {
 		time.Sleep(200*time.Millisecond + time.Duration(rng.Int64N(int64(800*time.Millisecond)))) // a random moment, not a wait
 		i := rng.IntN(len(actors))
@@ -167,7 +167,7 @@ func TestManyKilledServers(t *testing.T) {
 	server, url := startServer(t, port)
 	actors := startPlaying(t, e, url)
 	learner := learnUntilStopped(t, e, url)
-	learner.iteration(1)
+	learner.iterations(1)
 	var took []time.Duration
 	for range kills {
 		time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a random moment, not a wait

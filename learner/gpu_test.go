@@ -41,7 +41,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 		want                 []string
 	}{
 		{"lost", "CUDA_EMULATOR_LOST_AFTER=1000", "800",
-			[]string{"iteration 2: the GPU was lost", "the last checkpoint is intact", "--resume", "--device cpu"}},
+			[]string{"iteration 1: the GPU was lost", "the last checkpoint is intact", "--resume", "--device cpu"}},
 		{"out of memory", "CUDA_EMULATOR_MEMORY=134217728", "40000",
 			[]string{"out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "--device cpu"}},
 	} {
@@ -55,7 +55,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 			}
 			run(c.failure, "--env", "Swimmer-v2", "--batch", c.batch, "--iterations", "3", "--device", "cuda").fail(c.want...)
 			learner := run("", "--resume", "--device", "cpu")
-			learner.Expect(`iteration done.* iteration=3 of=3`)
+			learner.Expect(`iteration done.* iteration=2 of=3`)
 			learner.Succeed()
 		})
 	}
@@ -68,7 +68,7 @@ func TestGPUWorkerLosesItsDevice(t *testing.T) {
 	e := &example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}
 	name := c.submit(e, "lost-gpu")
 	worker := c.worker("", "--device", "cuda")
-	worker.fail("iteration 2: the GPU was lost", "the run is given back, and another worker goes on from its last commit")
+	worker.fail("iteration 1: the GPU was lost", "the run is given back, and another worker goes on from its last commit")
 	if log := worker.Log(); !strings.Contains(log, "the run is given back") || strings.Contains(log, "--resume") {
 		t.Errorf("the worker advises what is not possible:\n%s", log)
 	}
@@ -90,7 +90,7 @@ func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 	if err != nil || failed.State != registry.Failed || failed.Epoch != 1 {
 		t.Fatalf("%+v, %v", failed, err)
 	}
-	for _, want := range []string{"iteration 1: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "smaller batch, or retry it"} {
+	for _, want := range []string{"iteration 0: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "smaller batch, or retry it"} {
 		if !strings.Contains(failed.Reason, want) {
 			t.Errorf("it failed because of %q, which lacks %q", failed.Reason, want)
 		}
@@ -110,7 +110,7 @@ func TestGPURunThatLosesDevices(t *testing.T) {
 	c.worker("", "--device", "cuda").fail("the GPU was lost", "the run has failed, for it has cost as many workers in a row")
 	run, err := c.client.Run(t.Context(), name)
 	if err != nil || run.State != registry.Failed || run.Epoch != registry.MaxLosses ||
-		!strings.Contains(run.Reason, "5 workers in a row ended without a commit") || !strings.Contains(run.Reason, "with: iteration 1: the GPU was lost") {
+		!strings.Contains(run.Reason, "5 workers in a row ended without a commit") || !strings.Contains(run.Reason, "with: iteration 0: the GPU was lost") {
 		t.Errorf("%+v, %v", run, err)
 	}
 }

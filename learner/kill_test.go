@@ -80,7 +80,7 @@ func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []s
 	// What the learner reported as done is never done again.
 	reported := regexp.MustCompile(`msg="iteration done" iteration=(\d+)`).FindAllStringSubmatch(learner.Log(), -1)
 	for i, match := range reported {
-		if want := fmt.Sprint(max(before, 0) + i + 1); match[1] != want {
+		if want := fmt.Sprint(max(before, 0) + i); match[1] != want {
 			t.Errorf("iteration %s was done, want %s", match[1], want)
 		}
 	}
@@ -153,8 +153,8 @@ func requireAtMostOneAgain(t *testing.T, directory string) {
 	if err != nil || !whole {
 		return // the header
 	}
-	if done := committed(t, directory); last < done || last > done+1 {
-		t.Errorf("%d rows, but the newest checkpoint is of iteration %d", last, done)
+	if done := committed(t, directory); last+1 < done || last > done {
+		t.Errorf("the last row is of iteration %d, but the newest checkpoint is %d", last, done)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestInterrupted(t *testing.T) {
 			if i == 0 {
 				learner.url() // in the batch that initialises the normaliser, or before
 			} else {
-				learner.iteration(2)
+				learner.iterations(2)
 			}
 			learner.Signal(s)
 			if status := learner.Wait(); status != 130 {

@@ -98,7 +98,7 @@ func TestNATSCluster(t *testing.T) {
 	e := examples[1]
 	actors := startPlaying(t, e, url)
 	learner := learnUntilStopped(t, e, url)
-	learner.iteration(1)
+	learner.iterations(1)
 	var took []time.Duration
 	for loss := range losses {
 		lost := nodes[loss%3]                                     // each in its turn

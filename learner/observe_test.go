@@ -85,8 +85,8 @@ func scrape(t *testing.T, url string) map[string]float64 {
 	return values
 }
 
-// columns returns the row of progress.csv that is of an iteration, and the sums of its columns up to it.
-func columns(t *testing.T, directory string, iteration int) (row, sums map[string]float64) {
+// columns returns the row of progress.csv that is the last of so many iterations, and the sums of its columns up to it.
+func columns(t *testing.T, directory string, iterations int) (row, sums map[string]float64) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(directory, "progress.csv"))
 	if err != nil {
@@ -96,7 +96,7 @@ func columns(t *testing.T, directory string, iteration int) (row, sums map[strin
 	reader := csv.NewReader(file)
 	header, err := reader.Read()
 	sums = map[string]float64{}
-	for done := 0; done < iteration && err == nil; done++ {
+	for done := 0; done < iterations && err == nil; done++ {
 		row = map[string]float64{}
 		var texts []string
 		if texts, err = reader.Read(); err == nil {
@@ -106,8 +106,8 @@ func columns(t *testing.T, directory string, iteration int) (row, sums map[strin
 			}
 		}
 	}
-	if err != nil || row["iteration"] != float64(iteration) {
-		t.Fatalf("the row of iteration %d: %v, %v", iteration, row, err)
+	if err != nil || row["iteration"] != float64(iterations-1) {
+		t.Fatalf("the row of iteration %d: %v, %v", iterations-1, row, err)
 	}
 	return row, sums
 }
@@ -119,7 +119,7 @@ func TestMetrics(t *testing.T) {
 	learner := start(t, "learner", examples[1].arguments(directory, "--actors", "0", "--iterations", "1000000", "--metrics-listen", ":0")...)
 	url := learner.metricsURL()
 	actor := start(t, "actor", "--nats", learner.url(), "--slots", "1", "--metrics-listen", ":0")
-	learner.iteration(3)
+	learner.iterations(3)
 	for _, served := range []string{url, actor.metricsURL()} {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			if status, body := fetch(t, served+path); status != http.StatusOK {
@@ -128,13 +128,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	got := scrape(t, url)
-	iteration := int(got["dbqpg_learner_iteration"])
-	if iteration < 3 {
-		t.Errorf("after 3 iterations: %d", iteration)
+	iterations := int(got["dbqpg_learner_iteration"])
+	if iterations < 3 {
+		t.Errorf("after 3 iterations: %d", iterations)
 	}
-	row, sums := columns(t, directory, iteration)
+	row, sums := columns(t, directory, iterations)
 	for name, want := range map[string]float64{
-		"dbqpg_learner_iterations_total":                                         row["iteration"],
+		"dbqpg_learner_iterations_total":                                         row["iteration"] + 1,
 		"dbqpg_learner_iterations_planned":                                       1000000,
 		"dbqpg_learner_steps_total":                                              row["steps"],
 		"dbqpg_learner_episodes_total{accepted}":                                 row["episodes"],
@@ -143,7 +143,7 @@ func TestMetrics(t *testing.T) {
 		"dbqpg_learner_episode_length_mean":                                      row["length_mean"],
 		"dbqpg_learner_kl_divergence":                                            row["kl"],
 		"dbqpg_learner_cg_iterations":                                            row["cg_iterations"],
-		"dbqpg_learner_sampling_seconds count":                                   row["iteration"],
+		"dbqpg_learner_sampling_seconds count":                                   row["iteration"] + 1,
 		"dbqpg_learner_sampling_seconds sum":                                     sums["seconds_sampling"],
 		"dbqpg_learner_updating_seconds sum":                                     sums["seconds_updating"],
 		"dbqpg_learner_actors":                                                   1,
@@ -157,10 +157,10 @@ func TestMetrics(t *testing.T) {
 		"dbqpg_learner_run_info{trpo}{uapg}{" + examples[1].run + "}{Hopper-v2}": 1,
 	} {
 		if value, there := got[name]; !there || math.Abs(value-want) > 1e-9*math.Abs(want) {
-			t.Errorf("%s is %v, %v; progress.csv says %v in iteration %d", name, value, there, want, iteration)
+			t.Errorf("%s is %v, %v; progress.csv says %v in iteration %v", name, value, there, want, row["iteration"])
 		}
 	}
-	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"] || got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+1 ||
+	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"]+1 || got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+2 ||
 		got["dbqpg_learner_checkpoint_bytes"] < 10_000 || got["dbqpg_learner_received_bytes_total"] < 10_000 || got["go_goroutines"] < 1 {
 		t.Errorf("stages, checkpoints or bytes are missing: %v", got)
 	}
@@ -172,7 +172,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Readiness tells whether there is a connection; being alive does not depend on it.
+// Readiness reports whether there is a connection; being alive does not depend on it.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(processtest.Port(t))
@@ -196,7 +196,7 @@ func TestReadiness(t *testing.T) {
 	}
 	expect(http.StatusServiceUnavailable, "starting")
 	server, _ := startServer(t, port)
-	learner.iteration(1)
+	learner.iterations(1)
 	expect(http.StatusOK, "ready")
 	learner.Signal(syscall.SIGSTOP) // so that it is not through before
 	server.Kill()
@@ -332,10 +332,10 @@ func requireJSONLog(t *testing.T, p *process, run string) {
 		}
 		known = known || has
 		if fields["msg"] == "iteration done" {
-			done++
 			if fields["iteration"] != float64(done) {
 				t.Errorf("%s, want iteration %d", line, done)
 			}
+			done++
 		}
 	}
 	if done != 2 {

@@ -157,6 +157,27 @@ func requireOutcome(t testing.TB, got, want outcome) {
 	}
 	requireState(t, "the last state", got.state, want.state)
 	requireState(t, "the best state", got.best, want.best)
+	got.requireOwnBest(t)
+}
+
+// requireOwnBest fails unless the best checkpoint says of itself that it is the best, with the return that is in the row
+// of its number and in no other row exceeded, and the newest checkpoint says the same.
+func (o outcome) requireOwnBest(t testing.TB) {
+	t.Helper()
+	if o.best.Best == nil || o.state.Best == nil || *o.best.Best != *o.state.Best || o.best.Best.Iteration != o.best.Iteration {
+		t.Fatalf("checkpoint %d says that the best is %+v, the newest that it is %+v", o.best.Iteration, o.best.Best, o.state.Best)
+	}
+	column := slices.Index(strings.Split(o.rows[0], ","), "return_mean")
+	for i, row := range o.rows[1:] {
+		fields := strings.Split(row, ",")
+		value, err := strconv.ParseFloat(fields[column], 64)
+		if err != nil || fields[0] != fmt.Sprint(i) {
+			t.Fatalf("row %d: %s, %v", i, row, err)
+		}
+		if best := *o.best.Best; value > best.Return || uint64(i) == best.Iteration && value != best.Return {
+			t.Errorf("row %d has the return %v, where the best is %+v", i, value, best)
+		}
+	}
 }
 
 func requireState(t testing.TB, what string, got, want *checkpoint.State) {

@@ -40,10 +40,10 @@ func startCommand(t testing.TB, cmd *exec.Cmd) *process {
 	return &process{processtest.Start(t, cmd), t}
 }
 
-// iteration waits until the learner has done that iteration.
-func (p *process) iteration(number int) {
+// iterations waits until the learner has done so many iterations of its run.
+func (p *process) iterations(done int) {
 	p.t.Helper()
-	p.Expect(fmt.Sprintf(`msg="iteration done" iteration=%d `, number))
+	p.Expect(fmt.Sprintf(`msg="iteration done" iteration=%d `, done-1))
 }
 
 // url is where actors reach the learner.

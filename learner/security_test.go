@@ -34,7 +34,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("the stranger ended with status %d", status)
 		}
 		actor := start(t, "actor", "--nats", url, "--slots", "1", "--credentials", filepath.Join(files, "actor"))
-		learner.iteration(1)
+		learner.iterations(1)
 		shown := processFiles(t, learner) + processFiles(t, actor)
 		learner.Succeed()
 		e.requireReference(t, directory)
@@ -121,7 +121,7 @@ func TestHostileActor(t *testing.T) {
 		directory := newDirectory(t)
 		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials", filepath.Join(files, "learner"))...)
 		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
-		learner.iteration(1)
+		learner.iterations(1)
 		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run}
 		ctx, stop := context.WithCancel(context.Background())
 		var work sync.WaitGroup

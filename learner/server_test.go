@@ -56,7 +56,7 @@ func TestServerLost(t *testing.T) {
 		learner := start(t, "learner", e.externally(directory, url, "--actors", "1")...)
 		start(t, "actor", "--nats", url, "--slots", "1")
 		for _, iteration := range []int{1, 2} {
-			learner.iteration(iteration)
+			learner.iterations(iteration)
 			server.Kill()
 			learner.ExpectTimes(iteration, "lost the NATS server")
 			server, _ = startServer(t, port)
@@ -91,7 +91,7 @@ func TestSuperseded(t *testing.T) {
 	first, second := newDirectory(t), newDirectory(t)
 	superseded := start(t, "learner", e.externally(first, url, "--iterations", "1000000")...)
 	superseded.MayFail()
-	superseded.iteration(1)
+	superseded.iterations(1)
 	start(t, "learner", e.externally(second, url)...).Succeed()
 	superseded.fail("another learner has taken over this run", "epoch 2")
 	e.requireReference(t, second)
@@ -101,7 +101,7 @@ func TestSuperseded(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := start(t, "learner", "--run-dir", first, "--resume")
-	again.iteration(int(done.state.Iteration) + 1)
+	again.iterations(int(done.state.Iteration) + 1)
 	again.Signal(syscall.SIGINT)
 	if status := again.Wait(); status != 130 {
 		t.Errorf("it ended with status %d, want 130", status)

@@ -126,7 +126,7 @@ func TestStalledWorker(t *testing.T) {
 			c.await(name, func(run *registry.Run) bool { return run.Iteration() >= uint64(times-2) })
 			second := c.worker("", "--nats", nats)
 			second.Expect(`msg=taken .* epoch=2 `)
-			second.iteration(times + 1)
+			second.iterations(times + 1)
 			before, err := c.client.Run(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
@@ -153,9 +153,9 @@ func TestCoordinatorRestarted(t *testing.T) {
 	c := newCluster(t)
 	name := c.submit(e, "restarted")
 	worker := c.worker("", "--lease-term", "30s")
-	worker.iteration(2)
+	worker.iterations(2)
 	c.coordinator.Kill()
-	worker.iteration(4) // not committed
+	worker.iterations(4) // not committed
 	c.startCoordinator()
 	c.requireReference(e, c.done(name), 1)
 }
@@ -191,9 +191,9 @@ func TestWorkersWithBucket(t *testing.T) {
 	c.checkpoints = store.Scheme + storetest.Bucket + "/runs"
 	names := []string{c.submit(e, "first"), c.submit(e, "second"), c.submit(e, "third")}
 	killed := c.worker("kill@stored:4")
-	killed.iteration(1)
+	killed.iterations(1)
 	left := c.worker("")
-	left.iteration(1)
+	left.iterations(1)
 	killed.Wait()
 	died := time.Now()
 	for _, name := range names {
@@ -241,9 +241,9 @@ func TestBucketAway(t *testing.T) {
 	c.checkpoints = store.Scheme + storetest.Bucket
 	name := c.submit(e, "away")
 	worker := c.worker("", "--lease-term", "30s")
-	worker.iteration(2)
+	worker.iterations(2)
 	server.Kill()
-	worker.iteration(4)
+	worker.iterations(4)
 	server.Run()
 	run := c.done(name)
 	c.checkpoints = filepath.Join(server.Root, storetest.Bucket)
@@ -278,7 +278,7 @@ func TestStoppedWorker(t *testing.T) {
 	c := newCluster(t)
 	name := c.submit(e, "stopped")
 	first := c.worker("", "--lease-term", "1h")
-	first.iteration(2)
+	first.iterations(2)
 	first.Signal(syscall.SIGTERM)
 	first.Succeed()
 	first.Expect("the run is given back")
@@ -336,7 +336,7 @@ func TestFailedRun(t *testing.T) {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	failed = c.await(overflown, func(run *registry.Run) bool { return run.State == registry.Failed })
-	if !strings.Contains(failed.Reason, "iteration 2") || !strings.Contains(failed.Reason, "finite") {
+	if !strings.Contains(failed.Reason, "iteration 1") || !strings.Contains(failed.Reason, "finite") {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)

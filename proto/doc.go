@@ -26,7 +26,7 @@
 // An [Announcement] is also sent every second. Like each [Reply], it says how many tickets the learner would issue now,
 // so that an actor that knows several learners asks where it is needed.
 //
-// Every [Reply] carries the learner's [Position], the earliest iteration whose
+// Every [Reply] carries the learner's [Position], the earliest batch whose
 // episodes it still wants, so that an actor drops a stale episode at once. The
 // epoch counts how often the run has been taken: lower epochs are refused everywhere,
 // so a learner that was replaced can do no harm.

@@ -94,7 +94,7 @@ func finite[T float32 | float64](field string, v []T, columns int) error {
 
 // A Policy is one version of a run's policy, as actors need it.
 type Policy struct {
-	// Run, Epoch and Iteration identify it.
+	// Run, Epoch and Iteration, the number of the batch, identify it.
 	Run              string
 	Epoch, Iteration uint64
 	// Task names the task, "Swimmer-v2".

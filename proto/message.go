@@ -12,9 +12,10 @@ type Ticket struct {
 	Run string
 	// Epoch counts how often the run has been taken.
 	Epoch uint64
-	// Iteration is the version of the policy to play.
+	// Iteration numbers the run's batches: 0 only initialises the normaliser, t+1 is that of the
+	// training iteration t.
 	Iteration uint64
-	// Index counts the tickets of an iteration from 0.
+	// Index counts the tickets of a batch from 0.
 	Index uint64
 	// Seed is the run's seed.
 	Seed uint64
@@ -25,7 +26,7 @@ func (t Ticket) Position() Position { return Position{Epoch: t.Epoch, Iteration:
 
 // String names the ticket in messages.
 func (t Ticket) String() string {
-	return fmt.Sprintf("%s epoch %d iteration %d ticket %d", t.Run, t.Epoch, t.Iteration, t.Index)
+	return fmt.Sprintf("%s epoch %d batch %d ticket %d", t.Run, t.Epoch, t.Iteration, t.Index)
 }
 
 func (t *Ticket) fields(c codec) {
@@ -38,8 +39,8 @@ func (t *Ticket) fields(c codec) {
 
 func (t *Ticket) check() error { return CheckRun(t.Run) }
 
-// A Position is what a learner has reached: the earliest iteration whose episodes it
-// still wants.
+// A Position is what a learner has reached: the earliest batch whose episodes it still
+// wants.
 type Position struct {
 	Epoch, Iteration uint64
 }

@@ -50,7 +50,7 @@ func Lookup(name string) (Spec, error) {
 	return Spec{}, &UnknownTaskError{Name: name, Nearest: meant}
 }
 
-// An UnknownTaskError says that there is no task of a name, and which name is nearest to it.
+// An UnknownTaskError reports that there is no task of a name, and suggests the nearest name.
 type UnknownTaskError struct {
 	Name    string
 	Nearest string
@@ -62,8 +62,8 @@ func (e *UnknownTaskError) Error() string {
 
 // An Env is one running instance of a task. It is used by one goroutine at a time; different ones are independent.
 //
-// Lengths of slices are those of the Spec; anything else is a programmer's mistake and panics. An error says that
-// the engine could not go on, for instance because a control is not a number; after one, only Reset and Close
+// Lengths of slices are those of the Spec; anything else is a programmer's mistake and panics. An error means that
+// the engine could not continue, for instance because a control is not a number; after one, only Reset and Close
 // may be called.
 type Env interface {
 	Spec() Spec

@@ -188,7 +188,7 @@ func (s *slot) span(name string, t proto.Ticket) (end func(*error)) {
 
 // logOf returns the log for messages about a ticket.
 func (s *slot) logOf(t proto.Ticket) *slog.Logger {
-	return s.Log.With("run", t.Run, "iteration", t.Iteration)
+	return s.Log.With("run", t.Run, "batch", t.Iteration)
 }
 
 // upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every failure;

@@ -13,7 +13,7 @@ import (
 // lost meanwhile. Whether a command was executed is unknown.
 var ErrUnavailable = errors.New("the coordinator is between two leaders, or without a majority of its nodes")
 
-// NotLeaderError says that another node must be asked.
+// NotLeaderError reports that another node must be asked.
 type NotLeaderError struct {
 	// Leader is the node to ask, as far as known; ID or URL may be "".
 	Leader registry.Node

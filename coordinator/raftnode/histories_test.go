@@ -134,7 +134,7 @@ func refusals(f fact, q question) []fact {
 	return []fact{f}
 }
 
-// model tells whether a history of one run could be that of a registry which does one thing after the other.
+// model reports whether a history of one run could be that of a registry which does one thing after the other.
 var model = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		parts := make([][]porcupine.Operation, runs)

@@ -9,7 +9,7 @@ package compute
 type Backend interface {
 	// Name says what computes, as in "cpu (OpenBLAS, 2 cores)".
 	Name() string
-	// Distant tells whether the host waits long for a Download, some hundred times as
+	// Distant reports whether the host waits long for a Download, some hundred times as
 	// long as for the start of an operation. Loops then look at results every few
 	// iterations only.
 	Distant() bool
@@ -44,14 +44,15 @@ type Backend interface {
 // Elementwise operations. [Fill], [Copy], [Scale] and [Axpy] are names for the plainer
 // uses of Affine.
 type Elementwise interface {
-	// Affine sets dst to alpha*x + beta*dst + shift. A coefficient of 0 leaves its
-	// operand unread. x may be a single row, which then stands for each row.
+	// Affine sets dst to alpha*x + beta*dst + shift. An operand with the coefficient 0 is
+	// not read, a shift of 0 not added: so zeros keep their signs. x may be a single row,
+	// which then stands for each row.
 	Affine(dst Block, alpha float64, x Block, beta, shift float64)
 	// Mul sets dst to the elementwise product w*x + beta*dst. With beta = 0, dst's old
 	// contents do not matter. w may be a single row or column, which then stands for
 	// each row or column.
 	Mul(dst, w, x Block, beta float64)
-	// DivideWhere sets dst to a/b, but where x <= y to 0, whatever a and b are there.
+	// DivideWhere sets dst to a/b, or to 0 where x <= y, regardless of a and b there.
 	DivideWhere(dst, a, b, x, y Block)
 }
 

@@ -84,7 +84,7 @@ func (x Block) Reshape(rows, cols int) Block {
 	return Block{x.Buffer, x.Offset, rows, cols, cols}
 }
 
-// Contiguous tells whether the elements follow one another without gaps.
+// Contiguous reports whether the elements follow one another without gaps.
 func (x Block) Contiguous() bool { return x.Stride == x.Cols || x.Rows <= 1 }
 
 // Shape is the block's size for messages, as in "15000 × 64".

@@ -15,8 +15,8 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Catch is to be deferred: it turns the panic of a failed device into an error, and sets
-// *err to the Failure. Other panics go on. The backend must not be used any more.
+// Catch must be deferred: it recovers the panic of a failed device and sets *err to the
+// Failure. Other panics continue. The backend must not be used afterwards.
 func Catch(err *error) {
 	switch r := recover().(type) {
 	case nil:

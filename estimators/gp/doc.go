@@ -90,7 +90,7 @@
 //
 // V and A are the same with the state columns of b and with the Fisher columns alone
 // [eqn:appendix_value_posterior_1, _2; eqn:appendix_adv_posterior_1, _2]. Q = V + A in the
-// mean, but not in the variance: the batch tells of their sum, which makes them dependent.
+// mean, but not in the variance: the batch observes their sum, which makes them dependent.
 //
 // Some samples h can be held out afterwards, to see how well the others predict them
 // ([CrossValidator]). Without their rows B_h of B,
@@ -160,7 +160,7 @@
 //
 //	tr K^-1 dK = tr P^-1 dK + tr (P^1/2 K^-1 P^1/2 - I) (P^-1/2 dK P^-1/2)
 //
-// everything large is in the first term, which takes no solution. Iterative is a check on
+// everything large is in the first term, which needs no solution. Iterative is a check on
 // Direct, and the solver for kernels whose products are fast but whose rank is not small.
 //
 // # Both ways to the Fisher kernel
@@ -192,8 +192,8 @@
 //
 //	epsilon n c^1/2 / 2 |x|,  c the condition number of G + lambda I
 //
-// and conjugate gradients with K go on to believe in a residual that falls, while the
-// true one, relative to y, stays at up to kappa times that over the noise. The defaults ask
+// and the residual that conjugate gradients with K compute keeps falling, while the true
+// one, relative to y, stays at up to kappa times that over the noise. The defaults ask
 // for 1e-10 inside and 1e-6 outside. With Swimmer's first policy, n = 15,000 and damping
 // 0.1 c is 21, and the bound 2e-10 at the noise 0.69 of the authors' code and 1e-6 at
 // the paper's 1e-4.

@@ -7,8 +7,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// ErrExactFisherKernel says that what was asked for needs Fisher vectors at the points
-// where it was asked for, which an exact [FisherKernel] has not: it knows the batch alone.
+// ErrExactFisherKernel reports a request that needs Fisher vectors at given points, which
+// an exact [FisherKernel] does not have: it knows only the batch.
 var ErrExactFisherKernel = errors.New("gp: with an exact Fisher kernel the posterior knows the value's moments, not the advantage's")
 
 // Predict implements [Predictor]. The error may be [ErrExactFisherKernel], or what

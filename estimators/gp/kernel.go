@@ -75,7 +75,7 @@ func (k Kernel) state() statekernel.Kernel {
 	return statekernel.Kernel{Base: k.base(), Hyper: k.Hyper.Base, Scale: k.C1 * k.OutputScale}
 }
 
-// HyperparameterError says that a hyperparameter is out of its range.
+// HyperparameterError reports that a hyperparameter is out of its range.
 type HyperparameterError struct {
 	Name  string
 	Value float64

@@ -55,7 +55,7 @@ type Predictor interface {
 	//
 	// (eqn:appendix_Q_function_posterior; eqn:appendix_value_posterior_1, _2;
 	// eqn:appendix_adv_posterior_1, _2). No variance is negative. The zero Block for
-	// variance says that it is not wanted, and saves the time.
+	// variance means that it is not wanted, and saves the time.
 	Predict(part Part, at Points, mean, variance compute.Block) error
 }
 

@@ -46,7 +46,7 @@ type Posterior interface {
 	LogLikelihood() (linop.Estimate, error)
 	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
 	// sets features (n × d) to that in the features before scaling. The zero Block
-	// says that the features do not learn, and saves the time.
+	// means that the features are not learned, and saves the time.
 	Gradient(features compute.Block) (Hyper, error)
 	// FisherCore is V'K^-1 V, k × k: the middle of U K^-1 U' = P S (V'K^-1 V) S P'
 	// in the gradient's covariance (eq:GP_grad).
@@ -116,7 +116,7 @@ func logLikelihood(n int, quadratic, logDet float64) float64 {
 	return -(quadratic + logDet + float64(n)*math.Log(2*math.Pi)) / 2 / float64(n)
 }
 
-// NotFiniteError says that an input or a result holds NaN or infinity.
+// NotFiniteError reports that an input or a result holds NaN or infinity.
 type NotFiniteError struct {
 	What  string
 	Value float64 // its sum of squares, or the result itself

@@ -29,7 +29,7 @@ type Result struct {
 	Residual float64
 }
 
-// NotConvergedError says that a solver ran out of iterations. The solution so far
+// NotConvergedError reports that a solver ran out of iterations. The solution so far
 // is in place and may be good enough.
 type NotConvergedError struct {
 	Result
@@ -42,7 +42,7 @@ func (e *NotConvergedError) Error() string {
 		e.Residual, e.Tolerance, e.Iterations)
 }
 
-// BreakdownError says that a direction has no positive length, so that the
+// BreakdownError reports that a direction has no positive length, so that the
 // operator or the preconditioner is not positive definite, or not finite.
 type BreakdownError struct {
 	Iteration, Column int
@@ -176,7 +176,7 @@ func (it *iteration) precondition() {
 	it.b.ColDots(it.seen.at(it.taken).rho, it.r, it.z)
 }
 
-// due tells whether to look at the history: after every step where that is free, else
+// due reports whether to look at the history: after every step where that is free, else
 // after every eighth, so that on average four steps of some ten or more are too many.
 func (it *iteration) due() bool {
 	return !it.b.Distant() || it.taken%8 == 0 || it.taken == it.MaxIterations

@@ -30,7 +30,7 @@ type Estimate struct{ Value, StdErr float64 }
 // the estimate by for another to be worth it.
 const quadratureShare = 0.01
 
-// NotPositiveError says that an operator that has to be positive definite has an
+// NotPositiveError reports that an operator that has to be positive definite has an
 // eigenvalue estimate that is not positive.
 type NotPositiveError struct{ Eigenvalue float64 }
 

@@ -31,7 +31,7 @@ func Decompose(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD, err
 	return RandomizedSVD(s, u, rank, rng)
 }
 
-// RankError says that a decomposition was asked for more singular values than
+// RankError reports that a decomposition was asked for more singular values than
 // there are.
 type RankError struct{ Rank, Samples, Parameters int }
 

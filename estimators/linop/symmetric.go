@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// NotFiniteError says that a computation met NaN or an infinity in its input.
+// NotFiniteError reports that a computation met NaN or an infinity in its input.
 type NotFiniteError struct {
 	// What names the matrix.
 	What string

@@ -61,7 +61,7 @@ tracing: {endpoint: "http://nowhere.training.svc:4318"}`, "--wait")
 		t.Errorf("%d claims are left after helm uninstall", claims)
 	}
 	u.install("kind", small, "--wait")
-	if steps := u.steps("first"); steps != iterations*batch {
+	if steps := u.steps("first"); steps != (iterations+1)*batch { // the batch of the normaliser too
 		t.Errorf("a new installation has %d steps of the run", steps)
 	}
 	u.upgrade("kind", small+"\nkeepVolumes: false", "--wait")

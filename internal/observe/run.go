@@ -59,9 +59,9 @@ func (r *Run) Logger(log *slog.Logger) *slog.Logger {
 	})
 }
 
-// Iteration records that an iteration begins, and returns a context with its trace; end, called with the iteration's
-// error, ends it.
-func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, end func(*error)) {
+// Iteration records that an iteration begins, whose tickets name that batch, and returns a context with its trace; end,
+// called with the iteration's error, ends it.
+func (r *Run) Iteration(ctx context.Context, number, batch uint64) (_ context.Context, end func(*error)) {
 	if r == nil {
 		return ctx, nothing
 	}
@@ -69,8 +69,8 @@ func (r *Run) Iteration(ctx context.Context, number uint64) (_ context.Context, 
 	if r.learner.tracer == nil {
 		return ctx, nothing
 	}
-	ctx, span := r.learner.tracer.Start(withRoot(ctx, rootOf(r.name, r.epoch, number)), "iteration",
-		trace.WithNewRoot(), trace.WithAttributes(runAttributes(r.name, number)...))
+	ctx, span := r.learner.tracer.Start(withRoot(ctx, rootOf(r.name, r.epoch, batch)), "iteration",
+		trace.WithNewRoot(), trace.WithAttributes(append(batchAttributes(r.name, batch), attribute.Int64("dbqpg.iteration", int64(number)))...))
 	return ctx, func(err *error) { finish(span, err) }
 }
 
@@ -106,6 +106,6 @@ func (r *Run) Commit(ctx context.Context) (end func(*error)) {
 	}
 }
 
-func runAttributes(run string, iteration uint64) []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.String("dbqpg.run", run), attribute.Int64("dbqpg.iteration", int64(iteration))}
+func batchAttributes(run string, batch uint64) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("dbqpg.run", run), attribute.Int64("dbqpg.batch", int64(batch))}
 }

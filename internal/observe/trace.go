@@ -38,13 +38,13 @@ func Span(ctx context.Context, name string) (_ context.Context, end func(*error)
 	return ctx, func(err *error) { finish(span, err) }
 }
 
-// Span begins a span of an episode, "play" or "upload", in the trace of the iteration that it is played for.
-func (a *Actor) Span(name, run string, epoch, iteration, ticket uint64) (end func(*error)) {
+// Span begins a span of an episode, "play" or "upload", in the trace of the iteration whose batch it is played for.
+func (a *Actor) Span(name, run string, epoch, batch, ticket uint64) (end func(*error)) {
 	if a.tracer == nil {
 		return nothing
 	}
-	root := rootOf(run, epoch, iteration).WithTraceFlags(trace.FlagsSampled).WithRemote(true)
-	attributes := append(runAttributes(run, iteration), attribute.Int64("dbqpg.ticket", int64(ticket)))
+	root := rootOf(run, epoch, batch).WithTraceFlags(trace.FlagsSampled).WithRemote(true)
+	attributes := append(batchAttributes(run, batch), attribute.Int64("dbqpg.ticket", int64(ticket)))
 	_, span := a.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), root), name, trace.WithAttributes(attributes...))
 	return func(err *error) { finish(span, err) }
 }
@@ -58,9 +58,9 @@ func finish(span trace.Span, err *error) {
 	span.End()
 }
 
-// rootOf returns the IDs of an iteration's trace and root span, which are the same in every process.
-func rootOf(run string, epoch, iteration uint64) trace.SpanContext {
-	text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(run), epoch), iteration)
+// rootOf returns the IDs of the trace and the root span of a batch's iteration, which are the same in every process.
+func rootOf(run string, epoch, batch uint64) trace.SpanContext {
+	text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(run), epoch), batch)
 	sum := sha256.Sum256(text)
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24])})
 }

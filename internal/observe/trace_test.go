@@ -86,9 +86,9 @@ func (r *receiver) byName(t *testing.T) map[string]*tracepb.Span {
 func iteration(learner *observe.Learner, actor *observe.Actor, number uint64, failure error) {
 	run := learner.Begin("run", "task", "npg", "uapg")
 	run.At(2, number, 100)
-	ctx, end := run.Iteration(context.Background(), number)
+	ctx, end := run.Iteration(context.Background(), number, number+1)
 	_, collected := observe.Span(ctx, "collect")
-	actor.Span("play", "run", 2, number, 5)(nil)
+	actor.Span("play", "run", 2, number+1, 5)(nil)
 	collected(nil)
 	updateCtx, updated := observe.Span(ctx, "update")
 	run.Stages(updateCtx)("scores", time.Millisecond)
@@ -229,10 +229,10 @@ func BenchmarkIteration(b *testing.B) {
 			run := learner.Begin("run", "task", "npg", "uapg")
 			b.ReportAllocs()
 			for number := uint64(0); b.Loop(); number++ {
-				ctx, end := run.Iteration(context.Background(), number)
+				ctx, end := run.Iteration(context.Background(), number, number+1)
 				for ticket := range uint64(15) {
-					learner.Actor.Span("play", "run", 1, number, ticket)(nil)
-					learner.Actor.Span("upload", "run", 1, number, ticket)(nil)
+					learner.Actor.Span("play", "run", 1, number+1, ticket)(nil)
+					learner.Actor.Span("upload", "run", 1, number+1, ticket)(nil)
 				}
 				updateCtx, updated := observe.Span(ctx, "update")
 				lap := run.Stages(updateCtx)

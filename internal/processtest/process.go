@@ -78,7 +78,7 @@ func (c *company) failure() error {
 	return nil
 }
 
-// failed tells whether the process has failed by itself. test.mu is held.
+// failed reports whether the process has failed by itself. test.mu is held.
 func (p *Process) failed() bool { return p.exited && !p.mayFail && !p.Cmd.ProcessState.Success() }
 
 func (p *Process) lastWords() error {
@@ -246,7 +246,7 @@ func (p *Process) Kill() {
 	}
 }
 
-// Killed tells whether the process, which has ended, was ended by SIGKILL.
+// Killed reports whether the process, which has ended, was ended by SIGKILL.
 func (p *Process) Killed() bool {
 	status := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status.Signaled() && status.Signal() == syscall.SIGKILL

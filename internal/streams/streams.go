@@ -12,15 +12,15 @@ import (
 // The first label of a stream: its purpose. The values are part of the recipe of every recorded run, so new
 // purposes are appended and none is ever renumbered.
 const (
-	// Episode is for playing a ticket; labels: iteration, index.
+	// Episode is for playing a ticket; labels: batch, index.
 	Episode uint64 = iota + 1
 	// Policy is for the policy's initial parameters.
 	Policy
 	// Critic is for the critic's initial parameters.
 	Critic
-	// Sketch is for the random sketches of an iteration's update; label: iteration.
+	// Sketch is for the random sketches of an update; label: batch.
 	Sketch
-	// Probe is for the stochastic trace and log-determinant probes of an iteration; label: iteration.
+	// Probe is for the stochastic trace and log-determinant probes of an update; label: batch.
 	Probe
 	// Study is for a study's own randomness: fresh batches, and resamples of its measurements.
 	Study

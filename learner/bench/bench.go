@@ -1,6 +1,6 @@
-// Package bench measures what a training iteration is made of, each part beside the
-// machine's own rate in the same run: sampling beside the bare engine, the update
-// beside plain matrix products.
+// Package bench measures the parts of a training iteration, each relative to the machine's
+// own rate in the same run: sampling relative to the bare engine, the update relative to
+// plain matrix products.
 package bench
 
 import (
@@ -107,8 +107,8 @@ func (o options) play(ctx context.Context, w io.Writer, s *sampler, steps int) (
 	return batch, err
 }
 
-// sampling prints how fast batches are played, and returns the last. Its last two figures are how many processors the
-// process had meanwhile: where the bare loop has fewer than there are actors, something else was at work.
+// sampling prints how fast batches are played, and returns the last. Its last two figures are the number of cores that the
+// process used: if the bare loop used fewer than there are actors, something else was running.
 func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps int) (*collect.Batch, error) {
 	var rates, bares, shares, busy, bareBusy []float64
 	var batch *collect.Batch
@@ -146,6 +146,6 @@ func (o options) learner(task string, estimator config.Estimator) (config.Settin
 			return settings, fmt.Errorf("--set: %w", err)
 		}
 	}
-	settings.RunDir = settings.DefaultRunDir() // none is written, but none is not valid
+	settings.RunDir = settings.DefaultRunDir() // nothing is written there, but it must be set
 	return settings, settings.Validate()
 }

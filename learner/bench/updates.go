@@ -30,7 +30,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 			return Update(b, &settings, task, batch.Episodes, n, lap)
 		}})
 	}
-	for round := range o.rounds + 1 { // by turns; the first is a warm-up
+	for round := range o.rounds + 1 { // alternating; the first round is a warm-up
 		for _, m := range all {
 			if err := m.update(b, round > 0); err != nil {
 				return err
@@ -50,7 +50,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 	return nil
 }
 
-// lap hears how long a stage took; nil where nobody asks.
+// lap is called with the duration of a stage; it may be nil.
 type lap = func(stage string, took time.Duration)
 
 // measured are the updates of one learner, each from its first state and with the

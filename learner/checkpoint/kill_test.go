@@ -57,7 +57,7 @@ func saveForever(directory string) error {
 			return err
 		}
 		fmt.Println(next)
-		if err := store.KeepBest(); err != nil {
+		if err := store.KeepBest(Best{Return: 1, Iteration: next}); err != nil {
 			return err
 		}
 	}

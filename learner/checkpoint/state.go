@@ -30,7 +30,7 @@ type State struct {
 
 // Counters say how far a run has got.
 type Counters struct {
-	Iteration uint64        // completed iterations, which is also the version of the policy in the state
+	Iteration uint64        // completed iterations; the next one, of this number, plays the policy in the state
 	Epoch     uint64        // the run's epoch
 	Steps     uint64        // environment steps in all batches
 	Episodes  uint64        // episodes in all batches
@@ -41,5 +41,5 @@ type Counters struct {
 // Best is the best batch so far.
 type Best struct {
 	Return    float64 // mean undiscounted return of its episodes
-	Iteration uint64  // of the state whose policy played it
+	Iteration uint64  // whose batch it is, and of the checkpoint whose policy played it
 }

@@ -147,13 +147,21 @@ func (s *Store) Save(state *State) error {
 func (s *Store) Size() int { return s.saved }
 
 // KeepBest keeps the newest checkpoint as the best one. Call it when the batch that its policy played turns out to be
-// the best, before the next Save.
-func (s *Store) KeepBest() error {
+// the best, before the next Save. The copy has best in its metadata.
+func (s *Store) KeepBest(best Best) error {
 	if s.newest == "" {
 		panic("checkpoint: KeepBest before the first Save")
 	}
 	data, err := os.ReadFile(s.newest)
 	if err != nil {
+		return fmt.Errorf("keep the best checkpoint: %w", err)
+	}
+	state, settings, err := Decode(data)
+	if err != nil {
+		return fmt.Errorf("keep the best checkpoint: %w", err)
+	}
+	state.Best = &best
+	if data, err = Encode(state, settings); err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
 	if err := atomicfile.Write(filepath.Join(s.directory, BestName), data); err != nil {

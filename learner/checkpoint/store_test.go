@@ -83,7 +83,7 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 		t.Errorf("an empty store loads %v, %v", state, err)
 	}
 	mustSave(t, store, 0, 1)
-	if err := store.KeepBest(); err != nil {
+	if err := store.KeepBest(Best{Return: 3.5, Iteration: 1}); err != nil {
 		t.Fatal(err)
 	}
 	mustSave(t, store, 2, 3, 99_999_999, 100_000_000)
@@ -94,8 +94,8 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if best, _, err := Decode(data); err != nil || best.Iteration != 1 {
-		t.Errorf("best is %+v, %v; want that of iteration 1", best, err)
+	if best, _, err := Decode(data); err != nil || best.Iteration != 1 || *best.Best != (Best{Return: 3.5, Iteration: 1}) {
+		t.Errorf("best is %+v, %v; want that of iteration 1, and to say so itself", best, err)
 	}
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log)
@@ -279,7 +279,7 @@ func TestSaveToFullDisk(t *testing.T) {
 	if err := store.Save(stateOf(3, 4)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "checkpoint of iteration 3") {
 		t.Errorf("Save to a full disk: %v", err)
 	}
-	if err := store.KeepBest(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "best checkpoint") {
+	if err := store.KeepBest(Best{Return: 3.5, Iteration: 1}); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "best checkpoint") {
 		t.Errorf("KeepBest on a full disk: %v", err)
 	}
 	expectFiles(t, directory, "iteration-00000001.safetensors", "iteration-00000002.safetensors")
@@ -293,5 +293,5 @@ func TestKeepBestPanicsBeforeSave(t *testing.T) {
 			t.Error("KeepBest did not panic")
 		}
 	}()
-	_ = store.KeepBest()
+	_ = store.KeepBest(Best{Return: 3.5, Iteration: 1})
 }

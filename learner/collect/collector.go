@@ -164,7 +164,7 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 	next := c.dispatcher.position.Iteration
 	c.mu.Unlock()
 	if policy.Iteration < next {
-		panic(fmt.Sprintf("collect: iteration %d where %d is next", policy.Iteration, next))
+		panic(fmt.Sprintf("collect: batch %d where %d is next", policy.Iteration, next))
 	}
 	p := *policy
 	p.Run, p.Epoch, p.Task = c.config.Run, c.config.Epoch, c.config.Task.Name
@@ -181,7 +181,7 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 	defer c.mu.Unlock()
 	c.dispatcher.current = nil
 	if err != nil {
-		return nil, fmt.Errorf("collect iteration %d: %w", p.Iteration, err)
+		return nil, fmt.Errorf("collect batch %d: %w", p.Iteration, err)
 	}
 	b := c.dispatcher.batch(it)
 	b.Stats.Dropped = c.conn.Dropped()

@@ -3,7 +3,7 @@
 //
 // # The prefix rule
 //
-// The tickets of an iteration are numbered from 0. The batch is the shortest prefix of
+// The tickets of a batch are numbered from 0. The batch is the shortest prefix of
 // completed tickets that holds at least the requested number of steps: exactly what a serial
 // sampler would have collected. Closing the batch with whichever episodes arrive first would
 // favour short ones. With the prefix rule the batch does not depend on how many actors there

@@ -80,10 +80,10 @@ func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 			return err
 		}
 		if !warned && ctx.Err() == nil {
-			c.config.Log.Warn("cannot publish the policy; retrying", "iteration", p.position.Iteration, "error", err)
+			c.config.Log.Warn("cannot publish the policy; retrying", "batch", p.position.Iteration, "error", err)
 		}
 		if !pause.For(ctx, retryInterval) {
-			return fmt.Errorf("publish the policy of iteration %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("publish the policy of batch %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: p.Hidden}
 	normalizer := policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip}
 	if _, err := policy.NewActor(shape, p.Params, normalizer); err != nil {
-		return nil, fmt.Errorf("policy of iteration %d: %w", p.Iteration, err)
+		return nil, fmt.Errorf("policy of batch %d: %w", p.Iteration, err)
 	}
 	data, err := proto.Marshal(nil, p)
 	if err != nil {
@@ -164,6 +164,6 @@ func (p *publication) compare(current *proto.Policy) (same bool, err error) {
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("%w: run %s is at epoch %d, iteration %d; this learner at epoch %d, iteration %d",
+	return false, fmt.Errorf("%w: run %s is at epoch %d, batch %d; this learner at epoch %d, batch %d",
 		ErrSuperseded, p.run, at.Epoch, at.Iteration, p.position.Epoch, p.position.Iteration)
 }

@@ -101,7 +101,7 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 	l := newLab(t)
 	l.actor(2, diverge)
 	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
-	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "iteration 0 ticket") {
+	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "batch 0 ticket") {
 		t.Errorf("an episode that always diverges: %v", err)
 	}
 }

@@ -1,4 +1,3 @@
-// Package machine says what a program runs on and what it was built from, for whoever reads its figures.
 package device
 
 import (

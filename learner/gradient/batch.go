@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
 
-// Batch is a batch of n samples with the networks and numbers that judge it, checked:
+// Batch is a batch of n samples with the networks and numbers to evaluate it, validated:
 // all shapes fit and all numbers are finite and in their range.
 type Batch struct {
 	Observations []float64 // n × o, normalised
@@ -20,7 +20,7 @@ type Batch struct {
 	Targets      []float64 // n
 	Trajectories critic.Trajectories
 
-	// Queries are m further states and actions to be judged; there may be none.
+	// Queries are m further states and actions to be evaluated; there may be none.
 	QueryObservations []float64 // m × o, normalised
 	QueryActions      []float64 // m × a
 

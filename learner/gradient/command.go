@@ -1,7 +1,7 @@
-// Package gradient computes the policy gradients of one batch from a file: what the
-// estimators make of given samples, networks and hyperparameters, without a simulator
-// or a training run. It is the command behind `learner gradient`, and how the
-// estimators are held against exact answers.
+// Package gradient computes the policy gradients of one batch from a file: the
+// estimators' results for given samples, networks and hyperparameters, without a
+// simulator or a training run. It implements `learner gradient`, with which the
+// estimators are compared with exact answers.
 package gradient
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/device"
 )
 
-// Options say how the answers are computed. The zero value of each string stands for
-// the default, its first choice.
+// Options say how the answers are computed. The zero value of each string means the
+// default, its first choice.
 type Options struct {
 	Solver     config.Solver       // direct or cg
 	Kernel     config.FisherKernel // svd, or exact with cg
@@ -114,7 +114,7 @@ func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
 	return nil
 }
 
-// different refuses to write over the batch.
+// different returns an error if the output would overwrite the batch.
 func different(batchPath, outPath string) error {
 	in, err := os.Stat(batchPath)
 	if err != nil {

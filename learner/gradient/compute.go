@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// Compute answers all that it can about a batch, as arrays named expect_NAME, by the code that trains.
+// Compute returns all its answers for a batch, as arrays named expect_NAME, using the code that trains.
 func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, err error) {
 	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
@@ -45,7 +45,7 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 	return c.out, nil
 }
 
-// computation is a batch on its way to its answers. The blocks live in scope.
+// computation is the computation of a batch's answers. The blocks live in scope.
 type computation struct {
 	*Batch
 	options  Options
@@ -204,7 +204,7 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 	return nil
 }
 
-// natural solves G d = g with the damped Fisher matrix, closer than training does.
+// natural solves G d = g with the damped Fisher matrix, to a smaller tolerance than in training.
 func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (compute.Block, error) {
 	scope, d := compute.NewScope(c.b), c.scope.New(g.Rows, 1)
 	defer scope.Release()

@@ -89,6 +89,7 @@ type Progress struct {
 
 	mu       sync.Mutex
 	row      Row           // of the last completed iteration
+	done     uint64        // completed iterations
 	best     float64       // return
 	rate     float64       // environment steps a second in the last iteration
 	pace     time.Duration // of an iteration, averaged; 0: unknown
@@ -99,7 +100,7 @@ type Progress struct {
 // Start shows the progress of a run of total iterations from its current one. Without a terminal it goes to log.
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
 	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
-	p.row.Iteration, p.row.Steps = from.Iteration, from.Steps
+	p.done = from.Iteration
 	if from.Best != nil {
 		p.best = from.Best.Return
 	}
@@ -124,12 +125,12 @@ func (p *Progress) Sampling(steps, batch int) {
 // smoothing is the weight of the newest iteration in the pace.
 const smoothing = 0.1
 
-// Done reports a completed iteration.
-func (p *Progress) Done(row Row) {
+// Done reports a completed iteration, whose batch has so many steps.
+func (p *Progress) Done(row Row, steps int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {
-		p.rate = float64(row.Steps-p.row.Steps) / seconds
+		p.rate = float64(steps) / seconds
 		took := time.Duration(seconds * float64(time.Second))
 		if p.pace == 0 {
 			p.pace = took
@@ -139,7 +140,7 @@ func (p *Progress) Done(row Row) {
 	if !(row.ReturnMean <= p.best) {
 		p.best = row.ReturnMean
 	}
-	p.row, p.sampling = row, ""
+	p.row, p.done, p.sampling = row, row.Iteration+1, ""
 	if p.display.width == nil {
 		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), "best", round(p.best),
 			"steps_per_second", math.Round(p.rate), "left", p.left())
@@ -156,7 +157,7 @@ func (p *Progress) draw() {
 		return
 	}
 	p.drawn = time.Now()
-	line := fmt.Sprintf("iteration %d/%d", p.row.Iteration, p.total)
+	line := fmt.Sprintf("%d/%d iterations", p.done, p.total)
 	if !math.IsNaN(p.row.ReturnMean) {
 		line += fmt.Sprintf("  return %.1f  best %.1f", p.row.ReturnMean, p.best)
 	}
@@ -168,7 +169,7 @@ func (p *Progress) draw() {
 
 // left estimates the time of the remaining iterations, to the second or the minute.
 func (p *Progress) left() string {
-	left := p.pace * time.Duration(p.total-min(p.row.Iteration, p.total))
+	left := p.pace * time.Duration(p.total-min(p.done, p.total))
 	if left < time.Hour {
 		return left.Round(time.Second).String()
 	}

@@ -58,7 +58,7 @@ func terminal(t *testing.T, columns uint16) (tty *os.File, shown func() string) 
 
 func played(iteration uint64, value float64) Row {
 	row := NewRow()
-	row.Iteration, row.Steps, row.ReturnMean = iteration, 15000*iteration, value
+	row.Iteration, row.ReturnMean = iteration, value
 	row.SecondsSampling, row.SecondsUpdating = 2, 1
 	return row
 }
@@ -76,18 +76,18 @@ func TestTerminal(t *testing.T) {
 	}))
 	log.Info("before")
 	p := display.Start(log, 1000, checkpoint.Counters{})
-	p.Done(played(1, 20.25))
+	p.Done(played(0, 20.25), 15000)
 	log.Info("between")
-	p.Done(played(2, 10))
-	p.Done(played(999, 30))
+	p.Done(played(1, 10), 15000)
+	p.Done(played(998, 30), 15000)
 	p.End()
 	log.Info("after")
 	want := "level=INFO msg=before\n" +
-		eraseLine + "iteration 0/1000" +
-		eraseLine + "iteration 1/1000  return 20.2  best 20.2  5000 steps/s  49m57s left" +
-		eraseLine + "level=INFO msg=between\n" + "iteration 1/1000  return 20.2  best 20.2  5000 steps/s  49m57s left" +
-		eraseLine + "iteration 2/1000  return 10.0  best 20.2  5000 steps/s  49m54s left" +
-		eraseLine + "iteration 999/1000  return 30.0  best 30.0  4985000 steps/s  3s left\n" +
+		eraseLine + "0/1000 iterations" +
+		eraseLine + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
+		eraseLine + "level=INFO msg=between\n" + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
+		eraseLine + "2/1000 iterations  return 10.0  best 20.2  5000 steps/s  49m54s left" +
+		eraseLine + "999/1000 iterations  return 30.0  best 30.0  5000 steps/s  3s left\n" +
 		"level=INFO msg=after\n"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got\n%q, want\n%q", got, want)
@@ -100,7 +100,7 @@ func TestSamplingOnTerminal(t *testing.T) {
 	p.drawn = p.drawn.Add(-redraw)
 	p.Sampling(5000, 15000)
 	p.Sampling(6000, 15000) // too soon
-	want := eraseLine + "iteration 0/10" + eraseLine + "iteration 0/10  sampling 33%"
+	want := eraseLine + "0/10 iterations" + eraseLine + "0/10 iterations  sampling 33%"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
 	}
@@ -110,7 +110,7 @@ func TestSamplingOnTerminal(t *testing.T) {
 func TestNarrowTerminal(t *testing.T) {
 	tty, shown := terminal(t, 12)
 	New(tty).Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
-	if got, want := shown(), eraseLine+"iteration 0"; got != want {
+	if got, want := shown(), eraseLine+"0/10 iterat"; got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
 	}
 }
@@ -119,8 +119,8 @@ func TestResumedRun(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
 	p := New(tty).Start(slog.New(slog.DiscardHandler), 8, far)
-	p.Done(played(8, 40))
-	want := eraseLine + "iteration 7/8" + eraseLine + "iteration 8/8  return 40.0  best 50.0  5000 steps/s  0s left"
+	p.Done(played(7, 40), 15000)
+	want := eraseLine + "7/8 iterations" + eraseLine + "8/8 iterations  return 40.0  best 50.0  5000 steps/s  0s left"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
 	}
@@ -137,13 +137,13 @@ func TestOffTerminal(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(display, nil))
 	p := display.Start(log, 10_000, checkpoint.Counters{})
 	p.Sampling(5000, 15000)
-	p.Done(played(1, 20.26))
+	p.Done(played(0, 20.26), 15000)
 	p.End()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `msg="iteration done" iteration=1 of=10000 return=20.3 best=20.3 steps_per_second=5000 left=8h20m` + "\n"
+	want := `msg="iteration done" iteration=0 of=10000 return=20.3 best=20.3 steps_per_second=5000 left=8h20m` + "\n"
 	if got := string(data); !strings.HasSuffix(got, want) || strings.Count(got, "\n") != 1 {
 		t.Errorf("logged %q, want one line that ends with %q", got, want)
 	}
@@ -153,8 +153,8 @@ func TestDumbTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	t.Setenv("TERM", "dumb")
 	display := New(tty)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(1, 2))
-	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=1") {
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(0, 2), 15000)
+	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=0") {
 		t.Errorf("the terminal got %q", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestConcurrentLogging(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				fmt.Fprintln(display, "a whole line")
-				p.Done(played(1, 1))
+				p.Done(played(0, 1), 15000)
 			}
 		})
 	}

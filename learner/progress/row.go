@@ -17,7 +17,7 @@ import (
 // or killed and resumed. Numbers that do not apply to a run (the noise, without a Gaussian process) are NaN, and empty
 // in progress.csv: start with [NewRow].
 type Row struct {
-	Iteration uint64 `csv:"iteration"`                   // from 1; 0 is the batch that only initialises the normaliser
+	Iteration uint64 `csv:"iteration"`                   // from 0: the checkpoint of this number has the policy that played the batch
 	Steps     uint64 `csv:"steps" tag:"run/steps"`       // environment steps so far, this iteration's included
 	Episodes  uint64 `csv:"episodes" tag:"run/episodes"` // likewise
 
@@ -52,7 +52,7 @@ type Row struct {
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
 	// intervals that should contain 50 % and 90 % of them (package critic). Only with the closed form and at least two
-	// episodes, and with a rough base kernel only in iterations 1, 11, 21, ...
+	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50"`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
 }

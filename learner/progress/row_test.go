@@ -87,7 +87,7 @@ func TestOpenCSVCuts(t *testing.T) {
 		{"killed in the header", header()[:20], 1, lines(), ""},
 		{"nothing to cut", lines(1, 2), 3, lines(1, 2), ""},
 		{"rows to be done again", lines(1, 2, 3), 2, lines(1), ""},
-		{"with the initialising batch", lines(0, 1), 1, lines(0), ""},
+		{"the first iteration", lines(0, 1), 1, lines(0), ""},
 		{"from the beginning", lines(0, 1), 0, lines(), ""},
 		{"a torn last line", lines(1, 2, 3) + torn[:5], 4, lines(1, 2, 3), ""},
 		{"a last line but for its newline", lines(3) + torn[:len(torn)-1], 5, lines(3), ""},

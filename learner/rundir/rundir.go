@@ -74,7 +74,7 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	}
 	next := uint64(0)
 	if state != nil {
-		next = state.Iteration + 1
+		next = state.Iteration
 	}
 	if err := writeSettings(settings); err != nil { // a run may be resumed with more iterations
 		return nil, err
@@ -140,24 +140,24 @@ func writeSettings(settings *config.Settings) error {
 func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(state) }
 
 // Commit saves an iteration: its row, then the state after it, and if its batch is the best so far the state whose
-// policy played it, which is the preceding one. It sets state.Best. After an error the run can be resumed from the
-// preceding iteration.
+// policy played it, which is the preceding one and has the row's number. It sets state.Best. After an error the run can
+// be resumed from the preceding state.
 func (r *Run) Commit(state *checkpoint.State, row progress.Row) error {
-	if state.Iteration != row.Iteration {
-		panic(fmt.Sprintf("rundir: state of iteration %d with the row of %d", state.Iteration, row.Iteration))
+	if state.Iteration != row.Iteration+1 {
+		panic(fmt.Sprintf("rundir: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row); err != nil {
-		return fmt.Errorf("%w; iteration %d is safe: fix this, then continue with --resume", err, state.Iteration-1)
+		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)
 	}
 	return nil
 }
 
 func (r *Run) commit(state *checkpoint.State, row progress.Row) error {
 	if state.Best == nil || row.ReturnMean > state.Best.Return {
-		if err := r.checkpoints.KeepBest(); err != nil {
+		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
+		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err
 		}
-		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: state.Iteration - 1}
 	}
 	if err := r.progress.Append(row); err != nil {
 		return err

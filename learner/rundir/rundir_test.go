@@ -50,12 +50,13 @@ func train(run *Run, state *checkpoint.State, to uint64) error {
 	}
 	for state.Iteration < to {
 		x := state.Arrays["x"][0]
+		row := progress.NewRow()
+		row.Iteration = state.Iteration
 		state.Iteration++
 		state.Steps += 15000
 		state.Elapsed++
 		state.Arrays["x"][0] = 3.9 * x * (1 - x)
-		row := progress.NewRow()
-		row.Iteration, row.Steps, row.ReturnMean, row.SecondsElapsed = state.Iteration, state.Steps, x, state.Elapsed.Seconds()
+		row.Steps, row.ReturnMean, row.SecondsElapsed = state.Steps, x, state.Elapsed.Seconds()
 		if err := run.Commit(state, row); err != nil {
 			return err
 		}
@@ -119,10 +120,10 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, value := range []float64{1, 5, 5, 2} {
-		state.Iteration++
-		state.Arrays["version"][0] = float64(state.Iteration)
 		row := progress.NewRow()
 		row.Iteration, row.ReturnMean = state.Iteration, value
+		state.Iteration++
+		state.Arrays["version"][0] = float64(state.Iteration)
 		if err := run.Commit(state, row); err != nil {
 			t.Fatal(i, err)
 		}
@@ -131,11 +132,14 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if best.Arrays["version"][0] != 1 {
-		t.Errorf("the best policy is version %v, want the one that played iteration 2's batch, 1", best.Arrays["version"])
+	if best.Arrays["version"][0] != 1 || best.Iteration != 1 {
+		t.Errorf("the best policy is version %v of checkpoint %d, want the one that played iteration 1's batch", best.Arrays["version"], best.Iteration)
 	}
-	if want := (checkpoint.Best{Return: 5, Iteration: 1}); state.Best == nil || *state.Best != want {
-		t.Errorf("best is %+v, want %+v", state.Best, want)
+	want := checkpoint.Best{Return: 5, Iteration: 1}
+	for what, got := range map[string]*checkpoint.Best{"the newest": state.Best, "the best": best.Best} {
+		if got == nil || *got != want {
+			t.Errorf("according to %s checkpoint the best is %+v, want %+v", what, got, want)
+		}
 	}
 }
 
@@ -359,7 +363,7 @@ func TestCommitToFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = train(run, state, 4)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "iteration 3 is safe: fix this, then continue with --resume") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "checkpoint 3 is safe: fix this, then continue with --resume") {
 		t.Errorf("error %v", err)
 	}
 	run.Close()
@@ -381,7 +385,9 @@ func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
 			t.Error("Commit did not panic")
 		}
 	}()
-	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, progress.NewRow())
+	row := progress.NewRow()
+	row.Iteration = 2 // the state after it is 3
+	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, row)
 }
 
 func expectEqual(t *testing.T, what string, got, want any) {

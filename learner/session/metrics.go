@@ -38,7 +38,7 @@ func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
 
 // progress records the run's progress.
 func (r *reporter) progress(row progress.Row) {
-	r.Iteration.Set(float64(row.Iteration))
+	r.Iteration.Set(float64(row.Iteration + 1))
 	r.Iterations.Inc()
 	r.Steps.Add(float64(row.Steps - r.steps))
 	r.Episodes.WithLabelValues(observe.Accepted).Add(float64(row.Episodes - r.episodes))

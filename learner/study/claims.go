@@ -6,7 +6,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// relation is what a claim says of two variants.
+// relation is a claimed relation of two variants.
 type relation int
 
 const (
@@ -14,21 +14,21 @@ const (
 	alike                 // neither returns more
 )
 
-// claim is what the paper says about variants, as comparisons of two.
+// claim is a statement of the paper about variants, as comparisons of pairs.
 type claim struct {
 	paper    string // as a sentence
 	relation relation
 	pairs    [][2]string // directories of variants
 }
 
-// outcome is how a comparison came out.
+// outcome is the outcome of a comparison.
 type outcome int
 
 const (
 	agrees      outcome = iota
-	leans               // the difference is as claimed, but no larger than the runs scatter
-	undecided           // it is not as claimed, but no larger than the runs scatter
-	contradicts         // it is the other way round, or there is one where none was claimed
+	leans               // the difference is as claimed, but within the scatter of the runs
+	undecided           // it is not as claimed, but within the scatter of the runs
+	contradicts         // it is opposite to the claim, or exists where none was claimed
 	unknown             // single runs have no scatter to compare with
 )
 
@@ -56,11 +56,11 @@ func (r relation) judge(difference stats.Estimate, runs int) outcome {
 	return contradicts
 }
 
-// finding is a pair of a claim, measured.
+// finding is a measured pair of a claim.
 type finding struct {
 	setting        setting
 	first, second  *group
-	final, overall stats.Estimate // by how much the first is ahead: in its final return, and over all iterations
+	final, overall stats.Estimate // the first's lead in final return, and over all iterations
 	outcome        outcome        // by the final return
 }
 
@@ -84,7 +84,7 @@ func (r *results) check(c claim) []finding {
 	return all
 }
 
-// summary counts how the findings came out, in words.
+// summary counts the findings' outcomes, in words.
 func summary(c claim, findings []finding) string {
 	counts := map[outcome]int{}
 	for _, f := range findings {

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// Command is `learner study` with its subcommands.
+// Command returns `learner study` with its subcommands.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "study NAME --out DIR",

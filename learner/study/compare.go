@@ -12,18 +12,18 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// comparison is a study that trains variants of one run and puts them side by side.
+// comparison is a study that trains and compares variants of one run.
 type comparison struct {
 	name, title string
 	short       string // in the list of commands
-	question    string // what it is to find out, for the help and the page
+	question    string // what it investigates, for the help and the page
 	algorithms  []string
 	variants    func(o *compareOptions) ([]variant, error)
 	claims      func(variants []variant) []claim
 	quick       map[string]string // flags that make it short
 }
 
-// variant is a run by what sets it apart from the others.
+// variant is a run, given by its differences from the others.
 type variant struct {
 	name      string // for a reader
 	directory string // one word
@@ -83,7 +83,7 @@ runs first. DIR/README.md is the page, beside it are the figures and the numbers
 	return cmd
 }
 
-// apply gives the flags that the user did not give what makes a study quick.
+// apply sets the flags that make a study quick, unless the user has set them.
 func apply(cmd *cobra.Command, quick bool, values map[string]string) error {
 	if !quick {
 		return nil
@@ -147,7 +147,7 @@ func trainAll(ctx context.Context, j *job, members []member) error {
 	return j.train(ctx, trials)
 }
 
-// validate checks what the loader of settings does not see.
+// validate checks what the loader of settings does not.
 func (o *compareOptions) validate() error {
 	var all []error
 	for flag, empty := range map[string]bool{"env": len(o.envs) == 0, "algorithm": len(o.algorithms) == 0, "seeds": len(o.seeds) == 0} {
@@ -172,7 +172,7 @@ func repeats[T string | uint](list []T) bool {
 	return len(slices.Compact(sorted)) < len(list)
 }
 
-// lastIterations is how many make the final return.
+// lastIterations is the number of iterations averaged in the final return.
 func (o *compareOptions) lastIterations(iterations int) int {
 	if o.last > 0 {
 		return min(o.last, iterations)
@@ -180,7 +180,7 @@ func (o *compareOptions) lastIterations(iterations int) int {
 	return max(1, iterations/10)
 }
 
-// members are all runs, those of the first seed first, so that a study that is stopped early has some of everything.
+// members returns all runs, those of the first seed first, so that a study cut short has results for every variant.
 func (o *compareOptions) members(j *job, variants []variant) ([]member, error) {
 	common, err := parseAssignments(o.set)
 	if err != nil {

@@ -137,18 +137,20 @@ func (c comparison) findings(p *page, o *compareOptions, r *results) {
 // how tells of seeds and sizes.
 func how(r *results) string {
 	var seeds []string
+	var steps []float64 // of a run
 	for _, g := range r.groups {
+		for _, run := range g.steps {
+			steps = append(steps, run[len(run)-1])
+		}
 		for _, seed := range g.seeds {
 			if text := fmt.Sprint(seed); !slices.Contains(seeds, text) {
 				seeds = append(seeds, text)
 			}
 		}
 	}
-	g := r.groups[0]
-	batch := g.steps[0][len(g.steps[0])-1] / float64(r.iterations)
-	return fmt.Sprintf("Seeds %s; %s each, of %.0f environment steps on average. Settings are in each run's `config.yaml`, under `runs/`; "+
+	return fmt.Sprintf("Seeds %s; %s each, and %s environment steps on average. Settings are in each run's `config.yaml`, under `runs/`; "+
 		"`returns.csv` has every point of every run, `curves.csv` those of the figure, `finals.csv` the table's.",
-		strings.Join(seeds, ", "), plural(r.iterations, "iteration"), batch)
+		strings.Join(seeds, ", "), plural(r.iterations, "iteration"), figures(stats.Mean(steps)))
 }
 
 // saveRuns writes every point of every run.
@@ -157,7 +159,7 @@ func (j *job) saveRuns(r *results) error {
 	for _, g := range r.groups {
 		for i, seed := range g.seeds {
 			for k, value := range g.returns[i] {
-				t.add(g.env, g.algorithm, g.variant.directory, seed, k+1, g.steps[i][k], value)
+				t.add(g.env, g.algorithm, g.variant.directory, seed, k, g.steps[i][k], value)
 			}
 		}
 	}
@@ -181,8 +183,8 @@ func (j *job) saveCurves(name string, r *results, width int) error {
 		for _, g := range r.of(s) {
 			line := chart.Series{Name: g.variant.name, Color: g.variant.color}
 			for k, point := range g.band(width) {
-				t.add(g.env, g.algorithm, g.variant.directory, k+1, point)
-				line.X, line.Y = append(line.X, float64(k+1)), append(line.Y, point.Value)
+				t.add(g.env, g.algorithm, g.variant.directory, k, point)
+				line.X, line.Y = append(line.X, float64(k)), append(line.Y, point.Value)
 				line.Low, line.High = append(line.Low, point.Low), append(line.High, point.High)
 			}
 			panel.Series = append(panel.Series, line)

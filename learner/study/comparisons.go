@@ -15,17 +15,17 @@ var (
 	aware      = variant{name: "UAPG", directory: "uapg", color: 1, settings: []assignment{{"estimator", "uapg"}}}
 )
 
-// with is a variant of DBQPG under another name and with more settings.
+// with returns a variant of DBQPG with another name and further settings.
 func with(name, directory string, color int, settings ...assignment) variant {
 	return variant{name: name, directory: directory, color: color, settings: append(slices.Clone(bayesian.settings), settings...)}
 }
 
-// these are the same variants whatever the options.
+// these returns the same variants for all options.
 func these(variants ...variant) func(*compareOptions) ([]variant, error) {
 	return func(*compareOptions) ([]variant, error) { return variants, nil }
 }
 
-// claimed are the same claims whatever the variants.
+// claimed returns the same claims for all variants.
 func claimed(claims ...claim) func([]variant) []claim {
 	return func([]variant) []claim { return claims }
 }
@@ -35,7 +35,7 @@ func small(iterations, seeds string) map[string]string {
 	return map[string]string{"iterations": iterations, "seeds": seeds, "set": "batch=4000"}
 }
 
-// comparisons is the paper's experiments that train variants and compare their returns.
+// comparisons are the paper's experiments that train variants and compare their returns.
 var comparisons = []comparison{
 	{
 		name:       "curves",
@@ -123,10 +123,10 @@ func estimatorVariants(o *compareOptions) ([]variant, error) {
 	return chosen, nil
 }
 
-// standardKernel is the one that the others stand in for.
+// standardKernel is the kernel that the others replace.
 const standardKernel = "rbf"
 
-// kernelVariants are all base kernels that there are, and Monte Carlo.
+// kernelVariants returns all base kernels, and Monte Carlo.
 func kernelVariants(*compareOptions) ([]variant, error) {
 	var all []variant
 	for i, name := range kernels.Names() {

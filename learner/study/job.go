@@ -20,13 +20,13 @@ import (
 	"github.com/dbqpg/dbqpg/learner/session"
 )
 
-// job is one start of a study: what all kinds share.
+// job is one run of a study command: what all kinds share.
 type job struct {
 	cmd     *cobra.Command
 	out     string
 	display *progress.Display
-	log     *slog.Logger // what the study does
-	session *slog.Logger // what the training runs complain about
+	log     *slog.Logger // the study's progress
+	session *slog.Logger // warnings of the training runs
 }
 
 // newJob prepares the output directory, which must be this study's own or new.
@@ -51,15 +51,15 @@ func newJob(cmd *cobra.Command, out string) (*job, error) {
 	return &job{cmd: cmd, out: out, display: display, log: logger(slog.LevelInfo), session: logger(slog.LevelWarn)}, nil
 }
 
-// path is that of a file in the output directory.
+// path returns the path of a file in the output directory.
 func (j *job) path(elements ...string) string {
 	return filepath.Join(append([]string{j.out}, elements...)...)
 }
 
-// assignment is a setting by its name, as in a file, and its value.
+// assignment is a setting, by its name in a file, with its value.
 type assignment struct{ name, value string }
 
-// reserved are the settings that studies decide themselves, and by which of their flags.
+// reserved are the settings that studies set themselves, with the flags that control them.
 var reserved = map[string]string{
 	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds", "iterations": "--iterations",
 	"run_dir": "--out", "resume": "--out", "force": "another --out", "dry_run": "--only-report", "config": "--set", "keep_checkpoints": "--at",
@@ -82,8 +82,8 @@ func parseAssignments(texts []string) ([]assignment, error) {
 	return all, nil
 }
 
-// resolve returns the settings of a run: the assignments, of which a later one wins, and else the task's presets. The
-// environment has no say, so that the command on a study's page is all that it takes to repeat it.
+// resolve returns the settings of a run: the assignments, the later ones taking precedence, over the task's preset. The
+// environment is ignored, so that the command on a study's page suffices to repeat it.
 func resolve(assignments ...assignment) (*config.Settings, error) {
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	loader := config.NewLoader(flags)
@@ -103,8 +103,8 @@ type trial struct {
 	settings *config.Settings
 }
 
-// train sees to it that every run is complete: one that is, is let be, one that was begun goes on. Before any is
-// started all are checked.
+// train completes every run: it skips complete runs and resumes interrupted ones. It checks all of them before it starts
+// any.
 func (j *job) train(ctx context.Context, trials []trial) error {
 	var open []trial
 	for _, t := range trials {

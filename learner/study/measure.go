@@ -26,7 +26,7 @@ type measurement struct {
 	reference []float64 // gradient
 	halves    float64   // cosine between the gradients of the reference's even and odd chunks
 	samples   float64   // of the reference
-	baseline  float64   // share of the reference's variance that its baseline took away
+	baseline  float64   // share of the reference's variance that the baseline removed
 	batches   []batch
 }
 
@@ -46,7 +46,7 @@ type probe struct {
 	seed     uint64
 }
 
-// measure restores a policy and measures its gradients, so far as that was not done before.
+// measure restores a policy and measures those of its gradients that have not been measured before.
 func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (*measurement, error) {
 	m := &measurement{subject: s.name, iteration: iteration}
 	seed := streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64()
@@ -126,9 +126,9 @@ const baselineName = "linear in time, observations and the critic's features; me
 // The gradients of the reference's chunks, with the baseline and without.
 var controlled, plain = variant{directory: "gradient"}, variant{directory: "plain"}
 
-// measureReference takes the reference gradient in chunks: the mean of their Monte-Carlo gradients, by their samples.
-// The baseline that a chunk's targets are taken from is the mean of those fitted on the chunks before, so that no sample
-// has a part in its own. Chunk 0 serves the first one, and is not counted.
+// measureReference computes the reference gradient in chunks: the mean of their Monte Carlo gradients, weighted by their
+// samples. The baseline subtracted from a chunk's targets is the mean of those fitted to the preceding chunks, so that no
+// sample influences its own baseline. Chunk 0 provides the first baseline and is not counted.
 func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 	chunk := min(maxChunk, (p.reference+chunksAtLeast-1)/chunksAtLeast)
 	settings := p.settings.with("samples", chunk).with("baseline", baselineName)
@@ -168,7 +168,7 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// measureBatches takes the gradients of all batches.
+// measureBatches computes the gradients of all batches.
 func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
 	for _, size := range p.sizes {
 		settings := p.settings.with("samples", size).with("freeze", p.freeze)

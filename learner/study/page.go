@@ -22,7 +22,7 @@ const (
 	notesName = "notes.md"
 )
 
-// mark is the first line of a study's page, by which it is known as the study's own.
+// mark is the first line of a study's page, which identifies it as generated.
 func mark(cmd *cobra.Command) string {
 	return fmt.Sprintf("<!-- written by learner study %s; what you have to add goes into %s -->\n", cmd.Name(), notesName)
 }
@@ -39,7 +39,7 @@ func newPage(cmd *cobra.Command, title string) *page {
 
 func (p *page) heading(text string) { p.WriteString("\n## " + text + "\n") }
 
-// paragraph is wrapped, so that a page's changes can be read.
+// paragraph wraps its text, so that diffs of a page are readable.
 func (p *page) paragraph(format string, args ...any) {
 	p.WriteString("\n" + wrap(fmt.Sprintf(format, args...), "") + "\n")
 }
@@ -79,7 +79,7 @@ func wrap(text, indent string) string {
 	return out.String()
 }
 
-// save adds how the page came about, and the notes if there are any, and writes it.
+// save adds how the page was made, and the notes if there are any, and writes it.
 func (j *job) save(p *page, how string) error {
 	p.heading("How")
 	p.code(j.command())
@@ -100,7 +100,7 @@ func (j *job) save(p *page, how string) error {
 	return nil
 }
 
-// table is a file of comma-separated values to be.
+// table is a future file of comma-separated values.
 type table struct {
 	out    bytes.Buffer
 	writer *csv.Writer
@@ -115,7 +115,7 @@ func newTable(columns ...string) *table {
 
 func (t *table) row(fields ...string) { _ = t.writer.Write(fields) } // to memory, which does not fail
 
-// add is a row of anything: numbers in the fewest digits that give the same bits again, NaN as nothing.
+// add adds a row of any values: numbers with the fewest digits that round-trip, NaN as an empty field.
 func (t *table) add(fields ...any) {
 	var texts []string
 	for _, field := range fields {

@@ -29,7 +29,7 @@ type qualityOptions struct {
 	sizes        []uint
 	repeats      int
 	reference    int  // samples
-	freeze       bool // take the critic as it is
+	freeze       bool // do not train the critic on the batches
 	samplingSeed uint64
 }
 
@@ -153,7 +153,7 @@ func (o *qualityOptions) validate(cmd *cobra.Command) error {
 	return errors.Join(all...)
 }
 
-// subjects are the runs to measure: those given, or those that it trains.
+// subjects returns the runs to measure: those given, or runs that it trains.
 func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error) {
 	if len(o.runs) > 0 {
 		return given(o.runs)
@@ -181,7 +181,7 @@ func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error
 	return subjects, j.train(ctx, trials)
 }
 
-// given are runs that are there, named by their directories.
+// given returns existing runs, named by their directories.
 func given(directories []string) ([]subject, error) {
 	var subjects []subject
 	for _, directory := range directories {

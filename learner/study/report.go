@@ -20,7 +20,8 @@ func ReportCommand() *cobra.Command {
 		Use:   "report RUN...",
 		Short: "Put finished runs side by side: a table of final returns and a plot",
 		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean
-return over the last iterations, and draws the learning curves to OUT.svg and OUT.png.`,
+return over the last iterations, and draws the learning curves to OUT.svg and OUT.png. The first row
+is iteration 0, the untrained policy, in tables that begin to count at 1 too.`,
 		Example: "  learner report --out docs/results/swimmer runs/Swimmer-v2/npg-*",
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
@@ -108,7 +109,7 @@ func curvesFigure(title string, runs, reference []curve) chart.Figure {
 func (c curve) series(name string, color int, dashed bool) chart.Series {
 	s := chart.Series{Name: name, Y: stats.RunningMean(c.returns, 10), Color: color, Dashed: dashed}
 	for i := range s.Y {
-		s.X = append(s.X, float64(i+1))
+		s.X = append(s.X, float64(i))
 	}
 	return s
 }

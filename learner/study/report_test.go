@@ -44,6 +44,26 @@ func TestReportOfTwoRuns(t *testing.T) {
 	}
 }
 
+// Curves begin at iteration 0, however the table's rows are numbered: earlier builds' begin at 1.
+func TestCurvesBeginAtIteration0(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "npg-mc-s1", "progress.csv"), "iteration,steps,return_mean\n1,10,5\n2,20,7\n3,30,9\n")
+	write(t, filepath.Join(dir, "npg-mc-s2", "progress.csv"), "iteration,steps,return_mean\n0,20,5\n1,30,7\n2,40,9\n")
+	var runs []curve
+	for _, name := range []string{"npg-mc-s1", "npg-mc-s2"} {
+		run, err := readRun(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	for i, series := range curvesFigure("", runs, nil)[0][0].Series {
+		if got := fmt.Sprint(series.X, runs[i].returns); got != "[0 1 2] [5 7 9]" {
+			t.Errorf("curve of run %d: %s", i+1, got)
+		}
+	}
+}
+
 // A run keeps its settings in config.yaml, whatever --run-dir called the directory.
 func TestReportOfARunByAnotherName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run-b")

@@ -19,7 +19,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
-// curve is one run's mean episode return, an entry an iteration.
+// curve is one run's mean episode return, an entry an iteration. Entry t is that of the policy after t steps, though
+// some tables, the reference's and those of earlier builds, count it as iteration t+1.
 type curve struct {
 	estimator string // MC, DBQPG or UAPG
 	seed      string

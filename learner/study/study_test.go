@@ -154,6 +154,9 @@ func TestComparisonGoesOn(t *testing.T) {
 	mustStudy(t, arguments("1")...)
 	contains(t, read(t, out, pageName), "single runs cannot tell")
 	first := rows(t, out, "returns.csv")
+	if first[0][4] != "0" || first[1][4] != "1" {
+		t.Errorf("iterations %s and %s, want 0 and 1", first[0][4], first[1][4])
+	}
 
 	mustStudy(t, arguments("1,2", "--iterations", "3")...)
 	all := rows(t, out, "returns.csv")

@@ -15,18 +15,18 @@ import (
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
-// The pieces of a long measurement, units, are kept on disk, so that a study that was killed goes on where it was. A unit
-// is a few named arrays of numbers and the settings that they were measured with, in one safetensors file that is
-// written whole. One that is there is not measured again; one that was measured with other settings is an error, never
-// a silent mixture.
+// The pieces of a long measurement, units, are kept on disk, so that a study can resume after an interruption. A unit is a
+// few named arrays of numbers and the settings with which they were measured, in one safetensors file that is written
+// atomically. An existing unit is not measured again; one measured with other settings is an error, never silently
+// mixed in.
 //
 // unitSuffix ends the names of their files.
 const unitSuffix = ".safetensors"
 
-// measured are what was measured, by name.
+// measured contains the measured numbers, by name.
 type measured map[string][]float64
 
-// conditions are what the result of a measurement depends on, by name.
+// conditions are the settings on which a measurement depends, by name.
 type conditions map[string]string
 
 // with returns the settings and one more.
@@ -93,7 +93,7 @@ func saveUnit(path string, settings conditions, arrays measured) error {
 	return atomicfile.Write(path, data)
 }
 
-// mismatchError says that a unit was measured with other settings.
+// mismatchError reports that a unit was measured with other settings.
 type mismatchError struct {
 	path        string
 	differences []checkpoint.Difference

@@ -70,11 +70,11 @@ do nothing else. A size that was measured is not measured again.`,
 	return cmd
 }
 
-// timing is how long updates on a batch took, a value a round.
+// timing contains the durations of updates on a batch, one per round.
 type timing struct {
 	steps  float64
 	update map[string][]float64 // seconds, by estimator
-	step   map[string][]float64 // of which the policy's step
+	step   map[string][]float64 // the policy step's part of that
 }
 
 func (o *wallClockOptions) run(cmd *cobra.Command) error {
@@ -119,7 +119,7 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 	return all, nil
 }
 
-// measure times updates on batches of all sizes, so far as that was not done before.
+// measure times updates on batches of all sizes, unless that was done before.
 func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, settings map[string]*config.Settings) (timings []timing, err error) {
 	computer, err := device.Open(settings["mc"].Device)
 	if err != nil {
@@ -157,7 +157,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 	return timings, err
 }
 
-// time takes the updates on a batch, the estimators by turns. The first round is a warm-up.
+// time times updates on a batch, alternating the estimators. The first round is a warm-up.
 func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, task sim.Spec, settings map[string]*config.Settings,
 	batch *collect.Batch) (_ measured, err error) {
 	defer compute.Catch(&err)

@@ -12,29 +12,29 @@ import (
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
-// Calibration stays below 3 % of an update. It predicts a few of the steps left out, evenly
-// spaced, for those of an episode are much alike. And where the kernel is so rough that to
-// leave episodes out takes nearly a fit, it is for iterations 1, 11, 21, ... alone.
+// Calibration takes less than 3 % of an update. It predicts only some evenly spaced held-out
+// steps, since those of an episode are much alike. If the kernel is so rough that holding out
+// episodes costs nearly as much as a fit, it runs only in iterations 0, 10, 20, ...
 const (
 	calibrationSteps  = 500 // at most
 	calibrationSize   = 500 // gp.CrossValidator's, above which a kernel is rough
 	calibrationPeriod = 10  // then
 )
 
-// calibrate measures how well the process foretells the targets of episodes that it is not
-// given: the share of them in its 50 % and 90 % intervals, under the kernel just learned.
-// Nothing that is learned depends on it. Of solvers that cannot leave episodes out it stays
-// unknown, as it does of Monte Carlo.
+// calibrate measures how well the process predicts the targets of held-out episodes: the
+// fractions of them within its 50 % and 90 % intervals, under the kernel just learned.
+// Learning does not depend on the result. For Monte Carlo, and for solvers that cannot hold
+// out episodes, it remains NaN.
 func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
 	process, ok := posterior.(gp.CrossValidator)
 	held := x.trajectories.HeldOut()
-	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 1 {
+	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 0 {
 		return nil
 	}
 	rest, err := process.LeaveOut(0, held)
 	var rounded *cholesky.NotPositiveDefiniteError
 	if errors.As(err, &rounded) {
-		return nil // the fit of all episodes passed this test: training can go on
+		return nil // the fit to all episodes passed this test, so training can continue
 	} else if err != nil {
 		return err
 	}

@@ -36,9 +36,9 @@ func TestCalibrationChangesNothing(t *testing.T) {
 		{"Monte Carlo", config.MonteCarlo, config.Direct, "rbf", 600, 1, false},
 		{"one episode", config.UAPG, config.Direct, "rbf", 100, 1, false},
 		{"conjugate gradients", config.UAPG, config.ConjugateGradient, "rbf", 600, 1, false},
-		{"rough, first iteration", config.UAPG, config.Direct, "matern12", 600, 1, true},
-		{"rough, tenth", config.UAPG, config.Direct, "matern12", 600, 10, false},
-		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 11, true},
+		{"rough, first iteration", config.UAPG, config.Direct, "matern12", 600, 0, true},
+		{"rough, tenth", config.UAPG, config.Direct, "matern12", 600, 9, false},
+		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 10, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings, err := config.ForTask(task.Name, config.NPG, c.estimator, config.Authors)

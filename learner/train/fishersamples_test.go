@@ -29,8 +29,9 @@ func TestFisherSamples(t *testing.T) {
 			s.FisherSamples = 2.5
 			more := trainSerially(t, s)
 
-			if row := more.rows[0]; row.Steps < 750 || row.Steps > 1000 || row.Episodes <= usual.rows[0].Episodes {
-				t.Errorf("%d steps in %d episodes, want those of 2.5 batches of 300", row.Steps, row.Episodes)
+			row, before := more.rows[0], more.states[0]
+			if steps := row.Steps - before.Steps; steps < 750 || steps > 1000 || row.Episodes <= usual.rows[0].Episodes {
+				t.Errorf("%d steps, want those of 2.5 batches of 300; %d episodes in all", steps, row.Episodes)
 			}
 			for _, name := range []string{"normalizer.count", "normalizer.mean", "normalizer.m2", "critic.value.first"} {
 				requireBits(t, name, more.states[1].Arrays[name], usual.states[1].Arrays[name])

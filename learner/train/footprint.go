@@ -13,21 +13,21 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Footprint is how much memory a backend's blocks take at the worst moment of an update if all rows are one panel, a
-// straight line in the steps of a batch.
+// Footprint is the peak memory of a backend's blocks during an update if all rows are one panel, as a linear function of
+// the number of steps in a batch.
 type Footprint struct {
 	Fixed   float64 // bytes
 	PerStep float64 // bytes
 }
 
-// Of is the footprint of a batch, in bytes.
+// Of returns the footprint of a batch, in bytes.
 func (f Footprint) Of(steps int) float64 { return f.Fixed + f.PerStep*float64(steps) }
 
-// Fits is the number of steps whose blocks take that many bytes, 0 if none do.
+// Fits returns the number of steps whose blocks fit into that many bytes.
 func (f Footprint) Fits(bytes float64) int { return max(0, int((bytes-f.Fixed)/f.PerStep)) }
 
-// MeasureFootprint takes two updates, on made-up episodes, and counts. They are large enough for the stage that counts
-// to be that of larger ones.
+// MeasureFootprint measures two updates on synthetic episodes, large enough that the stage with the peak is the same as for
+// larger ones.
 func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, error) {
 	const small, large = 8000, 16000
 	few, err := peak(settings, task, small)
@@ -39,7 +39,7 @@ func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, erro
 	return Footprint{Fixed: float64(few) - slope*small, PerStep: slope}, err
 }
 
-// peak is the most bytes that the blocks of an update on so many steps take at a time.
+// peak returns the peak size in bytes of the blocks of an update on so many steps.
 func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	b := &meter{Backend: cpu.New(1)}
 	learner, row, rng := New(b, settings, task), progress.NewRow(), rand.New(rand.NewPCG(1, streams.Sketch))
@@ -51,7 +51,7 @@ func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	return b.peak, err
 }
 
-// madeUp are episodes of noise, of 1,000 steps each but the last.
+// madeUp returns episodes of noise, each but the last of 1,000 steps.
 func madeUp(task sim.Spec, steps int, rng *rand.Rand) (episodes []*proto.Episode) {
 	noise := func(n int) []float32 {
 		x := make([]float32, n)
@@ -74,7 +74,7 @@ func madeUp(task sim.Spec, steps int, rng *rand.Rand) (episodes []*proto.Episode
 	return episodes
 }
 
-// meter counts what is allocated of a backend. Like a GPU it takes all rows as one panel.
+// meter counts a backend's allocations. Like a GPU it treats all rows as one panel.
 type meter struct {
 	compute.Backend
 	live, peak int64

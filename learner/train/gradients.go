@@ -10,14 +10,13 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Gradients are estimates of the policy gradient from the same samples, p numbers each. None is natural.
+// Gradients are estimates of the policy gradient (not the natural gradient) from the same samples, p numbers each.
 type Gradients struct{ MonteCarlo, DBQPG, UAPG []float64 }
 
-// Gradients estimates the gradient of the current policy from the episodes that it played, in every way. If learn is
-// set, the critic learns from them first as in an update (one step on the value loss where there are advantages, one
-// on the marginal likelihood), so that these are the gradients that the update would have followed; otherwise it is
-// taken as it is. Either way it is afterwards what it was, and the policy takes no step. The run's estimator must be
-// Bayesian.
+// Gradients estimates the gradient of the current policy from the episodes that it played, with every estimator. If learn
+// is set, the critic first learns from them as in an update (one step on the value loss if there are advantages, one on
+// the marginal likelihood), so that these are the gradients that the update would have followed; otherwise it is used as
+// it is. Either way it is restored afterwards, and the policy takes no step. The run's estimator must be Bayesian.
 func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g Gradients, err error) {
 	l, s, row := *r.Learner, compute.NewScope(r.Backend), progress.NewRow()
 	defer s.Release()
@@ -91,15 +90,16 @@ func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evalu
 	return at, nil
 }
 
-// ControlledGradient is a Monte-Carlo gradient from n samples with a baseline for a control variate.
+// ControlledGradient is a Monte Carlo gradient from n samples with a baseline as control variate.
 type ControlledGradient struct {
-	Gradient []float64 // with the targets less the baseline, p; of the same expectation as Plain
-	Plain    []float64 // with the targets as they are, p
+	Gradient []float64 // with the baseline subtracted from the targets, p; has the same expectation as Plain
+	Plain    []float64 // with the unchanged targets, p
 	Baseline []float64 // the weights of the baseline fitted on these samples, for others
 }
 
-// MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the critic as
-// it is. baseline are the weights of one fitted on other episodes of the same policy, or a mean of such; nil: none.
+// MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the current
+// critic. baseline contains the weights of a baseline fitted to other episodes of the same policy, or a mean of such; nil
+// means none.
 func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) (g ControlledGradient, err error) {
 	s, row := compute.NewScope(r.Backend), progress.NewRow()
 	defer s.Release()

@@ -9,12 +9,12 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// A baseline is a function b(s_t, t) that is subtracted from the targets of other episodes than it was fitted on. As a
-// score is 0 in the mean over the actions in any state, so is the score times b: the expected gradient stays what it
-// was, while the part of the targets that the state and the time determine no longer adds to its variance (Williams,
-// 1992). The one here is linear in k features, x_t'w.
+// A baseline is a function b(s_t, t) that is subtracted from the targets of episodes other than those it was fitted to.
+// Since the score has mean 0 over the actions in any state, so has the score times b: the expected gradient is unchanged,
+// while the part of the targets determined by state and time no longer adds to its variance (Williams, 1992). The baseline
+// here is linear in k features, x_t'w.
 
-// baselineTime is what the feature of time is a fraction of: the tasks' limit of steps.
+// baselineTime is the unit of the time feature: the tasks' time limit in steps.
 const baselineTime = 1000
 
 // baselineFeatures are a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its squares

@@ -111,7 +111,7 @@ func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 // nextRow is that of the run's next iteration.
 func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
 	t.Helper()
-	run.Report = func(r progress.Row, _ collect.Stats) { row = r }
+	run.Report = func(r progress.Row, _ *collect.Batch) { row = r }
 	run.Iterations++
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)

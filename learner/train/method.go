@@ -14,7 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
-// Method says how a batch becomes an estimate of the policy gradient.
+// Method describes how a batch becomes an estimate of the policy gradient.
 type Method struct {
 	Shape         policy.Shape
 	Targets       Targets
@@ -24,8 +24,8 @@ type Method struct {
 	Quadrature    *Quadrature // nil: Monte Carlo
 }
 
-// Quadrature is what settings say about [estimators.Quadrature]; the rest is learned, or
-// comes with the batch.
+// Quadrature holds the settings of [estimators.Quadrature]; the rest is learned or comes
+// with the batch.
 type Quadrature struct {
 	C1, C2     float64 // weights of the state and the Fisher kernel
 	Rank       int     // of the scores' decomposition
@@ -39,14 +39,14 @@ type Random struct {
 	Probe  *rand.Rand // of the vectors that estimate traces and determinants
 }
 
-// NewRandom returns the streams of an iteration of a run.
-func NewRandom(seed, iteration uint64) Random {
-	return Random{Sketch: streams.New(seed, streams.Sketch, iteration), Probe: streams.New(seed, streams.Probe, iteration)}
+// NewRandom returns the streams of the update from one batch of a run.
+func NewRandom(seed, batch uint64) Random {
+	return Random{Sketch: streams.New(seed, streams.Sketch, batch), Probe: streams.New(seed, streams.Probe, batch)}
 }
 
-// Evaluation is a policy evaluated on a batch, which is without targets and features at
-// first. Behind the batch's n samples there may be more, m in all, for the Fisher matrix
-// alone. Its blocks live in the scope it was made in.
+// Evaluation is a policy evaluated on a batch, initially without targets and features.
+// After the batch's n samples there may be more, m in all, used only for the Fisher
+// matrix. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	estimators.Batch
 	policy    *gaussian.Policy // on the n samples
@@ -65,8 +65,8 @@ func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, acti
 	return at
 }
 
-// Decompose finds the leading part of U, exactly where that is cheap. It does nothing for
-// Monte Carlo.
+// Decompose computes the truncated decomposition of U, exactly if that is cheap. For Monte
+// Carlo it does nothing.
 func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 	if m.Quadrature == nil {
 		return nil

@@ -112,7 +112,7 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 		applies["lengthscale"] = false
 	}
 	calibrated := bayesian(s.Estimator) && s.Solver == config.Direct
-	if row.Iteration != 1 && math.IsNaN(row.Coverage90) {
+	if row.Iteration != 0 && math.IsNaN(row.Coverage90) {
 		calibrated = false // rough kernels pass nine iterations of ten over
 	}
 	for _, name := range []string{"coverage_50", "coverage_90"} {

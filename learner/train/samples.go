@@ -51,10 +51,10 @@ func NewSamples(s *compute.Scope, episodes, further []*proto.Episode, n policy.N
 	return x
 }
 
-// size is n.
+// size returns n.
 func (x Samples) size() int { return x.observations.Rows }
 
-// steps is how many the episodes have together.
+// steps returns the total number of steps of the episodes.
 func steps(episodes []*proto.Episode) (sum int) {
 	for _, e := range episodes {
 		sum += e.Steps()
@@ -62,7 +62,7 @@ func steps(episodes []*proto.Episode) (sum int) {
 	return sum
 }
 
-// prefix is the shortest one of the episodes that has at least so many steps.
+// prefix returns the shortest prefix of the episodes with at least so many steps.
 func prefix(episodes []*proto.Episode, atLeast int) []*proto.Episode {
 	for i, e := range episodes {
 		if atLeast -= e.Steps(); atLeast <= 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/dbqpg/dbqpg/learner/optim"
 )
 
-// Start sets the state of a run that has not begun: an empty normaliser, no
-// iteration done. The learner must be new.
+// Start sets the state of a new run: an empty normaliser, no iteration completed. The
+// learner must be new.
 func (r *Run) Start(epoch uint64) {
 	r.moments = policy.NewMoments(r.Shape.Observation)
 	r.counters = checkpoint.Counters{Epoch: epoch}
 }
 
-// Resume sets the state that a checkpoint holds, under a new epoch.
+// Resume sets the state from a checkpoint, under a new epoch.
 func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 	r.Start(epoch)
 	arrays := optim.State(state.Arrays)
@@ -49,10 +49,10 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 	return nil
 }
 
-// Counters say how far the run has come.
+// Counters returns how far the run has got.
 func (r *Run) Counters() checkpoint.Counters { return r.counters }
 
-// state is what the run would resume from.
+// state returns the state from which the run would resume.
 func (r *Run) state() *checkpoint.State {
 	r.counters.Elapsed = r.sinceStart()
 	arrays := optim.State{

@@ -7,14 +7,14 @@ import (
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
-// Targets make a batch's rewards into targets for the action values: [Returns] or
+// Targets turns a batch's rewards into targets for the action values: [Returns] or
 // [Advantages].
 type Targets interface {
 	// of returns n targets, and has the learner's value function learn where they need one.
 	of(l *Learner, x Samples, row *progress.Row) ([]float64, error)
 }
 
-// Returns are the discounted returns, as they are.
+// Returns are the discounted returns, not standardised.
 type Returns struct{ Gamma float64 }
 
 func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error) {
@@ -49,7 +49,7 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 	return targets, nil
 }
 
-// continuations are the values of the states after the episodes' ends: 0 where the
+// continuations returns the values of the states after the episodes' ends: 0 if the
 // task ended them.
 func (l *Learner) continuations(x Samples) []float64 {
 	s := compute.NewScope(l.Backend)

@@ -3,10 +3,12 @@
 //
 // An iteration plays the policy, turns the batch into one policy step
 // ([Learner.Update], the paper's Algorithm 1), and merges the batch into the
-// observation normaliser, which is frozen meanwhile. Iteration 0 only initialises
-// the normaliser. All randomness comes from streams derived from the run's seed and
+// observation normaliser, which is frozen meanwhile. Iterations are numbered from 0, and
+// iteration t plays the policy of checkpoint t, that after t steps: the row of iteration t
+// tells how good that policy is. One batch before them only initialises the normaliser;
+// its steps count too. All randomness comes from streams derived from the run's seed and
 // the iteration, so the state between two iterations is a few arrays and counters,
-// and a run resumed from it is the same bits as one that never stopped.
+// and a run resumed from it is bit-identical to one that never stopped.
 package train
 
 import (
@@ -33,9 +35,9 @@ type Collector interface {
 	Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error)
 }
 
-// Journal keeps what a run has come to, so that it survives a kill: rundir.Run.
+// Journal records a run's iterations durably: rundir.Run.
 type Journal interface {
-	// Start saves the state in which a run begins.
+	// Start saves the initial state of a run.
 	Start(state *checkpoint.State) error
 	// Commit saves an iteration's row and the state after it, and sets state.Best.
 	Commit(state *checkpoint.State, row progress.Row) error
@@ -45,31 +47,31 @@ type Journal interface {
 type Run struct {
 	*Learner
 	Seed       uint64
-	Iterations uint64  // to do in all
-	BatchSteps int     // least number of steps in a batch
+	Iterations uint64  // in total
+	BatchSteps int     // minimum number of steps in a batch
 	Clip       float64 // bound on normalised observations
 
 	Collector Collector
 	Journal   Journal
-	// Report hears of each iteration once it is committed. nil: nobody does.
-	Report func(row progress.Row, stats collect.Stats)
-	// Observe hears of each iteration as it goes. nil: nobody does.
+	// Report, if not nil, is told of each iteration once it is committed.
+	Report func(row progress.Row, batch *collect.Batch)
+	// Observe, if not nil, is told of each iteration as it proceeds.
 	Observe *observe.Run
 
 	counters  checkpoint.Counters
 	moments   policy.Moments
-	resumedAt time.Time // when this start's share of the elapsed time began
+	resumedAt time.Time // when this process started or resumed the run
 	elapsed   time.Duration
 }
 
-// NewRun returns the run that valid settings describe. Its collector and its journal are to be set.
+// NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip}
 }
 
-// Train goes on until all iterations are done, or ctx is, or an error, a
-// [*compute.Failure] of the device among them: then the last checkpoint is the state
-// after the last whole iteration.
+// Train runs until all iterations are complete, ctx is done or an error occurs, such as a
+// [*compute.Failure] of the device. The last checkpoint is then the state after the last
+// complete iteration.
 func (r *Run) Train(ctx context.Context) error {
 	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
 	if r.moments.Count == 0 {
@@ -77,7 +79,7 @@ func (r *Run) Train(ctx context.Context) error {
 			return err
 		}
 	}
-	for next := r.counters.Iteration + 1; next <= r.Iterations; next++ {
+	for next := r.counters.Iteration; next < r.Iterations; next++ {
 		if err := r.iterate(ctx, next); err != nil {
 			return fmt.Errorf("iteration %d: %w", next, err)
 		}
@@ -85,29 +87,30 @@ func (r *Run) Train(ctx context.Context) error {
 	return nil
 }
 
-// initialize plays one batch for the normaliser alone: with mean 0 and deviation 1
-// the first policy step would be taken on badly scaled observations.
+// initialize plays one batch for the normaliser only: with its initial mean 0 and standard
+// deviation 1, the first policy step would be taken on badly scaled observations.
 func (r *Run) initialize(ctx context.Context) (err error) {
-	ctx, end := r.Observe.Iteration(ctx, 0)
+	ctx, end := r.Observe.Iteration(ctx, 0, 0)
 	defer end(&err)
 	batch, err := r.collect(ctx, 0, r.BatchSteps)
 	if err != nil {
 		return err
 	}
+	r.count(batch)
 	r.normalize(batch.Episodes)
 	return r.commit(ctx, func() error { return r.Journal.Start(r.state()) })
 }
 
-// iterate is one iteration.
+// iterate runs one iteration.
 func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
-	ctx, end := r.Observe.Iteration(ctx, number)
+	ctx, end := r.Observe.Iteration(ctx, number, batchOf(number))
 	defer end(&err)
 	defer compute.Catch(&err)
 	row := progress.NewRow()
 	row.Iteration = number
 
 	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
-	batch, err := r.collect(ctx, number, wanted)
+	batch, err := r.collect(ctx, batchOf(number), wanted)
 	if err != nil {
 		return err
 	}
@@ -121,40 +124,44 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
 	row.SecondsElapsed = r.sinceStart().Seconds()
 
-	r.counters.Iteration = row.Iteration
+	r.counters.Iteration = number + 1
 	state := r.state()
 	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row) }); err != nil {
 		return err
 	}
 	r.counters.Best = state.Best
 	if r.Report != nil {
-		r.Report(row, batch.Stats)
+		r.Report(row, batch)
 	}
 	return nil
 }
 
+// batchOf returns the number of an iteration's batch, which its tickets and its random streams
+// have: batch 0 only initialises the normaliser.
+func batchOf(iteration uint64) uint64 { return iteration + 1 }
+
 // collect plays the current policy.
-func (r *Run) collect(ctx context.Context, number uint64, minSteps int) (_ *collect.Batch, err error) {
+func (r *Run) collect(ctx context.Context, batch uint64, minSteps int) (_ *collect.Batch, err error) {
 	ctx, end := observe.Span(ctx, "collect")
 	defer end(&err)
-	return r.Collector.Collect(ctx, r.Policy(number), minSteps)
+	return r.Collector.Collect(ctx, r.Policy(batch), minSteps)
 }
 
-// commit has the journal save an iteration.
+// commit saves an iteration to the journal.
 func (r *Run) commit(ctx context.Context, save func() error) (err error) {
 	end := r.Observe.Commit(ctx)
 	defer end(&err)
 	return save()
 }
 
-// Normalizer is the observation normaliser of the next iteration.
+// Normalizer returns the observation normaliser of the next iteration.
 func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Clip) }
 
-// Policy is the message that asks for episodes of the current policy, under an iteration's number.
-func (r *Run) Policy(iteration uint64) *proto.Policy {
+// Policy returns the message that asks for a batch of the current policy, under the batch's number.
+func (r *Run) Policy(batch uint64) *proto.Policy {
 	n := r.Normalizer()
 	return &proto.Policy{
-		Iteration: iteration,
+		Iteration: batch,
 		Hidden:    r.Shape.Hidden,
 		Params:    r.Params,
 		Mean:      n.Mean,
@@ -170,7 +177,7 @@ func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further [
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	return r.Update(x, scope, NewRandom(r.Seed, row.Iteration), row, r.Observe.Stages(ctx))
+	return r.Update(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.
@@ -180,10 +187,15 @@ func (r *Run) normalize(episodes []*proto.Episode) {
 	}
 }
 
-// describe fills in what the batch itself tells.
-func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
+// count adds a batch to what the run has taken from the environment.
+func (r *Run) count(batch *collect.Batch) {
 	r.counters.Steps += uint64(batch.Steps)
 	r.counters.Episodes += uint64(len(batch.Episodes))
+}
+
+// describe fills in what the batch itself tells.
+func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
+	r.count(batch)
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
 	returns := make([]float64, len(batch.Episodes))
 	for i, e := range batch.Episodes {
@@ -194,5 +206,5 @@ func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
 	row.LengthMean = float64(batch.Steps) / float64(len(batch.Episodes))
 }
 
-// sinceStart is the run's wall-clock time, over all its starts.
+// sinceStart returns the run's wall-clock time over all its starts.
 func (r *Run) sinceStart() time.Duration { return r.elapsed + time.Since(r.resumedAt) }

@@ -72,7 +72,7 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 // journal keeps every state and row in memory, the wall clock's numbers set to 0.
 type journal struct {
 	states []*checkpoint.State // after 0, 1, 2, ... iterations
-	rows   []progress.Row      // of iterations 1, 2, ...
+	rows   []progress.Row      // of iterations 0, 1, ...
 }
 
 func (j *journal) Start(state *checkpoint.State) error {
@@ -86,7 +86,7 @@ func (j *journal) Start(state *checkpoint.State) error {
 }
 
 func (j *journal) Commit(state *checkpoint.State, row progress.Row) error {
-	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration - 1}
+	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
 	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed = 0, 0, 0
 	j.rows = append(j.rows, row)
 	return j.Start(state)
@@ -252,6 +252,49 @@ func TestResume(t *testing.T) {
 			requireEqual(t, fmt.Sprintf("resumed after %d iterations", i), got, want)
 		}
 	})
+}
+
+// sizes are a collector's batches, as steps and episodes.
+type sizes struct {
+	train.Collector
+	steps, episodes []int
+}
+
+func (c *sizes) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
+	batch, err := c.Collector.Collect(ctx, p, minSteps)
+	if err == nil {
+		c.steps, c.episodes = append(c.steps, batch.Steps), append(c.episodes, len(batch.Episodes))
+	}
+	return batch, err
+}
+
+// Every step that was played counts, those of the batch that only initialises the normaliser too, and rows are numbered
+// as the checkpoints whose policies played their batches.
+func TestCounts(t *testing.T) {
+	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
+	s.Batch = 200
+	j, c := new(journal), &sizes{Collector: newSerial(t, s)}
+	r := newRun(t, s, c, j)
+	r.Start(1)
+	if err := r.Train(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.steps) != iterations+1 || len(j.states) != iterations+1 || len(j.rows) != iterations {
+		t.Fatalf("%d batches, %d states and %d rows", len(c.steps), len(j.states), len(j.rows))
+	}
+	steps, episodes := uint64(0), uint64(0)
+	for i, state := range j.states {
+		steps, episodes = steps+uint64(c.steps[i]), episodes+uint64(c.episodes[i])
+		if state.Iteration != uint64(i) || state.Steps != steps || state.Episodes != episodes {
+			t.Errorf("state %d is %+v, want %d steps in %d episodes", i, state.Counters, steps, episodes)
+		}
+		if i == 0 {
+			continue
+		}
+		if row := j.rows[i-1]; row.Iteration != uint64(i-1) || row.Steps != steps || row.Episodes != episodes {
+			t.Errorf("row %d is of iteration %d, %d steps and %d episodes, want %d and %d", i-1, row.Iteration, row.Steps, row.Episodes, steps, episodes)
+		}
+	}
 }
 
 // A state that lacks an array, or has one of another length, is an error that names it.

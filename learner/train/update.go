@@ -20,13 +20,13 @@ type Learner struct {
 	Method
 	Backend   compute.Backend
 	Params    []float64       // the policy's, p
-	Critic    *critic.Critic  // nil where neither advantages nor a kernel are needed
+	Critic    *critic.Critic  // nil if neither advantages nor a kernel are needed
 	Optimizer optim.Algorithm // takes the policy step
 }
 
-// Update is the paper's Algorithm 1 after the batch is collected: it takes the policy step
-// that the batch calls for and fills in its row. lap, where not nil, hears how long each
-// stage took.
+// Update is the paper's Algorithm 1 after the batch is collected: it takes a policy step
+// and fills in the iteration's row. lap, if not nil, is called with the duration of each
+// stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	stage := stages(lap)
 	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
@@ -58,8 +58,8 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 	return stage("policy step", l.step(at, x, estimate, row)) // VanillaPG, NPG or TRPO
 }
 
-// stages returns what ends a stage: it tells lap how long the stage took, or names it in
-// the error that it ended with.
+// stages returns a function that ends a stage: it calls lap with the stage's duration, or
+// names the stage in its error.
 func stages(lap func(stage string, took time.Duration)) func(name string, err error) error {
 	start := time.Now()
 	return func(name string, err error) error {
@@ -98,7 +98,7 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 		return nil, err
 	}
 	row.LogLikelihood = likelihood.Value
-	var features compute.Block // stays the zero Block where none learn
+	var features compute.Block // remains the zero Block if no features are learned
 	if l.Critic.Deep() {
 		features = scope.New(x.size(), at.Features.Cols)
 	}
@@ -121,9 +121,9 @@ func (l *Learner) kernel() gp.Kernel {
 	return gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
 }
 
-// step moves the policy. U's leading part preconditions the natural gradient's solution,
-// unless it is a sketch of fewer than two samples a parameter: then it is too noisy to save
-// an iteration (Ant), or costs some (HumanoidStandup).
+// step takes the policy step. U's truncated decomposition preconditions the natural
+// gradient's solution, unless it is a sketch with fewer than two samples per parameter:
+// then it is too noisy to save iterations (Ant), or even costs some (HumanoidStandup).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
 	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Batch.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*len(l.Params) {

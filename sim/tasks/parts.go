@@ -55,7 +55,7 @@ func fillClamped(observation, v []float64, limit float64) {
 	}
 }
 
-// within says whether each element of v is in (-limit, limit); NaN is not.
+// within reports whether each element of v is in (-limit, limit); NaN is not.
 func within(limit float64, v []float64) bool {
 	for _, x := range v {
 		if !(-limit < x && x < limit) {

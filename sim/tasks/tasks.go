@@ -17,7 +17,7 @@ import (
 type task struct {
 	// perturb adds the reset noise to the initial positions and velocities.
 	perturb func(rng *rand.Rand, qpos, qvel []float64)
-	// contactForces says whether the engine computes the external contact forces, at some cost. Otherwise they are
+	// contactForces reports whether the engine computes the external contact forces, at some cost. Otherwise they are
 	// zero, as in every -v2 task: MuJoCo computes them only if asked since 2.0, and the -v2 tasks do not ask.
 	contactForces bool
 	// observe writes the observation.
@@ -26,7 +26,7 @@ type task struct {
 	position func(d *mujoco.Data) float64
 	// reward is a step's reward, at the state after it.
 	reward func(d *mujoco.Data, action []float64, velocity float64) float64
-	// healthy says whether the episode may go on; nil: always.
+	// healthy reports whether the episode may go on; nil: always.
 	healthy func(d *mujoco.Data) bool
 }
 

@@ -22,6 +22,7 @@ func TestBackend(t *testing.T, newBackend func() compute.Backend) {
 		t.Run(op.name+"Tall", func(t *testing.T) { testTall(t, op, b, single) })
 		t.Run(op.name+"Shapes", rapid.MakeCheck(func(rt *rapid.T) { testShapes(rt, op, b) }))
 	}
+	t.Run("Zeros", func(t *testing.T) { testZeros(t, b) })
 	t.Run("TanhAccuracy", func(t *testing.T) { testTanhAccuracy(t, b) })
 	t.Run("Memory", rapid.MakeCheck(func(rt *rapid.T) { testMemory(rt, b) }))
 	t.Run("PanelsCover", rapid.MakeCheck(func(rt *rapid.T) { testPanelsCover(rt, b) }))

@@ -11,6 +11,33 @@ import (
 	"pgregory.net/rapid"
 )
 
+// testZeros wants the sign of a zero kept where nothing is added to it, and what counts 0
+// times left out.
+func testZeros(t *testing.T, b compute.Backend) {
+	zero, nan := math.Copysign(0, -1), math.NaN()
+	s := compute.NewScope(b)
+	defer s.Release()
+	for _, c := range []struct {
+		name             string
+		alpha, x         float64
+		beta, old, shift float64
+		want             float64
+	}{
+		{"copy", 1, zero, 0, nan, 0, zero},
+		{"scale", 2, zero, 0, nan, 0, zero},
+		{"add", 1, zero, 1, zero, 0, zero},
+		{"keep", 0, nan, 1, zero, 0, zero},
+		{"fill", 0, nan, 0, nan, 0, 0},
+		{"shift", 1, zero, 0, nan, 3, 3},
+	} {
+		x, dst := s.FromSlice(1, 1, []float64{c.x}), s.FromSlice(1, 1, []float64{c.old})
+		b.Affine(dst, c.alpha, x, c.beta, c.shift)
+		if got := compute.ToSlice(b, dst)[0]; math.Float64bits(got) != math.Float64bits(c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // testTanhAccuracy compares relative errors over the whole range, and wants NaN
 // and the infinities treated as what they are.
 func testTanhAccuracy(t *testing.T, b compute.Backend) {

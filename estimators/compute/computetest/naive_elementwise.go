@@ -15,6 +15,9 @@ func (naive) Affine(dst compute.Block, alpha float64, x compute.Block, beta, shi
 	}
 	each(dst.Rows, dst.Cols, func(i, j int) {
 		sum := shift
+		if shift == 0 && (alpha != 0 || beta != 0) {
+			sum = math.Copysign(0, -1)
+		}
 		if alpha != 0 {
 			sum += alpha * *at(x, min(i, x.Rows-1), j)
 		}

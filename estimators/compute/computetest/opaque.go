@@ -178,7 +178,7 @@ func (o *OpaqueBackend) same(op string, dst compute.Block, args ...compute.Block
 	return opened
 }
 
-// overlap tells whether x and y share elements. Views of different strides are
+// overlap reports whether x and y share elements. Views of different strides are
 // taken for the ranges of memory that they span.
 func overlap(x, y compute.Block) bool {
 	if x.Buffer != y.Buffer || x.Offset >= end(y) || y.Offset >= end(x) {

@@ -20,7 +20,7 @@ import (
 // get faster.
 const stagingElements = 512 << 10
 
-// staging are two page-locked buffers of the host, used by turns. Copies go through
+// staging contains two page-locked host buffers, used alternately. Copies go through
 // them: the device reads them by itself, without the processor and without Go memory
 // that might be gone by then. A block with gaps is packed on the device, where that is
 // one launch: the driver's copies of rectangles are slow where rows are short (and

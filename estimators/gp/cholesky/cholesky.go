@@ -40,7 +40,7 @@ const (
 const worstCondition = 1e15
 
 // Factorize allocates in s the factor of M = noise I + gram, from what is on and above the
-// diagonal of gram, whose eigenvalues are at least 0 but for rounding. The error is a
+// diagonal of gram, whose eigenvalues are at least 0 up to rounding. The error is a
 // [*NotPositiveDefiniteError].
 func Factorize(s *compute.Scope, gram compute.Block, noise float64) (Factor, error) {
 	b, r := s.Backend(), gram.Rows
@@ -67,7 +67,7 @@ func Factorize(s *compute.Scope, gram compute.Block, noise float64) (Factor, err
 //
 //	R_kk'R_kk = M_kk - sum_i<k R_ik'R_ik,  R_kj = R_kk^-T (M_kj - sum_i<k R_ik'R_ij)
 //
-// and tells whether it exists.
+// and reports whether it exists.
 func (c *Factor) factorize(gram compute.Block, noise float64) (ok bool) {
 	b, r := c.backend, c.factor.Rows
 	scratch := compute.NewScope(b)
@@ -222,7 +222,7 @@ func (c Factor) Inverse(s *compute.Scope) compute.Block {
 	return x
 }
 
-// NotPositiveDefiniteError says that the matrix M = noise I + B'B has no Cholesky
+// NotPositiveDefiniteError reports that the matrix M = noise I + B'B has no Cholesky
 // factor in float64: the noise is too small beside the kernel.
 type NotPositiveDefiniteError struct {
 	Size           int     // of M

@@ -10,7 +10,7 @@
 //
 // # The kernels
 //
-// All stationary ones are 1 at distance 0: the scale of the kernel is not theirs. With
+// All stationary ones are 1 at distance 0: the scale is not part of them. With
 // l the lengthscale and u = r/l,
 //
 //	rbf                   exp(-u²/2)
@@ -23,7 +23,7 @@
 //	piecewise-polynomial  max(0, 1-u)^5 (1 + 5u + 8u²)
 //	linear                x x'                                of nothing
 //
-// What sets them apart is which functions they expect (Rasmussen and Williams 2006,
+// They differ in the functions that they model (Rasmussen and Williams 2006,
 // "Gaussian Processes for Machine Learning", chapter 4):
 //
 //   - rbf (their eq. 4.9): functions with all derivatives. The eigenvalues of its
@@ -40,8 +40,8 @@
 //   - cosine: a single wave. The kernel's own period is 2p: points p apart are
 //     perfectly anticorrelated. Its matrix has rank 2.
 //   - piecewise-polynomial (eq. 4.21 with D = 1 and q = 2; Wendland 1995): functions
-//     with two derivatives, like matern52, but points that are l or more apart know
-//     nothing of each other: the matrix is banded.
+//     with two derivatives, like matern52, but points that are l or more apart are
+//     independent: the matrix is banded.
 //   - linear (eq. 4.27 with p = 1 and sigma_0 = 0): straight lines through 0, for the
 //     comparison. It is not stationary, and its matrix has rank 1.
 //
@@ -77,5 +77,5 @@
 // evaluates at a time.
 //
 // Values are exact to rounding. Where u² overflows (r/l above 1e154) derivatives are
-// not numbers, as 0 times infinity is none.
+// NaN, as is 0 times infinity.
 package kernels

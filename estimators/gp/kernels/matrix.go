@@ -73,8 +73,8 @@ func (k *Kernel) pairs(points []float64) []float64 {
 	return of
 }
 
-// evenlySpaced says whether neighbours among the points are all the same distance
-// apart, but for rounding.
+// evenlySpaced reports whether neighbours among the points are all the same distance
+// apart, up to rounding.
 func evenlySpaced(points []float64) bool {
 	const rounding = 1e-13
 	last := len(points) - 1

@@ -78,14 +78,14 @@ func (k *Kernel) Name() string { return k.name }
 // as a whole is not among them.
 func (k *Kernel) Hyperparameters() []string { return slices.Clone(k.hyper) }
 
-// Stationary says whether the kernel is a function of the distance alone. It is 1 at
+// Stationary reports whether the kernel is a function of the distance alone. It is 1 at
 // distance 0 then, and its matrix over evenly spaced points is Toeplitz.
 func (k *Kernel) Stationary() bool { return k.of == distance }
 
 // String is the kernel's name.
 func (k *Kernel) String() string { return k.name }
 
-// UnknownError says that there is no kernel of a name, and which name is nearest to it.
+// UnknownError reports that there is no kernel of a name, and which name is nearest to it.
 type UnknownError struct {
 	Name    string
 	Nearest string

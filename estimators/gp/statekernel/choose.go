@@ -26,7 +26,7 @@ func Columns(base *kernels.Kernel, features int) int {
 	return features * newSpectrum(k).rank()
 }
 
-// TooManyColumnsError says that a state kernel has more than MaxColumns columns.
+// TooManyColumnsError reports that a state kernel has more than MaxColumns columns.
 type TooManyColumnsError struct{ Features, Columns int }
 
 // Error implements error.

@@ -69,7 +69,7 @@ func squaredDistance(x, y []float64) float64 {
 	return sum
 }
 
-// InducingError says that there cannot be so many inducing points.
+// InducingError reports that there cannot be so many inducing points.
 type InducingError struct{ Points, Samples int }
 
 // Error implements error.

@@ -61,7 +61,7 @@ func (s Scaling) Backward(b compute.Backend, gradient, scaled compute.Block) {
 	add(s.Max, -factor*weighted)
 }
 
-// ConstantFeaturesError says that all features are equal, so that they cannot be
+// ConstantFeaturesError reports that all features are equal, so that they cannot be
 // scaled: the feature network no longer tells states apart.
 type ConstantFeaturesError struct {
 	Value float64

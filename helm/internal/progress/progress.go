@@ -34,7 +34,7 @@ func Compare(iterations int, path, wanted string) error {
 	for i := range got {
 		for j, column := range learned {
 			if got[i][j] != want[i][j] {
-				differences = append(differences, fmt.Errorf("iteration %d: %s is %s and not %s", i+1, column, got[i][j], want[i][j]))
+				differences = append(differences, fmt.Errorf("iteration %d: %s is %s and not %s", i, column, got[i][j], want[i][j]))
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func read(path string) ([][]string, error) {
 		}
 		for i, record := range records[1:] {
 			if record[at] == "" {
-				return nil, fmt.Errorf("%s: iteration %d has no %s", path, i+1, column)
+				return nil, fmt.Errorf("%s: iteration %d has no %s", path, i, column)
 			}
 			rows[i] = append(rows[i], record[at])
 		}
