@@ -90,6 +90,18 @@ var comparisons = []comparison{
 		quick:  small("30", "1,2"),
 	},
 	{
+		name:       "fisher",
+		title:      "Which Fisher matrix",
+		short:      "UAPG with the empirical Fisher matrix, and with the analytic one",
+		question:   "Which Fisher matrix: UU'/n of the batch's own scores, as in the paper's equations, or its expectation over the\nactions, the Hessian of the divergence in the paper's text? Each in natural gradients and in UAPG's correction alike.",
+		algorithms: []string{"npg"},
+		variants: these(
+			variant{name: "empirical", directory: "empirical", color: 0, settings: append(slices.Clone(aware.settings), assignment{"fisher", "empirical"})},
+			variant{name: "analytic", directory: "analytic", color: 1, settings: append(slices.Clone(aware.settings), assignment{"fisher", "analytic"})}),
+		claims: claimed(claim{"Either does (eqn:kernel_equations; appendix, fast kernel computation).", alike, [][2]string{{"empirical", "analytic"}}}),
+		quick:  small("30", "1,2"),
+	},
+	{
 		name:       "uncertainty",
 		title:      "Uncertainty-aware steps: UAPG and UBAC",
 		short:      "Two ways to use the gradient's uncertainty",
