@@ -44,15 +44,15 @@ func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
 // Operators are c1 K_s at scaled features (n × d), and its derivatives in the base
 // kernel's hyperparameters. Their blocks belong to s.
 func (k Kernel) Operators(s *compute.Scope, scaled compute.Block) (value *linop.Interp, gradient []linop.Operator) {
-	interpolated := func(r *mat.SymDense) *linop.Interp {
+	operator := func(r *mat.SymDense) *linop.Interp {
 		r.ScaleSym(k.Scale, r)
 		return linop.NewInterp(s.Backend(), scaled, grid(), linop.NewDense(s.Backend(), upload(s, r)))
 	}
 	r, slopes := k.gridMatrix()
 	for _, slope := range slopes {
-		gradient = append(gradient, interpolated(slope))
+		gradient = append(gradient, operator(slope))
 	}
-	return interpolated(r), gradient
+	return operator(r), gradient
 }
 
 // upload puts a host matrix into s.
