@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/coordinator/cli"
 	"github.com/dbqpg/dbqpg/coordinator/serve"
@@ -59,7 +58,7 @@ commands ask any of them; give its URL with --coordinator or in DBQPG_COORDINATO
 	}
 	cmd.AddCommand(serve.Command(), credentials.Command())
 	cmd.AddCommand(cli.Commands()...)
-	cmd.SetFlagErrorFunc(explain)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
 	return cmd
 }
 
@@ -70,11 +69,4 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	}
 	meant, _ := nearest.Name(name, names)
 	return fmt.Errorf("unknown command %q; did you mean %s?", name, meant)
-}
-
-// explain adds a suggestion to an error about an unknown flag.
-func explain(cmd *cobra.Command, err error) error {
-	var flags []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-	return commandline.Explain(err, flags)
 }

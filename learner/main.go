@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
@@ -93,7 +94,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		}
 		return session.Train(cmd.Context(), settings, display, log, metrics)
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return loader.Explain(err) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
 	cmd.AddCommand(bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// Explain adds a suggestion to an error about an unknown flag. It is for cobra's
-// SetFlagErrorFunc.
-func Explain(err error, flags []string) error {
+// Explain adds to an error about an unknown flag which of a command's flags may have been
+// meant. It is for cobra's SetFlagErrorFunc.
+func Explain(flags *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
 	}
-	meant, _ := nearest.Name(unknown.GetSpecifiedName(), flags)
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	meant, _ := nearest.Name(unknown.GetSpecifiedName(), names)
 	return fmt.Errorf("%w; did you mean --%s?", err, meant)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -46,16 +45,6 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 		}
 	}
 	return l
-}
-
-// Explain adds to an error of parsing the flags, if one is unknown, which may have been meant. It is for cobra's
-// SetFlagErrorFunc.
-func (l *Loader) Explain(err error) error {
-	var flags []string
-	for _, s := range l.settings.all() {
-		flags = append(flags, s.flag())
-	}
-	return commandline.Explain(err, flags)
 }
 
 // Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for

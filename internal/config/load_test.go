@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
@@ -18,7 +19,7 @@ func load(arguments, environment string) (*config.Settings, *config.Loader, erro
 	flags.SetOutput(nil)
 	loader := config.NewLoader(flags)
 	if err := flags.Parse(strings.Fields(arguments)); err != nil {
-		return nil, loader, loader.Explain(err)
+		return nil, loader, commandline.Explain(flags, err)
 	}
 	settings, err := loader.Load(strings.Fields(environment))
 	return settings, loader, err

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -92,7 +93,7 @@ func resolve(assignments ...assignment) (*config.Settings, error) {
 		arguments = append(arguments, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
 	}
 	if err := flags.Parse(arguments); err != nil {
-		return nil, loader.Explain(err)
+		return nil, commandline.Explain(flags, err)
 	}
 	return loader.Load(nil)
 }

@@ -61,7 +61,7 @@ func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, acti
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
-	at.Batch.Fisher = m.Fisher(s.Backend(), at, m.Damping)
+	at.Fisher = m.Fisher(s.Backend(), at, m.Damping)
 	return at
 }
 

@@ -125,7 +125,7 @@ func (l *Learner) kernel() gp.Kernel {
 // gradient's solution, unless it is a sketch with fewer than two samples per parameter:
 // then it is too noisy to save iterations (Ant), or even costs some (HumanoidStandup).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Batch.Fisher, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*len(l.Params) {
 		objective.SVD = at.SVD
 	}
