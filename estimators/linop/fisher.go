@@ -20,12 +20,16 @@ func (a *EmpiricalFisher) Dims() (rows, cols int) {
 	return p, p
 }
 
-// MulTo implements [Operator]: one product with U' and one with U.
+// MulTo implements [Operator]: a product with U' and one with U, at once where U can.
 func (a *EmpiricalFisher) MulTo(dst, x compute.Block, trans bool) {
 	checkMul("EmpiricalFisher", a, dst, x, trans)
-	s := compute.NewScope(a.b)
-	defer s.Release()
-	inner := Mul(s, a.scores, x, true)
-	a.scores.MulTo(dst, inner, false)
-	compute.Scale(a.b, 1/float64(inner.Rows), dst)
+	if u, ok := a.scores.(interface{ MulSquare(dst, x compute.Block) }); ok {
+		u.MulSquare(dst, x)
+	} else {
+		s := compute.NewScope(a.b)
+		defer s.Release()
+		a.scores.MulTo(dst, Mul(s, a.scores, x, true), false)
+	}
+	_, n := a.scores.Dims()
+	compute.Scale(a.b, 1/float64(n), dst)
 }

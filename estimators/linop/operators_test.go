@@ -90,6 +90,22 @@ func TestEmpiricalFisher(t *testing.T) {
 	})
 }
 
+// Of real scores both products are one pass over the panels.
+func TestEmpiricalFisherOfScores(t *testing.T) {
+	linoptest.Test(t, linoptest.Case{
+		Build: func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator {
+			return linop.NewEmpiricalFisher(s.Backend(), drawScores(rng, n).build(s))
+		},
+		Dense: func(rng *rand.Rand, n int) *mat.Dense {
+			u := drawScores(rng, n).dense()
+			var g mat.Dense
+			g.Mul(u, u.T())
+			g.Scale(1/float64(n), &g)
+			return &g
+		},
+	})
+}
+
 func toeplitz(column []float64) *mat.Dense {
 	n := len(column)
 	a := mat.NewDense(n, n, nil)

@@ -60,6 +60,28 @@ func (u *Scores) MulTo(dst, x compute.Block, trans bool) {
 	}
 }
 
+// MulSquare sets dst to U U'x (p × k both): a panel's samples are read once for both
+// products, which is faster than one after the other.
+func (u *Scores) MulSquare(dst, x compute.Block) {
+	s := compute.NewScope(u.b)
+	defer s.Release()
+	_, n := u.Dims()
+	direction, sum := s.New(1, u.params), s.New(1, u.params)
+	partials := compute.NewPartials(s, n, 1, u.params)
+	for j := range x.Cols {
+		compute.Copy(u.b, direction.Reshape(u.params, 1), x.Col(j))
+		u.b.Panels(n, func(b compute.Backend, panel, lo, hi int) {
+			s := compute.NewScope(b)
+			defer s.Release()
+			rows, inner := u.rows(b, lo, hi), s.New(hi-lo, 1)
+			rows.derivative(inner, direction)
+			rows.weightedSum(partials.At(panel).Row(0), inner)
+		})
+		partials.SumTo(u.b, sum)
+		compute.Copy(u.b, dst.Col(j), sum.Reshape(u.params, 1))
+	}
+}
+
 // weightedSums sets dst to U x.
 func (u *Scores) weightedSums(dst, x compute.Block) {
 	s := compute.NewScope(u.b)

@@ -137,7 +137,7 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 
 // learner returns the settings of a learner: the task's, with those given.
 func (o options) learner(task string, estimator config.Estimator) (config.Settings, error) {
-	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, config.Authors)
+	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, config.DefaultPreset)
 	if err != nil {
 		return settings, err
 	}
