@@ -15,17 +15,18 @@ const maxComplaints = 20
 // network, clock or lock: requests and the time are passed in, by one goroutine at a time.
 type dispatcher struct {
 	config   Config
-	position proto.Position  // the earliest iteration whose episodes are wanted
-	current  *iteration      // nil unless a batch is being collected
-	lengths  Lengths         // of episodes, as far as known
-	dry      bool            // actors were told that there is no ticket
-	news     bool            // an announcement should be sent at once
-	stamp    uint64          // of the last statement of the need
-	stats    Stats           // since the last batch
-	actors   map[string]bool // that sent episodes since the last batch
-	proven   map[string]bool // that have ever sent a valid one
-	engine   string          // of the latest episode
-	spare    buffers         // for uploads
+	position proto.Position       // the earliest iteration whose episodes are wanted
+	current  *iteration           // nil unless a batch is being collected
+	asked    map[string]time.Time // when actors last asked for a ticket of the newest batch
+	lengths  Lengths              // of episodes, as far as known
+	dry      bool                 // actors were told that there is no ticket
+	news     bool                 // an announcement should be sent at once
+	stamp    uint64               // of the last statement of the need
+	stats    Stats                // since the last batch
+	actors   map[string]bool      // that sent episodes since the last batch
+	proven   map[string]bool      // that have ever sent a valid one
+	engine   string               // of the latest episode
+	spare    buffers              // for uploads
 
 	complaints int // about actors, since the last batch
 }
@@ -53,8 +54,11 @@ func newDispatcher(config Config) *dispatcher {
 func (d *dispatcher) begin(number uint64, minSteps int, now time.Time) *iteration {
 	first := proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Iteration: number, Seed: d.config.Seed}
 	d.position.Iteration = number
+	ledger := NewLedger(first, minSteps, d.lengths, d.config.Lease, d.proven)
+	ledger.follow(d.asked)
+	d.asked = ledger.asked
 	d.current = &iteration{
-		ledger:   NewLedger(first, minSteps, d.lengths, d.config.Lease, d.proven),
+		ledger:   ledger,
 		uploads:  newUploads(proto.Credit, d.config.Lease, &d.spare),
 		started:  now,
 		complete: make(chan struct{}),

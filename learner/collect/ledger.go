@@ -86,6 +86,16 @@ func NewLedger(first proto.Ticket, minSteps int, lengths Lengths, lease time.Dur
 	return &Ledger{first: first, minSteps: minSteps, lengths: lengths, lease: lease, asked: make(map[string]time.Time), proven: proven}
 }
 
+// follow takes over when the proven actors asked in the iteration before: until their lease is over they are still there,
+// though strangers may be the first to ask in this one.
+func (l *Ledger) follow(asked map[string]time.Time) {
+	for actor, at := range asked {
+		if l.proven[actor] {
+			l.asked[actor] = at
+		}
+	}
+}
+
 // Complete reports whether the batch is complete: the completed prefix holds minSteps steps.
 func (l *Ledger) Complete() bool { return l.steps >= l.minSteps }
 

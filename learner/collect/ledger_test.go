@@ -284,6 +284,34 @@ func TestFailingTicket(t *testing.T) {
 	}
 }
 
+// Strangers who are the first to ask for the tickets of an iteration do not end the run: an actor that proved itself is still
+// there, though it has not asked yet. Once it has been silent for a lease, they do.
+func TestStrangersAskFirst(t *testing.T) {
+	for _, silent := range []time.Duration{30 * time.Second, 2 * time.Minute} {
+		proven := map[string]bool{"honest": true}
+		before := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, proven)
+		before.Grant(proto.Slot{Actor: "honest"}, start)
+		before.Grant(proto.Slot{Actor: "stranger"}, start)
+		l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, proven)
+		l.follow(before.asked)
+		if len(l.asked) != 1 {
+			t.Errorf("the next iteration knows %v, want the proven actor alone", l.asked)
+		}
+		var failed error
+		for i := range maxFailures {
+			slot, now := slotNumber(i), start.Add(silent)
+			ticket, ok := l.Grant(slot, now)
+			if !ok { // it is left to the honest one
+				break
+			}
+			failed = l.Release(ticket, slot, "it fails, believe me", now)
+		}
+		if ended := errors.Is(failed, errFailed); ended != (silent > time.Minute) {
+			t.Errorf("after %v of silence: %v", silent, failed)
+		}
+	}
+}
+
 // A stranger who spoils tickets under ever new names neither ends the run nor keeps a ticket from an actor that has proven
 // itself; when all of those fail too, it ends.
 func TestStrangerSpoilsTickets(t *testing.T) {
