@@ -38,7 +38,7 @@ type Preset string
 
 // The presets.
 const (
-	Authors Preset = "authors" // as the authors' code has them: it reproduces their learning curves
+	Authors Preset = "authors" // as the authors' code has them
 	Paper   Preset = "paper"   // as the paper's text has them, with the truncated kernel completed
 )
 

@@ -108,7 +108,7 @@ func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fis
 // Process is how the Gaussian process of a batch is conditioned, and integrated.
 type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error)
 
-// integralOf is that of the kernel n V V'.
+// integralOf returns the integral of the truncated kernel n V V'.
 func integralOf(completed bool) estimators.Integral {
 	if completed {
 		return estimators.CompletedIntegral{}
