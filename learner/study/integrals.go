@@ -14,6 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/streams"
@@ -72,6 +73,9 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 		if !(noise > 0) || math.IsInf(noise, 0) {
 			return fmt.Errorf("--noises %v: want positive numbers", noise)
 		}
+	}
+	if len(o.ranks) == 0 || slices.Contains(o.ranks, 0) {
+		return errors.New("--ranks: give some, from 1 on")
 	}
 	j, err := newJob(cmd, o.out)
 	if err != nil {
@@ -169,9 +173,9 @@ type cosines struct {
 }
 
 type cosineRow struct {
-	state, noise             float64
-	plain, completed         []float64 // by rank
-	exactPlain, monteCarloes float64
+	state, noise           float64
+	plain, completed       []float64 // by rank
+	exactPlain, monteCarlo float64
 }
 
 // compare takes the gradient of a batch in every way.
@@ -183,13 +187,13 @@ func (o *integralsOptions) compare(s *compute.Scope, at *train.Evaluation, kerne
 	}
 	reference := compute.ToSlice(b, monteCarlo.Gradient)
 	ranks := slices.Clone(o.ranks)
-	if full := min(n, len(reference)); n <= 2000 {
+	if full := min(n, len(reference)); n <= linop.ExactSamples {
 		ranks = append(slices.DeleteFunc(ranks, func(r uint) bool { return int(r) >= full }), uint(full))
 	}
 	out := new(cosines)
 	for i, rank := range ranks {
 		out.ranks = append(out.ranks, fmt.Sprint(rank))
-		if n <= 2000 && i == len(ranks)-1 {
+		if n <= linop.ExactSamples && i == len(ranks)-1 {
 			out.ranks[i] = "all"
 		}
 	}
@@ -226,7 +230,7 @@ func (r *cosineRow) fill(s *compute.Scope, at *train.Evaluation, k gp.Kernel, mo
 		return err
 	}
 	reference := gradients[0]
-	r.exactPlain, r.monteCarloes = cosine(gradients[1], reference), cosine(monteCarlo, reference)
+	r.exactPlain, r.monteCarlo = cosine(gradients[1], reference), cosine(monteCarlo, reference)
 	for _, rank := range ranks {
 		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
 			return err
@@ -277,7 +281,7 @@ func (c *cosines) print(p *page) {
 		for i := range c.ranks {
 			row = append(row, fmt.Sprintf("%.3f", r.plain[i]), fmt.Sprintf("**%.3f**", r.completed[i]))
 		}
-		rows = append(rows, append(row, fmt.Sprintf("%.3f", r.exactPlain), fmt.Sprintf("%.3f", r.monteCarloes)))
+		rows = append(rows, append(row, fmt.Sprintf("%.3f", r.exactPlain), fmt.Sprintf("%.3f", r.monteCarlo)))
 	}
 	p.table(append(header, "exact, plain", "Monte Carlo"), rows)
 }
@@ -289,6 +293,6 @@ func (c *cosines) export(t *table, name string) {
 			t.add(name, r.state, r.noise, "completed", rank, r.completed[i])
 		}
 		t.add(name, r.state, r.noise, "exact, plain", "", r.exactPlain)
-		t.add(name, r.state, r.noise, "Monte Carlo", "", r.monteCarloes)
+		t.add(name, r.state, r.noise, "Monte Carlo", "", r.monteCarlo)
 	}
 }

@@ -37,6 +37,7 @@ func TestIntegralsRefusals(t *testing.T) {
 	for want, arguments := range map[string][]string{
 		"--batch or --run":     {},
 		"want positive":        {"--batch", "x.npz", "--noises", "0"},
+		"--ranks: give some":   {"--batch", "x.npz", "--ranks", "10,0"},
 		"no such file":         {"--batch", "absent.npz"},
 		"no run's directory":   {"--run", t.TempDir()},
 		"--out: say which dir": {"--out", "", "--batch", "x.npz"},
