@@ -164,7 +164,13 @@ func (u *Uncertainty) compress(small []float64) []float64 {
 	k := u.middle.SymmetricDim()
 	basis := linop.MulOut(s, u.basis)
 	sum := s.FromSlice(k, k, small)
-	u.backend.Gemm(true, false, 1, basis, linop.Mul(s, u.fisher, basis, false), 1, sum)
+	if g, ok := u.fisher.(interface{ Compress(dst, x compute.Block) }); ok {
+		compressed := s.New(k, k)
+		g.Compress(compressed, basis)
+		compute.Axpy(u.backend, 1, compressed, sum)
+	} else {
+		u.backend.Gemm(true, false, 1, basis, linop.Mul(s, u.fisher, basis, false), 1, sum)
+	}
 	return compute.ToSlice(u.backend, sum)
 }
 

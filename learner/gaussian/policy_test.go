@@ -206,13 +206,21 @@ func TestFisherAgreesWithDenseTwin(t *testing.T) {
 		if rows, cols := fisher.Dims(); rows != p || cols != p {
 			t.Errorf("dimensions %d × %d, want %d", rows, cols, p)
 		}
-		fisher.MulTo(dst, f.scope.FromSlice(p, columns, x), false)
+		block, compressed := f.scope.FromSlice(p, columns, x), f.scope.New(columns, columns)
+		fisher.MulTo(dst, block, false)
+		fisher.Compress(compressed, block)
 		for j := range columns {
 			column := make([]float64, p)
 			for k := range column {
 				column[k] = x[k*columns+j]
 			}
-			near(t, "product", compute.ToSlice(f.backend, dst.Col(j)), f.fisherTwin(0.1, column), 1e-12)
+			product := f.fisherTwin(0.1, column)
+			near(t, "product", compute.ToSlice(f.backend, dst.Col(j)), product, 1e-12)
+			want := make([]float64, columns)
+			for k, v := range x {
+				want[k%columns] += v * product[k/columns]
+			}
+			near(t, "compressed", compute.ToSlice(f.backend, compressed.Row(j)), want, 1e-12)
 		}
 	})
 }
