@@ -26,7 +26,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks the actor to leave; a second one kills the process.
+	// The first signal makes the actor leave; a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -53,11 +53,11 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "actor --nats URL",
 		Short: "Play episodes for learners",
-		Long: `Play episodes for learners that run elsewhere: "learner" prints the URL to give here.
+		Long: `Play episodes for learners on other machines; "learner" prints the URL for --nats.
 
-Actors may join at any time and leave at any time, by Ctrl-C or otherwise: what a learner learns does not depend on
-how many there are or how fast they are. An actor waits for a learner that isn't there yet, and for a server that went
-away. Where several learners use one server, an actor plays for all of them, each as much as it needs.`,
+Actors may join and leave at any time, by Ctrl-C or otherwise: the results do not depend on their number or speed. An
+actor waits for a learner that has not started yet, and for a server that has gone away. If several learners use one
+server, an actor plays for all of them, according to their demand.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
   actor --nats tls://learner.example:4222 --credentials credentials/actor
   actor --nats nats://127.0.0.1:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4
@@ -70,12 +70,12 @@ away. Where several learners use one server, an actor plays for all of them, eac
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
 	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
-	flags.StringVar(&s.run, "run", "", "play only for this run, or for those that match names and patterns separated by commas (default: all on the server)")
-	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "episodes to play at the same time")
+	flags.StringVar(&s.run, "run", "", "runs to play for: names and patterns, separated by commas (default: all runs on the server)")
+	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "number of episodes to play at the same time")
 	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
-	flags.BoolVar(&s.observe.Pprof, "pprof", false, "serve Go's profiles there too")
-	flags.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&s.logFormat, "log-format", observe.Text, "text (key=value pairs) or json (one object per line)")
+	flags.BoolVar(&s.observe.Pprof, "pprof", false, "also serve Go's profiles there")
+	flags.StringVar(&s.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
+	flags.StringVar(&s.logFormat, "log-format", observe.Text, "log format: text (key=value pairs) or json (one object per line)")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
 	})
@@ -86,7 +86,7 @@ away. Where several learners use one server, an actor plays for all of them, eac
 // play plays until ctx is done.
 func play(ctx context.Context, s settings) error {
 	if s.nats == "" {
-		return errors.New("which learner? Give the URL that it prints: --nats nats://host:port")
+		return errors.New("give the URL that the learner prints: --nats nats://host:port")
 	}
 	if strings.Contains(s.nats, "@") {
 		return errors.New("--nats: a password in the URL is visible in the process list; authenticate with --credentials DIR instead")

@@ -23,9 +23,9 @@ func TestBadSettings(t *testing.T) {
 		arguments string
 		want      []string
 	}{
-		{"", []string{"--env: say which task to learn", "Swimmer-v2"}},
+		{"", []string{"--env: name the task to learn", "Swimmer-v2"}},
 		{"--env Swimer-v2", []string{`unknown task "Swimer-v2"`, "did you mean Swimmer-v2?"}},
-		{"--env Hopper-v2 --rank 900 --batch 800", []string{"--rank 900", "only 800 steps in a batch"}},
+		{"--env Hopper-v2 --rank 900 --batch 800", []string{"--rank 900", "a batch may have only 800 steps"}},
 		{"--env Swimmer-v2 --rank 9000", []string{"--rank 9000", "only 4868 parameters"}},
 		{"--env Swimmer-v2 --algorithm ngp", []string{`"ngp"`, "did you mean npg?"}},
 		{"--env Swimmer-v2 --gamma 2", []string{"--gamma 2", "at most 1"}},

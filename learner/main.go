@@ -1,5 +1,5 @@
 // Command learner trains a policy. `learner --env Swimmer-v2` does so on one machine;
-// actors on others join with `actor --nats URL`.
+// actors on other machines join with `actor --nats URL`.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	stop()
 	switch {
 	case errors.Is(err, context.Canceled):
-		os.Exit(130) // stopped by the user, who has been told how to resume
+		os.Exit(130) // interrupted; how to resume has been printed
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "learner: %v\n", err)
 		os.Exit(1)
@@ -46,16 +46,16 @@ func newCommand() *cobra.Command {
 		Short: "Train a policy by deep Bayesian quadrature policy optimization",
 		Long: `Train a policy by deep Bayesian quadrature policy optimization.
 
-Episodes are played by actors in this process, one a core, and by any that join with
-actor --nats URL. What was learned is saved after each iteration in the run's directory:
-stop with Ctrl-C, go on with --resume. The result is the same bits for any number of
-actors, whether stopped in between or not.
+Episodes are played by actors in this process, one per core, and by those that join with
+actor --nats URL. Every iteration is saved in the run directory: stop with Ctrl-C, and
+continue with --resume. The result is bit-identical for any number of actors, and whether or
+not the run was interrupted.
 
-With --worker it trains the runs that a coordinator has, one after the other; any number of
-workers share them, and go on with each other's (docs/workers.md).
+With --worker, the learner trains the runs of a coordinator, one at a time. Any number of
+workers share the runs, and resume those of workers that died (docs/workers.md).
 
 Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
---gae-lambda), then from --config, then from the task's preset.`,
+--gae-lambda), then from the file of --config, then from the task's preset.`,
 		Example: `  learner --env Swimmer-v2
   learner --env Swimmer-v2 --resume
   learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3
@@ -99,7 +99,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 	return cmd
 }
 
-// noArguments rejects what is neither a flag nor a command.
+// noArguments rejects arguments that are neither a flag nor a command.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -111,5 +111,5 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if meant, edits := nearest.Name(args[0], names); edits <= 2 {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], meant)
 	}
-	return fmt.Errorf("%q is neither a flag nor a command: a task is given as --env Swimmer-v2, a choice after a flag that can stand alone as --resume=auto", args[0])
+	return fmt.Errorf("%q is neither a flag nor a command: write a task as --env Swimmer-v2, and the value of a flag that needs none as --resume=auto", args[0])
 }

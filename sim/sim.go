@@ -9,27 +9,34 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// A Spec describes one task.
+// A Spec describes one task. Its slices are shared and not to be changed.
 type Spec struct {
-	Name           string // as in Gymnasium's early versions, e.g. "Swimmer-v2"
-	Model          string // the MJCF file that describes the robot
-	ObservationDim int    // length of an observation
-	ActionDim      int    // length of an action: one control an actuator
-	FrameSkip      int    // engine steps an action is applied for
-	TimeLimit      int    // steps after which an episode that has not terminated is ended
+	Name           string    // as in Gymnasium, e.g. "Swimmer-v2"
+	Model          string    // the MJCF file that describes the robot
+	ObservationDim int       // length of an observation
+	ActionDim      int       // length of an action: one control an actuator
+	Low, High      []float64 // bounds of an action, as in Gymnasium's action_space: the engine clamps controls to them
+	FrameSkip      int       // engine steps an action is applied for
+	TimeLimit      int       // steps after which an episode that has not terminated is ended
 }
 
 // specs is the one table of tasks, sorted by name. A -v2 task has the observations and rewards that were published
 // under its name, on today's MuJoCo: Gymnasium's v4 with all external contact forces zero, as MuJoCo 2.0 left them.
 // The last 84 numbers that Ant and the humanoids observe are these forces.
 var specs = []Spec{
-	{"Ant-v2", "ant.xml", 111, 8, 5, 1000},
-	{"HalfCheetah-v2", "half_cheetah.xml", 17, 6, 5, 1000},
-	{"Hopper-v2", "hopper.xml", 11, 3, 4, 1000},
-	{"Humanoid-v2", "humanoid.xml", 376, 17, 5, 1000},
-	{"HumanoidStandup-v2", "humanoidstandup.xml", 376, 17, 5, 1000},
-	{"Swimmer-v2", "swimmer.xml", 8, 2, 4, 1000},
-	{"Walker2d-v2", "walker2d.xml", 17, 6, 4, 1000},
+	spec("Ant-v2", "ant.xml", 111, 8, 1, 5, 1000),
+	spec("HalfCheetah-v2", "half_cheetah.xml", 17, 6, 1, 5, 1000),
+	spec("Hopper-v2", "hopper.xml", 11, 3, 1, 4, 1000),
+	spec("Humanoid-v2", "humanoid.xml", 376, 17, 0.4, 5, 1000),
+	spec("HumanoidStandup-v2", "humanoidstandup.xml", 376, 17, 0.4, 5, 1000),
+	spec("Swimmer-v2", "swimmer.xml", 8, 2, 1, 4, 1000),
+	spec("Walker2d-v2", "walker2d.xml", 17, 6, 1, 4, 1000),
+}
+
+// spec returns a row of the table. Each element of an action is within ±bound.
+func spec(name, model string, observations, actions int, bound float64, frameSkip, timeLimit int) Spec {
+	low, high := slices.Repeat([]float64{-bound}, actions), slices.Repeat([]float64{bound}, actions)
+	return Spec{name, model, observations, actions, low, high, frameSkip, timeLimit}
 }
 
 // Tasks returns every task, sorted by name.

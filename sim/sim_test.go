@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -9,7 +10,7 @@ import (
 func TestLookup(t *testing.T) {
 	for _, want := range Tasks() {
 		got, err := Lookup(want.Name)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %v", want.Name, got, err)
 		}
 	}

@@ -14,11 +14,11 @@ func Command() *cobra.Command {
 	var name, from, out string
 	command := &cobra.Command{
 		Use:   "trace",
-		Short: "Replay a recorded trace: initial state and actions in; observations, rewards, terminated out",
-		Long: `Replay a recorded trace in a task, to compare it with another implementation.
+		Short: "Replay recorded actions in a task",
+		Long: `Replay recorded actions in a task, to compare it with another implementation.
 
-The input is an npz file with init_qpos, init_qvel and actions (T x action). The output holds these and what
-the task makes of them: observations (T+1 x observation), rewards (T), terminated (T).`,
+The input is an npz file with init_qpos, init_qvel and actions (T x action). The output has these arrays and the
+resulting observations (T+1 x observation), rewards (T) and terminated (T).`,
 		Example: "  actor trace --env Ant-v2 --from trace.npz --out mine.npz",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -31,7 +31,7 @@ the task makes of them: observations (T+1 x observation), rewards (T), terminate
 	flags.StringVar(&out, "out", "", "file to write (npz)")
 	for _, required := range []string{"env", "from", "out"} {
 		if err := command.MarkFlagRequired(required); err != nil {
-			panic(err) // a flag that is not defined above
+			panic(err) // the flag is not defined above
 		}
 	}
 	return command

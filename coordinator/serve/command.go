@@ -59,20 +59,20 @@ Only this machine can reach a node unless --http and --raft say otherwise; that 
 
 func (o *options) define(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.DataDir, "data-dir", "", "directory of this node's records")
+	flags.StringVar(&o.DataDir, "data-dir", "", "data directory of this node")
 	flags.StringVar(&o.ID, "node-id", "n1", "this node's name, unique in the cluster")
-	flags.StringVar(&o.HTTP, "http", "127.0.0.1:7070", "host:port to take requests at; port 0 picks a free one")
+	flags.StringVar(&o.HTTP, "http", "127.0.0.1:7070", "host:port on which to serve requests; port 0 picks a free one")
 	flags.StringVar(&o.Raft, "raft", "127.0.0.1:7071", "host:port that the other nodes connect to")
 	flags.StringVar(&o.peers, "peers", "", "all nodes of a new cluster with their --raft addresses, n1=host:port,n2=host:port,n3=host:port")
 	flags.StringVar(&o.Join, "join", "", "URL of a node of the cluster to join")
-	flags.StringVar(&o.Restore, "restore", "", "file of \"coordinator backup\" to start a new single node from; - reads standard input")
+	flags.StringVar(&o.Restore, "restore", "", "backup (of \"coordinator backup\") from which to start a new single node; - reads standard input")
 	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs")
 	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs")
-	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server on which to answer requests, too")
+	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server on which to answer requests as well")
 	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
-	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&o.logFormat, "log-format", observe.Text, "text (key=value pairs) or json (one object per line)")
+	flags.StringVar(&o.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
+	flags.StringVar(&o.logFormat, "log-format", observe.Text, "log format: text (key=value pairs) or json (one object per line)")
 	flags.BoolVar(&o.insecure, "insecure-listen", false, "accept other machines without credentials, on a trusted network")
 }
 

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Device is what a learner is asked to compute on. The zero value is auto: the first GPU, or else the processors.
+// Device is the device that a learner is asked to compute on. The zero value is auto: the first GPU, or the CPU if there
+// is none.
 type Device struct {
-	CPU  bool // the processors
-	CUDA bool // GPU number GPU, or an error
+	CPU  bool
+	CUDA bool // GPU number GPU; an error if there is none
 	GPU  int
 }
 
 // DeviceHelp is the usage of a flag that takes a [Device].
-const DeviceHelp = "what computes: cpu, cuda or cuda:N (the N-th GPU from 0 on); auto is the first GPU, or else the cpu"
+const DeviceHelp = "device to compute on: cpu, cuda or cuda:N (GPU number N, counted from 0); auto is the first GPU, or the CPU if there is none"
 
 // ParseDevice reads auto, cpu, cuda or cuda:N.
 func ParseDevice(text string) (Device, error) {
@@ -31,10 +32,10 @@ func ParseDevice(text string) (Device, error) {
 			return Device{CUDA: true, GPU: int(n)}, nil
 		}
 	}
-	return Device{}, fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, the N-th GPU from 0 on", text)
+	return Device{}, fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, GPU number N counted from 0", text)
 }
 
-// String is what [ParseDevice] reads.
+// String returns the text that [ParseDevice] reads.
 func (d Device) String() string {
 	switch {
 	case d.CPU:

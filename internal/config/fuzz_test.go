@@ -28,7 +28,7 @@ func FuzzParseYAML(f *testing.F) {
 			if !ok || row.value.Set(e.text) != nil {
 				continue
 			}
-			// What a setting says it is must set it to that.
+			// Setting the printed value must give the same value.
 			first := row.value.String()
 			if err := row.value.Set(first); err != nil || row.value.String() != first {
 				t.Errorf("%s given as %q is %q, then %q, %v", e.name, e.text, first, row.value.String(), err)

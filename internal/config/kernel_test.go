@@ -8,8 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// Every base kernel can be asked for, and settings that were not read from anywhere are
-// checked for it too.
+// Every base kernel is accepted, and Validate checks the kernel of settings that no loader has read.
 func TestBaseKernels(t *testing.T) {
 	inDirectory(t, nil)
 	for _, name := range kernels.Names() {

@@ -22,7 +22,7 @@ type Loader struct {
 	settings Settings
 	file     string                 // value of --config
 	flags    map[string]*pflag.Flag // by setting
-	origin   map[string]string      // where each setting that was given comes from
+	origin   map[string]string      // source of each setting given so far
 }
 
 // NewLoader adds a flag for every setting, and --config, to flags.
@@ -32,7 +32,7 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 		flags:    map[string]*pflag.Flag{},
 		origin:   map[string]string{},
 	}
-	flags.StringVar(&l.file, "config", "", "YAML file of settings, by the flags' names with _ for -")
+	flags.StringVar(&l.file, "config", "", "YAML file of settings, named as the flags with _ for -")
 	for _, s := range l.settings.all() {
 		flag := flags.VarPF(s.value, s.flag(), "", s.help)
 		flag.DefValue = "" // presets decide
@@ -47,8 +47,8 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 	return l
 }
 
-// Load resolves the settings, once the flags are parsed. environ is as of os.Environ. The error has one line for
-// each thing that is wrong.
+// Load resolves the settings after the flags have been parsed. environ has the form of os.Environ. The error has one
+// line for each problem.
 func (l *Loader) Load(environ []string) (*Settings, error) {
 	for name, flag := range l.flags {
 		if flag.Changed {
@@ -81,7 +81,7 @@ func (l *Loader) Load(environ []string) (*Settings, error) {
 	return &l.settings, nil
 }
 
-// give sets a setting that no source before has given.
+// give sets a setting unless an earlier source has.
 func (l *Loader) give(s setting, text, origin string) error {
 	if l.origin[s.name] != "" {
 		return nil
@@ -90,8 +90,8 @@ func (l *Loader) give(s setting, text, origin string) error {
 	return s.value.Set(text)
 }
 
-// readEnvironment reads DBQPG_NAME for every setting. Another variable of that prefix is let be (Kubernetes makes
-// some up), unless it is nearly the name of a setting.
+// readEnvironment reads DBQPG_NAME for every setting. It ignores other variables with that prefix (Kubernetes defines
+// some), unless one looks like a misspelled setting.
 func (l *Loader) readEnvironment(environ []string) error {
 	settings := l.settings.all()
 	var names []string
@@ -114,7 +114,7 @@ func (l *Loader) readEnvironment(environ []string) error {
 				return fmt.Errorf("%s in the environment: %w", variable, err)
 			}
 		} else if meant, edits := nearest.Name(variable, names); edits <= 1 {
-			return fmt.Errorf("%s in the environment is no setting; did you mean %s?", variable, meant)
+			return fmt.Errorf("%s in the environment is not a setting; did you mean %s?", variable, meant)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (l *Loader) readFile(path string) error {
 		i := slices.Index(names, e.name)
 		if i < 0 {
 			meant, _ := nearest.Name(e.name, names)
-			return fmt.Errorf("%s, line %d: %s is no setting; did you mean %s?", path, e.line, e.name, meant)
+			return fmt.Errorf("%s, line %d: %s is not a setting; did you mean %s?", path, e.line, e.name, meant)
 		}
 		if err := l.give(settings[i], e.text, path); err != nil {
 			return fmt.Errorf("%s, line %d: %s: %w", path, e.line, e.name, err)
@@ -144,14 +144,14 @@ func (l *Loader) readFile(path string) error {
 	return nil
 }
 
-// readResumed reads the settings that a run to be resumed was started with.
+// readResumed reads the settings with which the run to be resumed was started.
 func (l *Loader) readResumed() error {
 	s := &l.settings
 	if s.Resume == ResumeNo {
 		return nil
 	}
 	if s.RunDir == "" && s.Env == "" {
-		return errors.New("--resume: say which run, by --run-dir or by --env (with --algorithm, --estimator and --seed)")
+		return errors.New("--resume: name the run with --run-dir, or with --env (and --algorithm, --estimator and --seed)")
 	}
 	directory := s.RunDir
 	if directory == "" {
@@ -167,7 +167,7 @@ func (l *Loader) readResumed() error {
 	return nil
 }
 
-// readPreset fills in everything not given so far.
+// readPreset fills in all settings that no other source has given.
 func (l *Loader) readPreset() error {
 	s := &l.settings
 	if s.Env == "" {
@@ -175,7 +175,7 @@ func (l *Loader) readPreset() error {
 		for _, task := range sim.Tasks() {
 			names = append(names, task.Name)
 		}
-		return fmt.Errorf("--env: say which task to learn: %s", nearest.List(names))
+		return fmt.Errorf("--env: name the task to learn: %s", nearest.List(names))
 	}
 	preset, err := ForTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	if err != nil {
@@ -193,7 +193,7 @@ func (l *Loader) readPreset() error {
 	return nil
 }
 
-// Describe returns every setting with where it comes from, one a line under its section's heading.
+// Describe returns all settings with their sources, one per line, under the headings of their sections.
 func (l *Loader) Describe() string {
 	return l.settings.render(func(s setting) (comment string, written bool) { return l.origin[s.name], true })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// load resolves a command line and an environment, both separated by spaces.
+// load resolves a command line and an environment, both given as words separated by spaces.
 func load(arguments, environment string) (*config.Settings, *config.Loader, error) {
 	flags := pflag.NewFlagSet("learner", pflag.ContinueOnError)
 	flags.SetOutput(nil)
@@ -25,7 +25,7 @@ func load(arguments, environment string) (*config.Settings, *config.Loader, erro
 	return settings, loader, err
 }
 
-// inDirectory writes files, by name, into a new working directory for the test.
+// inDirectory makes a new directory with the given files the working directory of the test.
 func inDirectory(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -115,7 +115,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// config.yaml alone repeats the run.
+// config.yaml alone suffices to repeat the run.
 func TestYAMLRepeatsTheRun(t *testing.T) {
 	inDirectory(t, nil)
 	settings, _, err := load("--env Ant-v2 --batch 77 --rank 9 --c2 1e-300 --hidden 5 --nats nats://h:1 --bootstrap --seed 18446744073709551615 "+
@@ -163,7 +163,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Every finding is one line that names the setting, and says what to do.
+// Every problem is reported on a line that names the setting and the remedy.
 func TestBadSettings(t *testing.T) {
 	files := map[string]string{
 		"unknown.yaml":   "env: Ant-v2\nlerning_rate: 1\n",
@@ -177,19 +177,19 @@ func TestBadSettings(t *testing.T) {
 		"directory/file": "",
 	}
 	for _, c := range []struct{ arguments, environment, want string }{
-		{"", "", "--env: say which task to learn: Ant-v2, HalfCheetah-v2, "},
+		{"", "", "--env: name the task to learn: Ant-v2, HalfCheetah-v2, "},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
 		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},
 		{"--env Ant-v2 --estimator ubac", "", "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of npg's natural gradient"},
-		{"--env Ant-v2 --estimator ubac --algorithm trpo", "", "add --algorithm vanilla, or take --estimator uapg"},
+		{"--env Ant-v2 --estimator ubac --algorithm trpo", "", "add --algorithm vanilla, or use --estimator uapg"},
 		{"--env Ant-v2 --batch x", "", `"x" is not a whole number`},
 		{"--env Ant-v2 --batch 1.5", "", `"1.5" is not a whole number`},
 		{"--env Ant-v2 --batch 99999999999999999999", "", "is not a whole number"},
-		{"--env Ant-v2 --seed -1", "", `"-1" is not a whole number from 0 on`},
+		{"--env Ant-v2 --seed -1", "", `"-1" is not a non-negative whole number`},
 		{"--env Ant-v2 --actors -1", "", `"-1" is neither auto nor`},
-		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a whole number; layers are given like 64,64`},
-		{"--env Ant-v2 --keep-checkpoints 1,-2", "", `"-2" is not a whole number from 0 on; several are given like 0,150,300`},
+		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a whole number; write layers as 64,64`},
+		{"--env Ant-v2 --keep-checkpoints 1,-2", "", `"-2" is not a non-negative whole number; write a list as 0,150,300`},
 		{"--env Ant-v2 --keep-checkpoints [1", "", "a bracket is not closed"},
 		{"--env Ant-v2 --hidden 0", "", "--hidden [0]: must be 1 to 8 layers"},
 		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
@@ -206,31 +206,31 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --c2 0", "", "--c2 0: must be"},
 		{"--env Ant-v2 --base-kernel mattern52", "", `unknown base kernel "mattern52": did you mean matern52? There are rbf, matern12, `},
 		{"--env Ant-v2 --features rew", "", `"rew" is not deep or raw; did you mean raw?`},
-		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg"},
+		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg"},
 		{"--env Ant-v2 --fisher-kernel full", "", `"full" is not svd or exact`},
-		{"--env Ant-v2 --inducing -1", "", "--inducing -1: must be 0, which interpolates, or the number of inducing points"},
-		{"--env Ant-v2 --inducing 8193", "", "or the number of inducing points, at most 8192"},
-		{"--env Humanoid-v2 --features raw --base-kernel matern12", "", "--features raw: on the 376 numbers that Humanoid-v2 observes, matern12 has 48128 columns"},
+		{"--env Ant-v2 --inducing -1", "", "--inducing -1: must be 0 (interpolation on a grid), or a number of inducing points"},
+		{"--env Ant-v2 --inducing 8193", "", "or a number of inducing points up to 8192"},
+		{"--env Humanoid-v2 --features raw --base-kernel matern12", "", "--features raw: on the 376-dimensional observations of Humanoid-v2, matern12 has 48128 columns"},
 		{"--env Ant-v2 --inducing many", "", `"many" is not a whole number`},
-		{"--env Ant-v2 --inducing 101 --batch 100 --rank 5", "", "--inducing 101: they are chosen among the samples, and there are only 100 steps in a batch"},
-		{"--env Ant-v2 --inducing 128 --solver cg", "", "--inducing 128: conjugate gradients are for the grid; leave out --solver cg"},
+		{"--env Ant-v2 --inducing 101 --batch 100 --rank 5", "", "--inducing 101: inducing points are chosen among the samples, and a batch may have only 100 steps"},
+		{"--env Ant-v2 --inducing 128 --solver cg", "", "--inducing 128: conjugate gradients support only interpolation on a grid; leave out --solver cg"},
 		{"--env Ant-v2 --fisher-samples 3", "", `"3" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples x", "", `"x" is not a multiple, such as 3x`},
 		{"--env Ant-v2 --fisher-samples 0.5x", "", "--fisher-samples 0.5x: must be 1x or more"},
 		{"--env Ant-v2 --fisher-samples NaNx", "", "--fisher-samples NaNx: must be 1x or more"},
 		{"--env Ant-v2 --fisher-samples 1000x", "", "--fisher-samples 1000x: must be 1x or more, and with --batch 15000 at most 10000000 steps"},
-		{"--env Ant-v2 --fisher-samples 2x --algorithm vanilla --estimator mc", "", "--fisher-samples: there is no Fisher matrix in vanilla"},
-		{"--env Ant-v2 --epsilon 0.5", "", "--epsilon 0.5: must be a number from 1 on"},
+		{"--env Ant-v2 --fisher-samples 2x --algorithm vanilla --estimator mc", "", "--fisher-samples: vanilla policy gradients by mc use no Fisher matrix"},
+		{"--env Ant-v2 --epsilon 0.5", "", "--epsilon 0.5: must be a number, at least 1"},
 		{"--env Ant-v2 --rank 0", "", "--rank 0: at least 1"},
-		{"--env Ant-v2 --rank 101 --batch 100", "", "--rank 101: there are only 100 steps in a batch; lower it, or raise --batch"},
+		{"--env Ant-v2 --rank 101 --batch 100", "", "--rank 101: a batch may have only 100 steps; lower it, or raise --batch"},
 		{"--env Swimmer-v2 --rank 6000", "", "--rank 6000: the policy has only 4868 parameters; lower it, or widen --hidden"},
 		{"--env Ant-v2 --nats :::", "", `--nats ":::": must be a URL`},
 		{"--env Ant-v2 --nats localhost", "", `--nats "localhost": must be a URL`},
 		{"--env Ant-v2 --listen 4222", "", `--listen "4222": must be host:port`},
 		{"--env Ant-v2 --listen h:70000", "", `--listen "h:70000": must be host:port`},
 		{"--env Ant-v2 --listen h:1 --nats nats://h:1", "", "--nats and --listen: give"},
-		{"--env Ant-v2 --nats nats://me:hush@h:1", "", "--nats: a password in the URL would be in config.yaml"},
-		{"--env Ant-v2 --listen 0.0.0.0:1", "", "--listen 0.0.0.0:1: whoever reaches that address could play"},
+		{"--env Ant-v2 --nats nats://me:hush@h:1", "", "--nats: a password in the URL would appear in config.yaml"},
+		{"--env Ant-v2 --listen 0.0.0.0:1", "", "--listen 0.0.0.0:1: anyone who can reach that address could play"},
 		{"--env Ant-v2 --log-level loud", "", `--log-level "loud": must be debug, info, warn or error`},
 		{"--env Ant-v2 --log-format xml", "", `"xml" is not text or json`},
 		{"--env Ant-v2 --metrics-listen 9464", "", `--metrics-listen "9464": must be host:port`},
@@ -240,22 +240,22 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --force --resume --run-dir run", "", "--force and --resume"},
 		{"--env Ant-v2 --lambda 1", "", "unknown flag: --lambda; did you mean --gae-lambda?"},
 		{"--env Ant-v2 -x", "", "unknown shorthand flag: 'x' in -x"},
-		{"--resume", "", "--resume: say which run"},
+		{"--resume", "", "--resume: name the run"},
 		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
 		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
 		{"--env Ant-v2 --resume=perhaps", "", `"perhaps" is not no, yes or auto`},
 		{"--env Ant-v2", "DBQPG_BATCH=many", `DBQPG_BATCH in the environment: "many" is not a whole number`},
-		{"--env Ant-v2", "DBQPG_BACTH=100", "DBQPG_BACTH in the environment is no setting; did you mean DBQPG_BATCH?"},
+		{"--env Ant-v2", "DBQPG_BACTH=100", "DBQPG_BACTH in the environment is not a setting; did you mean DBQPG_BATCH?"},
 		{"--config missing.yaml", "", "open missing.yaml: no such file"},
 		{"--config directory", "", "directory: is a directory"},
-		{"--config unknown.yaml", "", "unknown.yaml, line 2: lerning_rate is no setting; did you mean learning_rate?"},
+		{"--config unknown.yaml", "", "unknown.yaml, line 2: lerning_rate is not a setting; did you mean learning_rate?"},
 		{"--config nested.yaml", "", "nested.yaml: line 2: kernel must be a plain value or a list"},
-		{"--config twice.yaml", "", "twice.yaml: line 2: gae_lambda is there twice"},
+		{"--config twice.yaml", "", "twice.yaml: line 2: gae_lambda is given twice"},
 		{"--config word.yaml", "", `word.yaml, line 3: batch: "many" is not a whole number`},
 		{"--config null.yaml", "", "null.yaml: line 1: batch has no value"},
-		{"--config list.yaml", "", "list.yaml: line 1: settings are given as name: value"},
+		{"--config list.yaml", "", "list.yaml: line 1: write settings as name: value"},
 		{"--config broken.yaml", "", "broken.yaml: yaml: line"},
-		{"--config large.yaml", "", "large.yaml: it is larger"},
+		{"--config large.yaml", "", "large.yaml: the file is larger"},
 	} {
 		t.Run(c.arguments+" "+c.environment, func(t *testing.T) {
 			files["run/config.yaml"] = ""
@@ -276,8 +276,8 @@ func TestAllFindingsAreReported(t *testing.T) {
 	}
 }
 
-// Raw features are many in some tasks: too many for a rough kernel's closed form, but not for rbf's, nor for the
-// other ways.
+// In some tasks raw features are too many for the closed form of a rough kernel, but not for that of rbf, nor for the
+// other solvers.
 func TestRawFeaturesOfWideTasks(t *testing.T) {
 	inDirectory(t, nil)
 	for _, more := range []string{"", "--base-kernel matern12 --inducing 128", "--base-kernel matern12 --solver cg", "--base-kernel matern12 --estimator mc"} {
@@ -287,7 +287,7 @@ func TestRawFeaturesOfWideTasks(t *testing.T) {
 	}
 }
 
-// Monte Carlo needs no kernel.
+// Monte Carlo uses no kernel.
 func TestRankMattersToBayesianQuadratureAlone(t *testing.T) {
 	inDirectory(t, nil)
 	if _, _, err := load("--env Ant-v2 --estimator mc --rank 101 --batch 100", ""); err != nil {
@@ -307,7 +307,7 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
-// A setting can be given by its name in a file.
+// Set takes the name of a setting as it is written in a file.
 func TestSet(t *testing.T) {
 	var s config.Settings
 	if err := s.Set("fisher_kernel", "exact"); err != nil || s.FisherKernel != config.Exact {

@@ -9,8 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// common is what all tasks share: the paper's table of hyperparameters and the text beside it (c1, c2, epsilon), and
-// for a task without a preset the authors' targets, rank and learning rate.
+// common holds the settings that all tasks share: those of the paper's table of hyperparameters and of its text (c1, c2,
+// epsilon), and the authors' targets, rank and learning rate for a task without a row in tasks.
 var common = Settings{
 	Seed:          1,
 	Batch:         15000,
@@ -42,10 +42,10 @@ var common = Settings{
 	Resume:        ResumeNo,
 }
 
-// DefaultPreset is the preset of who names none.
+// DefaultPreset is the preset if none is named.
 const DefaultPreset = Paper
 
-// presets are the settings in which the authors' code and the paper's text differ, side by side.
+// presets holds, side by side, the settings in which the authors' code and the paper's text differ.
 var presets = map[Preset]struct {
 	noise, fisherVariance float64
 	completion            bool
@@ -55,17 +55,17 @@ var presets = map[Preset]struct {
 	Paper:   {noise: 1e-4, fisherVariance: 1, completion: true, fisher: Empirical},
 }
 
-// task is what differs between the tasks, from the authors' helper_config.json.
+// task holds the settings that differ between tasks, from the authors' helper_config.json.
 type task struct {
 	targets            Targets
 	vanilla, npg, trpo step
 }
 
-// step is what differs between the algorithms.
+// step holds those that also differ between algorithms.
 type step struct {
 	rank           int
-	rate           float64 // of learning; TRPO has none
-	monteCarloRate float64 // with Monte-Carlo gradients; 0: the same
+	rate           float64 // learning rate; not used by TRPO
+	monteCarloRate float64 // learning rate with Monte Carlo gradients; 0: rate
 }
 
 var tasks = map[string]task{
@@ -88,7 +88,7 @@ func (t task) step(algorithm Algorithm) step {
 	return t.trpo
 }
 
-// ForTask returns the settings of a task, complete but for RunDir, or sim's *UnknownTaskError.
+// ForTask returns the settings of a task, complete except for RunDir. The error is a *sim.UnknownTaskError.
 func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error) {
 	if _, err := sim.Lookup(name); err != nil {
 		return Settings{}, err

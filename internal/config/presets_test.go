@@ -69,7 +69,7 @@ func TestForTask(t *testing.T) {
 	}
 }
 
-// Presets differ in these settings and in no others.
+// Presets differ in these settings only.
 func TestPresets(t *testing.T) {
 	authors, err := ForTask("Swimmer-v2", NPG, UAPG, Authors)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestPresets(t *testing.T) {
 		t.Errorf("the presets differ in more:\n%+v\n%+v", authors, paper)
 	}
 	var s Settings
-	if err := s.Set("preset", "code"); err == nil || !strings.Contains(err.Error(), "called authors now") {
+	if err := s.Set("preset", "code"); err == nil || !strings.Contains(err.Error(), "now called authors") {
 		t.Errorf("preset code: %v, want to hear what it is called", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestForUnknownTask(t *testing.T) {
 	}
 }
 
-// What ForTask returns must be free to be changed.
+// Callers may modify the result of ForTask.
 func TestForTaskSharesNothing(t *testing.T) {
 	first, _ := ForTask("Ant-v2", NPG, UAPG, Authors)
 	first.Hidden[0] = 1

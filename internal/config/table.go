@@ -11,17 +11,17 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 )
 
-// scope is what a setting has to do with a run's results.
+// scope says how a setting relates to the results of a run.
 type scope int
 
 const (
-	result  scope = iota // they depend on it: part of config.yaml and of every checkpoint
-	length               // it says how many there are: part of config.yaml
-	machine              // it does not touch them: part of config.yaml
-	command              // it is about this one start of the program
+	result  scope = iota // determines the results: in config.yaml and in every checkpoint
+	length               // determines the number of iterations: in config.yaml
+	machine              // does not affect the results: in config.yaml
+	command              // concerns one invocation of the program: not stored
 )
 
-// setting is a row of the table: one field of Settings by the name it has everywhere.
+// setting is a row of the table: one field of Settings under the name that files, flags and the environment share.
 type setting struct {
 	name  string // as in a file: lower case, words joined by "_"
 	scope scope
@@ -43,80 +43,80 @@ type section struct {
 	settings []setting
 }
 
-// table is every setting, bound to the fields of s. It is the order of config.yaml too.
+// table returns all settings, bound to the fields of s, in the order of config.yaml.
 func (s *Settings) table() []section {
 	return []section{
 		{"What is learned", []setting{
 			{"env", result, text(&s.Env), "task, such as Swimmer-v2"},
-			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "how a gradient becomes a step"},
-			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "how a batch becomes a gradient; ubac needs vanilla"},
-			{"preset", result, presetName(&s.Preset), "values of noise, fisher_variance, completion and fisher"},
-			{"seed", result, count(&s.Seed), "of all randomness; the same seed gives the same run"},
-			{"iterations", length, count(&s.Iterations), "iterations in all, those of a resumed run included"},
+			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
+			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
+			{"preset", result, presetName(&s.Preset), "defaults of --noise, --fisher-variance, --completion and --fisher"},
+			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
+			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
 		}},
 		{"The batch", []setting{
-			{"batch", result, whole(&s.Batch), "environment steps at least"},
+			{"batch", result, whole(&s.Batch), "minimum number of environment steps in a batch"},
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
 		}},
 		{"The targets", []setting{
-			{"targets", result, choice(&s.Targets, Returns, GAE), "discounted returns or generalised advantages"},
+			{"targets", result, choice(&s.Targets, Returns, GAE), "discounted returns, or generalised advantage estimates"},
 			{"gamma", result, number(&s.Gamma), "discount factor"},
-			{"gae_lambda", result, number(&s.GAELambda), "generalised advantages' decay"},
-			{"bootstrap", result, truth(&s.Bootstrap), "let episodes that the time limit ends go on with their last state's value"},
+			{"gae_lambda", result, number(&s.GAELambda), "decay λ of generalised advantage estimates"},
+			{"bootstrap", result, truth(&s.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
 		}},
 		{"The policy's step", []setting{
-			{"learning_rate", result, number(&s.LearningRate), "of the policy's Adam; without effect on trpo"},
-			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the divergence of a step"},
+			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
+			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 		}},
 		{"Bayesian quadrature (dbqpg, uapg and ubac)", []setting{
 			{"c1", result, number(&s.C1), "weight of the state kernel"},
 			{"c2", result, number(&s.C2), "weight of the Fisher kernel"},
-			{"noise", result, learnedOr(&s.Noise), "variance sigma² of the targets about the action values"},
-			{"fisher_variance", result, learnedOr(&s.FisherVariance), "variance v of the Fisher kernel"},
-			{"completion", result, truth(&s.Completion), "complete the Fisher kernel that the rank, or the damping, cuts off"},
-			{"rank", result, whole(&s.Rank), "singular values kept of the scores"},
-			{"base_kernel", result, baseKernel(&s.BaseKernel), "of the state kernel: " + nearest.List(kernels.Names())},
-			{"features", result, choice(&s.Features, Deep, Raw), "what the state kernel sees: learned features, or the normalised observation"},
-			{"inducing", result, whole(&s.Inducing), "samples that stand for all in the state kernel, as in bayesian actor-critic; 0 interpolates on a grid"},
-			{"solver", result, choice(&s.Solver, Direct, ConjugateGradient), "closed form, or the paper's conjugate gradients"},
-			{"fisher_kernel", result, choice(&s.FisherKernel, TruncatedSVD, Exact), "by the scores' singular vectors, or exact products (with --solver cg)"},
-			{"fisher", result, choice(&s.Fisher, Empirical, Analytic), "Fisher matrix of natural gradients, of the exact kernel and of the uncertainty"},
-			{"covariance", result, choice(&s.Covariance, Projected, Randomized), "its eigenpairs: closed form, or the paper's randomised decomposition"},
-			{"fisher_samples", result, multiple(&s.FisherSamples), "samples of the Fisher matrix, such as 3x the gradient's"},
-			{"epsilon", result, number(&s.Epsilon), "the most that uapg lengthens a direction"},
+			{"noise", result, learnedOr(&s.Noise), "variance sigma² of the observation noise: a number, or learned"},
+			{"fisher_variance", result, learnedOr(&s.FisherVariance), "variance v of the Fisher kernel: a number, or learned"},
+			{"completion", result, truth(&s.Completion), "correct the gradient for the part of the Fisher kernel that the rank, or the damping, removes"},
+			{"rank", result, whole(&s.Rank), "number of singular values of the scores to keep"},
+			{"base_kernel", result, baseKernel(&s.BaseKernel), "base kernel of the state kernel: " + nearest.List(kernels.Names())},
+			{"features", result, choice(&s.Features, Deep, Raw), "inputs of the state kernel: learned features, or the normalised observation"},
+			{"inducing", result, whole(&s.Inducing), "number of inducing points of the state kernel, as in Bayesian actor-critic; 0 interpolates on a grid"},
+			{"solver", result, choice(&s.Solver, Direct, ConjugateGradient), "solver for the Gaussian process: closed form, or the paper's conjugate gradients"},
+			{"fisher_kernel", result, choice(&s.FisherKernel, TruncatedSVD, Exact), "Fisher kernel from the leading singular vectors of the scores, or by exact products (requires --solver cg)"},
+			{"fisher", result, choice(&s.Fisher, Empirical, Analytic), "Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty"},
+			{"covariance", result, choice(&s.Covariance, Projected, Randomized), "eigenpairs of the uncertainty: in closed form, or by the paper's randomised decomposition"},
+			{"fisher_samples", result, multiple(&s.FisherSamples), "samples for the Fisher matrix, as a multiple of the gradient's, such as 3x"},
+			{"epsilon", result, number(&s.Epsilon), "upper bound on uapg's scaling of a direction"},
 		}},
 		{"The machine", []setting{
 			{"device", machine, &s.Device, DeviceHelp},
-			{"actors", machine, autoWhole(&s.Actors), "local actors; auto is one a core, 0 waits for such as join with actor --nats"},
-			{"nats", machine, text(&s.NATS), "URL of an external NATS server; without it there is one in this process"},
-			{"listen", machine, text(&s.Listen), "host:port of the NATS server in this process; auto is 127.0.0.1:4222, or a free port if that is taken"},
-			{"credentials", machine, text(&s.Credentials), "directory of this learner's certificate and key: TLS and logins on NATS (docs/security.md)"},
-			{"insecure_listen", machine, truth(&s.InsecureListen), "let --listen take in other machines without credentials"},
-			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints are kept besides the newest and the best, such as 0,150,300"},
-			{"metrics_listen", machine, text(&s.MetricsListen), "host:port of an HTTP server of metrics, health and readiness, such as 127.0.0.1:9464 (docs/observability.md); without it there is none"},
-			{"pprof", machine, truth(&s.Pprof), "serve Go's profiles there too"},
-			{"log_level", machine, text(&s.LogLevel), "debug, info, warn or error"},
-			{"log_format", machine, choice(&s.LogFormat, observe.Text, observe.JSON), "lines of key=value, or a JSON object a line"},
+			{"actors", machine, autoWhole(&s.Actors), "number of local actors; auto starts one per core, 0 waits for remote ones (actor --nats)"},
+			{"nats", machine, text(&s.NATS), "URL of an external NATS server (default: an embedded server)"},
+			{"listen", machine, text(&s.Listen), "host:port of the embedded NATS server; auto is 127.0.0.1:4222, or a free port if that one is in use"},
+			{"credentials", machine, text(&s.Credentials), "directory of this learner's certificate and key, for TLS and authentication on NATS (docs/security.md)"},
+			{"insecure_listen", machine, truth(&s.InsecureListen), "let --listen accept other machines without credentials"},
+			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints to keep besides the newest and the best, such as 0,150,300"},
+			{"metrics_listen", machine, text(&s.MetricsListen), "host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9464 (docs/observability.md; default: none)"},
+			{"pprof", machine, truth(&s.Pprof), "also serve Go's profiles there"},
+			{"log_level", machine, text(&s.LogLevel), "lowest level to log: debug, info, warn or error"},
+			{"log_format", machine, choice(&s.LogFormat, observe.Text, observe.JSON), "log format: key=value pairs, or one JSON object per line"},
 		}},
-		{"A worker, which takes runs from a coordinator", []setting{
-			{"worker", command, truth(&s.Worker), "train one run after the other that the coordinator has, until stopped (docs/workers.md)"},
-			{"coordinator", command, text(&s.Coordinator), "URL of the coordinator, such as http://127.0.0.1:7070; several of one's nodes separated by commas"},
-			{"checkpoints", command, text(&s.Checkpoints), "where all workers find a run's checkpoints: a directory that they share, or s3://bucket/prefix"},
-			{"worker_name", command, text(&s.WorkerName), "unlike any other's (default: the host's name and the process's number)"},
-			{"lease_term", command, duration(&s.LeaseTerm), "how soon another worker takes over from one that is not heard of any more"},
+		{"A worker, which takes its runs from a coordinator", []setting{
+			{"worker", command, truth(&s.Worker), "train the coordinator's runs, one at a time, until stopped (docs/workers.md)"},
+			{"coordinator", command, text(&s.Coordinator), "URL of the coordinator, such as http://127.0.0.1:7070; the URLs of several nodes are separated by commas"},
+			{"checkpoints", command, text(&s.Checkpoints), "store of all workers' checkpoints: a shared directory, or s3://bucket/prefix"},
+			{"worker_name", command, text(&s.WorkerName), "unique name of this worker (default: host name and process ID)"},
+			{"lease_term", command, duration(&s.LeaseTerm), "time after which another worker takes over the run of one that has fallen silent"},
 		}},
-		{"This start", []setting{
-			{"run_dir", command, text(&s.RunDir), "directory of the run (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED)"},
-			{"resume", command, choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto), "go on with the run in the run directory; auto starts it if there is none"},
-			{"force", command, truth(&s.Force), "start over, moving the run that is there aside"},
-			{"dry_run", command, truth(&s.DryRun), "print the settings and what would be done, and do nothing"},
+		{"This invocation", []setting{
+			{"run_dir", command, text(&s.RunDir), "run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED)"},
+			{"resume", command, choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto), "resume the run in the run directory; auto starts one if there is none"},
+			{"force", command, truth(&s.Force), "start over, moving the existing run aside"},
+			{"dry_run", command, truth(&s.DryRun), "print the settings and the planned action, and exit"},
 		}},
 	}
 }
 
-// all is the table without its headings.
+// all returns the table without its headings.
 func (s *Settings) all() []setting {
 	var all []setting
 	for _, section := range s.table() {
@@ -125,7 +125,7 @@ func (s *Settings) all() []setting {
 	return all
 }
 
-// Set gives the setting of a name, as in a file, the value that text stands for.
+// Set parses text as the value of the named setting. The name is written as in a file.
 func (s *Settings) Set(name, text string) error {
 	for _, setting := range s.all() {
 		if setting.name == name {
@@ -138,8 +138,8 @@ func (s *Settings) Set(name, text string) error {
 	return fmt.Errorf("there is no setting %q", name)
 }
 
-// Identity returns the settings that the run's results depend on, as texts by name. Two runs with equal ones are
-// the same run.
+// Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the
+// same run.
 func (s *Settings) Identity() map[string]string {
 	identity := map[string]string{}
 	for _, setting := range s.all() {

@@ -16,7 +16,7 @@ import (
 // value is a pflag.Value over a field of type T.
 type value[T any] struct {
 	field  *T
-	kind   string // as in the flags' usage
+	kind   string // type, as shown in the usage of flags
 	parse  func(text string) (T, error)
 	format func(T) string
 }
@@ -30,7 +30,7 @@ func (v value[T]) Set(text string) error {
 }
 
 func (v value[T]) String() string {
-	if v.field == nil { // pflag asks a zero value, to know whether a default is worth printing
+	if v.field == nil { // pflag calls String on a zero value to decide whether to print a default
 		return ""
 	}
 	return v.format(*v.field)
@@ -38,7 +38,7 @@ func (v value[T]) String() string {
 
 func (v value[T]) Type() string { return v.kind }
 
-// kindText is the kind of settings that are free texts.
+// kindText is the kind of settings that are free text.
 const kindText = "text"
 
 func text(field *string) pflag.Value {
@@ -58,7 +58,7 @@ func parseWhole(text string) (int, error) {
 	return n, nil
 }
 
-// autoWhole is a whole number or "auto", which is -1.
+// autoWhole returns the value of a whole number or "auto", which is -1.
 func autoWhole(field *int) pflag.Value {
 	parse := func(text string) (int, error) {
 		if text == "auto" {
@@ -66,7 +66,7 @@ func autoWhole(field *int) pflag.Value {
 		}
 		n, err := parseWhole(text)
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("%q is neither auto nor a whole number from 0 on", text)
+			return 0, fmt.Errorf("%q is neither auto nor a non-negative whole number", text)
 		}
 		return n, nil
 	}
@@ -83,7 +83,7 @@ func count(field *uint64) pflag.Value {
 	parse := func(text string) (uint64, error) {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%q is not a whole number from 0 on", text)
+			return 0, fmt.Errorf("%q is not a non-negative whole number", text)
 		}
 		return n, nil
 	}
@@ -105,14 +105,14 @@ func duration(field *time.Duration) pflag.Value {
 	parse := func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration, such as 3s", text)
+			return 0, fmt.Errorf("%q is not a duration, such as 3s", text)
 		}
 		return d, nil
 	}
 	return value[time.Duration]{field, "duration", parse, time.Duration.String}
 }
 
-// multiple is a number of times, "3x".
+// multiple returns the value of a multiple, such as "3x".
 func multiple(field *float64) pflag.Value {
 	parse := func(text string) (float64, error) {
 		digits, found := strings.CutSuffix(text, "x")
@@ -125,8 +125,8 @@ func multiple(field *float64) pflag.Value {
 	return value[float64]{field, "multiple", parse, func(x float64) string { return formatNumber(x) + "x" }}
 }
 
-// formatNumber writes the fewest digits that give the same bits, with a point where there is an exponent: some
-// readers of YAML take 5e-05 for a text.
+// formatNumber returns the shortest decimal that gives the same bits, with a decimal point before an exponent: some YAML
+// parsers take 5e-05 for a string.
 func formatNumber(x float64) string {
 	text := strconv.FormatFloat(x, 'g', -1, 64)
 	mantissa, exponent, found := strings.Cut(text, "e")
@@ -147,7 +147,7 @@ func truth(field *bool) pflag.Value {
 	return value[bool]{field, "bool", parse, strconv.FormatBool}
 }
 
-// unbracketed is a list without the brackets that it may have, as in YAML.
+// unbracketed removes the brackets that a list may have, as in YAML.
 func unbracketed(text string) (string, error) {
 	inner, found := strings.CutPrefix(text, "[")
 	if !found {
@@ -159,10 +159,10 @@ func unbracketed(text string) (string, error) {
 	return text, nil
 }
 
-// bracketed is a list as in YAML.
+// bracketed formats a list as in YAML.
 func bracketed[T any](list []T) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ", ") }
 
-// counts are whole numbers from 0 on, "0,150", or none.
+// counts returns the value of a list of non-negative whole numbers, such as "0,150", which may be empty.
 func counts(field *[]uint64) pflag.Value {
 	parse := func(text string) ([]uint64, error) {
 		text, err := unbracketed(text)
@@ -173,7 +173,7 @@ func counts(field *[]uint64) pflag.Value {
 		for part := range strings.SplitSeq(text, ",") {
 			n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("%q is not a whole number from 0 on; several are given like 0,150,300", part)
+				return nil, fmt.Errorf("%q is not a non-negative whole number; write a list as 0,150,300", part)
 			}
 			list = append(list, n)
 		}
@@ -182,7 +182,7 @@ func counts(field *[]uint64) pflag.Value {
 	return value[[]uint64]{field, "int,int", parse, bracketed[uint64]}
 }
 
-// sizes are widths of layers: "64,64", or in brackets as in YAML.
+// sizes returns the value of a list of layer widths: "64,64", or in brackets as in YAML.
 func sizes(field *[]int) pflag.Value {
 	parse := func(text string) ([]int, error) {
 		text, err := unbracketed(text)
@@ -193,7 +193,7 @@ func sizes(field *[]int) pflag.Value {
 		for part := range strings.SplitSeq(text, ",") {
 			n, err := parseWhole(strings.TrimSpace(part))
 			if err != nil {
-				return nil, fmt.Errorf("%w; layers are given like 64,64", err)
+				return nil, fmt.Errorf("%w; write layers as 64,64", err)
 			}
 			list = append(list, n)
 		}
@@ -202,7 +202,7 @@ func sizes(field *[]int) pflag.Value {
 	return value[[]int]{field, "int,int", parse, bracketed[int]}
 }
 
-// baseKernel is the name of a base kernel.
+// baseKernel returns the value of the name of a base kernel.
 func baseKernel(field *string) pflag.Value {
 	parse := func(text string) (string, error) {
 		_, err := kernels.Lookup(text)
@@ -211,7 +211,7 @@ func baseKernel(field *string) pflag.Value {
 	return value[string]{field, "name", parse, func(name string) string { return name }}
 }
 
-// choice is one of a few words.
+// choice returns the value of one of a few words.
 func choice[T ~string](field *T, allowed ...T) pflag.Value {
 	words := make([]string, len(allowed))
 	for i, word := range allowed {
@@ -232,20 +232,20 @@ func choice[T ~string](field *T, allowed ...T) pflag.Value {
 	return value[T]{field, strings.Join(words, "|"), parse, func(word T) string { return string(word) }}
 }
 
-// presetName chooses a preset, and says what one is called now that had another name.
+// presetName returns the value of a preset's name. Its error gives the new name of a preset that was renamed.
 func presetName(field *Preset) pflag.Value {
 	v := choice(field, Authors, Paper).(value[Preset])
 	known := v.parse
 	v.parse = func(text string) (Preset, error) {
 		if text == "code" {
-			return "", fmt.Errorf("%s is called %s now", text, Authors)
+			return "", fmt.Errorf("%s is now called %s", text, Authors)
 		}
 		return known(text)
 	}
 	return v
 }
 
-// learnedOr is a number or "learned", which is 0.
+// learnedOr returns the value of a positive number or "learned", which is 0.
 func learnedOr(field *float64) pflag.Value {
 	parse := func(text string) (float64, error) {
 		if text == "learned" {

@@ -10,13 +10,14 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Bounds of a lease's term: below, a loaded machine loses its runs; above, nobody takes over the run of one that died.
+// Bounds of the lease term. With a shorter one, a loaded machine loses its runs; with a longer one, no worker takes over
+// the run of one that died.
 const (
 	minLeaseTerm = 500 * time.Millisecond
 	maxLeaseTerm = time.Hour
 )
 
-// loadWorker resolves the settings of a worker: where and how it trains. What it trains is the coordinator's to say.
+// loadWorker resolves the settings of a worker: where and how it trains. The coordinator determines what it trains.
 func (l *Loader) loadWorker() (*Settings, error) {
 	var v findings
 	for _, s := range l.settings.all() {
@@ -24,9 +25,9 @@ func (l *Loader) loadWorker() (*Settings, error) {
 		switch {
 		case origin == "":
 		case s.scope == result || s.scope == length:
-			v.require(false, "--%s (%s): with --worker the coordinator says what is learned; leave it out, or put it into the sweep", s.flag(), origin)
+			v.require(false, "--%s (%s): with --worker the coordinator determines what is learned; leave it out, or put it into the sweep", s.flag(), origin)
 		case slices.Contains([]string{"run_dir", "resume", "force", "dry_run"}, s.name):
-			v.require(false, "--%s (%s): it is for a learner without --worker, which has one run", s.flag(), origin)
+			v.require(false, "--%s (%s): applies only to a learner without --worker, which has one run", s.flag(), origin)
 		}
 	}
 	s := &l.settings
@@ -48,19 +49,19 @@ func (l *Loader) loadWorker() (*Settings, error) {
 	return s, nil
 }
 
-// refuseWorkers refuses flags that only a worker has. The environment may have them for other programs.
+// refuseWorkers refuses the flags that only a worker has. In the environment they may be meant for other programs.
 func (l *Loader) refuseWorkers() error {
 	for _, name := range []string{"coordinator", "checkpoints", "worker_name", "lease_term"} {
 		if flag := l.flags[name]; flag.Changed {
-			return fmt.Errorf("--%s: it is for a worker, which takes runs from a coordinator; add --worker, and leave out --env", flag.Name)
+			return fmt.Errorf("--%s: applies only to a worker, which takes its runs from a coordinator; add --worker, and leave out --env", flag.Name)
 		}
 	}
 	return nil
 }
 
-// validateWorker checks what only a worker needs.
+// validateWorker checks the settings that only a worker has.
 func (s *Settings) validateWorker(v *findings) {
-	v.require(s.Coordinator != "", "--worker: add --coordinator URL, which it takes runs from")
+	v.require(s.Coordinator != "", "--worker: add --coordinator URL, from which it takes its runs")
 	for _, text := range s.Coordinators() {
 		u, err := url.Parse(text)
 		v.require(err == nil && u.User == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"),
@@ -70,7 +71,7 @@ func (s *Settings) validateWorker(v *findings) {
 	v.require(s.LeaseTerm >= minLeaseTerm && s.LeaseTerm <= maxLeaseTerm, "--lease-term %v: must be from %v to %v", s.LeaseTerm, minLeaseTerm, maxLeaseTerm)
 }
 
-// Coordinators are the URLs in Coordinator.
+// Coordinators returns the URLs in Coordinator.
 func (s *Settings) Coordinators() []string {
 	var urls []string
 	for text := range strings.SplitSeq(s.Coordinator, ",") {
@@ -81,8 +82,8 @@ func (s *Settings) Coordinators() []string {
 	return urls
 }
 
-// OnMachine returns s with the settings of a worker's machine: all that its results do not depend on, but for the
-// checkpoints to keep where s names some.
+// OnMachine returns s with the machine settings of a worker, which do not affect the results. KeepCheckpoints remains
+// that of s unless it is empty.
 func (s *Settings) OnMachine(worker *Settings) (*Settings, error) {
 	own, kept := *s, s.KeepCheckpoints
 	values := worker.all()

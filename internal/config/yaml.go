@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile bounds a configuration file: a complete one has under 4 KiB.
+// maxFile is the maximum size of a configuration file in bytes. A complete one has less than 4 KiB.
 const maxFile = 64 << 10
 
 // entry is a line of a configuration file.
@@ -21,7 +21,7 @@ type entry struct {
 	line int
 }
 
-// readYAML reads a file of settings: one mapping from names to texts, numbers, truths or lists of these.
+// readYAML reads a file of settings: one mapping from names to strings, numbers, booleans or lists of these.
 func readYAML(path string) ([]entry, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func readYAML(path string) ([]entry, error) {
 
 func parseYAML(data []byte) ([]entry, error) {
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("it is larger than a file of settings can be, %d bytes", maxFile)
+		return nil, fmt.Errorf("the file is larger than the %d bytes that a file of settings may have", maxFile)
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
@@ -52,7 +52,7 @@ func parseYAML(data []byte) ([]entry, error) {
 	}
 	mapping := document.Content[0]
 	if mapping.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: settings are given as name: value, one a line", mapping.Line)
+		return nil, fmt.Errorf("line %d: write settings as name: value, one per line", mapping.Line)
 	}
 	var entries []entry
 	seen := map[string]bool{}
@@ -60,7 +60,7 @@ func parseYAML(data []byte) ([]entry, error) {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		e := entry{name: strings.ReplaceAll(key.Value, "-", "_"), line: key.Line}
 		if seen[e.name] {
-			return nil, fmt.Errorf("line %d: %s is there twice", e.line, e.name)
+			return nil, fmt.Errorf("line %d: %s is given twice", e.line, e.name)
 		}
 		seen[e.name] = true
 		var err error
@@ -72,7 +72,7 @@ func parseYAML(data []byte) ([]entry, error) {
 	return entries, nil
 }
 
-// valueText is a value as it would be given on the command line.
+// valueText returns a value as it would be written on the command line.
 func valueText(value *yaml.Node) (string, error) {
 	switch {
 	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
@@ -92,12 +92,12 @@ func valueText(value *yaml.Node) (string, error) {
 	return "", errors.New("must be a plain value or a list")
 }
 
-// YAML returns the contents of config.yaml: all that it takes to repeat the run with --config.
+// YAML returns the contents of config.yaml, with which --config repeats the run.
 func (s *Settings) YAML() string {
 	return s.render(func(row setting) (comment string, written bool) { return "", row.scope != command })
 }
 
-// render writes the rows that choose lets through, with its comments.
+// render formats the rows that choose selects, with the comments that it returns.
 func (s *Settings) render(choose func(setting) (comment string, written bool)) string {
 	var out strings.Builder
 	for _, section := range s.table() {
@@ -118,14 +118,14 @@ func (s *Settings) render(choose func(setting) (comment string, written bool)) s
 	return out.String()
 }
 
-// quoted is a value as YAML: in quotation marks where it would be taken for something else.
+// quoted returns a value as YAML, in quotation marks where it would otherwise be read as another type.
 func quoted(value pflag.Value) string {
 	if value.Type() != kindText {
 		return value.String()
 	}
 	scalar, err := yaml.Marshal(value.String())
 	if err != nil {
-		panic(err) // a text always has a form
+		panic(err) // any string can be encoded
 	}
 	return strings.TrimSuffix(string(scalar), "\n")
 }

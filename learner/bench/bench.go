@@ -37,8 +37,8 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure sampling and updates beside the machine's own rates",
-		Long: `Plays batches of a task with its initial policy and takes policy steps with each
-estimator. Sampling is compared with the bare engine on the same episodes, each stage of
+		Long: `Plays batches of a task with its initial policy, and takes policy steps with each
+estimator. Sampling is compared with the bare engine on the same episodes, and each stage of
 an update with plain matrix products. All figures are medians over the rounds.`,
 		Example: "  learner bench --env HumanoidStandup-v2 --sizes 5000,15000,45000",
 		Args:    cobra.NoArgs,
@@ -58,13 +58,13 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	}
 	cmd.Flags().StringVar(&o.env, "env", "Swimmer-v2", "task")
 	cmd.Flags().StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
-	cmd.Flags().IntSliceVar(&o.sizes, "sizes", []int{15000}, "steps in a batch")
-	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "times that each figure is measured")
-	cmd.Flags().IntVar(&o.actors, "actors", device.Cores(), "local actors")
-	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "leave the updates out")
-	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and leave the bare engine out")
+	cmd.Flags().IntSliceVar(&o.sizes, "sizes", []int{15000}, "batch sizes in steps")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 7, "number of measurements of each figure")
+	cmd.Flags().IntVar(&o.actors, "actors", device.Cores(), "number of local actors")
+	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "do not measure updates")
+	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and do not measure sampling")
 	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
-	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "the learner's settings for the updates, such as solver=cg,fisher_kernel=exact")
+	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "learner settings for the updates, such as solver=cg,fisher_kernel=exact")
 	return cmd
 }
 

@@ -201,7 +201,7 @@ func TestCommandRefusals(t *testing.T) {
 		"garbage":        {[]string{"--batch", garbage, "--out", out}, "garbage.npz", npz.ErrFormat},
 		"unknown solver": {[]string{"--batch", batch, "--out", out, "--solver", "lu"}, "--solver lu: want direct or cg", nil},
 		"unknown fisher": {[]string{"--batch", batch, "--out", out, "--fisher", "exact"}, "--fisher exact: want analytic or empirical", nil},
-		"exact kernel":   {[]string{"--batch", batch, "--out", out, "--fisher-kernel", "exact"}, "--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg", nil},
+		"exact kernel":   {[]string{"--batch", batch, "--out", out, "--fisher-kernel", "exact"}, "--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg", nil},
 		"no directory":   {[]string{"--batch", batch, "--out", filepath.Join(dir, "no", "mine.npz")}, "mine.npz", fs.ErrNotExist},
 		"onto itself":    {[]string{"--batch", garbage, "--out", garbage}, "is the batch itself", nil},
 	} {

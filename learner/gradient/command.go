@@ -1,7 +1,6 @@
-// Package gradient computes the policy gradients of one batch from a file: the
-// estimators' results for given samples, networks and hyperparameters, without a
-// simulator or a training run. It implements `learner gradient`, with which the
-// estimators are compared with exact answers.
+// Package gradient computes the policy gradients of one batch from a file, for given
+// samples, networks and hyperparameters, without a simulator or a training run. It
+// implements `learner gradient`, which compares the estimators with exact answers.
 package gradient
 
 import (
@@ -18,19 +17,19 @@ import (
 	"github.com/dbqpg/dbqpg/learner/device"
 )
 
-// Options say how the answers are computed. The zero value of each string means the
-// default, its first choice.
+// Options select how the gradients are computed. The zero value of each string means
+// the first of its choices.
 type Options struct {
 	Solver     config.Solver       // direct or cg
 	Kernel     config.FisherKernel // svd, or exact with cg
-	Fisher     config.Fisher       // analytic or empirical, of natural gradients, the exact kernel and the uncertainty
+	Fisher     config.Fisher       // analytic or empirical, in natural gradients, the exact kernel and the uncertainty
 	Covariance config.Covariance   // projected or randomized
-	Noise      float64             // variance, in place of the batch's; 0: the batch's
-	Device     config.Device       // what the command computes on
-	Seed       uint64              // of the random sketches, where there are any
+	Noise      float64             // noise variance; 0: that of the batch
+	Device     config.Device       // device to compute on
+	Seed       uint64              // seed of the random sketches, if any
 }
 
-// Command is `learner gradient`.
+// Command returns `learner gradient`.
 func Command() *cobra.Command {
 	var batchPath, outPath string
 	options := Options{Seed: 1}
@@ -41,13 +40,13 @@ func Command() *cobra.Command {
 		Long: `Reads a batch from an npz file: observations (n, o; normalised), actions (n, a), rewards,
 dones and targets (n), the networks policy_* feature_* value_* (w: out, in), and the
 scalars lengthscale outputscale fisher_variance noise c1 c2 rank epsilon damping gamma
-gae_lambda. Writes what follows from it to another npz file: returns, values, the
-Gaussian process's likelihood and its gradients, its mean and variance of V, A and Q at
-each sample, and the policy gradients by Monte Carlo, DBQPG and UAPG, plain and natural,
-and UBAC, as expect_NAME: without completing the Fisher kernel that the rank cuts off, and
-with that, as NAME_completed. Where the batch holds an expect_NAME, the relative difference
-is printed. With query_observations (m, o) and query_actions (m, a) the process's moments
-are computed at these as well.`,
+gae_lambda. Writes the results to another npz file, as expect_NAME: returns, values, the
+log likelihood of the Gaussian process and its gradients, the posterior mean and variance
+of V, A and Q at each sample, and the policy gradients by Monte Carlo, DBQPG, UAPG (plain
+and natural) and UBAC. Gradients with completion of the Fisher kernel are named
+NAME_completed. If the batch itself has an array expect_NAME, the relative difference is
+printed. With query_observations (m, o) and query_actions (m, a), the posterior moments are
+also computed there.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,13 +62,13 @@ are computed at these as well.`,
 	flags.SortFlags = false
 	flags.StringVar(&batchPath, "batch", "", "npz file to read")
 	flags.StringVar(&outPath, "out", "", "npz file to write")
-	flags.StringVar(&solver, "solver", string(config.Direct), "closed form, or the paper's conjugate gradients (direct, cg)")
-	flags.StringVar(&kernel, "fisher-kernel", string(config.TruncatedSVD), "by the scores' singular vectors, or exact products, with --solver cg (svd, exact)")
-	flags.StringVar(&fisher, "fisher", string(config.Analytic), "Fisher matrix of natural gradients, of the exact kernel and of the uncertainty (analytic, empirical)")
-	flags.StringVar(&covariance, "covariance", string(config.Projected), "its eigenpairs: closed form, or the paper's randomised decomposition (projected, randomized)")
-	flags.Float64Var(&options.Noise, "noise", 0, "noise variance in place of the batch's, such as the paper's 1e-4")
+	flags.StringVar(&solver, "solver", string(config.Direct), "solver for the Gaussian process: direct (closed form), or cg (the paper's conjugate gradients)")
+	flags.StringVar(&kernel, "fisher-kernel", string(config.TruncatedSVD), "Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by products, requires --solver cg)")
+	flags.StringVar(&fisher, "fisher", string(config.Analytic), "Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty: analytic or empirical")
+	flags.StringVar(&covariance, "covariance", string(config.Projected), "eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
+	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the batch)")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
-	flags.Uint64Var(&options.Seed, "seed", options.Seed, "of what is random: only batches of more than 2,000 samples, cg and randomized have something")
+	flags.Uint64Var(&options.Seed, "seed", options.Seed, "random seed; it matters only for batches of more than 2,000 samples, cg and randomized")
 	for _, name := range []string{"batch", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err)
@@ -146,7 +145,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("--noise %v: want a positive number", o.Noise)
 	}
 	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
-		return errors.New("--fisher-kernel exact: it is known by its products alone and has no closed form; add --solver cg")
+		return errors.New("--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg")
 	}
 	return nil
 }

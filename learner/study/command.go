@@ -4,9 +4,41 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
+
+// prepare gives a study's command what all have: the flag --out, and what it runs, by the quick settings if --quick is
+// given. It returns the command's flags, for its own.
+func prepare(cmd *cobra.Command, run func(*cobra.Command) error, quick map[string]string) *pflag.FlagSet {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := apply(cmd, quick); err != nil {
+			return err
+		}
+		return run(cmd)
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.String("out", "", "directory to write to")
+	return flags
+}
+
+// apply sets the flags that make a study quick, unless the user has set them.
+func apply(cmd *cobra.Command, values map[string]string) error {
+	if quick, err := cmd.Flags().GetBool("quick"); err != nil || !quick {
+		return nil
+	}
+	for name, value := range values {
+		if flag := cmd.Flags().Lookup(name); !flag.Changed {
+			if err := flag.Value.Set(value); err != nil {
+				return fmt.Errorf("--quick sets --%s %s: %w", name, value, err)
+			}
+		}
+	}
+	return nil
+}
 
 // Command returns `learner study` with its subcommands.
 func Command() *cobra.Command {

@@ -18,8 +18,8 @@ type comparison struct {
 	short       string // in the list of commands
 	question    string // what it investigates, for the help and the page
 	algorithms  []string
-	variants    func(o *compareOptions) ([]variant, error)
-	claims      func(variants []variant) []claim
+	variants    []variant
+	claims      []claim
 	quick       map[string]string // flags that make it short
 }
 
@@ -33,7 +33,6 @@ type variant struct {
 
 // compareOptions are a comparison's flags.
 type compareOptions struct {
-	out        string
 	envs       []string
 	algorithms []string
 	estimators []string // of curves alone
@@ -47,7 +46,6 @@ type compareOptions struct {
 // command is the comparison's subcommand.
 func (c comparison) command() *cobra.Command {
 	o := new(compareOptions)
-	var quick bool
 	cmd := &cobra.Command{
 		Use:   c.name + " --out DIR",
 		Short: c.short,
@@ -58,17 +56,8 @@ that was begun is resumed: give the same command again after a kill, or a larger
 iterations, or further seeds. All runs take all cores, one after the other, the seeds' first
 runs first. DIR/README.md is the page, beside it are the figures and the numbers.`,
 		Example: fmt.Sprintf("  learner study %s --out %s --quick\n  learner study %s --out docs/results/%s --env Swimmer-v2 --iterations 300 --seeds 1,2,3", c.name, c.name, c.name, c.name),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := apply(cmd, quick, c.quick); err != nil {
-				return err
-			}
-			return c.run(cmd, o)
-		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags := prepare(cmd, func(cmd *cobra.Command) error { return c.run(cmd, o) }, c.quick)
 	flags.StringSliceVar(&o.envs, "env", []string{"Swimmer-v2"}, "tasks")
 	flags.StringSliceVar(&o.algorithms, "algorithm", c.algorithms, "algorithms: vanilla, npg, trpo")
 	if c.name == "curves" {
@@ -78,24 +67,9 @@ runs first. DIR/README.md is the page, beside it are the figures and the numbers
 	flags.IntVar(&o.iterations, "iterations", 300, "of each run")
 	flags.IntVar(&o.last, "last", 0, "iterations at the end whose mean is the final return (default a tenth)")
 	flags.StringArrayVar(&o.set, "set", nil, "a setting of all runs, such as batch=16000; repeated for several")
-	flags.BoolVar(&quick, "quick", false, "small batches and few iterations: about two minutes on two cores, and no evidence of anything")
+	flags.Bool("quick", false, "small batches and few iterations: about two minutes on two cores, and no evidence of anything")
 	flags.BoolVar(&o.onlyReport, "only-report", false, "train nothing: write the page from what there is, as far as all runs have come")
 	return cmd
-}
-
-// apply sets the flags that make a study quick, unless the user has set them.
-func apply(cmd *cobra.Command, quick bool, values map[string]string) error {
-	if !quick {
-		return nil
-	}
-	for name, value := range values {
-		if flag := cmd.Flags().Lookup(name); !flag.Changed {
-			if err := flag.Value.Set(value); err != nil {
-				return fmt.Errorf("--quick sets --%s %s: %w", name, value, err)
-			}
-		}
-	}
-	return nil
 }
 
 // member is one run of a comparison.
@@ -115,11 +89,11 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	variants, err := c.variants(o)
+	variants, err := c.chosen(o)
 	if err != nil {
 		return err
 	}
-	j, err := newJob(cmd, o.out)
+	j, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
@@ -136,7 +110,7 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.report(j, o, results)
+	return c.report(j, results)
 }
 
 func trainAll(ctx context.Context, j *job, members []member) error {
@@ -149,21 +123,28 @@ func trainAll(ctx context.Context, j *job, members []member) error {
 
 // validate checks what the loader of settings does not.
 func (o *compareOptions) validate() error {
-	var all []error
-	for flag, empty := range map[string]bool{"env": len(o.envs) == 0, "algorithm": len(o.algorithms) == 0, "seeds": len(o.seeds) == 0} {
-		if empty {
-			all = append(all, fmt.Errorf("--%s: at least one is needed", flag))
-		}
+	var c checks
+	c.require(o.iterations >= 1 && o.last >= 0 && o.last <= o.iterations,
+		"--iterations %d --last %d: at least one iteration is needed, and no more than all can be the last", o.iterations, o.last)
+	requireDistinct(&c, "env", o.envs)
+	requireDistinct(&c, "algorithm", o.algorithms)
+	requireDistinct(&c, "seeds", o.seeds)
+	c.require(!repeats(o.estimators), "--estimator: one is there twice")
+	return errors.Join(c...)
+}
+
+// checks gathers what is wrong with a study's flags.
+type checks []error
+
+func (c *checks) require(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
 	}
-	if o.iterations < 1 || o.last < 0 || o.last > o.iterations {
-		all = append(all, fmt.Errorf("--iterations %d --last %d: at least one iteration is needed, and no more than all can be the last", o.iterations, o.last))
-	}
-	for flag, twice := range map[string]bool{"env": repeats(o.envs), "algorithm": repeats(o.algorithms), "estimator": repeats(o.estimators), "seeds": repeats(o.seeds)} {
-		if twice {
-			all = append(all, fmt.Errorf("--%s: one is there twice", flag))
-		}
-	}
-	return errors.Join(all...)
+}
+
+func requireDistinct[T string | uint](c *checks, flag string, list []T) {
+	c.require(len(list) > 0, "--%s: at least one is needed", flag)
+	c.require(!repeats(list), "--%s: one is there twice", flag)
 }
 
 func repeats[T string | uint](list []T) bool {

@@ -11,24 +11,17 @@ import (
 )
 
 // report writes the tables, the figure and the page.
-func (c comparison) report(j *job, o *compareOptions, r *results) error {
+func (c comparison) report(j *job, r *results) error {
 	width := max(1, min(10, r.iterations/20))
-	if err := j.saveRuns(r); err != nil {
-		return err
-	}
-	if err := j.saveFinals(r); err != nil {
-		return err
-	}
-	if err := j.saveCurves(c.name, r, width); err != nil {
-		return err
-	}
-	p := newPage(j.cmd, c.title)
+	p := j.newPage(c.title)
 	p.paragraph("%s", c.question)
-	p.image(c.name, c.title)
+	p.addRuns(r)
+	p.addFinals(r)
+	p.draw(c.name, c.title, p.addCurves(r, width))
 	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as %s; the bands are 95%% stratified bootstrap intervals "+
 		"(Agarwal et al. 2021).", runningMean(width))
 	c.tables(p, r)
-	c.findings(p, o, r)
+	c.findings(p, r)
 	return j.save(p, how(r))
 }
 
@@ -110,15 +103,9 @@ func (r *results) scores() [][]string {
 }
 
 // findings hold the paper's claims against the runs.
-func (c comparison) findings(p *page, o *compareOptions, r *results) {
-	var variants []variant
-	for _, g := range r.groups {
-		if !slices.ContainsFunc(variants, func(v variant) bool { return v.directory == g.variant.directory }) {
-			variants = append(variants, g.variant)
-		}
-	}
-	p.heading("What the paper found, and what was found here")
-	for _, claim := range c.claims(variants) {
+func (c comparison) findings(p *page, r *results) {
+	p.heading(found)
+	for _, claim := range c.claims {
 		findings := r.check(claim)
 		p.paragraph("The paper: %s Here: %s", claim.paper, summary(claim, findings))
 		var rows [][]string
@@ -153,9 +140,9 @@ func how(r *results) string {
 		strings.Join(seeds, ", "), plural(r.iterations, "iteration"), figures(stats.Mean(steps)))
 }
 
-// saveRuns writes every point of every run.
-func (j *job) saveRuns(r *results) error {
-	t := newTable("task", "algorithm", "variant", "seed", "iteration", "steps", "return_mean")
+// addRuns adds a table of every point of every run.
+func (p *page) addRuns(r *results) {
+	t := p.csv("returns.csv", "task", "algorithm", "variant", "seed", "iteration", "steps", "return_mean")
 	for _, g := range r.groups {
 		for i, seed := range g.seeds {
 			for k, value := range g.returns[i] {
@@ -163,29 +150,27 @@ func (j *job) saveRuns(r *results) error {
 			}
 		}
 	}
-	return j.saveTable("returns.csv", t)
 }
 
-func (j *job) saveFinals(r *results) error {
-	t := newTable("task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "update_seconds")
+func (p *page) addFinals(r *results) {
+	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "update_seconds")
 	for _, g := range r.groups {
 		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), stats.Quantile(g.updating, 0.5))
 	}
-	return j.saveTable("finals.csv", t)
 }
 
-// saveCurves writes and draws the learning curves: a row of panels for each task, a column for each algorithm.
-func (j *job) saveCurves(name string, r *results, width int) error {
-	t := newTable("task", "algorithm", "variant", "iteration", "return", "return_low", "return_high")
+// addCurves adds a table of the learning curves and draws them: a row of panels for each task, a column for each
+// algorithm.
+func (p *page) addCurves(r *results, width int) chart.Figure {
+	t := p.csv("curves.csv", "task", "algorithm", "variant", "iteration", "return", "return_low", "return_high")
 	var figure chart.Figure
 	for i, s := range r.settings() {
 		panel := chart.Panel{Title: s.env + ", " + s.algorithm, X: "iteration", Y: "mean return"}
 		for _, g := range r.of(s) {
 			line := chart.Series{Name: g.variant.name, Color: g.variant.color}
-			for k, point := range g.band(width) {
-				t.add(g.env, g.algorithm, g.variant.directory, k, point)
-				line.X, line.Y = append(line.X, float64(k)), append(line.Y, point.Value)
-				line.Low, line.High = append(line.Low, point.Low), append(line.High, point.High)
+			for k, mean := range g.band(width) {
+				t.add(g.env, g.algorithm, g.variant.directory, k, mean)
+				point(&line, float64(k), mean)
 			}
 			panel.Series = append(panel.Series, line)
 		}
@@ -194,8 +179,5 @@ func (j *job) saveCurves(name string, r *results, width int) error {
 		}
 		figure[len(figure)-1] = append(figure[len(figure)-1], panel)
 	}
-	if err := j.saveTable("curves.csv", t); err != nil {
-		return err
-	}
-	return figure.Save(j.path(name))
+	return figure
 }

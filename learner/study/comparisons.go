@@ -15,19 +15,12 @@ var (
 	aware      = variant{name: "UAPG", directory: "uapg", color: 1, settings: []assignment{{"estimator", "uapg"}}}
 )
 
-// with returns a variant of DBQPG with another name and further settings.
-func with(name, directory string, color int, settings ...assignment) variant {
-	return variant{name: name, directory: directory, color: color, settings: append(slices.Clone(bayesian.settings), settings...)}
-}
+// compared are the estimators that the paper compares, in the order of tables and legends.
+var compared = []variant{monteCarlo, bayesian, aware}
 
-// these returns the same variants for all options.
-func these(variants ...variant) func(*compareOptions) ([]variant, error) {
-	return func(*compareOptions) ([]variant, error) { return variants, nil }
-}
-
-// claimed returns the same claims for all variants.
-func claimed(claims ...claim) func([]variant) []claim {
-	return func([]variant) []claim { return claims }
+// with returns the variant with another name and further settings.
+func (v variant) with(name, directory string, color int, settings ...assignment) variant {
+	return variant{name: name, directory: directory, color: color, settings: slices.Concat(v.settings, settings)}
 }
 
 // small makes runs short: batches of four Swimmer episodes.
@@ -43,11 +36,11 @@ var comparisons = []comparison{
 		short:      "Learning curves of estimators, on tasks, with algorithms",
 		question:   "Do better gradients learn faster? Each estimator with each algorithm on each task, as in the paper's\nfig:all_comp_plots.",
 		algorithms: []string{"npg"},
-		variants:   estimatorVariants,
-		claims: claimed(
-			claim{"DBQPG outperforms Monte Carlo in final performance and in sample complexity, with every algorithm.", above, [][2]string{{"dbqpg", "mc"}}},
-			claim{"UAPG does at least as well as DBQPG, and better with VanillaPG and NPG; with TRPO it makes no significant difference.", above, [][2]string{{"uapg", "dbqpg"}}},
-		),
+		variants:   compared,
+		claims: []claim{
+			{"DBQPG outperforms Monte Carlo in final performance and in sample complexity, with every algorithm.", above, [][2]string{{"dbqpg", "mc"}}},
+			{"UAPG does at least as well as DBQPG, and better with VanillaPG and NPG; with TRPO it makes no significant difference.", above, [][2]string{{"uapg", "dbqpg"}}},
+		},
 		quick: small("30", "1,2"),
 	},
 	{
@@ -56,15 +49,15 @@ var comparisons = []comparison{
 		short:      "What deep kernels and their interpolation contribute",
 		question:   "What do the parts of DBQPG contribute? It is run without deep kernel learning (the base kernel on the\nobservations themselves), without that and structured kernel interpolation (inducing points, the\nbatch form of Bayesian actor-critic), and beside Monte Carlo, as in the paper's\nfig:appendix_Ablation_KernelSelection_WallClock, left.",
 		algorithms: []string{"vanilla"},
-		variants: these(bayesian,
-			with("w/o DKL", "raw", 2, assignment{"features", "raw"}),
-			with("w/o DKL & SKI", "raw-inducing", 3, assignment{"features", "raw"}, assignment{"inducing", "128"}),
-			monteCarlo),
-		claims: claimed(
-			claim{"Without deep kernel learning there is a noticeable drop in performance.", above, [][2]string{{"dbqpg", "raw"}}},
-			claim{"Replacing interpolation by inducing points lowers it further.", above, [][2]string{{"raw", "raw-inducing"}}},
-			claim{"What is left, Bayesian actor-critic in batches, still outperforms Monte Carlo.", above, [][2]string{{"raw-inducing", "mc"}}},
-		),
+		variants: []variant{bayesian,
+			bayesian.with("w/o DKL", "raw", 2, assignment{"features", "raw"}),
+			bayesian.with("w/o DKL & SKI", "raw-inducing", 3, assignment{"features", "raw"}, assignment{"inducing", "128"}),
+			monteCarlo},
+		claims: []claim{
+			{"Without deep kernel learning there is a noticeable drop in performance.", above, [][2]string{{"dbqpg", "raw"}}},
+			{"Replacing interpolation by inducing points lowers it further.", above, [][2]string{{"raw", "raw-inducing"}}},
+			{"What is left, Bayesian actor-critic in batches, still outperforms Monte Carlo.", above, [][2]string{{"raw-inducing", "mc"}}},
+		},
 		quick: small("25", "1,2"),
 	},
 	{
@@ -73,8 +66,8 @@ var comparisons = []comparison{
 		short:      "The choice of the base kernel",
 		question:   "Does the base kernel of the deep kernel matter? Each is run in place of the radial basis functions (rbf),\nand Monte Carlo beside them, as in the paper's fig:appendix_Ablation_KernelSelection_WallClock, right.",
 		algorithms: []string{"vanilla"},
-		variants:   kernelVariants,
-		claims:     kernelClaims,
+		variants:   kernelVariants(),
+		claims:     kernelClaims(),
 		quick:      small("12", "1"),
 	},
 	{
@@ -83,10 +76,10 @@ var comparisons = []comparison{
 		short:      "The Fisher matrix from three times the samples",
 		question:   "Does a better estimate of the Fisher matrix in the Fisher kernel help? It is taken from the gradient's own samples,\nand from three times as many, as in the paper's fig:appendix_fisher_estimation.",
 		algorithms: []string{"vanilla"},
-		variants: these(
-			with("1x", "1x", 0, assignment{"fisher_samples", "1x"}),
-			with("3x", "3x", 3, assignment{"fisher_samples", "3x"})),
-		claims: claimed(claim{"Three times the samples do not appreciably improve the performance.", alike, [][2]string{{"3x", "1x"}}}),
+		variants: []variant{
+			bayesian.with("1x", "1x", 0, assignment{"fisher_samples", "1x"}),
+			bayesian.with("3x", "3x", 3, assignment{"fisher_samples", "3x"})},
+		claims: []claim{{"Three times the samples do not appreciably improve the performance.", alike, [][2]string{{"3x", "1x"}}}},
 		quick:  small("30", "1,2"),
 	},
 	{
@@ -95,10 +88,10 @@ var comparisons = []comparison{
 		short:      "UAPG with the empirical Fisher matrix, and with the analytic one",
 		question:   "Which Fisher matrix: UU'/n of the batch's own scores, as in the paper's equations, or its expectation over the\nactions, the Hessian of the divergence in the paper's text? Each in natural gradients and in UAPG's correction alike.",
 		algorithms: []string{"npg"},
-		variants: these(
-			variant{name: "empirical", directory: "empirical", color: 0, settings: append(slices.Clone(aware.settings), assignment{"fisher", "empirical"})},
-			variant{name: "analytic", directory: "analytic", color: 1, settings: append(slices.Clone(aware.settings), assignment{"fisher", "analytic"})}),
-		claims: claimed(claim{"Either does (eqn:kernel_equations; appendix, fast kernel computation).", alike, [][2]string{{"empirical", "analytic"}}}),
+		variants: []variant{
+			aware.with("empirical", "empirical", 0, assignment{"fisher", "empirical"}),
+			aware.with("analytic", "analytic", 1, assignment{"fisher", "analytic"})},
+		claims: []claim{{"Either does (eqn:kernel_equations; appendix, fast kernel computation).", alike, [][2]string{{"empirical", "analytic"}}}},
 		quick:  small("30", "1,2"),
 	},
 	{
@@ -107,27 +100,29 @@ var comparisons = []comparison{
 		short:      "Two ways to use the gradient's uncertainty",
 		question:   "What is the gradient's uncertainty worth? UAPG's correction and that of uncertainty-based Bayesian actor-critic (UBAC)\nbeside DBQPG, which makes none, as in the paper's fig:appendix_uncertainty_expt.",
 		algorithms: []string{"vanilla"},
-		variants: these(aware,
-			variant{name: "UBAC", directory: "ubac", color: 3, settings: []assignment{{"estimator", "ubac"}}},
-			bayesian),
-		claims: claimed(
-			claim{"UAPG outperforms UBAC.", above, [][2]string{{"uapg", "ubac"}}},
-			claim{"Both outperform DBQPG.", above, [][2]string{{"uapg", "dbqpg"}, {"ubac", "dbqpg"}}},
-		),
+		variants: []variant{aware,
+			{name: "UBAC", directory: "ubac", color: 3, settings: []assignment{{"estimator", "ubac"}}},
+			bayesian},
+		claims: []claim{
+			{"UAPG outperforms UBAC.", above, [][2]string{{"uapg", "ubac"}}},
+			{"Both outperform DBQPG.", above, [][2]string{{"uapg", "dbqpg"}, {"ubac", "dbqpg"}}},
+		},
 		quick: small("30", "1,2"),
 	},
 }
 
-// estimatorVariants are those of curves' --estimator.
-func estimatorVariants(o *compareOptions) ([]variant, error) {
-	known := []variant{monteCarlo, bayesian, aware}
+// chosen returns the comparison's variants, of curves those of --estimator.
+func (c comparison) chosen(o *compareOptions) ([]variant, error) {
+	if c.name != "curves" {
+		return c.variants, nil
+	}
 	var chosen []variant
 	for _, name := range o.estimators {
-		i := slices.IndexFunc(known, func(v variant) bool { return v.directory == name })
+		i := slices.IndexFunc(c.variants, func(v variant) bool { return v.directory == name })
 		if i < 0 {
 			return nil, fmt.Errorf("--estimator %s: want mc, dbqpg or uapg", name)
 		}
-		chosen = append(chosen, known[i])
+		chosen = append(chosen, c.variants[i])
 	}
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("--estimator: at least one is needed")
@@ -139,28 +134,25 @@ func estimatorVariants(o *compareOptions) ([]variant, error) {
 const standardKernel = "rbf"
 
 // kernelVariants returns all base kernels, and Monte Carlo.
-func kernelVariants(*compareOptions) ([]variant, error) {
+func kernelVariants() []variant {
 	var all []variant
 	for i, name := range kernels.Names() {
 		color := i
 		if color >= chart.Gray {
 			color++ // gray is Monte Carlo's
 		}
-		all = append(all, with(name, name, color, assignment{"base_kernel", name}))
+		all = append(all, bayesian.with(name, name, color, assignment{"base_kernel", name}))
 	}
-	return append(all, monteCarlo), nil
+	return append(all, monteCarlo)
 }
 
-func kernelClaims(variants []variant) []claim {
+func kernelClaims() []claim {
 	same := claim{paper: "Most popular base kernels on a deep feature extractor do nearly alike.", relation: alike}
 	better := claim{paper: "All easily outperform Monte Carlo.", relation: above}
-	for _, v := range variants {
-		if v.directory == monteCarlo.directory {
-			continue
-		}
-		better.pairs = append(better.pairs, [2]string{v.directory, monteCarlo.directory})
-		if v.directory != standardKernel {
-			same.pairs = append(same.pairs, [2]string{v.directory, standardKernel})
+	for _, name := range kernels.Names() {
+		better.pairs = append(better.pairs, [2]string{name, monteCarlo.directory})
+		if name != standardKernel {
+			same.pairs = append(same.pairs, [2]string{name, standardKernel})
 		}
 	}
 	return []claim{same, better}

@@ -25,7 +25,6 @@ import (
 
 // integralsOptions are the flags of integrals.
 type integralsOptions struct {
-	out     string
 	batches []string // npz files
 	run     string   // directory
 	at      uint     // iteration
@@ -50,12 +49,8 @@ func integralsCommand() *cobra.Command {
 		Long:  integralsQuestion + "\n\n" + integralsMethod,
 		Example: `  learner study integrals --out docs/results/integrals --batch estimators/testdata/swimmer_returns.npz
   learner study integrals --out integrals --run runs/Swimmer-v2/npg-uapg-s1 --at 100`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.study(cmd) },
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags := prepare(cmd, o.study, nil)
 	flags.StringArrayVar(&o.batches, "batch", nil, "npz file as learner gradient reads it; repeated for several")
 	flags.StringVar(&o.run, "run", "", "directory of a run, whose policy plays a batch")
 	flags.UintVar(&o.at, "at", 100, "iteration of its checkpoint")
@@ -77,12 +72,13 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 	if len(o.ranks) == 0 || slices.Contains(o.ranks, 0) {
 		return errors.New("--ranks: give some, from 1 on")
 	}
-	j, err := newJob(cmd, o.out)
+	j, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
-	p, numbers := newPage(cmd, "The truncated Fisher kernel, plain and completed"), newTable("batch", "state_kernel", "noise", "integral", "rank", "cosine")
+	p := j.newPage("The truncated Fisher kernel, plain and completed")
 	p.paragraph("%s", integralsQuestion)
+	numbers := p.csv("cosines.csv", "batch", "state_kernel", "noise", "integral", "rank", "cosine")
 	add := func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error {
 		rows, err := o.compare(s, at, kernel)
 		if err != nil {
@@ -91,8 +87,18 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 		p.heading(name)
 		n := at.Targets.Rows
 		p.paragraph("%d samples; kappa n = %.3g; damping %g.", n, kernel.FisherWeight()*float64(n), at.Fisher.Damping)
-		rows.print(p)
-		rows.export(numbers, name)
+		var header []string
+		var table [][]string
+		for _, r := range rows {
+			header = []string{"c1", "noise"}
+			line := []string{fmt.Sprintf("%g", r.state), fmt.Sprintf("%g", r.noise)}
+			for _, x := range r.integrals {
+				numbers.add(name, r.state, r.noise, x.name, x.rank, x.cosine)
+				header, line = append(header, x.heading), append(line, fmt.Sprintf(x.format, x.cosine))
+			}
+			table = append(table, line)
+		}
+		p.table(header, table)
 		return nil
 	}
 	for _, path := range o.batches {
@@ -104,9 +110,6 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 		if err := o.checkpoint(cmd.Context(), add); err != nil {
 			return err
 		}
-	}
-	if err := j.saveTable("cosines.csv", numbers); err != nil {
-		return err
 	}
 	return j.save(p, integralsMethod)
 }
@@ -166,82 +169,83 @@ func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
 	})
 }
 
-// cosines are those of one batch to the exact gradient, one row for each noise and with each state kernel.
-type cosines struct {
-	ranks []string
-	rows  []cosineRow
+// row is the cosines of one batch's gradients to the exact one, under one kernel.
+type row struct {
+	state, noise float64
+	integrals    []integral
 }
 
-type cosineRow struct {
-	state, noise           float64
-	plain, completed       []float64 // by rank
-	exactPlain, monteCarlo float64
+// integral is the cosine of one way to integrate.
+type integral struct {
+	name, rank      string // rank: of the truncated kernel
+	heading, format string // in the page's table
+	cosine          float64
 }
 
-// compare takes the gradient of a batch in every way.
-func (o *integralsOptions) compare(s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) (*cosines, error) {
-	b, n := s.Backend(), at.Targets.Rows
-	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+// compare takes the gradient of a batch in every way, with each state kernel, at each noise.
+func (o *integralsOptions) compare(s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) ([]row, error) {
+	estimate, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
 	if err != nil {
 		return nil, err
 	}
-	reference := compute.ToSlice(b, monteCarlo.Gradient)
-	ranks := slices.Clone(o.ranks)
-	if full := min(n, len(reference)); n <= linop.ExactSamples {
-		ranks = append(slices.DeleteFunc(ranks, func(r uint) bool { return int(r) >= full }), uint(full))
-	}
-	out := new(cosines)
-	for i, rank := range ranks {
-		out.ranks = append(out.ranks, fmt.Sprint(rank))
-		if n <= linop.ExactSamples && i == len(ranks)-1 {
-			out.ranks[i] = "all"
-		}
-	}
+	monteCarlo := compute.ToSlice(s.Backend(), estimate.Gradient)
+	var rows []row
 	for _, state := range []float64{kernel.C1, 0} {
 		for _, noise := range o.noises {
 			k := kernel
 			k.C1, k.Noise = state, noise
-			out.rows = append(out.rows, cosineRow{state: state, noise: noise})
-			row := &out.rows[len(out.rows)-1]
-			if err := row.fill(s, at, k, reference, ranks); err != nil {
+			integrals, err := o.integrals(s, at, k, monteCarlo)
+			if err != nil {
 				return nil, fmt.Errorf("noise %g: %w", noise, err)
 			}
+			rows = append(rows, row{state, noise, integrals})
 		}
 	}
-	return out, nil
+	return rows, nil
 }
 
-// fill takes the gradients under one kernel.
-func (r *cosineRow) fill(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64, ranks []uint) error {
+// integrals takes the gradients under one kernel.
+func (o *integralsOptions) integrals(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64) ([]integral, error) {
+	ranks, full := o.ranks, uint(0)
+	if n := at.Targets.Rows; n <= linop.ExactSamples {
+		full = uint(min(n, len(monteCarlo)))
+		ranks = append(slices.DeleteFunc(slices.Clone(ranks), func(r uint) bool { return r >= full }), full)
+	}
 	scope := compute.NewScope(s.Backend())
 	defer scope.Release()
 	random := train.NewRandom(1, 0)
 	batch := at.Batch
 	if err := decompose(scope, at, int(ranks[0]), random, &batch); err != nil {
-		return err
+		return nil, err
 	}
 	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	iterative := gp.Iterative{FisherKernel: exact, Seed: random.Probe.Uint64()}
 	gradients, err := integrate(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact}, estimators.PlainIntegral{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reference := gradients[0]
-	r.exactPlain, r.monteCarlo = cosine(gradients[1], reference), cosine(monteCarlo, reference)
+	reference, exactPlain := gradients[0], gradients[1]
+	var all []integral
 	for _, rank := range ranks {
+		name := fmt.Sprint(rank)
+		if rank == full {
+			name = "all"
+		}
 		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
-			return err
+			return nil, err
 		}
 		gradients, err := integrate(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{}, estimators.CompletedIntegral{})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.plain, r.completed = append(r.plain, cosine(gradients[0], reference)), append(r.completed, cosine(gradients[1], reference))
+		all = append(all, integral{"plain", name, "rank " + name + ": plain", "%.3f", cosine(gradients[0], reference)},
+			integral{"completed", name, "completed", "**%.3f**", cosine(gradients[1], reference)})
 	}
-	return nil
+	return append(all, integral{"exact, plain", "", "exact, plain", "%.3f", cosine(exactPlain, reference)},
+		integral{"Monte Carlo", "", "Monte Carlo", "%.3f", cosine(monteCarlo, reference)}), nil
 }
 
 // decompose gives a batch U's decomposition at some rank.
@@ -268,31 +272,4 @@ func integrate(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp
 		gradients = append(gradients, compute.ToSlice(s.Backend(), e.Gradient))
 	}
 	return gradients, nil
-}
-
-func (c *cosines) print(p *page) {
-	header := []string{"c1", "noise"}
-	for _, rank := range c.ranks {
-		header = append(header, "rank "+rank+": plain", "completed")
-	}
-	var rows [][]string
-	for _, r := range c.rows {
-		row := []string{fmt.Sprintf("%g", r.state), fmt.Sprintf("%g", r.noise)}
-		for i := range c.ranks {
-			row = append(row, fmt.Sprintf("%.3f", r.plain[i]), fmt.Sprintf("**%.3f**", r.completed[i]))
-		}
-		rows = append(rows, append(row, fmt.Sprintf("%.3f", r.exactPlain), fmt.Sprintf("%.3f", r.monteCarlo)))
-	}
-	p.table(append(header, "exact, plain", "Monte Carlo"), rows)
-}
-
-func (c *cosines) export(t *table, name string) {
-	for _, r := range c.rows {
-		for i, rank := range c.ranks {
-			t.add(name, r.state, r.noise, "plain", rank, r.plain[i])
-			t.add(name, r.state, r.noise, "completed", rank, r.completed[i])
-		}
-		t.add(name, r.state, r.noise, "exact, plain", "", r.exactPlain)
-		t.add(name, r.state, r.noise, "Monte Carlo", "", r.monteCarlo)
-	}
 }

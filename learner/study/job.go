@@ -31,7 +31,11 @@ type job struct {
 }
 
 // newJob prepares the output directory, which must be this study's own or new.
-func newJob(cmd *cobra.Command, out string) (*job, error) {
+func newJob(cmd *cobra.Command) (*job, error) {
+	out, err := cmd.Flags().GetString("out")
+	if err != nil {
+		panic(err) // prepare has made it
+	}
 	if out == "" {
 		return nil, fmt.Errorf("--out: say which directory to write to, such as docs/results/%s", cmd.Name())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/device"
 )
@@ -27,12 +28,17 @@ func mark(cmd *cobra.Command) string {
 	return fmt.Sprintf("<!-- written by learner study %s; what you have to add goes into %s -->\n", cmd.Name(), notesName)
 }
 
-// page is the Markdown that a study writes.
-type page struct{ strings.Builder }
+// page is the Markdown that a study writes, with the tables and the figure that are beside it.
+type page struct {
+	strings.Builder
+	tables []*table
+	name   string // of the figure
+	figure chart.Figure
+}
 
-func newPage(cmd *cobra.Command, title string) *page {
+func (j *job) newPage(title string) *page {
 	p := new(page)
-	p.WriteString(mark(cmd))
+	p.WriteString(mark(j.cmd))
 	p.WriteString("# " + title + "\n")
 	return p
 }
@@ -48,7 +54,11 @@ func (p *page) item(format string, args ...any) {
 	p.WriteString("- " + wrap(fmt.Sprintf(format, args...), "  ") + "\n")
 }
 
-func (p *page) image(name, alt string) { fmt.Fprintf(p, "\n![%s](%s.png)\n", alt, name) }
+// draw shows the figure, which save writes to name.svg and name.png.
+func (p *page) draw(name, alt string, figure chart.Figure) {
+	p.name, p.figure = name, figure
+	fmt.Fprintf(p, "\n![%s](%s.png)\n", alt, name)
+}
 
 func (p *page) code(text string) { p.WriteString("\n```\n" + text + "\n```\n") }
 
@@ -79,8 +89,19 @@ func wrap(text, indent string) string {
 	return out.String()
 }
 
-// save adds how the page was made, and the notes if there are any, and writes it.
+// save adds how the page was made, and the notes if there are any, and writes it, after what is beside it.
 func (j *job) save(p *page, how string) error {
+	for _, t := range p.tables {
+		t.writer.Flush()
+		if err := atomicfile.Write(j.path(t.name), t.out.Bytes()); err != nil {
+			return fmt.Errorf("write %s: %w", t.name, err)
+		}
+	}
+	if p.figure != nil {
+		if err := p.figure.Save(j.path(p.name)); err != nil {
+			return err
+		}
+	}
 	p.heading("How")
 	p.code(j.command())
 	p.paragraph("%s", how)
@@ -102,14 +123,17 @@ func (j *job) save(p *page, how string) error {
 
 // table is a future file of comma-separated values.
 type table struct {
+	name   string
 	out    bytes.Buffer
 	writer *csv.Writer
 }
 
-func newTable(columns ...string) *table {
-	t := new(table)
+// csv begins a table, which save writes under that name.
+func (p *page) csv(name string, columns ...string) *table {
+	t := &table{name: name}
 	t.writer = csv.NewWriter(&t.out)
 	t.row(columns...)
+	p.tables = append(p.tables, t)
 	return t
 }
 
@@ -138,12 +162,20 @@ func exact(x float64) string {
 	return fmt.Sprint(x)
 }
 
-func (j *job) saveTable(name string, t *table) error {
-	t.writer.Flush()
-	if err := atomicfile.Write(j.path(name), t.out.Bytes()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+// point adds a point with its interval to a line of a figure.
+func point(s *chart.Series, x float64, y stats.Estimate) {
+	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y.Value), append(s.Low, y.Low), append(s.High, y.High)
+}
+
+// found is the heading above the paper's claims.
+const found = "What the paper found, and what was found here"
+
+// verdict says whether a claim holds.
+func verdict(holds bool) string {
+	if holds {
+		return "**agrees**"
 	}
-	return nil
+	return "**disagrees**"
 }
 
 // figures is a number for a reader, in three significant digits where that takes decimals.

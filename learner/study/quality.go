@@ -19,7 +19,6 @@ import (
 
 // qualityOptions are the flags of gradient-quality.
 type qualityOptions struct {
-	out          string
 	runs         []string // directories; none: the study trains its own
 	env          string
 	algorithm    string
@@ -52,7 +51,6 @@ variance. No estimator's batches have one.`
 
 func qualityCommand() *cobra.Command {
 	o := new(qualityOptions)
-	var quick bool
 	cmd := &cobra.Command{
 		Use:   "gradient-quality --out DIR",
 		Short: "Accuracy and variance of the gradients, against sample size",
@@ -64,17 +62,8 @@ must have them: see learner --keep-checkpoints.`,
 		Example: `  learner study gradient-quality --out quality --quick
   learner study gradient-quality --out docs/results/gradient-quality --at 0,150,300 --repeats 10
   learner study gradient-quality --out quality --run runs/Swimmer-v2/vanilla-dbqpg-s1 --at 0,150,300`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := apply(cmd, quick, qualityQuick); err != nil {
-				return err
-			}
-			return o.run(cmd)
-		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags := prepare(cmd, o.run, qualityQuick)
 	flags.StringArrayVar(&o.runs, "run", nil, "directory of a run to measure; repeated for several (default: train one for each seed)")
 	flags.StringVar(&o.env, "env", "Swimmer-v2", "task of the runs to train")
 	flags.StringVar(&o.algorithm, "algorithm", "vanilla", "their algorithm: vanilla, npg or trpo")
@@ -86,7 +75,7 @@ must have them: see learner --keep-checkpoints.`,
 	flags.IntVar(&o.reference, "reference", 1_000_000, "samples of the reference gradient")
 	flags.BoolVar(&o.freeze, "freeze", false, "take the checkpoint's kernel as it is, without its step on the batch")
 	flags.Uint64Var(&o.samplingSeed, "sampling-seed", 1, "of the batches' and the reference's episodes")
-	flags.BoolVar(&quick, "quick", false, "a short run and few samples: about two minutes on two cores, and no evidence of anything")
+	flags.Bool("quick", false, "a short run and few samples: about two minutes on two cores, and no evidence of anything")
 	return cmd
 }
 
@@ -104,7 +93,7 @@ func (o *qualityOptions) run(cmd *cobra.Command) error {
 	if err := o.validate(cmd); err != nil {
 		return err
 	}
-	j, err := newJob(cmd, o.out)
+	j, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
@@ -134,23 +123,18 @@ func (o *qualityOptions) run(cmd *cobra.Command) error {
 const maxRepeats = 10_000
 
 func (o *qualityOptions) validate(cmd *cobra.Command) error {
-	var all []error
-	require := func(ok bool, format string, args ...any) {
-		if !ok {
-			all = append(all, fmt.Errorf(format, args...))
-		}
-	}
-	require(len(o.at) > 0 && !repeats(o.at), "--at: give some iterations, each once")
-	require(len(o.sizes) > 0 && !repeats(o.sizes) && !slices.Contains(o.sizes, 0), "--sizes: give some sizes from 1 on, each once")
-	require(o.repeats >= 2 && o.repeats <= maxRepeats, "--repeats %d: a variance takes at least 2; at most %d are possible", o.repeats, maxRepeats)
-	require(o.reference >= 2, "--reference %d: too few samples", o.reference)
-	require(len(o.seeds) > 0 && !repeats(o.seeds), "--seeds: give some, each once")
+	var c checks
+	c.require(len(o.at) > 0 && !repeats(o.at), "--at: give some iterations, each once")
+	c.require(len(o.sizes) > 0 && !repeats(o.sizes) && !slices.Contains(o.sizes, 0), "--sizes: give some sizes from 1 on, each once")
+	c.require(o.repeats >= 2 && o.repeats <= maxRepeats, "--repeats %d: a variance takes at least 2; at most %d are possible", o.repeats, maxRepeats)
+	c.require(o.reference >= 2, "--reference %d: too few samples", o.reference)
+	c.require(len(o.seeds) > 0 && !repeats(o.seeds), "--seeds: give some, each once")
 	for _, flag := range []string{"env", "algorithm", "seeds", "set"} {
-		require(len(o.runs) == 0 || !cmd.Flags().Changed(flag), "--run and --%s: measure a run that is there, or train one", flag)
+		c.require(len(o.runs) == 0 || !cmd.Flags().Changed(flag), "--run and --%s: measure a run that is there, or train one", flag)
 	}
 	slices.Sort(o.at)
 	slices.Sort(o.sizes)
-	return errors.Join(all...)
+	return errors.Join(c...)
 }
 
 // subjects returns the runs to measure: those given, or runs that it trains.

@@ -16,19 +16,12 @@ const qualityName = "gradient-quality"
 // report writes the tables, the figure and the page.
 func (o *qualityOptions) report(j *job, subjects []subject, all []*measurement) error {
 	cells := o.summarize(all)
-	if err := o.saveGradients(j, all); err != nil {
-		return err
-	}
-	if err := saveCells(j, cells); err != nil {
-		return err
-	}
-	if err := o.figure(cells).Save(j.path(qualityName)); err != nil {
-		return err
-	}
 	s := subjects[0].settings
-	p := newPage(j.cmd, "Quality of the gradients")
+	p := j.newPage("Quality of the gradients")
 	p.paragraph("%s", qualityQuestion)
-	p.image(qualityName, "Accuracy and variance of the gradients")
+	p.draw(qualityName, "Accuracy and variance of the gradients", o.figure(cells))
+	o.addGradients(p, all)
+	addCells(p, cells)
 	p.paragraph("Bands: 95%% intervals over the repeats (bootstrap of the mean cosine, jackknife of the variance's logarithm). "+
 		"The normalised variance of R repeats cannot come out much above R, because the mean of R gradients is at least as long as its own noise: "+
 		"here R = %d. `signal` in quality.csv has an unbiased squared norm in its place.", o.repeats)
@@ -86,7 +79,7 @@ const (
 
 // findings hold the paper's claims against the measurements.
 func (o *qualityOptions) findings(p *page, all []*measurement, cells []cell) {
-	p.heading("What the paper found, and what was found here")
+	p.heading(found)
 	p.paragraph("Differences between Bayesian and Monte-Carlo gradients from the same batches, over all sizes:")
 	var rows [][]string
 	contrasts := map[string][]contrast{}
@@ -121,18 +114,16 @@ func logNegated(e stats.Estimate) stats.Estimate {
 
 // nearly judges the claim about the first iteration.
 func nearly(c contrast) string {
-	verdict := "**disagrees**"
 	within := func(x, y float64) bool {
 		return -nearlyCosine < x && x < nearlyCosine && 1/nearlyFactor < y && y < nearlyFactor
 	}
-	switch {
-	case within(c.accuracy.Value, c.variance.Value):
-		verdict = "**agrees**"
-	case c.accuracy.Low < nearlyCosine && c.accuracy.High > -nearlyCosine && c.variance.Low < nearlyFactor && c.variance.High > 1/nearlyFactor:
-		verdict = "**undecided**, within the scatter of the repeats"
+	agrees := within(c.accuracy.Value, c.variance.Value)
+	text := verdict(agrees)
+	if !agrees && c.accuracy.Low < nearlyCosine && c.accuracy.High > -nearlyCosine && c.variance.Low < nearlyFactor && c.variance.High > 1/nearlyFactor {
+		text = "**undecided**, within the scatter of the repeats"
 	}
 	return fmt.Sprintf("%s: the cosines differ by %s, the variances by a factor of %s (nearly means less than %v, and a factor of %v).",
-		verdict, signed(c.accuracy), estimate(c.variance), nearlyCosine, nearlyFactor)
+		text, signed(c.accuracy), estimate(c.variance), nearlyCosine, nearlyFactor)
 }
 
 // judgeEach says at which iterations a claim holds.
@@ -189,8 +180,8 @@ func (o *qualityOptions) figure(cells []cell) chart.Figure {
 			v := a
 			for _, c := range cells {
 				if c.iteration == uint64(at) && c.estimator.directory == e.directory {
-					a.X, a.Y, a.Low, a.High = append(a.X, c.steps), append(a.Y, c.accuracy.Value), append(a.Low, c.accuracy.Low), append(a.High, c.accuracy.High)
-					v.X, v.Y, v.Low, v.High = append(v.X, c.steps), append(v.Y, c.variance.Value), append(v.Low, c.variance.Low), append(v.High, c.variance.High)
+					point(&a, c.steps, c.accuracy)
+					point(&v, c.steps, c.variance)
 				}
 			}
 			accuracy.Series, variance.Series = append(accuracy.Series, a), append(variance.Series, v)
@@ -200,9 +191,9 @@ func (o *qualityOptions) figure(cells []cell) chart.Figure {
 	return figure
 }
 
-// saveGradients writes a row for each gradient of each batch.
-func (o *qualityOptions) saveGradients(j *job, all []*measurement) error {
-	t := newTable("run", "iteration", "size", "repeat", "samples", "estimator", "cosine", "norm")
+// addGradients adds a table with a row for each gradient of each batch.
+func (o *qualityOptions) addGradients(p *page, all []*measurement) {
+	t := p.csv("gradients.csv", "run", "iteration", "size", "repeat", "samples", "estimator", "cosine", "norm")
 	for _, m := range all {
 		for i, b := range m.batches {
 			for _, e := range compared {
@@ -211,13 +202,11 @@ func (o *qualityOptions) saveGradients(j *job, all []*measurement) error {
 			}
 		}
 	}
-	return j.saveTable("gradients.csv", t)
 }
 
-func saveCells(j *job, cells []cell) error {
-	t := newTable("iteration", "size", "samples", "estimator", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high", "signal", "mean_norm", "trace")
+func addCells(p *page, cells []cell) {
+	t := p.csv("quality.csv", "iteration", "size", "samples", "estimator", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high", "signal", "mean_norm", "trace")
 	for _, c := range cells {
 		t.add(c.iteration, c.size, c.steps, c.estimator.directory, c.accuracy, c.variance, c.signal, c.norm, c.trace)
 	}
-	return j.saveTable("quality.csv", t)
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/streams"
 )
 
-// compared are the estimators measured, in the order of tables and legends.
-var compared = []variant{monteCarlo, bayesian, aware}
-
 // cell is what an estimator's gradients from batches of one size are like, at one iteration.
 type cell struct {
 	iteration uint64

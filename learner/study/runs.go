@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -126,13 +127,7 @@ func readRows(path string, columns []string, each func(row []string) error) erro
 	}
 	places := make([]int, len(columns))
 	for i, column := range columns {
-		places[i] = -1
-		for j, name := range header {
-			if name == column {
-				places[i] = j
-			}
-		}
-		if places[i] < 0 {
+		if places[i] = slices.Index(header, column); places[i] < 0 {
 			return fmt.Errorf("%s has no column %q", path, column)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
@@ -31,16 +30,14 @@ type conditions map[string]string
 
 // with returns the settings and one more.
 func (s conditions) with(name string, value any) conditions {
-	more := maps.Clone(s)
-	if more == nil {
-		more = conditions{}
-	}
+	more := conditions{}
+	maps.Copy(more, s)
 	more[name] = fmt.Sprint(value)
 	return more
 }
 
 // measureOnce returns the unit at a path, without its ending: from its file, if there is one, or else by measuring it, which
-// creates the file and its directory. A file made with other settings is a *mismatchError, a damaged one an error too.
+// creates the file and its directory. A file made with other settings is a *checkpoint.MismatchError, a damaged one an error too.
 func measureOnce(path string, settings conditions, measure func() (measured, error)) (measured, error) {
 	arrays, err := loadUnit(path, settings)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +64,7 @@ func loadUnit(path string, settings conditions) (measured, error) {
 		return nil, fmt.Errorf("%s is damaged: %w; remove it to have it measured again", path, err)
 	}
 	if different := checkpoint.Differences(file.Metadata, settings); len(different) > 0 {
-		return nil, &mismatchError{path, different}
+		return nil, fmt.Errorf("%s was %w; choose another --out, or go back to those settings", path, &checkpoint.MismatchError{Differences: different})
 	}
 	arrays := measured{}
 	for _, tensor := range file.Tensors {
@@ -91,19 +88,4 @@ func saveUnit(path string, settings conditions, arrays measured) error {
 		return err
 	}
 	return atomicfile.Write(path, data)
-}
-
-// mismatchError reports that a unit was measured with other settings.
-type mismatchError struct {
-	path        string
-	differences []checkpoint.Difference
-}
-
-func (e *mismatchError) Error() string {
-	var texts []string
-	for _, d := range e.differences {
-		texts = append(texts, d.String())
-	}
-	return fmt.Sprintf("%s was measured with other settings: %s; choose another --out, or go back to those settings",
-		e.path, strings.Join(texts, ", "))
 }

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 var sample = measured{"g": {1, 2.5, -3}, "none": {}}
@@ -34,7 +36,7 @@ func TestUnitOfOtherSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := measureOnce(path, conditions{"n": "2000", "seed": "1"}, func() (measured, error) { panic("measured again") })
-	var mismatch *mismatchError
+	var mismatch *checkpoint.MismatchError
 	if !errors.As(err, &mismatch) {
 		t.Fatalf("error %v, want a mismatch", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -25,7 +26,6 @@ import (
 
 // wallClockOptions are the flags of wall-clock.
 type wallClockOptions struct {
-	out       string
 	env       string
 	algorithm string
 	sizes     []uint
@@ -40,7 +40,6 @@ estimation is the update without the policy's step.`
 
 func wallClockCommand() *cobra.Command {
 	o := new(wallClockOptions)
-	var quick bool
 	cmd := &cobra.Command{
 		Use:   "wall-clock --out DIR",
 		Short: "Update time against the size of the batch",
@@ -49,33 +48,23 @@ func wallClockCommand() *cobra.Command {
 The estimators take turns, so that what else the machine does hurts all alike; still it should
 do nothing else. A size that was measured is not measured again.`,
 		Example: "  learner study wall-clock --out wall --quick\n  learner study wall-clock --out docs/results/wall-clock",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := apply(cmd, quick, map[string]string{"env": "Swimmer-v2", "sizes": "2500,5000,10000,15000", "rounds": "5"}); err != nil {
-				return err
-			}
-			return o.run(cmd)
-		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&o.out, "out", "", "directory to write to")
+	flags := prepare(cmd, o.run, map[string]string{"env": "Swimmer-v2", "sizes": "2500,5000,10000,15000", "rounds": "5"})
 	flags.StringVar(&o.env, "env", "HumanoidStandup-v2", "task")
 	flags.StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
 	flags.UintSliceVar(&o.sizes, "sizes", []uint{5000, 10000, 15000, 20000, 30000, 45000}, "samples in a batch, at least: episodes are whole")
 	flags.IntVar(&o.rounds, "rounds", 7, "updates of each estimator on each batch")
 	flags.Uint64Var(&o.seed, "seed", 1, "of the episodes")
 	flags.StringArrayVar(&o.set, "set", nil, "a setting of all updates, such as solver=cg; repeated for several")
-	flags.BoolVar(&quick, "quick", false, "a small task and few sizes")
+	flags.Bool("quick", false, "a small task and few sizes")
 	return cmd
 }
 
-// timing contains the durations of updates on a batch, one per round.
-type timing struct {
-	steps  float64
-	update map[string][]float64 // seconds, by estimator
-	step   map[string][]float64 // the policy step's part of that
-}
+// timing contains the durations of updates on a batch in seconds, one per round: under an estimator's name the updates',
+// under that with stepSuffix the policy steps' part; under "steps" the batch's samples.
+type timing measured
+
+const stepSuffix = " step"
 
 func (o *wallClockOptions) run(cmd *cobra.Command) error {
 	if len(o.sizes) < 2 || repeats(o.sizes) || slices.Contains(o.sizes, 0) || o.rounds < 1 {
@@ -90,7 +79,7 @@ func (o *wallClockOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	j, err := newJob(cmd, o.out)
+	j, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
@@ -150,7 +139,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 			if err != nil {
 				return fmt.Errorf("%d samples: %w", size, err)
 			}
-			timings = append(timings, timingOf(arrays))
+			timings = append(timings, timing(arrays))
 		}
 		return nil
 	})
@@ -183,32 +172,26 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 			}
 			if round > 0 {
 				arrays[e.directory] = append(arrays[e.directory], took.Seconds())
-				arrays[e.directory+" step"] = append(arrays[e.directory+" step"], step)
+				arrays[e.directory+stepSuffix] = append(arrays[e.directory+stepSuffix], step)
 			}
 		}
 	}
 	return arrays, nil
 }
 
-func timingOf(arrays measured) timing {
-	t := timing{steps: arrays["steps"][0], update: map[string][]float64{}, step: map[string][]float64{}}
-	for _, e := range compared {
-		t.update[e.directory], t.step[e.directory] = arrays[e.directory], arrays[e.directory+" step"]
-	}
-	return t
-}
+func (t timing) samples() float64 { return t["steps"][0] }
 
 // median is that of an estimator's updates, with the middle half of them.
 func (t timing) median(e variant) stats.Estimate {
-	x := t.update[e.directory]
+	x := t[e.directory]
 	return stats.Estimate{Value: stats.Quantile(x, 0.5), Low: stats.Quantile(x, 0.25), High: stats.Quantile(x, 0.75)}
 }
 
 // estimation is the median time of an update without its policy step.
 func (t timing) estimation(e variant) float64 {
 	var rest []float64
-	for i, took := range t.update[e.directory] {
-		rest = append(rest, took-t.step[e.directory][i])
+	for i, took := range t[e.directory] {
+		rest = append(rest, took-t[e.directory+stepSuffix][i])
 	}
 	return stats.Quantile(rest, 0.5)
 }
@@ -221,28 +204,22 @@ const (
 
 // report writes the table, the figure and the page.
 func (o *wallClockOptions) report(j *job, timings []timing) error {
-	t := newTable("estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds", "ratio_to_mc")
+	p := j.newPage("Wall clock of the updates")
+	p.paragraph("%s", wallClockQuestion)
+	t := p.csv("wall-clock.csv", "estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds", "ratio_to_mc")
 	panel := chart.Panel{Title: o.env + ", " + o.algorithm, X: "samples", Y: "seconds an update"}
 	lines := map[string]stats.Line{}
 	for _, e := range compared {
 		s := chart.Series{Name: e.name, Color: e.color, Marks: true}
 		for _, x := range timings {
 			m := x.median(e)
-			t.add(e.directory, x.steps, m, x.estimation(e), m.Value/x.median(monteCarlo).Value)
-			s.X, s.Y, s.Low, s.High = append(s.X, x.steps), append(s.Y, m.Value), append(s.Low, m.Low), append(s.High, m.High)
+			t.add(e.directory, x.samples(), m, x.estimation(e), m.Value/x.median(monteCarlo).Value)
+			point(&s, x.samples(), m)
 		}
 		lines[e.directory] = stats.Fit(s.X, s.Y)
 		panel.Series = append(panel.Series, s)
 	}
-	if err := j.saveTable("wall-clock.csv", t); err != nil {
-		return err
-	}
-	if err := (chart.Figure{{panel}}).Save(j.path("wall-clock")); err != nil {
-		return err
-	}
-	p := newPage(j.cmd, "Wall clock of the updates")
-	p.paragraph("%s", wallClockQuestion)
-	p.image("wall-clock", "Update time against samples")
+	p.draw("wall-clock", "Update time against samples", chart.Figure{{panel}})
 	p.paragraph("Medians of %s; the bands hold the middle half of them.", plural(o.rounds, "round"))
 	o.tables(p, timings, lines)
 	o.findings(p, timings, lines)
@@ -259,7 +236,7 @@ func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]st
 	header = append(header, "DBQPG / MC", "UAPG / MC")
 	var rows [][]string
 	for _, t := range timings {
-		row := []string{fmt.Sprintf("%.0f", t.steps)}
+		row := []string{fmt.Sprintf("%.0f", t.samples())}
 		for _, e := range compared {
 			row = append(row, fmt.Sprintf("%.3f s", t.median(e).Value), fmt.Sprintf("%.3f s", t.estimation(e)))
 		}
@@ -277,31 +254,20 @@ func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]st
 
 // findings hold the paper's claims against the times.
 func (o *wallClockOptions) findings(p *page, timings []timing, lines map[string]stats.Line) {
-	p.heading("What the paper found, and what was found here")
-	least, most := 0.0, 0.0
+	p.heading(found)
+	least, most := math.Inf(1), 0.0
 	for _, t := range timings {
 		for _, e := range []variant{bayesian, aware} {
 			ratio := t.median(e).Value / t.median(monteCarlo).Value
-			if least == 0 || ratio < least {
-				least = ratio
-			}
-			most = max(most, ratio)
+			least, most = min(least, ratio), max(most, ratio)
 		}
 	}
-	verdict := "**agrees**"
-	if most > comparableFactor {
-		verdict = "**disagrees**"
-	}
 	p.paragraph("The paper: DBQPG and UAPG cost little more than Monte Carlo. Here: %s: their updates take %s to %s times as long as Monte Carlo's "+
-		"(little means at most %d times).", verdict, figures(least), figures(most), comparableFactor)
+		"(little means at most %d times).", verdict(most <= comparableFactor), figures(least), figures(most), comparableFactor)
 	worst := 1.0
 	for _, e := range compared {
 		worst = min(worst, lines[e.directory].R2)
 	}
-	verdict = "**agrees**"
-	if worst < linearR2 {
-		verdict = "**disagrees**"
-	}
 	p.paragraph("The paper: the time grows linearly with the samples, for all three. Here: %s: straight lines explain at least %.2f %% of the variance "+
-		"(linearly means %.0f %%).", verdict, 100*worst, 100*linearR2)
+		"(linearly means %.0f %%).", verdict(worst >= linearR2), 100*worst, 100*linearR2)
 }

@@ -81,6 +81,15 @@ func (m *Model) NumVelocities() int { return int(m.c.nv) }
 // NumControls returns the number of actuators.
 func (m *Model) NumControls() int { return int(m.c.nu) }
 
+// ControlBounds returns the bounds that the engine clamps each actuator's control to.
+func (m *Model) ControlBounds() (low, high []float64) {
+	bounds := view(m.c.actuator_ctrlrange, 2*m.c.nu)
+	for i := 0; i < len(bounds); i += 2 {
+		low, high = append(low, bounds[i]), append(high, bounds[i+1])
+	}
+	return low, high
+}
+
 // Timestep returns the length of an engine step in seconds.
 func (m *Model) Timestep() float64 { return float64(m.c.opt.timestep) }
 

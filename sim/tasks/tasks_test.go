@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ func forEach(t *testing.T, test func(t *testing.T, e *env)) {
 	for _, spec := range sim.Tasks() {
 		t.Run(spec.Name, func(t *testing.T) {
 			e := open(t, spec.Name)
-			if e.Spec() != spec {
+			if !reflect.DeepEqual(e.Spec(), spec) {
 				t.Fatalf("spec %v, want %v", e.Spec(), spec)
 			}
 			test(t, e)
@@ -67,6 +68,9 @@ func TestDimensions(t *testing.T) {
 	forEach(t, func(t *testing.T, e *env) {
 		if e.model.NumControls() != e.spec.ActionDim {
 			t.Errorf("%d controls, want %d", e.model.NumControls(), e.spec.ActionDim)
+		}
+		if low, high := e.model.ControlBounds(); !slices.Equal(low, e.spec.Low) || !slices.Equal(high, e.spec.High) {
+			t.Errorf("controls from %v to %v, want %v to %v", low, high, e.spec.Low, e.spec.High)
 		}
 		// Every element is written, by Reset and by Step.
 		observation := slices.Repeat([]float64{math.NaN()}, e.spec.ObservationDim)
