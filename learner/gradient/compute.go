@@ -208,12 +208,9 @@ func (c *computation) quadrature(suffix string, completion bool, batch *estimato
 func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (compute.Block, error) {
 	scope, d := compute.NewScope(c.b), c.scope.New(g.Rows, 1)
 	defer scope.Release()
-	near, err := c.at.Preconditioner(scope)
-	if err != nil {
-		return d, err
-	}
-	cg := linop.CG{MaxIterations: 1000, Tolerance: 1e-20, Preconditioner: near}
-	_, err = cg.Solve(c.b, fisher.Metric(c.b), d, g)
+	cg := linop.CG{MaxIterations: 1000, Tolerance: 1e-20,
+		Preconditioner: c.at.SVD.Preconditioner(scope, 1/float64(c.Samples()), c.Damping)}
+	_, err := cg.Solve(c.b, fisher.Metric(c.b), d, g)
 	return d, err
 }
 

@@ -17,9 +17,9 @@ type Objective struct {
 	Actions compute.Block    // n × a
 	// Fisher is the current policy's Fisher matrix, the metric of natural gradients.
 	Fisher estimators.Fisher
-	// Preconditioner makes an approximation of the damped Fisher matrix's inverse, p × p, for
-	// the natural gradient's solution; nil makes none. NPG and TRPO call it.
-	Preconditioner func(s *compute.Scope) (linop.Operator, error)
+	// SVD is the scores' truncated decomposition, which preconditions the solution for the
+	// natural gradient; it may be nil.
+	SVD *linop.SVD
 	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
 	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.
 	*estimators.Estimate

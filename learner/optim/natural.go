@@ -48,12 +48,10 @@ func (o Objective) natural(s *compute.Scope) (compute.Block, linop.Result, error
 		return compute.Block{}, linop.Result{}, err
 	}
 	cg := linop.CG{}
-	if o.Preconditioner != nil {
-		near, err := o.Preconditioner(s)
-		if err != nil {
-			return compute.Block{}, linop.Result{}, err
-		}
-		cg.Preconditioner = near
+	if o.SVD != nil {
+		// G is U U'/n or its expectation, so that U's leading part leaves little of its
+		// spectrum above the damping for conjugate gradients to find.
+		cg.Preconditioner = o.SVD.Preconditioner(s, 1/float64(o.Policy.Samples()), o.Fisher.Damping)
 	}
 	d := s.New(o.Gradient.Rows, 1)
 	result, err := cg.Solve(b, o.Fisher.Metric(b), d, o.Gradient)

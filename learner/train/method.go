@@ -78,20 +78,6 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 	return err
 }
 
-// Preconditioner approximates the inverse of the damped Fisher matrix, in s. Where the
-// samples are many beside the parameters, U's truncated decomposition leaves little of the
-// spectrum above the damping for conjugate gradients to find (Swimmer: 3 iterations of
-// 16). With fewer than two samples per parameter its sketch is too noisy for that, and
-// Monte Carlo has none: layers' Kronecker factors take half the iterations of no
-// preconditioner (HumanoidStandup: 11 of 25).
-func (at *Evaluation) Preconditioner(s *compute.Scope) (linop.Operator, error) {
-	p, m := at.allScores.Dims()
-	if at.SVD != nil && (m <= linop.ExactSamples || m >= 2*p) {
-		return at.SVD.Preconditioner(s, 1/float64(at.policy.Samples()), at.Fisher.Damping), nil
-	}
-	return at.allScores.Kronecker(s, at.Fisher.Damping)
-}
-
 // Estimator returns the estimator of a batch that has its features, targets and
 // decomposition. The hyperparameters are the process's; Monte Carlo has none.
 func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r Random) (*estimators.Quadrature, error) {

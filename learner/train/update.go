@@ -9,6 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -120,9 +121,14 @@ func (l *Learner) kernel() gp.Kernel {
 	return gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
 }
 
-// step takes the policy step.
+// step takes the policy step. U's truncated decomposition preconditions the natural
+// gradient's solution, unless it is a sketch with fewer than two samples per parameter:
+// then it is too noisy to save iterations (Ant), or even costs some (HumanoidStandup).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Preconditioner: at.Preconditioner, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
+	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*len(l.Params) {
+		objective.SVD = at.SVD
+	}
 	before := append([]float64(nil), l.Params...)
 	report, err := l.Optimizer.Step(l.Params, objective)
 	if err != nil {
