@@ -26,10 +26,10 @@ type example struct {
 }
 
 // examples are a task whose episodes all end at the time limit, with batches beyond the exact decomposition's limit, and
-// one whose episodes end early, with small batches, advantages and a line search.
+// one whose episodes end early, with small batches, advantages, a line search, and evaluations.
 var examples = []*example{
-	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11", "--env Swimmer-v2 --batch 2500 --seed 11", 6),
-	newExample("Hopper", "Hopper-v2/trpo-uapg-s12", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12", 6),
+	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11", "--env Swimmer-v2 --batch 2500 --seed 11 --evaluate-every 0", 6),
+	newExample("Hopper", "Hopper-v2/trpo-uapg-s12", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12 --evaluate-every 2", 6),
 }
 
 // all are, besides, the estimators whose updates are other code.
@@ -84,9 +84,10 @@ func newDirectory(t testing.TB) string { return filepath.Join(t.TempDir(), "run"
 // outcome is what a run leaves in its directory, without the wall clock's numbers and the epoch, which tells how
 // often it was started.
 type outcome struct {
-	rows  []string // of progress.csv, the header first, without the seconds
-	state *checkpoint.State
-	best  *checkpoint.State
+	rows        []string // of progress.csv, the header first, without the seconds
+	evaluations []string // of evaluations.csv, likewise
+	state       *checkpoint.State
+	best        *checkpoint.State
 }
 
 func readOutcome(directory string) (o outcome, err error) {
@@ -95,6 +96,11 @@ func readOutcome(directory string) (o outcome, err error) {
 		return o, err
 	}
 	o.rows = withoutSeconds(string(progress))
+	evaluations, err := os.ReadFile(filepath.Join(directory, "evaluations.csv"))
+	if err != nil {
+		return o, err
+	}
+	o.evaluations = withoutSeconds(string(evaluations))
 	checkpoints := filepath.Join(directory, "checkpoints")
 	newest, ok, err := checkpoint.Newest(checkpoints)
 	if err != nil || !ok {
@@ -155,28 +161,43 @@ func requireOutcome(t testing.TB, got, want outcome) {
 	if !slices.Equal(got.rows, want.rows) {
 		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
 	}
+	if !slices.Equal(got.evaluations, want.evaluations) {
+		t.Errorf("evaluations.csv\n%s\nwant\n%s", strings.Join(got.evaluations, "\n"), strings.Join(want.evaluations, "\n"))
+	}
 	requireState(t, "the last state", got.state, want.state)
 	requireState(t, "the best state", got.best, want.best)
 	got.requireOwnBest(t)
 }
 
 // requireOwnBest fails unless the best checkpoint says of itself that it is the best, with the return that is in the row
-// of its number and in no other row exceeded, and the newest checkpoint says the same.
+// of its number and in no other row exceeded, and the newest checkpoint says the same. The rows are those of
+// evaluations.csv, if there are any.
 func (o outcome) requireOwnBest(t testing.TB) {
 	t.Helper()
 	if o.best.Best == nil || o.state.Best == nil || *o.best.Best != *o.state.Best || o.best.Best.Iteration != o.best.Iteration {
 		t.Fatalf("checkpoint %d says that the best is %+v, the newest that it is %+v", o.best.Iteration, o.best.Best, o.state.Best)
 	}
-	column := slices.Index(strings.Split(o.rows[0], ","), "return_mean")
-	for i, row := range o.rows[1:] {
+	best, rows, name := *o.best.Best, o.rows, "return_mean"
+	if best.Evaluated = len(o.evaluations) > 1; best.Evaluated {
+		rows, name = o.evaluations, "mean_action_return"
+	}
+	if best != *o.best.Best {
+		t.Errorf("the best is %+v, of a run with %d evaluations", *o.best.Best, len(o.evaluations)-1)
+	}
+	column, found := slices.Index(strings.Split(rows[0], ","), name), false
+	for _, row := range rows[1:] {
 		fields := strings.Split(row, ",")
 		value, err := strconv.ParseFloat(fields[column], 64)
-		if err != nil || fields[0] != fmt.Sprint(i) {
-			t.Fatalf("row %d: %s, %v", i, row, err)
+		if err != nil {
+			t.Fatalf("row %s: %v", row, err)
 		}
-		if best := *o.best.Best; value > best.Return || uint64(i) == best.Iteration && value != best.Return {
-			t.Errorf("row %d has the return %v, where the best is %+v", i, value, best)
+		own := fields[0] == fmt.Sprint(best.Iteration)
+		if found = found || own; value > best.Return || own && value != best.Return {
+			t.Errorf("row %s has the return %v, where the best is %+v", fields[0], value, best)
 		}
+	}
+	if !found {
+		t.Errorf("no row is of the best, %+v", best)
 	}
 }
 

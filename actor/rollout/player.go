@@ -55,7 +55,23 @@ func NewPlayer(env sim.Env) *Player {
 // valid until the next call. Before each step Play calls stop; if that returns true, the error is ErrStopped and
 // StepsPlayed says how far the episode got.
 func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
-	p.begin(ticket)
+	p.begin(streams.Key(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index))
+	p.episode.Ticket = ticket
+	return p.play(actor.Act, stop)
+}
+
+// Evaluate is Play for an evaluation's episode of that index, which has no ticket and a random stream that no ticket
+// has. act, a method of a [policy.Actor], takes the actions: Act or ActMean.
+func (p *Player) Evaluate(act Act, seed, index uint64, stop func() bool) (*proto.Episode, error) {
+	p.begin(streams.Key(seed, streams.Evaluation, index))
+	return p.play(act, stop)
+}
+
+// Act writes the action for an observation.
+type Act func(observation []float32, rng *rand.Rand, action []float32)
+
+// play plays an episode from the beginning of its random stream.
+func (p *Player) play(act Act, stop func() bool) (*proto.Episode, error) {
 	if err := p.env.Reset(p.rng, p.engine); err != nil {
 		return nil, fmt.Errorf("reset: %w", err)
 	}
@@ -64,7 +80,7 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 		if stop() {
 			return nil, ErrStopped
 		}
-		if err := p.step(actor); err != nil {
+		if err := p.step(act); err != nil {
 			return nil, fmt.Errorf("step %d: %w", len(e.Rewards), err)
 		}
 	}
@@ -76,26 +92,25 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 // StepsPlayed returns how many steps of the last ticket were played.
 func (p *Player) StepsPlayed() int { return len(p.episode.Rewards) }
 
-// begin clears the episode and starts the ticket's random stream.
-func (p *Player) begin(ticket proto.Ticket) {
+// begin clears the episode and starts its random stream.
+func (p *Player) begin(key [32]byte) {
 	e := &p.episode
 	*e = proto.Episode{
-		Ticket:           ticket,
 		Observations:     e.Observations[:0],
 		FinalObservation: e.FinalObservation[:0],
 		Actions:          e.Actions[:0],
 		Rewards:          e.Rewards[:0],
 	}
-	p.source.Seed(streams.Key(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index))
+	p.source.Seed(key)
 }
 
 // step takes one action. The policy acts on the observation as rounded to float32, and the engine on the action as
 // rounded: the values that are recorded.
-func (p *Player) step(actor *policy.Actor) error {
+func (p *Player) step(act Act) error {
 	e := &p.episode
 	p.see()
 	e.Observations = append(e.Observations, p.seen...)
-	actor.Act(p.seen, p.rng, p.action)
+	act(p.seen, p.rng, p.action)
 	e.Actions = append(e.Actions, p.action...)
 	for i, x := range p.action {
 		p.control[i] = float64(x)

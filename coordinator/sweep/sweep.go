@@ -172,7 +172,7 @@ func Validate(spec *registry.Spec) error {
 
 // own are the settings for which a sweep has fields of its own; beyond are settings that no result depends on
 // but that can be overridden nevertheless.
-var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "keep_checkpoints"}
+var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "evaluate_every", "keep_checkpoints"}
 
 func checkOverride(o *registry.Override) error {
 	if slices.Contains(own, o.Name) {

@@ -33,6 +33,7 @@ var common = Settings{
 	FisherSamples: 1,
 	Epsilon:       3,
 	Iterations:    1000,
+	EvaluateEvery: 50,
 	Actors:        AutoActors,
 	Listen:        AutoListen,
 	Checkpoints:   "runs",

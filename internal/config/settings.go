@@ -165,6 +165,9 @@ type Settings struct {
 
 	// The length of the run, which can be resumed with more iterations.
 	Iterations uint64
+	// EvaluateEvery is the number of iterations between evaluations, on which nothing but the choice of the best policy
+	// depends; 0: none.
+	EvaluateEvery uint64
 
 	// Where and how the run is executed, which its results do not depend on.
 	Device Device

@@ -16,7 +16,7 @@ type scope int
 
 const (
 	result  scope = iota // determines the results: in config.yaml and in every checkpoint
-	length               // determines the number of iterations: in config.yaml
+	length               // determines the number of iterations, or which are evaluated: in config.yaml
 	machine              // does not affect the results: in config.yaml
 	command              // concerns one invocation of the program: not stored
 )
@@ -53,6 +53,7 @@ func (s *Settings) table() []section {
 			{"preset", result, presetName(&s.Preset), "defaults of --noise, --fisher-variance, --completion and --fisher"},
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
+			{"evaluate_every", length, count(&s.EvaluateEvery), "iterations between evaluations, which select the best policy; 0 disables them (docs/evaluate.md)"},
 		}},
 		{"The batch", []setting{
 			{"batch", result, whole(&s.Batch), "minimum number of environment steps in a batch"},

@@ -70,6 +70,16 @@ func (a *Actor) Act(observation []float32, rng *rand.Rand, action []float32) {
 	}
 }
 
+// ActMean is Act without the noise: the action is the mean, rounded to float32. It draws nothing from rng.
+func (a *Actor) ActMean(observation []float32, _ *rand.Rand, action []float32) {
+	if len(action) != a.shape.Action {
+		panic(fmt.Sprintf("policy: ActMean into %d action dimensions, want %d", len(action), a.shape.Action))
+	}
+	for i, mean := range a.Mean(observation) {
+		action[i] = float32(mean)
+	}
+}
+
 // Mean returns the action's mean for a raw observation, valid until the next call.
 func (a *Actor) Mean(observation []float32) []float64 {
 	a.normalizer.Apply(a.input, observation)

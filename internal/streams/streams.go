@@ -24,6 +24,9 @@ const (
 	Probe
 	// Study is for a study's own randomness: fresh batches, and resamples of its measurements.
 	Study
+	// Evaluation is for playing a policy to see how good it is; label: index of the episode. No episode of
+	// training has the same stream, whatever its seed.
+	Evaluation
 )
 
 // New returns the stream of (seed, labels): ChaCha8 keyed by SHA-256 of their 64-bit little-endian values.

@@ -97,6 +97,10 @@ func (c *Counters) metadata() map[string]string {
 	if c.Best != nil {
 		metadata["best_return"] = strconv.FormatFloat(c.Best.Return, 'g', -1, 64)
 		metadata["best_iteration"] = strconv.FormatUint(c.Best.Iteration, 10)
+		metadata["best_evaluated"] = strconv.FormatBool(c.Best.Evaluated)
+	}
+	if c.From != "" {
+		metadata["from_sha256"] = c.From
 	}
 	return metadata
 }
@@ -118,6 +122,7 @@ func parseCounters(metadata map[string]string) (Counters, error) {
 		Epoch:     count("epoch"),
 		Steps:     count("steps"),
 		Episodes:  count("episodes"),
+		From:      metadata["from_sha256"],
 	}
 	elapsed, err := time.ParseDuration(metadata["elapsed"])
 	check("elapsed", err)
@@ -125,7 +130,7 @@ func parseCounters(metadata map[string]string) (Counters, error) {
 	if _, ok := metadata["best_return"]; ok {
 		value, err := strconv.ParseFloat(metadata["best_return"], 64)
 		check("best_return", err)
-		c.Best = &Best{Return: value, Iteration: count("best_iteration")}
+		c.Best = &Best{Return: value, Iteration: count("best_iteration"), Evaluated: metadata["best_evaluated"] == "true"}
 	}
 	return c, failed
 }

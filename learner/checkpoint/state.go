@@ -15,7 +15,7 @@
 //
 // # The directory
 //
-// A [Store] holds the newest two states, the one whose policy played the best batch, and those that Keep names. Files
+// A [Store] holds the newest two states, the one with the best policy, and those that Keep names. Files
 // are written completely before they replace anything, and at least one of the newest two is always intact, whatever
 // happens to the other.
 package checkpoint
@@ -35,11 +35,17 @@ type Counters struct {
 	Steps     uint64        // environment steps in all batches
 	Episodes  uint64        // episodes in all batches
 	Elapsed   time.Duration // wall-clock time over all of the run's starts; the only field that is not reproducible
-	Best      *Best         // nil before the first batch
+	Best      *Best         // nil before the first evaluation or batch
+	// From is the SHA-256, in hexadecimal, of the checkpoint that the run started from; "" for a run that started from
+	// a new policy.
+	From string
 }
 
-// Best is the best batch so far.
+// Best is the policy with the highest return so far.
 type Best struct {
 	Return    float64 // mean undiscounted return of its episodes
-	Iteration uint64  // whose batch it is, and of the checkpoint whose policy played it
+	Iteration uint64  // of the checkpoint that has it
+	// Evaluated reports whether the episodes are those of an evaluation, with the mean action. Otherwise they are those
+	// of the iteration's batch, and no policy has been evaluated.
+	Evaluated bool
 }

@@ -156,15 +156,22 @@ func (s *Store) KeepBest(best Best) error {
 	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
-	state, settings, err := Decode(data)
+	state, _, err := Decode(data)
 	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
 	state.Best = &best
-	if data, err = Encode(state, settings); err != nil {
-		return fmt.Errorf("keep the best checkpoint: %w", err)
+	return s.SaveBest(state)
+}
+
+// SaveBest keeps state as the best checkpoint. Call it before state is saved: a run killed in between comes to the same
+// state again, and one killed the other way round would not.
+func (s *Store) SaveBest(state *State) error {
+	data, err := Encode(state, s.settings)
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(s.directory, BestName), data)
 	}
-	if err := atomicfile.Write(filepath.Join(s.directory, BestName), data); err != nil {
+	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
 	return nil

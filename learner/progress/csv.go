@@ -14,8 +14,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// CSV appends rows to a file of comma-separated values.
-type CSV struct {
+// CSV appends rows of type T, which is [Row] or [Evaluation], to a file of comma-separated values.
+type CSV[T any] struct {
 	file *os.File
 }
 
@@ -24,12 +24,12 @@ type CSV struct {
 // cut off by replacing the file atomically. kept is the number of remaining rows.
 //
 // A file with other columns, or damaged before its last line, is an error and remains unchanged.
-func OpenCSV(path string, next uint64) (c *CSV, kept int, err error) {
+func OpenCSV[T any](path string, next uint64) (c *CSV[T], kept int, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("read the rows so far: %w", err)
 	}
-	repaired, kept, err := cut(data, next)
+	repaired, kept, err := cut[T](data, next)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w; move the file away to go on without it", path, err)
 	}
@@ -42,18 +42,18 @@ func OpenCSV(path string, next uint64) (c *CSV, kept int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("open for more rows: %w", err)
 	}
-	return &CSV{file: file}, kept, nil
+	return &CSV[T]{file: file}, kept, nil
 }
 
 // ReadCSV returns the rows of the file at path.
-func ReadCSV(path string) ([]Row, error) {
+func ReadCSV[T any](path string) ([]T, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row
+	var rows []T
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
-		row, err := parseLine(line)
+		row, err := parseLine[T](line)
 		if err != nil {
 			return nil, fmt.Errorf("%s, line %d: %w", path, i+2, err)
 		}
@@ -64,24 +64,28 @@ func ReadCSV(path string) ([]Row, error) {
 
 // Append writes one row and syncs it to disk, so that a checkpoint is never ahead of its rows. An error may leave half
 // a line, which the next OpenCSV cuts off.
-func (c *CSV) Append(row Row) error {
-	if _, err := c.file.WriteString(row.line()); err != nil {
-		return fmt.Errorf("write the row of iteration %d: %w", row.Iteration, err)
+func (c *CSV[T]) Append(row T) error {
+	_, err := c.file.WriteString(line(row))
+	if err == nil {
+		err = c.file.Sync()
 	}
-	if err := c.file.Sync(); err != nil {
-		return fmt.Errorf("write the row of iteration %d: %w", row.Iteration, err)
+	if err != nil {
+		return fmt.Errorf("write the row of iteration %d: %w", iterationOf(row), err)
 	}
 	return nil
 }
 
 // Close closes the file.
-func (c *CSV) Close() error { return c.file.Close() }
+func (c *CSV[T]) Close() error { return c.file.Close() }
 
-func header() string { return strings.Join(Columns(), ",") + "\n" }
+func header[T any]() string { return strings.Join(Columns[T](), ",") + "\n" }
 
-// line returns the row's line in the file: floats with the fewest digits that round-trip, NaN as an empty field.
-func (r Row) line() string {
-	fields := reflect.ValueOf(r)
+// iterationOf returns a row's first field.
+func iterationOf(row any) uint64 { return reflect.ValueOf(row).Field(0).Uint() }
+
+// line returns a row's line in the file: floats with the fewest digits that round-trip, NaN as an empty field.
+func line(row any) string {
+	fields := reflect.ValueOf(row)
 	texts := make([]string, fields.NumField())
 	for i := range texts {
 		switch field := fields.Field(i); {
@@ -94,49 +98,51 @@ func (r Row) line() string {
 	return strings.Join(texts, ",") + "\n"
 }
 
-// parseLine reads a line, without its newline, that [Row.line] wrote.
-func parseLine(line string) (Row, error) {
-	texts := strings.Split(line, ",")
-	if len(texts) != rowType.NumField() {
-		return Row{}, fmt.Errorf("%d fields, want %d", len(texts), rowType.NumField())
-	}
-	row := NewRow()
+// parseLine reads a line, without its newline, that [line] wrote.
+func parseLine[T any](line string) (row T, err error) {
 	fields := reflect.ValueOf(&row).Elem()
+	texts := strings.Split(line, ",")
+	if len(texts) != fields.NumField() {
+		return row, fmt.Errorf("%d fields, want %d", len(texts), fields.NumField())
+	}
 	for i, text := range texts {
 		field := fields.Field(i)
 		if field.CanUint() {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
-				return Row{}, fmt.Errorf("%s: %.40q is not a count", Columns()[i], text)
+				return row, fmt.Errorf("%s: %.40q is not a count", Columns[T]()[i], text)
 			}
 			field.SetUint(n)
-		} else if text != "" {
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return Row{}, fmt.Errorf("%s: %.40q is not a number", Columns()[i], text)
-			}
-			field.SetFloat(v)
+			continue
 		}
+		v := math.NaN()
+		if text != "" {
+			if v, err = strconv.ParseFloat(text, 64); err != nil {
+				return row, fmt.Errorf("%s: %.40q is not a number", Columns[T]()[i], text)
+			}
+		}
+		field.SetFloat(v)
 	}
 	return row, nil
 }
 
 // cut returns the part of a file to keep, its header and the rows of iterations before next, and the number of these.
 // A torn or unreadable last line is dropped; such a line elsewhere, or a row out of order, is an error.
-func cut(data []byte, next uint64) (repaired []byte, rows int, err error) {
+func cut[T any](data []byte, next uint64) (repaired []byte, rows int, err error) {
 	size := bytes.IndexByte(data, '\n') + 1
-	if size == 0 && strings.HasPrefix(header(), string(data)) {
-		return []byte(header()), 0, nil // new, or killed in its first line
+	if size == 0 && strings.HasPrefix(header[T](), string(data)) {
+		return []byte(header[T]()), 0, nil // new, or killed in its first line
 	}
-	if string(data[:size]) != header() {
-		return nil, 0, fmt.Errorf("its columns are not those of this program (%s)", strings.TrimSpace(header()))
+	if string(data[:size]) != header[T]() {
+		return nil, 0, fmt.Errorf("its columns are not those of this program (%s)", strings.TrimSpace(header[T]()))
 	}
 	last := uint64(0)
 	for number := 2; size < len(data); number++ {
 		line, rest, whole := bytes.Cut(data[size:], []byte("\n"))
-		row, err := parseLine(string(line))
-		if err == nil && rows > 0 && row.Iteration <= last {
-			err = fmt.Errorf("iteration %d after %d", row.Iteration, last)
+		row, err := parseLine[T](string(line))
+		iteration := iterationOf(row)
+		if err == nil && rows > 0 && iteration <= last {
+			err = fmt.Errorf("iteration %d after %d", iteration, last)
 		}
 		if !whole || err != nil && len(rest) == 0 {
 			break
@@ -144,10 +150,10 @@ func cut(data []byte, next uint64) (repaired []byte, rows int, err error) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("line %d: %w", number, err)
 		}
-		if row.Iteration >= next {
+		if iteration >= next {
 			break
 		}
-		last, rows, size = row.Iteration, rows+1, size+len(line)+1
+		last, rows, size = iteration, rows+1, size+len(line)+1
 	}
 	return data[:size], rows, nil
 }

@@ -90,7 +90,7 @@ type Progress struct {
 	mu       sync.Mutex
 	row      Row           // of the last completed iteration
 	done     uint64        // completed iterations
-	best     float64       // return
+	best     float64       // return; NaN: unknown
 	rate     float64       // environment steps a second in the last iteration
 	pace     time.Duration // of an iteration, averaged; 0: unknown
 	sampling string
@@ -101,9 +101,7 @@ type Progress struct {
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
 	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
 	p.done = from.Iteration
-	if from.Best != nil {
-		p.best = from.Best.Return
-	}
+	p.setBest(from.Best)
 	p.draw()
 	return p
 }
@@ -125,8 +123,15 @@ func (p *Progress) Sampling(steps, batch int) {
 // smoothing is the weight of the newest iteration in the pace.
 const smoothing = 0.1
 
-// Done reports a completed iteration, whose batch has so many steps.
-func (p *Progress) Done(row Row, steps int) {
+// setBest sets the best return so far, if there is one.
+func (p *Progress) setBest(best *checkpoint.Best) {
+	if best != nil {
+		p.best = best.Return
+	}
+}
+
+// Done reports a completed iteration, whose batch has so many steps, and the best policy so far.
+func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {
@@ -137,9 +142,7 @@ func (p *Progress) Done(row Row, steps int) {
 		}
 		p.pace += time.Duration(smoothing * float64(took-p.pace))
 	}
-	if !(row.ReturnMean <= p.best) {
-		p.best = row.ReturnMean
-	}
+	p.setBest(best)
 	p.row, p.done, p.sampling = row, row.Iteration+1, ""
 	if p.display.width == nil {
 		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), "best", round(p.best),

@@ -76,10 +76,10 @@ func TestTerminal(t *testing.T) {
 	}))
 	log.Info("before")
 	p := display.Start(log, 1000, checkpoint.Counters{})
-	p.Done(played(0, 20.25), 15000)
+	p.Done(played(0, 20.25), 15000, &checkpoint.Best{Return: 20.25})
 	log.Info("between")
-	p.Done(played(1, 10), 15000)
-	p.Done(played(998, 30), 15000)
+	p.Done(played(1, 10), 15000, &checkpoint.Best{Return: 20.25})
+	p.Done(played(998, 30), 15000, &checkpoint.Best{Return: 35.5, Iteration: 950, Evaluated: true})
 	p.End()
 	log.Info("after")
 	want := "level=INFO msg=before\n" +
@@ -87,7 +87,7 @@ func TestTerminal(t *testing.T) {
 		eraseLine + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
 		eraseLine + "level=INFO msg=between\n" + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
 		eraseLine + "2/1000 iterations  return 10.0  best 20.2  5000 steps/s  49m54s left" +
-		eraseLine + "999/1000 iterations  return 30.0  best 30.0  5000 steps/s  3s left\n" +
+		eraseLine + "999/1000 iterations  return 30.0  best 35.5  5000 steps/s  3s left\n" +
 		"level=INFO msg=after\n"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got\n%q, want\n%q", got, want)
@@ -119,7 +119,7 @@ func TestResumedRun(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
 	p := New(tty).Start(slog.New(slog.DiscardHandler), 8, far)
-	p.Done(played(7, 40), 15000)
+	p.Done(played(7, 40), 15000, far.Best)
 	want := eraseLine + "7/8 iterations" + eraseLine + "8/8 iterations  return 40.0  best 50.0  5000 steps/s  0s left"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
@@ -137,7 +137,7 @@ func TestOffTerminal(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(display, nil))
 	p := display.Start(log, 10_000, checkpoint.Counters{})
 	p.Sampling(5000, 15000)
-	p.Done(played(0, 20.26), 15000)
+	p.Done(played(0, 20.26), 15000, &checkpoint.Best{Return: 20.26})
 	p.End()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestDumbTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	t.Setenv("TERM", "dumb")
 	display := New(tty)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(0, 2), 15000)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(0, 2), 15000, nil)
 	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=0") {
 		t.Errorf("the terminal got %q", got)
 	}
@@ -169,7 +169,7 @@ func TestConcurrentLogging(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				fmt.Fprintln(display, "a whole line")
-				p.Done(played(0, 1), 15000)
+				p.Done(played(0, 1), 15000, nil)
 			}
 		})
 	}

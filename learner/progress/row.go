@@ -57,13 +57,35 @@ type Row struct {
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
 }
 
-var rowType = reflect.TypeFor[Row]()
+// An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,
+// as [Row] is one of progress.csv. Returns are undiscounted. The policy played Episodes episodes with the mean action,
+// without noise, and as many, from the same initial states, with actions sampled as in training.
+type Evaluation struct {
+	Iteration uint64 `csv:"iteration"` // the checkpoint's number
+	Steps     uint64 `csv:"steps"`     // environment steps of training before that checkpoint
+	Episodes  uint64 `csv:"episodes"`  // with each kind of action
 
-// Columns returns progress.csv's columns in order.
-func Columns() []string {
-	names := make([]string, rowType.NumField())
+	MeanReturn        float64 `csv:"mean_action_return" tag:"evaluation/mean_action_return"`                 // mean over the episodes
+	MeanStandardError float64 `csv:"mean_action_standard_error" tag:"evaluation/mean_action_standard_error"` // of that mean
+	MeanIQM           float64 `csv:"mean_action_iqm" tag:"evaluation/mean_action_iqm"`                       // interquartile mean
+	MeanMin           float64 `csv:"mean_action_min" tag:"evaluation/mean_action_min"`                       // lowest return
+	MeanMax           float64 `csv:"mean_action_max" tag:"evaluation/mean_action_max"`                       // highest return
+	MeanLength        float64 `csv:"mean_action_length" tag:"evaluation/mean_action_length"`                 // mean number of steps
+
+	SampledReturn        float64 `csv:"sampled_action_return" tag:"evaluation/sampled_action_return"`
+	SampledStandardError float64 `csv:"sampled_action_standard_error" tag:"evaluation/sampled_action_standard_error"`
+	SampledIQM           float64 `csv:"sampled_action_iqm" tag:"evaluation/sampled_action_iqm"`
+	SampledMin           float64 `csv:"sampled_action_min" tag:"evaluation/sampled_action_min"`
+	SampledMax           float64 `csv:"sampled_action_max" tag:"evaluation/sampled_action_max"`
+	SampledLength        float64 `csv:"sampled_action_length" tag:"evaluation/sampled_action_length"`
+}
+
+// Columns returns the columns of T's file in order.
+func Columns[T any]() []string {
+	row := reflect.TypeFor[T]()
+	names := make([]string, row.NumField())
 	for i := range names {
-		names[i] = rowType.Field(i).Tag.Get("csv")
+		names[i] = row.Field(i).Tag.Get("csv")
 	}
 	return names
 }
@@ -80,12 +102,12 @@ func NewRow() Row {
 	return row
 }
 
-// Scalars returns the row for TensorBoard: every number that applies.
-func (r Row) Scalars() []tensorboard.Scalar {
+// Scalars returns a row, of any type, for TensorBoard: every number that applies.
+func Scalars(row any) []tensorboard.Scalar {
 	var scalars []tensorboard.Scalar
-	fields := reflect.ValueOf(r)
+	fields := reflect.ValueOf(row)
 	for i := range fields.NumField() {
-		tag := rowType.Field(i).Tag.Get("tag")
+		tag := fields.Type().Field(i).Tag.Get("tag")
 		if tag == "" {
 			continue // the iteration is the curves' abscissa
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestColumns(t *testing.T) {
-	columns := Columns()
+	columns := Columns[Row]()
 	want := strings.Fields(`iteration steps episodes return_mean return_min return_max length_mean kl entropy gradient_norm
 		fisher_rank noise lengthscale log_likelihood value_loss explained_variance seconds_sampling seconds_updating`)
 	if !slices.Equal(columns[:len(want)], want) {
@@ -24,7 +24,7 @@ func TestColumns(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, name := range columns {
-		field := rowType.Field(i)
+		field := reflect.TypeFor[Row]().Field(i)
 		tag := field.Tag.Get("tag")
 		if name == "" || seen[name] || tag != "" && seen[tag] || i > 0 && strings.Count(tag, "/") != 1 {
 			t.Errorf("field %s: column %q and tag %q must be there, once, the tag as group/name", field.Name, name, tag)
@@ -47,7 +47,7 @@ func rowOf(iteration uint64) Row {
 func TestRowSurvivesItsLine(t *testing.T) {
 	row := rowOf(3)
 	row.ReturnMin, row.ReturnMax, row.Entropy = math.Inf(-1), math.MaxFloat64, math.Copysign(0, -1)
-	got, err := parseLine(strings.TrimSuffix(row.line(), "\n"))
+	got, err := parseLine[Row](strings.TrimSuffix(line(row), "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,22 +60,22 @@ func TestScalarsLeaveOutWhatDoesNotApply(t *testing.T) {
 	row := NewRow()
 	row.Steps, row.Noise = 15000, 0.5
 	want := []tensorboard.Scalar{{Tag: "run/steps", Value: 15000}, {Tag: "run/episodes", Value: 0}, {Tag: "kernel/noise", Value: 0.5}}
-	if got := row.Scalars(); !reflect.DeepEqual(got, want) {
+	if got := Scalars(row); !reflect.DeepEqual(got, want) {
 		t.Errorf("scalars %v, want %v", got, want)
 	}
 }
 
 // lines is the text of a file of those iterations.
 func lines(iterations ...uint64) string {
-	text := header()
+	text := header[Row]()
 	for _, i := range iterations {
-		text += rowOf(i).line()
+		text += line(rowOf(i))
 	}
 	return text
 }
 
 func TestOpenCSVCuts(t *testing.T) {
-	torn := rowOf(4).line()
+	torn := line(rowOf(4))
 	other := strings.Replace(lines(1), "return_mean", "reward", 1)
 	for _, c := range []struct {
 		name, before string
@@ -84,7 +84,7 @@ func TestOpenCSVCuts(t *testing.T) {
 		err          string
 	}{
 		{"no file yet", "", 1, lines(), ""},
-		{"killed in the header", header()[:20], 1, lines(), ""},
+		{"killed in the header", header[Row]()[:20], 1, lines(), ""},
 		{"nothing to cut", lines(1, 2), 3, lines(1, 2), ""},
 		{"rows to be done again", lines(1, 2, 3), 2, lines(1), ""},
 		{"the first iteration", lines(0, 1), 1, lines(0), ""},
@@ -97,7 +97,7 @@ func TestOpenCSVCuts(t *testing.T) {
 		{"other columns", other, 2, other, "columns"},
 		{"no table at all", "hello\n", 1, "hello\n", "columns"},
 		{"text without an end", "hello", 1, "hello", "columns"},
-		{"damage in the middle", lines(1) + "2,x\n" + rowOf(3).line(), 4, lines(1) + "2,x\n" + rowOf(3).line(), "line 3"},
+		{"damage in the middle", lines(1) + "2,x\n" + line(rowOf(3)), 4, lines(1) + "2,x\n" + line(rowOf(3)), "line 3"},
 		{"disorder", lines(2, 1, 3), 9, lines(2, 1, 3), "iteration 1 after 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOpenCSVCuts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			file, kept, err := OpenCSV(path, c.next)
+			file, kept, err := OpenCSV[Row](path, c.next)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), path) {
 					t.Errorf("error %v, want one that names the file and says %q", err, c.err)
@@ -122,7 +122,7 @@ func TestOpenCSVCuts(t *testing.T) {
 				if err := file.Append(rowOf(c.next)); err != nil {
 					t.Fatal(err)
 				}
-				c.after += rowOf(c.next).line()
+				c.after += line(rowOf(c.next))
 			}
 			if data, _ := os.ReadFile(path); string(data) != c.after {
 				t.Errorf("file holds\n%s, want\n%s", data, c.after)
@@ -136,7 +136,7 @@ func TestAppendToFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &CSV{file: full}
+	c := &CSV[Row]{file: full}
 	defer c.Close()
 	if err := c.Append(rowOf(12)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "iteration 12") {
 		t.Errorf("Append to a full disk: %v", err)
@@ -148,11 +148,11 @@ func FuzzCut(f *testing.F) {
 	f.Add([]byte(lines(1)+"2,"), uint64(2))
 	f.Add([]byte(lines()+"\n\n"), uint64(2))
 	f.Fuzz(func(t *testing.T, data []byte, next uint64) {
-		repaired, rows, err := cut(data, next)
+		repaired, rows, err := cut[Row](data, next)
 		if err != nil {
 			return
 		}
-		again, rowsAgain, err := cut(repaired, next)
+		again, rowsAgain, err := cut[Row](repaired, next)
 		if err != nil || string(again) != string(repaired) || rowsAgain != rows {
 			t.Errorf("cutting twice: %q with %d rows, then %q with %d, %v", repaired, rows, again, rowsAgain, err)
 		}

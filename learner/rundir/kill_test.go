@@ -85,6 +85,7 @@ func TestKilledRunEndsLikeAnUndisturbedOne(t *testing.T) {
 	}
 
 	expectEqual(t, "progress.csv", withoutSeconds(read(t, directory, "progress.csv")), withoutSeconds(read(t, undisturbed.RunDir, "progress.csv")))
+	expectEqual(t, "evaluations.csv", read(t, directory, "evaluations.csv"), read(t, undisturbed.RunDir, "evaluations.csv"))
 	expectEqual(t, "config.yaml", read(t, directory, "config.yaml"), read(t, undisturbed.RunDir, "config.yaml"))
 	expectEqual(t, "TensorBoard's steps", eventSteps(t, directory), eventSteps(t, undisturbed.RunDir))
 	for _, name := range []string{"iteration-00000099.safetensors", "iteration-00000100.safetensors", "best.safetensors"} {

@@ -120,6 +120,9 @@ func Checkpoints(directory string) string { return filepath.Join(directory, chec
 // Progress returns the file of a run's rows.
 func Progress(directory string) string { return filepath.Join(directory, progressName) }
 
+// Evaluations returns the file of a run's evaluations.
+func Evaluations(directory string) string { return filepath.Join(directory, evaluationsName) }
+
 // freeName returns the first of directory.1, directory.2, ... that does not exist.
 func freeName(directory string) (string, error) {
 	for i := 1; ; i++ {

@@ -2,7 +2,8 @@
 //
 //	config.yaml                     the resolved settings
 //	progress.csv                    a row per iteration
-//	events.out.tfevents.*           the same for TensorBoard, a file per start of the run
+//	evaluations.csv                 a row per evaluated checkpoint
+//	events.out.tfevents.*           both for TensorBoard, a file per start of the run
 //	checkpoints/                    the newest states, the best, and those named in the settings
 //
 // An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
@@ -11,11 +12,13 @@
 package rundir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -26,6 +29,7 @@ import (
 
 const (
 	progressName    = "progress.csv"
+	evaluationsName = "evaluations.csv"
 	checkpointsName = "checkpoints"
 )
 
@@ -33,7 +37,8 @@ const (
 type Run struct {
 	lock        *os.File
 	checkpoints *checkpoint.Store
-	progress    *progress.CSV
+	progress    *progress.CSV[progress.Row]
+	evaluations *progress.CSV[progress.Evaluation]
 	events      *tensorboard.Writer
 }
 
@@ -72,40 +77,63 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}
-	next := uint64(0)
+	next, evaluated := uint64(0), uint64(0) // the first rows to be written
 	if state != nil {
-		next = state.Iteration
+		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
 	}
 	if err := writeSettings(settings); err != nil { // a run may be resumed with more iterations
 		return nil, err
 	}
 	var rows int
-	if r.progress, rows, err = progress.OpenCSV(filepath.Join(directory, progressName), next); err != nil {
+	if r.progress, rows, err = progress.OpenCSV[progress.Row](Progress(directory), next); err != nil {
+		return nil, err
+	}
+	if r.evaluations, _, err = progress.OpenCSV[progress.Evaluation](Evaluations(directory), evaluated); err != nil {
 		return nil, err
 	}
 	if state != nil && uint64(rows) < state.Iteration {
-		log.Warn("rows are missing from the progress so far", "file", filepath.Join(directory, progressName),
+		log.Warn("rows are missing from the progress so far", "file", Progress(directory),
 			"rows", rows, "iterations", state.Iteration)
 	}
 	return state, r.openEvents(directory, next)
 }
 
-// openEvents starts an event file. If it is the first although there are rows, as for a run that comes from another
-// machine, it writes their events.
+// openEvents starts an event file for the steps from next on, with the evaluation of that number if there is one: it is
+// older than the checkpoint to resume from. If the file is the first although there are rows, as for a run that comes from
+// another machine, openEvents writes the events of them all.
 func (r *Run) openEvents(directory string, next uint64) error {
 	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
 	if err != nil {
 		return err
 	}
-	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil || len(before) > 0 || next == 0 {
+	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil || next == 0 {
 		return err
 	}
-	rows, err := progress.ReadCSV(filepath.Join(directory, progressName))
+	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
 	if err != nil {
 		return err
 	}
+	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
+	if err != nil {
+		return err
+	}
+	type event struct {
+		step    uint64
+		scalars []tensorboard.Scalar
+	}
+	var events []event // in the order in which they were first written
+	for _, e := range evaluations {
+		events = append(events, event{e.Iteration, progress.Scalars(e)})
+	}
 	for _, row := range rows {
-		if err := r.events.Write(int64(row.Iteration), row.Scalars()); err != nil {
+		events = append(events, event{row.Iteration, progress.Scalars(row)})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.step, b.step) })
+	for _, e := range events {
+		if e.step < next && len(before) > 0 {
+			continue // it is in a file from before
+		}
+		if err := r.events.Write(int64(e.step), e.scalars); err != nil {
 			return err
 		}
 	}
@@ -136,24 +164,31 @@ func writeSettings(settings *config.Settings) error {
 	return nil
 }
 
-// Start saves a new run's initial state.
-func (r *Run) Start(state *checkpoint.State) error { return r.checkpoints.Save(state) }
+// Start saves a new run's initial state and its evaluation, nil for none. It sets state.Best if there is one.
+func (r *Run) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+	if err := r.evaluated(state, evaluation); err != nil {
+		return err
+	}
+	return r.checkpoints.Save(state)
+}
 
-// Commit saves an iteration: its row, then the state after it, and if its batch is the best so far the state whose
-// policy played it, which is the preceding one and has the row's number. It sets state.Best. After an error the run can
-// be resumed from the preceding state.
-func (r *Run) Commit(state *checkpoint.State, row progress.Row) error {
+// Commit saves an iteration: its row, the evaluation of the state after it, nil for none, and that state. It sets state.Best. After
+// an error the run can be resumed from the preceding state.
+//
+// The best state is the one with the highest evaluation. In a run without any it is the one whose policy played the
+// best batch, which is the preceding one and has the row's number.
+func (r *Run) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
 		panic(fmt.Sprintf("rundir: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
 	}
-	if err := r.commit(state, row); err != nil {
+	if err := r.commit(state, row, evaluation); err != nil {
 		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)
 	}
 	return nil
 }
 
-func (r *Run) commit(state *checkpoint.State, row progress.Row) error {
-	if state.Best == nil || row.ReturnMean > state.Best.Return {
+func (r *Run) commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
+	if best := state.Best; best == nil || !best.Evaluated && row.ReturnMean > best.Return {
 		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
 		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err
@@ -162,10 +197,30 @@ func (r *Run) commit(state *checkpoint.State, row progress.Row) error {
 	if err := r.progress.Append(row); err != nil {
 		return err
 	}
-	if err := r.events.Write(int64(row.Iteration), row.Scalars()); err != nil {
+	if err := r.events.Write(int64(row.Iteration), progress.Scalars(row)); err != nil {
+		return err
+	}
+	if err := r.evaluated(state, evaluation); err != nil {
 		return err
 	}
 	return r.checkpoints.Save(state)
+}
+
+// evaluated writes the evaluation, if any, of a state that is about to be saved.
+func (r *Run) evaluated(state *checkpoint.State, evaluation *progress.Evaluation) error {
+	if evaluation == nil {
+		return nil
+	}
+	if best := state.Best; best == nil || !best.Evaluated || evaluation.MeanReturn > best.Return {
+		state.Best = &checkpoint.Best{Return: evaluation.MeanReturn, Iteration: state.Iteration, Evaluated: true}
+		if err := r.checkpoints.SaveBest(state); err != nil {
+			return err
+		}
+	}
+	if err := r.evaluations.Append(*evaluation); err != nil {
+		return err
+	}
+	return r.events.Write(int64(evaluation.Iteration), progress.Scalars(*evaluation))
 }
 
 // CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.
@@ -176,6 +231,9 @@ func (r *Run) Close() error {
 	var errs []error
 	if r.progress != nil {
 		errs = append(errs, r.progress.Close())
+	}
+	if r.evaluations != nil {
+		errs = append(errs, r.evaluations.Close())
 	}
 	if r.events != nil {
 		errs = append(errs, r.events.Close())

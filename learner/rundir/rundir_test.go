@@ -44,7 +44,7 @@ func mustOpen(t *testing.T, s *config.Settings) (*Run, *checkpoint.State, *bytes
 func train(run *Run, state *checkpoint.State, to uint64) error {
 	if state == nil {
 		state = &checkpoint.State{Arrays: map[string][]float64{"x": {0.5, 3}}}
-		if err := run.Start(state); err != nil {
+		if err := run.Start(state, evaluated(state)); err != nil {
 			return err
 		}
 	}
@@ -57,11 +57,19 @@ func train(run *Run, state *checkpoint.State, to uint64) error {
 		state.Elapsed++
 		state.Arrays["x"][0] = 3.9 * x * (1 - x)
 		row.Steps, row.ReturnMean, row.SecondsElapsed = state.Steps, x, state.Elapsed.Seconds()
-		if err := run.Commit(state, row); err != nil {
+		if err := run.Commit(state, row, evaluated(state)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// evaluated returns the evaluation of every third state.
+func evaluated(state *checkpoint.State) *progress.Evaluation {
+	if state.Iteration%3 != 0 {
+		return nil
+	}
+	return &progress.Evaluation{Iteration: state.Iteration, Steps: state.Steps, Episodes: 10, MeanReturn: state.Arrays["x"][0]}
 }
 
 func mustTrain(t *testing.T, run *Run, state *checkpoint.State, to uint64) {
@@ -116,7 +124,7 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 	directory := t.TempDir()
 	run, _, _ := mustOpen(t, testSettings(t, directory))
 	state := &checkpoint.State{Arrays: map[string][]float64{"version": {0}}}
-	if err := run.Start(state); err != nil {
+	if err := run.Start(state, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, value := range []float64{1, 5, 5, 2} {
@@ -124,7 +132,7 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 		row.Iteration, row.ReturnMean = state.Iteration, value
 		state.Iteration++
 		state.Arrays["version"][0] = float64(state.Iteration)
-		if err := run.Commit(state, row); err != nil {
+		if err := run.Commit(state, row, nil); err != nil {
 			t.Fatal(i, err)
 		}
 	}
@@ -139,6 +147,75 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 	for what, got := range map[string]*checkpoint.Best{"the newest": state.Best, "the best": best.Best} {
 		if got == nil || *got != want {
 			t.Errorf("according to %s checkpoint the best is %+v, want %+v", what, got, want)
+		}
+	}
+}
+
+// Once a policy has been evaluated, evaluations choose the best, however high the returns of training are.
+func TestBestIsChosenByEvaluations(t *testing.T) {
+	directory := t.TempDir()
+	run, _, _ := mustOpen(t, testSettings(t, directory))
+	state := &checkpoint.State{Arrays: map[string][]float64{"version": {0}}}
+	if err := run.Start(state, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		trained   float64  // return of the iteration's batch
+		evaluated *float64 // of the state after it
+		want      checkpoint.Best
+	}{
+		{90, nil, checkpoint.Best{Return: 90, Iteration: 0}},
+		{80, number(7), checkpoint.Best{Return: 7, Iteration: 2, Evaluated: true}},
+		{100, number(7), checkpoint.Best{Return: 7, Iteration: 2, Evaluated: true}},
+		{100, number(9), checkpoint.Best{Return: 9, Iteration: 4, Evaluated: true}},
+		{200, nil, checkpoint.Best{Return: 9, Iteration: 4, Evaluated: true}},
+	} {
+		row := progress.NewRow()
+		row.Iteration, row.ReturnMean = state.Iteration, c.trained
+		state.Iteration++
+		state.Arrays["version"][0] = float64(state.Iteration)
+		var evaluation *progress.Evaluation
+		if c.evaluated != nil {
+			evaluation = &progress.Evaluation{Iteration: state.Iteration, MeanReturn: *c.evaluated, SampledReturn: 1000}
+		}
+		if err := run.Commit(state, row, evaluation); err != nil {
+			t.Fatal(err)
+		}
+		best, _, err := checkpoint.Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *state.Best != c.want || *best.Best != c.want || best.Iteration != c.want.Iteration || best.Arrays["version"][0] != float64(c.want.Iteration) {
+			t.Errorf("after iteration %d the best is %+v, and best.safetensors of checkpoint %d, %+v; want %+v", row.Iteration, *state.Best, best.Iteration, *best.Best, c.want)
+		}
+	}
+}
+
+func number(x float64) *float64 { return &x }
+
+// A resumed run still has the evaluation of the checkpoint that it resumes from, and none of later ones.
+func TestEvaluationsFollowCheckpoints(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	makeRun(t, s, 3)
+	whole := read(t, s.RunDir, "evaluations.csv")
+	if lines := strings.Split(whole, "\n"); len(lines) != 4 || !strings.HasPrefix(lines[2], "3,45000,10,") {
+		t.Errorf("evaluations.csv is\n%s", whole)
+	}
+	s.Resume = config.ResumeYes
+	for _, damaged := range []bool{false, true} { // resumed from checkpoint 3, and from 2
+		if damaged {
+			if err := os.Truncate(filepath.Join(s.RunDir, "checkpoints", "iteration-00000003.safetensors"), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run, state, _ := mustOpen(t, s)
+		mustTrain(t, run, state, 3)
+		run.Close()
+		if got := read(t, s.RunDir, "evaluations.csv"); got != whole {
+			t.Errorf("evaluations.csv is\n%s, want\n%s", got, whole)
+		}
+		if got, want := eventSteps(t, s.RunDir), []int64{0, 0, 1, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("TensorBoard's steps are %v, want %v", got, want)
 		}
 	}
 }
@@ -387,7 +464,7 @@ func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
 	}()
 	row := progress.NewRow()
 	row.Iteration = 2 // the state after it is 3
-	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, row)
+	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, row, nil)
 }
 
 func expectEqual(t *testing.T, what string, got, want any) {

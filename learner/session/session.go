@@ -140,10 +140,11 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	defer p.End()
 	defer watch(collector, p)()
 	reporter := newReporter(s.metrics, r.Counters(), directory, s.backend)
-	r.Report = func(row progress.Row, batch *collect.Batch) {
+	r.Report = func(row progress.Row, batch *collect.Batch, best *checkpoint.Best) {
 		reporter.iteration(row, batch.Stats)
-		p.Done(row, batch.Steps)
+		p.Done(row, batch.Steps, best)
 	}
+	r.Evaluate = s.evaluate
 	s.metrics.Watch(func() error { return connected(s.conn) }, reporter.others(s.conn, collector, s.bus))
 	actors := localActors{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor}
 	return actors.alongside(ctx, r.Train)

@@ -92,7 +92,7 @@ func parseAssignments(texts []string) ([]assignment, error) {
 func resolve(assignments ...assignment) (*config.Settings, error) {
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	loader := config.NewLoader(flags)
-	var arguments []string
+	arguments := []string{"--evaluate-every=0"} // studies compare returns of training
 	for _, a := range assignments {
 		arguments = append(arguments, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -111,7 +112,7 @@ func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 // nextRow is that of the run's next iteration.
 func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
 	t.Helper()
-	run.Report = func(r progress.Row, _ *collect.Batch) { row = r }
+	run.Report = func(r progress.Row, _ *collect.Batch, _ *checkpoint.Best) { row = r }
 	run.Iterations++
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)

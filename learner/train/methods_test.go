@@ -124,7 +124,7 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 		}
 	}
 	fields := reflect.ValueOf(row)
-	for i, name := range progress.Columns() {
+	for i, name := range progress.Columns[progress.Row]() {
 		if want, listed := applies[name]; fields.Field(i).CanFloat() {
 			x := fields.Field(i).Float()
 			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)

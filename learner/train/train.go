@@ -37,10 +37,10 @@ type Collector interface {
 
 // Journal records a run's iterations durably: rundir.Run.
 type Journal interface {
-	// Start saves the initial state of a run.
-	Start(state *checkpoint.State) error
-	// Commit saves an iteration's row and the state after it, and sets state.Best.
-	Commit(state *checkpoint.State, row progress.Row) error
+	// Start saves the initial state of a run and its evaluation, nil for none, and sets state.Best.
+	Start(state *checkpoint.State, evaluation *progress.Evaluation) error
+	// Commit saves an iteration's row, the state after it and that state's evaluation, nil for none, and sets state.Best.
+	Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error
 }
 
 // Run is one training run. Set its fields, then call Start or Resume, then Train.
@@ -53,8 +53,12 @@ type Run struct {
 
 	Collector Collector
 	Journal   Journal
-	// Report, if not nil, is told of each iteration once it is committed.
-	Report func(row progress.Row, batch *collect.Batch)
+	// Evaluate, if not nil, plays episodes apart from the training, which does not depend on them, with the policies of
+	// checkpoints 0, EvaluateEvery, 2 EvaluateEvery, ... and of the last. It returns nil if they could not be played.
+	Evaluate      func(ctx context.Context, policy *proto.Policy, at checkpoint.Counters) (*progress.Evaluation, error)
+	EvaluateEvery uint64 // 0: never
+	// Report, if not nil, is told of each iteration once it is committed, and of the best policy so far.
+	Report func(row progress.Row, batch *collect.Batch, best *checkpoint.Best)
 	// Observe, if not nil, is told of each iteration as it proceeds.
 	Observe *observe.Run
 
@@ -66,7 +70,7 @@ type Run struct {
 
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
-	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip}
+	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip, EvaluateEvery: s.EvaluateEvery}
 }
 
 // Train runs until all iterations are complete, ctx is done or an error occurs, such as a
@@ -98,7 +102,19 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 	}
 	r.count(batch)
 	r.normalize(batch.Episodes)
-	return r.commit(ctx, func() error { return r.Journal.Start(r.state()) })
+	return r.start(ctx)
+}
+
+// start saves the initial state.
+func (r *Run) start(ctx context.Context) error {
+	evaluation, err := r.evaluate(ctx)
+	if err != nil {
+		return err
+	}
+	state := r.state()
+	err = r.commit(ctx, func() error { return r.Journal.Start(state, evaluation) })
+	r.counters.Best = state.Best
+	return err
 }
 
 // iterate runs one iteration.
@@ -125,15 +141,30 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row.SecondsElapsed = r.sinceStart().Seconds()
 
 	r.counters.Iteration = number + 1
+	evaluation, err := r.evaluate(ctx)
+	if err != nil {
+		return err
+	}
 	state := r.state()
-	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row) }); err != nil {
+	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row, evaluation) }); err != nil {
 		return err
 	}
 	r.counters.Best = state.Best
 	if r.Report != nil {
-		r.Report(row, batch)
+		r.Report(row, batch, state.Best)
 	}
 	return nil
+}
+
+// evaluate evaluates the policy of the next checkpoint if that is due.
+func (r *Run) evaluate(ctx context.Context) (_ *progress.Evaluation, err error) {
+	next := r.counters.Iteration
+	if r.Evaluate == nil || r.EvaluateEvery == 0 || next%r.EvaluateEvery != 0 && next != r.Iterations {
+		return nil, nil
+	}
+	ctx, end := observe.Span(ctx, "evaluate")
+	defer end(&err)
+	return r.Evaluate(ctx, r.Policy(batchOf(next)), r.counters)
 }
 
 // batchOf returns the number of an iteration's batch, which its tickets and its random streams

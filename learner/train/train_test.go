@@ -73,9 +73,14 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 type journal struct {
 	states []*checkpoint.State // after 0, 1, 2, ... iterations
 	rows   []progress.Row      // of iterations 0, 1, ...
+	// evaluations are those that are due.
+	evaluations []progress.Evaluation
 }
 
-func (j *journal) Start(state *checkpoint.State) error {
+func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+	if evaluation != nil {
+		j.evaluations = append(j.evaluations, *evaluation)
+	}
 	kept := &checkpoint.State{Counters: state.Counters, Arrays: maps.Clone(state.Arrays)}
 	for name, values := range kept.Arrays {
 		kept.Arrays[name] = slices.Clone(values)
@@ -85,11 +90,11 @@ func (j *journal) Start(state *checkpoint.State) error {
 	return nil
 }
 
-func (j *journal) Commit(state *checkpoint.State, row progress.Row) error {
+func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
 	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
 	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed = 0, 0, 0
 	j.rows = append(j.rows, row)
-	return j.Start(state)
+	return j.Start(state, evaluation)
 }
 
 // methods are what the tests of the loop train: batches below and above the limit of the exact decomposition, episodes

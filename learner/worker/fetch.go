@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -57,7 +58,7 @@ func fetch(ctx context.Context, from store.Store, run *registry.Run, settings *c
 // fetchBeside fetches the settings, the rows, the best policy and the iterations to keep. Some may be of uncommitted
 // iterations: these give the same results when repeated, and rows beyond the checkpoint are cut off.
 func fetchBeside(ctx context.Context, from store.Store, last *registry.Checkpoint, settings *config.Settings) error {
-	names := []string{filepath.Base(rundir.Progress("")), path.Join(checkpointsName, checkpoint.BestName)}
+	names := append(slices.Clone(tables), path.Join(checkpointsName, checkpoint.BestName))
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < last.Iteration {
 			names = append(names, path.Join(checkpointsName, checkpoint.FileName(iteration)))

@@ -36,17 +36,17 @@ type journal struct {
 }
 
 // Start saves and commits iteration 0.
-func (j *journal) Start(state *checkpoint.State) error {
-	if err := j.local.Start(state); err != nil {
+func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+	if err := j.local.Start(state, evaluation); err != nil {
 		return err
 	}
 	return j.commit(state, nil)
 }
 
 // Commit saves and commits an iteration.
-func (j *journal) Commit(state *checkpoint.State, row progress.Row) error {
+func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
 	failpoint.Hit("updated")
-	if err := j.local.Commit(state, row); err != nil {
+	if err := j.local.Commit(state, row, evaluation); err != nil {
 		return err
 	}
 	return j.commit(state, summary(row))
@@ -69,7 +69,7 @@ func (j *journal) commit(state *checkpoint.State, summary map[string]float64) er
 
 // changed returns the files that the store does not have yet, ending with that iteration's checkpoint, and its SHA-256.
 func (j *journal) changed(iteration uint64) (files []file, hash string, err error) {
-	names := []string{config.FileName, filepath.Base(rundir.Progress(j.directory))}
+	names := append([]string{config.FileName}, tables...)
 	checkpoints, err := os.ReadDir(rundir.Checkpoints(j.directory))
 	if err != nil {
 		return nil, "", err
@@ -143,6 +143,9 @@ func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSte
 	}
 	return batch, err
 }
+
+// tables are the files of rows in a run's directory.
+var tables = []string{filepath.Base(rundir.Progress("")), filepath.Base(rundir.Evaluations(""))}
 
 // checkpointsName is the directory of checkpoints in a run's directory.
 var checkpointsName = filepath.Base(rundir.Checkpoints(""))

@@ -1,0 +1,143 @@
+package evaluate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/tasks"
+)
+
+// maxEpisodes bounds what is kept in memory.
+const maxEpisodes = 1_000_000
+
+// Report is what `learner evaluate --json` prints.
+type Report struct {
+	Checkpoint string `json:"checkpoint"` // where it was found
+	SHA256     string `json:"sha256"`     // of its file
+	Task       string `json:"task"`
+	Iteration  uint64 `json:"iteration"` // of the checkpoint
+	Steps      uint64 `json:"steps"`     // of training before it
+	Engine     string `json:"engine"`    // the results are the same bits on machines of the same engine
+	Seed       uint64 `json:"seed"`
+	Episodes   int    `json:"episodes"` // with each action
+	Mean       played `json:"mean_action"`
+	Sampled    played `json:"sampled_action"`
+}
+
+// played is a summary with what it summarizes, in order of the episodes' indices.
+type played struct {
+	Summary
+	Returns []float64 `json:"returns"`
+	Lengths []int     `json:"lengths"`
+}
+
+// Command is `learner evaluate`.
+func Command() *cobra.Command {
+	var which string
+	var asJSON bool
+	e := Episodes{Seed: DefaultSeed, Count: 100}
+	cmd := &cobra.Command{
+		Use:   "evaluate RUN|CHECKPOINT",
+		Short: "Play a trained policy, and say how good it is",
+		Long: `Plays the policy of a run's checkpoint with the mean action, without noise, and as often with actions
+sampled as in training. A run is its directory or s3://bucket/prefix/RUN, a checkpoint a file *.safetensors in
+either. Episode i starts from the same state for every policy and each kind of action; training
+never sees these episodes, whatever its seed. The results are the same on every machine of an
+engine class, for any number of cores (docs/evaluate.md).`,
+		Example: `  learner evaluate runs/Swimmer-v2/npg-uapg-s1
+  learner evaluate runs/Swimmer-v2/npg-uapg-s1 --checkpoint newest --episodes 1000 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("evaluate: name one run, such as runs/Swimmer-v2/npg-uapg-s1, or one checkpoint's file")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if e.Count < 2 || e.Count > maxEpisodes {
+				return fmt.Errorf("--episodes %d: must be from 2, for a standard error, to %d", e.Count, maxEpisodes)
+			}
+			c, err := trained.Open(cmd.Context(), args[0], which)
+			if err != nil {
+				return err
+			}
+			report, err := evaluateCheckpoint(cmd.Context(), c, e)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(report)
+			}
+			return report.print(cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	flags.IntVar(&e.Count, "episodes", e.Count, "episodes with each kind of action")
+	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
+	flags.BoolVar(&asJSON, "json", false, "print JSON, with each episode's return and length")
+	return cmd
+}
+
+// evaluateCheckpoint evaluates a checkpoint's policy on its task. e says how many episodes of which seed.
+func evaluateCheckpoint(ctx context.Context, c *trained.Checkpoint, e Episodes) (*Report, error) {
+	p, err := c.Policy()
+	if err != nil {
+		return nil, err
+	}
+	e.NewEnv = func() (sim.Env, error) { return tasks.New(c.Task()) }
+	e.Shape, e.Params, e.Normalizer, e.Workers = p.Shape, p.Params, p.Normalizer, device.Cores()
+	mean, sampled, err := Both(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Location, err)
+	}
+	return &Report{
+		Checkpoint: c.Location, SHA256: c.SHA256, Task: c.Task(), Iteration: c.State.Iteration, Steps: c.State.Steps,
+		Engine: tasks.Engine(), Seed: e.Seed, Episodes: e.Count, Mean: describe(mean), Sampled: describe(sampled),
+	}, nil
+}
+
+func describe(episodes []Episode) played {
+	p := played{Summary: Summarize(episodes)}
+	for _, e := range episodes {
+		p.Returns, p.Lengths = append(p.Returns, e.Return), append(p.Lengths, e.Length)
+	}
+	return p
+}
+
+// print writes the report as a table.
+func (r *Report) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n", r.Checkpoint, r.Task, r.Iteration, r.Episodes, r.Seed)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "\tmean action\tsampled action\t\n")
+	for _, row := range []struct {
+		name  string
+		value func(Summary) any
+	}{
+		{"mean return", func(s Summary) any { return decimals(s.Mean) }},
+		{"its standard error", func(s Summary) any { return decimals(s.StandardError) }},
+		{"interquartile mean", func(s Summary) any { return decimals(s.IQM) }},
+		{"minimum", func(s Summary) any { return decimals(s.Min) }},
+		{"maximum", func(s Summary) any { return decimals(s.Max) }},
+		{"mean length", func(s Summary) any { return decimals(s.LengthMean) }},
+		{"shortest", func(s Summary) any { return s.LengthMin }},
+		{"longest", func(s Summary) any { return s.LengthMax }},
+	} {
+		fmt.Fprintf(table, "%s\t%v\t%v\t\n", row.name, row.value(r.Mean.Summary), row.value(r.Sampled.Summary))
+	}
+	return table.Flush()
+}
+
+// decimals shows two digits after the point.
+func decimals(x float64) string { return fmt.Sprintf("%.2f", x) }

@@ -1,0 +1,159 @@
+// Package evaluate plays a policy to see how good it is. It implements `learner evaluate`, and what a run does every
+// --evaluate-every iterations.
+//
+// Episode i of an evaluation has the random stream of (seed, i) under a purpose of its own (package streams), so that no
+// evaluation plays an episode that training has seen, whatever their seeds. Its initial state is the same for every
+// policy, with the mean action and with sampled ones: differences between policies are not differences of luck at the
+// start. An evaluation is a function of policy, task, seed and number of episodes, the same bits on any number of cores
+// of an engine class (package tasks).
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// DefaultSeed is the seed of evaluations of which nothing else is said: the same for all runs.
+const DefaultSeed = 1
+
+// attempts is how often an episode is begun before its error counts. The engine makes the same error each time, but an
+// environment in another process may have been killed.
+const attempts = 3
+
+// Action says which action the policy takes.
+type Action int
+
+// The actions.
+const (
+	Mean    Action = iota // of the policy's distribution: without noise
+	Sampled               // from the distribution, as in training
+)
+
+// Episodes says what is played.
+type Episodes struct {
+	NewEnv     func() (sim.Env, error)
+	Shape      policy.Shape
+	Params     []float64
+	Normalizer policy.Normalizer
+	Action     Action
+	Seed       uint64
+	Count      int
+	Workers    int // episodes played at the same time, each in its own environment
+}
+
+// Episode is how one ended.
+type Episode struct {
+	Return     float64 // undiscounted
+	Length     int     // steps
+	Terminated bool    // by the task's own rules, and not by the time limit
+}
+
+// Both is Play with the mean action and with sampled ones, whatever e.Action is.
+func Both(ctx context.Context, e Episodes) (mean, sampled []Episode, err error) {
+	e.Action = Mean
+	if mean, err = Play(ctx, e); err != nil {
+		return nil, nil, err
+	}
+	e.Action = Sampled
+	sampled, err = Play(ctx, e)
+	return mean, sampled, err
+}
+
+// Play plays the episodes and returns them in order. The error is that of an environment, or ctx's.
+func Play(ctx context.Context, e Episodes) ([]Episode, error) {
+	results := make([]Episode, e.Count)
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(e.Workers, e.Count) {
+		group.Go(func() error {
+			w, err := newWorker(&e)
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= e.Count {
+					return nil
+				}
+				if results[i], err = w.play(ctx, uint64(i)); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// worker plays one episode after the other.
+type worker struct {
+	*Episodes
+	act    rollout.Act
+	env    sim.Env // nil after an error
+	player *rollout.Player
+}
+
+func newWorker(e *Episodes) (*worker, error) {
+	actor, err := policy.NewActor(e.Shape, e.Params, e.Normalizer)
+	if err != nil {
+		return nil, err
+	}
+	if e.Action == Sampled {
+		return &worker{Episodes: e, act: actor.Act}, nil
+	}
+	return &worker{Episodes: e, act: actor.ActMean}, nil
+}
+
+// play plays an episode, after an error again in a new environment.
+func (w *worker) play(ctx context.Context, index uint64) (Episode, error) {
+	for attempt := 1; ; attempt++ {
+		e, err := w.try(ctx, index)
+		if err == nil {
+			return e, nil
+		}
+		w.close()
+		if ctx.Err() != nil {
+			return Episode{}, ctx.Err()
+		}
+		if attempt == attempts {
+			return Episode{}, fmt.Errorf("episode %d: %w", index, err)
+		}
+	}
+}
+
+func (w *worker) try(ctx context.Context, index uint64) (Episode, error) {
+	if w.env == nil {
+		env, err := w.NewEnv()
+		if err != nil {
+			return Episode{}, err
+		}
+		w.env, w.player = env, rollout.NewPlayer(env)
+		if spec := env.Spec(); spec.ObservationDim != w.Shape.Observation || spec.ActionDim != w.Shape.Action {
+			return Episode{}, fmt.Errorf("the policy takes %d observations and gives %d actions, but %s has %d and %d",
+				w.Shape.Observation, w.Shape.Action, spec.Name, spec.ObservationDim, spec.ActionDim)
+		}
+	}
+	e, err := w.player.Evaluate(w.act, w.Seed, index, func() bool { return ctx.Err() != nil })
+	if err != nil {
+		return Episode{}, err
+	}
+	return Episode{Return: e.Return(), Length: e.Steps(), Terminated: e.Terminated}, nil
+}
+
+// close frees the environment.
+func (w *worker) close() {
+	if w.env != nil {
+		_ = w.env.Close() // the episodes are played
+		w.env = nil
+	}
+}

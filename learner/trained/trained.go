@@ -1,0 +1,182 @@
+// Package trained finds what runs have learned: a checkpoint in a run's directory, in a file of its own, or in a store of
+// checkpoints (package store), where workers keep theirs.
+package trained
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+)
+
+// Which of a run's checkpoints, if not a number.
+const (
+	Best   = "best"
+	Newest = "newest"
+)
+
+// suffix is that of a checkpoint's file.
+var suffix = path.Ext(checkpoint.BestName)
+
+// Checkpoint is a checkpoint that was found.
+type Checkpoint struct {
+	Location string // where
+	SHA256   string // of the file, in hexadecimal
+	State    *checkpoint.State
+	Settings map[string]string // of its run, by name
+}
+
+// Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,
+// s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("": Best).
+func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
+	if strings.HasPrefix(name, store.Scheme) {
+		name = strings.TrimRight(name, "/")
+		if strings.Count(name, "/") < 3 {
+			return nil, fmt.Errorf("%s: name a run in the bucket, such as %s/NAME", name, name)
+		}
+		s, err := store.Open(ctx, name[:strings.LastIndexByte(name, '/')])
+		if err != nil {
+			return nil, err
+		}
+		return OpenIn(ctx, s, path.Base(name), which)
+	}
+	full, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(full) // a store would create directories
+	}
+	if err != nil {
+		return nil, fmt.Errorf("neither a run nor a checkpoint: %w", err)
+	}
+	s, err := store.OpenDirectory(filepath.Dir(full))
+	if err != nil {
+		return nil, err
+	}
+	return OpenIn(ctx, s, filepath.Base(full), which)
+}
+
+// OpenIn is Open for a key of a store. If the key is a run's, and the run was trained by workers, its files are in the
+// directory of its latest epoch.
+func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint, error) {
+	if strings.HasSuffix(key, suffix) {
+		if which != "" {
+			return nil, fmt.Errorf("%s is one checkpoint; choose among several by naming the run", key)
+		}
+	} else {
+		keys, err := s.List(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if key, err = choose(key, keys, cmp.Or(which, Best)); err != nil {
+			return nil, err
+		}
+	}
+	data, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	c := &Checkpoint{Location: strings.TrimSuffix(s.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
+	if c.State, c.Settings, err = checkpoint.Decode(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Location, err)
+	}
+	return c, nil
+}
+
+// choose returns the key of a run's checkpoint among the keys of its files.
+func choose(run string, keys []string, which string) (string, error) {
+	type file struct {
+		key, name string
+		epoch     uint64
+	}
+	var there, wanted []file
+	for _, key := range keys {
+		rest := strings.TrimPrefix(key, run+"/")
+		f := file{key: key}
+		if directory, inner, _ := strings.Cut(rest, "/"); strings.HasPrefix(directory, "epoch-") {
+			epoch, err := strconv.ParseUint(strings.TrimPrefix(directory, "epoch-"), 10, 64)
+			if err != nil {
+				continue
+			}
+			f.epoch, rest = epoch, inner
+		}
+		if path.Dir(rest) != "checkpoints" || !strings.HasSuffix(rest, suffix) {
+			continue
+		}
+		f.name = strings.TrimSuffix(path.Base(rest), suffix)
+		there = append(there, f)
+		iteration, err := strconv.ParseUint(which, 10, 64)
+		if f.name == which || err == nil && path.Base(rest) == checkpoint.FileName(iteration) || which == Newest && f.name != Best {
+			wanted = append(wanted, f)
+		}
+	}
+	if len(wanted) > 0 {
+		last := slices.MaxFunc(wanted, func(a, b file) int {
+			return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
+		})
+		return last.key, nil
+	}
+	if len(there) == 0 {
+		return "", fmt.Errorf("%s is no run: it has no checkpoints", run)
+	}
+	var names []string
+	for _, f := range there {
+		names = append(names, f.name)
+	}
+	return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
+}
+
+// Task returns the name of the task that the policy was trained on.
+func (c *Checkpoint) Task() string { return c.Settings["env"] }
+
+// Policy is what an actor plays: see policy.NewActor, which checks it.
+type Policy struct {
+	Shape      policy.Shape
+	Params     []float64
+	Normalizer policy.Normalizer
+}
+
+// Policy returns the policy in the checkpoint.
+func (c *Checkpoint) Policy() (*Policy, error) {
+	var recorded config.Settings
+	for _, name := range []string{"hidden", "clip"} {
+		if err := recorded.Set(name, c.Settings[name]); err != nil {
+			return nil, fmt.Errorf("%s: its settings: %w", c.Location, err)
+		}
+	}
+	moments := policy.Moments{Mean: c.State.Arrays["normalizer.mean"], M2: c.State.Arrays["normalizer.m2"]}
+	if count := c.State.Arrays["normalizer.count"]; len(count) == 1 {
+		moments.Count = count[0]
+	}
+	params := c.State.Arrays["policy.params"]
+	shape, ok := shapeOf(len(moments.Mean), recorded.Hidden, len(params))
+	if !ok || len(moments.M2) != len(moments.Mean) {
+		return nil, fmt.Errorf("%s: there is no policy in it, or one of another size than its settings say", c.Location)
+	}
+	return &Policy{shape, params, moments.Normalizer(recorded.Clip)}, nil
+}
+
+// shapeOf returns the shape of so many observed dimensions, these hidden layers and so many parameters. Their number grows
+// by as many with each dimension of the action.
+func shapeOf(observed int, hidden []int, params int) (shape policy.Shape, ok bool) {
+	shape = policy.Shape{Observation: observed, Action: 1, Hidden: hidden}
+	if shape.Validate() != nil {
+		return shape, false
+	}
+	first := shape.NumParams()
+	shape.Action = 2
+	each := shape.NumParams() - first
+	shape.Action = 1 + (params-first)/each
+	return shape, shape.Validate() == nil && shape.NumParams() == params
+}

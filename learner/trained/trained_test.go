@@ -1,0 +1,179 @@
+package trained_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/internal/store/storetest"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/trained"
+)
+
+var settings = map[string]string{"env": "Toy-v0", "hidden": "4,5", "clip": "5"}
+
+// shape is that of the policies in the tests' checkpoints.
+var shape = policy.Shape{Observation: 3, Action: 2, Hidden: []int{4, 5}}
+
+// encoded returns the file of a checkpoint.
+func encoded(t testing.TB, iteration uint64) []byte {
+	t.Helper()
+	params := make([]float64, shape.NumParams())
+	params[0] = float64(iteration)
+	data, err := checkpoint.Encode(&checkpoint.State{Counters: checkpoint.Counters{Iteration: iteration}, Arrays: map[string][]float64{
+		"policy.params": params, "normalizer.count": {101}, "normalizer.mean": {1, 2, 3}, "normalizer.m2": {100, 400, 900},
+	}}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// fill puts checkpoints into a store, each with the iteration that a text of the form "KEY: ITERATION" says.
+func fill(t testing.TB, s store.Store, texts map[string]uint64) {
+	t.Helper()
+	for key, iteration := range texts {
+		if err := s.Put(t.Context(), key, encoded(t, iteration)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// files are a run in a directory of its own, and one that workers trained in two epochs, of which the second has not
+// found a new best yet.
+var files = map[string]uint64{
+	"one/checkpoints/best.safetensors":                            5,
+	"one/checkpoints/iteration-00000008.safetensors":              8,
+	"one/checkpoints/iteration-00000009.safetensors":              9,
+	"sweep/a/epoch-9/checkpoints/best.safetensors":                2,
+	"sweep/a/epoch-9/checkpoints/iteration-00000004.safetensors":  4,
+	"sweep/a/epoch-10/checkpoints/iteration-00000006.safetensors": 6,
+	"sweep/a/epoch-x/checkpoints/iteration-00000007.safetensors":  7,
+}
+
+var cases = []struct {
+	name, which string
+	iteration   uint64
+	err         string
+}{
+	{"one", "", 5, ""},
+	{"one", "best", 5, ""},
+	{"one", "newest", 9, ""},
+	{"one", "8", 8, ""},
+	{"one", "08", 8, ""},
+	{"one", "7", 0, `no checkpoint "7": there are best, iteration-00000008, iteration-00000009`},
+	{"one", "../best", 0, "no checkpoint"},
+	{"one/checkpoints/best.safetensors", "", 5, ""},
+	{"one/checkpoints/best.safetensors", "newest", 0, "is one checkpoint"},
+	{"sweep/a", "", 2, ""},
+	{"sweep/a", "newest", 6, ""},
+	{"sweep/a", "4", 4, ""},
+	{"sweep/a/epoch-9", "newest", 4, ""},
+	{"sweep", "", 0, "is no run"},
+}
+
+func TestOpenDirectory(t *testing.T) {
+	root := t.TempDir()
+	s, err := store.OpenDirectory(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, files)
+	for _, c := range cases {
+		got, err := trained.Open(t.Context(), filepath.Join(root, c.name), c.which)
+		require(t, got, err, c.name+" "+c.which, c.iteration, c.err)
+	}
+	t.Chdir(filepath.Join(root, "one"))
+	for _, name := range []string{".", "checkpoints/..", "../one/"} {
+		got, err := trained.Open(t.Context(), name, "")
+		require(t, got, err, name, 5, "")
+	}
+	if _, err := trained.Open(t.Context(), "none", ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a run that is not there: %v", err)
+	}
+	if left, _ := os.ReadDir("."); len(left) != 1 {
+		t.Errorf("looking for a run has created something: %v", left)
+	}
+}
+
+func TestOpenBucket(t *testing.T) {
+	storetest.Start(t).Setenv(t)
+	s, err := store.Open(t.Context(), "s3://bucket/runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, files)
+	for _, c := range cases {
+		got, err := trained.Open(t.Context(), "s3://bucket/runs/"+c.name+"/", c.which)
+		require(t, got, err, c.name+" "+c.which, c.iteration, c.err)
+	}
+	if _, err := trained.Open(t.Context(), "s3://bucket", ""); err == nil || !strings.Contains(err.Error(), "name a run") {
+		t.Errorf("a bucket alone: %v", err)
+	}
+}
+
+func require(t *testing.T, got *trained.Checkpoint, err error, name string, iteration uint64, wrong string) {
+	t.Helper()
+	if wrong != "" {
+		if err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: error %v, want %q", name, err, wrong)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	sum := sha256.Sum256(encoded(t, iteration))
+	if got.State.Iteration != iteration || got.SHA256 != hex.EncodeToString(sum[:]) || got.Task() != "Toy-v0" {
+		t.Errorf("%s: checkpoint %d of %s, %s, want %d", name, got.State.Iteration, got.Task(), got.Location, iteration)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := os.WriteFile(path, encoded(t, 6), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := trained.Open(t.Context(), path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Shape.Observation != 3 || p.Shape.Action != 2 || p.Params[0] != 6 || !slices.Equal(p.Normalizer.Std, []float64{1, 2, 3}) || p.Normalizer.Clip != 5 {
+		t.Errorf("policy %+v", p)
+	}
+	if _, err := policy.NewActor(p.Shape, p.Params, p.Normalizer); err != nil {
+		t.Error(err)
+	}
+	arrays, recorded := c.State.Arrays, c.Settings
+	for name, change := range map[string]func(){
+		"no parameters":           func() { delete(c.State.Arrays, "policy.params") },
+		"no means":                func() { delete(c.State.Arrays, "normalizer.mean") },
+		"too few deviations":      func() { c.State.Arrays["normalizer.m2"] = []float64{1} },
+		"a parameter too many":    func() { c.State.Arrays["policy.params"] = append(slices.Clone(p.Params), 1) },
+		"no hidden layers":        func() { delete(c.Settings, "hidden") },
+		"other hidden layers":     func() { c.Settings["hidden"] = "4,4" },
+		"negative hidden layers":  func() { c.Settings["hidden"] = "-4,5" },
+		"enormous hidden layers":  func() { c.Settings["hidden"] = "4294967296,4294967296" },
+		"a clip that is a letter": func() { c.Settings["clip"] = "x" },
+	} {
+		c.State.Arrays, c.Settings = maps.Clone(arrays), maps.Clone(recorded)
+		change()
+		if _, err := c.Policy(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
