@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"os"
@@ -93,7 +95,7 @@ func TestEvaluateCommand(t *testing.T) {
 		for i, field := range strings.Split(row, ",") {
 			fields[names[i]] = field
 		}
-		for cores := range 3 {
+		for cores := range 2 {
 			report := evaluateJSON(t, cores+1, directory, "--checkpoint", fields["iteration"], "--episodes", "10")
 			got := map[string]string{"iteration": strconv.FormatUint(report.Iteration, 10), "steps": strconv.FormatUint(report.Steps, 10), "episodes": strconv.Itoa(report.Episodes)}
 			for action, s := range map[string]evaluate.Summary{"mean": report.Mean.Summary, "sampled": report.Sampled.Summary} {
@@ -144,4 +146,37 @@ func evaluateJSON(t *testing.T, cores int, arguments ...string) (report evaluate
 		t.Fatal(err)
 	}
 	return report
+}
+
+// A new run starts from a trained policy, and goes on without the source.
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	source, whole, stopped := newDirectory(t), newDirectory(t), newDirectory(t)
+	shortRun(t, source, "--iterations", "2", "--evaluate-every", "1")
+	from := []string{"--from", source, "--learning-rate", "1e-4", "--evaluate-every", "1", "--iterations"}
+	want := shortRun(t, whole, append(from, "3")...)
+	shortRun(t, stopped, append(from, "1")...)
+	data, err := os.ReadFile(filepath.Join(source, "checkpoints", "best.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(data); want.state.From != hex.EncodeToString(sum[:]) {
+		t.Errorf("started from %s, where the best is %x", want.state.From, sum)
+	}
+	first := evaluateJSON(t, 2, source, "--episodes", "10")
+	if values := strings.Split(want.evaluations[1], ","); values[3] != strconv.FormatFloat(first.Mean.Mean, 'g', -1, 64) {
+		t.Errorf("the first policy reaches %s, the source's %v", values[3], first.Mean.Mean)
+	}
+
+	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", newDirectory(t), "--from", source).fail("hidden layers [64 64] and 3 actions", "hidden layers [64 64] and 2 actions")
+	none := newDirectory(t)
+	start(t, "learner", "--env", "Hopper-v2", "--run-dir", none, "--from", source+"s").fail("--from " + source + "s: neither a run nor a checkpoint")
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a run that could not start has left a directory")
+	}
+	if err := os.RemoveAll(source); err != nil {
+		t.Fatal(err)
+	}
+	requireOutcome(t, shortRun(t, stopped, "--resume", "--iterations", "3"), want)
+	start(t, "learner", "--run-dir", stopped, "--resume", "--from", whole).fail("from was " + source + " and is now " + whole)
 }

@@ -60,6 +60,8 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		Example: `  learner --env Swimmer-v2
   learner --env Swimmer-v2 --resume
   learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3
+  learner --env Swimmer-v2 --resume --iterations 1500
+  learner --env Swimmer-v2 --from runs/Swimmer-v2/npg-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
 		SilenceErrors: true,

@@ -127,6 +127,9 @@ type Settings struct {
 	Preset    Preset
 	Seed      uint64 // seed of all random streams
 
+	// From is the run or checkpoint whose policy a new run starts with (package trained); "": it starts with a random one.
+	From string
+
 	// The batch.
 	Batch  int     // minimum number of environment steps in a batch; the last episode is played to its end
 	Hidden []int   // widths of the policy's hidden layers

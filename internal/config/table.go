@@ -52,6 +52,7 @@ func (s *Settings) table() []section {
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
 			{"preset", result, presetName(&s.Preset), "defaults of --noise, --fisher-variance, --completion and --fisher"},
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
+			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
 			{"evaluate_every", length, count(&s.EvaluateEvery), "iterations between evaluations, which select the best policy; 0 disables them (docs/evaluate.md)"},
 		}},

@@ -217,3 +217,22 @@ func (c *Critic) Restore(s optim.State) error {
 	copy(c.raw, raw)
 	return nil
 }
+
+// Adopt takes over what another critic of the same observations has learned, from its State: the networks, and with
+// hyper the process's hyperparameters. The optimisers start anew. If an array is missing, has the wrong length or is not
+// finite, Adopt returns an error and changes nothing.
+func (c *Critic) Adopt(s optim.State, hyper bool) error {
+	params, err := s.Array("params", len(c.params))
+	if err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	raw := c.raw
+	if hyper {
+		if raw, err = s.Array("raw", len(c.raw)); err != nil {
+			return fmt.Errorf("critic: %w", err)
+		}
+	}
+	copy(c.params, params)
+	copy(c.raw, raw)
+	return nil
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -25,11 +28,37 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.Sta
 			return 0, err
 		}
 	}
-	if state == nil {
-		r.Start(epoch)
-		return epoch, nil
+	switch {
+	case state != nil:
+		return epoch, r.Resume(state, epoch)
+	case s.from != nil:
+		s.log.Info("starting from a trained policy", "checkpoint", s.from.Location, "sha256", s.from.SHA256)
+		return epoch, r.StartFrom(s.from, epoch)
 	}
-	return epoch, r.Resume(state, epoch)
+	r.Start(epoch)
+	return epoch, nil
+}
+
+// source returns the checkpoint that the run starts from, nil for none. A run that has a checkpoint of its own no longer
+// needs it.
+func (s *session) source(ctx context.Context) (c *trained.Checkpoint, err error) {
+	if s.settings.From == "" {
+		return nil, nil
+	}
+	_, begun, err := checkpoint.Newest(rundir.Checkpoints(s.settings.RunDir))
+	if err != nil || begun && !s.settings.Force {
+		return nil, err
+	}
+	if s.lease != nil {
+		c, err = trained.OpenIn(ctx, s.lease.Store, s.settings.From, "")
+	} else {
+		c, err = trained.Open(ctx, s.settings.From, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.PolicyOf(policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.settings.Hidden})
+	return c, err
 }
 
 // goOn says how to continue a run whose device has failed with an error; resume is the command for a run without a lease.

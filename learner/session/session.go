@@ -12,12 +12,14 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/train"
+	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -27,6 +29,8 @@ import (
 type Lease struct {
 	Run   string // its name
 	Epoch uint64
+	// Store is where settings.From is a key.
+	Store store.Store
 	// Hold returns the journal that keeps the run's iterations beyond its directory, and the collector of its batches.
 	Hold func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector)
 }
@@ -61,6 +65,7 @@ type session struct {
 	metrics  *observe.Learner
 
 	task     sim.Spec
+	from     *trained.Checkpoint // that a new run starts with; nil: none
 	observed *observe.Run
 	backend  compute.Backend
 	conn     *bus.Conn
@@ -79,6 +84,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.log = s.observed.Logger(s.log)
 	if _, err := rundir.Plan(s.settings); err != nil { // start nothing for a run that cannot be trained
 		return err
+	}
+	if s.from, err = s.source(ctx); err != nil {
+		return fmt.Errorf("--from %s: %w", s.settings.From, err)
 	}
 	computer, err := device.Open(s.settings.Device)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/trained"
 )
 
 // Start sets the state of a new run: an empty normaliser, no iteration completed. The
@@ -13,6 +14,28 @@ import (
 func (r *Run) Start(epoch uint64) {
 	r.moments = policy.NewMoments(r.Shape.Observation)
 	r.counters = checkpoint.Counters{Epoch: epoch}
+}
+
+// StartFrom is Start with what another run has learned: its policy, which must have the same shape, and its normaliser;
+// and, where both runs have a critic, its networks, with the process's hyperparameters if the base kernel is the same.
+// The optimisers start anew.
+func (r *Run) StartFrom(c *trained.Checkpoint, epoch uint64) error {
+	p, err := c.PolicyOf(r.Shape)
+	if err != nil {
+		return err
+	}
+	r.Start(epoch)
+	copy(r.Params, p.Params)
+	copy(r.moments.Mean, p.Moments.Mean)
+	copy(r.moments.M2, p.Moments.M2)
+	r.moments.Count = p.Moments.Count
+	r.counters.From, r.warm = c.SHA256, true
+	if learned := optim.State(c.State.Arrays).Part("critic"); r.Critic != nil && len(learned) > 0 {
+		if err := r.Critic.Adopt(learned, c.Settings["base_kernel"] == r.Critic.Base().Name()); err != nil {
+			return fmt.Errorf("%s: %w", c.Location, err)
+		}
+	}
+	return nil
 }
 
 // Resume sets the state from a checkpoint, under a new epoch.

@@ -64,6 +64,7 @@ type Run struct {
 
 	counters  checkpoint.Counters
 	moments   policy.Moments
+	warm      bool      // the state is another run's, and not saved yet
 	resumedAt time.Time // when this process started or resumed the run
 	elapsed   time.Duration
 }
@@ -78,11 +79,17 @@ func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 // complete iteration.
 func (r *Run) Train(ctx context.Context) error {
 	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
-	if r.moments.Count == 0 {
-		if err := r.initialize(ctx); err != nil {
-			return err
-		}
+	begin := func(context.Context) error { return nil }
+	switch {
+	case r.warm:
+		begin = r.start
+	case r.moments.Count == 0:
+		begin = r.initialize
 	}
+	if err := begin(ctx); err != nil {
+		return err
+	}
+	r.warm = false
 	for next := r.counters.Iteration; next < r.Iterations; next++ {
 		if err := r.iterate(ctx, next); err != nil {
 			return fmt.Errorf("iteration %d: %w", next, err)

@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -83,6 +85,9 @@ func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint,
 		}
 	}
 	data, err := s.Get(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%v has no %s", s, key)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +150,7 @@ type Policy struct {
 	Shape      policy.Shape
 	Params     []float64
 	Normalizer policy.Normalizer
+	Moments    policy.Moments // of which the normaliser is made
 }
 
 // Policy returns the policy in the checkpoint.
@@ -164,7 +170,27 @@ func (c *Checkpoint) Policy() (*Policy, error) {
 	if !ok || len(moments.M2) != len(moments.Mean) {
 		return nil, fmt.Errorf("%s: there is no policy in it, or one of another size than its settings say", c.Location)
 	}
-	return &Policy{shape, params, moments.Normalizer(recorded.Clip)}, nil
+	return &Policy{shape, params, moments.Normalizer(recorded.Clip), moments}, nil
+}
+
+// PolicyOf returns the policy in the checkpoint if it is of that shape.
+func (c *Checkpoint) PolicyOf(shape policy.Shape) (*Policy, error) {
+	p, err := c.Policy()
+	if err != nil {
+		return nil, err
+	}
+	if own := p.Shape; own.Observation != shape.Observation || own.Action != shape.Action || !slices.Equal(own.Hidden, shape.Hidden) {
+		return nil, fmt.Errorf("%s: its policy has %s, but this run's has %s: choose another --env or --hidden", c.Location, describe(own), describe(shape))
+	}
+	if _, err := policy.NewActor(p.Shape, p.Params, p.Normalizer); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Location, err)
+	}
+	return p, nil
+}
+
+// describe names a shape's sizes.
+func describe(s policy.Shape) string {
+	return fmt.Sprintf("%d observations, hidden layers %v and %d actions", s.Observation, s.Hidden, s.Action)
 }
 
 // shapeOf returns the shape of so many observed dimensions, these hidden layers and so many parameters. Their number grows

@@ -197,7 +197,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 		l.setUseful(collector.Useful)
 		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector}
 	}
-	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
+	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
 	c.close()
 	committing.Wait()
 	if ctx.Err() == nil {
