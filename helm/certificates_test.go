@@ -100,7 +100,7 @@ func TestCertManager(t *testing.T) {
 	}
 }
 
-// keys are the nkeys and accounts.conf that cert-manager does not make, in a Secret as docs/kubernetes.md says.
+// keys returns the nkeys and accounts.conf that cert-manager does not make, in a Secret as docs/kubernetes.md says.
 func (c *cluster) keys() map[string][]byte {
 	c.t.Helper()
 	directory := filepath.Join(c.t.TempDir(), "credentials")
@@ -198,7 +198,7 @@ func newAuthorities(t testing.TB, count int) []authority {
 	return chain
 }
 
-// issue is the data of the Secret that cert-manager makes for a Certificate: its controllers for keys, requests, the issuer "ca"
+// issue returns the data of the Secret that cert-manager makes for a Certificate: its controllers for keys, requests, the issuer "ca"
 // and Secrets do this, with these functions.
 func issue(t testing.TB, chain []authority, certificate *cmapi.Certificate) map[string][]byte {
 	t.Helper()

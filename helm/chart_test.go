@@ -45,7 +45,7 @@ func TestValuesRefused(t *testing.T) {
 		{"experiment: {task: Swimmer-v2}", `at '/experiment': additional properties 'task' not allowed`},
 		{"experiment: {name: x}", `at '/experiment': missing property 'tasks'`},
 		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name cert-manager's issuer`},
-		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min is 20, more than max, 16`},
+		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min, 20, exceeds max, 16`},
 		{"learner: {replicas: 3}", `learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
 	} {
 		_, err := tryRender(loadChart(t), parse(t, test.values))

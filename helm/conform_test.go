@@ -147,7 +147,7 @@ func newValidator(t testing.TB, version string) func(manifest string) []validato
 	}
 }
 
-// download is the directory of a module's version.
+// download returns the directory of a module's version.
 func download(t testing.TB, module string) string {
 	t.Helper()
 	download := exec.Command("go", "mod", "download", "-json", module)

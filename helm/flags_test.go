@@ -71,7 +71,7 @@ func TestValuesOfFlags(t *testing.T) {
 	})
 }
 
-// ourProgram is the program that a container runs, if it is one of the product's.
+// ourProgram returns the program that a container runs, if it is one of the product's.
 func ourProgram(c corev1.Container) (name string, ours bool) {
 	for _, name := range []string{"coordinator", "learner", "actor"} {
 		if len(c.Command) == 0 && strings.Contains(c.Image, "/"+name+":") {

@@ -42,7 +42,7 @@ var programs = sync.OnceValues(func() (directory string, err error) {
 	return directory, nil
 })
 
-// program is the path of a program.
+// program returns the path of a program.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	directory, err := programs()
@@ -79,7 +79,7 @@ func newCluster(t testing.TB, r *rendering) *cluster {
 	return c
 }
 
-// port is the one of 127.0.0.1 that stands for a pod's, whenever that runs.
+// port returns the port of 127.0.0.1 that stands for a pod's.
 func (c *cluster) port(pod string, port int) int {
 	key := fmt.Sprint(pod, " ", port)
 	if c.ports[key] == 0 {
@@ -172,7 +172,7 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 	return &process{processtest.Start(c.t, command), c.t, c, pod, container}
 }
 
-// volume is the directory of a volume: a claim's is the pod's for ever, or everybody's who names it.
+// volume returns the directory of a volume: that of a claim belongs to the pod for ever, or is shared by all pods that name it.
 func (c *cluster) volume(pod string, template *corev1.PodTemplateSpec, name string) string {
 	for _, v := range template.Spec.Volumes {
 		if v.Name == name && v.PersistentVolumeClaim != nil {

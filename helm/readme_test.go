@@ -52,13 +52,13 @@ func describe(table *strings.Builder, mapping *yaml.Node, prefix string) {
 	}
 }
 
-// comment is what follows `# --` above a value.
+// comment returns the text that follows `# --` above a value.
 func comment(key *yaml.Node) string {
 	_, text, _ := strings.Cut(key.HeadComment, "# -- ")
 	return strings.ReplaceAll(text, "\n# ", " ")
 }
 
-// shown is a default on one line; that of a group is in the lines below it.
+// shown returns a default on one line; that of a group is in the lines below it.
 func shown(value *yaml.Node, group bool) string {
 	if group {
 		return ""

@@ -73,7 +73,7 @@ func renderAs(c *chart.Chart, release string, values map[string]any) (*rendering
 	return r, err
 }
 
-// withHooks is a release's manifest with those of its hooks.
+// withHooks returns a release's manifest with those of its hooks.
 func withHooks(made *release.Release) string {
 	var all bytes.Buffer
 	all.WriteString(made.Manifest)
@@ -151,7 +151,7 @@ func parse(t testing.TB, text string) map[string]any {
 	return values
 }
 
-// presets are the values files beside this one, by name.
+// presets returns the values files beside this one, by name.
 func presets(t testing.TB) map[string]map[string]any {
 	t.Helper()
 	paths, err := filepath.Glob("*.yaml")
@@ -165,7 +165,7 @@ func presets(t testing.TB) map[string]map[string]any {
 	return all
 }
 
-// valueSets are all values that the tests render: the defaults, the presets, and one for each thing that can be chosen.
+// valueSets returns all values that the tests render: the defaults, the presets, and one for each thing that can be chosen.
 func valueSets(t testing.TB) map[string]map[string]any {
 	t.Helper()
 	sets := presets(t)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the chart in a real cluster of one node (helm/cluster) and uses it there:
+# Installs the chart in a real single-node cluster (helm/cluster) and tests it there:
 #   scripts/chart_e2e.sh [TEST FLAG...]     such as -test.run Presets
-#   scripts/chart_e2e.sh --shell            a shell with helm and kubectl in place of the tests
+#   scripts/chart_e2e.sh --shell            a shell with helm and kubectl instead of the tests
 #
-# Everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The cluster is in
-# namespaces of its own, so nothing of it is left on the machine; after a failure its files stay, the servers' logs among them.
+# Everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The
+# cluster runs in namespaces of its own and leaves nothing behind, except its files and logs after a failure.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ need debootstrap debootstrap
 programs=$PWD/.deps/kubernetes/bin
 mkdir -p "$programs"
 
-# Kubernetes says of itself which version it is by what the linker is told.
+# The linker sets the version that Kubernetes reports.
 version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/kubernetes/go.mod)
 minor=${version#v*.}
 flags="-s -w"
@@ -45,21 +45,21 @@ go build -o "$programs/" ./learner
 [ -x .deps/bin/versitygw ] || make --no-print-directory s3-server
 (cd helm && go build -o "$programs/" helm.sh/helm/v3/cmd/helm)
 scripts/setup_cuda.sh --compiler
-scripts/cuda.sh --emulator true # builds it: the driver of the node's GPU
+scripts/cuda.sh --emulator true # builds the emulator, which is the driver of the node's GPU
 charts/images/check.sh
 (cd helm && go test -tags e2e -c -o "$programs/e2e.test" ./e2e)
 
 cluster=$(mktemp -d "$PWD/.deps/kubernetes/cluster.XXXXXX")
-# The node's control groups have the directory's name; containers are over when the process namespace is.
+# The node's control groups are named after the directory. The containers end with the process namespace.
 tidy() {
-	rmdir /var/lib/kubelet 2>/dev/null || true # where the node had its files mounted
+	rmdir /var/lib/kubelet 2>/dev/null || true # mount point of the node's files
 	for group in /sys/fs/cgroup/"${cluster##*/}" /sys/fs/cgroup/*/"${cluster##*/}"; do
 		[ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} +
 	done
 }
 trap tidy EXIT
 trap 'exit 130' INT TERM
-# The documentation's commands build programs, and the home directory is the cluster's.
+# Commands from the documentation build programs, with a home directory in the cluster.
 GOMODCACHE=$(go env GOMODCACHE) GOCACHE=$(go env GOCACHE)
 export GOMODCACHE GOCACHE
 cd helm/e2e
@@ -68,7 +68,7 @@ DBQPG_E2E_PROGRAMS=$programs DBQPG_E2E_IMAGES=${programs%/kubernetes/bin}/images
 	unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private \
 	"$programs/e2e.test" -test.timeout 45m -test.v "$@" || {
 	status=$?
-	echo "chart-e2e: what the servers said is in $cluster" >&2
+	echo "chart-e2e: the logs of the servers are in $cluster" >&2
 	exit "$status"
 }
 rm -rf "$cluster"

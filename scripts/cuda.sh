@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs a command with what a build with the tag gpu needs (the driver's header and libcuda.a):
+# Runs a command in an environment for builds with the tag gpu (with the driver's header and libcuda.a):
 #
 #	scripts/cuda.sh go build -tags gpu ./learner
 #	scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/
 #
-# With --emulator it runs on the emulated driver and cuBLAS of estimators/compute/cuda/emulator, so that it
-# finds a device on a machine without one. scripts/setup_cuda.sh fetches the header.
+# With --emulator the command uses the emulated driver and cuBLAS of estimators/compute/cuda/emulator, so that it finds a
+# device on a machine without a GPU. scripts/setup_cuda.sh fetches the header.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$root/.deps/cuda
@@ -15,14 +15,14 @@ if [ ! -f "$deps/include/cuda.h" ]; then
 	exit 1
 fi
 
-# newer FILE SOURCE...: whether a source is newer than the file, or the file is not there.
+# newer FILE SOURCE...: whether a source is newer than the file, or the file does not exist.
 newer() {
 	target=$1
 	shift
 	[ ! -e "$target" ] || [ -n "$(find "$@" -newer "$target" | head -n 1)" ]
 }
 
-# The archive goes where the linker looks first, so that a toolkit's own stub is not taken.
+# The linker searches this directory first, so that it does not use the stub of a CUDA toolkit.
 if newer "$deps/lib/libcuda.a" "$source/libcuda"; then
 	work=$(mktemp -d "$deps/lib-XXXXXX")
 	trap 'rm -rf "$work"' EXIT

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Tests and measures the GPU backend on this machine and writes one report, cuda-check-report.txt in the working
-# folder, which it prints as well. Needs NVIDIA's driver and cuBLAS, and neither Go nor a toolkit. Fails if a test
-# does. PyTorch's figures are added where python3 has it. CHECK=quick leaves the measurements out.
+# Tests and measures the GPU backend on this machine, and prints a report that it also writes to cuda-check-report.txt in
+# the working directory. Requires NVIDIA's driver and cuBLAS, but neither Go nor the CUDA toolkit. Fails if a test fails.
+# If python3 has PyTorch, its figures are added. CHECK=quick omits the measurements.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 report=$PWD/cuda-check-report.txt
 failed=$(mktemp)
 trap 'rm -f "$failed"' EXIT
 
-# cuBLAS where toolkits and PyTorch keep it, behind what the machine's own settings find.
+# Where toolkits and PyTorch install cuBLAS, after the directories that the machine is configured to search.
 python_cublas=$(python3 -c '
 import glob, nvidia, os
 print(":".join(os.path.dirname(f) for p in nvidia.__path__ for f in glob.glob(p + "/*/lib/libcublas.so.*")))' 2>/dev/null)
@@ -17,7 +17,7 @@ export LD_LIBRARY_PATH
 
 section() { printf '\n## %s\n\n' "$1"; }
 
-# attempt COMMAND...: runs it and notes if it fails.
+# attempt COMMAND...: runs the command and records a failure.
 attempt() {
 	"$@" 2>&1
 	code=$?
@@ -33,16 +33,16 @@ machine() {
 	if command -v nvidia-smi >/dev/null; then
 		nvidia-smi --format=csv --query-gpu=index,name,driver_version,memory.total,memory.used,compute_cap,power.limit,clocks.max.sm,clocks.max.mem,ecc.mode.current
 	else
-		echo "nvidia-smi is not there"
+		echo "nvidia-smi not found"
 	fi
 }
 
 tests() {
 	while read -r package; do
 		section "Tests of ${package#./}"
-		only=GPU # of a package that has other tests too
+		only=GPU # other packages also have tests without a GPU
 		[ "$package" != ./estimators/compute/cuda ] || only=.
-		# The verdict on each test; the whole of what a failed one said.
+		# Print the result of each test, and the full output of those that failed.
 		(cd "$here/$package" && attempt ./run.test -test.run "$only" -test.v -test.timeout 20m) |
 			grep -vE '^=== |\[rapid\] OK'
 	done <"$here/packages"
@@ -60,7 +60,7 @@ measurements() {
 	if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
 		attempt python3 "$here/torch_products.py"
 	else
-		echo "python3 here has no PyTorch that reaches a GPU"
+		echo "python3 has no PyTorch with access to a GPU"
 	fi
 }
 
@@ -77,5 +77,5 @@ measurements() {
 	fi
 } | tee "$report"
 echo
-echo "cuda-check: the report is $report"
+echo "cuda-check: wrote $report"
 [ ! -s "$failed" ]

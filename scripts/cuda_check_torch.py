@@ -1,4 +1,4 @@
-"""The matrix products of an update in PyTorch, float64, as a yardstick for the GPU backend: medians over the rounds.
+"""Times the matrix products of an update in PyTorch, in float64, as a reference for the GPU backend: medians over the rounds.
 
 The shapes are those of HumanoidStandup-v2 (376 observations, hidden layers of 64, rank 140) for several batch sizes.
 """
@@ -18,7 +18,7 @@ def milliseconds(product):
         product()
         end.record()
         end.synchronize()
-        if round >= 3:  # the first ones warm up
+        if round >= 3:  # after a warm-up
             times.append(start.elapsed_time(end))
     return statistics.median(times)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz test of the module for the given time each (go test takes one at a time): fuzz.sh 10s
+# Runs each fuzz test of the module for the given time (go test runs only one at a time): fuzz.sh 10s
 set -eu
 cd "$(dirname "$0")/.."
 go list -f '{{.Dir}}' ./... | while read -r package; do

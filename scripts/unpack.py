@@ -1,4 +1,4 @@
-"""Unpacks what the build needs from the wheels in one folder: unpack.py WHEELS DEPS ASSETS.
+"""Unpacks the files that the build needs from the wheels in a directory: unpack.py WHEELS DEPS ASSETS.
 
 DEPS receives mujoco/{lib,include}, openblas/{lib,include} and licenses/; ASSETS receives the MJCF models.
 """

@@ -1,6 +1,6 @@
-"""Unpacks what the build needs from NVIDIA's wheels in one folder: unpack_cuda.py WHEELS TARGET.
+"""Unpacks the files that the build needs from NVIDIA's wheels in a directory: unpack_cuda.py WHEELS TARGET.
 
-TARGET receives, of what the wheels hold, include/cuda.h, lib/libnvrtc*, bin/ptxas and LICENSE.
+TARGET receives include/cuda.h, lib/libnvrtc*, bin/ptxas and the licences, as far as the wheels have them.
 """
 
 import pathlib

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the images where no registry is reached, starts each one's program, and writes archives of them for a cluster:
+# Builds the images without access to a registry, starts the program of each, and writes archives for a cluster:
 #   charts/images/check.sh [DIR]     (DIR: .deps/images)
-# `make images` runs with buildah, on stand-ins for base images (standins.sh), so that each step of the Dockerfile runs as it
-# is. The programs start as pods start them: as user 65532, on a read-only root, with the image's own environment. Of CUDA
-# there is the build alone: what is in NVIDIA's image is not checked here.
-# In DIR/oci there is then an archive of each image that the chart names and of pause, for `ctr -n k8s.io images import`.
-# A second run takes what has not changed from DIR; remove DIR to begin anew.
+# It runs `make images` with buildah, on stand-ins for the base images (standins.sh), so that every step of the Dockerfile is
+# executed. The programs start as in pods: as user 65532, with a read-only root and the environment of the image. Of CUDA
+# only the build is checked, not the contents of NVIDIA's image.
+# Afterwards DIR/oci has an archive of each image that the chart names and of pause, for `ctr -n k8s.io images import`.
+# A second run reuses DIR; remove it to start afresh.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -18,7 +18,7 @@ need flock util-linux
 need gcc build-essential
 need python3 python3-pip
 command -v go >/dev/null || { echo "images: go not found: install it from https://go.dev/dl" >&2; missing=1; }
-[ "$(id -u)" -eq 0 ] || { echo "images: only root can make root file systems: run it as root" >&2; missing=1; }
+[ "$(id -u)" -eq 0 ] || { echo "images: only root can create root file systems: run it as root" >&2; missing=1; }
 [ -z "$missing" ] || exit 1
 
 mkdir -p "${1:-.deps/images}"
@@ -27,7 +27,7 @@ export CONTAINERS_STORAGE_CONF="$dir/storage.conf" BUILDAH_ISOLATION=chroot
 exec 9>"$dir/lock"
 flock --nonblock 9 || { echo "images: waiting for another check in $dir" && flock 9; }
 
-# Stand-ins of another recipe or of other versions are made anew.
+# Stand-ins made by another recipe or of other versions are rebuilt.
 recipe=$({
 	cat charts/images/standins.sh
 	sed -n '/^ARG/p; /^FROM.*[/]/p; /apt-get/p' charts/images/Dockerfile
@@ -38,12 +38,12 @@ if [ "$(cat "$dir/recipe" 2>/dev/null)" != "$recipe" ]; then
 	printf '[storage]\ndriver = "overlay"\ngraphroot = "%s/storage"\nrunroot = "%s/run"\n' "$dir" "$dir" >"$dir/storage.conf"
 	echo "$recipe" >"$dir/recipe"
 fi
-buildah rm --all >/dev/null # what a run that was stopped left
+buildah rm --all >/dev/null # containers left by an interrupted run
 charts/images/standins.sh "$dir"
 
-# The two stages that build are images of their own here, lest pruning takes them and the next run builds again.
+# The two build stages are tagged as images here; otherwise pruning would remove them and the next run would rebuild them.
 targets="build build-cuda coordinator actor learner-cpu learner"
-echo "images: make images, with each step in $dir/build.log"
+echo "images: make images, logged in $dir/build.log"
 make --no-print-directory images DOCKER=buildah IMAGES="$targets" \
 	BUILDFLAGS="--pull=never --layers --volume $dir/cache:/mnt --volume $dir/host/apt.conf:/etc/apt/apt.conf:ro" >"$dir/build.log" 2>&1 || {
 	tail -n 20 "$dir/build.log" >&2
@@ -54,7 +54,7 @@ buildah rmi --prune >/dev/null 2>&1 || true
 name() { make --no-print-directory --silent image-names IMAGES="$1"; }
 setting() { buildah inspect --type image --format "{{range .OCIv1.Config.$1}}{{.}} {{end}}" "$image"; }
 
-# enter TARGET: $image and $root are then the target's, until leave.
+# enter TARGET: sets $image and $root to those of the target, until leave.
 enter() {
 	image=$(name "$1")
 	container=$(buildah from --pull-never "$image")
@@ -62,9 +62,9 @@ enter() {
 }
 leave() { buildah rm "$container" >/dev/null; }
 
-# inside COMMAND...: as in a pod of Pod Security's level restricted, with a volume at /tmp.
+# inside COMMAND...: runs the command as in a pod of Pod Security level "restricted", with a volume at /tmp.
 inside() {
-	# shellcheck disable=SC2016,SC2046 # the inner shell's variables; one word each of the environment
+	# shellcheck disable=SC2016,SC2046 # variables of the inner shell; one word per environment variable
 	unshare --mount --pid --fork --kill-child sh -ec '
 		root=$1 && shift
 		mount --bind "$root" "$root"
@@ -76,7 +76,7 @@ inside() {
 }
 fail() { echo "images: $image: $*" >&2; exit 1; }
 
-# starts TARGET ARGUMENT...: the target's program gives these arguments' output, and lacks no library.
+# starts TARGET ARGUMENT...: checks that the target's program succeeds with these arguments and that no library is missing.
 starts() {
 	enter "$1" && shift
 	user=$(buildah inspect --type image --format '{{.OCIv1.Config.User}}' "$image")
@@ -94,9 +94,9 @@ shells() { find "$root" -xdev \( -name sh -o -name bash -o -name dash -o -name b
 size() { buildah images --format '{{.Size}}' "$image" | head -n 1; }
 
 starts coordinator --help
-[ -z "$(shells)" ] || fail "there is a shell: $(shells)"
-inside "$program" credentials create --out /tmp/credentials >"$dir/log" 2>&1 || { tail "$dir/log" >&2; fail "makes no credentials"; }
-echo "images: $image: $(size); starts, makes credentials, has no shell"
+[ -z "$(shells)" ] || fail "contains a shell: $(shells)"
+inside "$program" credentials create --out /tmp/credentials >"$dir/log" 2>&1 || { tail "$dir/log" >&2; fail "cannot create credentials"; }
+echo "images: $image: $(size); starts, creates credentials, has no shell"
 leave
 
 starts actor --help
@@ -113,7 +113,7 @@ for target in learner-cpu learner; do
 	leave
 done
 
-# archive NAME: an archive of the image, unless there is one.
+# archive NAME: writes an archive of the image, unless there is one.
 archive() {
 	image=$1
 	file=$dir/oci/$(basename "$image" | tr : _).tar
@@ -132,6 +132,6 @@ for target in coordinator actor learner-cpu learner; do archive "$(name $target)
 for image in $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
 	archive "$image"
 done
-for file in "$dir"/oci/*.tar; do # those of other versions
+for file in "$dir"/oci/*.tar; do # remove archives of other versions
 	case "$current " in *" $file "*) ;; *) rm -f "$file" "$file.id" ;; esac
 done

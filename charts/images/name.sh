@@ -1,5 +1,5 @@
 #!/bin/sh
-# The name of a target's image: charts/images/name.sh REGISTRY TAG TARGET. The chart makes the same ones.
+# Prints the name of a target's image: charts/images/name.sh REGISTRY TAG TARGET. The chart uses the same names.
 set -eu
 case $3 in
 *-cpu) echo "$1/${3%-cpu}:$2-cpu" ;;

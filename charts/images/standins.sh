@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes stand-ins for the images that the Dockerfile, the chart and a cluster take from registries, where none is reached:
+# Makes stand-ins for the images that the Dockerfile, the chart and a cluster pull from registries, for use without a registry:
 #   charts/images/standins.sh DIR
-# They lie in buildah's storage, which CONTAINERS_STORAGE_CONF says, under the names of the real ones, and are made once; DIR
-# keeps what check.sh mounts into builds. What is not in a real image is not in its stand-in either, so far as anything could
-# come to rest on it: Debian by debootstrap; golang is that, the compilers that the real one brings, and this machine's Go;
-# distroless is the files of six packages and no shell; in CUDA's the package of cuBLAS is empty. Of NATS, kubectl and pause
-# there is the program alone, built from the module of the version that is asked for.
+# They are stored under the names of the real images in buildah's storage (CONTAINERS_STORAGE_CONF), and are made once; DIR
+# holds the files that check.sh mounts into builds. A stand-in has nothing that the real image lacks and a build could come to
+# depend on: Debian is made by debootstrap; golang is Debian with the compilers of the real image and this machine's Go;
+# distroless has the files of six packages and no shell; CUDA's has an empty package of cuBLAS. NATS, kubectl and pause have
+# only the program, built from the module of the requested version.
 set -eu
 cd "$(dirname "$0")/../.."
 dir=$(cd "$1" && pwd)
@@ -19,7 +19,7 @@ commit() {
 	buildah commit --quiet --disable-compression --rm "$1" "$2" >/dev/null
 	echo "images: made a stand-in for $2"
 }
-# script CONTAINER [FLAG...]: the script on the standard input, in the container; what it prints matters only if it fails.
+# script CONTAINER [FLAG...]: runs the script on standard input in the container; its output is shown only if it fails.
 script() {
 	container=$1 && shift
 	buildah run --volume "$dir/host/apt.conf:/etc/apt/apt.conf:ro" "$@" "$container" sh -ec "$(cat)" >"$dir/log" 2>&1 || {
@@ -28,7 +28,7 @@ script() {
 	}
 }
 
-# What this machine needs to fetch with, for another root: settings of apt, pip and Go, and the authorities of its network.
+# Copies this machine's network settings for use in another root: those of apt, pip and Go, and the certificate authorities.
 settings() {
 	mkdir -p "$dir/host" "$dir/cache"
 	apt-config dump | grep -i '^Acquire::\(http\|https\|ftp\|Check\|Retries\|ForceIP\)' >"$dir/host/apt.conf" || true
@@ -37,12 +37,12 @@ settings() {
 		echo '[global]'
 		python3 -m pip config list |
 			sed -n "s/^[^.]*\.\.\{0,1\}\(index-url\|extra-index-url\|trusted-host\|proxy\|timeout\|default-timeout\)='\(.*\)'/\1 = \2/p"
-		echo 'cert = /etc/pki/tls/certs/host.crt' # where Go looks too
+		echo 'cert = /etc/pki/tls/certs/host.crt' # Go looks there as well
 	} >"$dir/host/pip.conf"
 	for name in GOPROXY GONOPROXY GOPRIVATE GOSUMDB GONOSUMDB GOINSECURE; do
 		echo "$name=$(go env $name)"
 	done >"$dir/host/goenv"
-	# The build's caches, which check.sh mounts and no image keeps.
+	# Build caches, which check.sh mounts and no image contains.
 	printf 'GOCACHE=/mnt/go-build\nGOMODCACHE=/mnt/mod\n' >>"$dir/host/goenv"
 }
 
@@ -99,7 +99,7 @@ distroless() {
 	commit "$container" "$distroless"
 }
 
-# NVIDIA's packages are not reached: Debian in place of Ubuntu, and an empty package in a source of packages of its own.
+# Without access to NVIDIA's packages: Debian instead of Ubuntu, and an empty package in a local package source.
 cuda() {
 	there "$cuda" && return
 	container=$(buildah from --pull-never "$debian")
@@ -118,7 +118,7 @@ cuda() {
 	commit "$container" "$cuda"
 }
 
-# program NAME FILE PATH: an image of one static program.
+# program NAME FILE PATH: makes an image of one static program.
 program() {
 	container=$(buildah from scratch)
 	buildah add --quiet --chmod 0755 "$container" "$2" "$3" >/dev/null

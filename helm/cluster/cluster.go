@@ -34,7 +34,7 @@ type Options struct {
 	Volumes   int      // how many claims can be bound; any size
 }
 
-// cgroup is the node's place among control groups; nobody else's, since a kubelet ends what it does not know there.
+// cgroup returns the node's control group. It is not shared, since a kubelet ends processes that it does not know there.
 func (c *Cluster) cgroup() string { return filepath.Base(c.directory) }
 
 // Cluster is a cluster that runs.
@@ -65,10 +65,10 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// path is that of a file of the cluster.
+// path returns the path of a file of the cluster.
 func (c *Cluster) path(name string) string { return filepath.Join(c.directory, name) }
 
-// program is the path of one of Kubernetes' programs.
+// program returns the path of a Kubernetes program.
 func (c *Cluster) program(name string) string { return filepath.Join(c.options.Programs, name) }
 
 // makeNetwork gives the node its address. It refuses to do so in a network that is not empty: that would be the machine's own.

@@ -60,7 +60,7 @@ func (n network) rules() (string, error) {
 		"type filter hook forward priority filter;\nct state established,related accept\n%s}\n}\n", &chains, &jumps), nil
 }
 
-// accept are the rules that let in what one rule of a policy does.
+// accept returns the rules that let in what one rule of a policy does.
 func (n network) accept(namespace string, rule networkingv1.NetworkPolicyIngressRule, to *corev1.Pod) (rules []string, err error) {
 	ports := []string{""}
 	if len(rule.Ports) > 0 {
@@ -87,7 +87,7 @@ func (n network) accept(namespace string, rule networkingv1.NetworkPolicyIngress
 	return rules, nil
 }
 
-// sources are the conditions that one of a rule's peers meets.
+// sources returns the conditions that one of a rule's peers meets.
 func (n network) sources(namespace string, peers []networkingv1.NetworkPolicyPeer) (conditions []string, err error) {
 	for _, peer := range peers {
 		if block := peer.IPBlock; block != nil {
@@ -137,7 +137,7 @@ func (n network) spaces(own string, selector *metav1.LabelSelector) (map[string]
 	return selected, nil
 }
 
-// numberOf is the number of a policy's port at a pod; 0, which nobody listens at, if the pod has none of that name.
+// numberOf returns the number of a policy's port at a pod; 0, which nobody listens at, if the pod has none of that name.
 func numberOf(port networkingv1.NetworkPolicyPort, pod *corev1.Pod) (int32, error) {
 	if port.EndPort != nil || port.Protocol != nil && *port.Protocol != corev1.ProtocolTCP || port.Port == nil {
 		return 0, fmt.Errorf("a port that this cluster does not know: %v", port)

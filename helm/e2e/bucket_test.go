@@ -93,7 +93,7 @@ func (u *user) untilRestarted(component string, times int32) {
 	})
 }
 
-// lastWords is the last line of what a component's first pod said before it was restarted.
+// lastWords returns the last line of what a component's first pod said before it was restarted.
 func (u *user) lastWords(component string) (line string) {
 	u.t.Helper()
 	u.until(func() string {

@@ -79,7 +79,7 @@ func (u *user) upgradeActors(wanted int, values string) {
 	}
 }
 
-// states are those that runs are in.
+// states returns the possible states of runs.
 func states(runs []run) string {
 	seen := map[string]bool{}
 	var all []string

@@ -60,7 +60,7 @@ func TestRenew(t *testing.T) {
 	u.helm("uninstall", "dbqpg", "--wait")
 }
 
-// certificate is the one that a component's first pod shows, as a string; "" while it shows none.
+// certificate returns the certificate that a component's first pod presents, as a string; "" if it presents none.
 func (u *user) certificate(component, port string) string {
 	u.t.Helper()
 	pods := u.pods(component)

@@ -46,7 +46,7 @@ type run struct {
 	Lease        *struct{ Learner string }
 }
 
-// runs are those of an experiment.
+// runs returns the runs of an experiment.
 func (u *user) runs(experiment string) []run {
 	u.t.Helper()
 	var list struct{ Runs []run }
@@ -57,7 +57,7 @@ func (u *user) runs(experiment string) []run {
 	return list.Runs
 }
 
-// steps is how far an experiment's only run is.
+// steps returns the number of iterations done by an experiment's only run.
 func (u *user) steps(experiment string) int {
 	u.t.Helper()
 	runs := u.runs(experiment)

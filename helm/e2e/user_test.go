@@ -116,12 +116,12 @@ func (u *user) try(name string, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// surroundings are the variables with which helm and kubectl are found, and find the cluster.
+// surroundings returns the environment in which helm and kubectl are found and find the cluster.
 func surroundings() []string {
 	return append(os.Environ(), "KUBECONFIG="+kubernetes.Kubeconfig, "PATH="+programs+":"+os.Getenv("PATH"), "HOME="+filepath.Dir(kubernetes.Kubeconfig))
 }
 
-// state is what somebody would look at when something is wrong.
+// state returns what a user would look at to diagnose a failure.
 func (u *user) state() string {
 	state, err := u.try("kubectl", "--namespace", u.namespace, "get", "pods,jobs,pvc,events")
 	if err != nil {

@@ -1,13 +1,13 @@
 {{/*
-A member's directory of credentials (docs/security.md) as a volume. The Secret holds all members' files under
-MEMBER.FILE; a pod sees those of its own member alone. From cert-manager come the certificates, each in a Secret of its own.
+The credentials directory of a member (docs/security.md) as a volume. The Secret holds the files of all members under
+MEMBER.FILE; a pod mounts only those of its own member. With cert-manager each certificate is in a Secret of its own.
 */}}
 
 {{- define "dbqpg.secret" -}}
 {{- .Values.credentials.secret | default (printf "%s-credentials" (include "dbqpg.name" .)) }}
 {{- end }}
 
-{{/* The files of a member, space-separated. */}}
+{{/* File names of a member's credentials, separated by spaces. */}}
 {{- define "dbqpg.files" -}}
 {{- if eq . "nats" }}ca.pem tls.pem tls-key.pem accounts.conf
 {{- else }}ca.pem tls.pem tls-key.pem nats.nk{{ end }}
@@ -47,7 +47,7 @@ MEMBER.FILE; a pod sees those of its own member alone. From cert-manager come th
 - {name: credentials, mountPath: /etc/dbqpg/credentials, readOnly: true}
 {{- end }}
 
-{{/* Names that servers are called by, as JSON. */}}
+{{/* Host names of the servers, as JSON. */}}
 {{- define "dbqpg.hosts" -}}
 {{- $hosts := list }}
 {{- range list "coordinator" "nats" }}

@@ -1,11 +1,11 @@
-{{/* Names, labels and what all pods share. */}}
+{{/* Names, labels and the fields that all pods share. */}}
 
 {{- define "dbqpg.name" -}}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
 {{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
-{{/* What selects the pods of a component: (list $ "learner") */}}
+{{/* Selector labels of the pods of a component: (list $ "learner") */}}
 {{- define "dbqpg.selector" -}}
 {{- $root := first . -}}
 app.kubernetes.io/name: dbqpg
@@ -21,13 +21,13 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- end }}
 
-{{/* An image of ours: (list $ "learner" "-cpu") */}}
+{{/* Name of one of the project's images: (list $ "learner" "-cpu") */}}
 {{- define "dbqpg.image" -}}
 {{- $root := first . -}}
 {{ printf "%s/%s:%s%s" $root.Values.images.registry (index . 1) ($root.Values.images.tag | default $root.Chart.AppVersion) (index . 2) }}
 {{- end }}
 
-{{/* Pod Security "restricted", for a pod. The group is how it reads its private keys. */}}
+{{/* Pod fields required by Pod Security "restricted". The group lets the process read its private keys. */}}
 {{- define "dbqpg.pod" -}}
 serviceAccountName: {{ include "dbqpg.name" . }}
 automountServiceAccountToken: false
@@ -51,7 +51,7 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* The same for a container. */}}
+{{/* Container fields required by Pod Security "restricted". */}}
 {{- define "dbqpg.container" -}}
 securityContext:
   allowPrivilegeEscalation: false
@@ -59,7 +59,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Where pods run: (list $ .Values.learner "learner"). Without an affinity, different nodes are preferred where spread is true. */}}
+{{/* Placement of pods: (list $ .Values.learner) */}}
 {{- define "dbqpg.placement" -}}
 {{- $where := index . 1 }}
 {{- with $where.nodeSelector }}
@@ -84,7 +84,7 @@ affinity:
             matchLabels: {{- include "dbqpg.selector" . | nindent 14 }}
 {{- end }}
 
-{{/* The name and value by which a container knows its pod. */}}
+{{/* Environment variable with the name of the pod. */}}
 {{- define "dbqpg.podName" -}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
@@ -97,7 +97,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{/* Probes of ours are on the metrics' port: alive, and where that is meant, ready. */}}
+{{/* Liveness and readiness probes, on the metrics port. */}}
 {{- define "dbqpg.liveness" -}}
 startupProbe:
   httpGet: {path: /healthz, port: metrics}
