@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faults"
 )
 
-// directory is where a node keeps its records.
+// directory returns the node's data directory.
 func (n *node) directory() string {
 	return n.arguments[slices.Index(n.arguments, "--data-dir")+1]
 }

@@ -50,7 +50,7 @@ func serve(t testing.TB, id, directory, web, raft string, arguments ...string) *
 	return serveWithin(t, nil, id, directory, web, raft, arguments...)
 }
 
-// serveWithin is serve by another program.
+// serveWithin is serve with the program started by another program.
 func serveWithin(t testing.TB, within []string, id, directory, web, raft string, arguments ...string) *node {
 	t.Helper()
 	n := &node{t: t, id: id, within: within, url: "http://" + web, raft: raft}

@@ -104,7 +104,7 @@ func (l *load) learner(name string, phase float64, interval time.Duration) {
 	l.heartbeats(c, phase, registry.Heartbeat{Role: registry.Learner, Name: name, Run: run.Name})
 }
 
-// waiting is a worker without a run, which waits as learner/worker does.
+// waiting acts as a worker without a run, which waits as learner/worker does.
 func (l *load) waiting() {
 	c := newClient(l.t, l.urls...)
 	l.working.Go(func() {

@@ -16,7 +16,7 @@ type Batch struct {
 	Targets  compute.Block  // y, n × 1: a target for the action value of each pair
 }
 
-// size is n.
+// size returns n.
 func (b *Batch) size() int { return b.Targets.Rows }
 
 // An Estimator turns a batch into an estimate of the policy gradient. [MonteCarlo] and
@@ -45,7 +45,7 @@ type Estimate struct {
 	kappa   float64 // the Fisher kernel's weight in the posterior
 }
 
-// newEstimate is the gradient U w of a batch.
+// newEstimate returns the gradient U w of a batch.
 func newEstimate(s *compute.Scope, batch *Batch, weights compute.Block) *Estimate {
 	return &Estimate{Weights: weights, Gradient: linop.Mul(s, batch.Scores, weights, false), batch: batch, backend: s.Backend()}
 }

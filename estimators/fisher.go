@@ -19,7 +19,7 @@ type Fisher struct {
 	empirical bool
 }
 
-// NewFisher is any matrix g (p × p), such as the policy's analytic one. It panics unless
+// NewFisher returns the Fisher matrix g (p × p), such as the policy's analytic one. It panics unless
 // damping is positive.
 func NewFisher(g linop.Operator, damping float64) Fisher {
 	if !(damping > 0) {
@@ -28,7 +28,7 @@ func NewFisher(g linop.Operator, damping float64) Fisher {
 	return Fisher{Matrix: g, Damping: damping}
 }
 
-// EmpiricalFisher is UU'/n of the scores u (p × n) (eqn:kernel_equations). In the
+// EmpiricalFisher returns UU'/n of the scores u (p × n) (eqn:kernel_equations). In the
 // uncertainty their decomposition takes u's place. It panics unless damping is positive.
 func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fisher {
 	f := NewFisher(linop.NewEmpiricalFisher(b, u), damping)
@@ -36,7 +36,7 @@ func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fishe
 	return f
 }
 
-// Metric is G + damping I, the metric of the natural gradient d: (G + damping I) d = g.
+// Metric returns G + damping I, the metric of the natural gradient d: (G + damping I) d = g.
 func (f Fisher) Metric(b compute.Backend) linop.Operator {
 	p, _ := f.Matrix.Dims()
 	return linop.NewSum(b, f.Matrix, linop.NewScaledIdentity(b, p, f.Damping))

@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 )
 
-// gradient is the quadrature's with an integral.
+// gradient returns the gradient of Bayesian quadrature with an integral.
 func (x solved) gradient(t *testing.T, integral estimators.Integral) *mat.Dense {
 	t.Helper()
 	q := x.quadrature()
@@ -23,7 +23,7 @@ func (x solved) gradient(t *testing.T, integral estimators.Integral) *mat.Dense 
 	return download(x.b, e.Gradient)
 }
 
-// exactGradient is kappa U (A + kappa n Q)^-1 y with the projection Q on U's row space and
+// exactGradient returns kappa U (A + kappa n Q)^-1 y with the projection Q on U's row space and
 // A = c1 K_s + noise I: the Fisher kernel of its definition, without truncation or damping.
 func (x problem) exactGradient() *mat.Dense {
 	_, _, v := x.decompose(x.rank())

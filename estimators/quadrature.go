@@ -32,7 +32,7 @@ func (q *Quadrature) Estimate(s *compute.Scope, batch *Batch) (*Estimate, error)
 	return q.Integrate(s, batch, posterior)
 }
 
-// Integrate is the estimate of a process that has been conditioned on the batch.
+// Integrate returns the estimate of a process that has been conditioned on the batch.
 func (q *Quadrature) Integrate(s *compute.Scope, batch *Batch, posterior gp.Posterior) (_ *Estimate, err error) {
 	integral := q.Integral
 	if integral == nil {

@@ -72,12 +72,12 @@ func (x problem) solve(t *testing.T, s *compute.Scope, rank int) solved {
 	return out
 }
 
-// quadrature is the problem's, without a correction.
+// quadrature returns the problem's estimator, without a correction.
 func (x problem) quadrature() *estimators.Quadrature {
 	return &estimators.Quadrature{Kernel: x.kernel, Solver: gp.Direct{}}
 }
 
-// estimate is the problem's quadrature with a Fisher matrix.
+// estimate returns the problem's quadrature with a Fisher matrix.
 func (x solved) estimate(t *testing.T, g estimators.Fisher) *estimators.Estimate {
 	t.Helper()
 	x.batch.Fisher = g
@@ -88,7 +88,7 @@ func (x solved) estimate(t *testing.T, g estimators.Fisher) *estimators.Estimate
 	return e
 }
 
-// empirical is UU'/n as the estimators take it, given any other matrix.
+// empirical returns UU'/n in the form of the estimators, given any matrix.
 func (x solved) empirical(damping float64) estimators.Fisher {
 	return estimators.EmpiricalFisher(x.b, x.u, damping)
 }
@@ -97,7 +97,7 @@ func (x solved) given(g *mat.Dense, damping float64) estimators.Fisher {
 	return estimators.NewFisher(linopDense(x.scope, g), damping)
 }
 
-// covariance is C / kappa with a Fisher matrix, precision kappa N.
+// covariance returns C / kappa with a Fisher matrix, precision kappa N.
 func (x solved) covariance(t *testing.T, g estimators.Fisher) *estimators.Uncertainty {
 	t.Helper()
 	u, err := x.estimate(t, g).Covariance()
@@ -116,7 +116,7 @@ func (x solved) precision(t *testing.T, g estimators.Fisher) *estimators.Uncerta
 	return u
 }
 
-// correction is what a correction of the estimate does to a direction.
+// correction returns the effect of a correction of the estimate on a direction.
 func (x solved) correction(t *testing.T, c estimators.Correction, g estimators.Fisher) func(compute.Block) {
 	t.Helper()
 	correct, err := c.Of(x.scope, x.estimate(t, g))
@@ -126,7 +126,7 @@ func (x solved) correction(t *testing.T, c estimators.Correction, g estimators.F
 	return correct
 }
 
-// pairs are what a decomposition finds.
+// pairs returns the eigenpairs that a decomposition finds.
 func (x solved) pairs(t *testing.T, d estimators.Decomposition, u *estimators.Uncertainty) *estimators.Eigenpairs {
 	t.Helper()
 	pairs, err := d(x.scope, u)
@@ -136,7 +136,7 @@ func (x solved) pairs(t *testing.T, d estimators.Decomposition, u *estimators.Un
 	return pairs
 }
 
-// decompose is U = P S V' cut to a rank.
+// decompose returns U = P S V' truncated to a rank.
 func (x problem) decompose(rank int) (p *mat.Dense, s []float64, v *mat.Dense) {
 	var svd mat.SVD
 	if !svd.Factorize(x.scores, mat.SVDThin) {
@@ -148,10 +148,10 @@ func (x problem) decompose(rank int) (p *mat.Dense, s []float64, v *mat.Dense) {
 	return mat.DenseCopyOf(left.Slice(0, x.p, 0, rank)), svd.Values(nil)[:rank], mat.DenseCopyOf(right.Slice(0, x.n, 0, rank))
 }
 
-// rank is U's.
+// rank returns that of U.
 func (x problem) rank() int { return min(x.p, x.n) }
 
-// stateKernel is c1 K_s with the exact radial basis function.
+// stateKernel returns c1 K_s with the exact radial basis function.
 func (x problem) stateKernel() *mat.Dense {
 	low, high := mat.Min(x.features), mat.Max(x.features)
 	k := mat.NewDense(x.n, x.n, nil)
@@ -165,10 +165,10 @@ func (x problem) stateKernel() *mat.Dense {
 	return k
 }
 
-// noisy is k + noise I.
+// noisy returns k + noise I.
 func (x problem) noisy(k *mat.Dense) *mat.Dense { return plusDiagonal(k, x.kernel.Noise) }
 
-// fisherMatrix is G = UU'/n.
+// fisherMatrix returns G = UU'/n.
 func (x problem) fisherMatrix() *mat.Dense {
 	var g mat.Dense
 	g.Mul(x.scores, x.scores.T())
@@ -176,10 +176,10 @@ func (x problem) fisherMatrix() *mat.Dense {
 	return &g
 }
 
-// kappa is the weight of the Fisher kernel, c2 v.
+// kappa returns the weight of the Fisher kernel, c2 v.
 func (x problem) kappa() float64 { return x.kernel.C2 * x.kernel.FisherVariance }
 
-// fullKernel is K = c1 K_s + kappa U'G^-1 U + noise I, for p <= n.
+// fullKernel returns K = c1 K_s + kappa U'G^-1 U + noise I, for p <= n.
 func (x problem) fullKernel() *mat.Dense {
 	var fisher mat.Dense
 	fisher.Product(x.scores.T(), inverse(x.fisherMatrix()), x.scores)
@@ -188,7 +188,7 @@ func (x problem) fullKernel() *mat.Dense {
 	return x.noisy(&fisher)
 }
 
-// sandwich is g + weight U a U'.
+// sandwich returns g + weight U a U'.
 func (x problem) sandwich(g *mat.Dense, weight float64, a *mat.Dense) *mat.Dense {
 	var m mat.Dense
 	m.Product(x.scores, a, x.scores.T())
@@ -212,7 +212,7 @@ func plusDiagonal(a *mat.Dense, x float64) *mat.Dense {
 	return sum
 }
 
-// leading are the eigenpairs of a symmetric matrix, largest first.
+// leading returns the eigenpairs of a symmetric matrix, largest first.
 func leading(a *mat.Dense, count int) (values []float64, vectors *mat.Dense) {
 	n, _ := a.Dims()
 	symmetric := mat.NewSymDense(n, nil)
@@ -276,7 +276,7 @@ func wantNear(t *testing.T, what string, got, want mat.Matrix, tolerance float64
 	}
 }
 
-// dbqpg is the estimate as a p × 1 block.
+// dbqpg returns the estimate as a p × 1 block.
 func (x solved) dbqpg(t *testing.T) compute.Block {
 	t.Helper()
 	return x.estimate(t, x.empirical(noDamping)).Gradient

@@ -31,7 +31,7 @@ type Eigenpairs struct {
 	Vectors linop.Operator // p × their number, orthonormal columns
 }
 
-// Covariance is the posterior covariance of the gradient over kappa (eq:GP_grad),
+// Covariance returns the posterior covariance of the gradient over kappa (eq:GP_grad),
 //
 //	C / kappa = G - kappa U K^-1 U'
 //
@@ -53,7 +53,7 @@ func (e *Estimate) Covariance() (*Uncertainty, error) {
 	return u, nil
 }
 
-// Precision is the inverse of the natural gradient's covariance, times kappa
+// Precision returns the inverse of the natural gradient's covariance, times kappa
 // (eqn:natural_bq_covariace),
 //
 //	kappa N = G + kappa U (c1 K_s + sigma² I)^-1 U'
@@ -67,7 +67,7 @@ func (e *Estimate) Precision() (*Uncertainty, error) {
 	return e.newUncertainty(e.kappa, core), nil
 }
 
-// newUncertainty is G + damping I + weight P S core S P'.
+// newUncertainty returns G + damping I + weight P S core S P'.
 func (e *Estimate) newUncertainty(weight float64, core *mat.SymDense) *Uncertainty {
 	svd, g := e.batch.SVD, e.batch.Fisher
 	k := len(svd.S)
@@ -141,7 +141,7 @@ func Randomized(rank, depth int, rng *rand.Rand) Decomposition {
 	}
 }
 
-// largest is the matrix's largest eigenvalue: exact, in closed form, with the empirical
+// largest returns the matrix's largest eigenvalue: exact, in closed form, with the empirical
 // Fisher matrix, all of which but the damping lies in the span of P; otherwise by a block
 // Krylov method, from below.
 func (u *Uncertainty) largest(s *compute.Scope, rng *rand.Rand) (float64, error) {
@@ -182,5 +182,5 @@ func (u *Uncertainty) bounded(values []float64, vectors linop.Operator) *Eigenpa
 	return &Eigenpairs{values, vectors}
 }
 
-// elements are those of a symmetric matrix in row-major order.
+// elements returns the elements of a symmetric matrix in row-major order.
 func elements(m *mat.SymDense) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

@@ -14,7 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// linopDense is a stored matrix as an operator.
+// linopDense returns a stored matrix as an operator.
 func linopDense(s *compute.Scope, a *mat.Dense) linop.Operator {
 	return linop.NewDense(s.Backend(), upload(s, a))
 }

@@ -44,7 +44,7 @@ func TestValuesRefused(t *testing.T) {
 		{"checkpoints: {store: s3}", `at '/checkpoints/s3/url': minLength: got 0, want 1`},
 		{"experiment: {task: Swimmer-v2}", `at '/experiment': additional properties 'task' not allowed`},
 		{"experiment: {name: x}", `at '/experiment': missing property 'tasks'`},
-		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name cert-manager's issuer`},
+		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name the cert-manager issuer`},
 		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min, 20, exceeds max, 16`},
 		{"learner: {replicas: 3}", `learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
 	} {
@@ -130,7 +130,7 @@ func TestDashboard(t *testing.T) {
 // The notes hold the commands to go on with, in the release's own names.
 func TestNotes(t *testing.T) {
 	notes := render(t, presets(t)["kind"]).notes
-	for _, part := range []string{"kubectl -n training exec -i dbqpg-coordinator-0 -- coordinator nodes", "watch first", "scale deployment dbqpg-actor-standard", "helm uninstall leaves"} {
+	for _, part := range []string{"kubectl -n training exec -i dbqpg-coordinator-0 -- coordinator nodes", "watch first", "scale deployment dbqpg-actor-standard", "helm uninstall keeps"} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no %q in\n%s", part, notes)
 		}

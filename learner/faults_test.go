@@ -77,7 +77,7 @@ func (e *example) requireUndisturbed(t *testing.T, directory string, iterations 
 	return got, want
 }
 
-// hashOf is the beginning of the SHA-256 of all that a state holds.
+// hashOf returns the beginning of the SHA-256 of all that a state holds.
 func hashOf(s *checkpoint.State) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
@@ -182,7 +182,7 @@ func TestManyKilledServers(t *testing.T) {
 		kills, shortest, longest, spread(took), learner.done, hash)
 }
 
-// spread is a median, two percentiles and a maximum.
+// spread returns the median, two percentiles and the maximum.
 func spread(times []time.Duration) string {
 	slices.Sort(times)
 	at := func(i int) time.Duration { return times[i].Round(time.Millisecond) }

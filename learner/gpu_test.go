@@ -23,7 +23,7 @@ func needEmulator(t *testing.T) {
 	}
 }
 
-// newEmulatedCluster is a cluster whose workers' emulated device fails as a variable says.
+// newEmulatedCluster returns a cluster whose workers' emulated device fails as a variable says.
 func newEmulatedCluster(t *testing.T, failure string) *cluster {
 	t.Helper()
 	needEmulator(t)

@@ -124,7 +124,7 @@ func watch(t *testing.T, directory string) <-chan fsnotify.Event {
 	return changes
 }
 
-// committed is how many iterations a run has done for good, -1 before its first checkpoint.
+// committed returns the number of the run's last committed iteration, -1 before its first checkpoint.
 func committed(t *testing.T, directory string) int {
 	t.Helper()
 	iteration, ok, err := checkpoint.Newest(filepath.Join(directory, "checkpoints"))

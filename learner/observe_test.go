@@ -49,7 +49,7 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(data)
 }
 
-// metricsURL is where a process serves its metrics, as its log tells.
+// metricsURL returns the URL of a process's metrics, from its log.
 func (p *process) metricsURL() string {
 	p.t.Helper()
 	return p.Expect(`serving metrics.*(http://127\.0\.0\.1:\d+)/metrics`)[1]
@@ -248,7 +248,7 @@ func startCollector(t *testing.T) *collector {
 	return c
 }
 
-// tree is the spans that are part of another, as "name of the part < name of the whole" with how many there are.
+// tree counts the spans that are part of another, by "name of the part < name of the whole".
 func (c *collector) tree() (parts map[string]int, traces int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

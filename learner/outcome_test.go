@@ -51,13 +51,13 @@ func newExample(name, run, flags string, iterations int) *example {
 	return e
 }
 
-// arguments are the learner's for a run in that directory.
+// arguments returns the learner's arguments for a run in a directory.
 func (e *example) arguments(directory string, more ...string) []string {
 	return slices.Concat(strings.Fields(e.flags),
 		[]string{"--iterations", strconv.Itoa(e.iterations), "--listen", "127.0.0.1:0", "--run-dir", directory}, more)
 }
 
-// externally are the learner's arguments for a run with a NATS server elsewhere.
+// externally returns the learner's arguments for a run with a NATS server elsewhere.
 func (e *example) externally(directory, url string, more ...string) []string {
 	return slices.Concat(strings.Fields(e.flags),
 		[]string{"--iterations", strconv.Itoa(e.iterations), "--nats", url, "--run-dir", directory}, more)
@@ -78,7 +78,7 @@ func forEach(t *testing.T, examples []*example, test func(*testing.T, *example))
 	}
 }
 
-// newDirectory is a run's, which is not there yet.
+// newDirectory returns the path of a run directory, which does not exist yet.
 func newDirectory(t testing.TB) string { return filepath.Join(t.TempDir(), "run") }
 
 // outcome is what a run leaves in its directory, without the wall clock's numbers and the epoch, which tells how
@@ -215,7 +215,7 @@ func requireState(t testing.TB, what string, got, want *checkpoint.State) {
 	}
 }
 
-// counters are a state's, as a text.
+// counters returns those of a state as text.
 func counters(s *checkpoint.State) string {
 	best := "none"
 	if s.Best != nil {

@@ -46,7 +46,7 @@ func (p *process) iterations(done int) {
 	p.Expect(fmt.Sprintf(`msg="iteration done" iteration=%d `, done-1))
 }
 
-// url is where actors reach the learner.
+// url returns the URL under which actors reach the learner.
 func (p *process) url() string {
 	p.t.Helper()
 	return p.Expect(`--nats (nats://\S*\d)`)[1]

@@ -109,7 +109,7 @@ type Policy struct {
 	Clip      float64
 }
 
-// Position is the position that the policy belongs to.
+// Position returns the position that the policy belongs to.
 func (p *Policy) Position() Position { return Position{Epoch: p.Epoch, Iteration: p.Iteration} }
 
 func (p *Policy) kind() string { return "policy" }

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// claims are inputs of a few bytes that claim to hold many.
+// claims returns inputs of a few bytes that claim to hold many.
 func claims() [][]byte {
 	return [][]byte{
 		nil, {0}, {0xc0}, {0x80}, {0x8f}, {0xc1},
@@ -80,7 +80,7 @@ func TestAllocationOfLargeMessages(t *testing.T) {
 	}
 }
 
-// largeEpisode is 1,000 steps of the largest task: 376 observations, 17 actions.
+// largeEpisode returns 1,000 steps of the largest task: 376 observations, 17 actions.
 func largeEpisode() *proto.Episode {
 	rng := rand.New(rand.NewPCG(1, 2))
 	fill := func(n int) []float32 {

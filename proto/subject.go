@@ -38,16 +38,16 @@ type Subjects struct {
 // SubjectsOf returns the subjects of a run, whose name [CheckRun] has accepted.
 func SubjectsOf(run string) Subjects { return Subjects{run} }
 
-// Positions is where a run's learners send [Announcement]s.
+// Positions returns the subject on which a run's learners publish [Announcement]s.
 func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
 
-// Request is where an epoch's learner receives requests of m's kind: [Ask], [Offer], [Chunk]
+// Request returns the subject on which an epoch's learner receives requests of m's kind: [Ask], [Offer], [Chunk]
 // or [Return].
 func (s Subjects) Request(epoch uint64, m Message) string {
 	return fmt.Sprintf("dbqpg.%s.%d.%s", s.run, epoch, m.kind())
 }
 
-// Requests is what an epoch's learner subscribes to.
+// Requests returns the subject that an epoch's learner subscribes to.
 func (s Subjects) Requests(epoch uint64) string {
 	return fmt.Sprintf("dbqpg.%s.%d.*", s.run, epoch)
 }

@@ -28,7 +28,7 @@ func toyTicket(index uint64) proto.Ticket {
 	return proto.Ticket{Run: "toy", Iteration: 7, Index: index, Seed: 3}
 }
 
-// slowPlay is Play as one would write it down first.
+// slowPlay is the straightforward twin of Play.
 func slowPlay(t *testing.T, actor *policy.Actor, ticket proto.Ticket) *proto.Episode {
 	env := &rollouttest.Toy{}
 	rng := streams.New(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index)

@@ -36,7 +36,7 @@ func newRun(a *proto.Announcement) *run {
 	return r
 }
 
-// open is the number of this actor's slots that may ask for a ticket.
+// open returns the number of this actor's slots that may ask for a ticket.
 func (r *run) open() uint64 {
 	if r.shunned {
 		return 0

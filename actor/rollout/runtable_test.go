@@ -18,7 +18,7 @@ func newTestTable(runs string) *runTable {
 	return newRunTable(accepts(runs), "here", slog.New(slog.DiscardHandler))
 }
 
-// says is a run's announcement.
+// says returns a run's announcement.
 func says(run string, epoch, iteration, need, stamp uint64) *proto.Announcement {
 	return &proto.Announcement{
 		Run: run, Task: "Toy", Position: proto.Position{Epoch: epoch, Iteration: iteration}, Need: proto.Need{Tickets: need, Stamp: stamp},

@@ -64,7 +64,7 @@ func (a *API) ServeNATS(ctx context.Context, conn *bus.Conn, self registry.Node,
 	}
 }
 
-// service is the service of the leading node.
+// service returns the service of the leading node.
 func (a *API) service(ctx context.Context, self registry.Node, limit int, slots chan struct{}) bus.ServiceConfig {
 	handler := a.Handler()
 	endpoints := map[string]bus.Endpoint{}

@@ -52,7 +52,7 @@ func newBootstrap(c *Config) *bootstrap {
 	return b
 }
 
-// readIdentity is called once this process holds the directory's lock, and before other nodes can ask.
+// readIdentity must be called while this process holds the directory's lock, and before other nodes can ask.
 func (b *bootstrap) readIdentity() (err error) {
 	b.identity, err = readIdentity(b.directory)
 	return err
@@ -97,7 +97,7 @@ func isEmpty(p parts) (bool, error) {
 	return len(snapshots) == 0, err
 }
 
-// state is what this node answers to the others.
+// state returns this node's answer to the other nodes.
 func (b *bootstrap) state() probeReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -145,7 +145,7 @@ func (c *cluster) node(id string) *Node {
 	return c.nodes[id]
 }
 
-// running are the names of the nodes at work, in order.
+// running returns the names of the nodes at work, in order.
 func (c *cluster) running() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +195,7 @@ func (c *cluster) probe(ctx context.Context, question func(*Node) error) error {
 	}
 }
 
-// String is where the nodes stand.
+// String describes the state of the nodes.
 func (c *cluster) String() string {
 	text := ""
 	for _, id := range c.running() {
@@ -205,7 +205,7 @@ func (c *cluster) String() string {
 	return text
 }
 
-// mustPropose is propose for what must be accepted.
+// mustPropose is propose for commands that must be accepted.
 func (c *cluster) mustPropose(command registry.Command) registry.Response {
 	c.t.Helper()
 	command.Request = registry.Request{Client: "test", Number: c.numbers.Add(1)}

@@ -89,7 +89,7 @@ func follow(f fact, q question, a answer) []fact {
 	return possible
 }
 
-// successes are what a run may be after what was asked was done.
+// successes returns the states that a run may have after the request was carried out.
 func successes(f fact, q question) []fact {
 	next := f
 	switch q.kind {
@@ -115,7 +115,7 @@ func successes(f fact, q question) []fact {
 	return []fact{next}
 }
 
-// refusals are what a run may be after what was asked was refused.
+// refusals returns the states that a run may have after the request was refused.
 func refusals(f fact, q question) []fact {
 	if q.kind != take {
 		if len(successes(f, q)) > 0 {

@@ -62,7 +62,7 @@ func (n *network) fate(from, to raft.ServerAddress) fate {
 	return f
 }
 
-// wait is a delay, which the end cuts short.
+// wait waits for d, or until the end of the test.
 func (n *network) wait(d time.Duration) {
 	if d == 0 {
 		return
@@ -132,7 +132,7 @@ func (w wire) carry(to raft.ServerAddress, send, again func() error) error {
 	return w.network.carry(w.LocalAddr(), to, send, again)
 }
 
-// AppendEntriesPipeline is not offered: every message is one of its own.
+// AppendEntriesPipeline is not supported: every message is sent by itself.
 func (w wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
 }

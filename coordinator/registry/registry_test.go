@@ -326,7 +326,7 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// tenThousandRuns is a state with so many.
+// tenThousandRuns returns a state with ten thousand runs.
 func tenThousandRuns() *State {
 	s := New()
 	large := spec("x")

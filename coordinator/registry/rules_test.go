@@ -15,7 +15,7 @@ import (
 // start is when the tests' time begins.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// hash is one of a few checkpoints' hashes.
+// hash returns one of a few checkpoint hashes.
 func hash(n int) string { return fmt.Sprintf("%064x", n) }
 
 func spec(name string, seeds ...uint64) Spec {

@@ -82,7 +82,7 @@ type Checkpoint struct {
 	Location  string `json:"location"` // where the file is, as the learners understand it
 }
 
-// Iteration is the last one committed, 0 before the first commit.
+// Iteration returns the last one committed, 0 before the first commit.
 func (r *Run) Iteration() uint64 {
 	if r.Checkpoint == nil {
 		return 0

@@ -23,7 +23,7 @@ type options struct {
 	insecure            bool
 }
 
-// Command is "coordinator serve".
+// Command returns "coordinator serve".
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{

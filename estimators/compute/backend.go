@@ -129,7 +129,7 @@ type Groups struct {
 	Signs  []float64
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (g *Groups) Len() int { return len(g.Bounds) - 1 }
 
 // Sketches are sums over groups of rows.

@@ -42,7 +42,7 @@ func ToSlice(b Backend, x Block) []float64 {
 	return dst
 }
 
-// View is the sub-matrix of rows [row0, row1) and columns [col0, col1).
+// View returns the sub-matrix of rows [row0, row1) and columns [col0, col1).
 func (x Block) View(row0, row1, col0, col1 int) Block {
 	if row0 < 0 || row1 < row0 || row1 > x.Rows || col0 < 0 || col1 < col0 || col1 > x.Cols {
 		panic(fmt.Sprintf("compute: view [%d:%d, %d:%d] of a %v block", row0, row1, col0, col1, x.Shape()))
@@ -50,24 +50,24 @@ func (x Block) View(row0, row1, col0, col1 int) Block {
 	return Block{x.Buffer, x.Offset + row0*x.Stride + col0, row1 - row0, col1 - col0, x.Stride}
 }
 
-// RowRange is the view of rows [i, j).
+// RowRange returns the view of rows [i, j).
 func (x Block) RowRange(i, j int) Block { return x.View(i, j, 0, x.Cols) }
 
-// ColRange is the view of columns [i, j).
+// ColRange returns the view of columns [i, j).
 func (x Block) ColRange(i, j int) Block { return x.View(0, x.Rows, i, j) }
 
-// Row is the 1 × Cols view of row i.
+// Row returns the 1 × Cols view of row i.
 func (x Block) Row(i int) Block { return x.View(i, i+1, 0, x.Cols) }
 
-// Col is the Rows × 1 view of column j.
+// Col returns the Rows × 1 view of column j.
 func (x Block) Col(j int) Block { return x.View(0, x.Rows, j, j+1) }
 
-// Diagonal is the view of the diagonal as a column.
+// Diagonal returns the view of the diagonal as a column.
 func (x Block) Diagonal() Block {
 	return Block{x.Buffer, x.Offset, min(x.Rows, x.Cols), 1, x.Stride + 1}
 }
 
-// EveryRow is the view of rows 0, step, 2 step, ...
+// EveryRow returns the view of rows 0, step, 2 step, ...
 func (x Block) EveryRow(step int) Block {
 	if step < 1 {
 		panic(fmt.Sprintf("compute: every %d-th row of a %v block", step, x.Shape()))
@@ -75,7 +75,7 @@ func (x Block) EveryRow(step int) Block {
 	return Block{x.Buffer, x.Offset, (x.Rows + step - 1) / step, x.Cols, step * x.Stride}
 }
 
-// Reshape is the rows × cols matrix over the same elements in the same order; x
+// Reshape returns the rows × cols matrix over the same elements in the same order; x
 // must be contiguous.
 func (x Block) Reshape(rows, cols int) Block {
 	if !x.Contiguous() || rows*cols != x.Rows*x.Cols {
@@ -87,7 +87,7 @@ func (x Block) Reshape(rows, cols int) Block {
 // Contiguous reports whether the elements follow one another without gaps.
 func (x Block) Contiguous() bool { return x.Stride == x.Cols || x.Rows <= 1 }
 
-// Shape is the block's size for messages, as in "15000 × 64".
+// Shape returns the block's size for messages, as in "15000 × 64".
 func (x Block) Shape() string { return fmt.Sprintf("%d × %d", x.Rows, x.Cols) }
 
 // SameShape panics, naming operation op, unless all blocks have x's shape.
@@ -114,7 +114,7 @@ func Broadcast(op string, dst, x Block) (rows, cols int) {
 	return rows, cols
 }
 
-// BroadcastRow is [Broadcast] of an x that may be a single row but not a single column.
+// BroadcastRow is [Broadcast] for an x that may be a single row but not a single column.
 func BroadcastRow(op string, dst, x Block) (stride int) {
 	if x.Rows == 1 && x.Cols == dst.Cols {
 		return 0
@@ -123,7 +123,7 @@ func BroadcastRow(op string, dst, x Block) (stride int) {
 	return x.Stride
 }
 
-// Flat is the size at which to go over the elements of blocks of one shape: a single row
+// Flat returns the size at which to go over the elements of blocks of one shape: a single row
 // where all of them are contiguous.
 func Flat(x Block, others ...Block) (rows, cols int) {
 	for _, y := range others {

@@ -15,7 +15,7 @@ type Scope struct {
 // NewScope returns an empty scope over b.
 func NewScope(b Backend) *Scope { return &Scope{backend: b} }
 
-// Backend is the backend that the scope allocates from.
+// Backend returns the backend that the scope allocates from.
 func (s *Scope) Backend() Backend { return s.backend }
 
 // New allocates a rows × cols block, contents undefined.
@@ -65,7 +65,7 @@ func NewPartials(s *Scope, n, rows, cols int) Partials {
 	return Partials{s.New(s.backend.NumPanels(n), rows*cols), rows, cols}
 }
 
-// At is the summand of one panel.
+// At returns the summand of one panel.
 func (p Partials) At(panel int) Block { return p.all.Row(panel).Reshape(p.rows, p.cols) }
 
 // SumTo sets the contiguous rows × cols block dst to the sum of the summands in

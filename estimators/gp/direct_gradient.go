@@ -29,7 +29,7 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 	return p.hyperGradient(base), nil
 }
 
-// hyperGradient is 1/2 <alpha alpha' - K^-1, dK> / n for each hyperparameter, given what
+// hyperGradient returns 1/2 <alpha alpha' - K^-1, dK> / n for each hyperparameter, given
 // it is for those of the base kernel. It takes the traces of M^-1 and of
 // A = cc' - I + noise M^-1.
 func (p *directPosterior) hyperGradient(base []float64) Hyper {
@@ -54,7 +54,7 @@ func (p *directPosterior) hyperGradient(base []float64) Hyper {
 	}
 }
 
-// stateGradient is that in Z: the state columns of dF/dB = alpha c' - B M^-1.
+// stateGradient returns the gradient in Z: the state columns of dF/dB = alpha c' - B M^-1.
 func (p *directPosterior) stateGradient(s *compute.Scope) statekernel.Gradient {
 	columns, r := p.state.Cols(), p.order()
 	mixed := s.New(r-columns, columns)

@@ -15,7 +15,7 @@ func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.B
 	return all.weights.Predict(part, at, mean, variance)
 }
 
-// whole is the process with all columns, which other points than the batch's may need.
+// whole returns the process with all columns, which other points than the batch's may need.
 func (p *directPosterior) whole() (*directPosterior, error) {
 	if p.all == nil {
 		all := p

@@ -23,7 +23,7 @@ func fit(t *testing.T, s *compute.Scope, k Kernel, d Data, inducing ...int) Post
 	return p
 }
 
-// likelihood is the log likelihood of a posterior whose solver cannot fail at it.
+// likelihood returns the log likelihood of a posterior whose solver cannot fail at it.
 func likelihood(t *testing.T, p Posterior) float64 {
 	t.Helper()
 	l, err := p.LogLikelihood()
@@ -48,7 +48,7 @@ func cases() map[string]Kernel {
 	return all
 }
 
-// lookup is the base kernel of a name that there is.
+// lookup returns the base kernel with a name, which must exist.
 func lookup(name string) *kernels.Kernel {
 	k, err := kernels.Lookup(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func lookup(name string) *kernels.Kernel {
 	return k
 }
 
-// withBase is k with another base kernel, whose hyperparameters are 0.4, 0.5, ...
+// withBase returns k with another base kernel, whose hyperparameters are 0.4, 0.5, ...
 func withBase(k Kernel, name string) Kernel {
 	k.Base, k.Hyper.Base = lookup(name), nil
 	for i := range k.Base.Hyperparameters() {
@@ -148,7 +148,7 @@ func TestGradientWithoutFeatures(t *testing.T) {
 	}
 }
 
-// featureDifferences is the gradient of value in the batch's features by central
+// featureDifferences returns the gradient of value in the batch's features by central
 // differences.
 func featureDifferences(x batch, value func() float64) []float64 {
 	const h = 1e-6
@@ -163,7 +163,7 @@ func featureDifferences(x batch, value func() float64) []float64 {
 	return gradient
 }
 
-// hyperDifferences is the gradient of value in k's hyperparameters by central
+// hyperDifferences returns the gradient of value in k's hyperparameters by central
 // differences.
 func hyperDifferences(k Kernel, value func(Kernel) float64) Hyper {
 	difference := func(of func(*Kernel) *float64) float64 {

@@ -44,7 +44,7 @@ func newScores(rng *rand.Rand, p, n int) *mat.Dense {
 	return u
 }
 
-// leading is the batch with k columns of V diag(S/(S² + n damping)^1/2): the leading
+// leading returns the batch with k columns of V diag(S/(S² + n damping)^1/2): the leading
 // part of the damped kernel, and with k = p all of it.
 func (x scored) leading(s *compute.Scope, k int) Data {
 	x.k, x.fisher = k, make([]float64, x.n*k)
@@ -56,7 +56,7 @@ func (x scored) leading(s *compute.Scope, k int) Data {
 	return x.upload(s)
 }
 
-// kernel is K_f with the empirical Fisher matrix, preconditioned with three of its
+// kernel returns K_f with the empirical Fisher matrix, preconditioned with three of its
 // eigenvectors.
 func (x scored) kernel(s *compute.Scope, method linop.CG) *FisherKernel {
 	return newFisherKernel(s, x.u, x.damping, method)

@@ -19,7 +19,7 @@ type gram struct {
 	fisherGram *mat.SymDense // V'V
 }
 
-// FisherGram is V'V, k × k. Fits that differ in the features alone can share it.
+// FisherGram returns V'V, k × k. Fits that differ only in the features can share it.
 func FisherGram(b compute.Backend, v compute.Block) *mat.SymDense {
 	s := compute.NewScope(b)
 	defer s.Release()
@@ -54,7 +54,7 @@ func (g gram) subtractFrom(b compute.Backend, all gram) {
 	}
 }
 
-// core is V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
+// core returns V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
 // factor is that of noise I + A'A and product is A'V.
 func (g gram) core(b compute.Backend, factor cholesky.Factor, product compute.Block, noise float64) *mat.SymDense {
 	s := compute.NewScope(b)

@@ -20,7 +20,7 @@ import (
 // diagonal.
 const jitter = 1e-10
 
-// inducingTwin is the process with c1 K_nm (K_mm + jitter I)^-1 K_mn for c1 K_s, by dense
+// inducingTwin returns the process with c1 K_nm (K_mm + jitter I)^-1 K_mn for c1 K_s, by dense
 // algebra.
 func inducingTwin(x batch, k Kernel, inducing []int) *twin {
 	m := len(inducing)

@@ -157,7 +157,7 @@ func (p *iterativePosterior) StateCore() (*mat.SymDense, error) {
 	return p.core(linop.Products(linop.NewSum(p.backend, p.state, p.noise)), near.power(s, -1))
 }
 
-// core is V'A^-1 V, with a preconditioner for A.
+// core returns V'A^-1 V, with a preconditioner for A.
 func (p *iterativePosterior) core(a linop.Multiply, near linop.Operator) (*mat.SymDense, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()

@@ -55,7 +55,7 @@ func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	}
 }
 
-// gradient is 1/2 <alpha alpha' - K^-1, dK> / n with xx' for the identity in the first
+// gradient returns 1/2 <alpha alpha' - K^-1, dK> / n with xx' for the identity in the first
 // trace and gg' for that in the second: the derivative of the bilinear form
 // 1/2 sum_j u_j'K v_j of the columns of
 //

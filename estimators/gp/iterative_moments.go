@@ -42,7 +42,7 @@ func (p *iterativePosterior) Predict(part Part, at Points, mean, variance comput
 	return nil
 }
 
-// joint is a part's kernel matrix over the batch and further points, n + m × n + m.
+// joint returns a part's kernel matrix over the batch and further points, n + m × n + m.
 func (p *iterativePosterior) joint(s *compute.Scope, part Part, at Points) linop.Operator {
 	b, n := p.backend, p.alpha.Rows
 	total := n + at.Features.Rows

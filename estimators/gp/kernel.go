@@ -53,7 +53,7 @@ func (k Kernel) Validate() error {
 	return nil
 }
 
-// base is the kernel's Base or its default.
+// base returns the kernel's Base or its default.
 func (k Kernel) base() *kernels.Kernel {
 	if k.Base == nil {
 		return kernels.Default()
@@ -61,16 +61,16 @@ func (k Kernel) base() *kernels.Kernel {
 	return k.Base
 }
 
-// FisherWeight is kappa = c2 v, the weight of the Fisher kernel K_f in K. Everything that
+// FisherWeight returns kappa = c2 v, the weight of the Fisher kernel K_f in K. Everything that
 // is derived from K takes this weight and not c2: the policy gradient kappa U alpha, its
 // covariance and the natural gradient's precision. They agree with one another only if
 // they take the same one.
 func (k Kernel) FisherWeight() float64 { return k.C2 * k.FisherVariance }
 
-// fisherScale is the factor of V V' in K: kappa n.
+// fisherScale returns the factor of V V' in K: kappa n.
 func (k Kernel) fisherScale(n int) float64 { return k.FisherWeight() * float64(n) }
 
-// state is c1 k_s.
+// state returns c1 k_s.
 func (k Kernel) state() statekernel.Kernel {
 	return statekernel.Kernel{Base: k.base(), Hyper: k.Hyper.Base, Scale: k.C1 * k.OutputScale}
 }

@@ -35,7 +35,7 @@ type Points struct {
 	Fisher compute.Block
 }
 
-// rowRange is the view of points [i, j).
+// rowRange returns the view of points [i, j).
 func (at Points) rowRange(i, j int) Points {
 	at.Features = at.Features.RowRange(i, j)
 	if at.Fisher.Rows > 0 {

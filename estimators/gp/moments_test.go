@@ -50,7 +50,7 @@ func newPriorTwin(x, others batch, k Kernel) priorTwin {
 	return t
 }
 
-// moments are those of a part at the points at, given noisy targets of Q at the points given.
+// moments returns those of a part at the points at, given noisy targets of Q at the points given.
 func (t priorTwin) moments(part Part, given, at []int, targets []float64, noise float64) (mean, variance []float64) {
 	k := mat.NewSymDense(len(given), nil)
 	cross := mat.NewDense(len(given), len(at), nil)
@@ -77,7 +77,7 @@ func (t priorTwin) moments(part Part, given, at []int, targets []float64, noise 
 	return mean, variance
 }
 
-// span is lo, lo+1, ..., hi-1.
+// span returns lo, lo+1, ..., hi-1.
 func span(lo, hi int) (all []int) {
 	for i := lo; i < hi; i++ {
 		all = append(all, i)
@@ -88,7 +88,7 @@ func span(lo, hi int) (all []int) {
 // points puts a batch's states and actions on a backend.
 func (x batch) points(s *compute.Scope) Points { return x.upload(s).Points() }
 
-// predict is what a posterior says of a part at m points.
+// predict returns a posterior's moments of a part at m points.
 func predict(t *testing.T, s *compute.Scope, p Posterior, part Part, at Points) (mean, variance []float64) {
 	t.Helper()
 	m, v := s.New(at.Features.Rows, 1), s.New(at.Features.Rows, 1)
@@ -191,7 +191,7 @@ func TestVariancesAreNeverNegative(t *testing.T) {
 	})
 }
 
-// leaveOut is what a posterior says of Q at some points without the samples [lo, hi).
+// leaveOut returns a posterior's moments of Q at some points without the samples [lo, hi).
 func leaveOut(t *testing.T, s *compute.Scope, p Posterior, lo, hi int, at Points) (mean, variance []float64) {
 	t.Helper()
 	rest, err := p.(CrossValidator).LeaveOut(lo, hi)
@@ -298,7 +298,7 @@ func TestPredictAtFurtherScores(t *testing.T) {
 	})
 }
 
-// random is a matrix of normal numbers.
+// random returns a matrix of normal numbers.
 func random(rng *rand.Rand, rows, cols int) *mat.Dense {
 	x := mat.NewDense(rows, cols, nil)
 	x.Apply(func(_, _ int, _ float64) float64 { return rng.NormFloat64() }, x)

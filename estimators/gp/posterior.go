@@ -18,12 +18,12 @@ type Data struct {
 	Targets  compute.Block // n × 1: y
 }
 
-// rowRange is the batch of samples [lo, hi) alone.
+// rowRange returns the batch of samples [lo, hi) alone.
 func (d Data) rowRange(lo, hi int) Data {
 	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
 }
 
-// Points are those of the batch itself.
+// Points returns the points of the batch itself.
 func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fisher} }
 
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
@@ -111,7 +111,7 @@ func checkFinite(b compute.Backend, what string, x compute.Block) error {
 	return nil
 }
 
-// logLikelihood is log N(y; 0, K) / n from y'K^-1 y and log det K.
+// logLikelihood returns log N(y; 0, K) / n from y'K^-1 y and log det K.
 func logLikelihood(n int, quadratic, logDet float64) float64 {
 	return -(quadratic + logDet + float64(n)*math.Log(2*math.Pi)) / 2 / float64(n)
 }

@@ -17,7 +17,7 @@ const (
 	traceStream
 )
 
-// stream is a use of a seed.
+// stream returns the random stream for one use of a seed.
 func stream(seed, use uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, use)) }
 
 // preconditioner is P = Q diag(e) Q' + noise I, close to K = A + noise I, for leading
@@ -48,14 +48,14 @@ func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank i
 	return p, nil
 }
 
-// power is P^a = noise^a (Q diag(shares^-a) Q' + I - QQ'), with its blocks in s.
+// power returns P^a = noise^a (Q diag(shares^-a) Q' + I - QQ'), with its blocks in s.
 func (p *preconditioner) power(s *compute.Scope, a float64) linop.Operator {
 	changed := p.scaledVectors(s, func(share float64) float64 { return math.Sqrt(math.Abs(math.Pow(share, -a) - 1)) })
 	b, scale := s.Backend(), math.Pow(p.noise, a)
 	return linop.NewSum(b, linop.NewScaledIdentity(b, changed.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
 }
 
-// scaledVectors is Q diag(f(shares)).
+// scaledVectors returns Q diag(f(shares)).
 func (p *preconditioner) scaledVectors(s *compute.Scope, f func(share float64) float64) compute.Block {
 	k := len(p.shares)
 	diagonal := make([]float64, k)
@@ -67,7 +67,7 @@ func (p *preconditioner) scaledVectors(s *compute.Scope, f func(share float64) f
 	return scaled
 }
 
-// congruence is H A H for symmetric matrices of one size.
+// congruence returns H A H for symmetric matrices of the same size.
 func congruence(b compute.Backend, h linop.Operator, a linop.Multiply) linop.Multiply {
 	return func(dst, x compute.Block) error {
 		s := compute.NewScope(b)

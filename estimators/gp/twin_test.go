@@ -102,13 +102,13 @@ func solveTwin(x batch, k Kernel, state *mat.SymDense) *twin {
 	return t
 }
 
-// grid is the line that features are interpolated on.
+// grid returns the line that features are interpolated on.
 func grid() compute.Grid {
 	const step = 1.9 / 125
 	return compute.Grid{Low: -0.95 - step, Step: step, Size: 128}
 }
 
-// gridMatrix is the base kernel's matrix on the grid.
+// gridMatrix returns the base kernel's matrix on the grid.
 func gridMatrix(k Kernel) *mat.SymDense {
 	var points []float64
 	for i := range grid().Size {
@@ -131,7 +131,7 @@ func scaleDense(x []float64) []float64 {
 	return z
 }
 
-// interpolatedKernel is w(a)' R w(b) over the 4 × 4 grid points about a and b.
+// interpolatedKernel returns w(a)' R w(b) over the 4 × 4 grid points about a and b.
 func interpolatedKernel(r mat.Symmetric, g compute.Grid, a, b float64) float64 {
 	first := func(z float64) (point int, weights [4]float64) {
 		u := (z - g.Low) / g.Step
@@ -162,7 +162,7 @@ func upload(s *compute.Scope, x mat.Matrix) compute.Block {
 	return s.FromSlice(rows, cols, mat.DenseCopyOf(x).RawMatrix().Data)
 }
 
-// core is V'A^-1 V for a symmetric positive definite n × n matrix A.
+// core returns V'A^-1 V for a symmetric positive definite n × n matrix A.
 func (x batch) core(a mat.Symmetric) *mat.Dense {
 	var factor mat.Cholesky
 	if !factor.Factorize(a) {
@@ -175,7 +175,7 @@ func (x batch) core(a mat.Symmetric) *mat.Dense {
 	return &core
 }
 
-// someKernel is a kernel with every number away from its default.
+// someKernel returns a kernel with every number away from its default.
 func someKernel() Kernel {
 	return Kernel{C1: 0.9, C2: 0.02, Hyper: Hyper{
 		Base: []float64{0.4}, OutputScale: 0.8, FisherVariance: 1.3, Noise: 0.2}}
@@ -207,7 +207,7 @@ func seeded(t *testing.T, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// relative is |got - want| / |want|.
+// relative returns |got - want| / |want|.
 func relative(got, want []float64) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)

@@ -16,10 +16,10 @@ type basis struct {
 	fisher float64            // kappa n
 }
 
-// order is r.
+// order returns r.
 func (p *basis) order() int { return p.state.Cols() + p.data.Fisher.Cols }
 
-// columns is the range of B's columns that make a part.
+// columns returns the range of B's columns that make a part.
 func (p *basis) columns(part Part) (from, to int) {
 	from, to = 0, p.order()
 	switch part {

@@ -23,7 +23,7 @@ var tasks = []task{{"Swimmer", 8, 2, 30}, {"HumanoidStandup", 376, 17, 140}}
 
 const benchSamples = 15_000
 
-// scores are random ones of the task's size, n of them.
+// scores returns n random ones of the task's size.
 func (k task) scores(s *compute.Scope, n int) *linop.Scores {
 	rng := rand.New(rand.NewPCG(1, 1))
 	normal := func(cols int) compute.Block { return s.FromSlice(n, cols, linoptest.Normal(rng, n*cols)) }

@@ -68,7 +68,7 @@ func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result
 	return c.SolveFunc(b, Products(a), dst, rhs)
 }
 
-// SolveFunc is Solve for the matrix that a multiplies with. The first product that fails
+// SolveFunc is Solve for a matrix that is given by its products a. The first product that fails
 // ends it, and its error is the solution's.
 func (c CG) SolveFunc(b compute.Backend, a Multiply, dst, rhs compute.Block) (Result, error) {
 	compute.SameShape("conjugate gradients", dst, rhs)
@@ -131,7 +131,7 @@ func (it *iteration) start() (done bool, err error) {
 	return false, nil
 }
 
-// step is one iteration: one product with A, one with M.
+// step makes one iteration: one product with A, one with M.
 func (it *iteration) step() (done bool, err error) {
 	last := it.seen.at(it.taken)
 	it.taken++

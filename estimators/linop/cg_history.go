@@ -35,7 +35,7 @@ func newHistory(s *compute.Scope, c CG, columns int) *history {
 		host: make([]float64, rows*columns), done: make([]bool, columns)}
 }
 
-// at is the record of a step; step 0 is the start.
+// at returns the record of a step, where step 0 is the start.
 func (h *history) at(step int) sums {
 	row := sumsOfStep * step
 	return sums{h.record.Row(row), h.record.Row(row + 1), h.record.Row(row + 2)}
@@ -64,7 +64,7 @@ func (h *history) look(step int) (done bool, err error) {
 	return false, nil
 }
 
-// row is one of the sums of a step.
+// row returns one of the sums of a step.
 func (h *history) row(step, sum int) []float64 {
 	i := (sumsOfStep*step + sum) * h.columns
 	return h.host[i : i+h.columns]

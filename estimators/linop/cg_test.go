@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop/linoptest"
 )
 
-// positive is a random symmetric positive definite matrix, B'B + ridge I.
+// positive returns a random symmetric positive definite matrix, B'B + ridge I.
 func positive(rng *rand.Rand, n int, ridge float64) *mat.SymDense {
 	factor := mat.NewDense(n, n, linoptest.Normal(rng, n*n))
 	var a mat.SymDense

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 )
 
-// symmetricCase is Q diag(values) Q' with a random orthogonal Q.
+// symmetricCase returns Q diag(values) Q' with a random orthogonal Q.
 func symmetricCase(values []float64, rng *rand.Rand) (a, q *mat.Dense) {
 	n := len(values)
 	x := mat.NewDense(n, n, nil)

@@ -9,7 +9,7 @@ import (
 // First is U restricted to its first n samples, a view.
 func (u *Scores) First(n int) *Scores { return u.rows(u.b, 0, n) }
 
-// First is the decomposition of the first n samples' scores, where d is that of more
+// First returns the decomposition of the first n samples' scores, where d is that of more
 // scores U = P S V', m samples of them: U_n = P S V_n' for the first n rows V_n of V. It
 // stands for G = UU'/m, the Fisher matrix that all m samples give, in all that is made of
 // a decomposition of n samples. With (n/m)^1/2 S for S and (m/n)^1/2 V_n for V the product

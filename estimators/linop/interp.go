@@ -30,7 +30,7 @@ func NewInterp(b compute.Backend, z compute.Block, grid compute.Grid, t Operator
 	return &Interp{b, z, grid, t}
 }
 
-// At is the interpolation of the same operator at other points, which it keeps.
+// At returns the interpolation of the same operator at other points, which it keeps.
 func (a *Interp) At(z compute.Block) *Interp { return NewInterp(a.b, z, a.grid, a.t) }
 
 // Dims implements [Operator].

@@ -128,7 +128,7 @@ func (k *lanczos) extend() {
 	k.basis = append(k.basis, k.next)
 }
 
-// logDet is the quadratures' mean, each |w|² = n times a weighted sum of logarithms.
+// logDet returns the quadratures' mean, each |w|² = n times a weighted sum of logarithms.
 func (k *lanczos) logDet() (Estimate, error) {
 	n := float64(k.next.Rows)
 	values := make([]float64, len(k.diagonal))
@@ -162,7 +162,7 @@ func normalize(b compute.Backend, x compute.Block) []float64 {
 	return norms
 }
 
-// logQuadrature is the sum of y_i1^2 log theta_i over the eigenpairs of a tridiagonal
+// logQuadrature returns the sum of y_i1^2 log theta_i over the eigenpairs of a tridiagonal
 // matrix.
 func logQuadrature(diagonal, offDiagonal []float64) (float64, error) {
 	m := len(diagonal)

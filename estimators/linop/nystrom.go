@@ -76,7 +76,7 @@ func Nystrom(s *compute.Scope, a Operator, rank int, rng *rand.Rand) (*Eigen, er
 	return pairs, nil
 }
 
-// inverseFactor is C^-1 (row-major) for the upper triangular C with C'C = a, k × k.
+// inverseFactor returns C^-1 (row-major) for the upper triangular C with C'C = a, k × k.
 func inverseFactor(k int, a []float64) ([]float64, error) {
 	m := Symmetric(k, a)
 	if norm := mat.Norm(m, 1); math.IsNaN(norm) || math.IsInf(norm, 0) {

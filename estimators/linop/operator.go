@@ -21,7 +21,7 @@ type Operator interface {
 // It stands for a matrix whose products may fail, because they take solutions themselves.
 type Multiply func(dst, x compute.Block) error
 
-// Products are those of a symmetric operator, none of which fails.
+// Products returns the products of a symmetric operator, which never fail.
 func Products(a Operator) Multiply {
 	return func(dst, x compute.Block) error {
 		a.MulTo(dst, x, false)
@@ -59,7 +59,7 @@ func checkMul(name string, a Operator, dst, x compute.Block, trans bool) {
 	}
 }
 
-// squareSize is the order of a square operator.
+// squareSize returns the order of a square operator.
 func squareSize(use string, a Operator) int {
 	rows, cols := a.Dims()
 	if rows != cols {

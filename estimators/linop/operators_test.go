@@ -159,7 +159,7 @@ func newInterp(s *compute.Scope, z, column []float64) *linop.Interp {
 	return linop.NewInterp(s.Backend(), s.FromSlice(len(z)/interpDims, interpDims, z), interpGrid, t)
 }
 
-// denseInterp is the sum of W T W', W made of the definition of cubic convolution.
+// denseInterp returns the sum of W T W', W made of the definition of cubic convolution.
 func denseInterp(z, column []float64) *mat.Dense {
 	n := len(z) / interpDims
 	sum := mat.NewDense(n, n, nil)
@@ -223,7 +223,7 @@ func TestInterpBilinearGradient(t *testing.T) {
 	})
 }
 
-// cubic is the cubic convolution kernel (Keys 1981, a = -1/2).
+// cubic returns the cubic convolution kernel (Keys 1981, a = -1/2).
 func cubic(s float64) float64 {
 	s = math.Abs(s)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop/linoptest"
 )
 
-// policyScores are the scores of a fresh tanh policy o-64-64-a on a batch whose
+// policyScores returns the scores of a fresh tanh policy o-64-64-a on a batch whose
 // observations drift slowly along a few directions, as a robot's do: the spectrum
 // falls as on real batches, which that of random matrices does not.
 func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Scores, observations compute.Block) {
@@ -54,7 +54,7 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 	}, logStd), observations
 }
 
-// gradient is U K^-1 y with the state kernel replaced by a linear one: K = X X'/o +
+// gradient returns U K^-1 y with the state kernel replaced by a linear one: K = X X'/o +
 // c2 n v V V' + noise I, y a smooth function of the observations plus noise.
 func gradient(t *testing.T, s *compute.Scope, u *linop.Scores, x, v compute.Block) []float64 {
 	b, n := s.Backend(), x.Rows
@@ -78,7 +78,7 @@ func cosine(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// energy is |A x|^2, the part of the operator's squared norm along orthonormal x.
+// energy returns |A x|^2, the part of the operator's squared norm along orthonormal x.
 func energy(s *compute.Scope, a linop.Operator, x compute.Block, trans bool) float64 {
 	product := linop.Mul(s, a, x, trans)
 	return s.Backend().Dot(product, product)

@@ -19,7 +19,7 @@ const (
 // inputsAColumn is the number of a layer's inputs that a column of Omega has, at least.
 const inputsAColumn = 64
 
-// size is the number of columns of a sketch.
+// size returns the number of columns of a sketch.
 func size(perRank float64, rank, least int) int {
 	return max(int(math.Ceil(perRank*float64(rank))), least)
 }

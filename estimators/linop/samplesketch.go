@@ -55,7 +55,7 @@ func leastSquares(s *compute.Scope, y, t compute.Block, groups *compute.Groups) 
 	return c, nil
 }
 
-// wellConditionedInverse is (Z'Z)^-1, row-major, or nil if the condition number may
+// wellConditionedInverse returns (Z'Z)^-1, row-major, or nil if the condition number may
 // exceed a bound. Where it does not, no eigenvalue is left out, and this is faster.
 func wellConditionedInverse(b compute.Backend, z compute.Block, bound float64) []float64 {
 	if z.Cols == 0 {

@@ -116,7 +116,7 @@ func (u *Scores) derivatives(dst, x compute.Block) {
 	})
 }
 
-// rows is U restricted to the samples [lo, hi), computed by b.
+// rows returns U restricted to the samples [lo, hi), computed by b.
 func (u *Scores) rows(b compute.Backend, lo, hi int) *Scores {
 	part := &Scores{b: b, logStd: u.logStd.RowRange(lo, hi), params: u.params}
 	for _, l := range u.layers {

@@ -22,7 +22,7 @@ type SVD struct {
 // n × n eigenproblem costs more than all the rest of an update.
 const ExactSamples = 2000
 
-// Decompose is U's leading rank singular triplets: [ExactSVD] for batches of up to
+// Decompose returns U's leading rank singular triplets: [ExactSVD] for batches of up to
 // [ExactSamples] samples, [RandomizedSVD] for larger ones.
 func Decompose(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD, error) {
 	if _, n := u.Dims(); n <= ExactSamples {
@@ -49,7 +49,7 @@ func checkRank(u *Scores, rank int) error {
 	return nil
 }
 
-// ExactSVD is the leading rank singular triplets of U from the eigenpairs of U'U,
+// ExactSVD returns the leading rank singular triplets of U from the eigenpairs of U'U,
 // n × n. It costs (in + out) n^2 flops a layer and some 10 n^3, for small batches.
 // Singular values below 1e-5 of the largest are left out.
 // The blocks belong to s. The error is a [*RankError] or a [*NotFiniteError].
@@ -108,7 +108,7 @@ func (u *Scores) gramTo(dst compute.Block) {
 // batch's spectrum 1e-12.
 const smallestSquare = 1e-10
 
-// singularValues are the square roots of the first rank of a Gram matrix's
+// singularValues returns the square roots of the first rank of a Gram matrix's
 // eigenvalues, as far as they exceed floor times the largest.
 func singularValues(eigenvalues []float64, rank int, floor float64) []float64 {
 	var s []float64

@@ -158,7 +158,7 @@ func TestDeficientScores(t *testing.T) {
 	})
 }
 
-// repeated is d's samples several times over, their signals times scale.
+// repeated returns d's samples several times over, with their signals multiplied by scale.
 func repeated(d *scoreData, times int, scale float64) *scoreData {
 	r := &scoreData{n: times * d.n, in: d.in, out: d.out, actions: d.actions}
 	for l := range d.in {

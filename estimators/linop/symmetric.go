@@ -18,7 +18,7 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("%s holds NaN or an infinity, or its eigenvalues do not converge", e.What)
 }
 
-// Symmetric is the symmetric part of the row-major k × k matrix a.
+// Symmetric returns the symmetric part of the row-major k × k matrix a.
 func Symmetric(k int, a []float64) *mat.SymDense {
 	m := mat.NewSymDense(k, nil)
 	for i := range k {

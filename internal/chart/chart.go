@@ -73,7 +73,7 @@ func (f Figure) Save(base string) error {
 	return nil
 }
 
-// plots are the panels' plots, in rows of equal length, nil where there is no panel, and the legend of them all.
+// plots returns the panels' plots, in rows of equal length, nil where there is no panel, and the legend of them all.
 func (f Figure) plots() ([][]*plot.Plot, *plot.Legend, error) {
 	columns := 0
 	for _, row := range f {
@@ -228,7 +228,7 @@ func (p Panel) addLine(out *plot.Plot, s Series, legend *legend) error {
 	return nil
 }
 
-// points are those that can be drawn on the panel's axes.
+// points returns those that can be drawn on the panel's axes.
 func (p Panel) points(x, y []float64) plotter.XYs {
 	var points plotter.XYs
 	for i := range x {

@@ -202,7 +202,7 @@ type Settings struct {
 	DryRun    bool // print the planned action and exit
 }
 
-// Name is the run's name, "task/algorithm-estimator-sSEED".
+// Name returns the run's name, "task/algorithm-estimator-sSEED".
 func (s *Settings) Name() string {
 	return fmt.Sprintf("%s/%s-%s-s%d", s.Env, s.Algorithm, s.Estimator, s.Seed)
 }

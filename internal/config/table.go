@@ -29,10 +29,10 @@ type setting struct {
 	help  string
 }
 
-// flag is the setting's name on the command line.
+// flag returns the setting's name on the command line.
 func (s setting) flag() string { return strings.ReplaceAll(s.name, "_", "-") }
 
-// variable is its name in the environment.
+// variable returns the setting's name in the environment.
 func (s setting) variable() string { return variablePrefix + strings.ToUpper(s.name) }
 
 const variablePrefix = "DBQPG_"

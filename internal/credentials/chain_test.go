@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// subordinate is an authority that another one has made, or for nil a root.
+// subordinate returns an authority that another one has made, or for nil a root.
 func subordinate(t *testing.T, by *authority) *authority {
 	t.Helper()
 	private, key, err := newPrivateKey()

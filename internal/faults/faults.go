@@ -20,7 +20,7 @@ const (
 	ReportVariable = "DBQPG_TEST_SOAK_REPORT"
 )
 
-// share is the requested share of the long form, 0 for the short form.
+// share returns the requested share of the long form, 0 for the short form.
 func share() float64 {
 	text := os.Getenv(SoakVariable)
 	if text == "" {

@@ -53,7 +53,7 @@ func Gradient(params []float64, f func(g *Graph) *gorgonia.Node) (value float64,
 	return of.Data().(float64), gradient
 }
 
-// Parameters is the matrix (row-major) of the next rows × cols parameters.
+// Parameters returns the matrix (row-major) of the next rows × cols parameters.
 func (g *Graph) Parameters(rows, cols int) *gorgonia.Node {
 	if rows*cols > len(g.rest) {
 		panic(fmt.Sprintf("gorgoniatest: %d × %d parameters, %d are left", rows, cols, len(g.rest)))
@@ -64,19 +64,19 @@ func (g *Graph) Parameters(rows, cols int) *gorgonia.Node {
 	return p
 }
 
-// Matrix is a constant, row-major.
+// Matrix returns a constant, row-major.
 func (g *Graph) Matrix(rows, cols int, data []float64) *gorgonia.Node {
 	value := tensor.New(tensor.WithShape(rows, cols), tensor.WithBacking(slices.Clone(data)))
 	return gorgonia.NewMatrix(g.graph, gorgonia.Float64, gorgonia.WithShape(rows, cols), gorgonia.WithValue(value),
 		gorgonia.WithName(fmt.Sprintf("input %d", len(g.graph.AllNodes()))))
 }
 
-// Rows is the 1 × k row n times, n × k.
+// Rows returns the 1 × k row n times, n × k.
 func (g *Graph) Rows(n int, row *gorgonia.Node) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.Mul(g.Matrix(n, 1, slices.Repeat([]float64{1}, n)), row))
 }
 
-// MLP is the network's output on the inputs (n × in): each layer is tanh(H W' + b), the last one without tanh unless
+// MLP returns the network's output on the inputs (n × in): each layer is tanh(H W' + b), the last one without tanh unless
 // the network asks for it. It takes the next m.NumParams() parameters.
 func (g *Graph) MLP(m nn.MLP, inputs *gorgonia.Node) *gorgonia.Node {
 	h := inputs
@@ -91,7 +91,7 @@ func (g *Graph) MLP(m nn.MLP, inputs *gorgonia.Node) *gorgonia.Node {
 	return h
 }
 
-// WeightedSum is the sum of the elements of x, each times its weight (row-major).
+// WeightedSum returns the sum of the elements of x, each times its weight (row-major).
 func (g *Graph) WeightedSum(weights []float64, x *gorgonia.Node) *gorgonia.Node {
 	w := g.Matrix(x.Shape()[0], x.Shape()[1], weights)
 	return gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(w, x))))

@@ -24,7 +24,7 @@ func Name(name string, candidates []string) (closest string, edits int) {
 	return closest, edits
 }
 
-// distance is the length of the shortest sequence of single-byte insertions, deletions, substitutions and
+// distance returns the length of the shortest sequence of single-byte insertions, deletions, substitutions and
 // transpositions that turns a into b without editing any byte twice (the optimal string alignment).
 // Transpositions are the most common typing mistake.
 func distance(a, b string) int {

@@ -29,7 +29,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// slowDistance is the definition, by recursion over the last letters.
+// slowDistance computes the distance by its definition, recursively over the last letters.
 func slowDistance(a, b string) int {
 	if a == "" || b == "" {
 		return len(a) + len(b)

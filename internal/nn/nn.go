@@ -26,7 +26,7 @@ type Layer struct {
 	Weights, Bias int
 }
 
-// End is the offset just after the layer's parameters.
+// End returns the offset just after the layer's parameters.
 func (l Layer) End() int { return l.Bias + l.Out }
 
 // Layers lists the network's layers in order.
@@ -47,7 +47,7 @@ func (m MLP) Layers() []Layer {
 	return layers
 }
 
-// NumParams is the length of the flat parameter vector.
+// NumParams returns the length of the flat parameter vector.
 func (m MLP) NumParams() int {
 	layers := m.Layers()
 	return layers[len(layers)-1].End()

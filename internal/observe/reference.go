@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference is docs/metrics.md: every metric, from the tables.
+// Reference returns docs/metrics.md: all metrics, from the tables.
 func Reference() string {
 	var page strings.Builder
 	page.WriteString(`# Metrics

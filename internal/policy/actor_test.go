@@ -35,7 +35,7 @@ func testObservation(dim int, rng *rand.Rand) []float32 {
 	return x
 }
 
-// meanTwin is the policy's mean written from the definition, one scalar at a time.
+// meanTwin returns the policy's mean written from the definition, one scalar at a time.
 func meanTwin(shape Shape, params []float64, n Normalizer, observation []float32) []float64 {
 	var x []float64
 	for i, v := range observation {

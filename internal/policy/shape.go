@@ -17,7 +17,7 @@ type Shape struct {
 	Hidden              []int
 }
 
-// DefaultHidden are the paper's hidden layers.
+// DefaultHidden returns the paper's hidden layers.
 func DefaultHidden() []int { return []int{64, 64} }
 
 // maxWidth bounds every dimension of a shape, and thereby the memory that a hostile

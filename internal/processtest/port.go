@@ -34,7 +34,7 @@ func Port(t testing.TB) int {
 	return address.(*syscall.SockaddrInet4).Port
 }
 
-// Address is 127.0.0.1 with a [Port].
+// Address returns 127.0.0.1 with a [Port].
 func Address(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprint("127.0.0.1:", Port(t))

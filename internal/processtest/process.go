@@ -126,7 +126,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// String is the command line.
+// String returns the command line.
 func (p *Process) String() string { return strings.Join(p.Cmd.Args, " ") }
 
 func (p *Process) follow(output *os.File) {
@@ -147,7 +147,7 @@ func (p *Process) follow(output *os.File) {
 	close(p.done)
 }
 
-// Log is everything written so far.
+// Log returns everything written so far.
 func (p *Process) Log() string {
 	p.test.mu.Lock()
 	defer p.test.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *Process) Expect(pattern string) []string {
 	return p.ExpectTimes(1, pattern)
 }
 
-// ExpectTimes is Expect for the line that is the nth, from 1, that matches.
+// ExpectTimes is Expect for the nth matching line, counted from 1.
 func (p *Process) ExpectTimes(n int, pattern string) []string {
 	p.t.Helper()
 	found := p.find(n, pattern)
@@ -175,7 +175,7 @@ func (p *Process) ExpectTimes(n int, pattern string) []string {
 	return found
 }
 
-// Await is Expect, but for a process that may end without such a line, where it returns nil.
+// Await is Expect for a process that may end without such a line; it then returns nil.
 func (p *Process) Await(pattern string) []string {
 	p.t.Helper()
 	p.MayFail()
@@ -252,7 +252,7 @@ func (p *Process) Killed() bool {
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits for the end and returns the exit status, -1 for a process that a signal ended.

@@ -24,24 +24,24 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Mean is the mean of x, NaN if x is empty. (gonum's stat.Mean adds in an order that depends on where in memory x
+// Mean returns the mean of x, NaN if x is empty. (gonum's stat.Mean adds in an order that depends on where in memory x
 // lies, so that its last bits may differ from one run of a program to the next.)
 func Mean(x []float64) float64 { return floats.SumCompensated(x) / float64(len(x)) }
 
-// MeanStdDev is the mean of x and its standard deviation, with n-1: NaN for a single value.
+// MeanStdDev returns the mean of x and its standard deviation, with n-1: NaN for a single value.
 func MeanStdDev(x []float64) (mean, deviation float64) {
 	n := float64(len(x))
 	mean = Mean(x)
 	return mean, math.Sqrt(stat.MomentAbout(2, x, mean, nil) * n / (n - 1))
 }
 
-// StdDev is the standard deviation of x, with n-1.
+// StdDev returns the standard deviation of x, with n-1.
 func StdDev(x []float64) float64 {
 	_, deviation := MeanStdDev(x)
 	return deviation
 }
 
-// IQM is the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
+// IQM returns the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
 // down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty.
 func IQM(x []float64) float64 {
 	sorted := slices.Sorted(slices.Values(x))
@@ -49,7 +49,7 @@ func IQM(x []float64) float64 {
 	return Mean(sorted[cut : len(x)-cut])
 }
 
-// Quantile is the value below which the share p of x lies, interpolated linearly between neighbours (numpy's default).
+// Quantile returns the value below which the share p of x lies, interpolated linearly between neighbours (numpy's default).
 func Quantile(x []float64, p float64) float64 {
 	if len(x) == 0 || p < 0 || p > 1 {
 		panic(fmt.Sprintf("stats: quantile %v of %d values", p, len(x)))
@@ -69,7 +69,7 @@ type Estimate struct{ Value, Low, High float64 }
 // confidence is the share of the resampled values in an interval.
 const confidence = 0.95
 
-// Bootstrap is the statistic of the strata with its percentile interval over that many resamples, in each of which
+// Bootstrap returns the statistic of the strata with its percentile interval over that many resamples, in each of which
 // every stratum is drawn again from itself, with replacement. Strata of one value stay what they are: an interval
 // from them alone has no width and means nothing. The statistic must not keep its argument.
 func Bootstrap(strata [][]float64, resamples int, rng *rand.Rand, statistic func(strata [][]float64) float64) Estimate {
@@ -103,7 +103,7 @@ func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 	return func(strata [][]float64) float64 { return statistic(strata[0]) - statistic(strata[1]) }
 }
 
-// Jackknife is the geometric mean of independent positive statistics, one a stratum, with the interval of its
+// Jackknife returns the geometric mean of independent positive statistics, one a stratum, with the interval of its
 // logarithm's jackknife deviation under a normal distribution. A stratum's part is
 //
 //	s² = (n-1)/n sum_i (log theta_i - mean)²,  theta_i the statistic without measurement i
@@ -140,7 +140,7 @@ func Fit(x, y []float64) Line {
 	return Line{intercept, slope, stat.RSquared(x, y, nil, intercept, slope)}
 }
 
-// RunningMean is the mean of the last width values at each place, of fewer at the beginning.
+// RunningMean returns the mean of the last width values at each place, of fewer at the beginning.
 func RunningMean(x []float64, width int) []float64 {
 	out := make([]float64, len(x))
 	for i := range x {

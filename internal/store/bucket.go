@@ -96,7 +96,7 @@ func endpointOf() (endpoint string, secure bool, err error) {
 	return u.Host, u.Scheme == "https", nil
 }
 
-// providers are the possible sources of keys. The machine's role is queried only if the environment announces one or the
+// providers returns the possible sources of keys. The machine's role is queried only if the environment announces one or the
 // server is Amazon's: elsewhere the query would time out.
 func providers() []credentials.Provider {
 	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}

@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// conform is what any store promises.
+// conform tests the behaviour that every store must have.
 func conform(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	const run = "exp/Task-v2/npg-uapg-s1"

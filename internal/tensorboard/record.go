@@ -11,7 +11,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedChecksum is CRC-32C, masked because a checksum of data that contain checksums is weak.
+// maskedChecksum returns the CRC-32C, masked because checksums of data that contain checksums are weak.
 func maskedChecksum(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

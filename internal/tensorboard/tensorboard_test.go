@@ -37,7 +37,7 @@ type point struct {
 	value float32
 }
 
-// read is a plain reader of a directory: every file in the order of names, every record, no purging.
+// read is a plain reader of a directory: it reads every record of every file, in the order of names, without purging.
 func read(t *testing.T, directory string) []point {
 	t.Helper()
 	entries, err := os.ReadDir(directory) // sorted by name

@@ -31,7 +31,7 @@ type options struct {
 	settings  map[string]string
 }
 
-// Command is `learner bench`.
+// Command returns `learner bench`.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{

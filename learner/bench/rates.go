@@ -7,7 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// gemm is the machine's own rate: the best of a few products m × k by k × n, in
+// gemm returns the machine's own rate: the best of a few products m × k by k × n, in
 // GFLOP/s.
 func gemm(b compute.Backend, m, k, n int) float64 {
 	scope := compute.NewScope(b)
@@ -26,7 +26,7 @@ func gemm(b compute.Backend, m, k, n int) float64 {
 	return 2 * float64(m) * float64(k) * float64(n) / best.Seconds() / 1e9
 }
 
-// median is that of x, the upper of two.
+// median returns that of x, the upper of two.
 func median[T ~int64 | ~float64](x []T) T {
 	return slices.Sorted(slices.Values(x))[len(x)/2]
 }

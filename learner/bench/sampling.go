@@ -58,7 +58,7 @@ func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error
 	return batch, nil
 }
 
-// bare is how long the engine alone takes for a batch's episodes: mj_step in C from
+// bare returns how long the engine alone takes for a batch's episodes: mj_step in C from
 // the same states under the same actions, on as many threads.
 func (s *sampler) bare(ctx context.Context, batch *collect.Batch) (time.Duration, error) {
 	envs := make([]sim.Env, s.actors)

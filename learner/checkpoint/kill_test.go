@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// saveForever is the child: it goes on from the newest checkpoint and prints each iteration it has saved.
+// saveForever is the child process: it resumes from the newest checkpoint and prints each iteration it has saved.
 func saveForever(directory string) error {
 	if limit, err := strconv.ParseUint(os.Getenv(childLimit), 10, 64); err == nil {
 		signal.Ignore(syscall.SIGXFSZ) // so that writes beyond the limit fail like those to a full disk

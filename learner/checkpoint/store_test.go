@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// stateOf is a state all of whose numbers are its iteration.
+// stateOf returns a state all of whose numbers are its iteration.
 func stateOf(iteration uint64, numbers int) *State {
 	values := make([]float64, numbers)
 	for i := range values {

@@ -302,7 +302,7 @@ func (d *dispatcher) takeBack(r *proto.Return, now time.Time) proto.Reply {
 	return proto.Reply{}
 }
 
-// maxEpisode is the size of the longest episode's encoding.
+// maxEpisode returns the size of the longest episode's encoding.
 func (c *Config) maxEpisode() uint64 {
 	o, a, steps := c.Task.ObservationDim, c.Task.ActionDim, c.Task.TimeLimit
 	return uint64(steps*(4*(o+a)+8) + 4*o + proto.MaxControl)

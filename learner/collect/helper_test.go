@@ -42,7 +42,7 @@ type helper struct {
 	Step        time.Duration // that actors sleep
 }
 
-// runHelper is the helper's main: it says that it is ready with one line, and works until its standard input ends.
+// runHelper is the main function of the helper process: it reports its readiness with one line, and works until its standard input ends.
 func runHelper(text string) int {
 	var h helper
 	err := json.Unmarshal([]byte(text), &h)
@@ -330,7 +330,7 @@ func (h *helper) start(t testing.TB) *process {
 	return p
 }
 
-// processorTime is what a process has used so far, as the kernel counts it: in hundredths of a second.
+// processorTime returns the CPU time of a process so far, which the kernel counts in hundredths of a second.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

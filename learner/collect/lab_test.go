@@ -139,7 +139,7 @@ func ticket(iteration, index uint64) proto.Ticket {
 	return proto.Ticket{Run: "toy", Epoch: 1, Iteration: iteration, Index: index, Seed: seed}
 }
 
-// serialBatch is the slow twin: one ticket played after the other until there are enough steps.
+// serialBatch is the slow twin: it plays one ticket after the other until there are enough steps.
 func serialBatch(t testing.TB, iteration uint64) []*proto.Episode {
 	var episodes []*proto.Episode
 	for steps := 0; steps < minSteps; {
@@ -244,7 +244,7 @@ func (c *client) ask() proto.Ticket {
 	}
 }
 
-// chunk is the episode in one chunk that says it is t's.
+// chunk returns the episode in one chunk that says it is t's.
 func (c *client) chunk(t proto.Ticket, e *proto.Episode) *proto.Chunk {
 	c.t.Helper()
 	data, err := proto.Marshal(nil, e)

@@ -23,7 +23,7 @@ func played(t proto.Ticket, steps int) *proto.Episode {
 
 func slotNumber(n int) proto.Slot { return proto.Slot{Actor: "a", Number: uint64(n)} }
 
-// serial is the slow twin: one sampler that plays one ticket after the other. It returns how many it plays.
+// serial is the slow twin: one sampler plays one ticket after the other. It returns the number of tickets played.
 func serial(lengths func(index int) int, minSteps int) int {
 	steps, tickets := 0, 0
 	for ; steps < minSteps; tickets++ {

@@ -46,7 +46,7 @@ func (s *sleeper) Step(action, observation []float64) (float64, bool, error) {
 	return reward, s.steps == s.length, err
 }
 
-// listSchedule is the prefix rule's own bound, in steps: each slot takes the next ticket as soon as it is free, until the
+// listSchedule returns the bound of the prefix rule, in steps: each slot takes the next ticket as soon as it is free, until the
 // prefix holds enough.
 func listSchedule(slots, minSteps int, iteration uint64) (steps int) {
 	free := make([]int, slots)

@@ -97,8 +97,8 @@ func schedule(t testing.TB, l *Ledger, slots int, length func(int) int) (ticks i
 	return ticks
 }
 
-// bound is the prefix rule's own: after how many ticks the batch is complete if each slot takes the next ticket as soon
-// as it is free, however many are needed.
+// bound returns the bound of the prefix rule: the number of ticks after which the batch is complete if each slot takes the
+// next ticket as soon as it is free, however many are needed.
 func bound(slots, minSteps int, length func(int) int) (ticks int) {
 	free := make([]int, slots) // when each slot is
 	for steps, index := 0, 0; steps < minSteps; index++ {

@@ -72,7 +72,7 @@ func (h *helper) learn(ctx context.Context) error {
 	}
 }
 
-// hashOf is that of all that the episodes hold.
+// hashOf returns a hash of the complete contents of the episodes.
 func hashOf(episodes []*proto.Episode) string {
 	hash := sha256.New()
 	for _, e := range episodes {

@@ -122,7 +122,7 @@ func TestCoverageOfDrawnTargets(t *testing.T) {
 	}
 }
 
-// coverage is that of the first targets, left out, of a process that believes in some noise.
+// coverage returns the coverage of the first targets, which are left out, under a given noise variance.
 func (p *drawnProcess) coverage(t *testing.T, k gp.Kernel, noise, level float64, targets []float64, held int) float64 {
 	t.Helper()
 	b := nntest.Backends()[2]

@@ -181,7 +181,7 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 // softplus returns log(1 + exp(x)).
 func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// sigmoid is the derivative of softplus.
+// sigmoid returns the derivative of softplus.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // State returns a copy of everything the critic has learned, optimisers included.

@@ -27,7 +27,7 @@ func each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	}
 }
 
-// goldenParams are the golden files' feature network and value head in flat order.
+// goldenParams returns the golden files' feature network and value head in flat order.
 func goldenParams(t *testing.T, name string) []float64 {
 	a := golden(t, name)
 	var params []float64
@@ -85,7 +85,7 @@ func TestGoldenFeatureGradients(t *testing.T) {
 	}
 }
 
-// fisherVectors is V of a golden batch's scores.
+// fisherVectors returns V of a golden batch's scores.
 func fisherVectors(t *testing.T, s *compute.Scope, a npz.Arrays, observations compute.Block) compute.Block {
 	t.Helper()
 	var params []float64
@@ -189,7 +189,7 @@ func (c *Critic) fit(t *testing.T, s *compute.Scope, p problem) (*Evaluation, gp
 	return e, posterior
 }
 
-// update is one batch's two steps.
+// update takes the two steps of one batch.
 func (c *Critic) update(t *testing.T, p problem, b compute.Backend) (loss, likelihood float64) {
 	t.Helper()
 	s := compute.NewScope(b)

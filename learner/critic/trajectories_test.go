@@ -25,7 +25,7 @@ func near(t *testing.T, what string, got, want []float64, tolerance float64) {
 	}
 }
 
-// lengths are the episodes' lengths between the ends.
+// lengths returns the episodes' lengths between the ends.
 func lengths(dones []bool) []int {
 	var lengths []int
 	steps := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 )
 
-// logDensity is the sum over samples of log pi(a_i|s_i), each times its weight (n), and its gradient in all
+// logDensity returns the sum over samples of log pi(a_i|s_i), each times its weight (n), and its gradient in all
 // parameters, by gorgonia from the density's formula.
 func logDensity(shape policy.Shape, params, observations, actions, weights []float64) (value float64, gradient []float64) {
 	n, a := len(weights), shape.Action
@@ -38,7 +38,7 @@ func logDensity(shape policy.Shape, params, observations, actions, weights []flo
 	return value, gradient
 }
 
-// score is sample i's log-probability of an action, and its gradient.
+// score returns the log-probability of sample i's action, and its gradient.
 func (f fixture) score(i int, action []float64) (logProb float64, score []float64) {
 	o := f.shape.Observation
 	return logDensity(f.shape, f.params, f.observations[i*o:(i+1)*o], action, []float64{1})

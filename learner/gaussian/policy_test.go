@@ -34,7 +34,7 @@ func newFixture(b compute.Backend, shape policy.Shape, samples int, seed uint64)
 	return f
 }
 
-// at is the policy with other parameters on the same batch.
+// at returns the policy with other parameters on the same batch.
 func (f fixture) at(params []float64) *Policy {
 	return New(f.scope, f.shape, f.scope.FromSlice(len(params), 1, params),
 		f.scope.FromSlice(f.samples, f.shape.Observation, f.observations))
@@ -65,7 +65,7 @@ func (f fixture) meanAt(params []float64, i int) []float64 {
 	return nntest.Forward(mlp, params[:mlp.NumParams()], f.observations[i*o:(i+1)*o])
 }
 
-// logProbTwin is log N(x; mu, std²) summed over the dimensions.
+// logProbTwin returns log N(x; mu, std²) summed over the dimensions.
 func (f fixture) logProbTwin(params []float64, i int) float64 {
 	a := f.shape.Action
 	sum := 0.0
@@ -171,7 +171,7 @@ func TestKLAgreesWithTwin(t *testing.T) {
 	})
 }
 
-// fisherTwin is G with every Jacobian formed one sample at a time.
+// fisherTwin returns G, with every Jacobian formed one sample at a time.
 func (f fixture) fisherTwin(damping float64, x []float64) []float64 {
 	mlp := f.shape.Mean()
 	p, o := mlp.NumParams(), f.shape.Observation
@@ -243,7 +243,7 @@ func TestFisherIsTheCurvatureOfKL(t *testing.T) {
 	})
 }
 
-// gradient is U w.
+// gradient returns U w.
 func (f fixture) gradient(w []float64) []float64 {
 	u := f.policy.Scores(f.scope, f.actionBlock)
 	dst := f.scope.New(len(f.params), 1)
@@ -305,7 +305,7 @@ func TestSurrogate(t *testing.T) {
 	})
 }
 
-// golden is a batch with its exact answers.
+// golden returns a batch with its exact answers.
 func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) {
 	t.Helper()
 	arrays, err := npz.ReadFile("../../estimators/testdata/" + name + ".npz")

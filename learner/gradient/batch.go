@@ -33,10 +33,10 @@ type Batch struct {
 	Epsilon, Damping, Gamma, Lambda float64 // bound of UAPG, of the Fisher matrix, discount, GAE
 }
 
-// Samples is n.
+// Samples returns n.
 func (b *Batch) Samples() int { return len(b.Targets) }
 
-// Queries is m.
+// Queries returns m.
 func (b *Batch) Queries() int { return len(b.QueryActions) / b.Shape.Action }
 
 // Parse checks the arrays of a batch file; those it does not know are ignored. The
@@ -116,7 +116,7 @@ func (r *reader) check(err error) {
 	}
 }
 
-// floats is an array of finite numbers, none of its dimensions 0; -1 matches any.
+// floats returns an array of finite numbers, none of its dimensions 0; -1 matches any.
 func (r *reader) floats(name string, shape ...int) []float64 {
 	if r.err != nil {
 		return nil
@@ -137,7 +137,7 @@ func (r *reader) floats(name string, shape ...int) []float64 {
 	return x
 }
 
-// dim is one dimension of an array, 1 where it has no such dimension, which an
+// dim returns one dimension of an array, 1 where it has no such dimension, which an
 // earlier or a later floats reports.
 func (r *reader) dim(name string, axis int) int {
 	if shape := r.arrays[name].Shape; axis < len(shape) {
@@ -149,7 +149,7 @@ func (r *reader) dim(name string, axis int) int {
 	return 1
 }
 
-// network is the flat parameters of PREFIX_w1, PREFIX_b1, PREFIX_w2, ...
+// network returns the flat parameters of PREFIX_w1, PREFIX_b1, PREFIX_w2, ...
 func (r *reader) network(prefix string, m nn.MLP) []float64 {
 	var flat []float64
 	for i, layer := range m.Layers() {
@@ -159,12 +159,12 @@ func (r *reader) network(prefix string, m nn.MLP) []float64 {
 	return flat
 }
 
-// number is a finite scalar.
+// number returns a finite scalar.
 func (r *reader) number(name string) float64 {
 	return r.within(name, -math.MaxFloat64, math.MaxFloat64)
 }
 
-// within is a scalar in [low, high].
+// within returns a scalar in [low, high].
 func (r *reader) within(name string, low, high float64) float64 {
 	if r.err != nil {
 		return 1
@@ -176,7 +176,7 @@ func (r *reader) within(name string, low, high float64) float64 {
 	return x
 }
 
-// integer is a whole scalar.
+// integer returns a whole scalar.
 func (r *reader) integer(name string) int {
 	x := r.within(name, -1<<31, 1<<31)
 	if x != math.Trunc(x) {
@@ -185,7 +185,7 @@ func (r *reader) integer(name string) int {
 	return int(x)
 }
 
-// episodes are the lengths of the episodes whose last steps are true.
+// episodes returns the lengths of the episodes whose last steps are true.
 func (r *reader) episodes(name string, n int) (lengths []int) {
 	if r.err != nil {
 		return nil
@@ -207,5 +207,5 @@ func (r *reader) episodes(name string, n int) (lengths []int) {
 	return lengths
 }
 
-// lastSize is the number of a network's outputs.
+// lastSize returns the number of a network's outputs.
 func lastSize(m nn.MLP) int { return m.Sizes[len(m.Sizes)-1] }

@@ -70,7 +70,7 @@ func (c *computation) judge() {
 	c.vector("gae", c.Trajectories.Advantages(values, c.Gamma, c.Lambda))
 }
 
-// method is that of the options, with the kernel completed or not.
+// method returns the method of the options, with the kernel completed or not.
 func (c *computation) method(completion bool) *train.Method {
 	settings := c.settings
 	settings.Completion = completion

@@ -51,7 +51,7 @@ func TestGoldenExactFisherKernel(t *testing.T) {
 	}
 }
 
-// dampedVectors is the factor V diag(S²/(S² + n damping))^1/2 of the exact kernel over n,
+// dampedVectors returns the factor V diag(S²/(S² + n damping))^1/2 of the exact kernel over n,
 // of all singular values of a batch's scores.
 func dampedVectors(t *testing.T, x *Batch) *mat.Dense {
 	b := cpu.New(2)
@@ -69,7 +69,7 @@ func dampedVectors(t *testing.T, x *Batch) *mat.Dense {
 	return v
 }
 
-// scores are U of a batch.
+// scores returns U of a batch.
 func scores(s *compute.Scope, x *Batch) *linop.Scores {
 	n := x.Samples()
 	at := gaussian.New(s, x.Shape, s.FromSlice(len(x.Policy), 1, x.Policy), s.FromSlice(n, x.Shape.Observation, x.Observations))

@@ -23,7 +23,7 @@ func (c *computation) moments(batch gp.Points) error {
 	return c.predict("query_", c.queries())
 }
 
-// queries are the further points as the process sees them.
+// queries returns the further points as the process sees them.
 func (c *computation) queries() gp.Points {
 	m := c.Queries()
 	observations := c.scope.FromSlice(m, c.Shape.Observation, c.QueryObservations)

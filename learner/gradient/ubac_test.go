@@ -53,7 +53,7 @@ func flatGradient(arrays npz.Arrays, batch *Batch, name string) (flat []float64)
 	return flat
 }
 
-// exactCovarianceProduct is C g = G g - c2 U K^-1 U'g for the analytic Fisher matrix G, the
+// exactCovarianceProduct returns C g = G g - c2 U K^-1 U'g for the analytic Fisher matrix G, the
 // radial basis function without a grid, and the leading part P S V' of U.
 func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float64 {
 	b := cpu.New(2)
@@ -86,7 +86,7 @@ func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float
 	return compute.ToSlice(b, product)
 }
 
-// exactKernel is c1 K_s + c2 n v V V' + noise I.
+// exactKernel returns c1 K_s + c2 n v V V' + noise I.
 func exactKernel(x *Batch, scaled []float64, v *mat.Dense) *mat.SymDense {
 	n := x.Samples()
 	d := len(scaled) / n

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// torchAdam is the algorithm box of torch.optim.Adam's documentation, with L2
+// torchAdam follows the algorithm box of torch.optim.Adam's documentation, with L2
 // weight decay, one parameter at a time and from the first gradient on.
 func torchAdam(theta, lr, lambda float64, gradients []float64) float64 {
 	m, v := 0.0, 0.0

@@ -64,7 +64,7 @@ func (f *fixture) setWeights(w []float64) {
 	f.Fisher = estimators.NewFisher(f.Policy.Fisher(0), damping)
 }
 
-// golden is a golden batch as a fixture, with its arrays.
+// golden returns a golden batch as a fixture, with its arrays.
 func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) {
 	t.Helper()
 	arrays, err := npz.ReadFile("../../estimators/testdata/" + name + ".npz")

@@ -65,7 +65,7 @@ func TestScalarsLeaveOutWhatDoesNotApply(t *testing.T) {
 	}
 }
 
-// lines is the text of a file of those iterations.
+// lines returns the text of a file with those iterations.
 func lines(iterations ...uint64) string {
 	text := header[Row]()
 	for _, i := range iterations {

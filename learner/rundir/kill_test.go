@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// trainChild is a whole run, which goes on where one that was killed stopped.
+// trainChild trains a whole run, resuming where one that was killed stopped.
 func trainChild(directory string) error {
 	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Authors)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// made are results with known returns.
+// made returns results with known returns.
 func made() *results {
 	of := func(env string, v variant, curves ...[]float64) *group {
 		return &group{env: env, algorithm: "npg", variant: v, seeds: []uint{1, 2}, returns: curves, updating: []float64{1}}

@@ -43,7 +43,7 @@ type compareOptions struct {
 	onlyReport bool
 }
 
-// command is the comparison's subcommand.
+// command returns the comparison's subcommand.
 func (c comparison) command() *cobra.Command {
 	o := new(compareOptions)
 	cmd := &cobra.Command{
@@ -153,7 +153,7 @@ func repeats[T string | uint](list []T) bool {
 	return len(slices.Compact(sorted)) < len(list)
 }
 
-// lastIterations is the number of iterations averaged in the final return.
+// lastIterations returns the number of iterations averaged in the final return.
 func (o *compareOptions) lastIterations(iterations int) int {
 	if o.last > 0 {
 		return min(o.last, iterations)

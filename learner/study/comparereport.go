@@ -32,7 +32,7 @@ func runningMean(width int) string {
 	return fmt.Sprintf("running means over %d iterations", width)
 }
 
-// tables are the final returns, by task and algorithm.
+// tables writes the final returns, by task and algorithm.
 func (c comparison) tables(p *page, r *results) {
 	p.heading("Returns")
 	p.paragraph("Final: the mean over the last %s of %d. Interquartile means over the runs with 95%% intervals, which single runs do not have. "+
@@ -54,7 +54,7 @@ func (c comparison) tables(p *page, r *results) {
 	}
 }
 
-// scores are the returns over several tasks on one scale: rows of algorithm, variant, and the interquartile mean of
+// scores returns the returns over several tasks on one scale: rows of algorithm, variant, and the interquartile mean of
 // all runs on all tasks, resampled within each task.
 func (r *results) scores() [][]string {
 	scale := map[setting][2]float64{}

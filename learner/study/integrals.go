@@ -117,7 +117,7 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 // reporter is where a batch's comparison goes.
 type reporter func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error
 
-// empirical is the method of all comparisons, but for the rank.
+// empirical returns the method of all comparisons, but for the rank.
 func empirical(damping float64) *config.Settings {
 	return &config.Settings{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: damping}
 }
@@ -256,7 +256,7 @@ func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Ra
 	return err
 }
 
-// integrate is the gradient by each integral of one posterior.
+// integrate returns the gradient by each integral of one posterior.
 func integrate(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver, integrals ...estimators.Integral) ([][]float64, error) {
 	q := estimators.Quadrature{Kernel: k, Solver: solver}
 	posterior, err := q.Condition(s, batch)

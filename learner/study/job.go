@@ -135,7 +135,7 @@ func (j *job) train(ctx context.Context, trials []trial) error {
 	return nil
 }
 
-// command is the command line that repeats the study.
+// command returns the command line that repeats the study.
 func (j *job) command() string {
 	words := []string{"go run ./" + j.cmd.CommandPath()}
 	j.cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -153,7 +153,7 @@ func (j *job) command() string {
 	return strings.Join(words, " ")
 }
 
-// values are a flag's, as they would be given: several for one that is repeated.
+// values returns the values of a flag as they would be given: several for one that is repeated.
 func values(flag *pflag.Flag) []string {
 	list, ok := flag.Value.(pflag.SliceValue)
 	if !ok {
@@ -165,7 +165,7 @@ func values(flag *pflag.Flag) []string {
 	return []string{strings.Join(list.GetSlice(), ",")}
 }
 
-// quote is a word as a shell takes it.
+// quote quotes a word for the shell.
 func quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=,:@%+", r)

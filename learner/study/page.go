@@ -23,7 +23,7 @@ const (
 	notesName = "notes.md"
 )
 
-// mark is the first line of a study's page, which identifies it as generated.
+// mark returns the first line of a study's page, which identifies it as generated.
 func mark(cmd *cobra.Command) string {
 	return fmt.Sprintf("<!-- written by learner study %s; what you have to add goes into %s -->\n", cmd.Name(), notesName)
 }
@@ -178,7 +178,7 @@ func verdict(holds bool) string {
 	return "**disagrees**"
 }
 
-// figures is a number for a reader, in three significant digits where that takes decimals.
+// figures formats a number for readers, with three significant digits where that takes decimals.
 func figures(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -189,7 +189,7 @@ func figures(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// estimate is a value with its interval, for a reader.
+// estimate formats a value with its interval for readers.
 func estimate(e stats.Estimate) string {
 	if e.Low == e.High {
 		return figures(e.Value)
@@ -197,7 +197,7 @@ func estimate(e stats.Estimate) string {
 	return fmt.Sprintf("%s [%s, %s]", figures(e.Value), figures(e.Low), figures(e.High))
 }
 
-// signed is a difference with its interval.
+// signed formats a difference with its interval.
 func signed(e stats.Estimate) string {
 	text := estimate(e)
 	if e.Value > 0 {
@@ -206,7 +206,7 @@ func signed(e stats.Estimate) string {
 	return text
 }
 
-// plural is a count of things.
+// plural formats a count of things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

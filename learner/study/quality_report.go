@@ -45,7 +45,7 @@ func seedsOf(subjects []subject) string {
 	return strings.Join(all, ", ")
 }
 
-// tables are accuracy and variance, a row for each iteration and size.
+// tables writes accuracy and variance, a row for each iteration and size.
 func (o *qualityOptions) tables(p *page, all []*measurement, cells []cell) {
 	p.heading("Accuracy and variance")
 	header := []string{"iteration", "samples"}

@@ -65,14 +65,14 @@ func summarizeOne(all []*measurement, iteration uint64, size uint, estimator var
 	return c
 }
 
-// truth is the cosine between the reference and the true gradient that the cosine between its halves suggests (Spearman
+// truth returns the cosine between the reference and the true gradient that the cosine between its halves suggests (Spearman
 // and Brown's formula, of numbers whose noise has no part in common); 0 where that is not positive.
 func (m *measurement) truth() float64 {
 	c := max(0, m.halves)
 	return math.Sqrt(2 * c / (1 + c))
 }
 
-// of are the batches of one size.
+// of returns the batches of one size.
 func (m *measurement) of(size uint) []batch {
 	var all []batch
 	for _, b := range m.batches {
@@ -83,7 +83,7 @@ func (m *measurement) of(size uint) []batch {
 	return all
 }
 
-// meanOf is the mean over all strata with its stratified bootstrap interval.
+// meanOf returns the mean over all strata with its stratified bootstrap interval.
 func meanOf(strata [][]float64) stats.Estimate {
 	return stats.Bootstrap(strata, resamples, streams.New(0, streams.Study), stats.Pooled(stats.Mean))
 }
@@ -103,7 +103,7 @@ func gramOf(batches []batch, estimator variant) gram {
 	return g
 }
 
-// moments are the trace of the covariance, with n-1, and the squared norm of the mean, of all gradients but one (-1:
+// moments returns the trace of the covariance, with n-1, and the squared norm of the mean, of all gradients but one (-1:
 // of all).
 func (g gram) moments(without int) (trace, square float64) {
 	n, diagonal := 0.0, 0.0
@@ -123,13 +123,13 @@ func (g gram) moments(without int) (trace, square float64) {
 	return (diagonal - n*square) / (n - 1), square
 }
 
-// variance is the paper's normalised variance, of all gradients but one.
+// variance returns the paper's normalised variance, of all gradients but one.
 func (g gram) variance(without int) float64 {
 	trace, square := g.moments(without)
 	return trace / square
 }
 
-// jackknifed are the variances without each gradient in turn; with two gradients nothing can be left out.
+// jackknifed returns the variances without each gradient in turn; with two gradients nothing can be left out.
 func (g gram) jackknifed() []float64 {
 	all := make([]float64, len(g))
 	for i := range all {

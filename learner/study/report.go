@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// ReportCommand is `learner report`.
+// ReportCommand returns `learner report`.
 func ReportCommand() *cobra.Command {
 	var reference, env, out string
 	var last int

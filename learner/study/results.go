@@ -66,7 +66,7 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 	return r, nil
 }
 
-// group is that of a member, a new one if there is none.
+// group returns the group of a member, a new one if there is none.
 func (r *results) group(m member) *group {
 	if g := r.find(m.env, m.algorithm, m.variant.directory); g != nil {
 		return g
@@ -75,7 +75,7 @@ func (r *results) group(m member) *group {
 	return r.groups[len(r.groups)-1]
 }
 
-// find is a group by its names, nil if there is none.
+// find returns a group by its names, nil if there is none.
 func (r *results) find(env, algorithm, directory string) *group {
 	i := slices.IndexFunc(r.groups, func(g *group) bool {
 		return g.env == env && g.algorithm == algorithm && g.variant.directory == directory
@@ -89,7 +89,7 @@ func (r *results) find(env, algorithm, directory string) *group {
 // setting is a task with an algorithm: what is compared with each other.
 type setting struct{ env, algorithm string }
 
-// settings are those of the groups, in order.
+// settings returns the settings of the groups, in order.
 func (r *results) settings() []setting {
 	var all []setting
 	for _, g := range r.groups {
@@ -100,7 +100,7 @@ func (r *results) settings() []setting {
 	return all
 }
 
-// of are the groups of a task and an algorithm, in the order of the variants.
+// of returns the groups of a task and an algorithm, in the order of the variants.
 func (r *results) of(s setting) []*group {
 	var all []*group
 	for _, g := range r.groups {
@@ -111,7 +111,7 @@ func (r *results) of(s setting) []*group {
 	return all
 }
 
-// finals are the final returns of a group's runs.
+// finals returns the final returns of a group's runs.
 func (r *results) finals(g *group) []float64 {
 	var all []float64
 	for _, curve := range g.returns {
@@ -120,7 +120,7 @@ func (r *results) finals(g *group) []float64 {
 	return all
 }
 
-// overalls are the mean returns over all iterations, the area under the learning curves.
+// overalls returns the mean returns over all iterations, the area under the learning curves.
 func (r *results) overalls(g *group) []float64 {
 	var all []float64
 	for _, curve := range g.returns {
@@ -135,17 +135,17 @@ const (
 	curveResamples = 1000
 )
 
-// iqm is the interquartile mean of runs with its interval.
+// iqm returns the interquartile mean of runs with its interval.
 func iqm(values []float64, resamples int) stats.Estimate {
 	return stats.Bootstrap([][]float64{values}, resamples, streams.New(0, streams.Study), stats.Pooled(stats.IQM))
 }
 
-// ahead is by how much the first's interquartile mean is above the second's.
+// ahead returns the difference of the interquartile means, the first minus the second.
 func ahead(first, second []float64) stats.Estimate {
 	return stats.Bootstrap([][]float64{first, second}, resamples, streams.New(0, streams.Study), stats.Difference(stats.IQM))
 }
 
-// band is a group's learning curve: at each iteration the interquartile mean over the runs of their running means, of
+// band returns a group's learning curve: at each iteration the interquartile mean over the runs of their running means, of
 // that width.
 func (g *group) band(width int) []stats.Estimate {
 	smooth := make([][]float64, len(g.returns))

@@ -28,7 +28,7 @@ type curve struct {
 	returns   []float64
 }
 
-// final is the mean return over the last iterations (all, if there are fewer).
+// final returns the mean return over the last iterations (all, if there are fewer).
 func (c curve) final(last int) float64 {
 	return stats.Mean(c.returns[max(0, len(c.returns)-last):])
 }

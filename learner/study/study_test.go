@@ -45,7 +45,7 @@ func read(t testing.TB, path ...string) string {
 	return string(data)
 }
 
-// rows are those of a table, without its header.
+// rows returns those of a table, without its header.
 func rows(t testing.TB, path ...string) [][]string {
 	t.Helper()
 	all, err := csv.NewReader(strings.NewReader(read(t, path...))).ReadAll()
@@ -66,7 +66,7 @@ func contains(t testing.TB, text string, wants ...string) {
 	}
 }
 
-// changed are when the files under a directory were written.
+// changed returns the modification times of the files under a directory.
 func changed(t testing.TB, directory string) map[string]time.Time {
 	t.Helper()
 	times := map[string]time.Time{}

@@ -90,7 +90,7 @@ func (o *wallClockOptions) run(cmd *cobra.Command) error {
 	return o.report(j, timings)
 }
 
-// settings are those of the updates, by estimator.
+// settings returns the settings of the updates, by estimator.
 func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 	common, err := parseAssignments(o.set)
 	if err != nil {
@@ -181,13 +181,13 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 
 func (t timing) samples() float64 { return t["steps"][0] }
 
-// median is that of an estimator's updates, with the middle half of them.
+// median returns that of an estimator's updates, with the interquartile range.
 func (t timing) median(e variant) stats.Estimate {
 	x := t[e.directory]
 	return stats.Estimate{Value: stats.Quantile(x, 0.5), Low: stats.Quantile(x, 0.25), High: stats.Quantile(x, 0.75)}
 }
 
-// estimation is the median time of an update without its policy step.
+// estimation returns the median time of an update without its policy step.
 func (t timing) estimation(e variant) float64 {
 	var rest []float64
 	for i, took := range t[e.directory] {

@@ -80,7 +80,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 	}
 }
 
-// uncalibrated is an update without the stage that only looks on.
+// uncalibrated is an update without the calibration, which must not affect the other results.
 func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *progress.Row) error {
 	at, err := l.judged(s, x, row)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 	}
 }
 
-// relativeDifference is how far got is from want over how far want is from start.
+// relativeDifference returns the distance of got from want, relative to that of want from start.
 func relativeDifference(got, want, start []float64) float64 {
 	var difference, moved float64
 	for i, w := range want {

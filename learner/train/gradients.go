@@ -67,7 +67,7 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g
 	return g, nil
 }
 
-// Evaluation is the current policy on the episodes that it played, with their targets and features, in s, and the
+// Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and the
 // process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
 func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
 	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), progress.NewRow(), r.Critic.State()
@@ -79,7 +79,7 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 	return at, r.kernel(), nil
 }
 
-// judged is the policy on the samples, with their targets.
+// judged returns the evaluation of the policy on the samples, with their targets.
 func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
 	targets, err := l.Targets.of(l, x, row)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // baselineTime is the unit of the time feature: the tasks' time limit in steps.
 const baselineTime = 1000
 
-// baselineFeatures are a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its squares
+// baselineFeatures returns a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its squares
 // (Duan et al., 2016, section 5.1, with another unit of time); and where the critic has learned features z of s, these
 // and their products z_i z_j, which see what single observations do not.
 func (l *Learner) baselineFeatures(scope *compute.Scope, x Samples) compute.Block {
@@ -53,7 +53,7 @@ func (l *Learner) baselineFeatures(scope *compute.Scope, x Samples) compute.Bloc
 // baselineRidge is the ridge for features of mean square 1.
 const baselineRidge = 1e-5
 
-// fitBaseline is the ridge regression of targets y (n × 1) on features X (n × k): the w, k, with
+// fitBaseline returns the ridge regression of targets y (n × 1) on features X (n × k): the w, k, with
 //
 //	(X'X + ridge D) w = X'y,  D = diag(X'X),
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// started is a run after its first step, which knows the observations' moments.
+// started returns a run after its first step, which knows the observations' moments.
 func started(t *testing.T, env string, features config.Features) (*train.Run, *serial) {
 	t.Helper()
 	s := settings(t, env, config.Vanilla, config.DBQPG)
@@ -49,7 +49,7 @@ func gradient(t *testing.T, run *train.Run, episodes []*proto.Episode, baseline 
 	return g
 }
 
-// designTwin are the features, written out; z are the critic's, nil for none.
+// designTwin returns the features, written out; z are the critic's, nil for none.
 func designTwin(run *train.Run, episodes []*proto.Episode, z []float64) *mat.Dense {
 	n, o := run.Normalizer(), run.Shape.Observation
 	rows := 0
@@ -213,7 +213,7 @@ func TestBaselineOfNothingFinite(t *testing.T) {
 	}
 }
 
-// spread are the squared norm of the mean and the trace of the covariance.
+// spread returns the squared norm of the mean and the trace of the covariance.
 func spread(x [][]float64) (square, trace float64) {
 	mean := make([]float64, len(x[0]))
 	for _, v := range x {

@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// trained is a run after its iterations, and a batch that its policy has played next.
+// trained returns a run after its iterations, and a batch that its policy has played next.
 func trained(t *testing.T, estimator config.Estimator, targets config.Targets) (*train.Run, []*proto.Episode) {
 	t.Helper()
 	s := settings(t, "Swimmer-v2", config.Vanilla, estimator)
@@ -109,7 +109,7 @@ func dot(x, y []float64) (sum float64) {
 
 func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 
-// nextRow is that of the run's next iteration.
+// nextRow returns the row of the run's next iteration.
 func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
 	t.Helper()
 	run.Report = func(r progress.Row, _ *collect.Batch, _ *checkpoint.Best) { row = r }

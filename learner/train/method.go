@@ -95,12 +95,12 @@ func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r
 // FisherMatrix is which Fisher matrix a method uses throughout: [Empirical] or [Analytic].
 type FisherMatrix func(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher
 
-// Empirical is UU'/m (eqn:kernel_equations).
+// Empirical returns UU'/m (eqn:kernel_equations).
 func Empirical(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
 	return estimators.EmpiricalFisher(b, at.allScores, damping)
 }
 
-// Analytic is the expectation of uu' over the actions at the m observations.
+// Analytic returns the expectation of uu' over the actions at the m observations.
 func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
 	return estimators.NewFisher(at.onAll.Fisher(0), damping)
 }
@@ -116,14 +116,14 @@ func integralOf(completed bool) estimators.Integral {
 	return estimators.PlainIntegral{}
 }
 
-// interpolated is the closed form on the interpolation's grid.
+// interpolated returns the closed form on the interpolation's grid.
 func interpolated(completed bool) Process {
 	return func(s *compute.Scope, at *Evaluation, _ Random) (gp.Solver, estimators.Integral, error) {
 		return gp.Direct{FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), nil
 	}
 }
 
-// inducing is the closed form with so many inducing points in the state kernel.
+// inducing returns the closed form with so many inducing points in the state kernel.
 func inducing(points int, completed bool) Process {
 	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
 		rows, err := statekernel.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
@@ -131,7 +131,7 @@ func inducing(points int, completed bool) Process {
 	}
 }
 
-// iterative is the paper's conjugate gradients.
+// iterative returns the paper's conjugate gradients.
 func iterative(completed bool) Process {
 	return func(_ *compute.Scope, _ *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
 		return gp.Iterative{Seed: r.Probe.Uint64()}, integralOf(completed), nil
@@ -182,7 +182,7 @@ func process(s *config.Settings) Process {
 	}
 }
 
-// correction is UAPG's, of the gradient for VanillaPG, of the natural gradient for NPG and
+// correction returns UAPG's, of the gradient for VanillaPG, of the natural gradient for NPG and
 // TRPO; or UBAC's, of the gradient.
 func correction(s *config.Settings) func(at *Evaluation, r Random) estimators.Correction {
 	decompose := func(*Evaluation, Random) estimators.Decomposition { return estimators.Projected }

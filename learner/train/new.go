@@ -28,7 +28,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 	return l
 }
 
-// baseKernel is the kernel of a name that Validate has found good.
+// baseKernel returns the kernel with a name, which Validate has checked.
 func baseKernel(name string) *kernels.Kernel {
 	k, err := kernels.Lookup(name)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 	}
 }
 
-// updated is the policy after a number of updates, each on a random batch.
+// updated returns the policy after a number of updates, each on a random batch.
 func updated(t *testing.T, b compute.Backend, settings *config.Settings, task sim.Spec, steps, updates int) []float64 {
 	t.Helper()
 	learner := New(b, settings, task)

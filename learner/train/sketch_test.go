@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// late is a Swimmer run whose policy has learned for 150 iterations (testdata/late_swimmer.npz: preset paper, seed 1;
+// late returns a Swimmer run whose policy has learned for 150 iterations (testdata/late_swimmer.npz: preset paper, seed 1;
 // its last batch returned 231), and the batch of 6,000 steps that this policy plays.
 func late(t *testing.T, preset config.Preset) (*train.Run, *compute.Scope, *train.Evaluation, *estimators.Quadrature) {
 	t.Helper()
@@ -71,7 +71,7 @@ func late(t *testing.T, preset config.Preset) (*train.Run, *compute.Scope, *trai
 	return run, scope, at, quadrature
 }
 
-// gradients are DBQPG's and UAPG's, plain and natural, by name.
+// gradients returns those of DBQPG and UAPG, plain and natural, by name.
 func gradients(t *testing.T, s *compute.Scope, at *train.Evaluation, q *estimators.Quadrature) map[string][]float64 {
 	t.Helper()
 	q.Correction = nil

@@ -149,7 +149,7 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	}
 }
 
-// trainSerially is the undisturbed run that others are compared with.
+// trainSerially returns the undisturbed run that others are compared with.
 func trainSerially(t testing.TB, s *config.Settings) *journal {
 	t.Helper()
 	j := new(journal)

@@ -24,7 +24,7 @@ type Learner struct {
 	Optimizer optim.Algorithm // takes the policy step
 }
 
-// Update is the paper's Algorithm 1 after the batch is collected: it takes a policy step
+// Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
 // and fills in the iteration's row. lap, if not nil, is called with the duration of each
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
@@ -116,7 +116,7 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	return quadrature, nil
 }
 
-// kernel is the process's covariance at the critic's current hyperparameters.
+// kernel returns the process's covariance at the critic's current hyperparameters.
 func (l *Learner) kernel() gp.Kernel {
 	return gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
 }

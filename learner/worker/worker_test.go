@@ -61,7 +61,7 @@ func newLease(c *client.Client, term time.Duration) *lease {
 	return &lease{Hold: registry.Hold{Run: run, Epoch: 2}, coordinator: c, term: term, log: slog.New(slog.DiscardHandler)}
 }
 
-// hashOf is a text's SHA-256.
+// hashOf returns a text's SHA-256.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -260,7 +260,7 @@ func TestOwnFault(t *testing.T) {
 	}
 }
 
-// outOfMemory is a device's error; too large is for any such device.
+// outOfMemory returns a device's error; tooLarge means that an empty device would be too small as well.
 func outOfMemory(tooLarge bool) error {
 	return fmt.Errorf("iteration 2: %w", &compute.Failure{Err: memoryError(tooLarge)})
 }

@@ -34,7 +34,7 @@ type access struct {
 	publish, subscribe []string
 }
 
-// accessOf is the table of permissions; docs/security.md documents it, and a test compares both with a server.
+// accessOf returns the table of permissions; docs/security.md documents it, and a test compares both with a server.
 func accessOf(role proto.Role) access {
 	positions, requests := proto.EveryRun()
 	policies := proto.PolicyBucket

@@ -118,7 +118,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// subjects are those of a row for one member among others.
+// subjects returns those of a row for one member among others.
 func (r row) subjects(own string, strangers []string) (all []string) {
 	subject := strings.NewReplacer("RUN", "Swimmer-v2/npg=1", "OWN", own).Replace(r.subject)
 	if !strings.Contains(subject, "OTHER") {
@@ -276,7 +276,7 @@ func TestCoordinatorIsReached(t *testing.T) {
 	}
 }
 
-// short is for what is never answered.
+// short returns a context for requests that are never answered.
 func short(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	t.Cleanup(cancel)

@@ -2,5 +2,5 @@ package bus
 
 import "github.com/nats-io/nats.go"
 
-// NATS is the connection underneath, for tests that do what Conn does not.
+// NATS returns the connection underneath, for tests that do what Conn does not.
 func (c *Conn) NATS() *nats.Conn { return c.nats }

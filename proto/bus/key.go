@@ -47,10 +47,10 @@ func CheckPublicKey(public string) error {
 	return nil
 }
 
-// Public is the part that others may know, "U...".
+// Public returns the part that others may know, "U...".
 func (k Key) Public() string { return k.public }
 
-// Seed is the secret part.
+// Seed returns the secret part.
 func (k Key) Seed() ([]byte, error) {
 	seed, err := k.pair.Seed()
 	if err != nil {

@@ -66,7 +66,7 @@ func drawTall(n int, seed uint64) *draw {
 	}
 }
 
-// n is the number of rows of the operation's tall blocks.
+// n returns the number of rows of the operation's tall blocks.
 func (d *draw) n() int {
 	if d.rows >= 0 {
 		return d.rows
@@ -74,12 +74,12 @@ func (d *draw) n() int {
 	return d.intn("rows", d.least, 40)
 }
 
-// k is a number of columns.
+// k returns a number of columns.
 func (d *draw) k() int { return d.intn("cols", max(1, d.least), 20) }
 
 func (d *draw) flag(label string) bool { return d.intn(label, 0, 1) == 1 }
 
-// scalar is 0, 1, -1 or any number: backends like to treat the first three apart.
+// scalar returns 0, 1, -1 or any number: backends tend to treat the first three separately.
 func (d *draw) scalar(label string) float64 {
 	switch d.intn(label, 0, 4) {
 	case 0:
@@ -114,15 +114,15 @@ func (d *draw) block(rows, cols int, value func() float64) operand {
 	return x
 }
 
-// in is an operand of normal numbers; a dst that an operation adds to is one too.
+// in returns an operand of normal numbers; a dst that an operation adds to is one too.
 func (d *draw) in(rows, cols int) operand { return d.block(rows, cols, d.rng.NormFloat64) }
 
-// out is a dst whose old contents do not matter.
+// out returns a dst whose old contents do not matter.
 func (d *draw) out(rows, cols int) operand {
 	return d.block(rows, cols, math.NaN)
 }
 
-// maybe is x, or one of the earlier operands of its shape where aliasing is drawn.
+// maybe returns x, or one of the earlier operands of its shape where aliasing is drawn.
 func (d *draw) maybe(x operand, earlier ...int) operand {
 	if d.alias && d.flag("alias") {
 		x.sameAs = earlier[d.intn("same as", 0, len(earlier)-1)]
@@ -130,7 +130,7 @@ func (d *draw) maybe(x operand, earlier ...int) operand {
 	return x
 }
 
-// parent is the operand's parent matrix.
+// parent returns the operand's parent matrix.
 func (x operand) parent() (rows, cols int, values []float64) {
 	rows, cols = x.top+x.rows+x.below, x.left+x.cols+x.next
 	values = make([]float64, rows*cols)
@@ -184,7 +184,7 @@ func testTall(t *testing.T, op operation, b, single compute.Backend) {
 	}
 }
 
-// severalPanels is a number of rows that b makes more than two panels of, if it
+// severalPanels returns a number of rows that b makes more than two panels of, if it
 // ever makes more than one.
 func severalPanels(b compute.Backend) int {
 	n := 50
@@ -210,7 +210,7 @@ func compare(t rapid.TB, c call, b, single compute.Backend, procs int) {
 	}
 }
 
-// firstDifference is the first i where got and want differ by more than tolerance
+// firstDifference returns the first i where got and want differ by more than tolerance
 // (relative, and absolute below 1), or -1. NaN equals NaN.
 func firstDifference(got, want []float64, tolerance float64) int {
 	for i := range want {

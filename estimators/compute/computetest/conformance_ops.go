@@ -170,7 +170,7 @@ func mul(d *draw, w operand, n, k int) call {
 		nothing(func(b compute.Backend, x blocks) { b.Mul(x[2], x[0], x[1], beta) })}
 }
 
-// times is an operand that counts times the coefficient: not at all if that is 0.
+// times returns an operand that is multiplied by a coefficient: if that is 0, its contents must not matter.
 func (d *draw) times(coefficient float64, rows, cols int) operand {
 	if coefficient == 0 {
 		return d.out(rows, cols)
@@ -198,7 +198,7 @@ func (d *draw) grid() compute.Grid {
 	return compute.Grid{Low: d.rng.NormFloat64(), Step: math.Exp(d.rng.NormFloat64()), Size: d.intn("grid", 4, 24)}
 }
 
-// positions are points on and between the grid's, some of them outside of it.
+// positions returns points on and between those of the grid, and some outside of it.
 func (d *draw) positions(n, k int, g compute.Grid) operand {
 	return d.block(n, k, func() float64 {
 		u := d.rng.Float64()*float64(g.Size+3) - 2

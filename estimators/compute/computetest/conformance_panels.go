@@ -121,7 +121,7 @@ func testPanelsCover(t *rapid.T, b compute.Backend) {
 	}
 }
 
-// network is what testPanelsChain computes: a layer forward, its scores back, and
+// network returns the computation of testPanelsChain: a layer forward, its scores back, and
 // a gradient summed over all rows; then everything the host can see of it.
 func network(b compute.Backend, n int) []float64 {
 	const in, out = 5, 4

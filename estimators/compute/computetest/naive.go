@@ -27,7 +27,7 @@ func (x naiveBuffer) Len() int { return len(x) }
 // Naive returns the backend that is too simple to be wrong.
 func Naive() compute.Backend { return naive{} }
 
-// at is the address of element (i, j) of x.
+// at returns the address of element (i, j) of x.
 func at(x compute.Block, i, j int) *float64 {
 	if i < 0 || i >= x.Rows || j < 0 || j >= x.Cols {
 		panic(fmt.Sprintf("computetest: element (%d, %d) of a %s block", i, j, x.Shape()))
@@ -51,7 +51,7 @@ func wantShape(op string, x compute.Block, rows, cols int) {
 	}
 }
 
-// opShape is the shape of x, transposed if trans is set.
+// opShape returns the shape of x, transposed if trans is set.
 func opShape(x compute.Block, trans bool) (rows, cols int) {
 	if trans {
 		return x.Cols, x.Rows
@@ -59,7 +59,7 @@ func opShape(x compute.Block, trans bool) (rows, cols int) {
 	return x.Rows, x.Cols
 }
 
-// opAt is element (i, j) of x, of x' if trans is set.
+// opAt returns element (i, j) of x, of x' if trans is set.
 func opAt(x compute.Block, trans bool, i, j int) float64 {
 	if trans {
 		return *at(x, j, i)
@@ -120,7 +120,7 @@ func (naive) Gemm(transA, transB bool, alpha float64, a, b compute.Block, beta f
 
 func (b naive) Gram(dst, x compute.Block) { b.Gemm(true, false, 1, x, x, 0, dst) }
 
-// keys is the cubic convolution kernel at distance s from a grid point, in units
+// keys returns the cubic convolution kernel at distance s from a grid point, in units
 // of the grid's step (Keys 1981, a = -1/2).
 func keys(s float64) float64 {
 	switch s = math.Abs(s); {
@@ -132,7 +132,7 @@ func keys(s float64) float64 {
 	return 0
 }
 
-// keysGrad is the derivative of keys.
+// keysGrad returns the derivative of keys.
 func keysGrad(s float64) float64 {
 	sign := 1.0
 	if s < 0 {
@@ -147,7 +147,7 @@ func keysGrad(s float64) float64 {
 	return 0
 }
 
-// position is z_i in units of the grid's step from its first point, moved to the
+// position returns z_i in units of the grid's step from its first point, moved to the
 // ends of the range that the grid can interpolate in.
 func position(z compute.Block, i int, g compute.Grid) float64 {
 	if g.Size < 4 {
@@ -193,7 +193,7 @@ func (naive) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid) {
 	}
 }
 
-// gridWeights is the n × d Size matrix W = [W(z_1), ..., W(z_d)], or its derivatives.
+// gridWeights returns the n × d Size matrix W = [W(z_1), ..., W(z_d)], or its derivatives.
 func gridWeights(z compute.Block, g compute.Grid, kernel func(float64) float64, factor float64) [][]float64 {
 	w := make([][]float64, z.Rows)
 	for i := range w {

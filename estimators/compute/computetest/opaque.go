@@ -50,17 +50,17 @@ func Opaque(b compute.Backend) *OpaqueBackend {
 	return &OpaqueBackend{wrapped: b, heap: &opaqueHeap{live: make(map[*handle]opaqueCell)}}
 }
 
-// Live is the number of buffers allocated and not yet released.
+// Live returns the number of buffers allocated and not yet released.
 func (o *OpaqueBackend) Live() int {
 	o.heap.mu.Lock()
 	defer o.heap.mu.Unlock()
 	return len(o.heap.live)
 }
 
-// Name is the wrapped backend's, marked.
+// Name returns the wrapped backend's, marked.
 func (o *OpaqueBackend) Name() string { return "opaque " + o.wrapped.Name() }
 
-// Distant is true, so that what only distant devices do is done too.
+// Distant returns true, so that tests cover the code for distant devices.
 func (o *OpaqueBackend) Distant() bool { return true }
 
 // Alloc returns a handle of memory that is full of NaN.
@@ -98,7 +98,7 @@ func (o *OpaqueBackend) Download(dst []float64, src compute.Block) {
 	o.wrapped.Download(dst, o.open(src))
 }
 
-// NumPanels is the wrapped backend's.
+// NumPanels returns the wrapped backend's.
 func (o *OpaqueBackend) NumPanels(rows int) int { return o.wrapped.NumPanels(rows) }
 
 // Panels wraps the backend that each body is given.
@@ -137,7 +137,7 @@ func (o *OpaqueBackend) cell(buffer compute.Buffer) opaqueCell {
 	return cell
 }
 
-// open is the wrapped backend's block of x.
+// open returns the wrapped backend's block of x.
 func (o *OpaqueBackend) open(x compute.Block) compute.Block {
 	o.idle()
 	cell := o.cell(x.Buffer)
@@ -149,7 +149,7 @@ func (o *OpaqueBackend) open(x compute.Block) compute.Block {
 	return x
 }
 
-// end is the position after x's last element, 0 if it has none.
+// end returns the position after x's last element, 0 if it has none.
 func end(x compute.Block) int {
 	if x.Rows == 0 || x.Cols == 0 {
 		return 0

@@ -17,7 +17,7 @@ func (o *OpaqueBackend) DivideWhere(dst, a, b, x, y compute.Block) {
 	o.wrapped.DivideWhere(o.same("DivideWhere", dst, a, b, x, y), o.open(a), o.open(b), o.open(x), o.open(y))
 }
 
-// Dot is the sum of x*y.
+// Dot returns the sum of x*y.
 func (o *OpaqueBackend) Dot(x, y compute.Block) float64 {
 	return o.wrapped.Dot(o.open(x), o.open(y))
 }

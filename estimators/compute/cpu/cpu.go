@@ -122,7 +122,7 @@ func (p *pool) Release(x compute.Buffer) {
 	p.free[cap(b.data)] = append(p.free[cap(b.data)], b)
 }
 
-// elements is the part of the buffer from the block's first to its last element.
+// elements returns the part of the buffer from the block's first to its last element.
 func elements(x compute.Block) []float64 {
 	if x.Rows == 0 || x.Cols == 0 {
 		return nil

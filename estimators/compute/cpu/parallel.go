@@ -22,7 +22,7 @@ func (b *Backend) Mul(dst, w, x compute.Block, beta float64) {
 	})
 }
 
-// rowRange is the part of x that belongs to the rows [i, j) of dst: its only row, if it
+// rowRange returns the part of x that belongs to the rows [i, j) of dst: its only row, if it
 // stands for each.
 func rowRange(x, dst compute.Block, i, j int) compute.Block {
 	if x.Rows == 1 && dst.Rows != 1 {
@@ -96,7 +96,7 @@ func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, b
 	}
 }
 
-// chunks is the number of parts that a product's n rows or columns are split into:
+// chunks returns the number of parts that a product's n rows or columns are split into:
 // panels, but at least eight parts of sixteen or more, so that all cores work.
 func chunks(n int) int { return max((n+panelRows-1)/panelRows, min(8, (n+15)/16)) }
 
@@ -105,7 +105,7 @@ func chunk(n, i int) (lo, hi int) {
 	return i * n / parts, (i + 1) * n / parts
 }
 
-// gemmSum is c = alpha x'op(y) + beta c as a sum over ranges of x's rows.
+// gemmSum sets c to alpha x'op(y) + beta c, as a sum over ranges of x's rows.
 func (b *Backend) gemmSum(transY bool, alpha float64, x, y compute.Block, beta float64, c compute.Block) {
 	part := y.RowRange
 	if transY {

@@ -100,7 +100,7 @@ func (s *serial) interpolateGramGrad(dst, z, q compute.Block, g compute.Grid, i 
 	}
 }
 
-// gridBlock is block (i, j) of a matrix of Size × Size blocks.
+// gridBlock returns block (i, j) of a matrix of Size × Size blocks.
 func gridBlock(x compute.Block, g compute.Grid, i, j int) compute.Block {
 	return x.View(i*g.Size, (i+1)*g.Size, j*g.Size, (j+1)*g.Size)
 }
@@ -123,7 +123,7 @@ func checkGroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 	}
 }
 
-// groupOuter is GroupOuter for the groups [lo, hi); dst holds just their rows.
+// groupOuter is GroupOuter for the groups [lo, hi); dst has only their rows.
 func (s *serial) groupOuter(dst, d, h compute.Block, g *compute.Groups, lo, hi int) {
 	e := elements(dst)
 	if e == nil || d.Rows == 0 {
@@ -152,7 +152,7 @@ func checkGroupSum(dst, x compute.Block, g *compute.Groups) {
 	}
 }
 
-// groupSum is GroupSum for the groups [lo, hi); dst holds just their rows.
+// groupSum is GroupSum for the groups [lo, hi); dst has only their rows.
 func (s *serial) groupSum(dst, x compute.Block, g *compute.Groups, lo, hi int) {
 	e := elements(dst)
 	if e == nil || x.Rows == 0 {

@@ -70,7 +70,7 @@ func loadBLAS() error {
 
 func (b *Backend) closeBLAS() { C.cublas_close(b.handle) }
 
-// first is the address of the block's first element as C takes it.
+// first returns the address of the block's first element as C takes it.
 func first(x compute.Block) C.address { return C.address(address(x)) }
 
 // callBLAS makes a call of cuBLAS. The codes 13 (execution failed) and 14 (internal
@@ -92,7 +92,7 @@ func (b *Backend) callBLAS(call string, f func() C.int) {
 	}
 }
 
-// leading is the block's leading dimension. A single row's stride may be anything.
+// leading returns the block's leading dimension. A single row's stride may be anything.
 func leading(x compute.Block) C.int {
 	if x.Rows <= 1 {
 		return index(max(1, x.Cols))

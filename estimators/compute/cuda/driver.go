@@ -26,7 +26,7 @@ var oldestDevice = Capability{7, 0}
 // Capability is a device's compute capability.
 type Capability struct{ Major, Minor int }
 
-// String is as in "9.0".
+// String formats the capability, as in "9.0".
 func (c Capability) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }
 
 func (c Capability) before(d Capability) bool {
@@ -42,7 +42,7 @@ type Info struct {
 	Multiprocessors int
 }
 
-// Driver is the CUDA version that the driver supports, as in "12.9", or "" without one.
+// Driver returns the CUDA version that the driver supports, as in "12.9", or "" without one.
 func Driver() string {
 	if v := cu.Version(); v > 0 {
 		return fmt.Sprintf("%d.%d", v/1000, v%1000/10)

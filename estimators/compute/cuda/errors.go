@@ -57,7 +57,7 @@ func (e *OutOfMemoryError) TooLarge() bool {
 	return float64(e.InUse+e.Asked) > share*float64(e.Total)
 }
 
-// Available is how many bytes this backend's buffers could have in all.
+// Available returns the total number of bytes that this backend's buffers could have.
 func (e *OutOfMemoryError) Available() int64 { return e.InUse + e.Free }
 
 // size prints bytes in the unit that suits them.

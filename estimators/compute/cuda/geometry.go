@@ -31,10 +31,10 @@ const (
 	perThread = 8
 )
 
-// ceil is n/d, rounded up.
+// ceil returns n/d, rounded up.
 func ceil(n, d int) int { return (n + d - 1) / d }
 
-// powerOfTwo is the smallest power of two that is at least n, and at least 1.
+// powerOfTwo returns the smallest power of two that is at least n, and at least 1.
 func powerOfTwo(n int) int {
 	p := 1
 	for p < n {
@@ -43,7 +43,7 @@ func powerOfTwo(n int) int {
 	return p
 }
 
-// tile is the shape of a block's threads over an n × k matrix: as wide as its rows up to
+// tile returns the shape of a block's threads over an n × k matrix: as wide as its rows up to
 // a warp, wider only where it has few rows. Both sides are powers of two.
 func tile(n, k int) dim {
 	x := powerOfTwo(min(k, warp))
@@ -51,16 +51,16 @@ func tile(n, k int) dim {
 	return dim{blockThreads / y, y, 1}
 }
 
-// tall is tile for a matrix of many rows, whatever n.
+// tall returns the tile for a matrix of many rows, whatever n.
 func tall(k int) dim { return tile(blockThreads, k) }
 
-// cover is the grid of blocks of threads that covers n × k elements, one a thread, or
+// cover returns the grid of blocks of threads that covers n × k elements, one a thread, or
 // several where that were too many blocks.
 func cover(n, k int, threads dim) dim {
 	return dim{min(ceil(k, threads.x), mostBlocks), min(ceil(n, threads.y), mostBlocks), 1}
 }
 
-// share is cover for kernels that add up all n × k elements, which are not none, in
+// share is cover for kernels that add up all n × k elements, at least one, in
 // mostParts blocks or fewer.
 func share(n, k int, threads dim) dim {
 	parts := min(ceil(n*k, blockThreads*perThread), mostParts)

@@ -94,8 +94,8 @@ func (b *Backend) weights(z compute.Block, g compute.Grid, f func(w compute.Bloc
 	}
 }
 
-// sumAfter is the factor of what dst holds in the product that adds the rows from lo on:
-// nothing before the first.
+// sumAfter returns the factor of dst's old contents in the product that adds the rows from lo on:
+// 0 for the first.
 func sumAfter(lo int) float64 {
 	if lo == 0 {
 		return 0

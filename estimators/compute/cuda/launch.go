@@ -117,7 +117,7 @@ func real(v float64) arg { return arg{math.Float64bits(v), 'f'} }
 // dim is the shape of a grid, in blocks, or of a block, in threads.
 type dim struct{ x, y, z int }
 
-// line is the shape n × 1 × 1.
+// line returns the shape n × 1 × 1.
 func line(n int) dim { return dim{n, 1, 1} }
 
 // maxArgs is the most arguments that a kernel takes.

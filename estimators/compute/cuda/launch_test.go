@@ -24,7 +24,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// zeros are arguments of the kernel's types.
+// zeros returns arguments of the kernel's types.
 func zeros(kernel string, b *Backend) (args []arg) {
 	for _, kind := range []byte(b.kernels[kernel].params) {
 		args = append(args, arg{0, kind})

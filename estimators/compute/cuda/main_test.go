@@ -39,7 +39,7 @@ func onlyEmulated(t *testing.T) {
 	}
 }
 
-// opened is a backend that is closed with the test, with buffers of exact size.
+// opened returns a backend that is closed with the test, with buffers of exact size.
 func opened(t testing.TB) *Backend {
 	t.Helper()
 	b, err := Open(0)

@@ -23,7 +23,7 @@ type buffer struct {
 // Len implements [compute.Buffer].
 func (x *buffer) Len() int { return x.length }
 
-// address is the device address of the block's first element.
+// address returns the device address of the block's first element.
 func address(x compute.Block) cu.DevicePtr {
 	buf := x.Buffer.(*buffer)
 	if buf.released {
@@ -51,7 +51,7 @@ type MemoryStats struct {
 // Memory tells what the buffers take of the device.
 func (b *Backend) Memory() MemoryStats { return b.stats }
 
-// PeakBytes is the most memory that the buffers, used and kept, have taken.
+// PeakBytes returns the most memory that the buffers, used and kept, have taken.
 func (b *Backend) PeakBytes() int64 { return b.stats.Peak }
 
 // Alloc implements [compute.Backend].

@@ -24,7 +24,7 @@ func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, b
 	}
 }
 
-// opShape is the shape of x, transposed if trans is set.
+// opShape returns the shape of x, transposed if trans is set.
 func opShape(x compute.Block, trans bool) (rows, cols int) {
 	if trans {
 		return x.Cols, x.Rows

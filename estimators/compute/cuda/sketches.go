@@ -70,7 +70,7 @@ func packed(x []int32) []float64 {
 	return words
 }
 
-// onDevice is the device's copy of g, as arguments of a kernel.
+// onDevice returns the device's copy of g as arguments of a kernel.
 func (b *Backend) onDevice(g *compute.Groups) (order, bounds, signs arg) {
 	if b.groups.of != g {
 		if b.groups.of != nil {

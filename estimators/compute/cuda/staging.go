@@ -68,7 +68,7 @@ func (b *Backend) closeStaging() {
 	}
 }
 
-// next is the buffer whose turn it is, once the copy that used it is done.
+// next returns the buffer whose turn it is, once the copy that used it is done.
 func (b *Backend) next() *stagingHalf {
 	half := &b.halves[b.turn]
 	b.turn = 1 - b.turn

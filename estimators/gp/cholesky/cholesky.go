@@ -111,31 +111,31 @@ func (c *Factor) factorizeBlock(inverse, m compute.Block) (ok bool) {
 	return true
 }
 
-// blocks is the number of diagonal blocks.
+// blocks returns the number of diagonal blocks.
 func (c Factor) blocks() int { return (c.factor.Rows + c.width - 1) / c.width }
 
-// block is the range of rows of diagonal block k.
+// block returns the range of rows of diagonal block k.
 func (c Factor) block(k int) (lo, hi int) { return k * c.width, min((k+1)*c.width, c.factor.Rows) }
 
-// inverted is R_kk^-1.
+// inverted returns R_kk^-1.
 func (c Factor) inverted(k int) compute.Block {
 	lo, hi := c.block(k)
 	return c.factor.View(lo, hi, lo, hi)
 }
 
-// right is R to the right of diagonal block k.
+// right returns R to the right of diagonal block k.
 func (c Factor) right(k int) compute.Block {
 	lo, hi := c.block(k)
 	return c.factor.View(lo, hi, hi, c.factor.Cols)
 }
 
-// Leading is the factor of the first n rows and columns of M.
+// Leading returns the factor of the first n rows and columns of M.
 func (c Factor) Leading(n int) Factor {
 	c.factor, c.diagonal = c.factor.View(0, n, 0, n), c.diagonal[:n]
 	return c
 }
 
-// LogDet is log det M.
+// LogDet returns log det M.
 func (c Factor) LogDet() (sum float64) {
 	for _, x := range c.diagonal {
 		sum += 2 * math.Log(x)

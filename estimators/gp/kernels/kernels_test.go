@@ -96,7 +96,7 @@ func lookup(t testing.TB, name string) *Kernel {
 	return k
 }
 
-// grid is the line that features are interpolated on.
+// grid returns the line that features are interpolated on.
 func grid() []float64 {
 	points := make([]float64, 128)
 	for i := range points {
@@ -105,7 +105,7 @@ func grid() []float64 {
 	return points
 }
 
-// scattered are points without any order, two of them equal, one 0.
+// scattered returns points in no particular order, two of them equal, one 0.
 func scattered(n int) []float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	points := make([]float64, n)
@@ -134,7 +134,7 @@ func wantNear(t *testing.T, what string, hyper, got, want []float64) {
 	}
 }
 
-// elements are a matrix's, row by row.
+// elements returns the elements of a matrix, row by row.
 func elements(m *mat.SymDense) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }
 
 // Elements of the matrices over the usual grid, over scattered points, and over as many
@@ -199,7 +199,7 @@ func TestValuesDoNotDependOnTheirNeighbours(t *testing.T) {
 	})
 }
 
-// column is a stationary kernel at the distances r.
+// column returns a stationary kernel at the distances r.
 func column(k *Kernel, hyper []float64, r ...float64) []float64 {
 	value, _ := k.Matrix(append([]float64{0}, r...), hyper)
 	return value.RawSymmetric().Data[1 : 1+len(r)]

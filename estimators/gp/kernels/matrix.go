@@ -50,7 +50,7 @@ func (k *Kernel) check(hyper []float64) {
 	}
 }
 
-// with is what the kernel takes, distance or product, from x and each of the points.
+// with returns the kernel's argument, distance or product, for x and each of the points.
 func (k *Kernel) with(x float64, points []float64) []float64 {
 	of := make([]float64, len(points))
 	for i, y := range points {
@@ -63,7 +63,7 @@ func (k *Kernel) with(x float64, points []float64) []float64 {
 	return of
 }
 
-// pairs is what it takes from all pairs of points: the upper triangle of the matrix,
+// pairs returns the kernel's argument for all pairs of points: the upper triangle of the matrix,
 // row by row.
 func (k *Kernel) pairs(points []float64) []float64 {
 	var of []float64
@@ -91,7 +91,7 @@ func evenlySpaced(points []float64) bool {
 	return true
 }
 
-// triangle is the symmetric matrix of n rows with the given upper triangle.
+// triangle returns the symmetric matrix of n rows with the given upper triangle.
 func triangle(n int, elements []float64) *mat.SymDense {
 	matrix := mat.NewSymDense(n, nil)
 	for i := range n {
@@ -103,7 +103,7 @@ func triangle(n int, elements []float64) *mat.SymDense {
 	return matrix
 }
 
-// toeplitz is the symmetric matrix of n rows with the given first column, constant
+// toeplitz returns the symmetric matrix of n rows with the given first column, constant
 // along its diagonals.
 func toeplitz(n int, column []float64) *mat.SymDense {
 	matrix := mat.NewSymDense(n, nil)

@@ -111,7 +111,7 @@ func (k *Kernel) evaluate(of, hyper []float64) (value []float64, gradient [][]fl
 	return value, gradient
 }
 
-// program is the kernel's for runs of that size, compiled when first needed.
+// program returns the kernel's program for runs of that size, which is compiled when first needed.
 func (k *Kernel) program(size int) *program {
 	if k.programs == nil {
 		k.programs = map[int]*program{}

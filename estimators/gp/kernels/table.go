@@ -67,13 +67,13 @@ func Lookup(name string) (*Kernel, error) {
 	return nil, &UnknownError{Name: name, Nearest: closest}
 }
 
-// Default is rbf, the paper's base kernel.
+// Default returns rbf, the paper's base kernel.
 func Default() *Kernel { return table[0] }
 
-// Name is what the kernel is called on the command line and in files.
+// Name returns the kernel's name on the command line and in files.
 func (k *Kernel) Name() string { return k.name }
 
-// Hyperparameters are the names of the kernel's own, in the order in which they are
+// Hyperparameters returns the names of the kernel's own, in the order in which they are
 // given and derivatives are returned; empty where it has none. The scale of the kernel
 // as a whole is not among them.
 func (k *Kernel) Hyperparameters() []string { return slices.Clone(k.hyper) }
@@ -82,7 +82,7 @@ func (k *Kernel) Hyperparameters() []string { return slices.Clone(k.hyper) }
 // distance 0 then, and its matrix over evenly spaced points is Toeplitz.
 func (k *Kernel) Stationary() bool { return k.of == distance }
 
-// String is the kernel's name.
+// String returns the kernel's name.
 func (k *Kernel) String() string { return k.name }
 
 // UnknownError reports that there is no kernel of a name, and which name is nearest to it.

@@ -18,7 +18,7 @@ const rough = 20
 // the closed form's matrices, columns × columns, would take gigabytes and minutes.
 const MaxColumns = 8192
 
-// Columns is the number of columns on a grid for so many features, at hyperparameters of
+// Columns returns the number of columns on a grid for so many features, at hyperparameters of
 // log 2, where learning begins. As the kernel gets rougher they become more, at most 128 a
 // feature.
 func Columns(base *kernels.Kernel, features int) int {

@@ -18,7 +18,7 @@ type interpolated struct {
 	bounds   []int         // d + 1: the columns of feature j are [bounds[j], bounds[j+1])
 }
 
-// withColumns is f with so many columns for each feature.
+// withColumns returns f with the given numbers of columns for the features.
 func (f interpolated) withColumns(counts []int) interpolated {
 	f.bounds = []int{0}
 	for j, count := range counts {
@@ -27,14 +27,14 @@ func (f interpolated) withColumns(counts []int) interpolated {
 	return f
 }
 
-// withAllColumns is f with L for each feature.
+// withAllColumns returns f with L for each feature.
 func (f interpolated) withAllColumns() interpolated {
 	return f.withColumns(slices.Repeat([]int{f.spectrum.rank()}, f.scaled.Cols))
 }
 
 func (f *interpolated) Cols() int { return f.bounds[f.scaled.Cols] }
 
-// block is the range of columns that belong to feature j.
+// block returns the range of columns that belong to feature j.
 func (f *interpolated) block(j int) (from, to int) { return f.bounds[j], f.bounds[j+1] }
 
 func (f *interpolated) Rows(s *compute.Scope, scaled compute.Block) compute.Block {
@@ -50,7 +50,7 @@ func (f *interpolated) fill(b compute.Backend, z, scaled compute.Block) {
 	}
 }
 
-// base is the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
+// base returns the gradient in the base kernel's hyperparameters. It takes no sum over n: G is
 // 2 S Z with the gradient S in ZZ', and d(ZZ') is Z times something times Z'. Of fewer
 // columns that something is the leading part.
 func (f *interpolated) base(in Gradient) []float64 {

@@ -22,7 +22,7 @@ type Kernel struct {
 	Scale float64         // c1 c_o
 }
 
-// grid is the line that each feature dimension is interpolated on: 128 points, of
+// grid returns the line that each feature dimension is interpolated on: 128 points, of
 // which the first and the last lie one step outside [-Bound, Bound].
 func grid() compute.Grid {
 	const size = 128
@@ -30,7 +30,7 @@ func grid() compute.Grid {
 	return compute.Grid{Low: -Bound - step, Step: step, Size: size}
 }
 
-// gridMatrix is the base kernel's matrix R on the grid, and its derivative in each of
+// gridMatrix returns the base kernel's matrix R on the grid, and its derivative in each of
 // the base kernel's hyperparameters.
 func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
 	g := grid()
@@ -41,7 +41,7 @@ func (k Kernel) gridMatrix() (value *mat.SymDense, gradient []*mat.SymDense) {
 	return k.Base.Matrix(points, k.Hyper)
 }
 
-// Operators are c1 K_s at scaled features (n × d), and its derivatives in the base
+// Operators returns c1 K_s at scaled features (n × d), and its derivatives in the base
 // kernel's hyperparameters. Their blocks belong to s.
 func (k Kernel) Operators(s *compute.Scope, scaled compute.Block) (value *linop.Interp, gradient []linop.Operator) {
 	operator := func(r *mat.SymDense) *linop.Interp {

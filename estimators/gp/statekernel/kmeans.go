@@ -40,7 +40,7 @@ func ChooseInducing(b compute.Backend, features compute.Block, m int, rng *rand.
 	return chosen, nil
 }
 
-// draw is the first row at which the positive weights add up to more than target. Rows
+// draw returns the first row at which the positive weights add up to more than target. Rows
 // of weight 0, which equal chosen ones, follow when no others are left.
 func draw(weights []float64, target float64) int {
 	last, spare := -1, -1

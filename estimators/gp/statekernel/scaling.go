@@ -33,7 +33,7 @@ func (s Scaling) Apply(b compute.Backend, dst, x compute.Block) {
 	b.Affine(dst, s.factor(), x, 0, -s.factor()*s.Min.Value-Bound)
 }
 
-// factor is the map's slope.
+// factor returns the map's slope.
 func (s Scaling) factor() float64 { return 2 * Bound / (s.Max.Value - s.Min.Value) }
 
 // Backward turns gradient (n × d), the gradient of some F in the scaled features,

@@ -37,7 +37,7 @@ func newSparseFactor(ski interpolated) *sparseFactor {
 	return f
 }
 
-// reach is the range of the grid points that have weights for values from least to
+// reach returns the range of the grid points that have weights for values from least to
 // greatest: the two about each value, one more on either side, and one to spare for
 // rounding.
 func reach(g compute.Grid, least, greatest float64) gridRange {
@@ -63,13 +63,13 @@ func (f *sparseFactor) RowRange(lo, hi int) Factor {
 	return &part
 }
 
-// root is L_j.
+// root returns L_j.
 func (f *sparseFactor) root(j int) compute.Block {
 	from, to := f.block(j)
 	return f.table.View(0, f.reached[j].to-f.reached[j].from, 0, to-from)
 }
 
-// points is the range of feature j's reached points among the points of all grids.
+// points returns the range of feature j's reached points among the points of all grids.
 func (f *sparseFactor) points(j int) (lo, hi int) {
 	return j*f.grid.Size + f.reached[j].from, j*f.grid.Size + f.reached[j].to
 }

@@ -107,7 +107,7 @@ func (s *spectrum) extend(gradient *mat.SymDense, value float64) {
 	}
 }
 
-// eigenpairs are those of a symmetric matrix, increasing.
+// eigenpairs returns those of a symmetric matrix, in increasing order.
 func eigenpairs(a mat.Symmetric) (values []float64, vectors *mat.Dense) {
 	var eigen mat.EigenSym
 	if !eigen.Factorize(a, true) {
@@ -118,17 +118,17 @@ func eigenpairs(a mat.Symmetric) (values []float64, vectors *mat.Dense) {
 	return eigen.Values(nil), vectors
 }
 
-// rank is q.
+// rank returns q.
 func (s *spectrum) rank() int { return len(s.values) }
 
-// factor is scale^1/2 L, 128 × q.
+// factor returns scale^1/2 L, 128 × q.
 func (s *spectrum) factor(scale float64) *mat.Dense {
 	l := new(mat.Dense)
 	l.Scale(math.Sqrt(scale), s.root)
 	return l
 }
 
-// form is half of the inner product of a, q × q, with each of the slopes.
+// form returns half of the inner product of a, q × q, with each of the slopes.
 func (s *spectrum) form(a []float64) []float64 {
 	products := make([]float64, len(s.slopes))
 	for h, slope := range s.slopes {

@@ -151,7 +151,7 @@ func (p products) inViews(x *mat.Dense, rows int) *mat.Dense {
 	return mat.NewDense(rows, k, first)
 }
 
-// live is the number of blocks in use, where the backend knows it.
+// live returns the number of blocks in use, where the backend knows it.
 func live(b compute.Backend) int {
 	if o, ok := b.(*computetest.OpaqueBackend); ok {
 		return o.Live()
@@ -159,7 +159,7 @@ func live(b compute.Backend) int {
 	return 0
 }
 
-// times is the product with x, or with its transpose.
+// times returns the product with x, or with its transpose.
 func (p products) times(x mat.Matrix, trans bool) *mat.Dense {
 	b := p.scope.Backend()
 	s := compute.NewScope(b)
@@ -216,7 +216,7 @@ func (p products) near(what string, got, want *mat.Dense) {
 	}
 }
 
-// Normal is n standard normal numbers.
+// Normal returns n standard normal numbers.
 func Normal(rng *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {

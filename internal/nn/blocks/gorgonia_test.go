@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 )
 
-// oracle is the sum of the network's outputs at samples [from, to), weighted by signal, and its gradient in the
+// oracle returns the sum of the network's outputs at samples [from, to), weighted by signal, and its gradient in the
 // parameters, by gorgonia.
 func (f fixture) oracle(from, to int, signal []float64) (value float64, gradient []float64) {
 	return gorgoniatest.Gradient(f.params, func(g *gorgoniatest.Graph) *gorgonia.Node {

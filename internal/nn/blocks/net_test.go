@@ -101,7 +101,7 @@ func TestJVPAgreesWithJacobian(t *testing.T) {
 	})
 }
 
-// vjpTwin is J'S, the Jacobian formed one sample at a time.
+// vjpTwin returns J'S, with the Jacobian formed one sample at a time.
 func (f fixture) vjpTwin() []float64 {
 	want := make([]float64, len(f.params))
 	for i := range f.samples {

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn"
 )
 
-// Backends are the backends that everything on blocks is tested with: one too simple
+// Backends returns the backends that everything on blocks is tested with: one too simple
 // to be wrong, one whose memory the host cannot read, and the fast one.
 func Backends() []compute.Backend {
 	return []compute.Backend{computetest.Naive(), computetest.Opaque(cpu.New(2)), cpu.New(3)}

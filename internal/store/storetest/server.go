@@ -98,7 +98,7 @@ func (s *Server) client() *minio.Client {
 	return client
 }
 
-// Environment is what a client needs, as of os.Environ.
+// Environment returns the variables that a client needs, in the form of os.Environ.
 func (s *Server) Environment() []string {
 	return []string{"AWS_ENDPOINT_URL_S3=http://" + s.Endpoint, "AWS_REGION=us-east-1",
 		"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey}
