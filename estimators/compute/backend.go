@@ -7,25 +7,24 @@ package compute
 // A Backend's methods are called from one goroutine at a time; inside
 // [Backend.Panels] the body uses the backend it is given.
 type Backend interface {
-	// Name says what computes, as in "cpu (OpenBLAS, 2 cores)".
+	// Name describes the device, as in "cpu (OpenBLAS, 2 cores)".
 	Name() string
-	// Distant reports whether the host waits long for a Download, some hundred times as
-	// long as for the start of an operation. Loops then look at results every few
-	// iterations only.
+	// Distant reports whether a Download takes long: some hundred times as long as
+	// starting an operation. Loops then inspect results only every few iterations.
 	Distant() bool
 
-	// Alloc returns a buffer of n elements with undefined contents, from a pool
-	// where the backend keeps one.
+	// Alloc returns a buffer of n elements with undefined contents, from the backend's
+	// pool if it has one.
 	Alloc(n int) Buffer
-	// Release gives a buffer back; blocks over it must not be used any more.
+	// Release returns a buffer to the backend; its blocks must no longer be used.
 	Release(Buffer)
 	// Upload copies the row-major src into dst.
 	Upload(dst Block, src []float64)
 	// Download copies src into the row-major dst.
 	Download(dst []float64, src Block)
 
-	// NumPanels is the number of ranges that Panels makes of rows: a function of
-	// rows alone.
+	// NumPanels returns the number of ranges into which Panels divides rows: a
+	// function of rows alone.
 	NumPanels(rows int) int
 	// Panels calls body for consecutive ranges [lo, hi) that cover [0, rows), in
 	// any order and perhaps at the same time. The body computes with the backend b
@@ -41,16 +40,16 @@ type Backend interface {
 	Sketches
 }
 
-// Elementwise operations. [Fill], [Copy], [Scale] and [Axpy] are names for the plainer
-// uses of Affine.
+// Elementwise operations. [Fill], [Copy], [Scale] and [Axpy] are special cases of
+// Affine.
 type Elementwise interface {
-	// Affine sets dst to alpha*x + beta*dst + shift. An operand with the coefficient 0 is
-	// not read, a shift of 0 not added: so zeros keep their signs. x may be a single row,
-	// which then stands for each row.
+	// Affine sets dst to alpha*x + beta*dst + shift. Operands with the coefficient 0 are
+	// not read, and a shift of 0 is not added, so that zeros keep their signs. A single
+	// row x is broadcast to all rows.
 	Affine(dst Block, alpha float64, x Block, beta, shift float64)
-	// Mul sets dst to the elementwise product w*x + beta*dst. With beta = 0, dst's old
-	// contents do not matter. w may be a single row or column, which then stands for
-	// each row or column.
+	// Mul sets dst to w*x + beta*dst, where w*x is the elementwise product. With
+	// beta = 0, the old contents of dst do not matter. A single row or column w is
+	// broadcast.
 	Mul(dst, w, x Block, beta float64)
 	// DivideWhere sets dst to a/b, or to 0 where x <= y, regardless of a and b there.
 	DivideWhere(dst, a, b, x, y Block)
@@ -58,7 +57,7 @@ type Elementwise interface {
 
 // Reductions are sums in a fixed order, and extremes.
 type Reductions interface {
-	// Dot is the sum over i, j of x_ij*y_ij.
+	// Dot returns the sum over i, j of x_ij*y_ij.
 	Dot(x, y Block) float64
 	// RowDots sets dst_i to beta*dst_i + sum_j a_ij*b_ij; dst is n × 1.
 	RowDots(dst, a, b Block, beta float64)
@@ -66,8 +65,8 @@ type Reductions interface {
 	ColDots(dst, x, y Block)
 	// SumRows sets the 1 × k block dst to the sum of x's rows, in row order.
 	SumRows(dst, x Block)
-	// Extremes finds the smallest and the largest element of x; the first in
-	// row-major order where several are equal.
+	// Extremes returns the smallest and the largest element of x, and of several equal
+	// ones the first in row-major order.
 	Extremes(x Block) (min, max Extreme)
 }
 
@@ -80,13 +79,13 @@ type Extreme struct {
 // Products are dense matrix products.
 type Products interface {
 	// Gemm sets c to alpha*op(a)*op(b) + beta*c, where op transposes if the flag
-	// is set. With beta = 0, c's old contents do not matter. c overlaps neither.
+	// is set. With beta = 0, the old contents of c do not matter. c must not overlap a or b.
 	Gemm(transA, transB bool, alpha float64, a, b Block, beta float64, c Block)
 	// Gram sets the k × k block dst to x'x.
 	Gram(dst, x Block)
 }
 
-// Networks are the elementwise parts of a tanh network's passes; the rest is Gemm.
+// Networks are the elementwise operations of a tanh network's passes, besides Gemm.
 type Networks interface {
 	// Tanh sets z to tanh(z + bias); bias is 1 × k.
 	Tanh(z, bias Block)
@@ -95,18 +94,18 @@ type Networks interface {
 	TanhGrad(d, h Block)
 }
 
-// Grid is Size points Low, Low+Step, ... on a line.
+// Grid is a one-dimensional grid of Size points Low, Low+Step, ...
 type Grid struct {
 	Low, Step float64
 	Size      int
 }
 
 // Interpolation is local cubic convolution (Keys 1981) of values on a grid: row i
-// of the sparse n × Size matrix W(z) holds the four weights of the points about
-// z_i. The z outside [Low+Step, Low+(Size-2)*Step] are moved to its ends.
+// of the sparse n × Size matrix W(z) holds the weights of the four grid points around
+// z_i. Elements of z outside [Low+Step, Low+(Size-2)*Step] are moved to its ends.
 type Interpolation interface {
 	// Interpolate sets dst to op(W(z)) x, where op transposes if the flag is set; z is
-	// n × 1. So values x on the grid (Size × r) give those at the z (n × r).
+	// n × 1. It maps values x on the grid (Size × r) to values at the z (n × r).
 	Interpolate(trans bool, dst, z, x Block, g Grid)
 	// InterpolateGrad sets dst_i (n × 1) to the derivative of sum_k c_ik (W(z)
 	// table)_ik in z_i; c is n × r.
@@ -120,9 +119,9 @@ type Interpolation interface {
 	InterpolateGramGrad(dst, z, q Block, g Grid)
 }
 
-// Groups is a partition of n rows into len(Bounds)-1 groups: group g holds the
-// rows Order[Bounds[g]:Bounds[g+1]], each with the sign Signs[row]. Backends may
-// cache a device copy by the pointer, so a Groups is not changed after first use.
+// Groups is a partition of n rows into len(Bounds)-1 groups: group g has the rows
+// Order[Bounds[g]:Bounds[g+1]], each with the sign Signs[row]. It must not be changed
+// after its first use, since backends may cache a copy on the device by its pointer.
 type Groups struct {
 	Order  []int32
 	Bounds []int32
@@ -132,7 +131,7 @@ type Groups struct {
 // Len returns the number of groups.
 func (g *Groups) Len() int { return len(g.Bounds) - 1 }
 
-// Sketches are sums over groups of rows.
+// Sketches are signed sums over groups of rows.
 type Sketches interface {
 	// GroupOuter sets row g of dst (groups × d.Cols*h.Cols) to the sum, over the
 	// group's rows i, of sign_i d_i h_i', row-major.

@@ -2,10 +2,10 @@ package compute
 
 import "fmt"
 
-// Buffer is memory that belongs to a backend. Only the backend that made it can
-// reach its elements.
+// Buffer is memory that belongs to a backend. Only the backend that allocated it can
+// access its elements.
 type Buffer interface {
-	// Len is the number of float64 the buffer holds.
+	// Len returns the number of float64 in the buffer.
 	Len() int
 }
 
@@ -19,8 +19,8 @@ type Block struct {
 	Stride     int
 }
 
-// NewBlock allocates a rows × cols block, contents undefined. Prefer a [Scope],
-// which releases what it allocated.
+// NewBlock allocates a rows × cols block with undefined contents. Prefer a [Scope],
+// which also releases its blocks.
 func NewBlock(b Backend, rows, cols int) Block {
 	if rows < 0 || cols < 0 {
 		panic(fmt.Sprintf("compute: NewBlock of %d × %d", rows, cols))
@@ -123,8 +123,8 @@ func BroadcastRow(op string, dst, x Block) (stride int) {
 	return x.Stride
 }
 
-// Flat returns the size at which to go over the elements of blocks of one shape: a single row
-// where all of them are contiguous.
+// Flat returns the size at which to iterate over the elements of blocks of one shape: a
+// single row if all of them are contiguous.
 func Flat(x Block, others ...Block) (rows, cols int) {
 	for _, y := range others {
 		if !y.Contiguous() {

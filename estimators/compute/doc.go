@@ -1,6 +1,6 @@
-// Package compute is the machine under the estimators: matrices that live
-// wherever a backend keeps them, and the few operations on them whose cost
-// grows with the number of samples.
+// Package compute defines the operations on which the estimators are built: those
+// whose cost grows with the number of samples, on matrices in the memory of a
+// device.
 //
 // # Blocks
 //
@@ -12,20 +12,20 @@
 //
 // # Backends
 //
-// A [Backend] owns buffers and computes. Nothing outside a backend touches an
-// element of a block; host memory is reached by [Backend.Upload] and
-// [Backend.Download] alone. So an estimator written against Backend runs on any
-// device, and computetest's opaque backend, whose memory the host cannot read,
-// shows that nothing reaches around it.
+// A [Backend] owns buffers and computes on them. Only the backend accesses the
+// elements of a block; [Backend.Upload] and [Backend.Download] exchange them with host
+// memory. So an estimator written against Backend runs on any device, and computetest's
+// opaque backend, whose memory the host cannot read, shows that no code bypasses the
+// backend.
 //
 // # Panels
 //
 // A chain of operations on a tall block (a network's forward pass, a
 // Jacobian-vector product) is memory-bound when each operation sweeps all n rows
-// before the next begins. [Backend.Panels] hands out ranges of rows instead: the
+// before the next begins. [Backend.Panels] divides the rows into ranges instead: the
 // body runs the whole chain on its range while the rows are still in cache, and
 // the ranges run in parallel. The number of panels depends on n alone, never on
-// the number of processors, and sums over panels are taken in panel order
-// ([Partials]), so results are the same bits on one core and on sixty-four. A
-// device that is fast on tall blocks runs the body once with the whole range.
+// the number of cores, and sums over panels are taken in panel order ([Partials]), so
+// results are bit-identical on one core and on sixty-four. A device that is fast on tall
+// blocks runs the body once with the whole range.
 package compute

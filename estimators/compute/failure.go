@@ -1,11 +1,10 @@
 package compute
 
-// Failure is what a backend's method panics with when its device fails: memory runs
-// out, the driver loses the device. A program on the processor's own memory would end
-// in the same way, but what a device leaves behind, the host can save: so there is one
-// place to catch it, at the top of a task, and not a result of every operation.
+// Failure is the value with which a backend's method panics when its device fails, because
+// it is out of memory or the driver has lost it. The host survives such a failure, so a
+// task catches it in one place, at its top, rather than as an error of every operation.
 type Failure struct {
-	// Err says what failed and what to do.
+	// Err describes the failure and its remedy.
 	Err error
 }
 
@@ -16,7 +15,7 @@ func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Catch must be deferred: it recovers the panic of a failed device and sets *err to the
-// Failure. Other panics continue. The backend must not be used afterwards.
+// Failure. Other panics continue. The backend must not be used any more afterwards.
 func Catch(err *error) {
 	switch r := recover().(type) {
 	case nil:

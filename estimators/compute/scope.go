@@ -18,7 +18,7 @@ func NewScope(b Backend) *Scope { return &Scope{backend: b} }
 // Backend returns the backend that the scope allocates from.
 func (s *Scope) Backend() Backend { return s.backend }
 
-// New allocates a rows × cols block, contents undefined.
+// New allocates a rows × cols block with undefined contents.
 func (s *Scope) New(rows, cols int) Block {
 	x := NewBlock(s.backend, rows, cols)
 	s.buffers = append(s.buffers, x.Buffer)
@@ -45,7 +45,7 @@ func (s *Scope) Diagonal(elements []float64) Block {
 // Identity allocates the unit matrix of order n.
 func (s *Scope) Identity(n int) Block { return s.Diagonal(slices.Repeat([]float64{1}, n)) }
 
-// Release gives all the scope's blocks back to the backend.
+// Release returns all the scope's blocks to the backend.
 func (s *Scope) Release() {
 	for _, buffer := range s.buffers {
 		s.backend.Release(buffer)
@@ -53,8 +53,8 @@ func (s *Scope) Release() {
 	s.buffers = s.buffers[:0]
 }
 
-// Partials holds one rows × cols summand a panel, so that panels that run at the
-// same time can each add up their own rows of a sum over n.
+// Partials holds one rows × cols summand per panel, so that concurrent panels can each
+// sum over their own rows.
 type Partials struct {
 	all        Block // panels × rows*cols
 	rows, cols int

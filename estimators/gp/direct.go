@@ -14,24 +14,24 @@ import (
 // closed form"). A fit takes 2 n r² operations and a gradient as many. The zero value
 // interpolates.
 type Direct struct {
-	// Inducing are the rows of the batch that stand for all of it in the state kernel, the
-	// subset of regressors. [statekernel.ChooseInducing] chooses them. nil means structured
+	// Inducing lists the rows of the batch that are the inducing points of the state kernel
+	// (subset of regressors), as chosen by [statekernel.ChooseInducing]. nil means structured
 	// kernel interpolation.
 	Inducing []int
-	// FisherGram is V'V, from [FisherGram], for fits that share their V. nil means that
-	// Fit computes it.
+	// FisherGram is V'V, from [FisherGram], for fits that share V. If it is nil, Fit
+	// computes it.
 	FisherGram *mat.SymDense
 }
 
-// directPosterior is what Direct.Fit returns.
+// directPosterior is the posterior that Direct.Fit returns.
 type directPosterior struct {
 	basis
 	gram    gram
 	weights *weights
 	alpha   compute.Block    // K^-1 y, n × 1
 	value   float64          // the log likelihood / n
-	inverse compute.Block    // M^-1, when first needed
-	all     *directPosterior // whole, when first needed
+	inverse compute.Block    // M^-1, computed when first needed
+	all     *directPosterior // result of whole, computed when first needed
 }
 
 // Fit implements [Solver].
@@ -56,7 +56,7 @@ func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) 
 	return p, nil
 }
 
-// condition finds the products over the samples and the weights, given V'V.
+// condition computes the products over the samples and the weights, given V'V.
 func (p *directPosterior) condition(fisherGram *mat.SymDense) (err error) {
 	p.gram = newGram(p.scope, p.state, p.data, p.fisher, fisherGram)
 	if sum := mat.Trace(fisherGram); math.IsNaN(sum) || math.IsInf(sum, 0) {
@@ -66,7 +66,7 @@ func (p *directPosterior) condition(fisherGram *mat.SymDense) (err error) {
 	return err
 }
 
-// solve finds alpha = (y - B c)/noise and the log likelihood.
+// solve computes alpha = (y - B c)/noise and the log likelihood.
 func (p *directPosterior) solve() error {
 	n, r, noise, columns := p.scaled.Rows, p.order(), p.kernel.Noise, p.state.Cols()
 	p.alpha = p.scope.New(n, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
-// Gradient implements [Posterior]. Only the features need a pass over the samples.
+// Gradient implements [Posterior]. Only the gradient in the features takes a pass over the samples.
 func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 	if features.Rows > 0 {
 		compute.SameShape("the gradient in the features", p.scaled, features)

@@ -15,7 +15,7 @@ func (p *directPosterior) Predict(part Part, at Points, mean, variance compute.B
 	return all.weights.Predict(part, at, mean, variance)
 }
 
-// whole returns the process with all columns, which other points than the batch's may need.
+// whole returns the process with all columns, which points outside the batch may need.
 func (p *directPosterior) whole() (*directPosterior, error) {
 	if p.all == nil {
 		all := p
@@ -34,8 +34,8 @@ func (p *directPosterior) whole() (*directPosterior, error) {
 // Size implements [CrossValidator].
 func (p *directPosterior) Size() int { return p.state.Whole().Cols() + p.data.Fisher.Cols }
 
-// LeaveOut implements [CrossValidator]. It takes no sum over the samples that stay: theirs
-// is that over all less that over those left out.
+// LeaveOut implements [CrossValidator]. It does not sum over the remaining samples: it
+// subtracts the sum over those left out from the sum over all.
 func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	if n := p.scaled.Rows; lo < 0 || hi <= lo || hi > n {
 		panic(fmt.Sprintf("gp: samples [%d, %d) of %d to be left out", lo, hi, n))

@@ -1,7 +1,7 @@
-// Package gp is the Gaussian process behind Bayesian quadrature: a prior over the
+// Package gp implements the Gaussian process of Bayesian quadrature: a prior over the
 // action-value function whose covariance is a state kernel plus the Fisher kernel,
 // conditioned on a batch of n samples. (Akella et al. 2021, "Deep Bayesian
-// Quadrature Policy Optimization": the labels in brackets are its equations.)
+// Quadrature Policy Optimization": labels in brackets are those of its equations.)
 //
 // # The kernel
 //
@@ -14,11 +14,11 @@
 //
 //	K_f = n V V'                                                   [sec:appendix_Fisher_mvm]
 //
-// The process never sees U, only V.
+// The process uses only V, not U.
 //
-// The state kernel is deep: features z (n × d), the outputs of a network that this
-// package does not know, are scaled jointly to [-0.95, 0.95], and each dimension
-// has its own one-dimensional base kernel k_l (package kernels), of lengthscale l:
+// The state kernel is deep: the features z (n × d), the outputs of a network outside this
+// package, are scaled jointly to [-0.95, 0.95], and a one-dimensional base kernel k_l
+// (package kernels) with lengthscale l is applied to each dimension:
 //
 //	k_s(z, z') = c_o sum_j k_l(|z_j - z'_j|)
 //
@@ -29,7 +29,7 @@
 //
 //	K_s = c_o sum_j W_j R W_j'
 //
-// Everything below is about the covariance of the observed targets,
+// The following concerns the covariance of the observed targets,
 //
 //	K = c1 K_s + kappa n V V' + noise I
 //
@@ -74,9 +74,9 @@
 //	V'K^-1 V                    = (V'V - V'B M^-1 B'V)/noise
 //	V'(c1 K_s + noise I)^-1 V   = the same without the Fisher columns of B
 //
-// [Direct] solves in this way. A fit takes two passes over the n × r elements of B, a
-// gradient one more. Package statekernel has the products with the state columns of B, and
-// package cholesky the factor of M.
+// [Direct] solves in this way. A fit takes two passes over the n × r elements of B, and a
+// gradient one more. Package statekernel computes the products with the state columns of B,
+// and package cholesky factorises M.
 //
 // # Moments
 //
@@ -92,17 +92,17 @@
 // [eqn:appendix_value_posterior_1, _2; eqn:appendix_adv_posterior_1, _2]. Q = V + A in the
 // mean, but not in the variance: the batch observes their sum, which makes them dependent.
 //
-// Some samples h can be held out afterwards, to see how well the others predict them
+// A set h of samples can be held out afterwards, to test how well the others predict them
 // ([CrossValidator]). Without their rows B_h of B,
 //
 //	M - B_h'B_h  and  B'y - B_h'y_h
 //
 // take the place of M and B'y. That costs a share h/n of a fit, and r³.
 //
-// A rough base kernel, like a Matérn kernel, has a full-rank R, which makes up to 128
-// columns a feature. As all features are scaled together, few of them reach all of the
-// grid. W_j is zero in the columns of the points not reached, and any root of the reached
-// points' part of R will do. If L is R's Cholesky factor that root is L's leading part,
+// A rough base kernel, such as a Matérn kernel, has a full-rank R and so up to 128 columns
+// per feature. As all features are scaled together, few of them reach all of the grid. W_j
+// is zero in the columns of the points not reached, and any root of the reached part of R
+// suffices. If L is R's Cholesky factor that root is L's leading part,
 // because R is Toeplitz, with as many columns as points: 776 in all on Swimmer's first
 // batch of 10 features. ([Predictor] and
 // [CrossValidator], which may be asked about other points, use all columns.)
@@ -117,16 +117,16 @@
 // its 4 d entries that meet a derivative of w_i are computed. At n = 15,000, d = 10 that
 // is 0.4 GFLOP in place of 100.
 //
-// What is left is M's factor and inverse, r³ operations, nearly all of them in products of
-// blocks on the backend.
+// The remaining work is to factorise and invert M: r³ operations, nearly all of them in
+// products of blocks on the backend.
 //
 // If R has a small rank and its derivative does not stay in R's range, as for the cosine
 // kernel, E also has the directions in which the derivative leaves it.
 //
 // # Inducing points
 //
-// Bayesian actor-critic has no grid: m of the samples stand for all n, as the subset of
-// regressors [sec:appendix_BACvsDBQPG, "DBQPG w/o SKI"]
+// Bayesian actor-critic has no grid: m of the n samples are inducing points (subset of
+// regressors) [sec:appendix_BACvsDBQPG, "DBQPG w/o SKI"]
 //
 //	K_s ~ K_nm K_mm^-1 K_mn = Z Z',  Z = K_nm L^-T,  K_mm = L L'
 //
@@ -145,9 +145,9 @@
 //	rbf, 120 columns         0.35   0.21  0.017    2e-5   4e-7   2e-7
 //	matern12, 1280 columns   1.04   0.90   0.68    0.53   0.32   0.13
 //
-// # The paper's way
+// # The paper's solver
 //
-// [Iterative] only ever multiplies with K: with the interpolation, with R on the grid, with
+// [Iterative] uses only products with K: with the interpolation, with R on the grid, and with
 // V and V'. Conjugate gradients give K^-1 y and K^-1 V, stochastic Lanczos quadrature
 // the log determinant with its standard error, and the gradient's traces come from random
 // vectors, as derivatives of bilinear forms u'K v. As in the authors' code a

@@ -9,20 +9,19 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// FisherKernel is the matrix K_f = U'G^-1 U, n × n, as it is defined
-// (eqn:kernel_equations), and not by U's leading singular vectors. It is the paper's
-// first approach (eqn:appendix_fisher_kernel_vector_product): a product is one with U,
-// a vector-Jacobian product, a solution with G by conjugate gradients, and one with U',
-// a Jacobian-vector product.
+// FisherKernel is the n × n matrix K_f = U'G^-1 U by its definition (eqn:kernel_equations)
+// rather than by U's leading singular vectors. This is the paper's first approach
+// (eqn:appendix_fisher_kernel_vector_product): a product with it is a vector-Jacobian product
+// with U, a solution with G by conjugate gradients, and a Jacobian-vector product with U'.
 type FisherKernel struct {
 	backend compute.Backend
 	scores  linop.Operator // U
 	fisher  linop.Operator // G, damped
 	cg      linop.CG
-	leading compute.Block // F, n × r with FF' near K_f, to precondition with
+	leading compute.Block // F, n × r with FF' near K_f, for preconditioning
 }
 
-// ExactFisher says how products with G^-1 are computed. The zero value is ready to use.
+// ExactFisher specifies how products with G^-1 are computed. The zero value is ready to use.
 type ExactFisher struct {
 	// CG solves with G; zero fields stand for 1000 iterations and the squared residual
 	// 1e-20. Solvers that multiply with K_f ask for less (package comment, "Both ways to
@@ -32,9 +31,9 @@ type ExactFisher struct {
 	Seed uint64 // of the preconditioner; as for [Iterative], each batch should have its own
 }
 
-// Kernel makes K_f of the scores u (p × n) and the Fisher matrix g (p × p, without
-// damping), to which it adds damping times the identity, damping > 0. It keeps both; its
-// blocks live in s. The errors are those of linop.Nystrom.
+// Kernel returns K_f for the scores u (p × n) and the Fisher matrix g (p × p, without
+// damping), to which it adds damping > 0 times the identity. It retains both; its blocks are
+// in s. The errors are those of linop.Nystrom.
 //
 // Leading eigenpairs (e, Q) of g precondition the solutions with it (Frangella, Tropp and
 // Udell 2021), and F = U'Q diag(e + damping)^-1/2 those with the kernel.

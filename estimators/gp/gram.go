@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
-// gram holds the products over n that the closed form needs, those with the r columns of
+// gram holds the products over n that the closed form needs: those with the r columns of
 // B = [Z, fisher^1/2 V].
 type gram struct {
 	matrix     compute.Block // B'B, r × r, on and above its diagonal

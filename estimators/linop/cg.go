@@ -7,30 +7,30 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// CG is the method of conjugate gradients (Hestenes and Stiefel 1952) for A x = b
-// with a symmetric positive definite A. The zero value has the paper's settings.
+// CG solves A x = b for a symmetric positive definite A by conjugate gradients (Hestenes
+// and Stiefel 1952). The zero value has the paper's settings.
 type CG struct {
-	// MaxIterations bounds the products with A; 0 means 50.
+	// MaxIterations is the maximum number of products with A; 0 means 50.
 	MaxIterations int
-	// Tolerance is the squared residual |b - A x|^2 / |b|^2 at which a column is
-	// done; 0 means 1e-10.
+	// Tolerance is the squared relative residual |b - A x|^2 / |b|^2 at which a column
+	// has converged; 0 means 1e-10.
 	Tolerance float64
 	// Preconditioner approximates the inverse of A, and is symmetric positive
 	// definite itself; nil means none.
 	Preconditioner Operator
 }
 
-// Result is the evidence of a solution.
+// Result describes the accuracy of a solution.
 type Result struct {
 	// Iterations is the number of products with A.
 	Iterations int
-	// Residual is the largest squared relative residual of a column, as the
-	// iteration carries it along.
+	// Residual is the largest squared relative residual of a column, as updated by the
+	// iteration.
 	Residual float64
 }
 
-// NotConvergedError reports that a solver ran out of iterations. The solution so far
-// is in place and may be good enough.
+// NotConvergedError reports that a solver reached its maximum number of iterations. The
+// solution so far is in place and may be accurate enough.
 type NotConvergedError struct {
 	Result
 	Tolerance float64
@@ -42,11 +42,11 @@ func (e *NotConvergedError) Error() string {
 		e.Residual, e.Tolerance, e.Iterations)
 }
 
-// BreakdownError reports that a direction has no positive length, so that the
-// operator or the preconditioner is not positive definite, or not finite.
+// BreakdownError reports that a squared length is not positive, because the operator or
+// the preconditioner is not positive definite, or not finite.
 type BreakdownError struct {
 	Iteration, Column int
-	// What names the quantity that has to be positive, Value is what it was.
+	// What names the quantity that should be positive, and Value is its value.
 	What  string
 	Value float64
 }
@@ -87,9 +87,9 @@ func (c CG) SolveFunc(b compute.Backend, a Multiply, dst, rhs compute.Block) (Re
 	return it.seen.Result, err
 }
 
-// iteration is the state of the method: a column each of the blocks for a right-hand
-// side. Step sizes are found where the blocks are; the host sees them only when it
-// looks at the history.
+// iteration is the state of the method. Each right-hand side has a column in the blocks.
+// Step sizes are computed by the backend; the host sees them only when it reads the
+// history.
 type iteration struct {
 	CG
 	b      compute.Backend
@@ -99,9 +99,9 @@ type iteration struct {
 	z      compute.Block // the preconditioned residual M r
 	p, q   compute.Block // the direction and A p
 	work   compute.Block
-	bound  compute.Block // 1 × k: r'r of a column that is done, at most
+	bound  compute.Block // 1 × k: the largest r'r of a column that has converged
 	factor compute.Block // 1 × k
-	taken  int           // steps
+	taken  int           // number of steps taken
 	seen   *history
 }
 
@@ -136,15 +136,14 @@ func (it *iteration) step() (done bool, err error) {
 	last := it.seen.at(it.taken)
 	it.taken++
 
-	// alpha = r'z / p'A p, the minimum of the error's A-norm along p.
+	// alpha = r'z / p'A p minimises the A-norm of the error along p.
 	if err := it.a(it.q, it.p); err != nil {
 		return false, err
 	}
 	it.b.ColDots(last.curvature, it.p, it.q)
 	it.b.DivideWhere(it.factor, last.rho, last.curvature, last.squares, it.bound)
 
-	// x += alpha p, r -= alpha A p. With a step size of 0, columns that are done stay as
-	// they are.
+	// x += alpha p, r -= alpha A p. The step size is 0 for columns that have converged.
 	it.b.Mul(it.x, it.factor, it.p, 1)
 	compute.Scale(it.b, -1, it.factor)
 	it.b.Mul(it.r, it.factor, it.q, 1)
@@ -155,7 +154,7 @@ func (it *iteration) step() (done bool, err error) {
 		}
 	}
 
-	// beta = r'z / (the last r'z), p = z + beta p: A-orthogonal to those before.
+	// beta = r'z / (the previous r'z), p = z + beta p: A-orthogonal to the previous directions.
 	it.precondition()
 	now := it.seen.at(it.taken)
 	it.b.DivideWhere(it.factor, now.rho, last.rho, now.squares, it.bound)
@@ -165,10 +164,10 @@ func (it *iteration) step() (done bool, err error) {
 	return false, nil
 }
 
-// measure finds r'r.
+// measure computes r'r.
 func (it *iteration) measure() { it.b.ColDots(it.seen.at(it.taken).squares, it.r, it.r) }
 
-// precondition sets z = M r and finds r'z.
+// precondition sets z = M r and computes r'z.
 func (it *iteration) precondition() {
 	if it.Preconditioner != nil {
 		it.Preconditioner.MulTo(it.z, it.r, false)
@@ -176,8 +175,8 @@ func (it *iteration) precondition() {
 	it.b.ColDots(it.seen.at(it.taken).rho, it.r, it.z)
 }
 
-// due reports whether to look at the history: after every step where that is free, else
-// after every eighth, so that on average four steps of some ten or more are too many.
+// due reports whether to read the history: after every step where that is free, otherwise
+// after every eighth step, which on average makes four superfluous steps.
 func (it *iteration) due() bool {
 	return !it.b.Distant() || it.taken%8 == 0 || it.taken == it.MaxIterations
 }

@@ -6,21 +6,20 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// history is what the steps of conjugate gradients were made of, recorded on the
-// backend and looked at now and then. What it says of a step does not depend on when it
-// is looked at.
+// history records the scalars of each step on the backend, and is read now and then. The
+// result for a step does not depend on when it is read.
 type history struct {
-	Result    // as far as it was looked at
+	Result    // up to the last step read
 	scope     *compute.Scope
 	tolerance float64
 	columns   int
-	record    compute.Block // 3 rows a step, 1 × columns each
-	host      []float64     // the same, as far as it was looked at
-	looked    int           // steps
-	done      []bool        // by column, after those steps
+	record    compute.Block // 3 rows per step, 1 × columns each
+	host      []float64     // copy of the record, up to the last step read
+	looked    int           // number of steps read
+	done      []bool        // by column, whether it has converged in those steps
 }
 
-// sums are what was summed over n in one step, 1 × k each.
+// sums are the sums over n in one step, 1 × k each.
 type sums struct {
 	squares   compute.Block // r'r after the step
 	rho       compute.Block // r'z after the step
@@ -41,8 +40,8 @@ func (h *history) at(step int) sums {
 	return sums{h.record.Row(row), h.record.Row(row + 1), h.record.Row(row + 2)}
 }
 
-// look reads the record up to r'r of a step, and returns whether all columns were done
-// then or earlier. The error is a [*BreakdownError].
+// look reads the record up to r'r of a step, and reports whether all columns had converged
+// by then. The error is a [*BreakdownError].
 func (h *history) look(step int) (done bool, err error) {
 	from, to := sumsOfStep*h.looked, sumsOfStep*step+1
 	h.scope.Backend().Download(h.host[from*h.columns:to*h.columns], h.record.RowRange(from, to))
@@ -70,7 +69,7 @@ func (h *history) row(step, sum int) []float64 {
 	return h.host[i : i+h.columns]
 }
 
-// measure finds the columns that are done after a step and the largest residual.
+// measure finds the columns that have converged after a step, and the largest residual.
 func (h *history) measure(step int) (done bool, err error) {
 	h.Iterations, h.Residual = step, 0
 	for j, r2 := range h.row(step, 0) {
@@ -93,7 +92,7 @@ func (h *history) measure(step int) (done bool, err error) {
 	return true, nil
 }
 
-// wantPositive checks a sum of each column that is not done.
+// wantPositive checks a sum of each column that has not converged.
 func (h *history) wantPositive(what string, step int, values []float64) error {
 	for j, v := range values {
 		if !h.done[j] && (!(v > 0) || math.IsInf(v, 0)) {

@@ -2,13 +2,13 @@ package linop
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// Dense is a matrix that is stored, for tests and small factors.
+// Dense is a stored matrix, for tests and small factors.
 type Dense struct {
 	b compute.Backend
 	x compute.Block
 }
 
-// NewDense makes an operator of the block x, which it keeps.
+// NewDense returns the operator of the block x, which it retains.
 func NewDense(b compute.Backend, x compute.Block) *Dense { return &Dense{b, x} }
 
 // Dims implements [Operator].

@@ -1,8 +1,7 @@
-// Package linop has matrices that are known by their products, and what can be
-// found out about a matrix from its products alone: solutions, singular vectors,
-// determinants.
+// Package linop represents matrices by their products with vectors, and computes
+// solutions, singular vectors and determinants from these products alone.
 //
-// The matrices of Bayesian quadrature are large and dense, and none is formed. The
+// The matrices of Bayesian quadrature are large and dense, and are never formed. The
 // scores U are p × n, some 29,000 × 15,000 for a humanoid; the kernel K = c1 K_s +
 // kappa K_f + noise I is n × n. But U x is one weighted sum of outer products a layer,
 // and K x a sparse interpolation, a small product, and a thin one:
@@ -16,8 +15,8 @@
 //
 // # Scores
 //
-// A linear layer y = w h + b passes the derivative d of a sample's log-probability
-// in y back to d h' in w and d in b. With the inputs of all samples in the rows of
+// In a linear layer y = w h + b, the derivative d of a sample's log-probability in y gives
+// the derivatives d h' in w and d in b. With the inputs of all samples in the rows of
 // H (n × in) and the signals in those of D (n × out), layer l of U m for weights m
 // is D'diag(m)H, and U'N for a direction N in parameter space is the sum over
 // layers of rowsum((H N_w' + N_b) * D), * being the elementwise product. So one

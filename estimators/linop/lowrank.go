@@ -2,15 +2,15 @@ package linop
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// LowRank is scale V V', n × n with V n × r: the Fisher kernel n v V V' of a
-// rank-r SVD of the scores is one.
+// LowRank is the n × n matrix scale V V' with V n × r, such as the Fisher kernel n v V V'
+// of a rank-r SVD of the scores.
 type LowRank struct {
 	b     compute.Backend
 	scale float64
 	v     compute.Block
 }
 
-// NewLowRank makes scale V V' of the n × r block v, which it keeps.
+// NewLowRank returns scale V V' of the n × r block v, which it retains.
 func NewLowRank(b compute.Backend, scale float64, v compute.Block) *LowRank {
 	return &LowRank{b, scale, v}
 }
@@ -18,7 +18,7 @@ func NewLowRank(b compute.Backend, scale float64, v compute.Block) *LowRank {
 // Dims implements [Operator].
 func (a *LowRank) Dims() (rows, cols int) { return a.v.Rows, a.v.Rows }
 
-// MulTo implements [Operator]: 4 n r flops a column.
+// MulTo implements [Operator] with 4 n r flops per column.
 func (a *LowRank) MulTo(dst, x compute.Block, trans bool) {
 	checkMul("LowRank", a, dst, x, trans)
 	s := compute.NewScope(a.b)

@@ -37,7 +37,7 @@ func Nystrom(s *compute.Scope, a Operator, rank int, rng *rand.Rand) (*Eigen, er
 		random[i] = rng.NormFloat64()
 	}
 	q := inner.FromSlice(n, rank, random)
-	for range 2 { // the second pass takes what rounding left of the first
+	for range 2 { // the second pass removes the rounding errors of the first
 		right, err := rightVectors(inner, q, rank, smallestSquare)
 		if err != nil {
 			return nil, err

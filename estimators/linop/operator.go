@@ -6,19 +6,19 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Operator is a rows × cols matrix known by its products with blocks of columns.
-// An operator keeps the backend that its blocks belong to.
+// Operator is a rows × cols matrix that is represented by its products with blocks of
+// columns. An operator retains the backend of its blocks.
 type Operator interface {
-	// Dims is the matrix's size.
+	// Dims returns the size of the matrix.
 	Dims() (rows, cols int)
-	// MulTo sets dst to A x, with trans to A'x: dst is rows × k and x cols × k, the
-	// other way round with trans, for any k. They may not overlap. Shapes that do
-	// not fit panic.
+	// MulTo sets dst to A x, or to A'x if trans is set. For any k, dst is rows × k and x
+	// is cols × k, or the reverse if trans is set. They must not overlap. MulTo panics if
+	// the shapes do not match.
 	MulTo(dst, x compute.Block, trans bool)
 }
 
 // Multiply sets dst to A x for a symmetric matrix A of order n; both are n × k, for any k.
-// It stands for a matrix whose products may fail, because they take solutions themselves.
+// It represents a matrix whose products may fail, because they solve equations themselves.
 type Multiply func(dst, x compute.Block) error
 
 // Products returns the products of a symmetric operator, which never fail.
@@ -29,7 +29,7 @@ func Products(a Operator) Multiply {
 	}
 }
 
-// Mul allocates A x, with trans A'x, in s.
+// Mul returns A x, or A'x if trans is set, allocated in s.
 func Mul(s *compute.Scope, a Operator, x compute.Block, trans bool) compute.Block {
 	rows, cols := a.Dims()
 	if trans {
@@ -40,13 +40,13 @@ func Mul(s *compute.Scope, a Operator, x compute.Block, trans bool) compute.Bloc
 	return dst
 }
 
-// MulOut allocates the elements of a in s: A times the identity.
+// MulOut returns the elements of a, as A times the identity, allocated in s.
 func MulOut(s *compute.Scope, a Operator) compute.Block {
 	_, cols := a.Dims()
 	return Mul(s, a, s.Identity(cols), false)
 }
 
-// checkMul panics, naming the operator, unless dst and x suit a.MulTo.
+// checkMul panics, naming the operator, unless dst and x have the shapes that a.MulTo requires.
 func checkMul(name string, a Operator, dst, x compute.Block, trans bool) {
 	rows, cols := a.Dims()
 	op := name

@@ -6,13 +6,13 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Product is A B: what a few products with it cost less than to multiply out.
+// Product is A B, for a few products with it, which cost less than multiplying it out.
 type Product struct {
 	b           compute.Backend
 	left, right Operator
 }
 
-// NewProduct makes the product of two operators, which it keeps.
+// NewProduct returns the product of two operators, which it retains.
 func NewProduct(b compute.Backend, left, right Operator) *Product {
 	_, inner := left.Dims()
 	if rows, cols := right.Dims(); rows != inner {

@@ -2,15 +2,15 @@ package linop
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// ScaledIdentity is s I: the covariance of a Gaussian process's observation noise, the
-// damping of a Fisher matrix.
+// ScaledIdentity is s I, such as the covariance of a Gaussian process's observation noise or
+// the damping of a Fisher matrix.
 type ScaledIdentity struct {
 	b compute.Backend
 	n int
 	s float64
 }
 
-// NewScaledIdentity makes s times the identity of order n.
+// NewScaledIdentity returns s times the identity of order n.
 func NewScaledIdentity(b compute.Backend, n int, s float64) *ScaledIdentity {
 	return &ScaledIdentity{b, n, s}
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// ScoreLayer is what one forward and one backward pass leave of a linear layer y =
-// w h + b: the inputs H (n × in) and the derivatives D (n × out) of each sample's
-// log-probability in y. The sample's score in w is the outer product d_i h_i', in
-// b it is d_i.
+// ScoreLayer holds the results of a forward and a backward pass for a linear layer y =
+// w h + b: the inputs H (n × in), and the derivatives D (n × out) of each sample's
+// log-probability in y. The score of a sample in w is the outer product d_i h_i', and in b
+// it is d_i.
 type ScoreLayer struct{ Inputs, Signals compute.Block }
 
 func (l ScoreLayer) weights() int { return l.Signals.Cols * l.Inputs.Cols }
@@ -26,8 +26,8 @@ type Scores struct {
 	params int
 }
 
-// NewScores makes U of the layers in order and of the scores in log_std (n × a; a
-// may be 0). It keeps the blocks.
+// NewScores returns U for the layers, in order, and the scores in log_std (n × a, where a
+// may be 0). It retains the blocks.
 func NewScores(b compute.Backend, layers []ScoreLayer, logStd compute.Block) *Scores {
 	u := &Scores{b: b, layers: layers, logStd: logStd, params: logStd.Cols}
 	for i, l := range layers {
@@ -43,16 +43,16 @@ func NewScores(b compute.Backend, layers []ScoreLayer, logStd compute.Block) *Sc
 // Dims implements [Operator]: parameters, samples.
 func (u *Scores) Dims() (rows, cols int) { return u.params, u.logStd.Rows }
 
-// MulTo implements [Operator]: U x is a weighted sum of scores for each column of
-// x, U'x a directional derivative of each sample's log-probability. Either costs
-// 2np flops a column and no pass through the network.
+// MulTo implements [Operator]. Each column of U x is a weighted sum of scores, and each
+// column of U'x a directional derivative of each sample's log-probability. Either takes
+// 2np flops per column, and no pass through the network.
 func (u *Scores) MulTo(dst, x compute.Block, trans bool) {
 	checkMul("Scores", u, dst, x, trans)
 	if trans {
 		u.derivatives(dst, x)
 		return
 	}
-	// The panels' partial sums of p numbers a column are what takes memory.
+	// Most memory is for the panels' partial sums, p numbers per column each.
 	const columnsAtATime = 4
 	for i := 0; i < x.Cols; i += columnsAtATime {
 		j := min(i+columnsAtATime, x.Cols)
@@ -60,8 +60,8 @@ func (u *Scores) MulTo(dst, x compute.Block, trans bool) {
 	}
 }
 
-// MulSquare sets dst to U U'x (p × k both): a panel's samples are read once for both
-// products, which is faster than one after the other.
+// MulSquare sets dst to U U'x (both p × k). It reads the samples of a panel once for both
+// products, which is faster than two calls of MulTo.
 func (u *Scores) MulSquare(dst, x compute.Block) {
 	s := compute.NewScope(u.b)
 	defer s.Release()
@@ -125,15 +125,15 @@ func (u *Scores) rows(b compute.Backend, lo, hi int) *Scores {
 	return part
 }
 
-// parameters splits a flat 1 × p block into a layer's weights (out × in), its bias
+// parameters divides a flat 1 × p block into a layer's weights (out × in), its bias
 // (1 × out) and the rest.
 func (l ScoreLayer) parameters(flat compute.Block) (w, bias, rest compute.Block) {
 	w = flat.ColRange(0, l.weights()).Reshape(l.Signals.Cols, l.Inputs.Cols)
 	return w, flat.ColRange(l.weights(), l.size()), flat.ColRange(l.size(), flat.Cols)
 }
 
-// weightedSum sets the 1 × p block sum to (U m)': for each layer D'diag(m)H and
-// m'D, then m' times the scores in log_std. The narrower factor takes the weights.
+// weightedSum sets the 1 × p block sum to (U m)': for each layer D'diag(m)H and m'D, then
+// m' times the scores in log_std. It multiplies the narrower factor by the weights.
 func (u *Scores) weightedSum(sum, m compute.Block) {
 	for _, l := range u.layers {
 		var w, bias compute.Block

@@ -6,13 +6,13 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Sum is a sum of operators of one size.
+// Sum is a sum of operators of the same size.
 type Sum struct {
 	b     compute.Backend
 	terms []Operator
 }
 
-// NewSum adds the terms, one or more.
+// NewSum returns the sum of one or more operators.
 func NewSum(b compute.Backend, terms ...Operator) *Sum {
 	if len(terms) == 0 {
 		panic("linop: a sum of no operators")

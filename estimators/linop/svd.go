@@ -9,9 +9,9 @@ import (
 )
 
 // SVD is a truncated singular value decomposition U ~ P diag(S) V' of a p × n
-// matrix: P is p × k and V n × k with orthonormal columns, S falls. k is the rank
-// that was asked for, or less where U has no more. P is not multiplied out unless it
-// was cheap: an update takes a product or two with it, if any.
+// matrix: P (p × k) and V (n × k) have orthonormal columns, and S is decreasing. k is the
+// requested rank, or less if U has a lower rank. P is multiplied out only if that is cheap:
+// an update takes at most a product or two with it.
 type SVD struct {
 	P Operator
 	S []float64
@@ -31,8 +31,7 @@ func Decompose(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD, err
 	return RandomizedSVD(s, u, rank, rng)
 }
 
-// RankError reports that a decomposition was asked for more singular values than
-// there are.
+// RankError reports that more singular values were requested than there are.
 type RankError struct{ Rank, Samples, Parameters int }
 
 // Error implements error.
@@ -102,10 +101,10 @@ func (u *Scores) gramTo(dst compute.Block) {
 	})
 }
 
-// smallestSquare is where an eigenvalue of a Gram matrix x'x, relative to the
-// largest, is taken for zero. They carry errors of some 1e-16 of the largest, which
-// a vector of x divided by its length inherits: here at most 1e-6, on a real
-// batch's spectrum 1e-12.
+// smallestSquare is the threshold, relative to the largest, below which an eigenvalue of a
+// Gram matrix x'x counts as zero. Eigenvalues have errors of some 1e-16 of the largest,
+// which normalised vectors inherit: here at most 1e-6, and 1e-12 on the spectrum of a real
+// batch.
 const smallestSquare = 1e-10
 
 // singularValues returns the square roots of the first rank of a Gram matrix's

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// NotFiniteError reports that a computation met NaN or an infinity in its input.
+// NotFiniteError reports NaN or an infinity in the input of a computation.
 type NotFiniteError struct {
 	// What names the matrix.
 	What string

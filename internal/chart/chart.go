@@ -15,39 +15,39 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// Series is one line. Points that are not finite are left out.
+// Series is one line. Points that are not finite are omitted.
 type Series struct {
-	Name      string // in the legend, which has each name once
+	Name      string // in the legend, which lists each name once
 	X, Y      []float64
-	Low, High []float64 // the band around it; nil: none
+	Low, High []float64 // the band around the line; nil: none
 	Marks     bool      // a dot at each point
-	Dashed    bool      // and pale
-	Color     int       // of the palette, which repeats after ten
+	Dashed    bool      // dashed and pale
+	Color     int       // index in the palette, which repeats after ten
 }
 
 // Panel is one pair of axes.
 type Panel struct {
 	Title, X, Y string
-	LogX, LogY  bool // logarithmic axes, which take positive values only
+	LogX, LogY  bool // logarithmic axes, which show only positive values
 	Series      []Series
 }
 
-// Figure is rows of panels, each of one vertical range. The legend is beside them.
+// Figure consists of rows of panels, with the legend beside them. Each row has a common vertical range.
 type Figure [][]Panel
 
-// palette is matplotlib's, whose colours are told apart by most people.
+// palette is that of matplotlib, whose colours most people can distinguish.
 var palette = []color.NRGBA{
 	{0x1f, 0x77, 0xb4, 0xff}, {0xd6, 0x27, 0x28, 0xff}, {0x2c, 0xa0, 0x2c, 0xff}, {0xff, 0x7f, 0x0e, 0xff}, {0x94, 0x67, 0xbd, 0xff},
 	{0x8c, 0x56, 0x4b, 0xff}, {0xe3, 0x77, 0xc2, 0xff}, {0x17, 0xbe, 0xcf, 0xff}, {0xbc, 0xbd, 0x22, 0xff}, {0x7f, 0x7f, 0x7f, 0xff},
 }
 
-// Gray is the colour of what the others are compared with.
+// Gray is the colour of the reference with which others are compared.
 const Gray = 9
 
 const (
 	panelWidth   = 3.8 * vg.Inch
 	panelHeight  = 3.0 * vg.Inch
-	singleWidth  = 6.2 * vg.Inch // of a panel alone
+	singleWidth  = 6.2 * vg.Inch // of a single panel
 	singleHeight = 4.2 * vg.Inch
 	legendWidth  = 1.4 * vg.Inch
 	padding      = 0.15 * vg.Inch
@@ -99,7 +99,7 @@ func (f Figure) plots() ([][]*plot.Plot, *plot.Legend, error) {
 	return plots, &legend.Legend, nil
 }
 
-// shareY gives a row of plots one range, so that they can be compared.
+// shareY gives the plots of a row a common vertical range, so that they can be compared.
 func shareY(row []*plot.Plot) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, p := range row {
@@ -110,7 +110,7 @@ func shareY(row []*plot.Plot) {
 	}
 }
 
-// legend names each line once, however many panels have it.
+// legend lists each line once, however many panels show it.
 type legend struct {
 	plot.Legend
 	names map[string]bool
@@ -150,7 +150,7 @@ func render(plots [][]*plot.Plot, legend *plot.Legend, format string) ([]byte, e
 	return out.Bytes(), err
 }
 
-// plot draws the bands first, so that no line is under one.
+// plot draws the bands first, so that they do not cover any lines.
 func (p Panel) plot(legend *legend) (*plot.Plot, error) {
 	out := plot.New()
 	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.Title, p.X, p.Y
@@ -168,7 +168,7 @@ func (p Panel) plot(legend *legend) (*plot.Plot, error) {
 	return out, nil
 }
 
-// scale makes an axis logarithmic, if it can be: it needs a range.
+// scale makes an axis logarithmic, if it has a range.
 func scale(axis *plot.Axis, logarithmic bool) {
 	if logarithmic && 0 < axis.Min && axis.Min < axis.Max && !math.IsInf(axis.Max, 0) {
 		axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}

@@ -12,7 +12,7 @@
 //		p.Succeed()
 //	}
 //
-// Nothing is timed: a test waits for what must happen, [Patience] at most.
+// Nothing is timed: a test waits for events, for at most [Patience].
 package processtest
 
 import (
@@ -27,8 +27,8 @@ import (
 	"testing"
 )
 
-// Build runs a package's tests with programs that go build makes of its arguments, packages and options before them, in a
-// directory which it sets and removes afterwards. It returns the exit status.
+// Build runs the tests of a package with programs built by go build, whose arguments are given: options, then packages. It sets
+// the directory of the programs and removes it afterwards. It returns the exit status.
 func Build(m *testing.M, directory *string, arguments ...string) int {
 	made, err := os.MkdirTemp("", "dbqpg-test-")
 	if err != nil {
@@ -37,7 +37,7 @@ func Build(m *testing.M, directory *string, arguments ...string) int {
 	}
 	defer os.RemoveAll(made)
 	*directory = made
-	os.Setenv("TMPDIR", made) // what killed processes leave behind goes with it
+	os.Setenv("TMPDIR", made) // temporary files of killed processes are removed with it
 	build := exec.Command("go", slices.Concat([]string{"build", "-o", made + string(filepath.Separator)}, arguments)...)
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)

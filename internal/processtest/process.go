@@ -20,18 +20,18 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// Patience is how long a test waits for what must happen, on a machine however loaded.
+// Patience is how long a test waits for an event, even on a heavily loaded machine.
 const Patience = 3 * time.Minute
 
-// Process is a program at work. What it writes to its standard output and error is its log.
+// Process is a running program. Its log is everything that it writes to standard output and standard error.
 //
-// A process that fails by itself ends its test, at the next thing that the test waits for and at the latest at its end, unless the
-// test has sent it a signal, waits for its end, or has said that it [Process.MayFail].
+// A process that fails by itself ends its test, when the test next waits for something or at its end, unless the test has sent the
+// process a signal, waits for its end, or has called [Process.MayFail].
 type Process struct {
 	Cmd  *exec.Cmd
 	t    testing.TB
 	test *company
-	done chan struct{} // closed when it has ended and all lines are there
+	done chan struct{} // closed when it has ended and all lines have been read
 
 	// Guarded by test.mu.
 	lines   []string
@@ -39,11 +39,11 @@ type Process struct {
 	mayFail bool
 }
 
-// company is the processes of one test.
+// company holds the processes of one test.
 type company struct {
 	mu        sync.Mutex
 	processes []*Process
-	change    chan struct{} // closed, and replaced, at each line and at each end
+	change    chan struct{} // closed and replaced at each new line and at the end of each process
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 }
@@ -58,7 +58,7 @@ func companyOf(t testing.TB) *company {
 	return c.(*company)
 }
 
-// add makes a change that others wait for.
+// add makes a change and notifies those waiting for one.
 func (c *company) add(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *company) add(change func()) {
 	c.change = make(chan struct{})
 }
 
-// failure returns what is to be said of a process that has failed by itself, once; nil without one. c.mu is held.
+// failure returns an error for a process that has failed by itself, once, or nil if there is none. c.mu is held.
 func (c *company) failure() error {
 	for _, p := range c.processes {
 		if p.failed() {
@@ -86,7 +86,7 @@ func (p *Process) lastWords() error {
 	return fmt.Errorf("%s ended by itself (%v); its last words:\n%s", p, p.Cmd.ProcessState, strings.Join(p.lines[max(0, len(p.lines)-lines):], "\n"))
 }
 
-// Start starts a program, which does not outlive the test. If that fails, it shows the log.
+// Start starts a program, which is killed at the end of the test. If the test fails, the log is shown.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{Cmd: cmd, t: t, test: companyOf(t), done: make(chan struct{})}
@@ -107,7 +107,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		p.test.mu.Lock()
 		failure := p.test.failure()
 		for _, other := range p.test.processes {
-			other.mayFail = true // as those that it needs are killed
+			other.mayFail = true // others that it needs are being killed
 		}
 		p.test.mu.Unlock()
 		if failure != nil {
@@ -117,7 +117,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		select {
 		case <-p.done:
 		case <-time.After(Patience):
-			t.Errorf("%s is killed, and has not ended in %v", p, Patience)
+			t.Errorf("%s was killed and has not ended within %v", p, Patience)
 		}
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", p, p.Log())
@@ -137,7 +137,7 @@ func (p *Process) follow(output *os.File) {
 			p.test.add(func() { p.lines = append(p.lines, lines.Text()) })
 		}
 	})
-	_ = p.Cmd.Wait() // the exit status tells
+	_ = p.Cmd.Wait() // ProcessState has the exit status
 	reading.Wait()
 	p.test.add(func() {
 		if p.exited = true; p.failed() && p.test.cancel != nil {
@@ -154,7 +154,7 @@ func (p *Process) Log() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// MayFail says that the process may end with an error while the test waits for something else.
+// MayFail permits the process to end with an error while the test waits for something else.
 func (p *Process) MayFail() {
 	p.test.add(func() { p.mayFail = true })
 }
@@ -199,7 +199,7 @@ func (p *Process) find(n int, pattern string) (found []string) {
 	return found
 }
 
-// await waits until a condition of lines and ends is met. It ends the test if one of its processes fails meanwhile.
+// await waits for a condition on lines and ended processes. It ends the test if one of its processes fails meanwhile.
 func (p *Process) await(what string, met func() bool) {
 	p.t.Helper()
 	late := time.After(Patience)
@@ -235,8 +235,8 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone. It ends the test if the process had ended by itself before,
-// for then the test shows nothing.
+// Kill kills the process with SIGKILL and waits for its end. It fails the test if the process had already ended by itself,
+// since the test would then show nothing.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
@@ -246,7 +246,7 @@ func (p *Process) Kill() {
 	}
 }
 
-// Killed reports whether the process, which has ended, was ended by SIGKILL.
+// Killed reports whether the process, which must have ended, was killed by SIGKILL.
 func (p *Process) Killed() bool {
 	status := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
@@ -255,7 +255,7 @@ func (p *Process) Killed() bool {
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the end and returns the exit status, -1 for a process that a signal ended.
+// Wait waits for the end and returns the exit status, -1 if a signal ended the process.
 func (p *Process) Wait() int {
 	p.t.Helper()
 	p.MayFail()
@@ -263,7 +263,7 @@ func (p *Process) Wait() int {
 	return p.Cmd.ProcessState.ExitCode()
 }
 
-// Succeed waits for the end, which must be a good one.
+// Succeed waits for the end and fails the test unless the exit status is 0.
 func (p *Process) Succeed() {
 	p.t.Helper()
 	if status := p.Wait(); status != 0 {
@@ -271,8 +271,8 @@ func (p *Process) Succeed() {
 	}
 }
 
-// Context returns a context for what a test asks of its processes other than through their logs. It ends as soon as one of them fails by
-// itself, which its cause tells.
+// Context returns a context for a test's requests to its processes. It is cancelled as soon as one of them fails by itself, with
+// that as its cause.
 func Context(t testing.TB) context.Context {
 	c := companyOf(t)
 	c.mu.Lock()
@@ -283,7 +283,7 @@ func Context(t testing.TB) context.Context {
 	return c.ctx
 }
 
-// AwaitOK waits until a GET of the URL is answered with 200. Servers tell of this by no event.
+// AwaitOK polls the URL until a GET is answered with 200, since servers announce this by no event.
 func AwaitOK(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(Context(t), Patience)

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is what every error of Decode wraps.
+// ErrMalformed is wrapped by all errors of Decode.
 var ErrMalformed = errors.New("not a well-formed safetensors file")
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// Decode reads a file's bytes. The arrays share data's memory; [Values] copies. Whatever is not exactly as the
-// format and the limits have it is an error that wraps ErrMalformed.
+// Decode decodes the contents of a file. The arrays share the memory of data; [Values] copies it. Any deviation from
+// the format, or beyond the limits, is an error that wraps ErrMalformed.
 func Decode(data []byte) (*File, error) {
 	if len(data) < 8 {
 		return nil, malformed("%d bytes, the header's length alone takes 8", len(data))
@@ -41,12 +41,12 @@ func Decode(data []byte) (*File, error) {
 type headerReader struct {
 	scanner
 	body   []byte
-	offset int // where the next array begins in the body
+	offset int // of the next array in the body
 	file   File
 }
 
 func (r *headerReader) read() error {
-	// Counted first and allocated once: growing would cost several times the header's length.
+	// Count first and allocate once: growing would take several times the length of the header.
 	r.file.Tensors = make([]Tensor, 0, min(bytes.Count(r.text, []byte(`"shape"`)), MaxTensors))
 	err := r.object(func(key string) error {
 		if key == metadataKey {

@@ -14,8 +14,8 @@
 //
 // with offsets counted from the header's end. The arrays fill the rest of the file exactly: no gap, no overlap.
 //
-// The same [File] always encodes to the same bytes. [Decode] takes nothing on trust: it accepts a file only where
-// every length agrees with the bytes that are there, and allocates less than the input's length and 64 KiB. For
-// that, and for simplicity, it is stricter than the format: it has the limits below, and wants the header's entries
-// in the order of their data, as Python's package and this one write them.
+// The same [File] always encodes to the same bytes. [Decode] does not trust its input: it accepts a file only if all
+// lengths agree with the data, and allocates less than the length of the input plus 64 KiB. For this reason, and for
+// simplicity, it is stricter than the format: it has the limits below, and requires the header's entries to be in the
+// order of their data, as Python's package and this one write them.
 package safetensors

@@ -10,8 +10,8 @@ import (
 
 const metadataKey = "__metadata__"
 
-// Encode returns the file's bytes: metadata sorted by key, arrays in the order given. Names that occur twice, data
-// that do not fill their shape and whatever else Decode would refuse are errors.
+// Encode returns the contents of the file, with metadata sorted by key and arrays in the given order. Duplicate names,
+// data that do not match their shape, and anything else that Decode would refuse are errors.
 func Encode(f *File) ([]byte, error) {
 	header, err := encodeHeader(f)
 	if err != nil {
@@ -66,14 +66,14 @@ func encodeHeader(f *File) ([]byte, error) {
 	return header, nil
 }
 
-// entry is what the header says of an array.
+// entry is the description of an array in the header.
 type entry struct {
 	DType   DType  `json:"dtype"`
 	Shape   []int  `json:"shape"`
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// appendEntry writes a field of the header's object.
+// appendEntry appends a field of the header's object.
 func appendEntry(header []byte, name string, value any) []byte {
 	if len(header) > 1 {
 		header = append(header, ',')
@@ -81,12 +81,12 @@ func appendEntry(header []byte, name string, value any) []byte {
 	quoted, err := json.Marshal(name)
 	text, errValue := json.Marshal(value)
 	if err = errors.Join(err, errValue); err != nil {
-		panic(err) // texts and numbers always have an encoding
+		panic(err) // strings and numbers can always be encoded
 	}
 	return append(append(append(header, quoted...), ':'), text...)
 }
 
-// validate reports data that do not fill the shape and names that JSON cannot carry.
+// validate reports data that do not match the shape and names that JSON cannot represent.
 func (t *Tensor) validate() error {
 	if t.DType.Size() == 0 {
 		return fmt.Errorf("safetensors: tensor %.40q: unknown type %.20q", t.Name, t.DType)

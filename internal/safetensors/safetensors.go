@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Limits on what Decode reads and Encode writes, far above what a training run needs.
+// Limits of Decode and Encode, far above the needs of a training run.
 const (
 	MaxHeader   = 1 << 20 // bytes of JSON
 	MaxTensors  = 256
@@ -15,10 +15,10 @@ const (
 	MaxRank     = 8   // dimensions of an array
 )
 
-// A DType is the type of an array's elements, by its name in the format.
+// A DType is the type of an array's elements, as named in the format.
 type DType string
 
-// The types of elements that this package knows.
+// The element types that this package supports.
 const (
 	F64 DType = "F64"
 	F32 DType = "F32"
@@ -26,7 +26,7 @@ const (
 	U8  DType = "U8"
 )
 
-// Size returns the bytes of one element, 0 for an unknown type.
+// Size returns the size of an element in bytes, 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {
 	case F64, I64:
@@ -39,7 +39,7 @@ func (d DType) Size() int {
 	return 0
 }
 
-// An Element is a Go type that arrays are made of.
+// An Element is a Go type for the elements of arrays.
 type Element interface {
 	float64 | float32 | int64 | uint8
 }
@@ -60,18 +60,18 @@ func dtypeOf[T Element]() DType {
 type Tensor struct {
 	Name  string
 	DType DType
-	Shape []int  // lengths of the dimensions; none for a single number
+	Shape []int  // dimensions; empty for a single number
 	Data  []byte // the elements, little-endian, row-major
 }
 
-// New returns the array of the given values, which it copies. It panics if the shape's product is not their number.
+// New returns an array of the given values, which it copies. It panics if their number does not match the shape.
 func New[T Element](name string, shape []int, values []T) Tensor {
 	if n, ok := product(shape); !ok || n != len(values) {
 		panic(fmt.Sprintf("safetensors: tensor %q: shape %v does not hold %d values", name, shape, len(values)))
 	}
 	data, err := binary.Append(make([]byte, 0, binary.Size(values)), binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // only for types that are no numbers
+		panic(err) // only for types that are not numbers
 	}
 	return Tensor{Name: name, DType: dtypeOf[T](), Shape: slices.Clone(shape), Data: data}
 }
@@ -88,7 +88,7 @@ func Values[T Element](t Tensor) ([]T, error) {
 	return values, nil
 }
 
-// A File is what one file holds: arrays in the order of their data, and texts about them.
+// A File is the contents of a file: arrays, in the order of their data, and metadata.
 type File struct {
 	Metadata map[string]string
 	Tensors  []Tensor
@@ -103,7 +103,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.Tensors[i], true
 }
 
-// product returns the number of elements of an array, false where it is negative or overflows.
+// product returns the number of elements of an array, and false if a dimension is negative or the product overflows.
 func product(shape []int) (int, bool) {
 	n := 1
 	for _, length := range shape {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// scanner reads the JSON that a header consists of: objects, arrays of whole numbers, strings. encoding/json reads what
-// is in the strings alone: it allocates many times its input for small or deep entries, and takes names that are
-// there twice.
+// scanner parses the JSON of a header: objects, arrays of whole numbers, strings. It uses encoding/json only for the
+// contents of strings, because that package allocates many times its input for small or deep entries, and accepts
+// duplicate names.
 type scanner struct {
 	text []byte
 	at   int
 }
 
-// next skips white space and returns the byte after it without taking it, 0 at the end.
+// next skips white space and returns the next byte without consuming it, 0 at the end.
 func (s *scanner) next() byte {
 	for s.at < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.at]) >= 0 {
 		s.at++
@@ -26,7 +26,7 @@ func (s *scanner) next() byte {
 	return s.text[s.at]
 }
 
-// take skips white space and removes the byte c, or says that something else is there.
+// take skips white space and consumes the byte c, or returns an error if the next byte is another.
 func (s *scanner) take(c byte) error {
 	if s.next() != c || c == 0 {
 		return malformed("header: %.10q at byte %d where %q belongs", s.text[s.at:], s.at, c)
@@ -68,7 +68,7 @@ func (s *scanner) object(value func(key string) error) error {
 	})
 }
 
-// numbers reads an array of at most len(dst) whole numbers into dst and returns how many they are.
+// numbers reads an array of at most len(dst) whole numbers into dst and returns their number.
 func (s *scanner) numbers(dst []int) (n int, err error) {
 	err = s.list('[', ']', func() error {
 		if n == len(dst) {
@@ -112,7 +112,7 @@ func (s *scanner) str() (string, error) {
 			return unescape(s.text[start-1 : s.at])
 		case c == '\\':
 			escaped = true
-			s.at++ // whatever follows does not end the string
+			s.at++ // the next byte does not end the string
 		case c < ' ':
 			return "", malformed("header: control character in a string at byte %d", s.at)
 		}

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBackend is the conformance suite. It compares each operation with [Naive]'s
-// on random shapes and views, with NaN wherever the operation must not look, and
-// checks that a repeated call returns the same bits, whatever GOMAXPROCS is.
-// newBackend makes a new backend; the suite keeps several at a time.
+// TestBackend is the conformance suite of backends. It compares each operation with that
+// of [Naive] on random shapes and views, with NaN wherever the operation must not read,
+// and checks that repeated calls return the same bits, whatever GOMAXPROCS is.
+// newBackend makes a backend; the suite uses several at a time.
 func TestBackend(t *testing.T, newBackend func() compute.Backend) {
 	b := newBackend()
 	single := withProcs(1, newBackend)
@@ -36,16 +36,16 @@ func withProcs[T any](n int, f func() T) T {
 	return f()
 }
 
-// draw makes up an operation's arguments: sizes from intn, contents from rng.
+// draw generates the arguments of an operation: sizes from intn, contents from rng.
 type draw struct {
 	intn  func(label string, low, high int) int
 	rng   *rand.Rand
-	rows  int // of the tall blocks; -1 draws them
-	least int // number of rows and columns, where they are drawn
+	rows  int // number of rows of tall blocks; -1 draws it
+	least int // minimum number of rows and columns, where they are drawn
 	alias bool
 }
 
-// drawFrom takes every choice from rapid, so that failures shrink and repeat.
+// drawFrom takes all choices from rapid, so that failures can be shrunk and repeated.
 func drawFrom(t *rapid.T) *draw {
 	seed := rapid.Uint64().Draw(t, "contents")
 	return &draw{
@@ -170,21 +170,21 @@ func (c call) results(b compute.Backend) []float64 {
 	return results
 }
 
-// testOperation compares one call of op with the naive backend's.
+// testOperation compares a call of op with that of the naive backend.
 func testOperation(t *rapid.T, op operation, b, single compute.Backend) {
 	c := op.draw(drawFrom(t))
 	procs := rapid.IntRange(1, 4).Draw(t, "GOMAXPROCS")
 	compare(t, c, b, single, procs)
 }
 
-// testTall does it for more rows than two panels hold.
+// testTall is testOperation for more rows than two panels have.
 func testTall(t *testing.T, op operation, b, single compute.Backend) {
 	for seed := range uint64(4) {
 		compare(t, op.draw(drawTall(severalPanels(b), seed)), b, single, 3)
 	}
 }
 
-// severalPanels returns a number of rows that b makes more than two panels of, if it
+// severalPanels returns a number of rows that b divides into more than two panels, if it
 // ever makes more than one.
 func severalPanels(b compute.Backend) int {
 	n := 50
@@ -224,7 +224,7 @@ func firstDifference(got, want []float64, tolerance float64) int {
 	return -1
 }
 
-// testShapes gives one operand a row or a column too many, which must panic.
+// testShapes gives one operand an extra row or column, with which the operation must panic.
 func testShapes(t *rapid.T, op operation, b compute.Backend) {
 	d := drawFrom(t)
 	d.alias = false

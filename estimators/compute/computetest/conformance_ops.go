@@ -10,14 +10,14 @@ import (
 type operation struct {
 	name      string
 	draw      func(d *draw) call
-	fixedRows bool // one row too many in any operand is an error
+	fixedRows bool // an extra row in any operand is an error
 	anyShape  bool // no shape is an error
-	broadcast bool // a single row or column may stand for several
+	broadcast bool // a single row or column may be broadcast
 }
 
 type blocks = []compute.Block
 
-// nothing makes a run of a method without results.
+// nothing adapts a method without results.
 func nothing(f func(b compute.Backend, x blocks)) func(compute.Backend, blocks) []float64 {
 	return func(b compute.Backend, x blocks) []float64 {
 		f(b, x)
@@ -183,8 +183,8 @@ func extremes(b compute.Backend, x blocks) []float64 {
 	return []float64{low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row), float64(high.Col)}
 }
 
-// levels has few different values, so that the extreme ones occur several times and
-// some of two blocks are equal; now and then a NaN, if wanted.
+// levels returns few different values, so that the extreme ones occur several times and
+// some elements of two blocks are equal, and occasionally NaN if wanted.
 func (d *draw) levels(rows, cols int, nan bool) operand {
 	return d.block(rows, cols, func() float64 {
 		if nan && d.rng.IntN(20) == 0 {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testZeros wants the sign of a zero kept where nothing is added to it, and what counts 0
-// times left out.
+// testZeros checks that zeros keep their signs where nothing is added to them, and that
+// operands with the coefficient 0 are not read.
 func testZeros(t *testing.T, b compute.Backend) {
 	zero, nan := math.Copysign(0, -1), math.NaN()
 	s := compute.NewScope(b)
@@ -38,8 +38,8 @@ func testZeros(t *testing.T, b compute.Backend) {
 	}
 }
 
-// testTanhAccuracy compares relative errors over the whole range, and wants NaN
-// and the infinities treated as what they are.
+// testTanhAccuracy checks relative errors over the whole range, and the results for NaN
+// and the infinities.
 func testTanhAccuracy(t *testing.T, b compute.Backend) {
 	values := []float64{0, 1e-300, 1e-10, 1e-5, 0.01, 0.3, 0.55, 0.7, 1, 3, 9, 19, 22, 1000, 1e300, math.Inf(1), math.NaN()}
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -61,8 +61,8 @@ func testTanhAccuracy(t *testing.T, b compute.Backend) {
 	}
 }
 
-// testMemory allocates and releases at random; live buffers must keep what was
-// put there, and their sizes.
+// testMemory allocates and releases at random; live buffers must keep their contents and
+// sizes.
 func testMemory(t *rapid.T, b compute.Backend) {
 	type cell struct {
 		block compute.Block
@@ -94,7 +94,8 @@ func testMemory(t *rapid.T, b compute.Backend) {
 	}
 }
 
-// testPanelsCover wants each row in one panel, and panels numbered in row order.
+// testPanelsCover checks that each row is in one panel, and that panels are numbered in
+// row order.
 func testPanelsCover(t *rapid.T, b compute.Backend) {
 	n := rapid.IntRange(0, severalPanels(b)).Draw(t, "n")
 	var mu sync.Mutex
@@ -122,7 +123,7 @@ func testPanelsCover(t *rapid.T, b compute.Backend) {
 }
 
 // network returns the computation of testPanelsChain: a layer forward, its scores back, and
-// a gradient summed over all rows; then everything the host can see of it.
+// a gradient summed over all rows, and all of it downloaded.
 func network(b compute.Backend, n int) []float64 {
 	const in, out = 5, 4
 	d := drawTall(n, 3)
@@ -146,8 +147,8 @@ func network(b compute.Backend, n int) []float64 {
 	return append(compute.ToSlice(b, total), compute.ToSlice(b, h)...)
 }
 
-// testPanelsChain compares a chain inside Panels with the naive backend's, whose
-// panels are others, and with itself under other numbers of processors.
+// testPanelsChain compares a chain inside Panels with that of the naive backend, which has
+// other panels, and with itself for other values of GOMAXPROCS.
 func testPanelsChain(t *testing.T, b, single compute.Backend) {
 	for _, n := range []int{0, 1, 7, severalPanels(b), 2*severalPanels(b) + 1} {
 		want, got := network(Naive(), n), network(b, n)

@@ -1,7 +1,7 @@
 // Package computetest tests compute backends: [TestBackend] is the conformance
-// suite that each of them passes, [Naive] the slow twin it compares with, and
-// [Opaque] a backend whose memory the host cannot read, under which code that
-// reaches around the backend fails.
+// suite that every backend passes, [Naive] the slow twin with which it compares them,
+// and [Opaque] a backend whose memory the host cannot read, with which code that
+// bypasses the backend fails.
 package computetest
 
 import (
@@ -15,16 +15,16 @@ import (
 // small tests have several.
 const naivePanel = 16
 
-// naive computes with one goroutine, an element at a time, in the order in which
-// the formulas are written.
+// naive computes in one goroutine, one element at a time, in the order of the
+// formulas.
 type naive struct{}
 
-// naiveBuffer is a naive backend's memory.
+// naiveBuffer is the memory of a naive backend.
 type naiveBuffer []float64
 
 func (x naiveBuffer) Len() int { return len(x) }
 
-// Naive returns the backend that is too simple to be wrong.
+// Naive returns a backend that is too simple to be wrong.
 func Naive() compute.Backend { return naive{} }
 
 // at returns the address of element (i, j) of x.
@@ -91,7 +91,7 @@ func (naive) Download(dst []float64, src compute.Block) {
 
 func (naive) NumPanels(rows int) int { return (rows + naivePanel - 1) / naivePanel }
 
-// Panels goes through the panels backwards, because their order is not promised.
+// Panels processes the panels in reverse, because their order is not guaranteed.
 func (b naive) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
 	for panel := b.NumPanels(rows) - 1; panel >= 0; panel-- {
 		body(b, panel, panel*naivePanel, min(rows, (panel+1)*naivePanel))

@@ -9,9 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// OpaqueBackend computes with the backend that it wraps, behind buffers that say
-// nothing but their size, as a device does whose memory the host cannot read. It
-// panics where a caller
+// OpaqueBackend computes with the backend that it wraps, but its buffers reveal only
+// their size, as on a device whose memory the host cannot read. It panics if a caller
 //
 //   - passes a block of another backend, or one that leaves its buffer,
 //   - uses a buffer after its release, or releases it twice,
@@ -19,16 +18,16 @@ import (
 //   - uses the outer backend inside Panels, or leaves a panel without releasing
 //     what it allocated there;
 //
-// and it fills new buffers with NaN, so that reads of undefined contents show.
+// It fills new buffers with NaN to expose reads of undefined contents.
 type OpaqueBackend struct {
 	wrapped compute.Backend
 	heap    *opaqueHeap
-	panel   bool         // handed to a body of Panels
-	held    atomic.Int64 // buffers allocated through this backend, less those released
-	busy    atomic.Int64 // calls of Panels that run now
+	panel   bool         // passed to a body of Panels
+	held    atomic.Int64 // number of buffers allocated through this backend and not released
+	busy    atomic.Int64 // number of calls of Panels in progress
 }
 
-// opaqueHeap knows the wrapped backend's buffer of each live handle; the panels'
+// opaqueHeap maps each live handle to the wrapped backend's buffer. The panels'
 // backends share it.
 type opaqueHeap struct {
 	mu   sync.Mutex
@@ -45,7 +44,7 @@ type handle struct{ size int }
 
 func (h *handle) Len() int { return h.size }
 
-// Opaque wraps b. The blocks of b and those of its wrapper do not mix.
+// Opaque wraps b. Blocks of b and of its wrapper cannot be mixed.
 func Opaque(b compute.Backend) *OpaqueBackend {
 	return &OpaqueBackend{wrapped: b, heap: &opaqueHeap{live: make(map[*handle]opaqueCell)}}
 }
@@ -57,13 +56,13 @@ func (o *OpaqueBackend) Live() int {
 	return len(o.heap.live)
 }
 
-// Name returns the wrapped backend's, marked.
+// Name returns the name of the wrapped backend, marked.
 func (o *OpaqueBackend) Name() string { return "opaque " + o.wrapped.Name() }
 
 // Distant returns true, so that tests cover the code for distant devices.
 func (o *OpaqueBackend) Distant() bool { return true }
 
-// Alloc returns a handle of memory that is full of NaN.
+// Alloc returns a handle to memory filled with NaN.
 func (o *OpaqueBackend) Alloc(n int) compute.Buffer {
 	o.idle()
 	buffer := o.wrapped.Alloc(n)
@@ -98,7 +97,7 @@ func (o *OpaqueBackend) Download(dst []float64, src compute.Block) {
 	o.wrapped.Download(dst, o.open(src))
 }
 
-// NumPanels returns the wrapped backend's.
+// NumPanels returns that of the wrapped backend.
 func (o *OpaqueBackend) NumPanels(rows int) int { return o.wrapped.NumPanels(rows) }
 
 // Panels wraps the backend that each body is given.
@@ -167,7 +166,7 @@ func (o *OpaqueBackend) apart(op string, dst compute.Block, args ...compute.Bloc
 	return o.open(dst)
 }
 
-// same opens dst, and panics if it overlaps one of args without being the same.
+// same opens dst, and panics if it overlaps one of args in part.
 func (o *OpaqueBackend) same(op string, dst compute.Block, args ...compute.Block) compute.Block {
 	opened := o.open(dst)
 	for _, x := range args {
@@ -179,7 +178,7 @@ func (o *OpaqueBackend) same(op string, dst compute.Block, args ...compute.Block
 }
 
 // overlap reports whether x and y share elements. Views of different strides are
-// taken for the ranges of memory that they span.
+// treated as the ranges of memory that they span.
 func overlap(x, y compute.Block) bool {
 	if x.Buffer != y.Buffer || x.Offset >= end(y) || y.Offset >= end(x) {
 		return false

@@ -27,8 +27,8 @@ func init() {
 	lapack64.Use(openLAPACK{})
 }
 
-// openBLAS is gonum's BLAS with the routines that take the time replaced. Gonum's
-// own checks run first where a size could be wrong: C would read beyond a slice.
+// openBLAS is gonum's BLAS with the time-consuming routines replaced. Where a size could
+// be wrong, gonum's own checks run first: C would read beyond the end of a slice.
 type openBLAS struct{ gonum.Implementation }
 
 func trans(t blas.Transpose) uint32 {
@@ -48,7 +48,7 @@ func uplo(u blas.Uplo) uint32 {
 // fits panics unless a slice holds a rows × cols matrix of stride ld.
 func fits(name string, rows, cols, ld int, x []float64) {
 	if rows < 0 || cols < 0 || ld < max(1, cols) || (rows > 0 && cols > 0 && len(x) < (rows-1)*ld+cols) {
-		panic("cpu: " + name + " does not hold the matrix that is asked of it")
+		panic("cpu: " + name + " is too short for its matrix")
 	}
 }
 
@@ -110,7 +110,7 @@ func (o openBLAS) Dtrsm(side blas.Side, ul blas.Uplo, t blas.Transpose, d blas.D
 }
 
 // openLAPACK is gonum's LAPACK with the symmetric eigenproblem, the Cholesky
-// factorisation and what is made of it replaced.
+// factorisation and the routines that use it replaced.
 type openLAPACK struct{ lapackgonum.Implementation }
 
 // Dsyev implements lapack.Float64 by divide and conquer.
@@ -123,7 +123,7 @@ func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, l
 	for i := range n {
 		for _, v := range a[i*lda : i*lda+n] {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return false // LAPACK would not return from some of these
+				return false // for some of these LAPACK does not return
 			}
 		}
 	}
@@ -137,8 +137,8 @@ func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, l
 	return C.scipy_LAPACKE_dsyevd(C.LAPACK_ROW_MAJOR, job, half, C.int(n), ptr(a), C.int(lda), ptr(w)) == 0
 }
 
-// A row-major symmetric matrix's upper triangle is the lower one of the column-major
-// matrix that LAPACK knows: read so, it needs no copy.
+// The upper triangle of a row-major symmetric matrix is the lower one of LAPACK's
+// column-major matrix, so that no copy is needed.
 func columnMajorHalf(ul blas.Uplo) C.char {
 	if ul == blas.Upper {
 		return 'L'

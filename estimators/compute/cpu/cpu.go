@@ -1,12 +1,11 @@
-// Package cpu is the compute backend of the learner's own processors: OpenBLAS for
-// matrix products, a few C kernels for the rest, one goroutine a core over panels
-// of rows.
+// Package cpu is the compute backend for CPUs: OpenBLAS for matrix products, a few C
+// kernels for the other operations, and one goroutine per core, over panels of rows.
 //
-// OpenBLAS is told to use one thread: the parallel work is Go's, because only so
-// the order of each summation is fixed by the shapes alone and a run repeats bit
-// for bit on any number of cores. Linking this package registers OpenBLAS with
-// gonum's blas64 and lapack64 too, so that the small dense algebra on the host
-// (eigenpairs and Cholesky factors of a few hundred rows) is fast.
+// OpenBLAS uses a single thread, and Go distributes the work: only then does the order of
+// each summation depend on the shapes alone, so that runs are bit-identical on any number
+// of cores. Linking this package also registers OpenBLAS with gonum's blas64 and lapack64,
+// which accelerates the small dense algebra on the host (eigenpairs and Cholesky factors
+// of a few hundred rows).
 package cpu
 
 import (
@@ -27,13 +26,13 @@ const panelRows = 512
 // Backend implements [compute.Backend].
 type Backend struct {
 	serial            // the operations, in the calling goroutine
-	workers []*serial // one a core, each with its own pool
+	workers []*serial // one per core, each with its own pool
 }
 
 var _ compute.Backend = (*Backend)(nil)
 
-// New returns a backend that uses the given number of goroutines at a time; zero
-// stands for GOMAXPROCS. Results do not depend on it.
+// New returns a backend that uses up to the given number of goroutines at a time; zero
+// means GOMAXPROCS. Results do not depend on it.
 func New(workers int) *Backend {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -55,7 +54,7 @@ func (b *Backend) Panels(rows int, body func(b compute.Backend, panel, lo, hi in
 	})
 }
 
-// split calls body for 0 <= i < n, spread over the workers.
+// split calls body for 0 <= i < n, distributed over the workers.
 func (b *Backend) split(n int, body func(s *serial, i int)) {
 	workers := min(n, len(b.workers))
 	if workers <= 1 {
@@ -85,7 +84,7 @@ func (b *Backend) split(n int, body func(s *serial, i int)) {
 	}
 }
 
-// buffer is the backend's memory: a plain slice that only this package sees.
+// buffer is memory of the backend: a slice that only this package accesses.
 type buffer struct{ data []float64 }
 
 // Len implements [compute.Buffer].
@@ -134,8 +133,8 @@ func elements(x compute.Block) []float64 {
 // more than it saves.
 const serialElements = 1 << 14
 
-// rows spreads body over panels of an n-row, k-column operation whose rows do not
-// depend on one another.
+// rows distributes body over panels of an n-row, k-column operation whose rows are
+// independent.
 func (b *Backend) rows(n, k int, body func(s *serial, lo, hi int)) {
 	if n*k <= serialElements || n <= panelRows {
 		body(b.workers[0], 0, n)
@@ -163,7 +162,7 @@ func (b *Backend) reduce(n int, dst compute.Block, body func(s *serial, lo, hi i
 	b.SumRows(dst.Reshape(1, all.Cols), all)
 }
 
-// columns spreads body over ranges of n columns.
+// columns distributes body over ranges of n columns.
 func (b *Backend) columns(n int, body func(s *serial, lo, hi int)) {
 	const width = 256
 	b.split((n+width-1)/width, func(s *serial, i int) { body(s, i*width, min(n, (i+1)*width)) })

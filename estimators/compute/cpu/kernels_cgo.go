@@ -18,7 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Each wrapper crosses to C once for a whole block. Slices are not empty.
+// Each wrapper calls C once for a whole block. Slices must not be empty.
 
 func ptr(x []float64) *C.double { return (*C.double)(unsafe.Pointer(unsafe.SliceData(x))) }
 

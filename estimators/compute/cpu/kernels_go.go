@@ -13,8 +13,8 @@ import (
 
 const blasName = "gonum"
 
-// The kernels without C, several times slower: for a learner built where there is
-// no C compiler, and a second opinion on kernels.c.
+// The kernels without C, several times slower: for builds without a C compiler, and as an
+// independent check of kernels.c.
 
 func row(x []float64, stride, i, k int) []float64 { return x[i*stride : i*stride+k] }
 
@@ -101,8 +101,8 @@ func tanhGrad(d []float64, ds int, h []float64, hs, n, k int) {
 	}
 }
 
-// place finds z's first of four grid points and its position u in [0, 1] between
-// the second and the third.
+// place returns the first of the four grid points of z, and the position u in [0, 1] of z
+// between the second and the third.
 func place(z float64, g compute.Grid) (first int, u float64) {
 	at := min(max((z-g.Low)/g.Step, 1), float64(g.Size-2))
 	cell := 1
@@ -152,7 +152,7 @@ func interpolateGrad(d []float64, ds int, z []float64, zs int, table []float64, 
 	}
 }
 
-// interpolateGram makes block (i, j) of W'W from the columns i and j of z.
+// interpolateGram computes block (i, j) of W'W from columns i and j of z.
 func interpolateGram(d []float64, ds int, zi, zj []float64, zs int, g compute.Grid, n int) {
 	fill(d, ds, g.Size, g.Size, 0)
 	for i := range n {
@@ -165,7 +165,7 @@ func interpolateGram(d []float64, ds int, zi, zj []float64, zs int, g compute.Gr
 	}
 }
 
-// interpolateGramGrad adds to the gradient's column i what block (i, j) of Q gives.
+// interpolateGramGrad adds the contribution of block (i, j) of Q to column i of the gradient.
 func interpolateGramGrad(d []float64, ds int, zi, zj []float64, zs int, q []float64, qs int, g compute.Grid, n int) {
 	for i := range n {
 		first, u := place(zi[i*zs], g)

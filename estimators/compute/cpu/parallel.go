@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// The operations of serial that gain from several cores, spread over them. What
-// is not here (downloads, extremes, sums of few rows) is fast enough alone.
+// The operations of serial that benefit from several cores, distributed over them. The
+// others (downloads, extremes, sums of few rows) are fast enough on one.
 
 // Affine implements [compute.Backend].
 func (b *Backend) Affine(dst compute.Block, alpha float64, x compute.Block, beta, shift float64) {
@@ -22,8 +22,8 @@ func (b *Backend) Mul(dst, w, x compute.Block, beta float64) {
 	})
 }
 
-// rowRange returns the part of x that belongs to the rows [i, j) of dst: its only row, if it
-// stands for each.
+// rowRange returns the part of x that belongs to rows [i, j) of dst: the only row of x, if
+// that is broadcast.
 func rowRange(x, dst compute.Block, i, j int) compute.Block {
 	if x.Rows == 1 && dst.Rows != 1 {
 		return x
@@ -61,8 +61,8 @@ func (b *Backend) ColDots(dst, x, y compute.Block) {
 	b.columns(x.Cols, func(s *serial, i, j int) { s.ColDots(dst.ColRange(i, j), x.ColRange(i, j), y.ColRange(i, j)) })
 }
 
-// Gemm implements [compute.Backend]. A product whose rows are many is split by
-// rows, one that sums over many rows (transA) by the summands.
+// Gemm implements [compute.Backend]. A product with many rows is divided by rows, one that
+// sums over many rows (transA) by the summands.
 func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, beta float64, c compute.Block) {
 	checkGemm(transA, transB, x, y, c)
 	const small = 1 << 18 // multiplications not worth a second core
@@ -166,7 +166,7 @@ func (b *Backend) InterpolateGrad(dst, z, table, c compute.Block, g compute.Grid
 	})
 }
 
-// InterpolateGram implements [compute.Backend]: each pair of columns in one piece.
+// InterpolateGram implements [compute.Backend]. Pairs of columns are not divided.
 func (b *Backend) InterpolateGram(dst, z compute.Block, g compute.Grid) {
 	checkGridBlocks("interpolation gram", g, dst, z)
 	d := z.Cols
@@ -177,8 +177,8 @@ func (b *Backend) InterpolateGram(dst, z compute.Block, g compute.Grid) {
 	})
 }
 
-// InterpolateGramGrad implements [compute.Backend]: each column in one piece, so that
-// a block of q stays in cache while all rows look into it.
+// InterpolateGramGrad implements [compute.Backend]. Columns are not divided, so that a
+// block of q stays in cache while all rows use it.
 func (b *Backend) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
 	checkGridBlocks("interpolation gram gradient", g, q, z)
 	compute.SameShape("interpolation gram gradient", dst, z)
@@ -197,7 +197,7 @@ func (b *Backend) GroupSum(dst, x compute.Block, g *compute.Groups) {
 	b.groups(g, func(s *serial, lo, hi int) { s.groupSum(dst.RowRange(lo, hi), x, g, lo, hi) })
 }
 
-// groups spreads body over ranges of g's groups.
+// groups distributes body over ranges of g's groups.
 func (b *Backend) groups(g *compute.Groups, body func(s *serial, lo, hi int)) {
 	const width = 16
 	n := g.Len()

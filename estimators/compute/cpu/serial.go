@@ -10,8 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// serial implements [compute.Backend] in the calling goroutine. It is what a
-// panel's body computes with, and what Backend spreads over panels.
+// serial implements [compute.Backend] in the calling goroutine. The bodies of panels
+// compute with it, and Backend distributes it over panels.
 type serial struct{ pool }
 
 var _ compute.Backend = (*serial)(nil)
@@ -74,7 +74,7 @@ func (s *serial) Affine(dst compute.Block, alpha float64, x compute.Block, beta,
 		}
 	default:
 		if shift == 0 {
-			shift = math.Copysign(0, -1) // adds nothing to -0 either
+			shift = math.Copysign(0, -1) // leaves -0 unchanged
 		}
 		affine(to, dst.Stride, alpha, from, stride, beta, shift, n, k)
 	}

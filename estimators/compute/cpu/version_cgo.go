@@ -9,7 +9,7 @@ import "C"
 
 import "strings"
 
-// BLAS names the library behind the products, and its version.
+// BLAS returns the name and version of the library for matrix products.
 func BLAS() string {
 	// "OpenBLAS 0.3.34 USE64BITINT DYNAMIC_ARCH NO_AFFINITY SkylakeX MAX_THREADS=64"
 	words := strings.Fields(C.GoString(C.scipy_openblas_get_config()))

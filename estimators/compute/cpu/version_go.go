@@ -2,5 +2,5 @@
 
 package cpu
 
-// BLAS names the library behind the products.
+// BLAS returns the name of the library for matrix products.
 func BLAS() string { return "gonum's BLAS" }

@@ -23,10 +23,10 @@ import (
 //	C = op(A) op(B)        is  C' = op(B)' op(A)': the factors change places
 //	C = A A' or A'A        is  itself, of A's transpose and the other triangle
 //
-// The flags for transposition stay what they are, but for dsyrk's, which negates.
+// The transposition flags are unchanged, except that of dsyrk, which is negated.
 
-// blasWorkspace is cuBLAS's own memory: a fixed one makes results repeat, and 32 MiB
-// is what NVIDIA recommends for its largest devices.
+// blasWorkspace is the size of cuBLAS's workspace: a fixed workspace makes results
+// reproducible, and NVIDIA recommends 32 MiB for its largest devices.
 const blasWorkspace = 32 << 20
 
 type blas struct {
@@ -35,8 +35,8 @@ type blas struct {
 	workspace   *buffer
 }
 
-// blasLibraries are tried in this order: the newest that this package is written for
-// first, then any, then where toolkits install it without telling the loader.
+// blasLibraries are tried in this order: the newest version that this package supports,
+// any version, and the directories where toolkits install it without configuring the loader.
 var blasLibraries = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so", "/usr/local/cuda/lib64/libcublas.so"}
 
 func (b *Backend) openBLAS() {
@@ -54,7 +54,7 @@ func (b *Backend) openBLAS() {
 	b.blasVersion = fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// loadBLAS loads cuBLAS; again is no harm.
+// loadBLAS loads cuBLAS. It may be called repeatedly.
 func loadBLAS() error {
 	names := make([]*C.char, len(blasLibraries)+1)
 	for i, name := range blasLibraries {
@@ -70,11 +70,11 @@ func loadBLAS() error {
 
 func (b *Backend) closeBLAS() { C.cublas_close(b.handle) }
 
-// first returns the address of the block's first element as C takes it.
+// first returns the address of the block's first element, for C.
 func first(x compute.Block) C.address { return C.address(address(x)) }
 
-// callBLAS makes a call of cuBLAS. The codes 13 (execution failed) and 14 (internal
-// error) are a device's that fails.
+// callBLAS makes a call of cuBLAS. The codes 13 (execution failed) and 14 (internal error)
+// indicate a failing device.
 func (b *Backend) callBLAS(call string, f func() C.int) {
 	var status C.int
 	b.do(call, func() error {
@@ -92,7 +92,7 @@ func (b *Backend) callBLAS(call string, f func() C.int) {
 	}
 }
 
-// leading returns the block's leading dimension. A single row's stride may be anything.
+// leading returns the block's leading dimension. The stride of a single row is arbitrary.
 func leading(x compute.Block) C.int {
 	if x.Rows <= 1 {
 		return index(max(1, x.Cols))

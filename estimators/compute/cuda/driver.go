@@ -17,8 +17,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// The oldest driver and device that the kernels run on. oldestDriver is as the driver
-// counts: 1000*major + 10*minor.
+// The oldest driver and device on which the kernels run. oldestDriver is in the driver's
+// notation: 1000*major + 10*minor.
 const oldestDriver = 11000
 
 var oldestDevice = Capability{7, 0}
@@ -36,7 +36,7 @@ func (c Capability) before(d Capability) bool {
 // Info describes a device.
 type Info struct {
 	Index           int
-	Name            string // as in "NVIDIA H200"
+	Name            string // such as "NVIDIA H200"
 	Capability      Capability
 	Memory          int64 // bytes
 	Multiprocessors int
@@ -50,7 +50,7 @@ func Driver() string {
 	return ""
 }
 
-// Devices lists the machine's devices. Where there is none the error is an
+// Devices lists the machine's devices. If there are none, the error is an
 // [*UnavailableError].
 func Devices() ([]Info, error) {
 	if err := unavailable(); err != nil {
@@ -75,7 +75,7 @@ func Devices() ([]Info, error) {
 var noDevice = &UnavailableError{"the driver finds no device",
 	"look at nvidia-smi and at CUDA_VISIBLE_DEVICES, and give a container its GPU (--gpus all)"}
 
-// unavailable says what keeps the driver from working, or nil.
+// unavailable returns the reason why the driver cannot be used, or nil.
 func unavailable() error {
 	const installDriver = "install NVIDIA's driver 450 or newer, and give a container its GPU (--gpus all)"
 	var code C.int
@@ -132,12 +132,12 @@ type Backend struct {
 	pool
 	staging
 	blas
-	numbers     [4]float64   // where Dot and Extremes download to
+	numbers     [4]float64   // destination of the downloads of Dot and Extremes
 	groups      deviceGroups // see onDevice
-	mostWeights int          // what tests put in the place of the constant, if not 0
+	mostWeights int          // if not 0, replaces the constant in tests
 }
 
-// Open makes a backend of the device with this index. Close it in the end.
+// Open returns a backend for the device with this index. The caller must close it.
 func Open(index int) (*Backend, error) {
 	devices, err := Devices()
 	if err != nil {
@@ -191,8 +191,8 @@ func (b *Backend) open() {
 	b.openBLAS()
 }
 
-// Close gives everything back to the driver. The backend and its buffers must not be
-// used any more. On a lost device nothing can fail that matters: errors are ignored.
+// Close releases all resources. The backend and its buffers must no longer be used. Errors
+// are ignored, as they do not matter on a lost device.
 func (b *Backend) Close() {
 	if b.context == (cu.CUContext{}) {
 		return
@@ -224,8 +224,8 @@ func (b *Backend) Name() string {
 	return fmt.Sprintf("cuda:%d (%s, CUDA %s, cuBLAS %s)", b.info.Index, b.info.Name, Driver(), b.blasVersion)
 }
 
-// do makes calls of the driver: in one thread, with the context set there. call names
-// them in errors. A failure panics.
+// do makes calls of the driver in one thread with the context set. call names them in
+// errors. A failure panics.
 func (b *Backend) do(call string, f func() error) {
 	runtime.LockOSThread()
 	err := cu.SetCurrentContext(b.context)
@@ -238,7 +238,7 @@ func (b *Backend) do(call string, f func() error) {
 	}
 }
 
-// fail panics as a failing device does.
+// fail panics with the failure of a device.
 func fail(err error) { panic(&compute.Failure{Err: err}) }
 
 // synchronize waits for the stream.

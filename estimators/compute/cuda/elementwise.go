@@ -16,7 +16,7 @@ func (b *Backend) Affine(dst compute.Block, alpha float64, x compute.Block, beta
 		n, k = compute.Flat(dst, x)
 	}
 	if shift == 0 && (alpha != 0 || beta != 0) {
-		shift = math.Copysign(0, -1) // adds nothing to -0 either
+		shift = math.Copysign(0, -1) // leaves -0 unchanged
 	}
 	b.each("k_affine", n, k, ptr(dst), long(dst.Stride), real(alpha), ptr(x), long(stride), real(beta), real(shift))
 }

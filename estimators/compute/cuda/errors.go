@@ -11,19 +11,19 @@ import (
 	"gorgonia.org/cu"
 )
 
-// UnavailableError says why there is no device to compute on.
+// UnavailableError explains why there is no device to compute on.
 type UnavailableError struct {
-	Reason string // what is wrong
-	Remedy string // what to do
+	Reason string // the problem
+	Remedy string // its remedy
 }
 
 // Error implements error.
 func (e *UnavailableError) Error() string { return "no GPU: " + e.Reason + "; " + e.Remedy }
 
-// IndexError is a device number that does not exist.
+// IndexError reports a device number that does not exist.
 type IndexError struct {
-	Index int // asked for
-	Count int // devices there are
+	Index int // requested device
+	Count int // number of devices
 }
 
 // Error implements error.
@@ -34,11 +34,11 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("there is no GPU %d: this machine has %d, numbers 0 to %d", e.Index, e.Count, e.Count-1)
 }
 
-// OutOfMemoryError is an allocation that the device has no room for, after the pool
-// gave back all it could spare. Sizes are in bytes.
+// OutOfMemoryError reports an allocation for which the device has no room, even after the
+// pool has released its free buffers. Sizes are in bytes.
 type OutOfMemoryError struct {
-	Asked int64 // by this allocation
-	InUse int64 // by this backend's buffers
+	Asked int64 // size of this allocation
+	InUse int64 // in use by this backend's buffers
 	Free  int64 // on the device
 	Total int64 // on the device
 }
@@ -50,8 +50,8 @@ func (e *OutOfMemoryError) Error() string {
 		size(e.Asked), size(e.Free), size(e.Total), size(e.InUse))
 }
 
-// TooLarge reports whether an empty device would have no room either: buffers have nine tenths of one at the most, for the driver
-// and libraries take their share.
+// TooLarge reports whether an empty device would have no room either: buffers can use at most nine tenths of a device, since
+// the driver and libraries also need memory.
 func (e *OutOfMemoryError) TooLarge() bool {
 	const share = 0.9
 	return float64(e.InUse+e.Asked) > share*float64(e.Total)
@@ -60,7 +60,7 @@ func (e *OutOfMemoryError) TooLarge() bool {
 // Available returns the total number of bytes that this backend's buffers could have.
 func (e *OutOfMemoryError) Available() int64 { return e.InUse + e.Free }
 
-// size prints bytes in the unit that suits them.
+// size formats a number of bytes in a suitable unit.
 func size(bytes int64) string {
 	switch {
 	case bytes >= 1<<30:
@@ -71,11 +71,11 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// DeviceLostError is a failure after which the device, as this program sees it, is
-// gone: a hardware error, a reset, a kernel that reached outside its memory. Launches
-// do not wait, so the call that reports it may be later than the one that caused it.
+// DeviceLostError reports a failure after which this program can no longer use the device: a
+// hardware error, a reset, or a kernel that accessed memory out of bounds. Launches are
+// asynchronous, so the failure may have been caused by an earlier call.
 type DeviceLostError struct {
-	Call string // that reported it
+	Call string // the call that reported the failure
 	Err  error  // the driver's code
 }
 
@@ -87,7 +87,7 @@ func (e *DeviceLostError) Error() string {
 // Unwrap returns the driver's code.
 func (e *DeviceLostError) Unwrap() error { return e.Err }
 
-// CallError is any other failure of the driver or of cuBLAS.
+// CallError reports any other failure of the driver or of cuBLAS.
 type CallError struct {
 	Call string
 	Err  error
@@ -101,12 +101,12 @@ func (e *CallError) Error() string {
 // Unwrap returns the driver's code.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// PTXError is a driver that cannot compile the kernels.
+// PTXError reports that the driver cannot compile the kernels.
 type PTXError struct {
-	Module string // which kernels
+	Module string // the module of the kernels
 	Device string // name and compute capability
 	Driver string // the CUDA version that the driver supports
-	Log    string // the driver's compiler's messages
+	Log    string // messages of the driver's compiler
 	Err    error
 }
 
@@ -124,7 +124,7 @@ func (e *PTXError) Error() string {
 // Unwrap returns the driver's code.
 func (e *PTXError) Unwrap() error { return e.Err }
 
-// BLASError is a cuBLAS that is missing or does not work.
+// BLASError reports that cuBLAS is missing or does not work.
 type BLASError struct {
 	Reason string
 }
@@ -135,7 +135,7 @@ func (e *BLASError) Error() string {
 		"and put the folder with libcublas.so.12 or .13 on LD_LIBRARY_PATH"
 }
 
-// lost are the codes after which a context is of no use.
+// lost lists the codes after which a context cannot be used.
 var lost = []error{
 	cu.IllegalAddress, cu.LaunchFailed, cu.LaunchTimeout, cu.HardwareStackError, cu.IllegalInstruction,
 	cu.MisalignedAddress, cu.InvalidAddressSpace, cu.InvalidPc, cu.Assert, cu.EccUncorrectable,

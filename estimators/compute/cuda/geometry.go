@@ -9,8 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Which threads compute which elements. All of it is a function of shapes alone, not of
-// the device, so that sums are the same bits on any.
+// The assignment of elements to threads. It depends only on shapes, not on the device, so that
+// sums are bit-identical on all devices.
 
 const (
 	// blockThreads is the number of threads in a block, THREADS in kernels/grid.h: eight
@@ -20,13 +20,13 @@ const (
 	// warp is the number of threads that load memory together: 32 neighbouring float64 are
 	// two whole cache lines.
 	warp = 32
-	// mostBlocks is the most blocks along a grid's y and z. Kernels step by the grid where
-	// there is more to do.
+	// mostBlocks is the maximum number of blocks along a grid's y and z. Kernels stride over
+	// larger matrices.
 	mostBlocks = 1<<16 - 1
-	// mostParts is the most blocks that share a sum over all elements, several for each
-	// multiprocessor of the largest devices; a second launch adds up what they found.
+	// mostParts is the maximum number of blocks that share a sum over all elements, several
+	// for each multiprocessor of the largest devices; a second launch adds up their results.
 	mostParts = 1024
-	// perThread is the least number of elements that a thread adds up alone: below it, a
+	// perThread is the minimum number of elements that a thread adds up alone: with fewer, a
 	// tree over more threads costs more than it saves.
 	perThread = 8
 )
@@ -43,8 +43,8 @@ func powerOfTwo(n int) int {
 	return p
 }
 
-// tile returns the shape of a block's threads over an n × k matrix: as wide as its rows up to
-// a warp, wider only where it has few rows. Both sides are powers of two.
+// tile returns the shape of a block's threads over an n × k matrix: as wide as the rows up to
+// a warp, and wider only for few rows. Both sides are powers of two.
 func tile(n, k int) dim {
 	x := powerOfTwo(min(k, warp))
 	y := powerOfTwo(min(n, blockThreads/x))
@@ -54,8 +54,8 @@ func tile(n, k int) dim {
 // tall returns the tile for a matrix of many rows, whatever n.
 func tall(k int) dim { return tile(blockThreads, k) }
 
-// cover returns the grid of blocks of threads that covers n × k elements, one a thread, or
-// several where that were too many blocks.
+// cover returns the grid of blocks that covers n × k elements with one per thread, or with
+// several if that would be too many blocks.
 func cover(n, k int, threads dim) dim {
 	return dim{min(ceil(k, threads.x), mostBlocks), min(ceil(n, threads.y), mostBlocks), 1}
 }
@@ -68,14 +68,14 @@ func share(n, k int, threads dim) dim {
 	return dim{min(ceil(k, threads.x), max(1, parts/y)), y, 1}
 }
 
-// each launches an elementwise kernel, whose last two parameters are n and k.
+// each launches an elementwise kernel. The last two parameters of such kernels are n and k.
 func (b *Backend) each(kernel string, n, k int, args ...arg) {
 	threads := tile(n, k)
 	b.launchWith(kernel, cover(n, k, threads), threads, args, long(n), long(k))
 }
 
-// launchWith launches a kernel with the arguments first and then rest, without making a
-// slice of them on the heap.
+// launchWith launches a kernel with the arguments first and then rest, without allocating a
+// slice on the heap.
 func (b *Backend) launchWith(kernel string, grid, threads dim, first []arg, rest ...arg) {
 	var all [maxArgs]arg
 	n := copy(all[:], first)

@@ -9,13 +9,13 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// mostWeights is the most elements of W that are written out at a time: 256 MB, so that a
-// batch of any size takes no more, and HumanoidStandup's 15,000 rows of 1,280 points are a
-// single product.
+// mostWeights is the maximum number of elements of W that are stored at a time: 256 MB, so
+// that no batch needs more, and HumanoidStandup's 15,000 rows of 1,280 points are a single
+// product.
 const mostWeights = 32 << 20
 
-// weightRows is the most blocks along the rows of W: a thread then writes several rows of
-// a column, whose dimension and point it finds by a division.
+// weightRows is the maximum number of blocks along the rows of W: a thread then writes several
+// rows of a column, whose dimension and point it finds by a division.
 const weightRows = 256
 
 // Interpolate implements [compute.Backend].
@@ -76,7 +76,7 @@ func (b *Backend) InterpolateGramGrad(dst, z, q compute.Block, g compute.Grid) {
 }
 
 // weights calls f for ranges [lo, hi) of z's rows in order, with those rows of
-// W = [W(z_1), ..., W(z_d)] written out.
+// W = [W(z_1), ..., W(z_d)] stored.
 func (b *Backend) weights(z compute.Block, g compute.Grid, f func(w compute.Block, lo, hi int)) {
 	cols := z.Cols * g.Size
 	height := min(z.Rows, max(1, cmp.Or(b.mostWeights, mostWeights)/max(1, cols)))

@@ -20,8 +20,8 @@ import (
 //go:embed kernels/*.ptx
 var ptx embed.FS
 
-// kernel is a kernel that the driver has compiled. params holds a letter a parameter:
-// 'u' for eight bytes of integer or pointer, 'f' for a float64.
+// kernel is a kernel that the driver has compiled. params has a letter for each parameter:
+// 'u' for an integer or pointer of eight bytes, 'f' for a float64.
 type kernel struct {
 	function cu.Function
 	params   string
@@ -33,7 +33,7 @@ var (
 	parameter = regexp.MustCompile(`\.param \.(\w+)`)
 )
 
-// entries finds a module's kernels by their declarations: name and params.
+// entries returns the parameters of a module's kernels by name, from their declarations.
 func entries(ptx string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, declaration := range entry.FindAllStringSubmatch(ptx, -1) {
@@ -96,7 +96,7 @@ func (b *Backend) loadModule(name, text string) {
 	}
 }
 
-// arg is an argument of a kernel: eight bytes, all that gorgonia.org/cu copies.
+// arg is an argument of a kernel: eight bytes, as gorgonia.org/cu copies no more.
 type arg struct {
 	bits uint64
 	kind byte // as in kernel.params
@@ -105,7 +105,7 @@ type arg struct {
 // ptr passes the address of the block's first element.
 func ptr(x compute.Block) arg { return arg{uint64(address(x)), 'u'} }
 
-// device passes an address of the device's memory.
+// device passes an address in the memory of the device.
 func device(p cu.DevicePtr) arg { return arg{uint64(p), 'u'} }
 
 // long passes an integer, a long long in CUDA.
@@ -120,7 +120,7 @@ type dim struct{ x, y, z int }
 // line returns the shape n × 1 × 1.
 func line(n int) dim { return dim{n, 1, 1} }
 
-// maxArgs is the most arguments that a kernel takes.
+// maxArgs is the maximum number of arguments of a kernel.
 const maxArgs = 24
 
 // launcher holds the arguments of the launch in progress where cu.Function.Launch
@@ -137,8 +137,8 @@ func (l *launcher) prepare() {
 	}
 }
 
-// launch starts a kernel in the stream and does not wait for it. Arguments that are
-// not the kernel's panic. A grid with no blocks is nothing to do.
+// launch starts a kernel in the stream and does not wait for it. It panics if the arguments
+// do not match the kernel's parameters, and does nothing for a grid without blocks.
 func (b *Backend) launch(name string, grid, block dim, args ...arg) {
 	if grid.x == 0 || grid.y == 0 || grid.z == 0 {
 		return

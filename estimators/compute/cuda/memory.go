@@ -12,11 +12,11 @@ import (
 
 const float64Bytes = 8
 
-// buffer is memory of the device.
+// buffer is memory on the device.
 type buffer struct {
 	address  cu.DevicePtr
-	length   int   // of elements in use
-	bytes    int64 // had from the driver
+	length   int   // number of elements in use
+	bytes    int64 // size allocated by the driver
 	released bool
 }
 
@@ -32,26 +32,26 @@ func address(x compute.Block) cu.DevicePtr {
 	return buf.address + cu.DevicePtr(float64Bytes*x.Offset)
 }
 
-// pool keeps what was released, by size. Since all work is in the order of one
-// stream, a buffer may be handed out again while the device still uses it.
+// pool keeps released buffers by size. Since all work runs in the order of one stream, a
+// buffer can be reused while the device still works with it.
 type pool struct {
 	free  map[int64][]*buffer // by bytes
-	exact bool                // sizes are not rounded up: tests find what reaches outside
+	exact bool                // do not round sizes up, so that tests detect accesses out of bounds
 	stats MemoryStats
 }
 
-// MemoryStats are the pool's figures, in bytes but for Allocations.
+// MemoryStats are statistics of the pool, in bytes except for Allocations.
 type MemoryStats struct {
-	InUse       int64 // by buffers that are not released
-	Reserved    int64 // had from the driver
-	Peak        int64 // the most that Reserved has been
-	Allocations int   // by the driver so far
+	InUse       int64 // in buffers that have not been released
+	Reserved    int64 // allocated by the driver
+	Peak        int64 // maximum of Reserved so far
+	Allocations int   // number of allocations by the driver so far
 }
 
-// Memory tells what the buffers take of the device.
+// Memory returns statistics of the memory that the buffers occupy.
 func (b *Backend) Memory() MemoryStats { return b.stats }
 
-// PeakBytes returns the most memory that the buffers, used and kept, have taken.
+// PeakBytes returns the peak memory of all buffers, including those kept in the pool.
 func (b *Backend) PeakBytes() int64 { return b.stats.Peak }
 
 // Alloc implements [compute.Backend].
@@ -72,7 +72,7 @@ func (b *Backend) Alloc(n int) compute.Buffer {
 	return x
 }
 
-// take finds a free buffer or has one from the driver.
+// take returns a free buffer or a new one from the driver.
 func (b *Backend) take(bytes int64) *buffer {
 	if list := b.free[bytes]; len(list) > 0 {
 		last := len(list) - 1
@@ -93,7 +93,7 @@ func (b *Backend) take(bytes int64) *buffer {
 	return x
 }
 
-// driverAlloc has x.bytes from the driver. Of errors it returns out of memory alone.
+// driverAlloc allocates x.bytes. It returns an error only if the device is out of memory.
 func (b *Backend) driverAlloc(x *buffer) (err error) {
 	b.do("cuMemAlloc", func() error {
 		x.address, err = cu.MemAlloc(x.bytes)
@@ -107,8 +107,8 @@ func (b *Backend) driverAlloc(x *buffer) (err error) {
 	return err
 }
 
-// trim gives all free buffers back to the driver and returns their size. cuMemFree
-// waits for the work that uses them.
+// trim releases all free buffers and returns their size. cuMemFree waits for the work that
+// uses them.
 func (b *Backend) trim() (bytes int64) {
 	for size, list := range b.free {
 		for _, x := range list {
@@ -147,7 +147,7 @@ func (b *Backend) Release(buf compute.Buffer) {
 	b.stats.InUse -= x.bytes
 }
 
-// closePool gives the free buffers back. What was not released goes with the context.
+// closePool releases the free buffers. Others are freed with the context.
 func (b *Backend) closePool() {
 	for _, list := range b.free {
 		for _, x := range list {

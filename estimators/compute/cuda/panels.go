@@ -4,8 +4,7 @@ package cuda
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// Distant implements [compute.Backend]: a Download waits for all that was launched
-// before it.
+// Distant implements [compute.Backend]: a Download waits for all earlier launches.
 func (b *Backend) Distant() bool { return true }
 
 // NumPanels implements [compute.Backend]: the device is fastest on the whole batch.

@@ -52,12 +52,12 @@ func (b *Backend) ColDots(dst, x, y compute.Block) {
 	b.columnSums("k_col_dots", dst, x.Rows, ptr(x), long(x.Stride), ptr(y), long(y.Stride))
 }
 
-// mostRanges is the most ranges of rows that columnSums sums apart: so few that the sum of
-// their sums is a single range.
+// mostRanges is the maximum number of ranges of rows that columnSums sums separately: few
+// enough that their sums form a single range.
 const mostRanges = 128
 
-// columnSums sets dst (1 × k) to sums over n rows by a kernel like k_sum_rows, in ranges
-// of rows first if there are many.
+// columnSums sets dst (1 × k) to sums over n rows with a kernel like k_sum_rows; many rows
+// are first summed in ranges.
 func (b *Backend) columnSums(kernel string, dst compute.Block, n int, operands ...arg) {
 	if n == 0 {
 		compute.Fill(b, dst, 0)

@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// outerTile is the side of the tile of an outer product that a block of threads makes,
+// outerTile is the side of the tile of an outer product that a block of threads computes,
 // TILE in kernels/sketches.cu; each thread makes 2 × 2 elements.
 const outerTile = 32
 
@@ -51,7 +51,7 @@ func wantGroups(op string, g *compute.Groups, rows int) {
 }
 
 // deviceGroups is the device's copy of the groups used last. An update draws one
-// partition and uses it for every layer.
+// partition for all layers.
 type deviceGroups struct {
 	of            *compute.Groups
 	signs, packed compute.Block
@@ -59,8 +59,8 @@ type deviceGroups struct {
 
 const int32Bytes = 4
 
-// packed holds integers two to a float64, for Upload: their bits are copied and never
-// computed with.
+// packed holds pairs of integers as float64 for Upload, which copies their bits. They are
+// never used as numbers.
 func packed(x []int32) []float64 {
 	words := make([]float64, ceil(len(x), 2))
 	for i, v := range x {

@@ -20,24 +20,23 @@ import (
 // get faster.
 const stagingElements = 512 << 10
 
-// staging contains two page-locked host buffers, used alternately. Copies go through
-// them: the device reads them by itself, without the processor and without Go memory
-// that might be gone by then. A block with gaps is packed on the device, where that is
-// one launch: the driver's copies of rectangles are slow where rows are short (and
-// gorgonia.org/cu's follow a nil pointer).
+// staging contains two page-locked host buffers, used alternately for copies. The device
+// reads them without the CPU, and no copy reads Go memory that may have been freed. A
+// block with gaps is packed on the device, in one launch: the driver's copies of rectangles
+// are slow for short rows (and those of gorgonia.org/cu dereference a nil pointer).
 type staging struct {
 	halves [2]stagingHalf
 	turn   int
 }
 
 type stagingHalf struct {
-	memory []float64 // the driver's, not Go's
-	done   cu.Event  // the copy that used it last
+	memory []float64 // allocated by the driver, not by Go
+	done   cu.Event  // completion of the copy that used it last
 }
 
 func (h *stagingHalf) pointer() unsafe.Pointer { return unsafe.Pointer(&h.memory[0]) }
 
-// openStaging has the buffers from the driver. gorgonia.org/cu has no page-locked memory.
+// openStaging allocates the buffers. gorgonia.org/cu does not support page-locked memory.
 func (b *Backend) openStaging() {
 	for i := range b.halves {
 		half := &b.halves[i]
@@ -68,7 +67,7 @@ func (b *Backend) closeStaging() {
 	}
 }
 
-// next returns the buffer whose turn it is, once the copy that used it is done.
+// next returns the next buffer, after the copy that used it is done.
 func (b *Backend) next() *stagingHalf {
 	half := &b.halves[b.turn]
 	b.turn = 1 - b.turn
@@ -76,8 +75,8 @@ func (b *Backend) next() *stagingHalf {
 	return half
 }
 
-// Upload implements [compute.Backend]. It does not wait for the device, but for an
-// earlier upload where that still fills both staging buffers.
+// Upload implements [compute.Backend]. It does not wait for the device, except while
+// earlier uploads still use both staging buffers.
 func (b *Backend) Upload(dst compute.Block, src []float64) {
 	checkHost("Upload", dst, src)
 	if !dst.Contiguous() {

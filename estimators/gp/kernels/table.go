@@ -7,19 +7,19 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// Kernel is a base kernel: a covariance of two points of the line, as one expression
-// of their distance or of their product and of hyperparameters, all positive. The
-// ones that exist are those of [Names]; [Lookup] finds them.
+// Kernel is a base kernel: a covariance function of two real numbers, written as an
+// expression of their distance or product and of positive hyperparameters. [Names] lists
+// the kernels, and [Lookup] returns them.
 type Kernel struct {
 	name  string
 	hyper []string // names of the hyperparameters, in the order of the expression's
 	of    argument
 	value expression
 
-	programs map[int]*program // compiled, by number of points; guarded by the package's lock
+	programs map[int]*program // compiled, by number of points; guarded by the package's mutex
 }
 
-// argument is what a kernel takes from two points.
+// argument is the function of two points on which a kernel depends.
 type argument int
 
 const (
@@ -27,8 +27,8 @@ const (
 	product                  // x x'
 )
 
-// table is every kernel there is. A new one is a line here and its expression in
-// formulas.go. The first is the default.
+// table lists all kernels, the default first. A new kernel needs a line here and its
+// expression in formulas.go.
 var table = []*Kernel{
 	{name: "rbf", of: distance, value: rbf, hyper: []string{lengthscale}},
 	{name: "matern12", of: distance, value: matern12, hyper: []string{lengthscale}},
@@ -57,8 +57,8 @@ func Names() []string {
 	return names
 }
 
-// Lookup returns the kernel of that name, or an [*UnknownError]. The same name always
-// returns the same pointer.
+// Lookup returns the kernel with a name, or an [*UnknownError]. It always returns the same
+// pointer for the same name.
 func Lookup(name string) (*Kernel, error) {
 	if i := slices.IndexFunc(table, func(k *Kernel) bool { return k.name == name }); i >= 0 {
 		return table[i], nil
@@ -73,19 +73,18 @@ func Default() *Kernel { return table[0] }
 // Name returns the kernel's name on the command line and in files.
 func (k *Kernel) Name() string { return k.name }
 
-// Hyperparameters returns the names of the kernel's own, in the order in which they are
-// given and derivatives are returned; empty where it has none. The scale of the kernel
-// as a whole is not among them.
+// Hyperparameters returns the names of the kernel's hyperparameters, in the order of their
+// values and derivatives. The scale of the kernel as a whole is not among them.
 func (k *Kernel) Hyperparameters() []string { return slices.Clone(k.hyper) }
 
-// Stationary reports whether the kernel is a function of the distance alone. It is 1 at
-// distance 0 then, and its matrix over evenly spaced points is Toeplitz.
+// Stationary reports whether the kernel is a function of the distance alone. It is then 1 at
+// distance 0, and its matrix over evenly spaced points is Toeplitz.
 func (k *Kernel) Stationary() bool { return k.of == distance }
 
 // String returns the kernel's name.
 func (k *Kernel) String() string { return k.name }
 
-// UnknownError reports that there is no kernel of a name, and which name is nearest to it.
+// UnknownError reports that no kernel has a given name, and the most similar name.
 type UnknownError struct {
 	Name    string
 	Nearest string

@@ -9,18 +9,16 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
-// rough is the rank of the grid's matrix from which the interpolated columns are no longer
-// formed. At n = 15,000 and 10 features (BenchmarkFactor) the two ways take the same
-// time at 18.
+// rough is the rank of the grid's matrix from which the interpolated columns are not formed.
+// At n = 15,000 and 10 features (BenchmarkFactor) both methods take the same time at rank 18.
 const rough = 20
 
-// MaxColumns is the largest number of columns that a factor may have on a grid. With more,
-// the closed form's matrices, columns × columns, would take gigabytes and minutes.
+// MaxColumns is the maximum number of columns of a factor on a grid. With more, the closed
+// form's matrices (columns × columns) would take gigabytes and minutes.
 const MaxColumns = 8192
 
-// Columns returns the number of columns on a grid for so many features, at hyperparameters of
-// log 2, where learning begins. As the kernel gets rougher they become more, at most 128 a
-// feature.
+// Columns returns the number of columns on a grid for a number of features, at the initial
+// hyperparameters, log 2. A rougher kernel has more, up to 128 per feature.
 func Columns(base *kernels.Kernel, features int) int {
 	k := Kernel{Base: base, Hyper: slices.Repeat([]float64{math.Ln2}, len(base.Hyperparameters()))}
 	return features * newSpectrum(k).rank()

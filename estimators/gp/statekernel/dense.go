@@ -2,7 +2,7 @@ package statekernel
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// denseFactor has Z as a block. It is for smooth kernels, whose rank is small.
+// denseFactor stores Z as a block. It is for smooth kernels, which have a low rank.
 type denseFactor struct {
 	interpolated
 	z compute.Block // n × q
@@ -30,7 +30,7 @@ func (f *denseFactor) Gram(dst compute.Block) { square(f.backend, dst, f.z) }
 func square(b compute.Backend, dst, z compute.Block) {
 	s := compute.NewScope(b)
 	defer s.Release()
-	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster to a block of their own
+	whole := s.New(z.Cols, z.Cols) // sums over the samples are faster into a separate block
 	b.Gram(whole, z)
 	compute.Copy(b, dst, whole)
 }

@@ -2,10 +2,10 @@ package statekernel
 
 import "github.com/dbqpg/dbqpg/estimators/compute"
 
-// Factor is a matrix Z, n × q, with ZZ' = c1 K_s at a batch's points, known by the
-// products that the closed form takes of it.
+// Factor is an n × q matrix Z with ZZ' = c1 K_s at the points of a batch, represented by
+// the products that the closed form needs.
 type Factor interface {
-	// Cols is q.
+	// Cols returns q.
 	Cols() int
 	// Gram sets dst, q × q, to Z'Z on and above its diagonal.
 	Gram(dst compute.Block)
@@ -15,19 +15,18 @@ type Factor interface {
 	AddTo(dst compute.Block, scale float64, c compute.Block)
 	// Rows allocates in s the rows of Z at some scaled features, m × d, of a whole factor.
 	Rows(s *compute.Scope, scaled compute.Block) compute.Block
-	// RowRange is the factor of the batch's samples [lo, hi), over the same blocks.
+	// RowRange returns the factor of the batch's samples [lo, hi), over the same blocks.
 	RowRange(lo, hi int) Factor
-	// Whole is the factor of the same kernel for the same samples that has rows at all
-	// other points too. It is the factor itself unless that leaves out columns.
+	// Whole returns a factor of the same kernel for the same samples that also has rows at
+	// all other points: the factor itself unless it leaves out columns.
 	Whole() Factor
-	// Gradient continues a gradient in Z: it returns that in the base kernel's
-	// hyperparameters, and sets dst (n × d) to that in the batch's scaled features. With
-	// the zero dst it leaves the features out.
+	// Gradient propagates a gradient in Z: it returns the gradient in the base kernel's
+	// hyperparameters, and sets dst (n × d) to the gradient in the batch's scaled features,
+	// unless dst is the zero value.
 	Gradient(dst compute.Block, in Gradient) (base []float64)
 }
 
-// Gradient is a gradient in Z, G = x c' - Z M - V N, of something that depends on
-// Z through ZZ'.
+// Gradient is the gradient in Z, G = x c' - Z M - V N, of a function of ZZ'.
 type Gradient struct {
 	X compute.Block // n × 1
 	C compute.Block // q × 1

@@ -11,8 +11,8 @@ import (
 )
 
 // inducingFactor is the factor of the subset of regressors (package gp, "Inducing points"),
-// which Bayesian actor-critic has in place of structured kernel interpolation. With the
-// kernel matrices between the n samples and m of them it is
+// which Bayesian actor-critic uses instead of structured kernel interpolation. In terms of
+// the kernel matrices between the n samples and m of them, it is
 //
 //	Z = s^1/2 K_nm L^-T,  K_mm + jitter I = LL',  s = c1 c_o
 //
@@ -140,8 +140,8 @@ func (f *inducingFactor) RowRange(lo, hi int) Factor {
 	return &part
 }
 
-// Gradient continues the gradient G in Z to those in K_nm, s^1/2 G L^-1, and in K_mm,
-// -H/2 with H = L^-T (Z'G) L^-1. Summed over the samples, what they leave on grid j is
+// Gradient propagates the gradient G in Z to those in K_nm, s^1/2 G L^-1, and in K_mm,
+// -H/2 with H = L^-T (Z'G) L^-1. Summed over the samples, their contribution on grid j is
 //
 //	E_j = s^1/2 W_j'G L^-1,  128 × m
 //

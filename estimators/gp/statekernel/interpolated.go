@@ -6,8 +6,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// interpolated is what the factor of structured kernel interpolation,
-// [W_1 L_1, ..., W_d L_d], has whether it is formed or not. L_j is L, except where a
+// interpolated holds the parts of the factor of structured kernel interpolation,
+// [W_1 L_1, ..., W_d L_d], that are needed whether it is formed or not. L_j is L, unless a
 // sparseFactor leaves out columns.
 type interpolated struct {
 	backend  compute.Backend

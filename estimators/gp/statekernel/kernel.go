@@ -1,10 +1,10 @@
-// Package statekernel is the state kernel on a batch of n samples,
+// Package statekernel implements the state kernel on a batch of n samples,
 //
 //	c1 K_s = c1 c_o sum_j W_j R W_j'
 //
-// of which package gp explains the mathematics: the scaling of the samples' features, the
-// kernel's matrix as an operator, for solvers that multiply with it, and as a product ZZ',
-// for the closed form. Z is that of structured kernel interpolation or of inducing points.
+// whose mathematics package gp explains: the scaling of the features, the kernel matrix as an
+// operator, for iterative solvers, and as a product ZZ', for the closed form. Z comes from
+// structured kernel interpolation or from inducing points.
 package statekernel
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // Kernel is the state kernel c1 k_s.
 type Kernel struct {
-	Base  *kernels.Kernel // of each feature dimension
-	Hyper []float64       // the base kernel's own
+	Base  *kernels.Kernel // base kernel of each feature dimension
+	Hyper []float64       // hyperparameters of the base kernel
 	Scale float64         // c1 c_o
 }
 
@@ -55,7 +55,7 @@ func (k Kernel) Operators(s *compute.Scope, scaled compute.Block) (value *linop.
 	return operator(r), gradient
 }
 
-// upload puts a host matrix into s.
+// upload copies a host matrix to a block in s.
 func upload(s *compute.Scope, x mat.Matrix) compute.Block {
 	rows, cols := x.Dims()
 	return s.FromSlice(rows, cols, mat.DenseCopyOf(x).RawMatrix().Data)

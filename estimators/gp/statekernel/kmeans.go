@@ -55,7 +55,7 @@ func draw(weights []float64, target float64) int {
 			spare = i
 		}
 	}
-	if last >= 0 { // rounding
+	if last >= 0 { // the sum fell short by rounding
 		return last
 	}
 	return spare
@@ -69,7 +69,7 @@ func squaredDistance(x, y []float64) float64 {
 	return sum
 }
 
-// InducingError reports that there cannot be so many inducing points.
+// InducingError reports that the number of inducing points is impossible.
 type InducingError struct{ Points, Samples int }
 
 // Error implements error.

@@ -1,5 +1,5 @@
-// Package linoptest tests operators. A new one earns all the tests, on all
-// backends, by supplying two functions: build it, build its dense twin.
+// Package linoptest tests operators. A new operator gets all tests, on all backends, by
+// supplying two functions: one builds the operator, the other its dense twin.
 package linoptest
 
 import (
@@ -19,20 +19,20 @@ import (
 // Case is an operator under test. Both functions are called with generators in the
 // same state, so they draw the same numbers if they draw them in the same order.
 type Case struct {
-	// Build makes the operator for about n samples, its blocks in s.
+	// Build returns the operator for about n samples, with its blocks in s.
 	Build func(s *compute.Scope, rng *rand.Rand, n int) linop.Operator
-	// Dense makes the matrix that the operator stands for.
+	// Dense returns the matrix that the operator represents.
 	Dense func(rng *rand.Rand, n int) *mat.Dense
-	// Tolerance is that of a product's elements, relative to the largest sum of
-	// absolute values of a row of it; 0 means 1e-11. Operators that iterate have more.
+	// Tolerance is the tolerance of a product's elements, relative to the largest sum of
+	// absolute values of a row; 0 means 1e-11. Iterative operators need more.
 	Tolerance float64
 }
 
-// Tall is a number of samples that every backend makes several panels of.
+// Tall is a number of samples that every backend divides into several panels.
 const Tall = 1100
 
-// EachBackend runs f on the naive backend, on the CPU's, and on both behind memory
-// that the host cannot read, and fails where f leaves a block unreleased.
+// EachBackend runs f on the naive backend, on the CPU backend, and on both with memory that
+// the host cannot read, and fails if f leaves a block unreleased.
 func EachBackend(t *testing.T, f func(t *testing.T, b compute.Backend)) {
 	for _, backend := range []struct {
 		name string
@@ -49,10 +49,10 @@ func EachBackend(t *testing.T, f func(t *testing.T, b compute.Backend)) {
 	}
 }
 
-// Test compares the operator's products with its twin's on each backend: any
-// number of columns, both ways, in views, over NaN, twice with the same bits; and its
-// products with one another: it is linear, block by block and column by column, its
-// transpose is its adjoint, and it leaves its argument and the memory as they were.
+// Test compares the operator's products with those of its twin on each backend: for any
+// number of columns, transposed or not, in views, over NaN, and bit-identical when repeated.
+// It also checks that the operator is linear, block by block and column by column, that its
+// transpose is its adjoint, and that it changes neither its argument nor other memory.
 func Test(t *testing.T, c Case) {
 	if c.Tolerance == 0 {
 		c.Tolerance = 1e-11
@@ -97,7 +97,7 @@ func test(t rapid.TB, c Case, b compute.Backend, seed uint64, n, k int, trans bo
 	p.adjoint(x, got, mat.NewDense(rows, k, Normal(rand.New(rand.NewPCG(seed, 3)), rows*k)))
 }
 
-// products are those of one operator one way.
+// products tests the products of one operator, transposed or not.
 type products struct {
 	t         rapid.TB
 	scope     *compute.Scope
@@ -106,8 +106,8 @@ type products struct {
 	tolerance float64 // of an element
 }
 
-// inViews multiplies x twice, from and to views into the middle of larger blocks that
-// are full of NaN: the product is the same to the bit, and nothing else has changed.
+// inViews multiplies x twice, from and to views into the middle of larger blocks filled with
+// NaN: the products must be bit-identical, and nothing else may change.
 func (p products) inViews(x *mat.Dense, rows int) *mat.Dense {
 	p.t.Helper()
 	s, b := p.scope, p.scope.Backend()
