@@ -20,6 +20,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -340,6 +341,44 @@ func TestFailedRun(t *testing.T) {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)
+}
+
+// A run of a sweep starts from the policy of another in the workers' store; one whose source is not in the store has
+// failed, and its worker goes on with others.
+func TestWorkerStartsFromAnotherRun(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	source := c.submit(e, "source")
+	worker := c.worker("")
+	first := c.done(source)
+	from := func(value string) registry.Override { return registry.Override{Name: "from", Values: []string{value}} }
+	warm := c.submit(e, "warm", from(source))
+	outside := c.submit(e, "outside", from(c.checkpoints))
+	absent := c.submit(e, "absent", from(source+"/epoch-1/checkpoints/none.safetensors"))
+	done := c.done(warm)
+	for name, why := range map[string]string{outside: "cannot be a key", absent: "none.safetensors"} {
+		if failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed }); !strings.Contains(failed.Reason, why) {
+			t.Errorf("%s failed because of %q, want %q", name, failed.Reason, why)
+		}
+	}
+	worker.Signal(syscall.SIGTERM)
+	worker.Succeed()
+	checkpoints, err := store.OpenDirectory(c.checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := trained.OpenIn(t.Context(), checkpoints, source, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := trained.OpenIn(t.Context(), checkpoints, done.Name, trained.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.State.From != best.SHA256 || last.State.Iteration != first.Iteration() {
+		t.Errorf("checkpoint %d is of a run that started from %q, where the best is %q", last.State.Iteration, last.State.From, best.SHA256)
+	}
 }
 
 func TestWrongWorkers(t *testing.T) {
