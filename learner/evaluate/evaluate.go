@@ -11,6 +11,7 @@ package evaluate
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -32,8 +33,10 @@ type Action int
 
 // The actions.
 const (
-	Mean    Action = iota // of the policy's distribution: without noise
-	Sampled               // from the distribution, as in training
+	// Mean is the mean of the policy's distribution, within the task's bounds: what an exported policy does.
+	Mean Action = iota
+	// Sampled is drawn from the distribution, as in training: without bounds.
+	Sampled
 )
 
 // Episodes says what is played.
@@ -98,8 +101,9 @@ func Play(ctx context.Context, e Episodes) ([]Episode, error) {
 // worker plays one episode after the other.
 type worker struct {
 	*Episodes
-	act    rollout.Act
+	actor  *policy.Actor
 	env    sim.Env // nil after an error
+	spec   sim.Spec
 	player *rollout.Player
 }
 
@@ -108,10 +112,19 @@ func newWorker(e *Episodes) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Action == Sampled {
-		return &worker{Episodes: e, act: actor.Act}, nil
+	return &worker{Episodes: e, actor: actor}, nil
+}
+
+// act writes the action for an observation.
+func (w *worker) act(observation []float32, rng *rand.Rand, action []float32) {
+	if w.Action == Sampled {
+		w.actor.Act(observation, rng, action)
+		return
 	}
-	return &worker{Episodes: e, act: actor.ActMean}, nil
+	w.actor.ActMean(observation, rng, action)
+	for i := range w.spec.Low {
+		action[i] = min(max(action[i], float32(w.spec.Low[i])), float32(w.spec.High[i]))
+	}
 }
 
 // play plays an episode, after an error again in a new environment.
@@ -137,8 +150,8 @@ func (w *worker) try(ctx context.Context, index uint64) (Episode, error) {
 		if err != nil {
 			return Episode{}, err
 		}
-		w.env, w.player = env, rollout.NewPlayer(env)
-		if spec := env.Spec(); spec.ObservationDim != w.Shape.Observation || spec.ActionDim != w.Shape.Action {
+		w.env, w.spec, w.player = env, env.Spec(), rollout.NewPlayer(env)
+		if spec := w.spec; spec.ObservationDim != w.Shape.Observation || spec.ActionDim != w.Shape.Action {
 			return Episode{}, fmt.Errorf("the policy takes %d observations and gives %d actions, but %s has %d and %d",
 				w.Shape.Observation, w.Shape.Action, spec.Name, spec.ObservationDim, spec.ActionDim)
 		}

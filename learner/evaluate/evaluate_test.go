@@ -21,11 +21,20 @@ import (
 func toyEpisodes(action Action, count, workers int) Episodes {
 	p := rollouttest.Policy(7)
 	return Episodes{
-		NewEnv: func() (sim.Env, error) { return &rollouttest.Toy{}, nil },
+		NewEnv: func() (sim.Env, error) { return new(bounded), nil },
 		Shape:  policy.Shape{Observation: rollouttest.Spec.ObservationDim, Action: rollouttest.Spec.ActionDim, Hidden: p.Hidden},
 		Params: p.Params, Normalizer: policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip},
 		Action: action, Seed: 3, Count: count, Workers: workers,
 	}
+}
+
+// bounded is the toy with bounds, which the policy's actions exceed.
+type bounded struct{ rollouttest.Toy }
+
+func (b *bounded) Spec() sim.Spec {
+	spec := b.Toy.Spec()
+	spec.Low, spec.High = []float64{-0.125, -0.125}, []float64{0.25, 0.25}
+	return spec
 }
 
 func play(t *testing.T, e Episodes) []Episode {
@@ -60,6 +69,9 @@ func slowPlay(t *testing.T, e Episodes) (episodes []Episode) {
 			}
 			for j, x := range action {
 				action[j] = float64(float32(x))
+				if e.Action == Mean {
+					action[j] = math.Max(-0.125, math.Min(action[j], 0.25))
+				}
 			}
 			reward, terminated, err := env.Step(action, engine)
 			if err != nil {
@@ -137,7 +149,7 @@ func TestStreamsAreNotTrainings(t *testing.T) {
 // An environment that is lost is replaced, and its episode played again. One that makes the same error each time is an
 // error.
 func TestErrors(t *testing.T) {
-	want := play(t, toyEpisodes(Sampled, 20, 1))
+	want := slowPlay(t, toyEpisodes(Sampled, 20, 1))
 	lost := errors.New("the environment was lost")
 	failing := func(times int) Episodes {
 		e := toyEpisodes(Sampled, 20, 1)
