@@ -106,7 +106,7 @@ func (r *Run) openEvents(directory string, next uint64) error {
 	if err != nil {
 		return err
 	}
-	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil || next == 0 {
+	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil {
 		return err
 	}
 	rows, err := progress.ReadCSV[progress.Row](Progress(directory))

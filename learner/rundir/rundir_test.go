@@ -196,12 +196,15 @@ func number(x float64) *float64 { return &x }
 // A resumed run still has the evaluation of the checkpoint that it resumes from, and none of later ones.
 func TestEvaluationsFollowCheckpoints(t *testing.T) {
 	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
-	makeRun(t, s, 3)
+	makeRun(t, s, 0)
+	s.Resume = config.ResumeYes
+	run, state, _ := mustOpen(t, s) // from checkpoint 0
+	mustTrain(t, run, state, 3)
+	run.Close()
 	whole := read(t, s.RunDir, "evaluations.csv")
 	if lines := strings.Split(whole, "\n"); len(lines) != 4 || !strings.HasPrefix(lines[2], "3,45000,10,") {
 		t.Errorf("evaluations.csv is\n%s", whole)
 	}
-	s.Resume = config.ResumeYes
 	for _, damaged := range []bool{false, true} { // resumed from checkpoint 3, and from 2
 		if damaged {
 			if err := os.Truncate(filepath.Join(s.RunDir, "checkpoints", "iteration-00000003.safetensors"), 100); err != nil {
