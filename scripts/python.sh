@@ -10,7 +10,6 @@ python=$environment/bin/python
 # What the stamp holds when the environment is in place.
 wanted() {
 	python3 --version
-	pwd
 	cat python/requirements.txt
 }
 
@@ -30,7 +29,7 @@ create() {
 		echo "python: the download failed (pip's message is above): check the network or pip's index settings, then try again" >&2
 		exit 1
 	fi
-	echo "$PWD/python" >"$packages/dbqpg.pth" # the package, as it is in this checkout
+	echo ../../../../../python >"$packages/dbqpg.pth" # the package, as it is in this checkout
 	wanted >"$environment/stamp"
 }
 
