@@ -77,16 +77,23 @@ func New[T Element](name string, shape []int, values []T) Tensor {
 }
 
 // Values returns a copy of the array's elements, or an error if they have another type.
-func Values[T Element](t Tensor) ([]T, error) {
+func Values[T Element](t Tensor) ([]T, error) { return Append(make([]T, 0, t.Len()), t) }
+
+// Append appends the array's elements, or returns an error if they have another type.
+func Append[T Element](values []T, t Tensor) ([]T, error) {
 	if want := dtypeOf[T](); t.DType != want {
 		return nil, fmt.Errorf("tensor %q: its elements are %s, not %s", t.Name, t.DType, want)
 	}
-	values := make([]T, len(t.Data)/t.DType.Size())
-	if _, err := binary.Decode(t.Data, binary.LittleEndian, values); err != nil {
+	n := len(values)
+	values = slices.Grow(values, t.Len())[:n+t.Len()]
+	if _, err := binary.Decode(t.Data, binary.LittleEndian, values[n:]); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return values, nil
 }
+
+// Len returns the number of the array's elements, 0 for an unknown type.
+func (t Tensor) Len() int { return len(t.Data) / max(1, t.DType.Size()) }
 
 // A File is the contents of a file: arrays, in the order of their data, and metadata.
 type File struct {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +23,12 @@ func exampleState() *State {
 			Best: &Best{Return: 1. / 3, Iteration: 5},
 		},
 		Arrays: map[string][]float64{
-			"policy/parameters": {1, -2, math.Pi, math.SmallestNonzeroFloat64},
-			"critic/adam/steps": {7},
-			"empty":             {},
+			"policy.params":      {1, -2, math.Pi, math.SmallestNonzeroFloat64, 5, 6, 7, 8, 9, 10, 11, 12, 13, -0.5},
+			"critic.params":      {1, 2, 3},
+			"critic.value.steps": {7},
+			"empty":              {},
 		},
+		Networks: map[string][]int{"policy": {2, 3, 1}, "critic": {2, 1}},
 	}
 }
 
@@ -60,6 +64,38 @@ func TestRoundTrip(t *testing.T) {
 	first.Best = nil
 	if state, _, err := Decode(mustEncode(t, first, nil)); err != nil || state.Best != nil {
 		t.Errorf("a state before its first batch: best %v, %v", state.Best, err)
+	}
+}
+
+// The names and shapes that docs/policy-format.md promises.
+func TestTensors(t *testing.T) {
+	f, err := safetensors.Decode(mustEncode(t, exampleState(), exampleSettings()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, tensor := range f.Tensors {
+		got = append(got, fmt.Sprint(tensor.Name, tensor.Shape))
+	}
+	want := []string{"critic.0.bias[1]", "critic.0.weight[1 2]", "critic.value.steps[1]", "empty[0]", "log_std[1]",
+		"policy.0.bias[3]", "policy.0.weight[3 2]", "policy.1.bias[1]", "policy.1.weight[1 3]", "sha256[32]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("tensors %v, want %v", got, want)
+	}
+	weight, _ := f.Tensor("policy.1.weight")
+	if values, err := safetensors.Values[float64](weight); err != nil || !slices.Equal(values, []float64{10, 11, 12}) {
+		t.Errorf("the second layer's weights are %v, %v", values, err)
+	}
+}
+
+// A checkpoint of format 2 has a network's parameters in one tensor.
+func TestDecodeReadsFormat2(t *testing.T) {
+	state := exampleState()
+	state.Networks = nil
+	data := bytes.Replace(mustEncode(t, state, exampleSettings()), []byte(format), []byte(earlier), 1)
+	got, _, err := Decode(seal(data))
+	if err != nil || !reflect.DeepEqual(got, state) {
+		t.Errorf("state %+v, %v; want %+v", got, err, state)
 	}
 }
 
@@ -114,11 +150,18 @@ func TestDecodeRefusesSealedNonsense(t *testing.T) {
 		{"a strange duration", `"elapsed":"1h30m`, `"elapsed":"1x30m`, ErrCorrupt},
 		{"a strange return", `"best_return":"0.`, `"best_return":"0,`, ErrCorrupt},
 		{"no best iteration", `"best_iteration"`, `"best_iteratiom"`, ErrCorrupt},
-		{"an array of another type", `"F64","shape":[4],`, `"I64","shape":[4],`, ErrCorrupt},
-		{"an array of another shape", `"F64","shape":[4],`, `"F64","shape":[5],`, ErrCorrupt},
+		{"an array of another type", `"empty":{"dtype":"F64"`, `"empty":{"dtype":"I64"`, ErrCorrupt},
+		{"an array of another shape", `"F64","shape":[0],`, `"F64","shape":[1],`, ErrCorrupt},
+		{"a weight of another type", `"policy.0.weight":{"dtype":"F64"`, `"policy.0.weight":{"dtype":"I64"`, ErrCorrupt},
+		{"a weight of another shape", `"shape":[3,2]`, `"shape":[2,3]`, ErrCorrupt},
+		{"a weight that is flat", `"shape":[1,3]`, `"shape":[  3]`, ErrCorrupt},
+		{"layers that do not fit", `"policy.0.`, `"policy.2.`, ErrCorrupt},
+		{"no bias", `"policy.1.bias"`, `"policy.1.bios"`, ErrCorrupt},
+		{"no deviations", `"log_std"`, `"log_stb"`, ErrCorrupt},
+		{"a policy twice", `"critic.value.steps"`, `"policy.params"     `, ErrCorrupt},
 	} {
-		if strings.Count(valid, c.old) != 1 {
-			t.Fatalf("%s: %q is not in the file once", c.name, c.old)
+		if !strings.Contains(valid, c.old) {
+			t.Fatalf("%s: %q is not in the file", c.name, c.old)
 		}
 		if _, _, err := Decode(seal([]byte(strings.Replace(valid, c.old, c.new, 1)))); !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.kind)

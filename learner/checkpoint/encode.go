@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,20 +20,18 @@ var ErrVersion = errors.New("checkpoint of another version of the program")
 const (
 	// The number changes when a run must not resume from an earlier program's checkpoint, because the file format or
 	// the program's results have changed. 2: external contact forces are zero in Ant, Humanoid and HumanoidStandup.
-	format         = "dbqpg checkpoint 2"
+	// 3: a network's parameters are a tensor for each weight and bias, and not one for all; 2 is still read.
+	format         = "dbqpg checkpoint 3"
+	earlier        = "dbqpg checkpoint 2"
 	settingsPrefix = "setting."
 	checksumName   = "sha256"
 )
 
 // Encode returns the file of a state and its run's settings. Equal states give equal bytes.
 func Encode(state *State, settings map[string]string) ([]byte, error) {
-	f := &safetensors.File{Metadata: state.metadata()}
+	f := &safetensors.File{Metadata: state.metadata(), Tensors: state.tensors()}
 	for name, value := range settings {
 		f.Metadata[settingsPrefix+name] = value
-	}
-	for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
-		values := state.Arrays[name]
-		f.Tensors = append(f.Tensors, safetensors.New(name, []int{len(values)}, values))
 	}
 	f.Tensors = append(f.Tensors, safetensors.New(checksumName, []int{sha256.Size}, make([]uint8, sha256.Size)))
 	data, err := safetensors.Encode(f)
@@ -61,20 +57,15 @@ func Decode(data []byte) (*State, map[string]string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if f.Metadata["format"] != format {
+	if f.Metadata["format"] != format && f.Metadata["format"] != earlier {
 		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
 	}
-	state := &State{Arrays: map[string][]float64{}}
+	state := new(State)
 	if state.Counters, err = parseCounters(f.Metadata); err != nil {
 		return nil, nil, err
 	}
-	for _, tensor := range f.Tensors {
-		if tensor.Name == checksumName {
-			continue
-		}
-		if state.Arrays[tensor.Name], err = safetensors.Values[float64](tensor); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
+	if err := state.assemble(f); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	settings := map[string]string{}
 	for key, value := range f.Metadata {

@@ -11,7 +11,8 @@
 //
 // A state is one safetensors file, which Python's safetensors package can open too: its metadata are the counters and
 // the run's settings; its tensors are the arrays, sorted by name, followed by "sha256", the digest of all preceding
-// bytes of the file.
+// bytes of the file. A network's parameters are a tensor for each layer's weight and bias, as in PyTorch:
+// "policy.0.weight" (out × in), "policy.0.bias" (out), ..., "log_std".
 //
 // # The directory
 //
@@ -25,7 +26,11 @@ import "time"
 // A State is everything a run needs to resume.
 type State struct {
 	Counters
-	Arrays map[string][]float64 // the numbers, by names such as "policy/parameters"
+	// Arrays are the numbers, by name: docs/policy-format.md lists them.
+	Arrays map[string][]float64
+	// Networks are the sizes of the layers of multilayer perceptrons (package nn), by name: the array NAME.params has the
+	// parameters of the network NAME, followed by the log standard deviations if that is the policy.
+	Networks map[string][]int
 }
 
 // Counters say how far a run has got.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/trained"
 )
@@ -83,10 +84,14 @@ func (r *Run) state() *checkpoint.State {
 		"normalizer.count": {r.moments.Count},
 		"normalizer.mean":  r.moments.Mean,
 		"normalizer.m2":    r.moments.M2,
+		"action.low":       r.Low,
+		"action.high":      r.High,
 	}
+	networks := map[string][]int{"policy": r.Shape.Mean().Sizes}
 	arrays.Join("optimizer", r.Optimizer.State())
 	if r.Critic != nil {
 		arrays.Join("critic", r.Critic.State())
+		networks["critic"] = critic.Value(r.Shape.Observation).Sizes
 	}
-	return &checkpoint.State{Counters: r.counters, Arrays: arrays}
+	return &checkpoint.State{Counters: r.counters, Arrays: arrays, Networks: networks}
 }

@@ -47,9 +47,10 @@ type Journal interface {
 type Run struct {
 	*Learner
 	Seed       uint64
-	Iterations uint64  // in total
-	BatchSteps int     // minimum number of steps in a batch
-	Clip       float64 // bound on normalised observations
+	Iterations uint64    // in total
+	BatchSteps int       // minimum number of steps in a batch
+	Clip       float64   // bound on normalised observations
+	Low, High  []float64 // bounds of actions, which checkpoints carry for those who play the policy
 
 	Collector Collector
 	Journal   Journal
@@ -71,7 +72,10 @@ type Run struct {
 
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
-	return &Run{Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip, EvaluateEvery: s.EvaluateEvery}
+	return &Run{
+		Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip,
+		Low: task.Low, High: task.High, EvaluateEvery: s.EvaluateEvery,
+	}
 }
 
 // Train runs until all iterations are complete, ctx is done or an error occurs, such as a

@@ -1,0 +1,132 @@
+package checkpoint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/nn"
+	"github.com/dbqpg/dbqpg/internal/safetensors"
+)
+
+const (
+	paramsSuffix = ".params"
+	// logStdName is the tensor of what follows the layers in the policy's parameters.
+	policyName, logStdName = "policy", "log_std"
+)
+
+func weightName(network string, layer int) string { return fmt.Sprintf("%s.%d.weight", network, layer) }
+func biasName(network string, layer int) string   { return fmt.Sprintf("%s.%d.bias", network, layer) }
+
+// tensors returns the file's arrays, sorted by name: a network's parameters layer by layer, the others as they are.
+func (s *State) tensors() []safetensors.Tensor {
+	var all []safetensors.Tensor
+	add := func(name string, values []float64, shape ...int) {
+		all = append(all, safetensors.New(name, shape, values))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
+		values := s.Arrays[name]
+		network := strings.TrimSuffix(name, paramsSuffix)
+		sizes, ok := s.Networks[network]
+		if !ok || network == name {
+			add(name, values, len(values))
+			continue
+		}
+		mlp := nn.MLP{Sizes: sizes}
+		for i, l := range mlp.Layers() {
+			add(weightName(network, i), values[l.Weights:l.Bias], l.Out, l.In)
+			add(biasName(network, i), values[l.Bias:l.End()], l.Out)
+		}
+		if rest := values[mlp.NumParams():]; network == policyName {
+			add(logStdName, rest, len(rest))
+		} else if len(rest) > 0 {
+			panic(fmt.Sprintf("checkpoint: %s has %d numbers, and a network of sizes %v has %d", name, len(values), sizes, mlp.NumParams()))
+		}
+	}
+	slices.SortFunc(all, func(a, b safetensors.Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// assemble sets Arrays and Networks from a file's tensors: the inverse of tensors. A file of format 2 has no networks:
+// its parameters are flat already.
+func (s *State) assemble(f *safetensors.File) error {
+	s.Arrays = map[string][]float64{}
+	used := map[string]bool{checksumName: true}
+	for _, t := range f.Tensors {
+		network, ok := strings.CutSuffix(t.Name, ".0.weight")
+		if !ok {
+			continue
+		}
+		parts, sizes, err := layers(f, network)
+		if err != nil {
+			return err
+		}
+		if s.Arrays[network+paramsSuffix], err = join(parts, used); err != nil {
+			return err
+		}
+		if s.Networks == nil {
+			s.Networks = map[string][]int{}
+		}
+		s.Networks[network] = sizes
+	}
+	for _, t := range f.Tensors {
+		if used[t.Name] {
+			continue
+		}
+		if _, twice := s.Arrays[t.Name]; twice {
+			return fmt.Errorf("tensor %.40q is there a second time, in layers", t.Name)
+		}
+		var err error
+		if s.Arrays[t.Name], err = safetensors.Values[float64](t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layers returns a network's tensors in the order of its parameters, and the sizes of its layers.
+func layers(f *safetensors.File, network string) (parts []safetensors.Tensor, sizes []int, err error) {
+	for i := 0; ; i++ {
+		weight, ok := f.Tensor(weightName(network, i))
+		if !ok {
+			break
+		}
+		bias, _ := f.Tensor(biasName(network, i))
+		if len(weight.Shape) != 2 || !slices.Equal(bias.Shape, weight.Shape[:1]) || slices.Min(weight.Shape) < 1 ||
+			i > 0 && weight.Shape[1] != sizes[i] {
+			return nil, nil, fmt.Errorf("tensor %.40q: shape %v, of its bias %v, fits no layer", weight.Name, weight.Shape, bias.Shape)
+		}
+		if i == 0 {
+			sizes = append(sizes, weight.Shape[1])
+		}
+		sizes = append(sizes, weight.Shape[0])
+		parts = append(parts, weight, bias)
+	}
+	if network == policyName {
+		logStd, ok := f.Tensor(logStdName)
+		if !ok || !slices.Equal(logStd.Shape, sizes[len(sizes)-1:]) {
+			return nil, nil, fmt.Errorf("tensor %q: missing or of shape %v, want %v", logStdName, logStd.Shape, sizes[len(sizes)-1:])
+		}
+		parts = append(parts, logStd)
+	}
+	return parts, sizes, nil
+}
+
+// join returns the elements of all tensors, one after another, and marks these as used.
+func join(parts []safetensors.Tensor, used map[string]bool) ([]float64, error) {
+	n := 0
+	for _, t := range parts {
+		n += t.Len()
+	}
+	all := make([]float64, 0, n) // once: hostile files must not make this grow
+	for _, t := range parts {
+		var err error
+		if all, err = safetensors.Append(all, t); err != nil {
+			return nil, err
+		}
+		used[t.Name] = true
+	}
+	return all, nil
+}
