@@ -18,6 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
+	"github.com/dbqpg/dbqpg/learner/export"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -98,7 +99,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return session.Train(cmd.Context(), settings, display, log, metrics)
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(evaluate.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
+	cmd.AddCommand(evaluate.Command(), export.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 

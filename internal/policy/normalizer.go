@@ -50,6 +50,15 @@ func (n Normalizer) Apply(dst []float64, x []float32) {
 	}
 }
 
+// Scale returns what observations are divided by: Std + 1e-8.
+func (n Normalizer) Scale() []float64 {
+	scale := make([]float64, len(n.Std))
+	for i, std := range n.Std {
+		scale[i] = std + stdFloor
+	}
+	return scale
+}
+
 // validate checks a normaliser that came from outside.
 func (n Normalizer) validate(dim int) error {
 	if len(n.Mean) != dim || len(n.Std) != dim {

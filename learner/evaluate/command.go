@@ -62,14 +62,14 @@ engine class, for any number of cores (docs/evaluate.md).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if e.Count < 2 || e.Count > maxEpisodes {
-				return fmt.Errorf("--episodes %d: must be from 2, for a standard error, to %d", e.Count, maxEpisodes)
+			if err := CheckCount(e.Count); err != nil {
+				return err
 			}
 			c, err := trained.Open(cmd.Context(), args[0], which)
 			if err != nil {
 				return err
 			}
-			report, err := evaluateCheckpoint(cmd.Context(), c, e)
+			report, err := Checkpoint(cmd.Context(), c, e)
 			if err != nil {
 				return err
 			}
@@ -90,8 +90,16 @@ engine class, for any number of cores (docs/evaluate.md).`,
 	return cmd
 }
 
-// evaluateCheckpoint evaluates a checkpoint's policy on its task. e says how many episodes of which seed.
-func evaluateCheckpoint(ctx context.Context, c *trained.Checkpoint, e Episodes) (*Report, error) {
+// CheckCount returns an error unless an evaluation can have that many episodes.
+func CheckCount(episodes int) error {
+	if episodes < 2 || episodes > maxEpisodes {
+		return fmt.Errorf("--episodes %d: must be from 2, for a standard error, to %d", episodes, maxEpisodes)
+	}
+	return nil
+}
+
+// Checkpoint evaluates a checkpoint's policy on its task. e says how many episodes of which seed.
+func Checkpoint(ctx context.Context, c *trained.Checkpoint, e Episodes) (*Report, error) {
 	p, err := c.Policy()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,138 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/safetensors"
+	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+const policyFormat = "dbqpg policy 1"
+
+// Policy is a trained policy with all that playing it takes.
+type Policy struct {
+	*trained.Policy
+	Low, High  []float64 // bounds of actions
+	checkpoint *trained.Checkpoint
+}
+
+// newPolicy returns a checkpoint's policy.
+func newPolicy(c *trained.Checkpoint) (*Policy, error) {
+	inner, err := c.Policy()
+	if err != nil {
+		return nil, err
+	}
+	p := &Policy{Policy: inner, Low: c.State.Arrays["action.low"], High: c.State.Arrays["action.high"], checkpoint: c}
+	if p.Low == nil && p.High == nil { // of format 2
+		spec, err := sim.Lookup(c.Task())
+		if err != nil {
+			return nil, fmt.Errorf("%s: the bounds of its actions: %w", c.Location, err)
+		}
+		p.Low, p.High = spec.Low, spec.High
+	}
+	if a := p.Shape.Action; len(p.Low) != a || len(p.High) != a {
+		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d", c.Location, len(p.Low), len(p.High), a)
+	}
+	for i, low := range p.Low {
+		if !(low <= p.High[i]) {
+			return nil, fmt.Errorf("%s: action %d is bounded by %v and %v", c.Location, i, low, p.High[i])
+		}
+	}
+	return p, nil
+}
+
+// metadata describes the policy, in the files that have room for texts.
+func (p *Policy) metadata() map[string]string {
+	c := p.checkpoint
+	return map[string]string{
+		"format":            policyFormat,
+		"task":              c.Task(),
+		"iteration":         strconv.FormatUint(c.State.Iteration, 10),
+		"steps":             strconv.FormatUint(c.State.Steps, 10),
+		"checkpoint_sha256": c.SHA256,
+		"observation_clip":  strconv.FormatFloat(p.Normalizer.Clip, 'g', -1, 64),
+		"action_low":        array(p.Low),
+		"action_high":       array(p.High),
+	}
+}
+
+// array returns a JSON array. JSON has no infinities: these are null.
+func array(values []float64) string {
+	texts := make([]*float64, len(values))
+	for i, v := range values {
+		if !math.IsInf(v, 0) {
+			texts[i] = &v
+		}
+	}
+	text, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // finite numbers have an encoding, and bounds are no NaN
+	}
+	return string(text)
+}
+
+// tensors returns the policy as a safetensors file, in float64.
+func (p *Policy) tensors() ([]byte, error) {
+	f := &safetensors.File{Metadata: p.metadata()}
+	add := func(name string, values []float64, shape ...int) {
+		f.Tensors = append(f.Tensors, safetensors.New(name, shape, values))
+	}
+	o, a := p.Shape.Observation, p.Shape.Action
+	add("action.high", p.High, a)
+	add("action.low", p.Low, a)
+	network := p.Shape.Mean()
+	add("log_std", p.Params[network.NumParams():], a)
+	add("normalizer.mean", p.Normalizer.Mean, o)
+	add("normalizer.std", p.Normalizer.Std, o)
+	for i, l := range network.Layers() {
+		add(fmt.Sprintf("policy.%d.weight", i), p.Params[l.Weights:l.Bias], l.Out, l.In)
+		add(fmt.Sprintf("policy.%d.bias", i), p.Params[l.Bias:l.End()], l.Out)
+	}
+	return safetensors.Encode(f)
+}
+
+const numExamples = 64
+
+// examples are observations and the actions that this program computes for them, with which the policy can be checked
+// where it is deployed. Half of the observations are far from those of training.
+func (p *Policy) examples() (npz.Arrays, error) {
+	actor, err := policy.NewActor(p.Shape, p.Params, p.Normalizer)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.checkpoint.Location, err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var observations, actions []float64
+	observation := make([]float32, p.Shape.Observation)
+	for i := range numExamples {
+		spread := 1.
+		if i >= numExamples/2 {
+			spread = 10
+		}
+		for j := range observation {
+			observation[j] = float32(p.Normalizer.Mean[j] + spread*p.Normalizer.Std[j]*rng.NormFloat64())
+			observations = append(observations, float64(observation[j]))
+		}
+		actions = append(actions, p.clip(actor.Mean(observation))...)
+	}
+	return npz.Arrays{
+		"observations": npz.Of(observations, numExamples, p.Shape.Observation),
+		"actions":      npz.Of(actions, numExamples, p.Shape.Action),
+	}, nil
+}
+
+// clip returns the action within its bounds.
+func (p *Policy) clip(action []float64) []float64 {
+	clipped := slices.Clone(action)
+	for i := range clipped {
+		clipped[i] = min(max(clipped[i], p.Low[i]), p.High[i])
+	}
+	return clipped
+}
