@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -60,6 +61,11 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 		copy(x.dst, values)
 	}
 	r.moments.Count = count[0]
+	for name, now := range map[string][]float64{"action.low": r.Low, "action.high": r.High} {
+		if then, ok := arrays[name]; ok && !slices.Equal(then, now) { // format 2 has no bounds
+			return fmt.Errorf("the checkpoint: %s was %v and is now %v", name, then, now)
+		}
+	}
 	if err := r.Optimizer.Restore(arrays.Part("optimizer")); err != nil {
 		return fmt.Errorf("the checkpoint's optimiser: %w", err)
 	}

@@ -145,6 +145,7 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	return &train.Run{
 		Learner: train.New(cpu.New(0), s, task),
 		Seed:    s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip,
+		Low: task.Low, High: task.High,
 		Collector: c, Journal: j,
 	}
 }
@@ -310,6 +311,9 @@ func TestResumeFromIncompleteState(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
 		values := state.Arrays[name]
 		for _, damaged := range [][]float64{nil, values[1:], append(slices.Clone(values), 0)} {
+			if damaged == nil && strings.HasPrefix(name, "action.") {
+				continue // checkpoints of format 2 have no bounds of actions
+			}
 			arrays := maps.Clone(state.Arrays)
 			if arrays[name] = damaged; damaged == nil {
 				delete(arrays, name)

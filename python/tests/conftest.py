@@ -1,4 +1,4 @@
-"""What the tests share: the real programs."""
+"""What the tests share: the real programs, and a run that they trained."""
 
 import pathlib
 import subprocess
@@ -23,3 +23,22 @@ def program() -> Run:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def trained(program: Run, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Returns the directory of a short run."""
+    directory = tmp_path_factory.mktemp("runs") / "Swimmer-v2" / "short"
+    program(
+        "learner", "--env", "Swimmer-v2", "--iterations", 2, "--batch", 500, "--rank", 10, "--evaluate-every", 1,
+        "--actors", 1, "--listen", "127.0.0.1:0", "--run-dir", directory,
+    )
+    return directory
+
+
+@pytest.fixture(scope="session")
+def exported(program: Run, trained: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Returns the folder to which that run's best policy was exported."""
+    folder = tmp_path_factory.mktemp("exported") / "swimmer"
+    program("learner", "export", trained, "--to", folder, "--episodes", 2)
+    return folder

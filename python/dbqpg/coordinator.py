@@ -1,0 +1,183 @@
+"""A client of the coordinator's HTTP API (docs/coordinator.md)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import urllib.parse
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+JSON = dict[str, Any]
+
+MAX_ANSWER = 64 << 20  # bytes
+MAX_WAIT = 60.0  # seconds that a query may wait
+ATTEMPTS = 5  # of one request, over all nodes and redirects
+
+
+class CoordinatorError(Exception):
+    """The coordinator's refusal. `code` is such as "not_found": registry/doc.go has those of the rules."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Coordinator:
+    """Speaks to the coordinator at one or more URLs.
+
+    >>> coordinator = Coordinator("http://127.0.0.1:7070")
+    >>> coordinator.submit({"name": "swimmer", "tasks": ["Swimmer-v2"], "estimators": ["mc", "uapg"], "seeds": [1, 2]})
+    4
+    >>> for run in coordinator.watch("swimmer"):
+    ...     print(run["name"], run["state"], run["iteration"])
+
+    credentials is the directory of this client's certificate and key (docs/security.md), for https. Answers are as in the
+    API, dictionaries.
+    """
+
+    def __init__(
+        self, urls: str | Sequence[str], credentials: str | os.PathLike[str] | None = None, timeout: float = 15.0
+    ) -> None:
+        self.urls = [url.rstrip("/") for url in ([*urls.split(",")] if isinstance(urls, str) else urls)]
+        for url in self.urls:
+            _parts(url)
+        self.timeout = timeout
+        self.client, self.number = f"python-{uuid.uuid4()}", 0
+        self.tls: ssl.SSLContext | None = None
+        if credentials is not None:
+            place = pathlib.Path(credentials)
+            self.tls = ssl.create_default_context(cafile=str(place / "ca.pem"))
+            self.tls.minimum_version = ssl.TLSVersion.TLSv1_3
+            self.tls.load_cert_chain(str(place / "tls.pem"), str(place / "tls-key.pem"))
+
+    def experiments(self) -> list[JSON]:
+        """Returns all experiments, each with the number of its runs in each state."""
+        return list(self._get("/v1/experiments")["experiments"])
+
+    def runs(self, experiment: str = "", state: str = "") -> list[JSON]:
+        """Returns the runs of an experiment, or all, in one state, or in any."""
+        return list(self._query({"experiment": experiment, "state": state})["runs"] or [])
+
+    def run(self, name: str) -> JSON:
+        """Returns one run by its name."""
+        return self._get("/v1/runs/" + urllib.parse.quote(name, safe=""))
+
+    def watch(self, experiment: str = "") -> Iterator[JSON]:
+        """Yields each run as it is and whenever it changes, until all have ended."""
+        states: dict[str, str] = {}
+        index = 0
+        while True:
+            answer = self._query({"experiment": experiment, "after": index or "", "wait": "30s" if index else ""}, 30)
+            index = answer["index"]
+            for run in answer["runs"] or []:
+                states[run["name"]] = run["state"]
+                yield run
+            if states and not set(states.values()) & {"queued", "running"}:
+                return
+
+    def nodes(self) -> list[JSON]:
+        """Returns the coordinator's nodes."""
+        return list(self._get("/v1/nodes")["nodes"])
+
+    def seen(self) -> list[JSON]:
+        """Returns the learners and actors seen recently."""
+        return list(self._get("/v1/seen")["seen"])
+
+    def submit(self, spec: JSON) -> int:
+        """Submits an experiment and returns how many runs it has.
+
+        spec has a name, tasks, and what differs from the defaults of algorithms (["npg"]), estimators (["uapg"]), seeds
+        ([1]) and overrides, [{"name": "iterations", "values": ["300"]}].
+        """
+        whole = {"algorithms": ["npg"], "estimators": ["uapg"], "seeds": [1], **spec}
+        return int(self.command("submit", {"spec": whole}).get("runs", 0))
+
+    def cancel(self, name: str) -> int:
+        """Cancels a run, or all of an experiment's that have not ended. Returns how many."""
+        return int(self.command("cancel", {"name": name}).get("runs", 0))
+
+    def retry(self, name: str) -> int:
+        """Queues a run again that failed or was cancelled, or an experiment's. Returns how many."""
+        return int(self.command("retry", {"name": name}).get("runs", 0))
+
+    def remove(self, experiment: str) -> int:
+        """Forgets an experiment whose runs have ended. Returns how many they were."""
+        return int(self.command("remove", {"experiment": experiment}).get("runs", 0))
+
+    def command(self, operation: str, arguments: JSON) -> JSON:
+        """Executes a command once, however often it has to be sent."""
+        self.number += 1
+        body = json.dumps({operation: arguments, "request": {"client": self.client, "number": self.number}})
+        answer = self._send("POST", "/v1/commands", body.encode(), 0)
+        if refusal := answer.get("refusal"):
+            raise CoordinatorError(refusal["code"], refusal["message"])
+        return answer
+
+    def _query(self, parameters: JSON, wait: float = 0) -> JSON:
+        given = {name: value for name, value in parameters.items() if value != ""}
+        return self._get("/v1/runs?" + urllib.parse.urlencode(given), wait)
+
+    def _get(self, path: str, wait: float = 0) -> JSON:
+        return self._send("GET", path, None, wait)
+
+    def _send(self, method: str, path: str, body: bytes | None, wait: float) -> JSON:
+        """Asks one node after the other, following them to the leader."""
+        url, failure = self.urls[0], CoordinatorError("unavailable", "")
+        for attempt in range(ATTEMPTS):
+            try:
+                status, location, answer = self._ask(url, method, path, body, wait)
+            except (OSError, http.client.HTTPException) as error:
+                failure = CoordinatorError("unavailable", f"{url}: {error or type(error).__name__}")
+                url = self.urls[(attempt + 1) % len(self.urls)]
+                continue
+            refused = answer.get("error")
+            if status == 307 and location:
+                parts = urllib.parse.urlsplit(location)
+                url = f"{parts.scheme}://{parts.netloc}"
+                _parts(url)
+                failure = CoordinatorError("not_leader", "the nodes disagree on who leads")
+            elif isinstance(refused, dict):
+                failure = CoordinatorError(str(refused.get("code")), str(refused.get("message")))
+                if failure.code != "unavailable":
+                    raise failure
+                url = self.urls[(attempt + 1) % len(self.urls)]
+            else:
+                return answer
+        raise failure
+
+    def _ask(self, url: str, method: str, path: str, body: bytes | None, wait: float) -> tuple[int, str, JSON]:
+        """Makes one request to one node. Returns the status, the header Location and the answer."""
+        scheme, host, port = _parts(url)
+        timeout = self.timeout + wait
+        connection: http.client.HTTPConnection
+        if scheme == "https":
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=timeout)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            data = response.read(MAX_ANSWER + 1)
+        finally:
+            connection.close()
+        if len(data) > MAX_ANSWER:
+            raise CoordinatorError("too_large", f"{url}: an answer of more than {MAX_ANSWER} bytes")
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise CoordinatorError("malformed", f"{url}: no coordinator: {response.status} {data[:80]!r}")
+        return response.status, response.headers.get("Location", ""), answer
+
+
+def _parts(url: str) -> tuple[str, str, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is no URL such as http://127.0.0.1:7070")
+    return parts.scheme, parts.hostname, parts.port
