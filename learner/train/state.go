@@ -61,7 +61,8 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 		copy(x.dst, values)
 	}
 	r.moments.Count = count[0]
-	for name, now := range map[string][]float64{"action.low": r.Low, "action.high": r.High} {
+	for i, name := range []string{"action.low", "action.high"} {
+		now := [][]float64{r.Low, r.High}[i]
 		if then, ok := arrays[name]; ok && !slices.Equal(then, now) { // format 2 has no bounds
 			return fmt.Errorf("the checkpoint: %s was %v and is now %v", name, then, now)
 		}

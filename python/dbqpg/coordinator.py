@@ -161,8 +161,8 @@ class Coordinator:
             connection = http.client.HTTPConnection(host, port, timeout=timeout)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-            response = connection.getresponse()
-            data = response.read(MAX_ANSWER + 1)
+            with connection.getresponse() as response:
+                data = response.read(MAX_ANSWER + 1)
         finally:
             connection.close()
         if len(data) > MAX_ANSWER:
