@@ -95,15 +95,15 @@ class Coordinator:
         ([1]) and overrides, [{"name": "iterations", "values": ["300"]}].
         """
         whole = {"algorithms": ["npg"], "estimators": ["uapg"], "seeds": [1], **spec}
-        return int(self.command("submit", {"spec": whole}).get("runs", 0))
+        return _count(self.command("submit", {"spec": whole}))
 
     def cancel(self, name: str) -> int:
         """Cancels a run, or all of an experiment's that have not ended. Returns how many."""
-        return int(self.command("cancel", {"name": name}).get("runs", 0))
+        return _count(self.command("cancel", {"name": name}))
 
     def retry(self, name: str) -> int:
         """Queues a run again that failed or was cancelled, or an experiment's. Returns how many."""
-        return int(self.command("retry", {"name": name}).get("runs", 0))
+        return _count(self.command("retry", {"name": name}))
 
     def remove(self, experiment: str) -> int:
         """Forgets an experiment whose runs have ended. Returns how many they were."""
@@ -174,6 +174,11 @@ class Coordinator:
         if not isinstance(answer, dict):
             raise CoordinatorError("malformed", f"{url}: no coordinator: {response.status} {data[:80]!r}")
         return response.status, response.headers.get("Location", ""), answer
+
+
+def _count(answer: JSON) -> int:
+    """Returns how many runs a command was about: it answers with the run itself if it names one."""
+    return 1 if "run" in answer else int(answer.get("runs", 0))
 
 
 def _parts(url: str) -> tuple[str, str, int | None]:
