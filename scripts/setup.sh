@@ -62,7 +62,7 @@ wanted() {
 up_to_date() {
 	[ -f .deps/stamp ] && wanted | cmp -s - .deps/stamp &&
 		[ -e .deps/mujoco/lib/libmujoco.so ] && [ -e .deps/openblas/lib/libscipy_openblas.so ] &&
-		[ "$(find sim/tasks/assets -name '*.xml' | wc -l)" -ge 7 ]
+		[ "$(find sim/tasks/assets -name '*.xml' | wc -l)" -ge 14 ]
 }
 
 download() {

@@ -7,8 +7,6 @@ import pathlib
 import sys
 import zipfile
 
-MODELS = "ant half_cheetah hopper humanoid humanoidstandup swimmer walker2d".split()
-
 
 def copy(wheel, member, target):
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +47,7 @@ def main():
         copy_tree(wheel, "scipy_openblas32/include/", deps / "openblas/include")
         copy_licenses(wheel, deps / "licenses/openblas")
     with open_wheel(wheels, "gymnasium") as wheel:
-        for model in MODELS:
-            copy(wheel, f"gymnasium/envs/mujoco/assets/{model}.xml", assets / f"{model}.xml")
+        copy_tree(wheel, "gymnasium/envs/mujoco/assets/", assets)
         copy_licenses(wheel, deps / "licenses/gymnasium")
 
 

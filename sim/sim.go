@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
 // A Spec describes one task. Its slices are shared and not to be changed.
 type Spec struct {
-	Name           string    // as in Gymnasium, e.g. "Swimmer-v2"
+	Name           string    // as in Gymnasium, e.g. "Swimmer-v5"
 	Model          string    // the MJCF file that describes the robot
 	ObservationDim int       // length of an observation
 	ActionDim      int       // length of an action: one control an actuator
@@ -20,27 +22,63 @@ type Spec struct {
 	TimeLimit      int       // steps after which an episode that has not terminated is ended
 }
 
-// specs is the one table of tasks, sorted by name. A -v2 task has the observations and rewards that were published
-// under its name, on today's MuJoCo: Gymnasium's v4 with all external contact forces zero, as MuJoCo 2.0 left them.
-// The last 84 numbers that Ant and the humanoids observe are these forces.
-var specs = []Spec{
-	spec("Ant-v2", "ant.xml", 111, 8, 1, 5, 1000),
-	spec("HalfCheetah-v2", "half_cheetah.xml", 17, 6, 1, 5, 1000),
-	spec("Hopper-v2", "hopper.xml", 11, 3, 1, 4, 1000),
-	spec("Humanoid-v2", "humanoid.xml", 376, 17, 0.4, 5, 1000),
-	spec("HumanoidStandup-v2", "humanoidstandup.xml", 376, 17, 0.4, 5, 1000),
-	spec("Swimmer-v2", "swimmer.xml", 8, 2, 1, 4, 1000),
-	spec("Walker2d-v2", "walker2d.xml", 17, 6, 1, 4, 1000),
-}
+// specs is the one table of tasks. A -v4 or -v5 task is Gymnasium's of that name. A -v2 task has the observations and
+// rewards that were published under its name, on today's MuJoCo: Gymnasium's v4 with all external contact forces zero,
+// as MuJoCo 2.0 left them.
+var specs = slices.Concat(
+	rows("Ant-v2", "ant.xml", 111, 8, 1, 5, 1000),
+	rows("Ant-v4", "ant.xml", 27, 8, 1, 5, 1000),
+	rows("Ant-v5", "ant.xml", 105, 8, 1, 5, 1000),
+	rows("HalfCheetah-v2 HalfCheetah-v4 HalfCheetah-v5", "half_cheetah.xml", 17, 6, 1, 5, 1000),
+	rows("Hopper-v2 Hopper-v4 Hopper-v5", "hopper.xml", 11, 3, 1, 4, 1000),
+	rows("Humanoid-v2 Humanoid-v4", "humanoid.xml", 376, 17, 0.4, 5, 1000),
+	rows("Humanoid-v5", "humanoid.xml", 348, 17, 0.4, 5, 1000),
+	rows("HumanoidStandup-v2 HumanoidStandup-v4", "humanoidstandup.xml", 376, 17, 0.4, 5, 1000),
+	rows("HumanoidStandup-v5", "humanoidstandup.xml", 348, 17, 0.4, 5, 1000),
+	rows("InvertedPendulum-v2 InvertedPendulum-v4 InvertedPendulum-v5", "inverted_pendulum.xml", 4, 1, 3, 2, 1000),
+	rows("Reacher-v2 Reacher-v4", "reacher.xml", 11, 2, 1, 2, 50),
+	rows("Reacher-v5", "reacher.xml", 10, 2, 1, 2, 50),
+	rows("Swimmer-v2 Swimmer-v4 Swimmer-v5", "swimmer.xml", 8, 2, 1, 4, 1000),
+	rows("Walker2d-v2 Walker2d-v4", "walker2d.xml", 17, 6, 1, 4, 1000),
+	rows("Walker2d-v5", "walker2d_v5.xml", 17, 6, 1, 4, 1000),
+)
 
-// spec returns a row of the table. Each element of an action is within ±bound.
-func spec(name, model string, observations, actions int, bound float64, frameSkip, timeLimit int) Spec {
+// rows returns the tasks of these names. Each element of an action is within ±bound.
+func rows(names, model string, observations, actions int, bound float64, frameSkip, timeLimit int) (specs []Spec) {
 	low, high := slices.Repeat([]float64{-bound}, actions), slices.Repeat([]float64{bound}, actions)
-	return Spec{name, model, observations, actions, low, high, frameSkip, timeLimit}
+	for _, name := range strings.Fields(names) {
+		specs = append(specs, Spec{name, model, observations, actions, low, high, frameSkip, timeLimit})
+	}
+	return specs
 }
 
 // Tasks returns every task, sorted by name.
 func Tasks() []Spec { return slices.Clone(specs) }
+
+// Newest returns the names of the tasks in their newest versions, sorted.
+func Newest() (names []string) {
+	for i, spec := range specs {
+		family, _ := SplitName(spec.Name)
+		if i+1 < len(specs) {
+			if next, _ := SplitName(specs[i+1].Name); next == family {
+				continue
+			}
+		}
+		names = append(names, spec.Name)
+	}
+	return names
+}
+
+// SplitName splits a task's name into what its versions have in common and the version: "Ant-v5" into "Ant" and 5.
+// A name without a version is returned whole, with version 0.
+func SplitName(name string) (family string, version int) {
+	if i := strings.LastIndex(name, "-v"); i >= 0 {
+		if version, err := strconv.Atoi(name[i+2:]); err == nil {
+			return name[:i], version
+		}
+	}
+	return name, 0
+}
 
 // Lookup returns the task of that name, or an *UnknownTaskError.
 func Lookup(name string) (Spec, error) {

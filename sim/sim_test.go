@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,8 +15,19 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %v, %v", want.Name, got, err)
 		}
 	}
-	if len(Tasks()) != 7 {
-		t.Errorf("%d tasks, want 7", len(Tasks()))
+	if !slices.IsSortedFunc(Tasks(), func(a, b Spec) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("tasks are not sorted by name")
+	}
+}
+
+func TestSplitName(t *testing.T) {
+	for name, want := range map[string]struct {
+		family  string
+		version int
+	}{"Ant-v5": {"Ant", 5}, "my-very-own-v12": {"my-very-own", 12}, "pole": {"pole", 0}, "my-very-own": {"my-very-own", 0}, "": {"", 0}} {
+		if family, version := SplitName(name); family != want.family || version != want.version {
+			t.Errorf("%q: %q, %d", name, family, version)
+		}
 	}
 }
 
@@ -24,6 +36,8 @@ func TestUnknownTaskNamesNearest(t *testing.T) {
 		"Swimer-v2":                "Swimmer-v2",
 		"swimmer":                  "Swimmer-v2",
 		"Humanoid-v3":              "Humanoid-v2",
+		"Hopper-v45":               "Hopper-v4",
+		"pendulum-v5":              "InvertedPendulum-v5",
 		"humanoid-standup":         "HumanoidStandup-v2",
 		"walker":                   "Walker2d-v2",
 		"halfcheetah-v2":           "HalfCheetah-v2",

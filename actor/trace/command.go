@@ -19,14 +19,14 @@ func Command() *cobra.Command {
 
 The input is an npz file with init_qpos, init_qvel and actions (T x action). The output has these arrays and the
 resulting observations (T+1 x observation), rewards (T) and terminated (T).`,
-		Example: "  actor trace --env Ant-v2 --from trace.npz --out mine.npz",
+		Example: "  actor trace --env Ant-v5 --from trace.npz --out mine.npz",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return replayFile(name, from, out)
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&name, "env", "", "task, e.g. Ant-v2")
+	flags.StringVar(&name, "env", "", "task, e.g. Ant-v5")
 	flags.StringVar(&from, "from", "", "trace file to replay (npz)")
 	flags.StringVar(&out, "out", "", "file to write (npz)")
 	for _, required := range []string{"env", "from", "out"} {

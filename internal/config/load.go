@@ -171,11 +171,7 @@ func (l *Loader) readResumed() error {
 func (l *Loader) readPreset() error {
 	s := &l.settings
 	if s.Env == "" {
-		var names []string
-		for _, task := range sim.Tasks() {
-			names = append(names, task.Name)
-		}
-		return fmt.Errorf("--env: name the task to learn: %s", nearest.List(names))
+		return fmt.Errorf("--env: name the task to learn: %s, or an earlier version (docs/tasks.md)", nearest.List(sim.Newest()))
 	}
 	preset, err := ForTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	if err != nil {

@@ -177,7 +177,7 @@ func TestBadSettings(t *testing.T) {
 		"directory/file": "",
 	}
 	for _, c := range []struct{ arguments, environment, want string }{
-		{"", "", "--env: name the task to learn: Ant-v2, HalfCheetah-v2, "},
+		{"", "", "--env: name the task to learn: Ant-v5, HalfCheetah-v5, "},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
 		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},

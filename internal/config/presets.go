@@ -56,7 +56,7 @@ var presets = map[Preset]struct {
 	Paper:   {noise: 1e-4, fisherVariance: 1, completion: true, fisher: Empirical},
 }
 
-// task holds the settings that differ between tasks, from the authors' helper_config.json.
+// task holds the settings that differ between tasks, the same for all versions of one, from the authors' helper_config.json.
 type task struct {
 	targets            Targets
 	vanilla, npg, trpo step
@@ -70,13 +70,13 @@ type step struct {
 }
 
 var tasks = map[string]task{
-	"Ant-v2":             {GAE, step{50, 7e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
-	"HalfCheetah-v2":     {GAE, step{60, 2.31e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
-	"Hopper-v2":          {Returns, step{40, 7e-4, 0}, step{45, 2.1e-3, 0}, step{rank: 45}},
-	"Walker2d-v2":        {Returns, step{50, 2.1e-3, 0}, step{75, 2.1e-3, 0}, step{rank: 75}},
-	"Swimmer-v2":         {Returns, step{25, 7e-4, 0}, step{30, 2.1e-3, 0}, step{rank: 30}},
-	"Humanoid-v2":        {GAE, step{100, 2.31e-3, 0}, step{100, 2.31e-3, 0}, step{rank: 100}},
-	"HumanoidStandup-v2": {GAE, step{50, 7e-4, 0}, step{140, 2.1e-3, 2.31e-4}, step{rank: 140}},
+	"Ant":             {GAE, step{50, 7e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
+	"HalfCheetah":     {GAE, step{60, 2.31e-3, 0}, step{90, 7e-3, 0}, step{rank: 90}},
+	"Hopper":          {Returns, step{40, 7e-4, 0}, step{45, 2.1e-3, 0}, step{rank: 45}},
+	"Walker2d":        {Returns, step{50, 2.1e-3, 0}, step{75, 2.1e-3, 0}, step{rank: 75}},
+	"Swimmer":         {Returns, step{25, 7e-4, 0}, step{30, 2.1e-3, 0}, step{rank: 30}},
+	"Humanoid":        {GAE, step{100, 2.31e-3, 0}, step{100, 2.31e-3, 0}, step{rank: 100}},
+	"HumanoidStandup": {GAE, step{50, 7e-4, 0}, step{140, 2.1e-3, 2.31e-4}, step{rank: 140}},
 }
 
 func (t task) step(algorithm Algorithm) step {
@@ -99,7 +99,8 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	s.Hidden = slices.Clone(common.Hidden)
 	chosen := presets[preset]
 	s.Noise, s.FisherVariance, s.Completion, s.Fisher = chosen.noise, chosen.fisherVariance, chosen.completion, chosen.fisher
-	own, ok := tasks[name]
+	family, _ := sim.SplitName(name)
+	own, ok := tasks[family]
 	if !ok {
 		return s, nil
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 func TestEveryTaskHasValidPresets(t *testing.T) {
+	families := map[string]bool{}
 	for _, spec := range sim.Tasks() {
-		if _, ok := tasks[spec.Name]; !ok {
-			t.Errorf("%s has no preset", spec.Name)
-		}
+		family, _ := sim.SplitName(spec.Name)
+		families[family] = true
 		for _, algorithm := range []Algorithm{Vanilla, NPG, TRPO} {
 			for _, estimator := range []Estimator{MonteCarlo, DBQPG, UAPG, UBAC} {
 				if estimator == UBAC && algorithm != Vanilla {
@@ -30,8 +30,10 @@ func TestEveryTaskHasValidPresets(t *testing.T) {
 			}
 		}
 	}
-	if len(tasks) != len(sim.Tasks()) {
-		t.Errorf("%d presets for %d tasks", len(tasks), len(sim.Tasks()))
+	for family := range tasks {
+		if !families[family] {
+			t.Errorf("there is a preset of %s, and no such task", family)
+		}
 	}
 }
 
@@ -52,6 +54,9 @@ func TestForTask(t *testing.T) {
 		{"HumanoidStandup-v2", NPG, UAPG, GAE, 140, 2.1e-3},
 		{"HumanoidStandup-v2", NPG, MonteCarlo, GAE, 140, 2.31e-4},
 		{"HumanoidStandup-v2", Vanilla, MonteCarlo, GAE, 50, 7e-4},
+		{"HumanoidStandup-v5", NPG, MonteCarlo, GAE, 140, 2.31e-4},
+		{"HalfCheetah-v4", Vanilla, DBQPG, GAE, 60, 2.31e-3},
+		{"Reacher-v5", NPG, UAPG, Returns, 50, 7e-4}, // a task that the authors did not try
 	} {
 		s, err := ForTask(c.task, c.algorithm, c.estimator, Paper)
 		if err != nil {

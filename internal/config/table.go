@@ -47,7 +47,7 @@ type section struct {
 func (s *Settings) table() []section {
 	return []section{
 		{"What is learned", []setting{
-			{"env", result, text(&s.Env), "task, such as Swimmer-v2"},
+			{"env", result, text(&s.Env), "task, such as Swimmer-v2 (docs/tasks.md)"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
 			{"preset", result, presetName(&s.Preset), "defaults of --noise, --fisher-variance, --completion and --fisher"},

@@ -25,7 +25,7 @@ type env struct {
 	dt    float64 // seconds a step
 
 	ready      bool      // the state is one that a step may start from
-	at         float64   // task.position before the next step
+	at         float64   // task.measure before the next step
 	qpos, qvel []float64 // room for a start state
 }
 
@@ -46,16 +46,17 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 }
 
 func (e *env) SetState(qpos, qvel, observation []float64) error {
-	if err := checkState("qpos", qpos, len(e.qpos)); err != nil {
+	if err := checkNumbers("qpos", qpos, len(e.qpos)); err != nil {
 		return err
 	}
-	if err := checkState("qvel", qvel, len(e.qvel)); err != nil {
+	if err := checkNumbers("qvel", qvel, len(e.qvel)); err != nil {
 		return err
 	}
 	return e.start(qpos, qvel, observation)
 }
 
-func checkState(name string, v []float64, want int) error {
+// checkNumbers refuses what the engine cannot take.
+func checkNumbers(name string, v []float64, want int) error {
 	if len(v) != want {
 		return fmt.Errorf("%s has %d numbers, want %d", name, len(v), want)
 	}
@@ -74,7 +75,7 @@ func (e *env) start(qpos, qvel, observation []float64) error {
 		return err
 	}
 	e.task.observe(e.data, observation)
-	e.at = e.task.position(e.data)
+	e.at = e.task.measure(e.data)
 	e.ready = true
 	return nil
 }
@@ -86,19 +87,26 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 		return 0, false, errNotReset
 	}
 	e.ready = false
+	if err := checkNumbers("action", action, e.spec.ActionDim); err != nil {
+		return 0, false, err
+	}
 	copy(e.data.Controls(), action)
 	if err := e.data.Step(e.spec.FrameSkip, e.task.contactForces); err != nil {
 		return 0, false, err
 	}
-	before := e.at
-	e.at = e.task.position(e.data)
+	s := step{
+		Data: e.data, action: action, duration: e.dt,
+		before: e.at, after: e.task.measure(e.data),
+		healthy: e.task.healthy == nil || e.task.healthy(e.data),
+	}
+	e.at = s.after
 	e.task.observe(e.data, observation)
-	reward = e.task.reward(e.data, action, (e.at-before)/e.dt)
+	reward = e.task.reward(s)
 	if math.IsNaN(reward) || math.IsInf(reward, 0) {
 		return 0, false, fmt.Errorf("%w: %v", ErrReward, reward)
 	}
 	e.ready = true
-	return reward, e.task.healthy != nil && !e.task.healthy(e.data), nil
+	return reward, !s.healthy, nil
 }
 
 // checkLength panics at a programmer's mistake.

@@ -66,16 +66,19 @@ func within(limit float64, v []float64) bool {
 }
 
 // observePlanar writes the hopper's and the walker's observation: all positions but the first, then the
-// velocities clamped to +-10.
+// velocities clamped to ±10.
 func observePlanar(d *mujoco.Data, observation []float64) {
 	position := d.Positions()[1:]
 	fill(observation, position)
 	fillClamped(observation[len(position):], d.Velocities(), 10)
 }
 
-// rewardPlanar is the hopper's and the walker's: forward velocity + 1 for being up - 1e-3 |action|^2.
-func rewardPlanar(_ *mujoco.Data, action []float64, velocity float64) float64 {
-	return velocity + 1 - 1e-3*sumSquares(action)
+// rewardPlanar is the hopper's and the walker's: forward velocity + 1 - 1e-3 |action|²; in v5 the 1 is for steps that do
+// not end the episode.
+func rewardPlanar(version int) func(s step) float64 {
+	return func(s step) float64 {
+		return s.velocity() + s.alive(1, version) - 1e-3*sumSquares(s.action)
+	}
 }
 
 // mustBody returns the index of a body that the task's model has.

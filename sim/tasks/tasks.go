@@ -1,7 +1,7 @@
 // Package tasks holds the MuJoCo tasks, one file each: what a task observes, what it rewards, when it ends and how
-// it starts. They follow Gymnasium's v4 environments number by number (gymnasium/envs/mujoco/*_v4.py), but for the
-// external contact forces on the bodies: these are zero in a -v2 task, as they were with MuJoCo 2.0, on which the
-// published results of the -v2 tasks were obtained.
+// it starts. The -v4 and -v5 tasks follow Gymnasium's environments of these names number by number
+// (gymnasium/envs/mujoco/*_v4.py, *_v5.py). The -v2 tasks are the v4 ones but for the external contact forces on the
+// bodies: these are zero, as they were with MuJoCo 2.0, on which the published results of the -v2 tasks were obtained.
 package tasks
 
 import (
@@ -22,24 +22,36 @@ type task struct {
 	contactForces bool
 	// observe writes the observation.
 	observe func(d *mujoco.Data, observation []float64)
-	// position is where the robot is along x, in m: its mean speed over a step is the forward velocity.
-	position func(d *mujoco.Data) float64
-	// reward is a step's reward, at the state after it.
-	reward func(d *mujoco.Data, action []float64, velocity float64) float64
+	// measure is what a reward compares before and after a step: mostly where the robot is along x, in m.
+	measure func(d *mujoco.Data) float64
+	// reward is a step's reward.
+	reward func(s step) float64
 	// healthy reports whether the episode may go on; nil: always.
 	healthy func(d *mujoco.Data) bool
 }
 
-// tasks makes each task for its model.
-var tasks = map[string]func(*mujoco.Model) task{
-	"Ant-v2":             newAnt,
-	"HalfCheetah-v2":     newHalfCheetah,
-	"Hopper-v2":          newHopper,
-	"Humanoid-v2":        newHumanoid,
-	"HumanoidStandup-v2": newHumanoidStandup,
-	"Swimmer-v2":         newSwimmer,
-	"Walker2d-v2":        newWalker2d,
+// A step is what its reward depends on.
+type step struct {
+	*mujoco.Data            // the state after it
+	action        []float64 // as given, not clamped
+	before, after float64   // task.measure
+	duration      float64   // in s
+	healthy       bool      // task.healthy after it
 }
+
+// velocity is the mean speed over the step.
+func (s step) velocity() float64 { return (s.after - s.before) / s.duration }
+
+// alive is the reward for not having fallen, which the step that ends an episode earns too before v5.
+func (s step) alive(reward float64, version int) float64 {
+	if version >= 5 && !s.healthy {
+		return 0
+	}
+	return reward
+}
+
+// families makes the tasks of a name, all versions of it, for their model. Each file adds its own.
+var families = map[string]func(m *mujoco.Model, version int) task{}
 
 // assets are the MJCF models, which set-up fetches (the folder's README keeps it from being empty before).
 //
@@ -74,9 +86,10 @@ func newEnv(spec sim.Spec) (*env, error) {
 		model.Close()
 		return nil, err
 	}
+	family, version := sim.SplitName(spec.Name)
 	return &env{
 		spec:  spec,
-		task:  tasks[spec.Name](model),
+		task:  families[family](model, version),
 		model: model,
 		data:  data,
 		dt:    model.Timestep() * float64(spec.FrameSkip),
