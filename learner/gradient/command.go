@@ -33,7 +33,6 @@ type Options struct {
 func Command() *cobra.Command {
 	var batchPath, outPath string
 	options := Options{Seed: 1}
-	var solver, kernel, fisher, covariance string
 	cmd := &cobra.Command{
 		Use:   "gradient --batch FILE --out FILE",
 		Short: "Compute the policy gradients of one batch from a file",
@@ -50,8 +49,6 @@ also computed there.`,
 		Example: "  learner gradient --batch batch.npz --out gradients.npz --fisher analytic",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Solver, options.Kernel, options.Fisher = config.Solver(solver), config.FisherKernel(kernel), config.Fisher(fisher)
-			options.Covariance = config.Covariance(covariance)
 			if err := options.validate(); err != nil {
 				return err
 			}
@@ -62,10 +59,10 @@ also computed there.`,
 	flags.SortFlags = false
 	flags.StringVar(&batchPath, "batch", "", "npz file to read")
 	flags.StringVar(&outPath, "out", "", "npz file to write")
-	flags.StringVar(&solver, "solver", string(config.Direct), "solver for the Gaussian process: direct (closed form), or cg (the paper's conjugate gradients)")
-	flags.StringVar(&kernel, "fisher-kernel", string(config.TruncatedSVD), "Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by products, requires --solver cg)")
-	flags.StringVar(&fisher, "fisher", string(config.Analytic), "Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty: analytic or empirical")
-	flags.StringVar(&covariance, "covariance", string(config.Projected), "eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
+	flags.StringVar((*string)(&options.Solver), "solver", string(config.Direct), "solver for the Gaussian process: direct (closed form), or cg (the paper's conjugate gradients)")
+	flags.StringVar((*string)(&options.Kernel), "fisher-kernel", string(config.TruncatedSVD), "Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by products, requires --solver cg)")
+	flags.StringVar((*string)(&options.Fisher), "fisher", string(config.Analytic), "Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty: analytic or empirical")
+	flags.StringVar((*string)(&options.Covariance), "covariance", string(config.Projected), "eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
 	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the batch)")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
 	flags.Uint64Var(&options.Seed, "seed", options.Seed, "random seed; it matters only for batches of more than 2,000 samples, cg and randomized")

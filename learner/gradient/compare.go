@@ -1,9 +1,11 @@
 package gradient
 
 import (
-	"math"
+	"maps"
 	"regexp"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/npz"
 )
@@ -29,24 +31,13 @@ func Compare(answers, want npz.Arrays) []Difference {
 		}
 	}
 	var differences []Difference
-	for group, names := range groups {
-		var difference, gotNorm, wantNorm, dot float64
-		for _, name := range names {
-			for i, x := range want[name].Floats {
-				y := answers[name].Floats[i]
-				difference += (x - y) * (x - y)
-				gotNorm += y * y
-				wantNorm += x * x
-				dot += x * y
-			}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		var x, y []float64
+		for _, name := range groups[group] {
+			x, y = append(x, want[name].Floats...), append(y, answers[name].Floats...)
 		}
-		differences = append(differences, Difference{group, math.Sqrt(difference / wantNorm), dot / math.Sqrt(gotNorm*wantNorm)})
+		norm := floats.Norm(x, 2)
+		differences = append(differences, Difference{group, floats.Distance(x, y, 2) / norm, floats.Dot(x, y) / (norm * floats.Norm(y, 2))})
 	}
-	slices.SortFunc(differences, func(a, b Difference) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
 	return differences
 }

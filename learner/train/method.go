@@ -108,52 +108,6 @@ func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fis
 // Process is how the Gaussian process of a batch is conditioned, and integrated.
 type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error)
 
-// integralOf returns the integral of the truncated kernel n V V'.
-func integralOf(completed bool) estimators.Integral {
-	if completed {
-		return estimators.CompletedIntegral{}
-	}
-	return estimators.PlainIntegral{}
-}
-
-// interpolated returns the closed form on the interpolation's grid.
-func interpolated(completed bool) Process {
-	return func(s *compute.Scope, at *Evaluation, _ Random) (gp.Solver, estimators.Integral, error) {
-		return gp.Direct{FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), nil
-	}
-}
-
-// inducing returns the closed form with so many inducing points in the state kernel.
-func inducing(points int, completed bool) Process {
-	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
-		rows, err := statekernel.ChooseInducing(s.Backend(), at.Features, points, r.Sketch)
-		return gp.Direct{Inducing: rows, FisherGram: gp.FisherGram(s.Backend(), at.SVD.V)}, integralOf(completed), err
-	}
-}
-
-// iterative returns the paper's conjugate gradients.
-func iterative(completed bool) Process {
-	return func(_ *compute.Scope, _ *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
-		return gp.Iterative{Seed: r.Probe.Uint64()}, integralOf(completed), nil
-	}
-}
-
-// exact is that with the products of K_f = U'(G + damping I)^-1 U. The integral of the
-// damped kernel is known for the empirical G alone.
-func exact(damped bool) Process {
-	return func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
-		kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(s, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
-		if err != nil {
-			return nil, nil, err
-		}
-		var integral estimators.Integral = estimators.PlainIntegral{}
-		if damped {
-			integral = estimators.DampedIntegral{Kernel: kernel}
-		}
-		return gp.Iterative{Seed: r.Probe.Uint64(), FisherKernel: kernel}, integral, nil
-	}
-}
-
 // NewMethod returns the method that valid settings describe.
 func NewMethod(s *config.Settings, shape policy.Shape) Method {
 	m := Method{Shape: shape, Targets: Returns{s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples}
@@ -164,45 +118,60 @@ func NewMethod(s *config.Settings, shape policy.Shape) Method {
 		m.Fisher = Empirical
 	}
 	if s.Estimator != config.MonteCarlo {
-		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(s), Correction: correction(s)}
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(*s), Correction: correction(*s)}
 	}
 	return m
 }
 
-func process(s *config.Settings) Process {
-	switch {
-	case s.FisherKernel == config.Exact:
-		return exact(s.Completion && s.Fisher == config.Empirical)
-	case s.Solver == config.ConjugateGradient:
-		return iterative(s.Completion)
-	case s.Inducing > 0:
-		return inducing(s.Inducing, s.Completion)
-	default:
-		return interpolated(s.Completion)
+// process returns the closed form, on the interpolation's grid or with inducing points in the state kernel; or the paper's
+// conjugate gradients, with the products of the exact Fisher kernel K_f = U'(G + damping I)^-1 U if it is asked for.
+func process(s config.Settings) Process {
+	return func(scope *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
+		var integral estimators.Integral = estimators.PlainIntegral{}
+		if s.Completion {
+			integral = estimators.CompletedIntegral{}
+		}
+		switch {
+		case s.FisherKernel == config.Exact:
+			kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
+			if err != nil {
+				return nil, nil, err
+			}
+			integral = estimators.PlainIntegral{}
+			if s.Completion && s.Fisher == config.Empirical { // that of the damped kernel is known for the empirical G alone
+				integral = estimators.DampedIntegral{Kernel: kernel}
+			}
+			return gp.Iterative{Seed: r.Probe.Uint64(), FisherKernel: kernel}, integral, nil
+		case s.Solver == config.ConjugateGradient:
+			return gp.Iterative{Seed: r.Probe.Uint64()}, integral, nil
+		}
+		direct, err := gp.Direct{}, error(nil)
+		if s.Inducing > 0 {
+			direct.Inducing, err = statekernel.ChooseInducing(scope.Backend(), at.Features, s.Inducing, r.Sketch)
+		}
+		direct.FisherGram = gp.FisherGram(scope.Backend(), at.SVD.V)
+		return direct, integral, err
 	}
 }
 
 // correction returns UAPG's, of the gradient for VanillaPG, of the natural gradient for NPG and
 // TRPO; or UBAC's, of the gradient.
-func correction(s *config.Settings) func(at *Evaluation, r Random) estimators.Correction {
-	decompose := func(*Evaluation, Random) estimators.Decomposition { return estimators.Projected }
-	if s.Covariance == config.Randomized {
-		decompose = func(at *Evaluation, r Random) estimators.Decomposition {
-			return estimators.Randomized(len(at.SVD.S), 1, r.Sketch)
-		}
-	}
-	switch {
-	case s.Estimator == config.UBAC:
-		return func(_ *Evaluation, r Random) estimators.Correction { return estimators.UBAC{Rand: r.Sketch} }
-	case s.Estimator != config.UAPG:
+func correction(s config.Settings) func(at *Evaluation, r Random) estimators.Correction {
+	if s.Estimator != config.UAPG && s.Estimator != config.UBAC {
 		return nil
-	case s.Algorithm == config.Vanilla:
-		return func(at *Evaluation, r Random) estimators.Correction {
-			return estimators.UAPG{Decompose: decompose(at, r)}
+	}
+	return func(at *Evaluation, r Random) estimators.Correction {
+		decompose := estimators.Decomposition(estimators.Projected)
+		if s.Covariance == config.Randomized {
+			decompose = estimators.Randomized(len(at.SVD.S), 1, r.Sketch)
 		}
-	default:
-		return func(at *Evaluation, r Random) estimators.Correction {
-			return estimators.NaturalUAPG{Epsilon: s.Epsilon, Decompose: decompose(at, r)}
+		switch {
+		case s.Estimator == config.UBAC:
+			return estimators.UBAC{Rand: r.Sketch}
+		case s.Algorithm == config.Vanilla:
+			return estimators.UAPG{Decompose: decompose}
+		default:
+			return estimators.NaturalUAPG{Epsilon: s.Epsilon, Decompose: decompose}
 		}
 	}
 }
