@@ -2,7 +2,6 @@ package linop
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -29,15 +28,6 @@ type Estimate struct{ Value, StdErr float64 }
 // quadratureShare is the share of the standard error that a Lanczos step has to change
 // the estimate by for another to be worth it.
 const quadratureShare = 0.01
-
-// NotPositiveError reports that an operator that has to be positive definite has an
-// eigenvalue estimate that is not positive.
-type NotPositiveError struct{ Eigenvalue float64 }
-
-// Error implements error.
-func (e *NotPositiveError) Error() string {
-	return fmt.Sprintf("the logarithm of a determinant: the matrix has an eigenvalue near %g, so it is not positive definite", e.Eigenvalue)
-}
 
 // Estimate returns an estimate of log det A = tr log A for the symmetric positive
 // definite matrix A of order n that a multiplies with, on backend b. The error is a

@@ -116,6 +116,9 @@ func (u *Scores) derivatives(dst, x compute.Block) {
 	})
 }
 
+// First returns U restricted to its first n samples, a view.
+func (u *Scores) First(n int) *Scores { return u.rows(u.b, 0, n) }
+
 // rows returns U restricted to the samples [lo, hi), computed by b.
 func (u *Scores) rows(b compute.Backend, lo, hi int) *Scores {
 	part := &Scores{b: b, logStd: u.logStd.RowRange(lo, hi), params: u.params}

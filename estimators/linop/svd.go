@@ -61,25 +61,11 @@ func ExactSVD(s *compute.Scope, u *Scores, rank int) (*SVD, error) {
 	defer inner.Release()
 	gram := inner.New(n, n)
 	u.gramTo(gram)
-	values, q, err := eigenpairs("the Gram matrix of the scores", n, compute.ToSlice(b, gram))
+	right, err := factorsOfGram(s, "the Gram matrix of the scores", gram, rank, smallestSquare)
 	if err != nil {
 		return nil, err
 	}
-
-	// With U'U = V S^2 V', P = U V S^-1.
-	singular := singularValues(values, rank, smallestSquare)
-	k := len(singular)
-	v := make([]float64, n*k)
-	inverse := make([]float64, n*k)
-	for i := range n {
-		for j, sigma := range singular {
-			v[i*k+j] = q[i*n+j]
-			inverse[i*k+j] = q[i*n+j] / sigma
-		}
-	}
-	p := s.New(u.params, k)
-	u.MulTo(p, inner.FromSlice(n, k, inverse), false)
-	return &SVD{P: NewDense(b, p), S: singular, V: s.FromSlice(n, k, v)}, nil
+	return &SVD{P: NewDense(b, Mul(s, u, right.inverse, false)), S: right.s, V: right.r}, nil // P = U V S^-1
 }
 
 // gramTo sets dst (n × n) to U'U. The scores of two samples in a layer are outer
@@ -101,25 +87,6 @@ func (u *Scores) gramTo(dst compute.Block) {
 	})
 }
 
-// smallestSquare is the threshold, relative to the largest, below which an eigenvalue of a
-// Gram matrix x'x counts as zero. Eigenvalues have errors of some 1e-16 of the largest,
-// which normalised vectors inherit: here at most 1e-6, and 1e-12 on the spectrum of a real
-// batch.
-const smallestSquare = 1e-10
-
-// singularValues returns the square roots of the first rank of a Gram matrix's
-// eigenvalues, as far as they exceed floor times the largest.
-func singularValues(eigenvalues []float64, rank int, floor float64) []float64 {
-	var s []float64
-	for _, v := range eigenvalues[:min(rank, len(eigenvalues))] {
-		if !(v > floor*eigenvalues[0]) {
-			break
-		}
-		s = append(s, math.Sqrt(v))
-	}
-	return s
-}
-
 // Preconditioner approximates the inverse of scale UU' + ridge I, taking U for its
 // decomposition: with w_j = scale S_j^2,
 //
@@ -136,4 +103,45 @@ func (d *SVD) Preconditioner(s *compute.Scope, scale, ridge float64) Operator {
 	}
 	shrunk := Mul(s, d.P, s.Diagonal(roots), false)
 	return NewSum(b, NewScaledIdentity(b, shrunk.Rows, 1/ridge), NewLowRank(b, -1/ridge, shrunk))
+}
+
+// First returns the decomposition of the first n samples' scores, where d is that of more
+// scores U = P S V', m samples of them: U_n = P S V_n' for the first n rows V_n of V. It
+// stands for G = UU'/m, the Fisher matrix that all m samples give, in all that is made of
+// a decomposition of n samples. With (n/m)^1/2 S for S and (m/n)^1/2 V_n for V the product
+// P S V' is still U_n, and
+//
+//	P S² P'/n = G,  n V V' = m V_n V_n' = U_n'P (S²/m)^-1 P'U_n = U_n'G^-1 U_n
+//
+// so that it is the Fisher kernel's factor too (sec:appendix_Fisher_mvm). V's columns are
+// not orthonormal any more. What it adds to d's blocks belongs to s; with n = m it is d.
+func (d *SVD) First(s *compute.Scope, n int) *SVD {
+	m := d.V.Rows
+	if n == m {
+		return d
+	}
+	ratio := math.Sqrt(float64(n) / float64(m))
+	first := &SVD{P: d.P, S: make([]float64, len(d.S)), V: s.New(n, d.V.Cols)}
+	for j, sigma := range d.S {
+		first.S[j] = ratio * sigma
+	}
+	s.Backend().Affine(first.V, 1/ratio, d.V.RowRange(0, n), 0, 0)
+	return first
+}
+
+// Rows allocates in s, for further scores u (p × m), the rows that V would have for them,
+//
+//	u'P S^-1  (m × k)
+//
+// so that the Fisher kernel between these samples and the batch's is n times them times V'
+// (sec:appendix_Fisher_mvm): U_*'G^-1 U = U_*'P (S²/n)^-1 P'U with U = P S V'. For U itself
+// they are V, as closely as P S V' is U's own decomposition.
+func (d *SVD) Rows(s *compute.Scope, u Operator) compute.Block {
+	inner := compute.NewScope(s.Backend())
+	defer inner.Release()
+	inverse := make([]float64, len(d.S))
+	for j, sigma := range d.S {
+		inverse[j] = 1 / sigma
+	}
+	return Mul(s, u, Mul(inner, d.P, inner.Diagonal(inverse), false), true)
 }

@@ -18,6 +18,15 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("%s holds NaN or an infinity, or its eigenvalues do not converge", e.What)
 }
 
+// NotPositiveError reports that an operator that has to be positive definite has an
+// eigenvalue estimate that is not positive.
+type NotPositiveError struct{ Eigenvalue float64 }
+
+// Error implements error.
+func (e *NotPositiveError) Error() string {
+	return fmt.Sprintf("the logarithm of a determinant: the matrix has an eigenvalue near %g, so it is not positive definite", e.Eigenvalue)
+}
+
 // Symmetric returns the symmetric part of the row-major k × k matrix a.
 func Symmetric(k int, a []float64) *mat.SymDense {
 	m := mat.NewSymDense(k, nil)
