@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,12 +132,12 @@ func (s *Store) setAside(iterations []uint64, why []error) error {
 // Save makes state the newest checkpoint and removes those that are no longer kept. After an error all earlier
 // checkpoints still exist.
 func (s *Store) Save(state *State) error {
-	data, err := Encode(state, s.settings)
-	if err != nil {
-		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
-	}
 	path := s.path(state.Iteration)
-	if err := atomicfile.Write(path, data); err != nil {
+	data, err := Encode(state, s.settings)
+	if err == nil {
+		err = atomicfile.Write(path, data)
+	}
+	if err != nil {
 		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
 	}
 	s.newest, s.saved = path, len(data)
@@ -152,11 +153,11 @@ func (s *Store) KeepBest(best Best) error {
 	if s.newest == "" {
 		panic("checkpoint: KeepBest before the first Save")
 	}
+	var state *State
 	data, err := os.ReadFile(s.newest)
-	if err != nil {
-		return fmt.Errorf("keep the best checkpoint: %w", err)
+	if err == nil {
+		state, _, err = Decode(data)
 	}
-	state, _, err := Decode(data)
 	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
@@ -257,16 +258,11 @@ func orNone(value string) string {
 
 // Differences compares two sets of settings and returns their differences, sorted by name.
 func Differences(then, now map[string]string) []Difference {
-	var names []string
-	for name := range then {
-		names = append(names, name)
-	}
-	for name := range now {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	either := map[string]string{}
+	maps.Copy(either, then)
+	maps.Copy(either, now)
 	var different []Difference
-	for _, name := range slices.Compact(names) {
+	for _, name := range slices.Sorted(maps.Keys(either)) {
 		if then[name] != now[name] {
 			different = append(different, Difference{name, then[name], now[name]})
 		}

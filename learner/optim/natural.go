@@ -7,16 +7,16 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// NPG ascends the natural gradient with Adam.
-type NPG struct{ adam *Adam }
+// NPG ascends the natural gradient with Adam, whose state is its own.
+type NPG struct{ *Adam }
 
 // NewNPG returns the algorithm for n policy parameters.
-func NewNPG(n int, learningRate float64) *NPG {
-	return &NPG{NewAdam(n, learningRate, DefaultWeightDecay)}
+func NewNPG(n int, learningRate float64) NPG {
+	return NPG{NewAdam(n, learningRate, DefaultWeightDecay)}
 }
 
 // Step implements [Algorithm].
-func (a *NPG) Step(params []float64, o Objective) (Report, error) {
+func (a NPG) Step(params []float64, o Objective) (Report, error) {
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()
 	report := Report{GradientNorm: o.norm(s.Backend())}
@@ -24,20 +24,9 @@ func (a *NPG) Step(params []float64, o Objective) (Report, error) {
 	if report.Solve = solve; err != nil {
 		return report, err
 	}
-	d, err := download(s.Backend(), "natural gradient", o.corrected(s, natural))
-	if err != nil {
-		return report, err
-	}
-	ascend(a.adam, params, d)
-	report.arrive(o.Policy, o.Policy.At(s, params))
-	return report, nil
+	err = a.ascend(s, params, o, "natural gradient", natural, &report)
+	return report, err
 }
-
-// State implements [Algorithm].
-func (a *NPG) State() State { return a.adam.State() }
-
-// Restore implements [Algorithm].
-func (a *NPG) Restore(s State) error { return a.adam.Restore(s) }
 
 // natural solves G d = g for the natural gradient (p × 1), with the damped Fisher
 // matrix G. As in the authors' code a solution that has not converged in 50

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -20,23 +21,9 @@ type TRPO struct {
 	AcceptRatio float64
 }
 
-// withDefaults replaces zeros by defaults.
-func (t TRPO) withDefaults() TRPO {
-	if t.MaxKL == 0 {
-		t.MaxKL = 0.01
-	}
-	if t.MaxHalvings == 0 {
-		t.MaxHalvings = 10
-	}
-	if t.AcceptRatio == 0 {
-		t.AcceptRatio = 0.1
-	}
-	return t
-}
-
 // Step implements [Algorithm].
 func (t TRPO) Step(params []float64, o Objective) (Report, error) {
-	t = t.withDefaults()
+	t = TRPO{cmp.Or(t.MaxKL, 0.01), cmp.Or(t.MaxHalvings, 10), cmp.Or(t.AcceptRatio, 0.1)}
 	b := o.Policy.Backend()
 	s := compute.NewScope(b)
 	defer s.Release()

@@ -138,7 +138,7 @@ func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *p
 	switch l.Optimizer.(type) {
 	case optim.TRPO:
 		row.CGIterations, row.Backtracks = float64(report.Solve.Iterations), float64(report.Halvings)
-	case *optim.NPG:
+	case optim.NPG:
 		row.CGIterations = float64(report.Solve.Iterations)
 	}
 	row.StepNorm = floats.Distance(before, l.Params, 2)
