@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,15 +13,6 @@ import (
 
 // ErrStopped reports an episode that was stopped before its end.
 var ErrStopped = errors.New("the episode was stopped")
-
-// Play plays one ticket. The episode is a function of the ticket, the actor's policy and the task.
-func Play(ctx context.Context, env sim.Env, actor *policy.Actor, ticket proto.Ticket) (*proto.Episode, error) {
-	e, err := NewPlayer(env).Play(actor, ticket, func() bool { return ctx.Err() != nil })
-	if errors.Is(err, ErrStopped) {
-		err = fmt.Errorf("%w: %w", err, ctx.Err())
-	}
-	return e, err
-}
 
 // Player plays episodes one after another, without allocating once its buffers have grown.
 type Player struct {

@@ -107,7 +107,7 @@ func TestPlayerStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := rollout.Play(ctx, &rollouttest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err, rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
+	if _, err := rollouttest.Play(ctx, &rollouttest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err, rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"reflect"
 	"slices"
 	"time"
 )
@@ -48,23 +49,12 @@ type operation interface {
 // operation returns the one that is set.
 func (c *Command) operation() (operation, *Refusal) {
 	var given []operation
-	add := func(o operation, ok bool) {
-		if ok {
+	fields := reflect.ValueOf(*c)
+	for i := range fields.NumField() {
+		if o, ok := fields.Field(i).Interface().(operation); ok && !fields.Field(i).IsNil() {
 			given = append(given, o)
 		}
 	}
-	add(c.Submit, c.Submit != nil)
-	add(c.Take, c.Take != nil)
-	add(c.Renew, c.Renew != nil)
-	add(c.Commit, c.Commit != nil)
-	add(c.Finish, c.Finish != nil)
-	add(c.Fail, c.Fail != nil)
-	add(c.Release, c.Release != nil)
-	add(c.Cancel, c.Cancel != nil)
-	add(c.Retry, c.Retry != nil)
-	add(c.Remove, c.Remove != nil)
-	add(c.Heartbeat, c.Heartbeat != nil)
-	add(c.Announce, c.Announce != nil)
 	if len(given) != 1 {
 		return nil, refuse(Invalid, "a command has one operation; this one has %d", len(given))
 	}

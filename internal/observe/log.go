@@ -32,15 +32,9 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 
 // ParseLevel parses the lowest level to be written, a flag's value.
 func ParseLevel(text string) (slog.Level, error) {
-	switch text {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	if level, ok := levels[text]; ok {
+		return level, nil
 	}
 	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", text)
 }

@@ -128,7 +128,7 @@ func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := rollout.Play(context.Background(), &rollouttest.Toy{}, actor, ticket)
+	e, err := rollouttest.Play(context.Background(), &rollouttest.Toy{}, actor, ticket)
 	if err != nil {
 		t.Fatal(err)
 	}

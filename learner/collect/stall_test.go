@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -95,7 +95,7 @@ func undisturbed(t *testing.T, iteration uint64) (hash string, size int) {
 	}
 	var episodes []*proto.Episode
 	for i := range uint64(stallSenders()) {
-		e, err := rollout.Play(t.Context(), new(huge), actor, ticket(iteration, i))
+		e, err := rollouttest.Play(t.Context(), new(huge), actor, ticket(iteration, i))
 		if err != nil {
 			t.Fatal(err)
 		}

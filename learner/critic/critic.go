@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -136,7 +138,7 @@ func (c *Critic) Embed(s *compute.Scope, observations compute.Block) *Evaluation
 // current parameters, and returns the loss before the step. An error is a
 // [*optim.NotFiniteError] and leaves the critic unchanged.
 func (c *Critic) StepValue(e *Evaluation, returns []float64) (loss float64, err error) {
-	loss, gradient := e.lossGradient(returns, true)
+	loss, gradient := e.lossGradient(returns)
 	if err := optim.CheckFinite("gradient of the value loss", gradient); err != nil {
 		return loss, err
 	}
@@ -164,9 +166,7 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 		gradient = append(gradient, slopes[i]*sigmoid(c.raw[i]))
 		moved = append(moved, c.raw[i])
 	}
-	for i, g := range gradient {
-		gradient[i] = -g
-	}
+	floats.Scale(-1, gradient)
 	if err := optim.CheckFinite("gradient of the marginal likelihood", gradient); err != nil {
 		return err
 	}

@@ -53,14 +53,8 @@ func (e *Evaluation) Features() compute.Block { return e.features }
 // Values returns V(s), of length n, on the host.
 func (e *Evaluation) Values() []float64 { return compute.ToSlice(e.backend, e.activations.Output()) }
 
-// Loss returns the mean squared error of the values against the returns.
-func (e *Evaluation) Loss(returns []float64) float64 {
-	loss, _ := e.lossGradient(returns, false)
-	return loss
-}
-
-// lossGradient returns Loss and, if requested, its gradient in all parameters.
-func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []float64) {
+// lossGradient returns the mean squared error of the values against the returns, and its gradient in all parameters.
+func (e *Evaluation) lossGradient(returns []float64) (float64, []float64) {
 	b, values := e.backend, e.activations.Output()
 	s := compute.NewScope(b)
 	defer s.Release()
@@ -69,9 +63,6 @@ func (e *Evaluation) lossGradient(returns []float64, gradient bool) (float64, []
 	compute.Scale(b, -1, difference)
 	compute.Axpy(b, 1, values, difference)
 	loss := b.Dot(difference, difference) / n
-	if !gradient {
-		return loss, nil
-	}
 	compute.Scale(b, 2/n, difference)
 	dst := s.New(e.params.Rows, 1)
 	blocks.Bind(Value(e.observed), e.params).VJP(b, e.activations, difference, dst)

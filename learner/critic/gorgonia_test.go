@@ -29,7 +29,7 @@ func TestGradientsAgreeWithGorgonia(t *testing.T) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		e := Evaluate(s, params, s.FromSlice(n, o, x))
-		gotLoss, gotOfLoss := e.lossGradient(returns, true)
+		gotLoss, gotOfLoss := e.lossGradient(returns)
 		near(t, "loss", []float64{gotLoss}, []float64{loss}, 1e-12)
 		near(t, "gradient of the loss", gotOfLoss, ofLoss, 1e-12)
 		signal := s.FromSlice(n, 10, weights)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
@@ -90,9 +92,6 @@ func Standardize(x []float64) {
 // predict the returns up to a constant, 0 for a constant, negative for worse. It is
 // NaN if the returns do not vary.
 func ExplainedVariance(values, returns []float64) float64 {
-	errors := make([]float64, len(returns))
-	for i, v := range returns {
-		errors[i] = v - values[i]
-	}
+	errors := floats.SubTo(make([]float64, len(returns)), returns, values)
 	return 1 - math.Pow(stats.StdDev(errors)/stats.StdDev(returns), 2)
 }

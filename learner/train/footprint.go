@@ -20,9 +20,6 @@ type Footprint struct {
 	PerStep float64 // bytes
 }
 
-// Of returns the footprint of a batch, in bytes.
-func (f Footprint) Of(steps int) float64 { return f.Fixed + f.PerStep*float64(steps) }
-
 // Fits returns the number of steps whose blocks fit into that many bytes.
 func (f Footprint) Fits(bytes float64) int { return max(0, int((bytes-f.Fixed)/f.PerStep)) }
 

@@ -29,10 +29,11 @@ func TestFootprintIsAStraightLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := footprint.Of(steps); math.Abs(got/float64(measured)-1) > 0.02 {
-			t.Errorf("%s: %d steps take %d bytes, and by %+v %.0f", estimator, steps, measured, footprint, got)
+		need := footprint.Fixed + footprint.PerStep*steps
+		if math.Abs(need/float64(measured)-1) > 0.02 {
+			t.Errorf("%s: %d steps take %d bytes, and by %+v %.0f", estimator, steps, measured, footprint, need)
 		}
-		if fits := footprint.Fits(footprint.Of(steps)); fits < steps-1 || fits > steps+1 {
+		if fits := footprint.Fits(need); fits < steps-1 || fits > steps+1 {
 			t.Errorf("%s: %d steps fit where %d do", estimator, fits, steps)
 		}
 		if fits := footprint.Fits(0); fits != 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
@@ -59,7 +60,7 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 	batch := new(collect.Batch)
 	for batch.Steps < minSteps {
 		ticket := proto.Ticket{Iteration: p.Iteration, Index: uint64(len(batch.Episodes)), Seed: c.seed}
-		e, err := rollout.Play(ctx, c.env, actor, ticket)
+		e, err := rollouttest.Play(ctx, c.env, actor, ticket)
 		if err != nil {
 			return nil, err
 		}
