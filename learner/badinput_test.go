@@ -23,7 +23,7 @@ func TestBadSettings(t *testing.T) {
 		arguments string
 		want      []string
 	}{
-		{"", []string{"--env: name the task to learn", "Swimmer-v2"}},
+		{"", []string{"--env: name the task to learn", "Swimmer-v5"}},
 		{"--env Swimer-v2", []string{`unknown task "Swimer-v2"`, "did you mean Swimmer-v2?"}},
 		{"--env Hopper-v2 --rank 900 --batch 800", []string{"--rank 900", "a batch may have only 800 steps"}},
 		{"--env Swimmer-v2 --rank 9000", []string{"--rank 9000", "only 4868 parameters"}},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,6 +92,7 @@ type Progress struct {
 	row      Row           // of the last completed iteration
 	done     uint64        // completed iterations
 	best     float64       // return; NaN: unknown
+	bestName string        // what kind of return that is
 	rate     float64       // environment steps a second in the last iteration
 	pace     time.Duration // of an iteration, averaged; 0: unknown
 	sampling string
@@ -99,7 +101,7 @@ type Progress struct {
 
 // Start shows the progress of a run of total iterations from its current one. Without a terminal it goes to log.
 func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
-	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN()}
+	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN(), bestName: "best"}
 	p.done = from.Iteration
 	p.setBest(from.Best)
 	p.draw()
@@ -125,8 +127,12 @@ const smoothing = 0.1
 
 // setBest sets the best return so far, if there is one.
 func (p *Progress) setBest(best *checkpoint.Best) {
-	if best != nil {
-		p.best = best.Return
+	if best == nil {
+		return
+	}
+	p.best, p.bestName = best.Return, "best"
+	if best.Evaluated {
+		p.bestName = "best_evaluation"
 	}
 }
 
@@ -145,7 +151,7 @@ func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
 	p.setBest(best)
 	p.row, p.done, p.sampling = row, row.Iteration+1, ""
 	if p.display.width == nil {
-		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), "best", round(p.best),
+		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), p.bestName, round(p.best),
 			"steps_per_second", math.Round(p.rate), "left", p.left())
 		return
 	}
@@ -162,7 +168,7 @@ func (p *Progress) draw() {
 	p.drawn = time.Now()
 	line := fmt.Sprintf("%d/%d iterations", p.done, p.total)
 	if !math.IsNaN(p.row.ReturnMean) {
-		line += fmt.Sprintf("  return %.1f  best %.1f", p.row.ReturnMean, p.best)
+		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, strings.ReplaceAll(p.bestName, "_", " "), p.best)
 	}
 	if p.pace != 0 {
 		line += fmt.Sprintf("  %.0f steps/s  %s left", p.rate, p.left())

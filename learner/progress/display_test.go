@@ -87,7 +87,7 @@ func TestTerminal(t *testing.T) {
 		eraseLine + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
 		eraseLine + "level=INFO msg=between\n" + "1/1000 iterations  return 20.2  best 20.2  5000 steps/s  49m57s left" +
 		eraseLine + "2/1000 iterations  return 10.0  best 20.2  5000 steps/s  49m54s left" +
-		eraseLine + "999/1000 iterations  return 30.0  best 35.5  5000 steps/s  3s left\n" +
+		eraseLine + "999/1000 iterations  return 30.0  best evaluation 35.5  5000 steps/s  3s left\n" +
 		"level=INFO msg=after\n"
 	if got := shown(); got != want {
 		t.Errorf("the terminal got\n%q, want\n%q", got, want)
