@@ -106,17 +106,18 @@ func TestOpenDirectory(t *testing.T) {
 }
 
 func TestOpenBucket(t *testing.T) {
+	const bucket = store.Scheme + storetest.Bucket
 	storetest.Start(t).Setenv(t)
-	s, err := store.Open(t.Context(), "s3://bucket/runs")
+	s, err := store.Open(t.Context(), bucket+"/runs")
 	if err != nil {
 		t.Fatal(err)
 	}
 	fill(t, s, files)
 	for _, c := range cases {
-		got, err := trained.Open(t.Context(), "s3://bucket/runs/"+c.name+"/", c.which)
+		got, err := trained.Open(t.Context(), bucket+"/runs/"+c.name+"/", c.which)
 		require(t, got, err, c.name+" "+c.which, c.iteration, c.err)
 	}
-	if _, err := trained.Open(t.Context(), "s3://bucket", ""); err == nil || !strings.Contains(err.Error(), "name a run") {
+	if _, err := trained.Open(t.Context(), bucket, ""); err == nil || !strings.Contains(err.Error(), "name a run") {
 		t.Errorf("a bucket alone: %v", err)
 	}
 }
