@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
@@ -27,25 +28,30 @@ type outcome int
 const (
 	agrees      outcome = iota
 	leans               // the difference is as claimed, but within the scatter of the runs
-	undecided           // it is not as claimed, but within the scatter of the runs
+	undecided           // it is not as claimed, or not known to be small, but within the scatter of the runs
 	contradicts         // it is opposite to the claim, or exists where none was claimed
-	unknown             // single runs have no scatter to compare with
+	unknown             // too few runs to know their scatter
 )
 
 func (o outcome) String() string {
-	return [...]string{"agrees", "leans that way, within the scatter", "undecided, within the scatter", "disagrees", "a single run each: cannot tell"}[o]
+	return [...]string{"agrees", "leans that way, within the scatter", "undecided, within the scatter", "disagrees", "fewer than five runs each: cannot tell"}[o]
 }
 
-// judge compares a difference, whose interval is from that many runs a side, with the claim.
-func (r relation) judge(difference stats.Estimate, runs int) outcome {
-	separate := difference.Low > 0 || difference.High < 0
+// margin is the difference, as a share of the second variant's return, that two variants called alike may have.
+const margin = 0.1
+
+// judge compares a difference with the claim: without an interval it is unknown. large is the least difference that
+// would matter.
+func (r relation) judge(difference stats.Estimate, large float64) outcome {
 	switch {
-	case runs < 2:
+	case math.IsNaN(difference.Low):
 		return unknown
-	case r == alike && separate:
+	case r == alike && -large < difference.Low && difference.High < large:
+		return agrees
+	case r == alike && (difference.Low > 0 || difference.High < 0):
 		return contradicts
 	case r == alike:
-		return agrees
+		return undecided
 	case difference.Low > 0:
 		return agrees
 	case difference.Value > 0:
@@ -77,7 +83,7 @@ func (r *results) check(c claim) []finding {
 				final:   ahead(r.finals(first), r.finals(second)),
 				overall: ahead(r.overalls(first), r.overalls(second)),
 			}
-			f.outcome = c.relation.judge(f.final, min(len(first.seeds), len(second.seeds)))
+			f.outcome = c.relation.judge(f.final, margin*math.Abs(stats.IQM(r.finals(second))))
 			all = append(all, f)
 		}
 	}
@@ -95,7 +101,7 @@ func summary(c claim, findings []finding) string {
 	case n == 0:
 		return "not compared: not all of these variants were run."
 	case counts[unknown] == n:
-		return "single runs cannot tell, whatever their difference: this takes more seeds."
+		return "fewer than five runs of each cannot tell, whatever their difference."
 	case counts[agrees] == n:
 		return fmt.Sprintf("**agrees**, in %s.", every(n))
 	case counts[agrees]+counts[leans] == n:

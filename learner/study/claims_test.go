@@ -1,6 +1,7 @@
 package study
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -10,18 +11,20 @@ import (
 func TestJudge(t *testing.T) {
 	up, down, slightly, hardly := stats.Estimate{Value: 5, Low: 1, High: 9}, stats.Estimate{Value: -5, Low: -9, High: -1},
 		stats.Estimate{Value: 2, Low: -1, High: 5}, stats.Estimate{Value: -2, Low: -5, High: 1}
+	few := ahead([]float64{5, 6, 7, 8}, []float64{1, 2, 3, 4, 5})
 	for _, c := range []struct {
 		relation   relation
 		difference stats.Estimate
-		runs       int
+		large      float64
 		want       outcome
 	}{
-		{above, up, 3, agrees}, {above, down, 3, contradicts}, {above, slightly, 3, leans}, {above, hardly, 3, undecided},
-		{alike, up, 3, contradicts}, {alike, down, 3, contradicts}, {alike, slightly, 3, agrees}, {alike, hardly, 3, agrees},
-		{above, up, 1, unknown}, {alike, hardly, 1, unknown},
+		{above, up, 10, agrees}, {above, down, 10, contradicts}, {above, slightly, 10, leans}, {above, hardly, 10, undecided},
+		{alike, slightly, 6, agrees}, {alike, hardly, 6, agrees}, {alike, slightly, 4, undecided}, {alike, hardly, 4, undecided},
+		{alike, up, 8, contradicts}, {alike, down, 8, contradicts}, {alike, up, 10, agrees},
+		{above, few, 10, unknown}, {alike, few, 10, unknown},
 	} {
-		if got := c.relation.judge(c.difference, c.runs); got != c.want {
-			t.Errorf("relation %d, difference %+v of %d runs: %v, want %v", c.relation, c.difference, c.runs, got, c.want)
+		if got := c.relation.judge(c.difference, c.large); got != c.want {
+			t.Errorf("relation %d, difference %+v, large is %g: %v, want %v", c.relation, c.difference, c.large, got, c.want)
 		}
 	}
 }
@@ -39,7 +42,7 @@ func TestSummary(t *testing.T) {
 		want     string
 	}{
 		{nil, "not compared"},
-		{of(unknown, unknown), "single runs cannot tell"},
+		{of(unknown, unknown), "fewer than five runs of each cannot tell"},
 		{of(agrees), "**agrees**, in the one comparison."},
 		{of(agrees, agrees), "**agrees**, in all 2 comparisons."},
 		{of(agrees, leans), "**leans that way**: every difference is as claimed, 1 of 2 beyond"},
@@ -53,10 +56,11 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// made returns results with known returns.
+// made returns results with known returns: six runs a group, three alike and another three.
 func made() *results {
-	of := func(env string, v variant, curves ...[]float64) *group {
-		return &group{env: env, algorithm: "npg", variant: v, seeds: []uint{1, 2}, returns: curves, updating: []float64{1}}
+	of := func(env string, v variant, first, second []float64) *group {
+		curves := [][]float64{first, first, first, second, second, second}
+		return &group{env: env, algorithm: "npg", variant: v, seeds: []uint{1, 2, 3, 4, 5, 6}, returns: curves, updating: []float64{1}}
 	}
 	return &results{iterations: 3, last: 2, groups: []*group{
 		of("A", monteCarlo, []float64{0, 10, 20}, []float64{0, 10, 10}),
@@ -72,7 +76,7 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("%d findings, want one a task: UAPG was not run", len(found))
 	}
 	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3.
-	if f := found[0]; f.final != (stats.Estimate{Value: 77.5, Low: 65, High: 90}) || f.overall.Value != 60-25.0/3 || f.outcome != agrees {
+	if f := found[0]; f.final.Value != 77.5 || f.final.Low < 65 || f.final.High > 90 || f.overall.Value != 60-25.0/3 || f.outcome != agrees {
 		t.Errorf("on A %+v", f)
 	}
 	// On B they are 2 and 3, and 3 and 1.5.
@@ -104,5 +108,9 @@ func TestBand(t *testing.T) {
 		if band[i] != want[i] {
 			t.Errorf("point %d is %+v, want %+v", i, band[i], want[i])
 		}
+	}
+	few := group{returns: made().groups[0].returns[1:5]}
+	if point := few.band(2)[2]; point.Value != 12.5 || !math.IsNaN(point.Low) || !math.IsNaN(point.High) {
+		t.Errorf("of four runs the last point is %+v, want no interval", point)
 	}
 }

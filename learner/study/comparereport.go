@@ -7,7 +7,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/internal/streams"
 )
 
 // report writes the tables, the figure and the page.
@@ -18,8 +17,8 @@ func (c comparison) report(j *job, r *results) error {
 	p.addRuns(r)
 	p.addFinals(r)
 	p.draw(c.name, c.title, p.addCurves(r, width))
-	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as %s; the bands are 95%% stratified bootstrap intervals "+
-		"(Agarwal et al. 2021).", runningMean(width))
+	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as %s; the bands, of %d runs or more, are 95%% stratified bootstrap "+
+		"intervals (Agarwal et al. 2021).", runningMean(width), enough)
 	c.tables(p, r)
 	c.findings(p, r)
 	return j.save(p, how(r))
@@ -35,8 +34,8 @@ func runningMean(width int) string {
 // tables writes the final returns, by task and algorithm.
 func (c comparison) tables(p *page, r *results) {
 	p.heading("Returns")
-	p.paragraph("Final: the mean over the last %s of %d. Interquartile means over the runs with 95%% intervals, which single runs do not have. "+
-		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", plural(r.last, "iteration"), r.iterations)
+	p.paragraph("Final: the mean over the last %s of %d. Interquartile means over the runs, of %d runs or more with 95%% intervals. "+
+		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", plural(r.last, "iteration"), r.iterations, enough)
 	var rows [][]string
 	for _, g := range r.groups {
 		var each []string
@@ -96,7 +95,7 @@ func (r *results) scores() [][]string {
 			}
 			strata = append(strata, scores)
 		}
-		score := stats.Bootstrap(strata, resamples, streams.New(0, streams.Study), stats.Pooled(stats.IQM))
+		score := interval(strata, resamples, stats.Pooled(stats.IQM))
 		rows = append(rows, []string{g.algorithm, g.variant.name, estimate(score)})
 	}
 	return rows
@@ -117,8 +116,8 @@ func (c comparison) findings(p *page, r *results) {
 			p.table([]string{"task, algorithm", "difference", "in final return", "over all iterations", "the claim"}, rows)
 		}
 	}
-	p.paragraph("Differences of interquartile means with 95%% bootstrap intervals. \"Scatter\" means that the interval of the final return's difference " +
-		"holds 0. Few runs make the intervals narrower than they should be.")
+	p.paragraph("Differences of interquartile means, of %d runs or more with 95%% bootstrap intervals. \"Scatter\" means that the interval of the final "+
+		"return's difference holds 0. Two variants are alike if it holds no difference of %.0f %% of the second's return.", enough, 100*margin)
 }
 
 // how tells of seeds and sizes.
@@ -171,6 +170,9 @@ func (p *page) addCurves(r *results, width int) chart.Figure {
 			for k, mean := range g.band(width) {
 				t.add(g.env, g.algorithm, g.variant.directory, k, mean)
 				point(&line, float64(k), mean)
+			}
+			if len(g.seeds) < enough {
+				line.Low, line.High = nil, nil
 			}
 			panel.Series = append(panel.Series, line)
 		}

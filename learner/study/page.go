@@ -191,7 +191,7 @@ func figures(x float64) string {
 
 // estimate formats a value with its interval for readers.
 func estimate(e stats.Estimate) string {
-	if e.Low == e.High {
+	if !(e.Low < e.High) {
 		return figures(e.Value)
 	}
 	return fmt.Sprintf("%s [%s, %s]", figures(e.Value), figures(e.Low), figures(e.High))

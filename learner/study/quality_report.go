@@ -98,13 +98,21 @@ func (o *qualityOptions) findings(p *page, all []*measurement, cells []cell) {
 	}
 	if len(later) > 0 {
 		p.paragraph("The paper: once kernels are learned, DBQPG's gradients are more accurate. Here: %s",
-			judgeEach(later, func(c contrast) outcome { return above.judge(c.accuracy, o.repeats) }))
+			judgeEach(later, func(c contrast) outcome { return o.judge(c.accuracy) }))
 		p.paragraph("The paper: their variance is considerably lower. Here: %s",
-			judgeEach(later, func(c contrast) outcome { return above.judge(logNegated(c.variance), o.repeats) }))
+			judgeEach(later, func(c contrast) outcome { return o.judge(logNegated(c.variance)) }))
 	}
 	if o.at[0] == 0 && len(o.at) > 1 {
 		p.paragraph("The paper: from iteration 0 to 150 the norms of both gradients drop by a factor of 3, while their variances, not normalised, grow fivefold. Here, %s", o.trend(cells))
 	}
+}
+
+// judge says whether a difference between the repeats' gradients is above 0.
+func (o *qualityOptions) judge(difference stats.Estimate) outcome {
+	if o.repeats < enough {
+		return unknown
+	}
+	return above.judge(difference, 0)
 }
 
 // logNegated turns a ratio below 1 into a number above 0.

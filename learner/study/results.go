@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/stats"
@@ -135,14 +136,28 @@ const (
 	curveResamples = 1000
 )
 
+// enough is the least number of runs of a variant that intervals are given for. A bootstrap of fewer covers far less
+// than its nominal 95 %: their values are shown one by one, and settle no claim.
+const enough = 5
+
+// interval returns a statistic of the runs of one or two variants with its interval, which is NaN of fewer than enough.
+func interval(runs [][]float64, resamples int, statistic func([][]float64) float64) stats.Estimate {
+	for _, values := range runs {
+		if len(values) < enough {
+			return stats.Estimate{Value: statistic(runs), Low: math.NaN(), High: math.NaN()}
+		}
+	}
+	return stats.Bootstrap(runs, resamples, streams.New(0, streams.Study), statistic)
+}
+
 // iqm returns the interquartile mean of runs with its interval.
 func iqm(values []float64, resamples int) stats.Estimate {
-	return stats.Bootstrap([][]float64{values}, resamples, streams.New(0, streams.Study), stats.Pooled(stats.IQM))
+	return interval([][]float64{values}, resamples, stats.Pooled(stats.IQM))
 }
 
 // ahead returns the difference of the interquartile means, the first minus the second.
 func ahead(first, second []float64) stats.Estimate {
-	return stats.Bootstrap([][]float64{first, second}, resamples, streams.New(0, streams.Study), stats.Difference(stats.IQM))
+	return interval([][]float64{first, second}, resamples, stats.Difference(stats.IQM))
 }
 
 // band returns a group's learning curve: at each iteration the interquartile mean over the runs of their running means, of

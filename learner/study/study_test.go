@@ -149,7 +149,7 @@ func TestComparisonGoesOn(t *testing.T) {
 		t.Errorf("a report of nothing: %v", err)
 	}
 	mustStudy(t, arguments("1")...)
-	contains(t, read(t, out, pageName), "single runs cannot tell")
+	contains(t, read(t, out, pageName), "fewer than five runs of each cannot tell")
 	first := rows(t, out, "returns.csv")
 	if first[0][4] != "0" || first[1][4] != "1" {
 		t.Errorf("iterations %s and %s, want 0 and 1", first[0][4], first[1][4])
