@@ -19,9 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
-	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/nearest"
-	"github.com/dbqpg/dbqpg/proto"
 )
 
 const (
@@ -89,7 +87,7 @@ func (e entry) command() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
-			c, err := connect(addresses(urls), directory, log)
+			c, err := client.Open(addresses(urls), directory, log)
 			if err != nil {
 				return err
 			}
@@ -119,23 +117,6 @@ func (e entry) command() *cobra.Command {
 		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to keep trying")
 	}
 	return cmd
-}
-
-// connect returns a client, with the credentials in a directory if one is given.
-func connect(urls []string, directory string, log *slog.Logger) (*client.Client, error) {
-	config := client.Config{URLs: urls, Log: log}
-	if directory != "" {
-		own, err := credentials.Load(directory, log)
-		if err != nil {
-			return nil, fmt.Errorf("--credentials: %w", err)
-		}
-		config.TLS = own.Client(proto.RoleCoordinator)
-	}
-	c, err := client.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("--coordinator: %w", err)
-	}
-	return c, nil
 }
 
 func addresses(flag string) []string {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -71,6 +72,24 @@ type Client struct {
 type last struct {
 	number     uint64
 	unanswered registry.Take
+}
+
+// Open returns a client for the nodes at these URLs, with the credentials in a directory unless that is "". Its errors name
+// the flags by which all programs take these.
+func Open(urls []string, directory string, log *slog.Logger) (*Client, error) {
+	config := Config{URLs: urls, Log: log}
+	if directory != "" {
+		own, err := credentials.Load(directory, log)
+		if err != nil {
+			return nil, fmt.Errorf("--credentials: %w", err)
+		}
+		config.TLS = own.Client(proto.RoleCoordinator)
+	}
+	c, err := New(config)
+	if err != nil {
+		return nil, fmt.Errorf("--coordinator: %w", err)
+	}
+	return c, nil
 }
 
 // New returns a client, which connects when it is first used.

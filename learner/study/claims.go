@@ -75,7 +75,7 @@ func (r *results) check(c claim) []finding {
 	var all []finding
 	for _, s := range r.settings() {
 		for _, pair := range c.pairs {
-			first, second := r.find(s.env, s.algorithm, pair[0]), r.find(s.env, s.algorithm, pair[1])
+			first, second := r.find(s, pair[0]), r.find(s, pair[1])
 			if first == nil || second == nil {
 				continue
 			}

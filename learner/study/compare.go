@@ -1,15 +1,11 @@
 package study
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // comparison is a study that trains and compares variants of one run.
@@ -74,14 +70,10 @@ runs first. DIR/README.md is the page, beside it are the figures and the numbers
 
 // member is one run of a comparison.
 type member struct {
-	env, algorithm string
-	variant        variant
-	seed           uint
-	settings       *config.Settings
-}
-
-func (m member) name() string {
-	return fmt.Sprintf("%s %s %s seed %d", m.env, m.algorithm, m.variant.name, m.seed)
+	trial
+	setting
+	variant variant
+	seed    uint
 }
 
 // run trains, measures and reports.
@@ -102,7 +94,11 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 		return err
 	}
 	if !o.onlyReport {
-		if err := trainAll(cmd.Context(), j, members); err != nil {
+		trials := make([]trial, len(members))
+		for i, m := range members {
+			trials[i] = m.trial
+		}
+		if err := j.train(cmd.Context(), "", trials); err != nil {
 			return err
 		}
 	}
@@ -111,14 +107,6 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 		return err
 	}
 	return c.report(j, results)
-}
-
-func trainAll(ctx context.Context, j *job, members []member) error {
-	trials := make([]trial, len(members))
-	for i, m := range members {
-		trials[i] = trial{m.name(), m.settings}
-	}
-	return j.train(ctx, trials)
 }
 
 // validate checks what the loader of settings does not.
@@ -172,17 +160,15 @@ func (o *compareOptions) members(j *job, variants []variant) ([]member, error) {
 		for _, env := range o.envs {
 			for _, algorithm := range o.algorithms {
 				for _, v := range variants {
-					m := member{env: env, algorithm: algorithm, variant: v, seed: seed}
-					settings := append(slices.Clone(common), []assignment{
-						{"env", env}, {"algorithm", algorithm},
-						{"seed", strconv.FormatUint(uint64(seed), 10)},
-						{"iterations", strconv.Itoa(o.iterations)},
+					name := fmt.Sprintf("%s %s %s seed %d", env, algorithm, v.name, seed)
+					settings, err := resolve(slices.Concat(common, []assignment{
+						{"env", env}, {"algorithm", algorithm}, {"seed", fmt.Sprint(seed)}, {"iterations", fmt.Sprint(o.iterations)},
 						{"run_dir", j.path("runs", env, algorithm+"-"+v.directory, fmt.Sprintf("s%d", seed))},
-					}...)
-					if m.settings, err = resolve(append(settings, v.settings...)...); err != nil {
-						return nil, fmt.Errorf("%s: %w", m.name(), err)
+					}, v.settings)...)
+					if err != nil {
+						return nil, fmt.Errorf("%s: %w", name, err)
 					}
-					all = append(all, m)
+					all = append(all, member{trial{name, settings}, setting{env, algorithm}, v, seed})
 				}
 			}
 		}

@@ -84,11 +84,11 @@ func (r *results) scores() [][]string {
 		}
 		var strata [][]float64
 		for _, env := range envs {
-			on := r.find(env, g.algorithm, g.variant.directory)
+			s := setting{env, g.algorithm}
+			on, ends := r.find(s, g.variant.directory), scale[s]
 			if on == nil {
 				continue
 			}
-			ends := scale[setting{env, g.algorithm}]
 			var scores []float64
 			for _, final := range r.finals(on) {
 				scores = append(scores, (final-ends[0])/(ends[1]-ends[0]))

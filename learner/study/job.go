@@ -104,18 +104,18 @@ func resolve(assignments ...assignment) (*config.Settings, error) {
 
 // trial is one training run of a study.
 type trial struct {
-	name     string // for the log
+	name     string // of a subject of gradient-quality one word, for files
 	settings *config.Settings
 }
 
 // train completes every run: it skips complete runs and resumes interrupted ones. It checks all of them before it starts
-// any.
-func (j *job) train(ctx context.Context, trials []trial) error {
+// any. The log has what before their names.
+func (j *job) train(ctx context.Context, what string, trials []trial) error {
 	var open []trial
 	for _, t := range trials {
 		complete, err := rundir.Complete(t.settings)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return fmt.Errorf("%s%s: %w", what, t.name, err)
 		}
 		if !complete {
 			open = append(open, t)
@@ -125,11 +125,11 @@ func (j *job) train(ctx context.Context, trials []trial) error {
 		j.log.Info("runs that are complete already", "runs", len(trials)-len(open), "of", len(trials))
 	}
 	for i, t := range open {
-		j.log.Info("training", "run", fmt.Sprintf("%d of %d", i+1, len(open)), "what", t.name, "iterations", t.settings.Iterations)
+		j.log.Info("training", "run", fmt.Sprintf("%d of %d", i+1, len(open)), "what", what+t.name, "iterations", t.settings.Iterations)
 		settings := *t.settings
 		settings.Resume = config.ResumeAuto
 		if err := session.Train(ctx, &settings, j.display, j.session, nil); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return fmt.Errorf("%s%s: %w", what, t.name, err)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ type probe struct {
 }
 
 // measure restores a policy and measures those of its gradients that have not been measured before.
-func (o *qualityOptions) measure(ctx context.Context, j *job, s subject, iteration uint64) (*measurement, error) {
+func (o *qualityOptions) measure(ctx context.Context, j *job, s trial, iteration uint64) (*measurement, error) {
 	m := &measurement{subject: s.name, iteration: iteration}
 	seed := streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64()
 	err := s.restore(ctx, iteration, seed, func(ctx context.Context, r restored) error {
@@ -77,7 +77,7 @@ type restored struct {
 
 // restore calls body with the run at a checkpoint. The streams of its batches depend on the seed, so that none shares an
 // episode with training.
-func (s subject) restore(ctx context.Context, iteration, seed uint64, body func(context.Context, restored) error) (err error) {
+func (s trial) restore(ctx context.Context, iteration, seed uint64, body func(context.Context, restored) error) (err error) {
 	defer compute.Catch(&err)
 	task, err := sim.Lookup(s.settings.Env)
 	if err != nil {

@@ -83,12 +83,6 @@ var qualityQuick = map[string]string{
 	"at": "0,10,20,30", "set": "batch=5000", "sizes": "1000,2000,4000", "repeats": "4", "reference": "100000",
 }
 
-// subject is a run whose gradients are measured.
-type subject struct {
-	name     string // one word, for files
-	settings *config.Settings
-}
-
 func (o *qualityOptions) run(cmd *cobra.Command) error {
 	if err := o.validate(cmd); err != nil {
 		return err
@@ -138,7 +132,7 @@ func (o *qualityOptions) validate(cmd *cobra.Command) error {
 }
 
 // subjects returns the runs to measure: those given, or runs that it trains.
-func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error) {
+func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]trial, error) {
 	if len(o.runs) > 0 {
 		return given(o.runs)
 	}
@@ -146,8 +140,7 @@ func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error
 	if err != nil {
 		return nil, err
 	}
-	var subjects []subject
-	var trials []trial
+	var subjects []trial
 	for _, seed := range o.seeds {
 		name := fmt.Sprintf("s%d", seed)
 		settings, err := resolve(append(common,
@@ -159,15 +152,14 @@ func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]subject, error
 		if err != nil {
 			return nil, err
 		}
-		subjects = append(subjects, subject{name, settings})
-		trials = append(trials, trial{"the run to measure, " + name, settings})
+		subjects = append(subjects, trial{name, settings})
 	}
-	return subjects, j.train(ctx, trials)
+	return subjects, j.train(ctx, "the run to measure, ", subjects)
 }
 
 // given returns existing runs, named by their directories.
-func given(directories []string) ([]subject, error) {
-	var subjects []subject
+func given(directories []string) ([]trial, error) {
+	var subjects []trial
 	for _, directory := range directories {
 		path := filepath.Join(directory, config.FileName)
 		if _, err := os.Stat(path); err != nil {
@@ -183,13 +175,13 @@ func given(directories []string) ([]subject, error) {
 				return nil, fmt.Errorf("--run %s: %s is a run of the same name: give them different seeds", directory, other.settings.RunDir)
 			}
 		}
-		subjects = append(subjects, subject{name, settings})
+		subjects = append(subjects, trial{name, settings})
 	}
 	return subjects, nil
 }
 
 // check fails unless the run can be measured at these iterations.
-func (s subject) check(at []uint) error {
+func (s trial) check(at []uint) error {
 	if s.settings.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: the run has learned no kernel: measure one of --estimator dbqpg or uapg", s.settings.RunDir)
 	}

@@ -14,7 +14,7 @@ import (
 const qualityName = "gradient-quality"
 
 // report writes the tables, the figure and the page.
-func (o *qualityOptions) report(j *job, subjects []subject, all []*measurement) error {
+func (o *qualityOptions) report(j *job, subjects []trial, all []*measurement) error {
 	cells := o.summarize(all)
 	s := subjects[0].settings
 	p := j.newPage("Quality of the gradients")
@@ -37,7 +37,7 @@ func (o *qualityOptions) report(j *job, subjects []subject, all []*measurement) 
 		s.Env, s.Algorithm, s.Estimator, s.Targets, seedsOf(subjects), plural(int(s.Iterations), "iteration"), s.Batch, o.samplingSeed))
 }
 
-func seedsOf(subjects []subject) string {
+func seedsOf(subjects []trial) string {
 	var all []string
 	for _, s := range subjects {
 		all = append(all, fmt.Sprint(s.settings.Seed))

@@ -14,13 +14,16 @@ import (
 
 // group is the runs of a variant with an algorithm on a task, one a seed.
 type group struct {
-	env, algorithm string
-	variant        variant
-	seeds          []uint
-	steps          [][]float64 // environment steps so far, by seed and iteration
-	returns        [][]float64 // mean return of the episodes, by seed and iteration
-	updating       []float64   // seconds of the update, of all iterations
+	setting
+	variant  variant
+	seeds    []uint
+	steps    [][]float64 // environment steps so far, by seed and iteration
+	returns  [][]float64 // mean return of the episodes, by seed and iteration
+	updating []float64   // seconds of the update, of all iterations
 }
+
+// setting is a task with an algorithm: what is compared with each other.
+type setting struct{ env, algorithm string }
 
 // results are the groups of a comparison, all of as many iterations.
 type results struct {
@@ -39,7 +42,7 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name(), err)
+			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		done := len(columns[0])
 		switch {
@@ -48,9 +51,13 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		case done < r.iterations && o.onlyReport:
 			r.iterations = done
 		case done < r.iterations:
-			return nil, fmt.Errorf("%s: %s has only %d rows of %d", m.name(), rundir.Progress(m.settings.RunDir), done, r.iterations)
+			return nil, fmt.Errorf("%s: %s has only %d rows of %d", m.name, rundir.Progress(m.settings.RunDir), done, r.iterations)
 		}
-		g := r.group(m)
+		g := r.find(m.setting, m.variant.directory)
+		if g == nil {
+			g = &group{setting: m.setting, variant: m.variant}
+			r.groups = append(r.groups, g)
+		}
 		g.seeds = append(g.seeds, m.seed)
 		g.steps, g.returns = append(g.steps, columns[0]), append(g.returns, columns[1])
 		g.updating = append(g.updating, columns[2]...)
@@ -67,35 +74,21 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 	return r, nil
 }
 
-// group returns the group of a member, a new one if there is none.
-func (r *results) group(m member) *group {
-	if g := r.find(m.env, m.algorithm, m.variant.directory); g != nil {
-		return g
-	}
-	r.groups = append(r.groups, &group{env: m.env, algorithm: m.algorithm, variant: m.variant})
-	return r.groups[len(r.groups)-1]
-}
-
 // find returns a group by its names, nil if there is none.
-func (r *results) find(env, algorithm, directory string) *group {
-	i := slices.IndexFunc(r.groups, func(g *group) bool {
-		return g.env == env && g.algorithm == algorithm && g.variant.directory == directory
-	})
+func (r *results) find(s setting, directory string) *group {
+	i := slices.IndexFunc(r.groups, func(g *group) bool { return g.setting == s && g.variant.directory == directory })
 	if i < 0 {
 		return nil
 	}
 	return r.groups[i]
 }
 
-// setting is a task with an algorithm: what is compared with each other.
-type setting struct{ env, algorithm string }
-
 // settings returns the settings of the groups, in order.
 func (r *results) settings() []setting {
 	var all []setting
 	for _, g := range r.groups {
-		if s := (setting{g.env, g.algorithm}); !slices.Contains(all, s) {
-			all = append(all, s)
+		if !slices.Contains(all, g.setting) {
+			all = append(all, g.setting)
 		}
 	}
 	return all
@@ -105,7 +98,7 @@ func (r *results) settings() []setting {
 func (r *results) of(s setting) []*group {
 	var all []*group
 	for _, g := range r.groups {
-		if g.env == s.env && g.algorithm == s.algorithm {
+		if g.setting == s {
 			all = append(all, g)
 		}
 	}

@@ -9,16 +9,14 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Start calls Run with a worker's valid settings.
 func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
-	coordinator, err := connect(settings, log)
+	coordinator, err := client.Open(settings.Coordinators(), settings.Credentials, log)
 	if err != nil {
 		return err
 	}
@@ -34,23 +32,6 @@ func Start(ctx context.Context, settings *config.Settings, display *progress.Dis
 	return Run(ctx, Config{
 		Name: name, Settings: settings, Coordinator: coordinator, Store: checkpoints, Display: display, Log: log, Metrics: metrics,
 	})
-}
-
-// connect returns a client for the coordinator, with the worker's certificate if it has one.
-func connect(settings *config.Settings, log *slog.Logger) (*client.Client, error) {
-	c := client.Config{URLs: settings.Coordinators(), Log: log}
-	if settings.Credentials != "" {
-		own, err := credentials.Load(settings.Credentials, log)
-		if err != nil {
-			return nil, err
-		}
-		c.TLS = own.Client(proto.RoleCoordinator)
-	}
-	coordinator, err := client.New(c)
-	if err != nil {
-		return nil, fmt.Errorf("--coordinator: %w", err)
-	}
-	return coordinator, nil
 }
 
 // defaultName returns the host's name and the process ID, restricted to the characters allowed in names.
