@@ -337,7 +337,7 @@ func TestFailedRun(t *testing.T) {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	failed = c.await(overflown, func(run *registry.Run) bool { return run.State == registry.Failed })
-	if !strings.Contains(failed.Reason, "iteration 1") || !strings.Contains(failed.Reason, "finite") {
+	if !strings.Contains(failed.Reason, "iteration 1") || !strings.Contains(failed.Reason, "action[0] is +Inf") {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)
