@@ -1,10 +1,10 @@
 """Records how Gymnasium plays a task, for `actor trace` and its tests to compare with.
 
-    python3 -m venv /tmp/gymnasium && /tmp/gymnasium/bin/pip install gymnasium==1.4.0 mujoco==3.17.0
-    /tmp/gymnasium/bin/python scripts/record_trace.py --env Hopper-v5 --out sim/tasks/testdata/Hopper-v5.npz
+    make python    # an environment with Gymnasium, in .deps/python
+    .deps/python/bin/python scripts/record_trace.py --env Hopper-v5 --out sim/tasks/testdata/Hopper-v5.npz
 
-The versions are those in scripts/requirements.txt. NAME-v2, which Gymnasium no longer has, is its v4 with all
-external contact forces zero, as MuJoCo 2.0 left them; Ant-v2 observes them. The file holds:
+NAME-v2, which Gymnasium no longer has, is its v4 with all external contact forces zero, as MuJoCo 2.0 left them;
+Ant-v2 observes them. The file holds:
 
     init_qpos, init_qvel, actions (T, a)   the initial state and what is played, some of it out of range
     observations (T+1, o), rewards, terminated (T)   the answer; the trace goes on after a termination

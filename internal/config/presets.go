@@ -10,16 +10,16 @@ import (
 )
 
 // common holds the settings that all tasks share: those of the paper's table of hyperparameters and of its text (c1, c2,
-// epsilon), and the authors' targets, rank and learning rate for a task without a row in tasks.
+// epsilon), and for a task without a row in tasks, what most of the authors' rows have.
 var common = Settings{
 	Seed:          1,
 	Batch:         15000,
 	Hidden:        []int{64, 64},
 	Clip:          5,
-	Targets:       Returns,
+	Targets:       GAE,
 	Gamma:         0.995,
 	GAELambda:     0.97,
-	LearningRate:  7e-4,
+	LearningRate:  2.1e-3,
 	MaxKL:         0.01,
 	Damping:       0.1,
 	C1:            1,

@@ -56,7 +56,7 @@ func TestForTask(t *testing.T) {
 		{"HumanoidStandup-v2", Vanilla, MonteCarlo, GAE, 50, 7e-4},
 		{"HumanoidStandup-v5", NPG, MonteCarlo, GAE, 140, 2.31e-4},
 		{"HalfCheetah-v4", Vanilla, DBQPG, GAE, 60, 2.31e-3},
-		{"Reacher-v5", NPG, UAPG, Returns, 50, 7e-4}, // a task that the authors did not try
+		{"Reacher-v5", NPG, UAPG, GAE, 50, 2.1e-3}, // a task that the authors did not try
 	} {
 		s, err := ForTask(c.task, c.algorithm, c.estimator, Paper)
 		if err != nil {
