@@ -144,16 +144,5 @@ func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, metrics *
 // watch reports the actor as ready while it is connected.
 func watch(metrics *observe.Actor, conn *bus.Conn, runs string) {
 	metrics.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
-	connected := func() error {
-		if conn.URL() == "" {
-			return errors.New("not connected to the NATS server")
-		}
-		return nil
-	}
-	metrics.Watch(connected, func() {
-		metrics.Connected.Set(1)
-		if connected() != nil {
-			metrics.Connected.Set(0)
-		}
-	})
+	metrics.Watch(conn.Connected, func() { metrics.SetConnected(conn.Connected()) })
 }

@@ -87,6 +87,14 @@ func (p *Process) Watch(ready func() error, refresh func()) {
 	p.ready, p.refresh = ready, refresh
 }
 
+// SetConnected records whether err, of connecting to the NATS server, is nil.
+func (p *Process) SetConnected(err error) {
+	p.Connected.Set(1)
+	if err != nil {
+		p.Connected.Set(0)
+	}
+}
+
 // Idle marks the process as not ready, and says why.
 func (p *Process) Idle(reason string) {
 	err := errors.New(reason)

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -73,19 +72,8 @@ func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *
 		dropped.Set(float64(conn.Dropped()))
 		slow.Set(float64(server.slowConsumers()))
 		r.UsefulActors.Set(float64(collector.Useful()))
-		r.Connected.Set(1)
-		if connected(conn) != nil {
-			r.Connected.Set(0)
-		}
+		r.SetConnected(conn.Connected())
 	}
-}
-
-// connected returns an error unless there is a connection to the NATS server.
-func connected(conn *bus.Conn) error {
-	if conn.URL() == "" {
-		return errors.New("not connected to the NATS server")
-	}
-	return nil
 }
 
 // watch shows how much of the batch has been collected, until the returned function is

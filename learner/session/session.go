@@ -153,7 +153,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		p.Done(row, batch.Steps, best)
 	}
 	r.Evaluate = s.evaluate
-	s.metrics.Watch(func() error { return connected(s.conn) }, reporter.others(s.conn, collector, s.bus))
+	s.metrics.Watch(s.conn.Connected, reporter.others(s.conn, collector, s.bus))
 	actors := localActors{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor}
 	return actors.alongside(ctx, r.Train)
 }

@@ -221,6 +221,14 @@ func (c *Conn) OnReconnect(f func()) {
 // URL returns the server's address, or "" while disconnected.
 func (c *Conn) URL() string { return c.nats.ConnectedUrlRedacted() }
 
+// Connected returns ErrDisconnected unless there is a connection to the server.
+func (c *Conn) Connected() error {
+	if c.URL() == "" {
+		return ErrDisconnected
+	}
+	return nil
+}
+
 // MaxPayload returns the size of the largest message that the server accepts, in bytes.
 func (c *Conn) MaxPayload() int { return int(c.nats.MaxPayload()) }
 
