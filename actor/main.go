@@ -21,6 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
@@ -50,6 +51,7 @@ type settings struct {
 // command returns the command line.
 func command() *cobra.Command {
 	var s settings
+	var taskFiles []string
 	root := &cobra.Command{
 		Use:   "actor --nats URL",
 		Short: "Play episodes for learners",
@@ -61,21 +63,32 @@ server, an actor plays for all of them, according to their demand.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
   actor --nats tls://learner.example:4222 --credentials credentials/actor
   actor --nats nats://127.0.0.1:4222 --run Swimmer-v2/npg-uapg-s1 --slots 4
-  actor --nats nats://127.0.0.1:4222 --run 'Swimmer-v2/*,Hopper-v2/*'`,
+  actor --nats nats://127.0.0.1:4222 --run 'Swimmer-v2/*,Hopper-v2/*'
+  actor --nats nats://127.0.0.1:4222 --task task.yaml`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(c *cobra.Command, _ []string) error { return play(c.Context(), s) },
 	}
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
 	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
 	flags.StringVar(&s.run, "run", "", "runs to play for: names and patterns, separated by commas (default: all runs on the server)")
-	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "number of episodes to play at the same time")
+	flags.StringArrayVar(&taskFiles, "task", nil, "task file of a learner that has one, to play for it too; may be repeated (docs/environments.md)")
+	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "number of episodes to play at the same time; with --task, by default as many per core as a process has environments")
 	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
 	flags.BoolVar(&s.observe.Pprof, "pprof", false, "also serve Go's profiles there")
 	flags.StringVar(&s.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
 	flags.StringVar(&s.logFormat, "log-format", observe.Text, "log format: text (key=value pairs) or json (one object per line)")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		environments, err := newEnvironments(taskFiles)
+		if err != nil {
+			return fmt.Errorf("--task: %w", err)
+		}
+		if !flags.Changed("slots") {
+			s.slots = environments.Slots(s.slots)
+		}
+		return play(c.Context(), s, environments)
+	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; --help lists the flags of %s", err, c.CommandPath())
 	})
@@ -83,8 +96,21 @@ server, an actor plays for all of them, according to their demand.`,
 	return root
 }
 
+// newEnvironments returns what makes environments of built-in tasks and of those in task files.
+func newEnvironments(paths []string) (*external.Environments, error) {
+	var files []*external.File
+	for _, path := range paths {
+		f, err := external.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return external.New(tasks.New, files...)
+}
+
 // play plays until ctx is done.
-func play(ctx context.Context, s settings) error {
+func play(ctx context.Context, s settings, environments *external.Environments) error {
 	if s.nats == "" {
 		return errors.New("give the URL that the learner prints: --nats nats://host:port")
 	}
@@ -108,7 +134,7 @@ func play(ctx context.Context, s settings) error {
 		return err
 	}
 	defer stop()
-	err = connectAndPlay(ctx, s, log, metrics)
+	err = connectAndPlay(ctx, s, environments, log, metrics)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -116,7 +142,7 @@ func play(ctx context.Context, s settings) error {
 	return nil
 }
 
-func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, metrics *observe.Actor) error {
+func connectAndPlay(ctx context.Context, s settings, environments *external.Environments, log *slog.Logger, metrics *observe.Actor) error {
 	config := bus.ConnConfig{Name: "actor", Log: log}
 	if s.credentials != "" {
 		own, err := credentials.Load(s.credentials, log)
@@ -137,7 +163,7 @@ func connectAndPlay(ctx context.Context, s settings, log *slog.Logger, metrics *
 	defer metrics.Idle("leaving")
 	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
-		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: log, Metrics: metrics,
+		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(), Log: log, Metrics: metrics,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/processtest"
+	"github.com/dbqpg/dbqpg/sim/external/externaltest"
 )
 
 const patience = processtest.Patience
@@ -17,6 +18,7 @@ const patience = processtest.Patience
 var programs string
 
 func TestMain(m *testing.M) {
+	externaltest.Main()
 	if port := os.Getenv(serverPort); port != "" {
 		os.Exit(serveNATS(port))
 	}

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -270,17 +271,22 @@ func (m *Reply) check() error {
 	return nil
 }
 
-// Reason truncates an error's text to what a message may hold.
+// Reason shortens an error's text to what a message may hold. It leaves out the middle: a text begins with what failed, and
+// that of another program may end with why.
 func Reason(err error) string {
-	text := err.Error()
+	const gap = " ... "
+	text := strings.ToValidUTF8(err.Error(), "?")
 	if len(text) <= MaxReason {
 		return text
 	}
-	cut := MaxReason
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
+	first, last := MaxReason/2, len(text)-MaxReason/2+len(gap)
+	for !utf8.RuneStart(text[first]) {
+		first--
 	}
-	return text[:cut]
+	for !utf8.RuneStart(text[last]) {
+		last++
+	}
+	return text[:first] + gap + text[last:]
 }
 
 // checkText returns an error for a name that is empty or too long.

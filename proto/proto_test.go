@@ -237,11 +237,12 @@ func TestPositionOrder(t *testing.T) {
 	}
 }
 
-func TestReasonKeepsRunesWhole(t *testing.T) {
-	text := strings.Repeat("é", 300)
+func TestReasonKeepsBothEndsAndRunesWhole(t *testing.T) {
+	text := "a" + strings.Repeat("é", 300) + "b"
 	got := proto.Reason(errors.New(text))
-	if len(got) > proto.MaxReason || !strings.HasPrefix(text, got) || len(got) < proto.MaxReason-1 {
-		t.Errorf("Reason kept %d bytes", len(got))
+	first, last, found := strings.Cut(got, " ... ")
+	if !found || len(got) > proto.MaxReason || len(got) < proto.MaxReason-2 || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		t.Errorf("Reason kept %d bytes: %s", len(got), got)
 	}
 	encode(t, &proto.Return{Slot: proto.Slot{Actor: "a"}, Ticket: proto.Ticket{Run: "r"}, Reason: got})
 }

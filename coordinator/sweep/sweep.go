@@ -208,6 +208,9 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},
 	}, run.Settings)
 	for _, s := range given {
+		if s.Name == "task" { // it names a command, and this machine's are its user's to choose
+			return nil, errors.New("task: an experiment's tasks are built-in ones")
+		}
 		if err := chosen.Set(s.Name, s.Value); err != nil {
 			return nil, err
 		}

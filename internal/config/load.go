@@ -69,7 +69,13 @@ func (l *Loader) Load(environ []string) (*Settings, error) {
 	if err := l.refuseWorkers(); err != nil {
 		return nil, err
 	}
+	if err := l.nameTask(); err != nil {
+		return nil, err
+	}
 	if err := l.readResumed(); err != nil {
+		return nil, err
+	}
+	if err := l.nameTask(); err != nil {
 		return nil, err
 	}
 	if err := l.readPreset(); err != nil {
@@ -167,16 +173,29 @@ func (l *Loader) readResumed() error {
 	return nil
 }
 
+// nameTask sets the task's name to that of the task file, if there is one.
+func (l *Loader) nameTask() error {
+	s := &l.settings
+	if s.TaskFile == nil || s.Env == s.TaskFile.Name {
+		return nil
+	}
+	if s.Env != "" {
+		return fmt.Errorf("--env %s: the task file (%s) is for %s; give one or the other", s.Env, l.origin["task"], s.TaskFile.Name)
+	}
+	s.Env, l.origin["env"] = s.TaskFile.Name, "task file"
+	return nil
+}
+
 // readPreset fills in all settings that no other source has given.
 func (l *Loader) readPreset() error {
 	s := &l.settings
 	if s.Env == "" {
-		return fmt.Errorf("--env: name the task to learn: %s, or an earlier version (docs/tasks.md)", nearest.List(sim.Newest()))
+		return fmt.Errorf("--env: name the task to learn: %s, an earlier version (docs/tasks.md), or one of your own by --task FILE (docs/environments.md)", nearest.List(sim.Newest()))
 	}
-	preset, err := ForTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
-	if err != nil {
+	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
+	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	values := preset.all()
 	for i, s := range s.all() {
 		if err := l.give(s, values[i].value.String(), "preset"); err != nil {

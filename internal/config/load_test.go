@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,10 +164,53 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A task file takes the place of --env. What it says is kept with the run, which can go on without the file, and is part of
+// the run's identity as far as it decides results.
+func TestTaskFile(t *testing.T) {
+	const text = "name: Mine\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [python3, -m, mine]\n"
+	inDirectory(t, map[string]string{
+		"tasks/mine.yaml": text,
+		"tasks/more.yaml": strings.Replace(text, "20", "30", 1),
+		"tasks/here.yaml": strings.Replace(text, "python3", "/opt/python3", 1),
+	})
+	settings, loader, err := load("--task tasks/mine.yaml", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings.Env != "Mine" || settings.RunDir != "runs/Mine/npg-uapg-s1" || !strings.Contains(loader.Describe(), "task file") {
+		t.Errorf("%+v", settings)
+	}
+	if task, err := settings.Task(); err != nil || task.ObservationDim != 3 || task.TimeLimit != 20 {
+		t.Errorf("%+v, %v", task, err)
+	}
+	if err := os.MkdirAll(settings.RunDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(settings.RunDir, config.FileName), []byte(settings.YAML()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for arguments, same := range map[string]bool{
+		"--resume --run-dir " + settings.RunDir:        true,
+		"--resume --env Mine":                          true,
+		"--resume --task tasks/mine.yaml":              true,
+		"--resume --task tasks/here.yaml":              true,
+		"--resume --task tasks/more.yaml":              false,
+		"--config " + settings.RunDir + "/config.yaml": true,
+	} {
+		again, _, err := load(arguments, "")
+		if err != nil {
+			t.Errorf("%s: %v", arguments, err)
+		} else if maps.Equal(again.Identity(), settings.Identity()) != same {
+			t.Errorf("%s: the same run: %v", arguments, !same)
+		}
+	}
+}
+
 // Every problem is reported on a line that names the setting and the remedy.
 func TestBadSettings(t *testing.T) {
 	files := map[string]string{
 		"unknown.yaml":   "env: Ant-v2\nlerning_rate: 1\n",
+		"mine.yaml":      "name: Mine\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [mine]\n",
 		"nested.yaml":    "env: Ant-v2\nkernel:\n  c1: 1\n",
 		"twice.yaml":     "gae_lambda: 1\ngae-lambda: 1\n",
 		"word.yaml":      "env: Ant-v2\n\nbatch: many\n",
@@ -178,6 +222,10 @@ func TestBadSettings(t *testing.T) {
 	}
 	for _, c := range []struct{ arguments, environment, want string }{
 		{"", "", "--env: name the task to learn: Ant-v5, HalfCheetah-v5, "},
+		{"--task none.yaml", "", "read the task file: open none.yaml: no such file"},
+		{"--task {name:", "", "yaml: "},
+		{"--env Ant-v2 --task mine.yaml", "", "--env Ant-v2: the task file (flag) is for Mine; give one or the other"},
+		{"--worker --coordinator http://h:1 --task mine.yaml", "", "--task (flag): with --worker"},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
 		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},

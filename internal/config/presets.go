@@ -94,6 +94,11 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	if _, err := sim.Lookup(name); err != nil {
 		return Settings{}, err
 	}
+	return forTask(name, algorithm, estimator, preset), nil
+}
+
+// forTask is ForTask for a task that may be that of a task file.
+func forTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) Settings {
 	s := common
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)
@@ -102,7 +107,7 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	family, _ := sim.SplitName(name)
 	own, ok := tasks[family]
 	if !ok {
-		return s, nil
+		return s
 	}
 	s.Targets = own.targets
 	step := own.step(algorithm)
@@ -110,5 +115,5 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	if estimator == MonteCarlo && step.monteCarloRate != 0 {
 		s.LearningRate = step.monteCarloRate
 	}
-	return s, nil
+	return s
 }

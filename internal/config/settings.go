@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // Algorithm names a method of turning a gradient into a policy step.
@@ -121,7 +124,8 @@ const (
 // Validate reports what is wrong with the result.
 type Settings struct {
 	// What is learned. These fields and all up to Completion determine a run's results.
-	Env       string // task, such as "Swimmer-v2"
+	Env       string         // task, such as "Swimmer-v2"
+	TaskFile  *external.File // the task named Env, if it is not a built-in one; else nil
 	Algorithm Algorithm
 	Estimator Estimator
 	Preset    Preset
@@ -209,3 +213,19 @@ func (s *Settings) Name() string {
 
 // DefaultRunDir returns the run directory if none is given: runs/NAME in the working directory.
 func (s *Settings) DefaultRunDir() string { return filepath.Join("runs", filepath.FromSlash(s.Name())) }
+
+// TaskFiles returns TaskFile, if there is one.
+func (s *Settings) TaskFiles() []*external.File {
+	if s.TaskFile == nil {
+		return nil
+	}
+	return []*external.File{s.TaskFile}
+}
+
+// Task returns the task's description.
+func (s *Settings) Task() (sim.Spec, error) {
+	if s.TaskFile != nil {
+		return s.TaskFile.Spec(), nil
+	}
+	return sim.Lookup(s.Env)
+}

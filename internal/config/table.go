@@ -48,6 +48,7 @@ func (s *Settings) table() []section {
 	return []section{
 		{"What is learned", []setting{
 			{"env", result, text(&s.Env), "task, such as Swimmer-v2 (docs/tasks.md)"},
+			{"task", result, taskFile(&s.TaskFile), "file that describes a task of your own, in place of --env (docs/environments.md)"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
 			{"preset", result, presetName(&s.Preset), "defaults of --noise, --fisher-variance, --completion and --fisher"},
@@ -148,6 +149,10 @@ func (s *Settings) Identity() map[string]string {
 		if setting.scope == result {
 			identity[setting.name] = setting.value.String()
 		}
+	}
+	delete(identity, "task") // a built-in task has none
+	if s.TaskFile != nil {
+		identity["task"] = s.TaskFile.Identity()
 	}
 	return identity
 }

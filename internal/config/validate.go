@@ -13,7 +13,6 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/sim"
 )
 
 // Bounds beyond which a value is taken to be a mistake.
@@ -90,7 +89,7 @@ func (s *Settings) validateTask(v *findings) {
 		layers = layers && width >= 1 && width <= maxWidth
 	}
 	v.require(layers, "--hidden %v: must be 1 to %d layers, each 1 to %d wide", s.Hidden, maxLayers, maxWidth)
-	task, err := sim.Lookup(s.Env)
+	task, err := s.Task()
 	if err != nil {
 		*v = append(*v, fmt.Errorf("--env: %w", err))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/nearest"
+	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // value is a pflag.Value over a field of type T.
@@ -44,6 +45,29 @@ const kindText = "text"
 func text(field *string) pflag.Value {
 	same := func(text string) string { return text }
 	return value[string]{field, kindText, func(text string) (string, error) { return text, nil }, same}
+}
+
+// kindFile is the kind of settings that are given as a file, and kept as its contents.
+const kindFile = "file"
+
+// taskFile is the path of a task file, or its contents in braces.
+func taskFile(field **external.File) pflag.Value {
+	parse := func(text string) (*external.File, error) {
+		switch {
+		case text == "":
+			return nil, nil
+		case strings.HasPrefix(text, "{"):
+			return external.Parse([]byte(text))
+		}
+		return external.Load(text)
+	}
+	format := func(f *external.File) string {
+		if f == nil {
+			return ""
+		}
+		return f.String()
+	}
+	return value[*external.File]{field, kindFile, parse, format}
 }
 
 func whole(field *int) pflag.Value {

@@ -120,7 +120,7 @@ func (s *Settings) render(choose func(setting) (comment string, written bool)) s
 
 // quoted returns a value as YAML, in quotation marks where it would otherwise be read as another type.
 func quoted(value pflag.Value) string {
-	if value.Type() != kindText {
+	if value.Type() != kindText && value.Type() != kindFile {
 		return value.String()
 	}
 	scalar, err := yaml.Marshal(value.String())

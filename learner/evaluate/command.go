@@ -13,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
@@ -42,7 +43,7 @@ type played struct {
 
 // Command is `learner evaluate`.
 func Command() *cobra.Command {
-	var which string
+	var which, task string
 	var asJSON bool
 	e := Episodes{Seed: DefaultSeed, Count: 100}
 	cmd := &cobra.Command{
@@ -69,7 +70,15 @@ engine class, for any number of cores (docs/evaluate.md).`,
 			if err != nil {
 				return err
 			}
-			report, err := Checkpoint(cmd.Context(), c, e)
+			var files []*external.File
+			if task != "" {
+				f, err := external.Load(task)
+				if err != nil {
+					return fmt.Errorf("--task: %w", err)
+				}
+				files = append(files, f)
+			}
+			report, err := Checkpoint(cmd.Context(), c, e, files...)
 			if err != nil {
 				return err
 			}
@@ -84,6 +93,7 @@ engine class, for any number of cores (docs/evaluate.md).`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md)")
 	flags.IntVar(&e.Count, "episodes", e.Count, "episodes with each kind of action")
 	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
 	flags.BoolVar(&asJSON, "json", false, "print JSON, with each episode's return and length")
@@ -98,13 +108,22 @@ func CheckCount(episodes int) error {
 	return nil
 }
 
-// Checkpoint evaluates a checkpoint's policy on its task. e says how many episodes of which seed.
-func Checkpoint(ctx context.Context, c *trained.Checkpoint, e Episodes) (*Report, error) {
+// Checkpoint evaluates a checkpoint's policy on its task, which may be that of a task file. e says how many episodes of
+// which seed.
+func Checkpoint(ctx context.Context, c *trained.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
 	p, err := c.Policy()
 	if err != nil {
 		return nil, err
 	}
-	e.NewEnv = func() (sim.Env, error) { return tasks.New(c.Task()) }
+	spec, err := c.Spec()
+	if err != nil {
+		return nil, err
+	}
+	environments, err := external.New(tasks.New, files...)
+	if err != nil {
+		return nil, err
+	}
+	e.NewEnv = func() (sim.Env, error) { return environments.New(spec.Name) }
 	e.Shape, e.Params, e.Normalizer, e.Workers = p.Shape, p.Params, p.Normalizer, device.Cores()
 	mean, sampled, err := Both(ctx, e)
 	if err != nil {

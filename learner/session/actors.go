@@ -13,23 +13,25 @@ import (
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
 // localActors are the actors in this process.
 type localActors struct {
-	slots   int // config.AutoActors: one a core; 0: none
-	run     string
-	connect connector
-	log     *slog.Logger
-	metrics *observe.Actor // nil: none
+	slots        int // config.AutoActors: one a core, or as many as a process has environments; 0: none
+	environments *external.Environments
+	run          string
+	connect      connector
+	log          *slog.Logger
+	metrics      *observe.Actor // nil: none
 }
 
 // alongside runs body and the actors; when one ends, the other is stopped.
 func (l localActors) alongside(ctx context.Context, body func(context.Context) error) error {
 	slots := l.slots
 	if slots == config.AutoActors {
-		slots = device.Cores()
+		slots = l.environments.Slots(device.Cores())
 	}
 	if slots == 0 {
 		return body(ctx)
@@ -44,7 +46,7 @@ func (l localActors) alongside(ctx context.Context, body func(context.Context) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return rollout.Run(ctx, rollout.Config{
-			Conn: conn, Run: l.run, Slots: slots, NewEnv: tasks.New, Engine: tasks.Engine(), Log: l.log, Metrics: l.metrics,
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(), Log: l.log, Metrics: l.metrics,
 		})
 	})
 	group.Go(func() error {
@@ -82,7 +84,10 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 		return err
 	}
 	defer collector.Close()
-	return localActors{slots: s.Actors, run: run, connect: connect, log: log}.alongside(ctx, func(ctx context.Context) error {
-		return body(ctx, collector)
-	})
+	environments, err := external.New(tasks.New)
+	if err != nil {
+		return err
+	}
+	actors := localActors{slots: s.Actors, environments: environments, run: run, connect: connect, log: log}
+	return actors.alongside(ctx, func(ctx context.Context) error { return body(ctx, collector) })
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
-	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
 // evaluationEpisodes is the number of episodes with each action: with an evaluation every 50 iterations, an addition
@@ -23,7 +22,7 @@ const evaluationEpisodes = 10
 // returns nil; the training can do without.
 func (s *session) evaluate(ctx context.Context, p *proto.Policy, at checkpoint.Counters) (*progress.Evaluation, error) {
 	episodes := evaluate.Episodes{
-		NewEnv:     func() (sim.Env, error) { return tasks.New(s.settings.Env) },
+		NewEnv:     func() (sim.Env, error) { return s.environments.New(s.task.Name) },
 		Shape:      policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: p.Hidden},
 		Params:     p.Params,
 		Normalizer: policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip},

@@ -22,6 +22,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
+	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
 // Lease is a run leased from a coordinator, which the learner trains under the coordinator's name and epoch for
@@ -64,16 +66,20 @@ type session struct {
 	log      *slog.Logger
 	metrics  *observe.Learner
 
-	task     sim.Spec
-	from     *trained.Checkpoint // that a new run starts with; nil: none
-	observed *observe.Run
-	backend  compute.Backend
-	conn     *bus.Conn
+	task         sim.Spec
+	environments *external.Environments
+	from         *trained.Checkpoint // that a new run starts with; nil: none
+	observed     *observe.Run
+	backend      compute.Backend
+	conn         *bus.Conn
 }
 
 // run opens everything that training needs, and trains.
 func (s *session) run(ctx context.Context) (err error) {
-	if s.task, err = sim.Lookup(s.settings.Env); err != nil {
+	if s.task, err = s.settings.Task(); err != nil {
+		return err
+	}
+	if s.environments, err = external.New(tasks.New, s.settings.TaskFiles()...); err != nil {
 		return err
 	}
 	if s.metrics == nil {
@@ -132,9 +138,11 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		return err
 	}
 	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
-	collector, err := collect.New(ctx, s.conn, collect.Config{
-		Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, Log: s.log,
-	})
+	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, Log: s.log}
+	if f := s.settings.TaskFile; f != nil {
+		collecting.Lease = f.Limits.Episode
+	}
+	collector, err := collect.New(ctx, s.conn, collecting)
 	if err != nil {
 		return err
 	}
@@ -154,6 +162,8 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	}
 	r.Evaluate = s.evaluate
 	s.metrics.Watch(s.conn.Connected, reporter.others(s.conn, collector, s.bus))
-	actors := localActors{slots: s.settings.Actors, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor}
+	actors := localActors{
+		slots: s.settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor,
+	}
 	return actors.alongside(ctx, r.Train)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // Which of a run's checkpoints, if not a number.
@@ -144,6 +146,19 @@ func choose(run string, keys []string, which string) (string, error) {
 
 // Task returns the name of the task that the policy was trained on.
 func (c *Checkpoint) Task() string { return c.Settings["env"] }
+
+// Spec returns the description of that task, which may be that of a task file.
+func (c *Checkpoint) Spec() (sim.Spec, error) {
+	text := c.Settings["task"]
+	if text == "" {
+		return sim.Lookup(c.Task())
+	}
+	f, err := external.Parse([]byte(text))
+	if err != nil {
+		return sim.Spec{}, fmt.Errorf("%s: its task: %w", c.Location, err)
+	}
+	return f.Spec(), nil
+}
 
 // Policy is what an actor plays: see policy.NewActor, which checks it.
 type Policy struct {

@@ -1,0 +1,55 @@
+"""Environments that a server has to put up with, for test_environment.py."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from dbqpg.environment import Box
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class Chatty:
+    """Prints whatever it does, to standard output, from Python and from beneath it."""
+
+    max_episode_steps = 20
+    observation_space = Box(np.full(2, -np.inf), np.full(2, np.inf), (2,), np.float64)
+    action_space = Box(np.full(1, -1.0), np.full(1, 1.0), (1,), np.float32)
+
+    def __init__(self) -> None:
+        print("a friendly library")
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        os.write(1, b"reset\n")
+        self.state = np.random.default_rng(seed).normal(size=2)
+        return self.state, {}
+
+    def step(self, action: Any) -> Step:
+        print("step", action)
+        self.state = 0.9 * self.state + action
+        return self.state, float(self.state[0]), False, False, {}
+
+
+class Raises(Chatty):
+    """Raises an error at each step."""
+
+    def step(self, action: Any) -> Step:
+        raise RuntimeError("the gripper is lost")
+
+
+class Grows(Chatty):
+    """Has observations of another shape than it says."""
+
+    def step(self, action: Any) -> Step:
+        return np.zeros(3), 0.0, False, False, {}
+
+
+class Dies(Chatty):
+    """Ends the process, as a fault in a library does."""
+
+    def step(self, action: Any) -> Step:
+        os.write(2, b"Segmentation fault in gripper.c\n")
+        os._exit(11)

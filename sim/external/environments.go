@@ -1,0 +1,103 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dbqpg/dbqpg/sim"
+)
+
+// Environments makes environments by the names of their tasks: built-in ones, and those of task files.
+type Environments struct {
+	builtin func(name string) (sim.Env, error)
+	files   []*File
+
+	mu        sync.Mutex
+	processes []*process // that have not failed
+}
+
+// New returns what makes environments of the files' tasks, and of all others by builtin, which is tasks.New.
+func New(builtin func(name string) (sim.Env, error), files ...*File) (*Environments, error) {
+	for i, f := range files {
+		if slices.ContainsFunc(files[:i], func(other *File) bool { return other.Name == f.Name }) {
+			return nil, fmt.Errorf("two task files are for %s: choose one, or give one of them another name", f.Name)
+		}
+	}
+	return &Environments{builtin: builtin, files: files}, nil
+}
+
+// Slots is how many episodes to play at the same time on so many cores: enough for a full process of each file's command
+// on each of them.
+func (e *Environments) Slots(cores int) int {
+	most := 1
+	for _, f := range e.files {
+		most = max(most, f.Environments)
+	}
+	return most * cores
+}
+
+// New returns a new instance of the task of that name, which is its Spec's, to be closed. Environments of a task file share
+// processes, which end with the last of their environments. They may be used concurrently.
+func (e *Environments) New(name string) (sim.Env, error) {
+	task, _, external := strings.Cut(name, "@")
+	if !external {
+		return e.builtin(name)
+	}
+	for _, f := range e.files {
+		spec := f.Spec()
+		if spec.Name == name {
+			return e.open(f, spec)
+		}
+		if f.Name == task {
+			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but the path of the command's "+
+				"program, directory, environments and limits", task)
+		}
+	}
+	return nil, fmt.Errorf("%s is not a built-in task: give the task file that its learner has, --task FILE", task)
+}
+
+// open starts a process unless one has room.
+func (e *Environments) open(f *File, spec sim.Spec) (sim.Env, error) {
+	env := &env{environments: e, file: f, spec: spec, clipped: make([]float64, spec.ActionDim)}
+	if err := env.move(); err != nil {
+		return nil, err
+	}
+	return env, nil
+}
+
+// place finds a process that has room, or adds one, which may have yet to be started.
+func (e *Environments) place(f *File) (p *process, index int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.processes {
+		if i := slices.Index(p.taken, false); p.file == f && i >= 0 && !p.dead() {
+			p.taken[i] = true
+			return p, i
+		}
+	}
+	p = newProcess(f)
+	p.taken[0] = true
+	e.processes = append(e.processes, p)
+	return p, 0
+}
+
+// leave gives a place up. The last one to leave closes the process.
+func (e *Environments) leave(p *process, index int) error {
+	e.mu.Lock()
+	p.taken[index] = false
+	last := !slices.Contains(p.taken, true)
+	if last {
+		e.processes = slices.DeleteFunc(e.processes, func(other *process) bool { return other == p })
+	}
+	e.mu.Unlock()
+	if last {
+		return p.close()
+	}
+	return nil
+}
+
+// errNotReset is what Step answers before the first Reset and after an error.
+var errNotReset = errors.New("step without a reset after the start or an error")
