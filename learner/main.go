@@ -21,6 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/export"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/record"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study"
@@ -99,7 +100,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return session.Train(cmd.Context(), settings, display, log, metrics)
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(evaluate.Command(), export.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
+	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 

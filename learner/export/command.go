@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/learner/evaluate"
+	"github.com/dbqpg/dbqpg/learner/record"
 	"github.com/dbqpg/dbqpg/learner/trained"
 )
 
@@ -16,7 +17,7 @@ import (
 func Command() *cobra.Command {
 	var which, directory string
 	var episodes int
-	var force bool
+	var force, replay bool
 	cmd := &cobra.Command{
 		Use:   "export RUN|CHECKPOINT --to DIR",
 		Short: "Write a trained policy as ONNX, safetensors and a Hugging Face model folder",
@@ -29,6 +30,7 @@ func Command() *cobra.Command {
   examples.npz        observations and the actions computed here, to check a deployment with
   results.json        the returns of an evaluation with the mean action
   README.md           a model card with the metadata that the Hugging Face Hub indexes
+  replay.mp4          an episode, where ffmpeg and EGL or OSMesa are installed (learner record)
 
 Upload it with: huggingface-cli upload NAME DIR`,
 		Example: `  learner export runs/Swimmer-v2/npg-uapg-s1 --to swimmer
@@ -71,6 +73,14 @@ Upload it with: huggingface-cli upload NAME DIR`,
 			if err := write(directory, all, force); err != nil {
 				return err
 			}
+			if replay {
+				_, err := record.Record(cmd.Context(), c, record.Default, filepath.Join(directory, replayName))
+				if errors.Is(err, record.ErrUnavailable) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "without %s: %v\n", replayName, err)
+				} else if err != nil {
+					return fmt.Errorf("%s: %w", replayName, err)
+				}
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of iteration %d (%s)\n", directory, c.Task(), c.State.Iteration, c.Location)
 			if r != nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward, r.StdReward)
@@ -84,6 +94,7 @@ Upload it with: huggingface-cli upload NAME DIR`,
 	flags.StringVar(&directory, "to", "", "folder, created if necessary")
 	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
 	flags.IntVar(&episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
+	flags.BoolVar(&replay, "replay", true, "film an episode")
 	flags.BoolVar(&force, "force", false, "replace files that are in the folder")
 	return cmd
 }

@@ -26,6 +26,7 @@ const (
 	configName   = "config.json"
 	resultsName  = "results.json"
 	cardName     = "README.md"
+	replayName   = "replay.mp4"
 )
 
 // description is config.json: the policy's shape, and the settings that it was trained with.

@@ -40,5 +40,5 @@ def trained(program: Run, tmp_path_factory: pytest.TempPathFactory) -> pathlib.P
 def exported(program: Run, trained: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Returns the folder to which that run's best policy was exported."""
     folder = tmp_path_factory.mktemp("exported") / "swimmer"
-    program("learner", "export", trained, "--to", folder, "--episodes", 2)
+    program("learner", "export", trained, "--to", folder, "--episodes", 2, "--replay=false")
     return folder

@@ -35,7 +35,7 @@ def wild(program: Run, trained: pathlib.Path, tmp_path_factory: pytest.TempPathF
     text = json.dumps(header).encode()
     data = struct.pack("<Q", len(text)) + text + body[:-32]
     (folder / "wild.safetensors").write_bytes(data + hashlib.sha256(data).digest())
-    program("learner", "export", folder / "wild.safetensors", "--to", folder / "out", "--episodes", 0)
+    program("learner", "export", folder / "wild.safetensors", "--to", folder / "out", "--episodes", 0, "--replay=false")
     return folder / "out"
 
 

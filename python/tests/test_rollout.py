@@ -37,7 +37,7 @@ def test_gymnasium_agrees(name: str, program: Run, tmp_path: pathlib.Path) -> No
     program(
         "learner", "--env", f"{name}-v4", "--batch", 1000, "--iterations", 5, "--evaluate-every", 0, "--listen", "127.0.0.1:0", "--run-dir", run,
     )
-    program("learner", "export", run, "--checkpoint", "newest", "--episodes", 0, "--to", tmp_path / "exported")
+    program("learner", "export", run, "--checkpoint", "newest", "--episodes", 0, "--replay=false", "--to", tmp_path / "exported")
     report = json.loads(program("learner", "evaluate", run, "--checkpoint", "newest", "--episodes", EPISODES, "--json"))["mean_action"]
     returns = returns_in_gymnasium(dbqpg.load(tmp_path / "exported"), f"{name}-v4")
     error = math.hypot(report["standard_error"], np.std(returns, ddof=1) / math.sqrt(EPISODES))

@@ -2,23 +2,15 @@
 
 #if __has_include(<mujoco/mujoco.h>)
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// A guard is where an engine error jumps to: mju_error must not return to its caller. There is one for each
-// call in progress on a thread, and Go keeps a C call on one thread.
-typedef struct {
-	jmp_buf exit;
-	char *message;
-	int code;
-} guard;
+#include "guard.h"
 
-static __thread guard *current;
+__thread guard *engine_guard;
 
-// note keeps what to report: an error before a warning.
-static void note(guard *g, int code, const char *message) {
+void engine_note(guard *g, int code, const char *message) {
 	// Of equals the first is the cause; what follows are its consequences.
 	if (code > g->code) {
 		snprintf(g->message, ENGINE_MESSAGE, "%s", message);
@@ -27,9 +19,9 @@ static void note(guard *g, int code, const char *message) {
 }
 
 static void handle_log(const mjLogMessage *m) {
-	guard *g = current;
+	guard *g = engine_guard;
 	if (m->level == mjLOG_WARNING && g != NULL) {
-		note(g, ENGINE_WARNING, m->subject);
+		engine_note(g, ENGINE_WARNING, m->subject);
 	}
 	if (m->level < mjLOG_ERROR) {
 		return;
@@ -38,24 +30,13 @@ static void handle_log(const mjLogMessage *m) {
 		fprintf(stderr, "mujoco: %s\n", m->subject);
 		abort();
 	}
-	current = NULL;
-	note(g, ENGINE_ERROR, m->subject);
+	engine_guard = NULL;
+	engine_note(g, ENGINE_ERROR, m->subject);
 	longjmp(g->exit, 1);
 }
 
 // The default handler prints, writes a log file into the working directory and, at an error, exits.
 __attribute__((constructor)) static void install_log_handler(void) { mju_setLogHandler(handle_log); }
-
-// ENTER opens a guarded section; LEAVE closes it and yields its code. No local variable may change between them
-// and be read after an error.
-#define ENTER(text)                     \
-	guard g = {.message = (text)};  \
-	g.message[0] = '\0';            \
-	current = &g;                   \
-	if (_setjmp(g.exit) != 0) {     \
-		return g.code;          \
-	}
-#define LEAVE() (current = NULL, g.code)
 
 int engine_compile(const char *xml, mjModel **model, char message[ENGINE_MESSAGE]) {
 	ENTER(message);
@@ -63,12 +44,12 @@ int engine_compile(const char *xml, mjModel **model, char message[ENGINE_MESSAGE
 	*model = NULL;
 	mjSpec *spec = mj_parseXMLString(xml, NULL, reason, sizeof reason);
 	if (spec == NULL) {
-		note(&g, ENGINE_ERROR, reason);
+		engine_note(&g, ENGINE_ERROR, reason);
 		return LEAVE();
 	}
 	*model = mj_compile(spec, NULL);
 	if (*model == NULL) {
-		note(&g, ENGINE_ERROR, mjs_getError(spec));
+		engine_note(&g, ENGINE_ERROR, mjs_getError(spec));
 	}
 	mj_deleteSpec(spec);
 	return LEAVE();
@@ -78,7 +59,7 @@ int engine_new(simulation *s) {
 	ENTER(s->message);
 	s->data = mj_makeData(s->model);
 	if (s->data == NULL) {
-		note(&g, ENGINE_ERROR, "no memory for the simulation's state");
+		engine_note(&g, ENGINE_ERROR, "no memory for the simulation's state");
 	}
 	return LEAVE();
 }
@@ -87,7 +68,7 @@ int engine_new(simulation *s) {
 static void first_warning(guard *g, const mjData *d) {
 	for (int i = 0; i < mjNWARNING; i++) {
 		if (d->warning[i].number > 0) {
-			note(g, ENGINE_WARNING, mju_warningText(i, d->warning[i].lastinfo));
+			engine_note(g, ENGINE_WARNING, mju_warningText(i, d->warning[i].lastinfo));
 			return;
 		}
 	}

@@ -1,0 +1,34 @@
+package record
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/trained"
+)
+
+// A machine without ffmpeg is told what to install, and nothing is left behind. python/tests/test_record.py films.
+func TestWithoutEncoder(t *testing.T) {
+	t.Setenv("PATH", "")
+	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
+	c := &trained.Checkpoint{
+		State: &checkpoint.State{Arrays: map[string][]float64{
+			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2))),
+			"normalizer.count": {1}, "normalizer.mean": make([]float64, 8), "normalizer.m2": make([]float64, 8),
+		}},
+		Settings: map[string]string{"env": "Swimmer-v2", "hidden": "[5]", "clip": "5"},
+	}
+	directory := t.TempDir()
+	_, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4"))
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "apt install ffmpeg") {
+		t.Errorf("without ffmpeg: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
