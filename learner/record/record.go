@@ -42,14 +42,15 @@ func Record(ctx context.Context, c *trained.Checkpoint, f Film, path string) ([]
 		return nil, err
 	}
 	env, err := tasks.New(c.Task())
+	var unknown *sim.UnknownTaskError
+	if errors.As(err, &unknown) {
+		return nil, fmt.Errorf("%w: %s is no task of this program's own: %w", ErrUnavailable, c.Task(), err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer env.Close()
-	scene, ok := env.(tasks.Scene)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s is simulated by another program", ErrUnavailable, c.Task())
-	}
+	scene := env.(tasks.Scene)
 	every := max(1, int(1/(mostFrames*scene.StepSeconds())))
 	encoder, err := start(ctx, f, float64(every)*scene.StepSeconds(), path+atomicfile.Suffix)
 	if err != nil {

@@ -28,6 +28,10 @@ func TestWithoutEncoder(t *testing.T) {
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "apt install ffmpeg") {
 		t.Errorf("without ffmpeg: %v", err)
 	}
+	c.Settings["env"] = "Pendulum-v9"
+	if _, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a task of another program: %v", err)
+	}
 	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

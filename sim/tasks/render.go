@@ -12,6 +12,8 @@ type Scene interface {
 	StepSeconds() float64
 }
 
+var _ Scene = (*env)(nil)
+
 func (e *env) NewRenderer(width, height int) (*mujoco.Renderer, error) {
 	return mujoco.NewRenderer(e.model, width, height)
 }
