@@ -63,7 +63,7 @@ func TestIntermediateAuthorities(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || c.Role() != proto.RoleCoordinator || c.Name() != "coordinator" {
+		if err != nil || c.role != proto.RoleCoordinator || c.name != "coordinator" {
 			t.Fatal(c, err)
 		}
 	}

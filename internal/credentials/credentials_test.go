@@ -45,7 +45,7 @@ func TestCreate(t *testing.T) {
 	d := create(t, "learner.example", "192.0.2.1")
 	for _, role := range proto.Roles() {
 		c := d.load(t, string(role))
-		if c.Role() != role || c.Name() != string(role) {
+		if c.role != role || c.name != string(role) {
 			t.Errorf("%s is %v", role, c)
 		}
 		leaf := c.certificate.Leaf

@@ -13,12 +13,6 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// Role returns the member's role.
-func (c *Credentials) Role() proto.Role { return c.role }
-
-// Name returns the member's unique name.
-func (c *Credentials) Name() string { return c.name }
-
 // Expires returns when the certificate expires.
 func (c *Credentials) Expires() time.Time { return c.certificate.Leaf.NotAfter }
 
