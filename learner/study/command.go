@@ -44,14 +44,13 @@ func apply(cmd *cobra.Command, values map[string]string) error {
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "study NAME --out DIR",
-		Short: "Make the paper's figures: measure, and write a page of what was found",
-		Long: `Each study makes one of the paper's experiments: it runs, goes on where it was when it is
-started again after a kill, and writes its numbers as CSV, a figure as SVG and PNG, and a page,
-DIR/README.md, that says how to repeat it and whether the paper's claims hold in the numbers.
-What you have to add goes into DIR/notes.md, which the page includes.
+		Short: "Repeat the paper's experiments and write pages of results",
+		Long: `Each study repeats one of the paper's experiments. It writes its numbers as CSV, a figure as SVG
+and PNG, and a page, DIR/README.md, which tells how to repeat the study and whether the numbers
+support the paper's claims. The page includes your own remarks from DIR/notes.md. A study that
+was killed continues where it stopped when it is started again.
 
---quick makes each finish in about two minutes on two cores: to see what it does, not for
-evidence.`,
+With --quick each study takes about two minutes on two cores: a demonstration, not evidence.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			var names []string
 			for _, c := range cmd.Commands() {

@@ -47,24 +47,24 @@ func (c comparison) command() *cobra.Command {
 		Short: c.short,
 		Long: c.question + `
 
-Runs go to DIR/runs/TASK/ALGORITHM-VARIANT/sSEED. One that is complete is not repeated, one
-that was begun is resumed: give the same command again after a kill, or a larger number of
-iterations, or further seeds. All runs take all cores, one after the other, the seeds' first
-runs first. DIR/README.md is the page, beside it are the figures and the numbers.`,
+Runs are kept in DIR/runs/TASK/ALGORITHM-VARIANT/sSEED. Complete runs are not repeated, and
+incomplete ones are resumed: repeat the command after a kill, or give a larger number of
+iterations or additional seeds. Runs use all cores, one run at a time, with all variants of the
+first seed first. The page is DIR/README.md; the figures and the numbers are beside it.`,
 		Example: fmt.Sprintf("  learner study %s --out %s --quick\n  learner study %s --out docs/results/%s --env Swimmer-v2 --iterations 300 --seeds 1,2,3", c.name, c.name, c.name, c.name),
 	}
 	flags := prepare(cmd, func(cmd *cobra.Command) error { return c.run(cmd, o) }, c.quick)
 	flags.StringSliceVar(&o.envs, "env", []string{"Swimmer-v2"}, "tasks")
-	flags.StringSliceVar(&o.algorithms, "algorithm", c.algorithms, "algorithms: vanilla, npg, trpo")
+	flags.StringSliceVar(&o.algorithms, "algorithm", c.algorithms, "algorithms: vanilla, npg or trpo, separated by commas")
 	if c.name == "curves" {
 		flags.StringSliceVar(&o.estimators, "estimator", []string{"mc", "dbqpg", "uapg"}, "estimators")
 	}
-	flags.UintSliceVar(&o.seeds, "seeds", []uint{1, 2, 3}, "a run of each variant for each seed")
-	flags.IntVar(&o.iterations, "iterations", 300, "of each run")
-	flags.IntVar(&o.last, "last", 0, "iterations at the end whose mean is the final return (default a tenth)")
-	flags.StringArrayVar(&o.set, "set", nil, "a setting of all runs, such as batch=16000; repeated for several")
-	flags.Bool("quick", false, "small batches and few iterations: about two minutes on two cores, and no evidence of anything")
-	flags.BoolVar(&o.onlyReport, "only-report", false, "train nothing: write the page from what there is, as far as all runs have come")
+	flags.UintSliceVar(&o.seeds, "seeds", []uint{1, 2, 3}, "seeds; each variant is run with each of them")
+	flags.IntVar(&o.iterations, "iterations", 300, "number of iterations of each run")
+	flags.IntVar(&o.last, "last", 0, "number of last iterations over which the final return is averaged (default: a tenth)")
+	flags.StringArrayVar(&o.set, "set", nil, "setting of all runs, such as batch=16000; may be repeated")
+	flags.Bool("quick", false, "small batches and few iterations: about two minutes on two cores; a demonstration, not evidence")
+	flags.BoolVar(&o.onlyReport, "only-report", false, "write the page from existing runs without training, up to the iteration that all have reached")
 	return cmd
 }
 

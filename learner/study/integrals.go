@@ -51,11 +51,11 @@ func integralsCommand() *cobra.Command {
   learner study integrals --out integrals --run runs/Swimmer-v2/npg-uapg-s1 --at 100`,
 	}
 	flags := prepare(cmd, o.study, nil)
-	flags.StringArrayVar(&o.batches, "batch", nil, "npz file as learner gradient reads it; repeated for several")
-	flags.StringVar(&o.run, "run", "", "directory of a run, whose policy plays a batch")
-	flags.UintVar(&o.at, "at", 100, "iteration of its checkpoint")
+	flags.StringArrayVar(&o.batches, "batch", nil, "npz file in the format of learner gradient; may be repeated")
+	flags.StringVar(&o.run, "run", "", "run directory; the run's policy plays a batch")
+	flags.UintVar(&o.at, "at", 100, "iteration of the run's checkpoint")
 	flags.Float64SliceVar(&o.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
-	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, "ranks of the truncated kernel, besides all where a batch has at most 2,000 samples")
+	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, "ranks of the truncated kernel, in addition to the full rank for batches of up to 2,000 samples")
 	return cmd
 }
 

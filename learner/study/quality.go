@@ -56,26 +56,26 @@ func qualityCommand() *cobra.Command {
 		Short: "Accuracy and variance of the gradients, against sample size",
 		Long: qualityQuestion + "\n\n" + qualityMethod + `
 
-Without --run the study trains a run for each seed (DBQPG, VanillaPG as in the paper) in
-DIR/runs and keeps the checkpoints it needs. With --run it measures a run that is there, which
-must have them: see learner --keep-checkpoints.`,
+Without --run the study trains a run for each seed in DIR/runs (DBQPG with VanillaPG, as in the
+paper) and keeps the checkpoints that it needs. With --run it measures an existing run, which
+must have these checkpoints: see learner --keep-checkpoints.`,
 		Example: `  learner study gradient-quality --out quality --quick
   learner study gradient-quality --out docs/results/gradient-quality --at 0,150,300 --repeats 10
   learner study gradient-quality --out quality --run runs/Swimmer-v2/vanilla-dbqpg-s1 --at 0,150,300`,
 	}
 	flags := prepare(cmd, o.run, qualityQuick)
-	flags.StringArrayVar(&o.runs, "run", nil, "directory of a run to measure; repeated for several (default: train one for each seed)")
+	flags.StringArrayVar(&o.runs, "run", nil, "run directory to measure; may be repeated (default: train a run for each seed)")
 	flags.StringVar(&o.env, "env", "Swimmer-v2", "task of the runs to train")
-	flags.StringVar(&o.algorithm, "algorithm", "vanilla", "their algorithm: vanilla, npg or trpo")
-	flags.UintSliceVar(&o.seeds, "seeds", []uint{1}, "a run for each")
-	flags.StringArrayVar(&o.set, "set", nil, "a setting of theirs, such as batch=16000; repeated for several")
-	flags.UintSliceVar(&o.at, "at", []uint{0, 150, 300, 450}, "iterations whose policies are measured")
-	flags.UintSliceVar(&o.sizes, "sizes", []uint{1000, 2000, 4000, 8000, 15000}, "samples in a batch, at least: episodes are whole")
-	flags.IntVar(&o.repeats, "repeats", 10, "batches of each size")
-	flags.IntVar(&o.reference, "reference", 1_000_000, "samples of the reference gradient")
-	flags.BoolVar(&o.freeze, "freeze", false, "take the checkpoint's kernel as it is, without its step on the batch")
-	flags.Uint64Var(&o.samplingSeed, "sampling-seed", 1, "of the batches' and the reference's episodes")
-	flags.Bool("quick", false, "a short run and few samples: about two minutes on two cores, and no evidence of anything")
+	flags.StringVar(&o.algorithm, "algorithm", "vanilla", "algorithm of the runs to train: vanilla, npg or trpo")
+	flags.UintSliceVar(&o.seeds, "seeds", []uint{1}, "seeds of the runs to train")
+	flags.StringArrayVar(&o.set, "set", nil, "setting of the runs to train, such as batch=16000; may be repeated")
+	flags.UintSliceVar(&o.at, "at", []uint{0, 150, 300, 450}, "iterations whose policies to measure")
+	flags.UintSliceVar(&o.sizes, "sizes", []uint{1000, 2000, 4000, 8000, 15000}, "minimum batch sizes in samples; batches consist of whole episodes")
+	flags.IntVar(&o.repeats, "repeats", 10, "number of batches of each size")
+	flags.IntVar(&o.reference, "reference", 1_000_000, "number of samples for the reference gradient")
+	flags.BoolVar(&o.freeze, "freeze", false, "use the checkpoint's kernel without a learning step on the batch")
+	flags.Uint64Var(&o.samplingSeed, "sampling-seed", 1, "seed of the episodes of the batches and of the reference")
+	flags.Bool("quick", false, "a short run and few samples: about two minutes on two cores; a demonstration, not evidence")
 	return cmd
 }
 

@@ -18,14 +18,14 @@ func ReportCommand() *cobra.Command {
 	var last int
 	cmd := &cobra.Command{
 		Use:   "report RUN...",
-		Short: "Put finished runs side by side: a table of final returns and a plot",
-		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean
-return over the last iterations, and draws the learning curves to OUT.svg and OUT.png. The first row
-is iteration 0, the untrained policy, in tables that begin to count at 1 too.`,
+		Short: "Compare runs in a table of final returns and a plot",
+		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean return
+over the last iterations, and draws the learning curves to OUT.svg and OUT.png. The first row
+counts as iteration 0, the untrained policy, even in tables that start at 1.`,
 		Example: "  learner report --out docs/results/swimmer runs/Swimmer-v2/npg-*",
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
-				return errors.New("report: name the run directories to put side by side, such as runs/Swimmer-v2/npg-*")
+				return errors.New("report: name the run directories to compare, such as runs/Swimmer-v2/npg-*")
 			}
 			return nil
 		},
@@ -52,9 +52,9 @@ is iteration 0, the untrained policy, in tables that begin to count at 1 too.`,
 		},
 	}
 	cmd.Flags().StringVar(&reference, "reference", "", "CSV file of reference curves (env, estimator, seed, avg_return)")
-	cmd.Flags().StringVar(&env, "env", "Swimmer-v2", "task, for the title and the reference's rows")
-	cmd.Flags().StringVar(&out, "out", "", "draw the plot to OUT.svg and OUT.png")
-	cmd.Flags().IntVar(&last, "last", 50, "iterations at the end to average over")
+	cmd.Flags().StringVar(&env, "env", "Swimmer-v2", "task, for the title and for selecting rows of the reference")
+	cmd.Flags().StringVar(&out, "out", "", "base name OUT of the plots OUT.svg and OUT.png")
+	cmd.Flags().IntVar(&last, "last", 50, "number of last iterations to average over")
 	return cmd
 }
 

@@ -45,17 +45,17 @@ func wallClockCommand() *cobra.Command {
 		Short: "Update time against the size of the batch",
 		Long: wallClockQuestion + `
 
-The estimators take turns, so that what else the machine does hurts all alike; still it should
-do nothing else. A size that was measured is not measured again.`,
+The estimators are measured in turns, so that other load on the machine affects them alike; still,
+the machine should be idle otherwise. Sizes already measured are not measured again.`,
 		Example: "  learner study wall-clock --out wall --quick\n  learner study wall-clock --out docs/results/wall-clock",
 	}
 	flags := prepare(cmd, o.run, map[string]string{"env": "Swimmer-v2", "sizes": "2500,5000,10000,15000", "rounds": "5"})
 	flags.StringVar(&o.env, "env", "HumanoidStandup-v2", "task")
 	flags.StringVar(&o.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
-	flags.UintSliceVar(&o.sizes, "sizes", []uint{5000, 10000, 15000, 20000, 30000, 45000}, "samples in a batch, at least: episodes are whole")
-	flags.IntVar(&o.rounds, "rounds", 7, "updates of each estimator on each batch")
-	flags.Uint64Var(&o.seed, "seed", 1, "of the episodes")
-	flags.StringArrayVar(&o.set, "set", nil, "a setting of all updates, such as solver=cg; repeated for several")
+	flags.UintSliceVar(&o.sizes, "sizes", []uint{5000, 10000, 15000, 20000, 30000, 45000}, "minimum batch sizes in samples; batches consist of whole episodes")
+	flags.IntVar(&o.rounds, "rounds", 7, "number of updates of each estimator on each batch")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the episodes")
+	flags.StringArrayVar(&o.set, "set", nil, "setting of all updates, such as solver=cg; may be repeated")
 	flags.Bool("quick", false, "a small task and few sizes")
 	return cmd
 }
