@@ -29,14 +29,14 @@ type example struct {
 // one whose episodes end early, with small batches, advantages and a line search. Their runs evaluate each policy or none:
 // one that is stopped after some iterations is compared with a run of as many, whose last policy is always evaluated.
 var examples = []*example{
-	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11", "--env Swimmer-v2 --batch 2500 --seed 11 --evaluate-every 0", 6),
-	newExample("Hopper", "Hopper-v2/trpo-uapg-s12", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12 --evaluate-every 1", 6),
+	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11_batch=2500", "--env Swimmer-v2 --batch 2500 --seed 11 --evaluate-every 0", 6),
+	newExample("Hopper", "Hopper-v2/trpo-uapg-s12_batch=500_targets=gae_rank=30", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12 --evaluate-every 1", 6),
 }
 
 // all are, besides, the estimators whose updates are other code.
 var all = append(slices.Clone(examples),
-	newExample("MC", "Hopper-v2/npg-mc-s13", "--env Hopper-v2 --estimator mc --batch 400 --seed 13 --evaluate-every 0", 5),
-	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14", "--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14 --evaluate-every 1", 5))
+	newExample("MC", "Hopper-v2/npg-mc-s13_batch=400", "--env Hopper-v2 --estimator mc --batch 400 --seed 13 --evaluate-every 0", 5),
+	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14_batch=400_rank=20", "--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14 --evaluate-every 1", 5))
 
 func newExample(name, run, flags string, iterations int) *example {
 	e := &example{name: name, run: run, flags: flags, iterations: iterations}

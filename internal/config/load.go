@@ -159,16 +159,19 @@ func (l *Loader) readResumed() error {
 	if s.RunDir == "" && s.Env == "" {
 		return errors.New("--resume: name the run with --run-dir, or with --env (and --algorithm, --estimator and --seed)")
 	}
-	directory := s.RunDir
-	if directory == "" {
-		directory = s.DefaultRunDir()
+	if s.RunDir == "" {
+		complete := *s
+		if err := complete.fill(func(s setting) bool { return l.origin[s.name] == "" }); err != nil {
+			return err
+		}
+		s.RunDir, l.origin["run_dir"] = complete.DefaultRunDir(), "preset"
 	}
-	err := l.readFile(filepath.Join(directory, FileName))
+	err := l.readFile(filepath.Join(s.RunDir, FileName))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if s.Resume == ResumeYes {
-		return fmt.Errorf("--resume: there is no run in %s", directory)
+		return fmt.Errorf("--resume: there is no run in %s: repeat the settings that it was started with, or name its directory with --run-dir", s.RunDir)
 	}
 	return nil
 }
@@ -195,15 +198,33 @@ func (l *Loader) readPreset() error {
 	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
-	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
-	values := preset.all()
-	for i, s := range s.all() {
-		if err := l.give(s, values[i].value.String(), "preset"); err != nil {
-			return fmt.Errorf("preset of %s: %w", s.name, err)
+	err := s.fill(func(s setting) bool {
+		missing := l.origin[s.name] == ""
+		if missing {
+			l.origin[s.name] = "preset"
 		}
+		return missing
+	})
+	if err != nil {
+		return err
 	}
 	if s.RunDir == "" {
 		s.RunDir = s.DefaultRunDir()
+	}
+	return nil
+}
+
+// fill sets the settings that are missing to the values of the task's preset.
+func (s *Settings) fill(missing func(setting) bool) error {
+	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
+	values := preset.all()
+	for i, setting := range s.all() {
+		if !missing(setting) {
+			continue
+		}
+		if err := setting.value.Set(values[i].value.String()); err != nil {
+			return fmt.Errorf("preset of %s: %w", setting.name, err)
+		}
 	}
 	return nil
 }

@@ -63,6 +63,7 @@ func TestPrecedence(t *testing.T) {
 		{"file over the resumed run's", "--resume --run-dir run --config f.yaml", "", "env=Ant-v2 batch=300 rank=4"},
 		{"resumed by its usual place", "--resume --env Swimmer-v2 --seed 7", "", "batch=700"},
 		{"resumed if there", "--resume=auto --env Swimmer-v2 --seed 7", "", "batch=700"},
+		{"resumed by the same settings", "--resume --env Swimmer-v2 --gamma 0.9 --preset authors", "", "batch=900 gamma=0.9 noise=learned"},
 		{"resumed if there, but it is not", "--env Swimmer-v2 --seed 8", "DBQPG_RESUME=auto", "batch=15000 resume=auto"},
 		{"other variables", "--env Ant-v2", "DBQPG_PORT=tcp://10.0.0.1:80 DBQPG_NATS_SERVICE_HOST=x PATH=/bin BATCH=1", "batch=15000"},
 		{"sizes as a flag", "--env Ant-v2 --hidden 8,4,2", "", "hidden=[8, 4, 2]"},
@@ -77,6 +78,7 @@ func TestPrecedence(t *testing.T) {
 				"f.yaml":          file,
 				"run/config.yaml": resumed,
 				"runs/Swimmer-v2/npg-uapg-s7/config.yaml": "batch: 700\n",
+				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
 			})
 			settings, loader, err := load(c.arguments, c.environment)
 			if err != nil {

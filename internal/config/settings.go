@@ -7,8 +7,6 @@
 package config
 
 import (
-	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/dbqpg/dbqpg/sim"
@@ -205,14 +203,6 @@ type Settings struct {
 	Force     bool // start over, moving the existing run aside
 	DryRun    bool // print the planned action and exit
 }
-
-// Name returns the run's name, "task/algorithm-estimator-sSEED".
-func (s *Settings) Name() string {
-	return fmt.Sprintf("%s/%s-%s-s%d", s.Env, s.Algorithm, s.Estimator, s.Seed)
-}
-
-// DefaultRunDir returns the run directory if none is given: runs/NAME in the working directory.
-func (s *Settings) DefaultRunDir() string { return filepath.Join("runs", filepath.FromSlash(s.Name())) }
 
 // TaskFiles returns TaskFile, if there is one.
 func (s *Settings) TaskFiles() []*external.File {

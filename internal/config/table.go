@@ -111,7 +111,7 @@ func (s *Settings) table() []section {
 			{"lease_term", command, duration(&s.LeaseTerm), "time after which another worker takes over the run of one that has fallen silent"},
 		}},
 		{"This invocation", []setting{
-			{"run_dir", command, text(&s.RunDir), "run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED)"},
+			{"run_dir", command, text(&s.RunDir), "run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED, followed by the settings that differ from the preset)"},
 			{"resume", command, choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto), "resume the run in the run directory; auto starts one if there is none"},
 			{"force", command, truth(&s.Force), "start over, moving the existing run aside"},
 			{"dry_run", command, truth(&s.DryRun), "print the settings and the planned action, and exit"},
