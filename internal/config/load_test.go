@@ -77,7 +77,7 @@ func TestPrecedence(t *testing.T) {
 			inDirectory(t, map[string]string{
 				"f.yaml":          file,
 				"run/config.yaml": resumed,
-				"runs/Swimmer-v2/npg-uapg-s7/config.yaml": "batch: 700\n",
+				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                          "batch: 700\n",
 				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
 			})
 			settings, loader, err := load(c.arguments, c.environment)

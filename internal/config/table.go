@@ -156,3 +156,34 @@ func (s *Settings) Identity() map[string]string {
 	}
 	return identity
 }
+
+// A Hyperparameter is a setting that determines a run's results.
+type Hyperparameter struct {
+	Name, Description string
+	Value             any // float64, bool or string
+}
+
+// Hyperparameters returns the settings that determine a run's results, in the order of config.yaml.
+func (s *Settings) Hyperparameters() []Hyperparameter {
+	var all []Hyperparameter
+	for _, setting := range s.all() {
+		if setting.scope != result {
+			continue
+		}
+		h := Hyperparameter{Name: setting.name, Description: setting.help, Value: setting.value.String()}
+		switch field := setting.value.(type) {
+		case value[uint64]:
+			h.Value = float64(*field.field)
+		case value[int]:
+			h.Value = float64(*field.field)
+		case value[bool]:
+			h.Value = *field.field
+		case value[float64]:
+			if field.kind != kindLearned {
+				h.Value = *field.field
+			}
+		}
+		all = append(all, h)
+	}
+	return all
+}

@@ -42,6 +42,9 @@ func (v value[T]) Type() string { return v.kind }
 // kindText is the kind of settings that are free text.
 const kindText = "text"
 
+// kindLearned is the kind of settings that are a number or "learned".
+const kindLearned = "float|learned"
+
 func text(field *string) pflag.Value {
 	same := func(text string) string { return text }
 	return value[string]{field, kindText, func(text string) (string, error) { return text, nil }, same}
@@ -287,5 +290,5 @@ func learnedOr(field *float64) pflag.Value {
 		}
 		return formatNumber(x)
 	}
-	return value[float64]{field, "float", parse, format}
+	return value[float64]{field, kindLearned, parse, format}
 }

@@ -12,10 +12,12 @@
 //
 //	Event      { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; SessionLog session_log = 7; }
 //	Summary    { repeated Value value = 1; }
-//	Value      { string tag = 1; float simple_value = 2; }
+//	Value      { string tag = 1; float simple_value = 2; TensorProto tensor = 8; SummaryMetadata metadata = 9; }
 //	SessionLog { Status status = 1; }    // START = 1
 //
-// A scalar is a simple_value, which every version of TensorBoard and every other reader supports.
+// A scalar is a simple_value, which every version of TensorBoard and every other reader supports. The first of a tag in a
+// file has a description of the curve in its metadata. The settings are a text tensor, and the hyperparameters messages of
+// the HParams plugin, which are contained in metadata ([Writer.Describe]).
 //
 // # Resuming
 //

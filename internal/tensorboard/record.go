@@ -99,6 +99,9 @@ func scalarsEvent(at time.Time, step int64, scalars []Scalar) []byte {
 		value = protowire.AppendString(value, s.Tag)
 		value = protowire.AppendTag(value, valueSimple, protowire.Fixed32Type)
 		value = protowire.AppendFixed32(value, math.Float32bits(float32(s.Value)))
+		if s.Description != "" {
+			value = appendMessage(value, valueMetadata, metadata("scalars", nil, s.Description, classScalar))
+		}
 		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
 		summary = protowire.AppendBytes(summary, value)
 	}

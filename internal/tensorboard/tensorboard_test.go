@@ -24,9 +24,51 @@ func TestBytesAreTensorBoards(t *testing.T) {
 	at := time.UnixMilli(1593142952250)
 	got := appendRecord(nil, versionEvent(at))
 	got = appendRecord(got, startEvent(at, 300))
-	got = appendRecord(got, scalarsEvent(at, 300, []Scalar{{"return/mean", -1.5}, {"policy/kl", 0}}))
+	got = appendRecord(got, scalarsEvent(at, 300, []Scalar{{Tag: "return/mean", Value: -1.5}, {Tag: "policy/kl"}}))
 	if !bytes.Equal(got, want) {
 		t.Errorf("wrote\n%x, want\n%x", got, want)
+	}
+}
+
+// testdata/session.tfevents was written by TensorBoard 2.21.0's protocol buffers and its HParams plugin, with one
+// hyperparameter in each session, since these are a map.
+func TestSessionBytesAreTensorBoards(t *testing.T) {
+	want, err := os.ReadFile("testdata/session.tfevents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(1593142952250)
+	hyperparameters := []Hyperparameter{
+		{"gamma", "discount factor", 0.995}, {"bootstrap", "at the limit", false}, {"env", "task", "x"},
+	}
+	got := appendRecord(nil, textEvent(at, 300, "settings", "```yaml\nenv: x\n```\n"))
+	got = appendRecord(got, experimentEvent(at, 300, hyperparameters, []Metric{{"return/mean", "return", "Mean return"}}))
+	for _, h := range hyperparameters {
+		got = appendRecord(got, sessionEvent(at, 300, []Hyperparameter{h}))
+	}
+	got = appendRecord(got, scalarsEvent(at, 300, []Scalar{{Tag: "return/mean", Value: -1.5, Description: "Mean return"}}))
+	if !bytes.Equal(got, want) {
+		t.Errorf("wrote\n%x, want\n%x", got, want)
+	}
+}
+
+// The description of a curve is in the first event of each file that has one.
+func TestDescriptions(t *testing.T) {
+	directory := t.TempDir()
+	for start := range int64(2) {
+		w := mustOpen(t, directory, 2*start)
+		for step := range int64(2) {
+			if err := w.Write(2*start+step, []Scalar{{Tag: "a/x", Value: 1, Description: "what it is"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		file, err := os.ReadFile(w.file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(file, []byte("what it is")); n != 1 {
+			t.Errorf("start %d: the file has %d descriptions, want 1", start, n)
+		}
 	}
 }
 
@@ -119,7 +161,7 @@ func mustOpen(t *testing.T, directory string, next int64) *Writer {
 func mustWrite(t *testing.T, w *Writer, from, to int64) {
 	t.Helper()
 	for step := from; step < to; step++ {
-		if err := w.Write(step, []Scalar{{"a/x", float64(step)}, {"b/y", -float64(step)}}); err != nil {
+		if err := w.Write(step, []Scalar{{Tag: "a/x", Value: float64(step)}, {Tag: "b/y", Value: -float64(step)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +196,7 @@ func TestResume(t *testing.T) {
 		reached := next + rng.Int64N(5)
 		mustWrite(t, w, next, reached)
 		expectSteps(t, directory, 0, reached)
-		record := appendRecord(nil, scalarsEvent(time.Now(), reached, []Scalar{{"a/x", 1}}))
+		record := appendRecord(nil, scalarsEvent(time.Now(), reached, []Scalar{{Tag: "a/x", Value: 1}}))
 		if _, err := w.file.Write(record[:rng.IntN(len(record))]); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +239,7 @@ func TestWriteToFullDisk(t *testing.T) {
 	}
 	w := &Writer{file: full}
 	defer w.Close()
-	if err := w.Write(7, []Scalar{{"x", 1}}); err == nil {
+	if err := w.Write(7, []Scalar{{Tag: "x", Value: 1}}); err == nil {
 		t.Error("Write to a full disk succeeded")
 	}
 }
@@ -205,7 +247,7 @@ func TestWriteToFullDisk(t *testing.T) {
 func FuzzKeep(f *testing.F) {
 	file := appendRecord(nil, versionEvent(time.Unix(1, 0)))
 	for step := range int64(4) {
-		file = appendRecord(file, scalarsEvent(time.Unix(1, 0), step, []Scalar{{"x", 1}}))
+		file = appendRecord(file, scalarsEvent(time.Unix(1, 0), step, []Scalar{{Tag: "x", Value: 1}}))
 	}
 	f.Add(file, int64(2))
 	f.Add(file[:len(file)-3], int64(9))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,13 +18,15 @@ const Pattern = prefix + "*"
 
 // A Scalar is one point of the curve named Tag. TensorBoard groups curves by the part before the first slash.
 type Scalar struct {
-	Tag   string
-	Value float64 // kept in single precision
+	Tag         string
+	Value       float64 // kept in single precision
+	Description string  // of the curve, written once per file
 }
 
 // A Writer appends to one event file. It is used by one goroutine at a time.
 type Writer struct {
-	file *os.File
+	file      *os.File
+	described map[string]bool // by tag
 }
 
 // Open starts a new event file for a run whose next step is next. It cuts events of that step and later ones, and
@@ -54,12 +57,20 @@ func Open(directory string, next int64) (*Writer, error) {
 	if _, err := file.Write(records); err != nil {
 		return nil, errors.Join(fmt.Errorf("begin an event file: %w", err), file.Close())
 	}
-	return &Writer{file: file}, nil
+	return &Writer{file: file, described: map[string]bool{}}, nil
 }
 
 // Write appends the scalars of one step in a single write: a process killed there leaves at most half a record, which
 // readers skip and the next Open cuts off.
 func (w *Writer) Write(step int64, scalars []Scalar) error {
+	scalars = slices.Clone(scalars)
+	for i := range scalars {
+		if s := &scalars[i]; w.described[s.Tag] {
+			s.Description = ""
+		} else if s.Description != "" {
+			w.described[s.Tag] = true
+		}
+	}
 	record := appendRecord(nil, scalarsEvent(time.Now(), step, scalars))
 	if _, err := w.file.Write(record); err != nil {
 		return fmt.Errorf("write events of step %d: %w", step, err)

@@ -4,80 +4,82 @@
 package progress
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
-// A Row contains one iteration's numbers. Its fields are progress.csv's columns, in this order, under the first name in
-// their tag; the second name is TensorBoard's, which groups curves by the part before the slash.
+// A Row contains one iteration's numbers. Its fields are the columns of progress.csv, in this order. The struct tags give
+// the column's name, TensorBoard's tag, and the description in TensorBoard and docs/metrics.md.
 //
 // Columns whose names begin with "seconds_" are wall-clock times; all others are identical whenever the run is repeated,
 // or killed and resumed. Numbers that do not apply to a run (the noise, without a Gaussian process) are NaN, and empty
 // in progress.csv: start with [NewRow].
 type Row struct {
-	Iteration uint64 `csv:"iteration"`                   // from 0: the checkpoint of this number has the policy that played the batch
-	Steps     uint64 `csv:"steps" tag:"run/steps"`       // environment steps so far, this iteration's included
-	Episodes  uint64 `csv:"episodes" tag:"run/episodes"` // likewise
+	Iteration uint64 `csv:"iteration" help:"Number of the iteration, from 0. The checkpoint of the same number has the policy that played the batch."`
+	Steps     uint64 `csv:"steps" tag:"run/steps" help:"Environment steps so far, including this iteration's and those of the first batch, which initialises the normaliser."`
+	Episodes  uint64 `csv:"episodes" tag:"run/episodes" help:"Episodes so far, including this iteration's."`
 
-	ReturnMean float64 `csv:"return_mean" tag:"return/mean"`        // of the batch's episodes, undiscounted
-	ReturnMin  float64 `csv:"return_min" tag:"return/min"`          //
-	ReturnMax  float64 `csv:"return_max" tag:"return/max"`          //
-	LengthMean float64 `csv:"length_mean" tag:"return/length_mean"` // steps of an episode
+	ReturnMean float64 `csv:"return_mean" tag:"return/mean" help:"Mean undiscounted return of the batch's episodes, whose actions are sampled."`
+	ReturnMin  float64 `csv:"return_min" tag:"return/min" help:"Lowest return in the batch."`
+	ReturnMax  float64 `csv:"return_max" tag:"return/max" help:"Highest return in the batch."`
+	LengthMean float64 `csv:"length_mean" tag:"return/length_mean" help:"Mean number of steps of the batch's episodes."`
 
-	KL           float64 `csv:"kl" tag:"policy/kl"`                       // mean divergence of the new policy from the old over the batch, in nats
-	Entropy      float64 `csv:"entropy" tag:"policy/entropy"`             // of the policy that played the batch, in nats
-	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm"` // of the estimated gradient
+	KL           float64 `csv:"kl" tag:"policy/kl" help:"Mean KL divergence of the new policy from the old over the batch, in nats."`
+	Entropy      float64 `csv:"entropy" tag:"policy/entropy" help:"Entropy of the policy that played the batch, in nats."`
+	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm" help:"Euclidean norm of the estimated gradient."`
 
-	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank"`       // columns kept of the scores' singular value decomposition
-	Noise         float64 `csv:"noise" tag:"kernel/noise"`                   // the Gaussian process's noise variance
-	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale"`       // of the base kernel; NaN if it has none
-	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood"` // log marginal likelihood per step, before the update
+	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank" help:"Number of singular values kept of the scores' decomposition."`
+	Noise         float64 `csv:"noise" tag:"kernel/noise" help:"Noise variance of the Gaussian process."`
+	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale" help:"Lengthscale of the base kernel; empty if it has none."`
+	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood" help:"Log marginal likelihood per step, before the update."`
 
-	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss"`                 // mean squared error of V against the returns, before the update
-	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance"` // 1 - var(returns - V) / var(returns)
+	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the critic's values against the returns, before the update."`
+	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(returns - values) / var(returns): 1 for a perfect critic, 0 for a useless one."`
 
-	SecondsSampling float64 `csv:"seconds_sampling" tag:"seconds/sampling"` // from the policy's publication to the complete batch
-	SecondsUpdating float64 `csv:"seconds_updating" tag:"seconds/updating"` // from the complete batch to the new policy
+	SecondsSampling float64 `csv:"seconds_sampling" tag:"seconds/sampling" help:"Time from the policy's publication to the complete batch."`
+	SecondsUpdating float64 `csv:"seconds_updating" tag:"seconds/updating" help:"Time from the complete batch to the new policy."`
 
-	ReturnStd      float64 `csv:"return_std" tag:"return/std"`                  // with n-1
-	TargetStd      float64 `csv:"target_std" tag:"critic/target_std"`           // of the targets, before any standardising
-	StepNorm       float64 `csv:"step_norm" tag:"policy/step_norm"`             // of the change in the policy's parameters
-	CGIterations   float64 `csv:"cg_iterations" tag:"policy/cg_iterations"`     // conjugate-gradient iterations for the natural gradient
-	Backtracks     float64 `csv:"backtracks" tag:"policy/backtracks"`           // halvings in TRPO's line search
-	OutputScale    float64 `csv:"output_scale" tag:"kernel/output_scale"`       // of the state kernel
-	FisherVariance float64 `csv:"fisher_variance" tag:"kernel/fisher_variance"` // of the Fisher kernel
-	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed"`        // the run so far, all its starts together
+	ReturnStd      float64 `csv:"return_std" tag:"return/std" help:"Standard deviation of the returns of the batch's episodes (with n-1)."`
+	TargetStd      float64 `csv:"target_std" tag:"critic/target_std" help:"Standard deviation of the targets, before standardisation."`
+	StepNorm       float64 `csv:"step_norm" tag:"policy/step_norm" help:"Euclidean norm of the change of the policy's parameters."`
+	CGIterations   float64 `csv:"cg_iterations" tag:"policy/cg_iterations" help:"Conjugate-gradient iterations for the natural gradient; empty with --algorithm vanilla."`
+	Backtracks     float64 `csv:"backtracks" tag:"policy/backtracks" help:"Halvings of the step in TRPO's line search; empty with other algorithms."`
+	OutputScale    float64 `csv:"output_scale" tag:"kernel/output_scale" help:"Output scale of the state kernel."`
+	FisherVariance float64 `csv:"fisher_variance" tag:"kernel/fisher_variance" help:"Variance v of the Fisher kernel."`
+	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed" help:"Duration of the run so far, over all its starts."`
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
 	// intervals that should contain 50 % and 90 % of them (package critic). Only with the closed form and at least two
 	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
-	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50"`
-	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90"`
+	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals."`
+	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,
 // as [Row] is one of progress.csv. Returns are undiscounted. The policy played Episodes episodes with the mean action,
 // without noise, and as many, from the same initial states, with actions sampled as in training.
 type Evaluation struct {
-	Iteration uint64 `csv:"iteration"` // the checkpoint's number
-	Steps     uint64 `csv:"steps"`     // environment steps of training before that checkpoint
-	Episodes  uint64 `csv:"episodes"`  // with each kind of action
+	Iteration uint64 `csv:"iteration" help:"Number of the evaluated checkpoint."`
+	Steps     uint64 `csv:"steps" help:"Environment steps of training before that checkpoint."`
+	Episodes  uint64 `csv:"episodes" help:"Number of episodes with each kind of action."`
 
-	MeanReturn        float64 `csv:"mean_action_return" tag:"evaluation/mean_action_return"`                 // mean over the episodes
-	MeanStandardError float64 `csv:"mean_action_standard_error" tag:"evaluation/mean_action_standard_error"` // of that mean
-	MeanIQM           float64 `csv:"mean_action_iqm" tag:"evaluation/mean_action_iqm"`                       // interquartile mean
-	MeanMin           float64 `csv:"mean_action_min" tag:"evaluation/mean_action_min"`                       // lowest return
-	MeanMax           float64 `csv:"mean_action_max" tag:"evaluation/mean_action_max"`                       // highest return
-	MeanLength        float64 `csv:"mean_action_length" tag:"evaluation/mean_action_length"`                 // mean number of steps
+	MeanReturn        float64 `csv:"mean_action_return" tag:"evaluation/mean_action_return" help:"Mean return with the mean action."`
+	MeanStandardError float64 `csv:"mean_action_standard_error" tag:"evaluation/mean_action_standard_error" help:"Standard error of the mean return with the mean action."`
+	MeanIQM           float64 `csv:"mean_action_iqm" tag:"evaluation/mean_action_iqm" help:"Interquartile mean of the returns with the mean action."`
+	MeanMin           float64 `csv:"mean_action_min" tag:"evaluation/mean_action_min" help:"Lowest return with the mean action."`
+	MeanMax           float64 `csv:"mean_action_max" tag:"evaluation/mean_action_max" help:"Highest return with the mean action."`
+	MeanLength        float64 `csv:"mean_action_length" tag:"evaluation/mean_action_length" help:"Mean number of steps with the mean action."`
 
-	SampledReturn        float64 `csv:"sampled_action_return" tag:"evaluation/sampled_action_return"`
-	SampledStandardError float64 `csv:"sampled_action_standard_error" tag:"evaluation/sampled_action_standard_error"`
-	SampledIQM           float64 `csv:"sampled_action_iqm" tag:"evaluation/sampled_action_iqm"`
-	SampledMin           float64 `csv:"sampled_action_min" tag:"evaluation/sampled_action_min"`
-	SampledMax           float64 `csv:"sampled_action_max" tag:"evaluation/sampled_action_max"`
-	SampledLength        float64 `csv:"sampled_action_length" tag:"evaluation/sampled_action_length"`
+	SampledReturn        float64 `csv:"sampled_action_return" tag:"evaluation/sampled_action_return" help:"Mean return with sampled actions."`
+	SampledStandardError float64 `csv:"sampled_action_standard_error" tag:"evaluation/sampled_action_standard_error" help:"Standard error of the mean return with sampled actions."`
+	SampledIQM           float64 `csv:"sampled_action_iqm" tag:"evaluation/sampled_action_iqm" help:"Interquartile mean of the returns with sampled actions."`
+	SampledMin           float64 `csv:"sampled_action_min" tag:"evaluation/sampled_action_min" help:"Lowest return with sampled actions."`
+	SampledMax           float64 `csv:"sampled_action_max" tag:"evaluation/sampled_action_max" help:"Highest return with sampled actions."`
+	SampledLength        float64 `csv:"sampled_action_length" tag:"evaluation/sampled_action_length" help:"Mean number of steps with sampled actions."`
 }
 
 // Columns returns the columns of T's file in order.
@@ -105,21 +107,51 @@ func NewRow() Row {
 // Scalars returns a row, of any type, for TensorBoard: every number that applies.
 func Scalars(row any) []tensorboard.Scalar {
 	var scalars []tensorboard.Scalar
+	eachScalar(row, func(_ string, s tensorboard.Scalar) { scalars = append(scalars, s) })
+	return scalars
+}
+
+// ScalarsBySteps returns the returns in a row, of any type, and the environment steps at which TensorBoard shows them.
+func ScalarsBySteps(row any) (steps uint64, scalars []tensorboard.Scalar) {
+	eachScalar(row, func(column string, s tensorboard.Scalar) {
+		if group, _, _ := strings.Cut(s.Tag, "/"); group == "return" || group == "evaluation" {
+			s.Tag = "by_steps/" + column
+			scalars = append(scalars, s)
+		}
+	})
+	return reflect.ValueOf(row).FieldByName("Steps").Uint(), scalars
+}
+
+// eachScalar calls f for every number in a row that applies.
+func eachScalar(row any, f func(column string, s tensorboard.Scalar)) {
 	fields := reflect.ValueOf(row)
 	for i := range fields.NumField() {
-		tag := fields.Type().Field(i).Tag.Get("tag")
-		if tag == "" {
+		field, tags := fields.Field(i), fields.Type().Field(i).Tag
+		if tags.Get("tag") == "" {
 			continue // the iteration is the curves' abscissa
 		}
 		var value float64
-		if field := fields.Field(i); field.CanUint() {
+		if field.CanUint() {
 			value = float64(field.Uint())
 		} else {
 			value = field.Float()
 		}
 		if !math.IsNaN(value) {
-			scalars = append(scalars, tensorboard.Scalar{Tag: tag, Value: value})
+			f(tags.Get("csv"), tensorboard.Scalar{Tag: tags.Get("tag"), Value: value, Description: tags.Get("help")})
 		}
 	}
-	return scalars
+}
+
+// Reference returns a Markdown table of the columns of T's file.
+func Reference[T any]() string {
+	var table strings.Builder
+	table.WriteString("| column | TensorBoard | what |\n|---|---|---|\n")
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		tag := field.Tag.Get("tag")
+		if tag != "" {
+			tag = "`" + tag + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", field.Tag.Get("csv"), tag, field.Tag.Get("help"))
+	}
+	return table.String()
 }

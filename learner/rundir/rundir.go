@@ -3,7 +3,8 @@
 //	config.yaml                     the resolved settings
 //	progress.csv                    a row per iteration
 //	evaluations.csv                 a row per evaluated checkpoint
-//	events.out.tfevents.*           both for TensorBoard, a file per start of the run
+//	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run
+//	environment_steps/              the same for the returns, at environment steps in place of iterations
 //	checkpoints/                    the newest states, the best, and those named in the settings
 //
 // An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
@@ -12,17 +13,14 @@
 package rundir
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -39,7 +37,7 @@ type Run struct {
 	checkpoints *checkpoint.Store
 	progress    *progress.CSV[progress.Row]
 	evaluations *progress.CSV[progress.Evaluation]
-	events      *tensorboard.Writer
+	events      *events
 }
 
 // Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what happens
@@ -95,49 +93,12 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 		log.Warn("rows are missing from the progress so far", "file", Progress(directory),
 			"rows", rows, "iterations", state.Iteration)
 	}
-	return state, r.openEvents(directory, next)
-}
-
-// openEvents starts an event file for the steps from next on, with the evaluation of that number if there is one: it is
-// older than the checkpoint to resume from. If the file is the first although there are rows, as for a run that comes from
-// another machine, openEvents writes the events of them all.
-func (r *Run) openEvents(directory string, next uint64) error {
-	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
-	if err != nil {
-		return err
+	steps := uint64(0) // the first for which returns are to be written
+	if state != nil {
+		steps = state.Steps + 1
 	}
-	if r.events, err = tensorboard.Open(directory, int64(next)); err != nil {
-		return err
-	}
-	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
-	if err != nil {
-		return err
-	}
-	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
-	if err != nil {
-		return err
-	}
-	type event struct {
-		step    uint64
-		scalars []tensorboard.Scalar
-	}
-	var events []event // in the order in which they were first written
-	for _, e := range evaluations {
-		events = append(events, event{e.Iteration, progress.Scalars(e)})
-	}
-	for _, row := range rows {
-		events = append(events, event{row.Iteration, progress.Scalars(row)})
-	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.step, b.step) })
-	for _, e := range events {
-		if e.step < next && len(before) > 0 {
-			continue // it is in a file from before
-		}
-		if err := r.events.Write(int64(e.step), e.scalars); err != nil {
-			return err
-		}
-	}
-	return nil
+	r.events, err = openEvents(settings, next, steps)
+	return state, err
 }
 
 // advise adds advice to an error about checkpoints.
@@ -197,7 +158,7 @@ func (r *Run) commit(state *checkpoint.State, row progress.Row, evaluation *prog
 	if err := r.progress.Append(row); err != nil {
 		return err
 	}
-	if err := r.events.Write(int64(row.Iteration), progress.Scalars(row)); err != nil {
+	if err := r.events.write(row.Iteration, row); err != nil {
 		return err
 	}
 	if err := r.evaluated(state, evaluation); err != nil {
@@ -220,7 +181,7 @@ func (r *Run) evaluated(state *checkpoint.State, evaluation *progress.Evaluation
 	if err := r.evaluations.Append(*evaluation); err != nil {
 		return err
 	}
-	return r.events.Write(int64(evaluation.Iteration), progress.Scalars(*evaluation))
+	return r.events.write(evaluation.Iteration, *evaluation)
 }
 
 // CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.
@@ -236,7 +197,7 @@ func (r *Run) Close() error {
 		errs = append(errs, r.evaluations.Close())
 	}
 	if r.events != nil {
-		errs = append(errs, r.events.Close())
+		errs = append(errs, r.events.close())
 	}
 	return errors.Join(append(errs, r.lock.Close())...)
 }

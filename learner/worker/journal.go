@@ -18,7 +18,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/internal/tensorboard"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -101,17 +100,20 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 // storeEvents copies the event files of a finished epoch into the store, for TensorBoard. Neither the next epoch nor a
 // reader of progress.csv needs them.
 func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory string) error {
-	paths, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
-	if err != nil {
-		return err
-	}
-	for _, name := range paths {
-		data, err := os.ReadFile(name)
+	files := os.DirFS(directory)
+	for _, pattern := range rundir.EventPatterns {
+		names, err := fs.Glob(files, pattern)
 		if err != nil {
 			return err
 		}
-		if err := to.Put(ctx, path.Join(directoryOf(h), filepath.Base(name)), data); err != nil {
-			return err
+		for _, name := range names {
+			data, err := fs.ReadFile(files, name)
+			if err != nil {
+				return err
+			}
+			if err := to.Put(ctx, path.Join(directoryOf(h), name), data); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,127 @@
+package rundir
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/tensorboard"
+	"github.com/dbqpg/dbqpg/learner/progress"
+)
+
+// stepsName is the directory, in that of a run, of the events at environment steps. TensorBoard shows it as a run of its
+// own: within a run all curves have the same axis, since a resumed run drops events by their steps.
+const stepsName = "environment_steps"
+
+// EventPatterns match the event files of a run, relative to its directory.
+var EventPatterns = []string{tensorboard.Pattern, filepath.Join(stepsName, tensorboard.Pattern)}
+
+// events writes a run's rows for TensorBoard.
+type events struct {
+	iterations, steps *tensorboard.Writer
+}
+
+// openEvents starts event files for the iterations from next on, with the evaluation of that number if there is one: it is
+// older than the checkpoint to resume from. Returns are written from the environment step steps on. If the files are the
+// first although there are rows, as for a run that comes from another machine, openEvents writes the events of them all.
+func openEvents(settings *config.Settings, next, steps uint64) (e *events, err error) {
+	directory := settings.RunDir
+	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(directory, stepsName), 0o755); err != nil {
+		return nil, err
+	}
+	e = &events{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	if e.iterations, err = tensorboard.Open(directory, int64(next)); err != nil {
+		return e, err
+	}
+	if e.steps, err = tensorboard.Open(filepath.Join(directory, stepsName), int64(steps)); err != nil {
+		return e, err
+	}
+	if err := e.iterations.Describe(int64(next), session(settings)); err != nil {
+		return e, err
+	}
+	return e, e.rewrite(directory, next, len(before) == 0)
+}
+
+// rewrite writes the events of earlier rows: all of them, or only those from iteration next on.
+func (e *events) rewrite(directory string, next uint64, all bool) error {
+	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
+	if err != nil {
+		return err
+	}
+	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
+	if err != nil {
+		return err
+	}
+	type event struct {
+		iteration uint64
+		row       any
+	}
+	var events []event // in the order in which they were first written
+	for _, evaluation := range evaluations {
+		events = append(events, event{evaluation.Iteration, evaluation})
+	}
+	for _, row := range rows {
+		events = append(events, event{row.Iteration, row})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.iteration, b.iteration) })
+	for _, event := range events {
+		if all {
+			err = e.write(event.iteration, event.row)
+		} else if event.iteration >= next { // its returns are still there: they have the steps of iteration next-1
+			err = e.iterations.Write(int64(event.iteration), progress.Scalars(event.row))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the events of a row.
+func (e *events) write(iteration uint64, row any) error {
+	if err := e.iterations.Write(int64(iteration), progress.Scalars(row)); err != nil {
+		return err
+	}
+	steps, scalars := progress.ScalarsBySteps(row)
+	return e.steps.Write(int64(steps), scalars)
+}
+
+func (e *events) close() error {
+	var errs []error
+	for _, w := range []*tensorboard.Writer{e.iterations, e.steps} {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// session describes a run for TensorBoard: its settings as text, those that determine its results as hyperparameters, and
+// the metrics to compare them by.
+func session(settings *config.Settings) tensorboard.Session {
+	s := tensorboard.Session{
+		Settings: "```yaml\n" + settings.YAML() + "```\n",
+		Metrics: []tensorboard.Metric{
+			{Tag: "evaluation/mean_action_return", Title: "evaluation", Description: "Mean return of the last evaluation with the mean action"},
+			{Tag: "return/mean", Title: "return", Description: "Mean return of the last batch"},
+			{Tag: "run/steps", Title: "steps", Description: "Environment steps"},
+			{Tag: "seconds/elapsed", Title: "seconds", Description: "Duration of the run"},
+		},
+	}
+	for _, h := range settings.Hyperparameters() {
+		s.Hyperparameters = append(s.Hyperparameters, tensorboard.Hyperparameter(h))
+	}
+	return s
+}
