@@ -25,5 +25,5 @@
 // A killed run may leave half a record at the end of the last file, and events of steps that will be repeated.
 // [Open] cuts off both, so that later readers see nothing twice, and starts its own file with a session log START at
 // the next step, at which a TensorBoard that has already read those events drops them. Older files are only
-// truncated, never rewritten, so a TensorBoard that has them open is not disturbed.
+// truncated or, if they have no other events, removed, never rewritten, so a TensorBoard that has them open is not disturbed.
 package tensorboard

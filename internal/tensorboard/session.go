@@ -47,6 +47,7 @@ const (
 	metadataDataClass = 4
 	pluginName        = 1
 	pluginContent     = 2
+	classUnset        = 0 // TensorBoard knows it by the plugin
 	classScalar       = 1
 	classTensor       = 2
 
@@ -107,6 +108,9 @@ func metadata(plugin string, content []byte, description string, class uint64) [
 	if description != "" {
 		out = appendString(out, metadataSummary, description)
 	}
+	if class == classUnset {
+		return out
+	}
 	return appendVarint(out, metadataDataClass, class)
 }
 
@@ -129,7 +133,7 @@ func textEvent(at time.Time, step int64, tag, markdown string) []byte {
 func hparamsEvent(at time.Time, step int64, tag string, number protowire.Number, message []byte) []byte {
 	empty := appendVarint(nil, tensorType, typeFloat)
 	empty = appendMessage(empty, tensorShape, appendMessage(nil, shapeDim, nil))
-	return tensorEvent(at, step, "_hparams_/"+tag, empty, metadata("hparams", appendMessage(nil, number, message), "", classTensor))
+	return tensorEvent(at, step, "_hparams_/"+tag, empty, metadata("hparams", appendMessage(nil, number, message), "", classUnset))
 }
 
 func experimentEvent(at time.Time, step int64, hyperparameters []Hyperparameter, metrics []Metric) []byte {

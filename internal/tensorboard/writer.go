@@ -30,7 +30,7 @@ type Writer struct {
 }
 
 // Open starts a new event file for a run whose next step is next. It cuts events of that step and later ones, and
-// partially written records of a killed process, off the directory's older files.
+// partially written records of a killed process, off the directory's older files, and removes files without other events.
 func Open(directory string, next int64) (*Writer, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -81,13 +81,17 @@ func (w *Writer) Write(step int64, scalars []Scalar) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// cutFile truncates a file to the length that keep returns.
+// cutFile truncates a file to the length that keep returns, or removes it if only its version would remain.
 func cutFile(path string, next int64) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if size := keep(data, next); size < len(data) {
+	_, version, _ := nextRecord(data)
+	switch size := keep(data, next); {
+	case size <= version:
+		return os.Remove(path)
+	case size < len(data):
 		return os.Truncate(path, int64(size))
 	}
 	return nil

@@ -4,7 +4,6 @@
 package progress
 
 import (
-	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -140,18 +139,4 @@ func eachScalar(row any, f func(column string, s tensorboard.Scalar)) {
 			f(tags.Get("csv"), tensorboard.Scalar{Tag: tags.Get("tag"), Value: value, Description: tags.Get("help")})
 		}
 	}
-}
-
-// Reference returns a Markdown table of the columns of T's file.
-func Reference[T any]() string {
-	var table strings.Builder
-	table.WriteString("| column | TensorBoard | what |\n|---|---|---|\n")
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		tag := field.Tag.Get("tag")
-		if tag != "" {
-			tag = "`" + tag + "`"
-		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", field.Tag.Get("csv"), tag, field.Tag.Get("help"))
-	}
-	return table.String()
 }

@@ -60,9 +60,28 @@ func TestScalarsLeaveOutWhatDoesNotApply(t *testing.T) {
 	row := NewRow()
 	row.Steps, row.Noise = 15000, 0.5
 	want := []tensorboard.Scalar{{Tag: "run/steps", Value: 15000}, {Tag: "run/episodes", Value: 0}, {Tag: "kernel/noise", Value: 0.5}}
-	if got := Scalars(row); !reflect.DeepEqual(got, want) {
+	if got := withoutDescriptions(Scalars(row)); !reflect.DeepEqual(got, want) {
 		t.Errorf("scalars %v, want %v", got, want)
 	}
+}
+
+func TestScalarsBySteps(t *testing.T) {
+	row := NewRow()
+	row.Steps, row.ReturnMean, row.Noise = 15000, 7, 0.5
+	steps, scalars := ScalarsBySteps(row)
+	if want := []tensorboard.Scalar{{Tag: "by_steps/return_mean", Value: 7}}; steps != 15000 || !reflect.DeepEqual(withoutDescriptions(scalars), want) {
+		t.Errorf("scalars %v at step %d, want %v at 15000", scalars, steps, want)
+	}
+	if steps, scalars = ScalarsBySteps(Evaluation{Steps: 30000}); steps != 30000 || len(scalars) != 12 {
+		t.Errorf("%d scalars of an evaluation at step %d, want 12 at 30000", len(scalars), steps)
+	}
+}
+
+func withoutDescriptions(scalars []tensorboard.Scalar) []tensorboard.Scalar {
+	for i := range scalars {
+		scalars[i].Description = ""
+	}
+	return scalars
 }
 
 // lines returns the text of a file with those iterations.

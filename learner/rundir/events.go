@@ -29,10 +29,6 @@ type events struct {
 // first although there are rows, as for a run that comes from another machine, openEvents writes the events of them all.
 func openEvents(settings *config.Settings, next, steps uint64) (e *events, err error) {
 	directory := settings.RunDir
-	before, err := filepath.Glob(filepath.Join(directory, tensorboard.Pattern))
-	if err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(filepath.Join(directory, stepsName), 0o755); err != nil {
 		return nil, err
 	}
@@ -51,11 +47,19 @@ func openEvents(settings *config.Settings, next, steps uint64) (e *events, err e
 	if err := e.iterations.Describe(int64(next), session(settings)); err != nil {
 		return e, err
 	}
-	return e, e.rewrite(directory, next, len(before) == 0)
+	return e, e.rewrite(directory, next)
 }
 
-// rewrite writes the events of earlier rows: all of them, or only those from iteration next on.
-func (e *events) rewrite(directory string, next uint64, all bool) error {
+// rewrite writes the events of earlier rows that are in no older file.
+func (e *events) rewrite(directory string, next uint64) error {
+	var first [2]bool // whether the new files are the first
+	for i, pattern := range EventPatterns {
+		files, err := filepath.Glob(filepath.Join(directory, pattern))
+		if err != nil {
+			return err
+		}
+		first[i] = len(files) == 1
+	}
 	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
 	if err != nil {
 		return err
@@ -77,13 +81,15 @@ func (e *events) rewrite(directory string, next uint64, all bool) error {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.iteration, b.iteration) })
 	for _, event := range events {
-		if all {
-			err = e.write(event.iteration, event.row)
-		} else if event.iteration >= next { // its returns are still there: they have the steps of iteration next-1
-			err = e.iterations.Write(int64(event.iteration), progress.Scalars(event.row))
+		if first[0] || event.iteration >= next {
+			if err := e.writeIteration(event.iteration, event.row); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
+		if first[1] {
+			if err := e.writeSteps(event.row); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -91,9 +97,14 @@ func (e *events) rewrite(directory string, next uint64, all bool) error {
 
 // write writes the events of a row.
 func (e *events) write(iteration uint64, row any) error {
-	if err := e.iterations.Write(int64(iteration), progress.Scalars(row)); err != nil {
-		return err
-	}
+	return errors.Join(e.writeIteration(iteration, row), e.writeSteps(row))
+}
+
+func (e *events) writeIteration(iteration uint64, row any) error {
+	return e.iterations.Write(int64(iteration), progress.Scalars(row))
+}
+
+func (e *events) writeSteps(row any) error {
 	steps, scalars := progress.ScalarsBySteps(row)
 	return e.steps.Write(int64(steps), scalars)
 }

@@ -220,6 +220,9 @@ func TestEvaluationsFollowCheckpoints(t *testing.T) {
 		if got, want := eventSteps(t, s.RunDir), []int64{0, 0, 1, 2, 3}; !slices.Equal(got, want) {
 			t.Errorf("TensorBoard's steps are %v, want %v", got, want)
 		}
+		if got, want := eventSteps(t, filepath.Join(s.RunDir, stepsName)), []int64{0, 15000, 30000, 45000, 45000}; !slices.Equal(got, want) {
+			t.Errorf("TensorBoard's environment steps are %v, want %v", got, want)
+		}
 	}
 }
 
