@@ -97,7 +97,12 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		if settings.Worker {
 			return worker.Start(cmd.Context(), settings, display, log, metrics)
 		}
-		return session.Train(cmd.Context(), settings, display, log, metrics)
+		if err := session.Train(cmd.Context(), settings, display, log, metrics); err != nil {
+			return err
+		}
+		summary, err := rundir.Summary(settings.RunDir)
+		display.Say(summary)
+		return err
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
 	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())

@@ -72,6 +72,13 @@ func (d *Display) show(line string) {
 	_, _ = io.WriteString(d.out, eraseLine+line)
 }
 
+// Say writes complete lines on a terminal, and nothing elsewhere. It ignores errors, which must not fail a run.
+func (d *Display) Say(text string) {
+	if d.width != nil {
+		_, _ = d.Write([]byte(text))
+	}
+}
+
 // end keeps the progress line and moves to the next line.
 func (d *Display) end() {
 	d.mu.Lock()

@@ -178,3 +178,22 @@ func TestConcurrentLogging(t *testing.T) {
 		t.Errorf("%d whole lines, want 200", got)
 	}
 }
+
+// What Say writes is for people at a terminal alone.
+func TestSay(t *testing.T) {
+	tty, shown := terminal(t, 80)
+	New(tty).Say("the end\n")
+	if got := shown(); got != "the end\n" {
+		t.Errorf("the terminal shows %q", got)
+	}
+	path := t.TempDir() + "/log"
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	New(file).Say("the end\n")
+	if text, err := os.ReadFile(path); err != nil || len(text) > 0 {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}

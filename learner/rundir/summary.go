@@ -1,0 +1,41 @@
+package rundir
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/dbqpg/dbqpg/learner/progress"
+)
+
+// Summary returns what the run in a directory has reached, where it is, and the commands to go on with, for a terminal.
+func Summary(directory string) (string, error) {
+	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
+	if err != nil {
+		return "", err
+	}
+	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	last := rows[len(rows)-1]
+	reached := fmt.Sprintf("%d iterations and %d environment steps; last return %.1f", last.Iteration+1, last.Steps, last.ReturnMean)
+	if len(evaluations) > 0 {
+		best := evaluations[0]
+		for _, e := range evaluations {
+			if e.MeanReturn > best.MeanReturn {
+				best = e
+			}
+		}
+		reached += fmt.Sprintf("; best evaluation %.1f ± %.1f (mean action), at checkpoint %d", best.MeanReturn, best.MeanStandardError, best.Iteration)
+	}
+	return fmt.Sprintf(`
+The run is complete: %s.
+It is in %s. Next:
+
+  evaluate the best policy   go run ./learner evaluate %[2]s
+  export it                  go run ./learner export %[2]s --to policy
+  plot the run               go run ./learner report %[2]s --out plot
+  compare in TensorBoard     tensorboard --logdir %[3]s
+  train further              go run ./learner --run-dir %[2]s --resume --iterations %[4]d
+`, reached, directory, filepath.Dir(directory), 2*(last.Iteration+1)), nil
+}
