@@ -70,13 +70,9 @@ engine class, for any number of cores (docs/evaluate.md).`,
 			if err != nil {
 				return err
 			}
-			var files []*external.File
-			if task != "" {
-				f, err := external.Load(task)
-				if err != nil {
-					return fmt.Errorf("--task: %w", err)
-				}
-				files = append(files, f)
+			files, err := TaskFiles(task)
+			if err != nil {
+				return err
 			}
 			report, err := Checkpoint(cmd.Context(), c, e, files...)
 			if err != nil {
@@ -98,6 +94,18 @@ engine class, for any number of cores (docs/evaluate.md).`,
 	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
 	flags.BoolVar(&asJSON, "json", false, "print JSON, with each episode's return and length")
 	return cmd
+}
+
+// TaskFiles returns what the flag --task of a command names: one task file, or none for "".
+func TaskFiles(path string) ([]*external.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := external.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("--task: %w", err)
+	}
+	return []*external.File{f}, nil
 }
 
 // CheckCount returns an error unless an evaluation can have that many episodes.

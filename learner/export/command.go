@@ -15,7 +15,7 @@ import (
 
 // Command is `learner export`.
 func Command() *cobra.Command {
-	var which, directory string
+	var which, directory, task string
 	var episodes int
 	var force, replay bool
 	cmd := &cobra.Command{
@@ -50,6 +50,10 @@ Upload it with: huggingface-cli upload NAME DIR`,
 					return err
 				}
 			}
+			taskFiles, err := evaluate.TaskFiles(task)
+			if err != nil {
+				return err
+			}
 			c, err := trained.Open(cmd.Context(), args[0], which)
 			if err != nil {
 				return err
@@ -60,7 +64,7 @@ Upload it with: huggingface-cli upload NAME DIR`,
 			}
 			var r *results
 			if episodes > 0 {
-				report, err := evaluate.Checkpoint(cmd.Context(), c, evaluate.Episodes{Seed: evaluate.DefaultSeed, Count: episodes})
+				report, err := evaluate.Checkpoint(cmd.Context(), c, evaluate.Episodes{Seed: evaluate.DefaultSeed, Count: episodes}, taskFiles...)
 				if err != nil {
 					return err
 				}
@@ -93,6 +97,7 @@ Upload it with: huggingface-cli upload NAME DIR`,
 	flags.SortFlags = false
 	flags.StringVar(&directory, "to", "", "folder, created if necessary")
 	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md); the evaluation plays it")
 	flags.IntVar(&episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
 	flags.BoolVar(&replay, "replay", true, "film an episode")
 	flags.BoolVar(&force, "force", false, "replace files that are in the folder")

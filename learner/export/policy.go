@@ -12,7 +12,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
 	"github.com/dbqpg/dbqpg/learner/trained"
-	"github.com/dbqpg/dbqpg/sim"
 )
 
 const policyFormat = "dbqpg policy 1"
@@ -32,7 +31,7 @@ func newPolicy(c *trained.Checkpoint) (*Policy, error) {
 	}
 	p := &Policy{Policy: inner, Low: c.State.Arrays["action.low"], High: c.State.Arrays["action.high"], checkpoint: c}
 	if p.Low == nil && p.High == nil { // of format 2
-		spec, err := sim.Lookup(c.Task())
+		spec, err := c.Spec()
 		if err != nil {
 			return nil, fmt.Errorf("%s: the bounds of its actions: %w", c.Location, err)
 		}

@@ -41,11 +41,10 @@ func Record(ctx context.Context, c *trained.Checkpoint, f Film, path string) ([]
 	if err != nil {
 		return nil, err
 	}
-	env, err := tasks.New(c.Task())
-	var unknown *sim.UnknownTaskError
-	if errors.As(err, &unknown) {
-		return nil, fmt.Errorf("%w: %s is no task of this program's own: %w", ErrUnavailable, c.Task(), err)
+	if c.Settings["task"] != "" {
+		return nil, fmt.Errorf("%w: %s is simulated by another program (its task file)", ErrUnavailable, c.Task())
 	}
+	env, err := tasks.New(c.Task())
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func TestWithoutEncoder(t *testing.T) {
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "apt install ffmpeg") {
 		t.Errorf("without ffmpeg: %v", err)
 	}
-	c.Settings["env"] = "Pendulum-v9"
+	c.Settings["task"] = "name: Swimmer-v2"
 	if _, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4")); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a task of another program: %v", err)
 	}

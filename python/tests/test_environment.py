@@ -1,6 +1,7 @@
 """Environments of one's own: their server, their task files, and training on them with the real learner."""
 
 import csv
+import json
 import pathlib
 import struct
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from conftest import PROGRAMS, ROOT, Run
 
+import dbqpg
 from dbqpg.describe import describe
 from dbqpg.environment import make
 
@@ -168,6 +170,11 @@ def test_trains(program: Run, tmp_path: pathlib.Path, target: str, where: pathli
         rows = list(csv.DictReader(file))
     assert [row["iteration"] for row in rows] == ["0", "1"]
     assert all(np.isfinite(float(row["return_mean"])) for row in rows)
+    folder = tmp_path / "exported"
+    program("learner", "export", tmp_path / "run", "--task", tmp_path / "task.yaml", "--episodes", 2, "--to", folder)
+    assert np.isfinite(json.loads((folder / "results.json").read_text())["mean_reward"])
+    examples = np.load(folder / "examples.npz")
+    np.testing.assert_allclose(dbqpg.load(folder)(examples["observations"]), examples["actions"], rtol=0, atol=1e-6)
 
 
 def test_a_run_ends_with_its_environments_last_words(tmp_path: pathlib.Path) -> None:
