@@ -45,8 +45,8 @@ func newGram(s *compute.Scope, z statekernel.Factor, d Data, fisher float64, fis
 	return g
 }
 
-// subtractFrom sets g's products with B to those over the samples that are in all and not
-// in g.
+// subtractFrom replaces g's products with B by those over the samples in all that are not in
+// g.
 func (g gram) subtractFrom(b compute.Backend, all gram) {
 	for _, pair := range [][2]compute.Block{{g.matrix, all.matrix}, {g.fisher, all.fisher}, {g.targets, all.targets}} {
 		compute.Scale(b, -1, pair[0])
@@ -55,7 +55,7 @@ func (g gram) subtractFrom(b compute.Backend, all gram) {
 }
 
 // core returns V'(noise I + A A')^-1 V = (V'V - V'A (noise I + A'A)^-1 A'V)/noise, where
-// factor is that of noise I + A'A and product is A'V.
+// factor is the Cholesky factor of noise I + A'A, and product is A'V.
 func (g gram) core(b compute.Backend, factor cholesky.Factor, product compute.Block, noise float64) *mat.SymDense {
 	s := compute.NewScope(b)
 	defer s.Release()

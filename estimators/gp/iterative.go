@@ -10,24 +10,24 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// Iterative conditions the process in the paper's way, through products with K alone:
+// Iterative conditions the process as in the paper, by products with K alone:
 // preconditioned conjugate gradients for the solutions, stochastic Lanczos quadrature
 // for the log determinant, probe vectors for the traces. LogLikelihood and Gradient
-// are estimates, close ones where the preconditioner's rank is that of the kernels;
+// are estimates, which are accurate if the preconditioner has the rank of the kernels;
 // Alpha and the cores are exact, to CG's tolerance. The zero value is ready to use.
 type Iterative struct {
-	// FisherKernel multiplies with K_f exactly, so that V serves the cores alone; nil
-	// means n V V'.
+	// FisherKernel computes exact products with K_f, and V is then used only in the cores;
+	// nil means n V V'.
 	FisherKernel *FisherKernel
-	// CG solves with K; zero fields stand for 1000 iterations and the squared residual
+	// CG solves with K. Its zero fields mean 1000 iterations and a squared residual of
 	// 1e-18, or 1e-12 with a [FisherKernel], whose products have errors of their own.
 	CG     linop.CG
 	LogDet linop.LogDet // zero fields: 10 probes, 20 steps
-	Rank   int          // of the preconditioner; 0 means 150 + that of the Fisher kernel's leading part, or n if that is less
-	Probes int          // random vectors for the traces; 0 means 10
-	// Seed is the seed of everything random. Fits with the same seed draw the same random
-	// vectors, so that their errors do not average out: a run that fits many batches
-	// derives a seed for each from its own and the iteration.
+	Rank   int          // rank of the preconditioner; 0 means 150 + that of the Fisher kernel's leading part, at most n
+	Probes int          // number of random vectors for the traces; 0 means 10
+	// Seed is the seed of all random vectors. Fits with the same seed draw the same ones, so
+	// their errors do not average out: a run derives a seed for each batch from its own seed
+	// and the iteration.
 	Seed uint64
 }
 
@@ -44,11 +44,11 @@ func (i Iterative) withDefaults(d Data) Iterative {
 	return i
 }
 
-// stateRank is the number of eigenvectors of K_s to precondition with. A smooth kernel has
-// fewer with eigenvalues above the noise.
+// stateRank is the number of eigenvectors of K_s in the preconditioner. A smooth kernel has
+// fewer eigenvalues above the noise.
 const stateRank = 150
 
-// iterativePosterior is what Iterative.Fit returns.
+// iterativePosterior is the posterior that Iterative.Fit returns.
 type iterativePosterior struct {
 	inputs
 	solver Iterative
@@ -124,9 +124,9 @@ func (p *iterativePosterior) solve(dst, rhs compute.Block) error {
 // Alpha implements [Posterior].
 func (p *iterativePosterior) Alpha() compute.Block { return p.alpha }
 
-// LogLikelihood implements [Posterior]. It takes log det K as log det P +
-// log det P^-1/2 K P^-1/2 with the preconditioner P, and the standard error is that of the
-// second. The error is that of the determinant's estimate.
+// LogLikelihood implements [Posterior]. It computes log det K as log det P +
+// log det P^-1/2 K P^-1/2 with the preconditioner P; the standard error is that of the second
+// term. The error is that of estimating the determinant.
 func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
 	b, y := p.backend, p.data.Targets
 	s := compute.NewScope(b)

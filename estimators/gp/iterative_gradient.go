@@ -13,11 +13,11 @@ import (
 //
 //	tr K^-1 A = tr P^-1 A + tr (P^1/2 K^-1 P^1/2 - I) (P^-1/2 A P^-1/2)
 //
-// The first takes no solution: it is exact over the eigenvectors Q and, beyond them,
-// where A is small, estimated with random vectors w uniform on the sphere, so that the
-// noise, far the largest part of K there, does not add to the variance (as Hutch++;
-// Meyer, Musco, Musco and Woodruff 2021). The second, small where P is close to K, is
-// estimated with random vectors g that share w.
+// The first term needs no solution with K. It is exact over the eigenvectors Q. Beyond them,
+// where A is small, it is estimated with random vectors w uniform on the sphere, so that the
+// noise, by far the largest part of K there, does not add to the variance (as in Hutch++;
+// Meyer, Musco, Musco and Woodruff 2021). The second term, which is small if P is close to K,
+// is estimated with random vectors g that share w.
 func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
@@ -36,7 +36,7 @@ func (p *iterativePosterior) Gradient(features compute.Block) (Hyper, error) {
 	return p.gradient(features, x, g)
 }
 
-// drawProbes fills w (n × m) with random vectors such that ww' is I - QQ' on average.
+// drawProbes fills w (n × m) with random vectors for which the mean of ww' is I - QQ'.
 func (p *iterativePosterior) drawProbes(w compute.Block, rng *rand.Rand) {
 	b, q := p.backend, p.preconditioner.vectors
 	s := compute.NewScope(b)

@@ -7,16 +7,16 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// ErrExactFisherKernel reports a request that needs Fisher vectors at given points, which
-// an exact [FisherKernel] does not have: it knows only the batch.
+// ErrExactFisherKernel reports a request that needs Fisher vectors at given points, which an
+// exact [FisherKernel] does not have: it is defined only on the batch.
 var ErrExactFisherKernel = errors.New("gp: with an exact Fisher kernel the posterior knows the value's moments, not the advantage's")
 
-// Predict implements [Predictor]. The error may be [ErrExactFisherKernel], or what
-// conjugate gradients return.
+// Predict implements [Predictor]. The error may be [ErrExactFisherKernel], or one of
+// conjugate gradients.
 //
-// The mean takes one product with the kernel. A variance takes a solution with K: far more
-// than in closed form, and none the better for it near zero, where it is the difference of
-// two numbers as large as the prior's variance.
+// The mean takes one product with the kernel. Each variance takes a solution with K, which
+// costs far more than the closed form and is no more accurate near zero, where the variance is
+// the difference of two numbers as large as the prior variance.
 func (p *iterativePosterior) Predict(part Part, at Points, mean, variance compute.Block) error {
 	p.checkPredict(part, at, mean, variance)
 	if part != Value && p.solver.FisherKernel != nil {
@@ -62,7 +62,7 @@ func (p *iterativePosterior) joint(s *compute.Scope, part Part, at Points) linop
 	return linop.NewSum(b, parts...)
 }
 
-// variances are k** - k*'K^-1 k* of the points that have joint's columns from first on.
+// variances sets dst to k** - k*'K^-1 k* for the points with joint's columns from first on.
 func (p *iterativePosterior) variances(dst compute.Block, joint linop.Operator, first int) error {
 	s := compute.NewScope(p.backend)
 	defer s.Release()

@@ -8,23 +8,23 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 )
 
-// Hyper are the learned hyperparameters, all positive, or a gradient in them.
+// Hyper holds the learned hyperparameters, which are positive, or a gradient in them.
 type Hyper struct {
-	Base           []float64 // the base kernel's own, in units of the scaled features; for RBF its lengthscale l
+	Base           []float64 // hyperparameters of the base kernel, in units of the scaled features, such as the lengthscale l
 	OutputScale    float64   // c_o
 	FisherVariance float64   // v
-	Noise          float64   // the observations' variance, sigma² in the paper
+	Noise          float64   // variance of the observation noise, sigma² in the paper
 }
 
 // Kernel is the process's covariance (eqn:kernel_definitions).
 type Kernel struct {
-	Base   *kernels.Kernel // of each feature dimension; nil stands for the default
-	C1, C2 float64         // weights of the state and of the Fisher kernel, zero or more
+	Base   *kernels.Kernel // base kernel of each feature dimension; nil means the default
+	C1, C2 float64         // weights of the state kernel and of the Fisher kernel, non-negative
 	Hyper
 }
 
-// Validate says what is wrong with the kernel's numbers, if anything is. It panics if
-// the base kernel has another number of hyperparameters.
+// Validate returns an error if a number is out of its range. It panics if the base kernel has
+// another number of hyperparameters.
 func (k Kernel) Validate() error {
 	type number struct {
 		name  string
@@ -62,9 +62,8 @@ func (k Kernel) base() *kernels.Kernel {
 }
 
 // FisherWeight returns kappa = c2 v, the weight of the Fisher kernel K_f in K. Everything that
-// is derived from K takes this weight and not c2: the policy gradient kappa U alpha, its
-// covariance and the natural gradient's precision. They agree with one another only if
-// they take the same one.
+// is derived from K must use this weight rather than c2, to be consistent: the policy gradient
+// kappa U alpha, its covariance, and the precision of the natural gradient.
 func (k Kernel) FisherWeight() float64 { return k.C2 * k.FisherVariance }
 
 // fisherScale returns the factor of V V' in K: kappa n.

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// Data is a batch of n samples as the process sees it.
+// Data holds the parts of a batch of n samples that the process depends on.
 type Data struct {
 	Features compute.Block // n × d, before scaling
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
@@ -28,35 +28,35 @@ func (d Data) Points() Points { return Points{Features: d.Features, Fisher: d.Fi
 
 // A Solver conditions the process on a batch. [Direct] and [Iterative] are the two.
 type Solver interface {
-	// Fit allocates in s what the posterior needs, which lives as long as s; d's
-	// blocks must not change meanwhile. The error is a [*HyperparameterError], a
+	// Fit allocates the posterior in s. It is valid as long as s, and d's blocks must not
+	// change meanwhile. The error is a [*HyperparameterError], a
 	// [*NotFiniteError] or a [*statekernel.ConstantFeaturesError]. Direct adds those of
 	// [statekernel.Kernel.Factor] and [*cholesky.NotPositiveDefiniteError], and Iterative
-	// what its conjugate gradients return.
+	// those of conjugate gradients.
 	Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error)
 }
 
-// Posterior is a Gaussian process given a batch, with what it takes to solve with
+// Posterior is a Gaussian process conditioned on a batch, with the results of solving with
 // K = c1 K_s + kappa K_f + noise I.
 type Posterior interface {
-	// Alpha is K^-1 y, n × 1.
+	// Alpha returns K^-1 y, n × 1.
 	Alpha() compute.Block
-	// LogLikelihood is log N(y; 0, K) / n, with the constant (eqn:GP_nll). In closed
-	// form its standard error is 0. The error says why the estimate failed.
+	// LogLikelihood returns log N(y; 0, K) / n, including the constant (eqn:GP_nll). In
+	// closed form its standard error is 0. The error says why the estimate failed.
 	LogLikelihood() (linop.Estimate, error)
 	// Gradient returns the gradient of LogLikelihood in the hyperparameters, and
-	// sets features (n × d) to that in the features before scaling. The zero Block
-	// means that the features are not learned, and saves the time.
+	// sets features (n × d) to that in the features before scaling, unless it is the
+	// zero Block.
 	Gradient(features compute.Block) (Hyper, error)
-	// FisherCore is V'K^-1 V, k × k: the middle of U K^-1 U' = P S (V'K^-1 V) S P'
+	// FisherCore returns V'K^-1 V, k × k: the middle of U K^-1 U' = P S (V'K^-1 V) S P'
 	// in the gradient's covariance (eq:GP_grad).
 	FisherCore() (*mat.SymDense, error)
-	// StateCore is V'(c1 K_s + noise I)^-1 V, k × k: the middle of the second term
+	// StateCore returns V'(c1 K_s + noise I)^-1 V, k × k: the middle of the second term
 	// of the natural gradient's precision (eqn:natural_bq_covariace).
 	StateCore() (*mat.SymDense, error)
 }
 
-// inputs are what the two solvers have in common: the checked data and its features, scaled.
+// inputs are common to both solvers: the checked data and the scaled features.
 type inputs struct {
 	backend compute.Backend
 	kernel  Kernel

@@ -8,8 +8,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
-// The random streams of a fit. Each use has its own, so that no result depends on what
-// was asked for before it.
+// The random streams of a fit. Each use has a stream of its own, so that results do not depend
+// on earlier requests.
 const (
 	preconditionerStream = iota
 	statePreconditionerStream
@@ -21,17 +21,17 @@ const (
 func stream(seed, use uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, use)) }
 
 // preconditioner is P = Q diag(e) Q' + noise I, close to K = A + noise I, for leading
-// eigenpairs (e, Q) of the kernel matrix A. Where they are all of A's that exceed the
-// noise, conjugate gradients with P take a handful of iterations, whatever K's
-// condition. (The authors' code takes a pivoted Cholesky factor of rank 50 of A.)
+// eigenpairs (e, Q) of the kernel matrix A. If they include all eigenvalues above the noise,
+// conjugate gradients with P take a handful of iterations, whatever the condition number of K.
+// (The authors' code uses a pivoted Cholesky factor of A of rank 50.)
 type preconditioner struct {
 	vectors compute.Block // Q, n × their number
 	noise   float64
-	shares  []float64 // of the noise in P along Q
+	shares  []float64 // share of the noise in P along each column of Q
 	logDet  float64   // log det P
 }
 
-// newPreconditioner finds eigenpairs of a, in s. The errors are those of
+// newPreconditioner computes eigenpairs of a, allocated in s. The errors are those of
 // linop.Nystrom.
 func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank int, rng *rand.Rand) (*preconditioner, error) {
 	eigen, err := linop.Nystrom(s, a, rank, rng)

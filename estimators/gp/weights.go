@@ -11,7 +11,7 @@ import (
 // basis is B = [Z, fisher^1/2 V], n × r. In closed form the process is Q = B w.
 type basis struct {
 	inputs
-	scope  *compute.Scope     // of all that lives as long as the posterior
+	scope  *compute.Scope     // scope of the posterior
 	state  statekernel.Factor // Z
 	fisher float64            // kappa n
 }
@@ -47,16 +47,16 @@ func (p *basis) rows(s *compute.Scope, part Part, at Points) compute.Block {
 	return x
 }
 
-// weights is the distribution of w given a batch, or a part of it, N(c, noise M^-1).
-// Before the batch it is N(0, I).
+// weights is the distribution N(c, noise M^-1) of w given a batch, or a part of it. The prior is
+// N(0, I).
 type weights struct {
 	basis  *basis
-	factor cholesky.Factor // of M
+	factor cholesky.Factor // Cholesky factor of M
 	mean   compute.Block   // c = M^-1 B'y, r × 1
-	root   compute.Block   // noise^1/2 R^-1 with M = R'R, when first needed
+	root   compute.Block   // noise^1/2 R^-1 with M = R'R, computed when first needed
 }
 
-// newWeights conditions on the samples that g has the products of.
+// newWeights conditions on the samples whose products are in g.
 func newWeights(p *basis, g gram) (*weights, error) {
 	factor, err := cholesky.Factorize(p.scope, g.matrix, p.kernel.Noise)
 	if err != nil {
@@ -68,7 +68,7 @@ func newWeights(p *basis, g gram) (*weights, error) {
 	return w, nil
 }
 
-// findRoot sets root.
+// findRoot computes root.
 func (w *weights) findRoot() {
 	w.root = w.factor.Root(w.basis.scope)
 	compute.Scale(w.basis.backend, math.Sqrt(w.basis.kernel.Noise), w.root)

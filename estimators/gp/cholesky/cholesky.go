@@ -1,5 +1,5 @@
-// Package cholesky factorises M = noise I + B'B on a backend: the r × r matrix that the
-// closed form of the Gaussian process comes down to (package gp).
+// Package cholesky factorises on a backend the r × r matrix M = noise I + B'B of the Gaussian
+// process's closed form (package gp).
 package cholesky
 
 import (
@@ -13,35 +13,34 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// Factor is the factor R of M = R'R, upper triangular, on a backend. All but the
-// diagonal blocks, which the host factorises, is matrix products: of order 1,300, as for a
-// rough kernel, they use all cores, and M never leaves the backend.
+// Factor is the upper triangular factor R of M = R'R, on a backend. The host factorises the
+// diagonal blocks; the rest consists of matrix products, which use all cores for a rough kernel
+// (order 1,300), and M does not leave the backend.
 type Factor struct {
 	backend compute.Backend
-	// factor is R above its diagonal blocks, and their inverses in their place. What is
-	// below them is undefined.
+	// factor holds R above its diagonal blocks, and the inverses of these blocks. The
+	// elements below are undefined.
 	factor   compute.Block
-	width    int       // of a diagonal block, but the last
-	diagonal []float64 // R's
+	width    int       // order of the diagonal blocks, except the last
+	diagonal []float64 // diagonal of R
 }
 
-// The order of a diagonal block. What the host does to them costs r width² operations;
-// narrower ones make the products slow. A matrix of up to oneBlock is one: there the host
-// is as fast.
+// The order of a diagonal block. The host's work takes r width² operations, and narrower
+// blocks make the products slow. A matrix of order up to oneBlock is a single block, on which
+// the host is as fast.
 const (
 	blockWidth = 128
 	oneBlock   = 384
 )
 
-// worstCondition is the condition number of M beyond which nothing solved with it
-// would hold a correct digit. M's largest element over the noise stands for it: they
-// bound its eigenvalues, and where the noise does not count beside B'B, nor does any
-// digit of (y - B c)/noise.
+// worstCondition is the condition number of M beyond which solutions have no correct digits.
+// It is estimated as the ratio of M's largest element to the noise, which bound its
+// eigenvalues: where the noise is negligible beside B'B, (y - B c)/noise has no correct digits.
 const worstCondition = 1e15
 
-// Factorize allocates in s the factor of M = noise I + gram, from what is on and above the
-// diagonal of gram, whose eigenvalues are at least 0 up to rounding. The error is a
-// [*NotPositiveDefiniteError].
+// Factorize returns the factor of M = noise I + gram, allocated in s. It uses only the elements
+// on and above the diagonal of gram, whose eigenvalues must be non-negative up to rounding. The
+// error is a [*NotPositiveDefiniteError].
 func Factorize(s *compute.Scope, gram compute.Block, noise float64) (Factor, error) {
 	b, r := s.Backend(), gram.Rows
 	e := &NotPositiveDefiniteError{Size: r, Noise: noise}
@@ -93,8 +92,8 @@ func (c *Factor) factorize(gram compute.Block, noise float64) (ok bool) {
 	return true
 }
 
-// factorizeBlock sets inverse to R^-1 with R'R = m, and appends to the diagonal. It tells
-// whether R exists.
+// factorizeBlock sets inverse to R^-1 with R'R = m, appends the diagonal of R to diagonal, and
+// reports whether R exists.
 func (c *Factor) factorizeBlock(inverse, m compute.Block) (ok bool) {
 	n := m.Rows
 	x := compute.ToSlice(c.backend, m)
@@ -175,7 +174,7 @@ func (c Factor) multiply(transposed bool, k int, x compute.Block) {
 	compute.Copy(c.backend, x, product)
 }
 
-// Root allocates in s R^-1, upper triangular. Column after column of blocks,
+// Root returns the upper triangular R^-1, allocated in s. Column after column of blocks,
 //
 //	(R^-1)_ik = -(sum_i<=j<k (R^-1)_ij R_jk) R_kk^-1
 //
@@ -202,8 +201,8 @@ func (c Factor) Root(s *compute.Scope) compute.Block {
 	return root
 }
 
-// Inverse allocates in s M^-1 = R^-1 R^-T, which takes R^-1's place column after column of
-// blocks: none needs those to its left.
+// Inverse returns M^-1 = R^-1 R^-T, allocated in s. It replaces R^-1 column after column of
+// blocks, as no column needs those to its left.
 func (c Factor) Inverse(s *compute.Scope) compute.Block {
 	b, r := c.backend, c.factor.Rows
 	x := c.Root(s)
@@ -225,9 +224,9 @@ func (c Factor) Inverse(s *compute.Scope) compute.Block {
 // NotPositiveDefiniteError reports that the matrix M = noise I + B'B has no Cholesky
 // factor in float64: the noise is too small beside the kernel.
 type NotPositiveDefiniteError struct {
-	Size           int     // of M
+	Size           int     // order of M
 	Noise          float64 // the smallest eigenvalue that M should have
-	LargestElement float64 // of M's diagonal; NaN or infinite if M overflowed
+	LargestElement float64 // largest element of M's diagonal; NaN or infinite if M overflowed
 }
 
 // Error implements error.

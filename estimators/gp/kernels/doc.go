@@ -10,7 +10,7 @@
 //
 // # The kernels
 //
-// All stationary ones are 1 at distance 0: the scale is not part of them. With
+// All stationary kernels are 1 at distance 0, as the scale is not part of them. With
 // l the lengthscale and u = r/l,
 //
 //	rbf                   exp(-u²/2)
@@ -65,7 +65,7 @@
 //
 //	{name: "cauchy", of: distance, value: cauchy, hyper: []string{lengthscale}},
 //
-// The tests ask for a third thing, its closed form to be checked against.
+// The tests also require its closed form, against which they check it.
 //
 // # Cost
 //

@@ -8,8 +8,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Numbers of pairs that one run of a program evaluates: the usual grid's, and one for
-// whole matrices, at which the cost of a run no longer shows.
+// Numbers of pairs that one run of a program evaluates: that of the usual grid, and one for
+// whole matrices, at which the fixed cost of a run is negligible.
 const (
 	shortRun = 128
 	longRun  = 4096
@@ -28,7 +28,7 @@ type program struct {
 	of    []float64
 	hyper [][]float64
 
-	// What a run leaves: the kernel's values, and its derivatives in each of hyper.
+	// Results of a run: the kernel's values, and its derivatives in each of hyper.
 	value    gorgonia.Value
 	gradient []gorgonia.Value
 }
