@@ -303,7 +303,7 @@ func TestHelp(t *testing.T) {
 	if err := c.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--nats", "--run", "--slots", "--log-level", "trace", "Ctrl-C"} {
+	for _, want := range []string{"--nats", "--run", "--task", "--slots", "--log-level", "trace", "Ctrl-C"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help does not mention %s:\n%s", want, out.String())
 		}

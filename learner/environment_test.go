@@ -1,12 +1,16 @@
 package main_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dbqpg/dbqpg/internal/pause"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/sim/external/externaltest"
 )
 
@@ -85,5 +89,31 @@ func TestTaskFileFails(t *testing.T) {
 			t.Parallel()
 			start(t, "learner", onToys(writeTask(t, wrong, 2), newDirectory(t), "--actors", "1")...).fail(want...)
 		})
+	}
+}
+
+// An environment that hangs doesn't outlive its actor, however that ends.
+func TestTaskFileOfKilledActor(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pid")
+	task := writeTask(t, "write "+path, 1)
+	learner := start(t, "learner", onToys(task, newDirectory(t), "--actors", "0")...)
+	actor := start(t, "actor", "--nats", learner.url(), "--task", task, "--slots", "1")
+	var pid []byte
+	for ctx := processtest.Context(t); len(pid) == 0; {
+		pid, _ = os.ReadFile(path)
+		if !pause.For(ctx, 10*time.Millisecond) {
+			t.Fatal(context.Cause(ctx))
+		}
+	}
+	actor.Kill()
+	for ctx := processtest.Context(t); ; {
+		status, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+		if err != nil || strings.Contains(string(status), ") Z ") {
+			return
+		}
+		if !pause.For(ctx, 10*time.Millisecond) {
+			t.Fatal(context.Cause(ctx))
+		}
 	}
 }

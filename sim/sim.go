@@ -132,3 +132,9 @@ type StateSetter interface {
 	// in place of the noisy initial ones. Wrong lengths and numbers that are not finite are errors.
 	SetState(qpos, qvel, observation []float64) error
 }
+
+// A Remote is an Env that another process simulates: whoever plays it waits most of the time.
+type Remote interface {
+	Env
+	Remote()
+}

@@ -121,7 +121,7 @@ func (s *slot) choose() bool {
 func (s *slot) play(executor *executor) (played bool, err error) {
 	t, start := *s.ticket, time.Now()
 	defer s.span("play", t)(&err)
-	e, err := executor.player.Play(executor.actor, t, func() bool { return s.leaving.Load() || s.of.stale(t) })
+	e, err := executor.play(t, func() bool { return s.leaving.Load() || s.of.stale(t) })
 	s.Metrics.Steps.Add(float64(executor.player.StepsPlayed()))
 	if errors.Is(err, ErrStopped) {
 		s.wasted[s.of] += executor.player.StepsPlayed()

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// env is one environment of a process. It implements sim.Env.
+// env is one environment of a process. It implements sim.Remote.
 type env struct {
 	environments *Environments
 	file         *File
@@ -21,6 +21,9 @@ type env struct {
 }
 
 func (e *env) Spec() sim.Spec { return e.spec }
+
+// Remote implements sim.Remote.
+func (e *env) Remote() {}
 
 func (e *env) Close() error {
 	e.ready = false
@@ -40,7 +43,7 @@ func (e *env) move() error {
 		_ = e.environments.leave(p, index)
 		return e.wrap(err)
 	}
-	e.process, e.call.index = p, index
+	e.process, e.call.index, e.call.round = p, index, 0
 	return nil
 }
 
@@ -54,7 +57,8 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 		}
 	}
 	e.steps = 0
-	return e.wrap(e.ask(call{seed: seed, observation: observation}))
+	e.call.seed, e.call.action, e.call.last = seed, nil, false
+	return e.wrap(e.ask(observation))
 }
 
 // Step clips the action to the task's bounds.
@@ -71,11 +75,12 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 		}
 		e.clipped[i] = min(max(x, e.spec.Low[i]), e.spec.High[i])
 	}
-	if err := e.ask(call{action: e.clipped, observation: observation}); err != nil {
-		return 0, false, e.wrap(err)
-	}
 	e.steps++
 	c := &e.call
+	c.action, c.last = e.clipped, e.steps == e.spec.TimeLimit
+	if err := e.ask(observation); err != nil {
+		return 0, false, e.wrap(err)
+	}
 	if c.truncated && !c.terminated && e.steps < e.spec.TimeLimit {
 		e.ready = false
 		return 0, false, e.wrap(fmt.Errorf("it ended the episode for a time limit at step %d: set steps to its own time limit, %d at most", e.steps, e.steps))
@@ -83,11 +88,12 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 	return c.reward, c.terminated, nil
 }
 
-// ask has a call answered and checks the answer.
-func (e *env) ask(c call) error {
-	c.index = e.call.index
-	e.call, e.ready = c, false
-	if err := e.process.ask(&e.call); err != nil {
+// ask has the call answered and checks the answer.
+func (e *env) ask(observation []float64) error {
+	c := &e.call
+	c.observation, c.reward, c.terminated, c.truncated, c.err = observation, 0, false, false, nil
+	e.ready = false
+	if err := e.process.ask(c); err != nil {
 		return err
 	}
 	for i, x := range e.call.observation {

@@ -61,7 +61,7 @@ func (e *Environments) New(name string) (sim.Env, error) {
 
 // open starts a process unless one has room.
 func (e *Environments) open(f *File, spec sim.Spec) (sim.Env, error) {
-	env := &env{environments: e, file: f, spec: spec, clipped: make([]float64, spec.ActionDim)}
+	env := &env{environments: e, file: f, spec: spec, clipped: make([]float64, spec.ActionDim), call: call{wake: make(chan bool, 1)}}
 	if err := env.move(); err != nil {
 		return nil, err
 	}

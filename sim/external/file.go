@@ -30,7 +30,7 @@ type File struct {
 	Steps        int       `yaml:"steps"`                  // time limit
 	Command      []string  `yaml:"command,flow"`           // program and arguments
 	Directory    string    `yaml:"directory,omitempty"`    // where it runs; relative to the file's, which is the default
-	Environments int       `yaml:"environments,omitempty"` // a process; 0: 4
+	Environments int       `yaml:"environments,omitempty"` // a process; 0: 8
 	Limits       Limits    `yaml:"limits,flow,omitempty"`  //
 }
 
@@ -42,7 +42,7 @@ type Limits struct {
 }
 
 const (
-	defaultEnvironments = 4
+	defaultEnvironments = 8
 	maxEnvironments     = 128
 	maxFile             = 64 << 10
 	maxDim              = 1 << 16 // of observations and actions

@@ -22,7 +22,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Directory != filepath.Join(directory, "code") || f.Environments != 4 || f.Limits.Step.Seconds() != 2 || f.Limits.Start == 0 {
+	if f.Directory != filepath.Join(directory, "code") || f.Environments != 8 || f.Limits.Step.Seconds() != 2 || f.Limits.Start == 0 {
 		t.Errorf("%+v", f)
 	}
 	again, err := external.Parse([]byte(f.String()))

@@ -30,15 +30,21 @@ type process struct {
 	cmd     *exec.Cmd
 	in, out *os.File // its standard input and output
 
-	turn  sync.Mutex // held by the goroutine that speaks with it
 	wire  *wire
-	batch []*call // what it is being asked
+	batch []*call // what it is being asked, by one of these who speaks with it for all
 	steps []*call // those of batch that are steps
 
-	mu      sync.Mutex
-	waiting []*call // what it is asked next
-	failure error   // why no more is asked
+	mu       sync.Mutex
+	speaking bool
+	waiting  []*call // what it is asked next
+	round    uint64  // counts answers
+	coming   int     // how many of those answered last are about to ask again
+	late     *time.Timer
+	failure  error // why no more is asked
 }
+
+// patience is how long those who wait do so for those who are coming. A message for all costs less than one for each.
+const patience = time.Millisecond
 
 // call is what is asked of one environment: a reset, or a step if there is an action.
 type call struct {
@@ -46,15 +52,21 @@ type call struct {
 	seed        uint32
 	action      []float64
 	observation []float64 // where the answer goes
+	last        bool      // the step that reaches the time limit
 
 	reward                float64
 	terminated, truncated bool
 	err                   error
-	done                  bool // answered; under turn
+
+	wake  chan bool // true: speak for all; false: answered
+	round uint64    // in which it was answered, if it is coming; under mu
 }
 
 func newProcess(f *File) *process {
-	return &process{file: f, taken: make([]bool, f.Environments), ended: make(chan struct{}), wire: newWire(f)}
+	p := &process{file: f, taken: make([]bool, f.Environments), ended: make(chan struct{}), wire: newWire(f), round: 1}
+	p.late = time.AfterFunc(time.Hour, p.hurry)
+	p.late.Stop()
+	return p
 }
 
 // dead reports whether nothing more can be asked.
@@ -64,28 +76,79 @@ func (p *process) dead() bool {
 	return p.failure != nil
 }
 
-// ask has a call answered. Whoever is first to get the turn speaks for all that wait.
+// ask has a call answered. The last one to come speaks for all that wait.
 func (p *process) ask(c *call) error {
 	p.mu.Lock()
 	p.waiting = append(p.waiting, c)
+	if c.round == p.round {
+		p.coming--
+	}
+	c.round = 0
+	speaks := !p.speaking && p.coming == 0
+	if speaks {
+		p.take()
+	}
 	p.mu.Unlock()
-	runtime.Gosched() // others that are about to ask can join
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	if !c.done {
-		p.mu.Lock()
-		p.batch, p.waiting = p.waiting, p.batch[:0]
-		p.mu.Unlock()
+	if speaks || <-c.wake {
 		p.speak()
+		p.answer(c)
 	}
 	return c.err
+}
+
+// take makes what waits the batch. p.mu is held.
+func (p *process) take() {
+	p.speaking = true
+	p.late.Stop()
+	p.batch, p.waiting = p.waiting, p.batch[:0]
+}
+
+// answer wakes those whose calls are answered, but for the one that spoke. Those that go on with their episode are coming.
+func (p *process) answer(spoke *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.speaking = false
+	p.round++
+	p.coming = 0
+	for _, c := range p.batch {
+		if c.err == nil && !c.terminated && !c.truncated && !c.last {
+			c.round = p.round
+			p.coming++
+		}
+		if c != spoke {
+			c.wake <- false
+		}
+	}
+	if p.coming > 0 {
+		p.late.Reset(patience)
+	} else {
+		p.pass()
+	}
+}
+
+// pass has the first of those who wait speak. p.mu is held.
+func (p *process) pass() {
+	if len(p.waiting) > 0 {
+		p.take()
+		p.batch[0].wake <- true
+	}
+}
+
+// hurry gives up on those who were coming.
+func (p *process) hurry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.speaking {
+		p.round++
+		p.coming = 0
+		p.pass()
+	}
 }
 
 // speak has the batch answered: a message for each reset, and one for all steps.
 func (p *process) speak() {
 	p.steps = p.steps[:0]
 	for i, c := range p.batch {
-		c.done = true
 		if c.action != nil {
 			p.steps = append(p.steps, c)
 		} else {
@@ -181,8 +244,6 @@ func (p *process) fail(reason error, limit time.Duration) error {
 // open starts the process, unless it was, and has it make its environments.
 func (p *process) open() error {
 	p.opening.Do(func() {
-		p.turn.Lock()
-		defer p.turn.Unlock()
 		if err := p.start(); err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -247,8 +308,7 @@ func (p *process) wait() error {
 
 // close ends the process.
 func (p *process) close() error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	p.late.Stop()
 	if p.in == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -75,7 +76,7 @@ type server struct {
 
 // serve answers on standard input and output. At the start, it may "exit", "sleep", "refuse", or have an "other version" or
 // "other dimensions"; at an episode's third step, it may "crash" (with "crash once PATH" only if there is no such file, which it then
-// makes), "hang", "chatter" on standard output, "close" it, "raise" an error, give a "nan", an "infinite reward", a "wrong
+// makes), "hang", "write PATH" its process ID there and hang alone, "chatter" on standard output, "close" it, "raise" an error, give a "nan", an "infinite reward", a "wrong
 // shape", "too many" errors or a "truncated" episode.
 func serve(wrong string) error {
 	s := &server{wrong: wrong}
@@ -188,6 +189,12 @@ func (s *server) hello(k int) ([]any, error) {
 // disturb does what goes wrong at a step.
 func (s *server) disturb(observation []float64, reward *float64, end *byte) error {
 	wrong, path, _ := strings.Cut(s.wrong, " once ")
+	if file, found := strings.CutPrefix(wrong, "write "); found {
+		if err := os.WriteFile(file, []byte(fmt.Sprint(os.Getpid())), 0o644); err != nil {
+			return err
+		}
+		time.Sleep(math.MaxInt64)
+	}
 	switch wrong {
 	case "crash":
 		if path != "" {
