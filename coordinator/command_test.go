@@ -139,7 +139,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// A node logs lines of JSON where it is asked for, raft's among them, and from the level on that is given.
+// With --log-format json a node, raft included, logs JSON lines, from the given level on.
 func TestLogOptions(t *testing.T) {
 	t.Parallel()
 	serve := func(more ...string) *node {

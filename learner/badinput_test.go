@@ -60,8 +60,8 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// A run that is there is neither overwritten nor resumed unless that was asked for, and only with the settings that it
-// was made with.
+// An existing run is neither overwritten nor resumed without a flag that says so, and is resumed only with its own
+// settings.
 func TestRunThatIsThere(t *testing.T) {
 	t.Parallel()
 	e := examples[1]

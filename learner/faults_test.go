@@ -61,7 +61,7 @@ func (l *endless) stop() (hash string) {
 	return hash
 }
 
-// requireUndisturbed fails unless a run has come to what one learner comes to by itself in as many iterations.
+// requireUndisturbed fails unless a run has the outcome of an undisturbed learner after the same number of iterations.
 func (e *example) requireUndisturbed(t *testing.T, directory string, iterations int) (got, want outcome) {
 	t.Helper()
 	undisturbed := newDirectory(t)

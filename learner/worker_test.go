@@ -181,8 +181,8 @@ func TestCoordinatorGone(t *testing.T) {
 	c.requireReference(e, c.done(name), 2)
 }
 
-// Two workers share the runs of a sweep, and their checkpoints in a bucket. One that is killed is replaced by the other
-// while that is there already, within the lease's term and a few seconds. No secret is shown.
+// Two workers share the runs of a sweep, with checkpoints in a bucket. If one is killed, the other takes over its run within
+// the lease term and a few seconds. No secret is shown.
 func TestWorkersWithBucket(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -272,7 +272,7 @@ func TestWorkerWithCredentials(t *testing.T) {
 	}
 }
 
-// A worker that is told to stop gives its run back, which another goes on with at once.
+// A worker that is stopped releases its run, which another worker resumes at once.
 func TestStoppedWorker(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -312,8 +312,8 @@ func TestRunThatKillsWorkers(t *testing.T) {
 	c.requireReference(e, c.done(name), registry.MaxLosses+1)
 }
 
-// A run whose numbers overflow, and one whose checkpoint is damaged, have failed, and the coordinator knows why; the
-// worker goes on with other runs.
+// A run whose numbers overflow, and one whose checkpoint is damaged, fail, and the coordinator records the reason; the
+// worker continues with other runs.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -343,8 +343,8 @@ func TestFailedRun(t *testing.T) {
 	c.requireReference(e, c.done(next), 1)
 }
 
-// A run of a sweep starts from the policy of another in the workers' store; one whose source is not in the store has
-// failed, and its worker goes on with others.
+// A run of a sweep starts from the policy of another in the workers' store. One whose source is not in the store fails,
+// and its worker continues with other runs.
 func TestWorkerStartsFromAnotherRun(t *testing.T) {
 	t.Parallel()
 	e := examples[1]

@@ -211,8 +211,8 @@ func exercise(t *testing.T, c *client.Client) {
 	}
 }
 
-// A run that was given out by answers which did not arrive in time is not lost, however often that happens: it is the answer
-// when it is asked for again.
+// A run assigned by a response that did not arrive in time is not lost, however often that happens: a repeated request
+// returns it.
 func TestTakeUnanswered(t *testing.T) {
 	a, _ := newAPI(t)
 	handler := a.Handler()

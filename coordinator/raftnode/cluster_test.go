@@ -68,8 +68,8 @@ func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	return c
 }
 
-// start starts a node, which goes on with its disk. Without peers and disk it waits to be joined, and has lost its votes in terms
-// up to those of spent, if any.
+// start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost its votes in
+// the terms up to those in spent, if any.
 func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	c.t.Helper()
 	c.mu.Lock()

@@ -31,7 +31,7 @@ const (
 	runs       = 2
 )
 
-// question is what a client asks about one run: to take it, to commit, to retry it, or what it is.
+// question is a client's request about a run: to take, commit, retry or read it.
 type question struct {
 	run            int
 	kind           kind
@@ -179,8 +179,8 @@ func TestModelFindsFaults(t *testing.T) {
 	}
 }
 
-// Under lost, delayed and repeated messages, cuts, restarts, lost disks and changes of the membership, what clients see is what one
-// registry alone would have told them, and in the end all nodes hold the same.
+// Under lost, delayed and repeated messages, partitions, restarts, lost disks and membership changes, clients observe a single
+// registry, and in the end all nodes have the same state.
 func TestHistories(t *testing.T) {
 	seed, histories := faults.Seed(t), faults.Count(6, 1000)
 	var all tally
@@ -302,7 +302,7 @@ func (c *cluster) misfortune(during context.Context, rng *rand.Rand) {
 	}
 }
 
-// restart ends a node, which then goes on with its disk.
+// restart stops a node and starts it again with its disk.
 func (c *cluster) restart(id string) {
 	if c.node(id) != nil {
 		c.stop(id)

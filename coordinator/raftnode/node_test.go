@@ -42,7 +42,7 @@ func open(t testing.TB, directory string) *Node {
 	return n
 }
 
-// A node goes on with its directory, through its log and through a snapshot; two cannot share one.
+// A node resumes from its directory, from the log and from a snapshot; two nodes cannot share a directory.
 func TestRestart(t *testing.T) {
 	directory := t.TempDir()
 	ctx := deadline(t)

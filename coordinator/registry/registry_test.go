@@ -51,7 +51,7 @@ func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next strin
 	c.do(want, Command{Commit: &Commit{Hold: h, Previous: previous, Checkpoint: Checkpoint{iteration, next, "x"}, Steps: 15000 * iteration}})
 }
 
-// The life of two runs: what a learner may do, and what one may no longer do that was replaced.
+// The life of two runs: the requests that are permitted to a learner, and those refused to one that was replaced.
 func TestLeases(t *testing.T) {
 	c := newClock(t)
 	c.take(NothingNow, "l1")

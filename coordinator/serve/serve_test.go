@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A node that is told to end leaves nothing behind, whatever was asked of it.
+// A node that is stopped leaves nothing behind, whatever requests it was serving.
 func TestRunEnds(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	nats, err := bus.StartServer(bus.ServerConfig{Log: quiet})

@@ -142,9 +142,9 @@ func TestPredictAgainstDenseTwin(t *testing.T) {
 	}
 }
 
-// Q = V + A: the means add up, the variances do not, for given a batch V and A are
-// dependent. The mean is the same bits whether the variance is asked for or not. Without a
-// sample its target is known less well.
+// Q = V + A: the means add up, but the variances do not, because V and A are dependent given a
+// batch. The mean is bit-identical whether or not the variance is requested. Leaving out a
+// sample increases the variance at it.
 func TestActionValueIsOneVariable(t *testing.T) {
 	x, k := newBatch(seeded(t, 21), 60, 3, 4), someKernel()
 	k.C2 = 0.5
@@ -369,8 +369,7 @@ func TestPredictPanicsOnShapes(t *testing.T) {
 	})
 }
 
-// V'V that is at hand changes nothing, in a fit nor in what is left of it without some
-// samples.
+// Supplying V'V does not change the results, neither of a fit nor of leaving out samples.
 func TestFisherGramAtHand(t *testing.T) {
 	x := newBatch(seeded(t, 44), 60, 1, 4)
 	backends(t, func(t *testing.T, s *compute.Scope) {

@@ -167,8 +167,8 @@ func (d *distant) Dot(x, y compute.Block) float64 {
 	return d.Backend.Dot(x, y)
 }
 
-// TestCGOnADistantBackend looks at the results every few steps only: the answer is the
-// same to the bit, steps taken in vain included.
+// TestCGOnADistantBackend reads the history only every few steps: the solution is
+// bit-identical, in spite of superfluous steps.
 func TestCGOnADistantBackend(t *testing.T) {
 	const n, k = 60, 3
 	for seed := range uint64(20) {

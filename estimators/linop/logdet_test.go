@@ -80,8 +80,8 @@ func TestLogDetKernel(t *testing.T) {
 	})
 }
 
-// TestLogDetStops has a matrix whose logarithm a few steps know, and counts products:
-// the quadrature ends where the probes' spread hides what is left of its error.
+// TestLogDetStops counts the products for a matrix whose logarithm takes few steps: the
+// quadrature stops when its error is negligible beside the spread of the probes.
 func TestLogDetStops(t *testing.T) {
 	const n, probes = 200, 10
 	b := cpu.New(0)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever is asked of the server of metrics, it answers, and never as if it had failed.
+// The metrics server answers every request, and never with an internal error.
 func FuzzHandler(f *testing.F) {
 	handler := NewCoordinator().handler(Config{Log: slog.New(slog.DiscardHandler)})
 	f.Add("GET", "/metrics?name[]=x", "text/plain")

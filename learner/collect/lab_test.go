@@ -150,7 +150,7 @@ func serialBatch(t testing.TB, iteration uint64) []*proto.Episode {
 	return episodes
 }
 
-// requireSerial fails unless the batch is bit for bit what one sampler collects.
+// requireSerial fails unless the batch is bit-identical to that of a single sampler.
 func requireSerial(t testing.TB, b *collect.Batch, iteration uint64) {
 	t.Helper()
 	want := serialBatch(t, iteration)

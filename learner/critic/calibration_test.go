@@ -88,9 +88,8 @@ func newDrawnProcess(k gp.Kernel, rng *rand.Rand) *drawnProcess {
 	return p
 }
 
-// Of a process that knows where its targets come from the intervals hold what they should;
-// of one that takes the noise for a ninth of what it is they hold less, and of one that
-// takes it for nine times as much they hold more.
+// The intervals of a correctly specified process have the nominal coverage; if it assumes a
+// ninth of the noise they have less, and if it assumes nine times the noise they have more.
 func TestCoverageOfDrawnTargets(t *testing.T) {
 	const seed, draws, held = 31, 8, 100
 	t.Logf("seed %d", seed)

@@ -405,7 +405,7 @@ func TestSoftplus(t *testing.T) {
 	}
 }
 
-// A restored critic goes on as the one it was saved from, to the bit.
+// A restored critic continues bit-identically to the one that was saved.
 func TestRestoredCriticContinues(t *testing.T) {
 	b := nntest.Backends()[2]
 	s := compute.NewScope(b)

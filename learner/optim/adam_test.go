@@ -64,7 +64,7 @@ func TestAdamByHand(t *testing.T) {
 	}
 }
 
-// An optimiser restored from another's state goes on as that one does, to the bit.
+// An optimiser restored from another's state takes bit-identical steps.
 func TestAdamRestores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
 	a, b := NewAdam(3, 0.1, 1e-3), NewAdam(3, 0.1, 1e-3)

@@ -226,7 +226,7 @@ func TestEvaluationsFollowCheckpoints(t *testing.T) {
 	}
 }
 
-// What Open does about a directory that is there; Plan says the same without doing it.
+// Open handles existing directories as it should, and Plan predicts it.
 func TestPlanAndOpen(t *testing.T) {
 	for _, c := range []struct {
 		name   string

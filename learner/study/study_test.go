@@ -137,8 +137,8 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// A comparison goes on with more seeds and iterations, takes back iterations that were too many, and reports what there
-// is.
+// A comparison can be extended by seeds and iterations, ignores iterations beyond those requested, and reports on existing
+// runs.
 func TestComparisonGoesOn(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")

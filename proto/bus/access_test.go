@@ -324,7 +324,7 @@ func TestAnswersStayOutside(t *testing.T) {
 			}
 		}
 	}
-	// What is asked for last is answered last.
+	// The last request is answered last.
 	if _, err := actor.RequestWithContext(deadline(t), requests[2], nil); err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// A server that comes by and by and has a certificate of another authority ends the waiting for it, as one does that is there at once.
+// A server with a certificate of another authority ends the wait for it, whether it is there at once or starts later.
 func TestWrongServerComesLater(t *testing.T) {
 	auth, err := newGuarded(t).load("nats").ServerAuth()
 	if err != nil {

@@ -429,7 +429,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// BenchmarkGrid is what one step of learning takes: a matrix over the grid.
+// BenchmarkGrid measures the kernel's work in one step of learning: a matrix over the grid.
 func BenchmarkGrid(b *testing.B) {
 	for _, name := range Names() {
 		k := lookup(b, name)
