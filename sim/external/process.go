@@ -230,7 +230,7 @@ func (p *process) fail(reason error, limit time.Duration) error {
 			reason = errors.New("its process closed its standard output")
 		}
 	}
-	p.cmd.Process.Kill()
+	_ = p.cmd.Process.Kill() // unless it has ended
 	<-p.ended
 	if words := p.words.String(); words != "" {
 		reason = fmt.Errorf("%w; its last words: %s", reason, words)
@@ -317,7 +317,7 @@ func (p *process) close() error {
 	case <-p.ended:
 	case <-time.After(grace):
 		if p.cmd.Process != nil {
-			p.cmd.Process.Kill()
+			_ = p.cmd.Process.Kill() // unless it has ended
 		}
 		<-p.ended
 	}
