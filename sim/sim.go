@@ -91,6 +91,7 @@ func Lookup(name string) (Spec, error) {
 	for _, spec := range specs {
 		names = append(names, spec.Name)
 	}
+	slices.Reverse(names) // of equally near ones the newest version is meant
 	meant, _ := nearest.Name(name, names)
 	return Spec{}, &UnknownTaskError{Name: name, Nearest: meant}
 }

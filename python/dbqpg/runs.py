@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -51,7 +52,7 @@ class Run:
     """One run. docs/metrics.md explains the columns."""
 
     directory: pathlib.Path
-    settings: dict[str, str]  # config.yaml, values as they are written
+    settings: dict[str, str]  # config.yaml, values as they are written but for quotation marks
     progress: Table  # a row an iteration
     evaluations: Table  # a row an evaluation; no rows if there was none
 
@@ -106,6 +107,13 @@ def _settings(path: pathlib.Path) -> dict[str, str]:
     settings = {}
     for line in path.read_text().splitlines():
         name, colon, value = line.partition(":")
-        if colon and not name.startswith("#"):
-            settings[name.strip()] = value.strip()
+        if colon and not name.startswith(("#", " ")):
+            settings[name] = _unquoted(value.strip())
     return settings
+
+
+def _unquoted(value: str) -> str:
+    try:
+        return str(json.loads(value)) if value.startswith('"') else value
+    except ValueError:  # an escape that JSON does not have
+        return value

@@ -11,7 +11,7 @@ import dbqpg
 
 def test_reads_a_run(trained: pathlib.Path) -> None:
     run = dbqpg.read_run(trained)
-    assert run.settings["env"] == "Swimmer-v2" and run.settings["batch"] == "500"
+    assert run.settings["env"] == "Swimmer-v2" and run.settings["batch"] == "500" and run.settings["nats"] == ""
     assert run.progress["iteration"].tolist() == [0, 1] and run.progress["steps"].dtype == np.int64
     assert run.progress.rows == 2 and np.isfinite(run.progress["return_mean"]).all()
     assert run.evaluations["iteration"].tolist() == [0, 1, 2]
