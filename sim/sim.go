@@ -2,6 +2,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -125,6 +126,16 @@ type Env interface {
 
 	// Close frees the engine's memory. Closing twice is harmless.
 	Close() error
+}
+
+// ErrNotReset is what Step answers before the first Reset and after an error.
+var ErrNotReset = errors.New("step without a reset after the start or an error")
+
+// CheckLength panics, in the name of an Env's package, unless one of its arguments has the Spec's length.
+func CheckLength(owner, name string, v []float64, want int) {
+	if len(v) != want {
+		panic(fmt.Sprintf("%s: %s has length %d, want %d", owner, name, len(v), want))
+	}
 }
 
 // A StateSetter is an Env whose engine state can be set, as replaying a recorded trace needs.

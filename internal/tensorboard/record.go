@@ -69,45 +69,33 @@ const (
 
 // appendEvent appends the fields common to all events.
 func appendEvent(out []byte, at time.Time, step int64) []byte {
-	out = protowire.AppendTag(out, eventWallTime, protowire.Fixed64Type)
-	out = protowire.AppendFixed64(out, math.Float64bits(float64(at.UnixMicro())/1e6))
+	out = appendDouble(out, eventWallTime, float64(at.UnixMicro())/1e6)
 	if step != 0 { // the default is omitted
-		out = protowire.AppendTag(out, eventStep, protowire.VarintType)
-		out = protowire.AppendVarint(out, uint64(step))
+		out = appendVarint(out, eventStep, uint64(step))
 	}
 	return out
 }
 
 func versionEvent(at time.Time) []byte {
-	out := appendEvent(nil, at, 0)
-	out = protowire.AppendTag(out, eventFileVersion, protowire.BytesType)
-	return protowire.AppendString(out, "brain.Event:2")
+	return appendString(appendEvent(nil, at, 0), eventFileVersion, "brain.Event:2")
 }
 
 func startEvent(at time.Time, step int64) []byte {
-	log := protowire.AppendTag(nil, sessionLogStatus, protowire.VarintType)
-	log = protowire.AppendVarint(log, sessionStart)
-	out := appendEvent(nil, at, step)
-	out = protowire.AppendTag(out, eventSessionLog, protowire.BytesType)
-	return protowire.AppendBytes(out, log)
+	return appendMessage(appendEvent(nil, at, step), eventSessionLog, appendVarint(nil, sessionLogStatus, sessionStart))
 }
 
 func scalarsEvent(at time.Time, step int64, scalars []Scalar) []byte {
 	var summary, value []byte
 	for _, s := range scalars {
-		value = protowire.AppendTag(value[:0], valueTag, protowire.BytesType)
-		value = protowire.AppendString(value, s.Tag)
+		value = appendString(value[:0], valueTag, s.Tag)
 		value = protowire.AppendTag(value, valueSimple, protowire.Fixed32Type)
 		value = protowire.AppendFixed32(value, math.Float32bits(float32(s.Value)))
 		if s.Description != "" {
 			value = appendMessage(value, valueMetadata, metadata("scalars", nil, s.Description, classScalar))
 		}
-		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
-		summary = protowire.AppendBytes(summary, value)
+		summary = appendMessage(summary, summaryValue, value)
 	}
-	out := appendEvent(nil, at, step)
-	out = protowire.AppendTag(out, eventSummary, protowire.BytesType)
-	return protowire.AppendBytes(out, summary)
+	return appendMessage(appendEvent(nil, at, step), eventSummary, summary)
 }
 
 // parseEvent returns an event's step and whether the event is the file's version, or false if the data are not an

@@ -3,7 +3,6 @@ package evaluate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -56,12 +55,7 @@ never sees these episodes, whatever its seed. The results are the same on every 
 engine class, for any number of cores (docs/evaluate.md).`,
 		Example: `  learner evaluate runs/Swimmer-v2/npg-uapg-s1
   learner evaluate runs/Swimmer-v2/npg-uapg-s1 --checkpoint newest --episodes 1000 --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("evaluate: name one run, such as runs/Swimmer-v2/npg-uapg-s1, or one checkpoint's file")
-			}
-			return nil
-		},
+		Args: trained.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := CheckCount(e.Count); err != nil {
 				return err
@@ -74,21 +68,21 @@ engine class, for any number of cores (docs/evaluate.md).`,
 			if err != nil {
 				return err
 			}
-			report, err := Checkpoint(cmd.Context(), c, e, files...)
+			r, err := report(cmd.Context(), c, e, files...)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
-				return encoder.Encode(report)
+				return encoder.Encode(r)
 			}
-			return report.print(cmd.OutOrStdout())
+			return r.print(cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	trained.Flag(flags, &which)
 	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md)")
 	flags.IntVar(&e.Count, "episodes", e.Count, "episodes with each kind of action")
 	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
@@ -116,23 +110,32 @@ func CheckCount(episodes int) error {
 	return nil
 }
 
-// Checkpoint evaluates a checkpoint's policy on its task, which may be that of a task file. e says how many episodes of
-// which seed.
-func Checkpoint(ctx context.Context, c *trained.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
+// Of returns e, which says how many episodes of which seed and with which action, for a checkpoint's policy on its task,
+// which may be that of a task file.
+func Of(c *trained.Checkpoint, e Episodes, files ...*external.File) (Episodes, error) {
 	p, err := c.Policy()
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	spec, err := c.Spec()
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	environments, err := external.New(tasks.New, files...)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	e.NewEnv = func() (sim.Env, error) { return environments.New(spec.Name) }
 	e.Shape, e.Params, e.Normalizer, e.Workers = p.Shape, p.Params, p.Normalizer, device.Cores()
+	return e, nil
+}
+
+// report plays a checkpoint's episodes with both actions.
+func report(ctx context.Context, c *trained.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
+	e, err := Of(c, e, files...)
+	if err != nil {
+		return nil, err
+	}
 	mean, sampled, err := Both(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Location, err)

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,13 +12,12 @@ import (
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/record"
 	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // Command is `learner export`.
 func Command() *cobra.Command {
-	var which, directory, task string
-	var episodes int
-	var force, replay bool
+	var o options
 	cmd := &cobra.Command{
 		Use:   "export RUN|CHECKPOINT --to DIR",
 		Short: "Write a trained policy as ONNX, safetensors and a Hugging Face model folder",
@@ -35,71 +35,89 @@ func Command() *cobra.Command {
 Upload it with: huggingface-cli upload NAME DIR`,
 		Example: `  learner export runs/Swimmer-v2/npg-uapg-s1 --to swimmer
   learner export runs/Swimmer-v2/npg-uapg-s1 --checkpoint newest --episodes 1000 --to swimmer --force`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("export: name one run, such as runs/Swimmer-v2/npg-uapg-s1, or one checkpoint's file")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if directory == "" {
-				return errors.New("export: say where to with --to DIR")
-			}
-			if episodes != 0 {
-				if err := evaluate.CheckCount(episodes); err != nil {
-					return err
-				}
-			}
-			taskFiles, err := evaluate.TaskFiles(task)
-			if err != nil {
-				return err
-			}
-			c, err := trained.Open(cmd.Context(), args[0], which)
-			if err != nil {
-				return err
-			}
-			p, err := newPolicy(c)
-			if err != nil {
-				return err
-			}
-			var r *results
-			if episodes > 0 {
-				report, err := evaluate.Checkpoint(cmd.Context(), c, evaluate.Episodes{Seed: evaluate.DefaultSeed, Count: episodes}, taskFiles...)
-				if err != nil {
-					return err
-				}
-				r = newResults(report, time.Now())
-			}
-			all, err := files(p, r)
-			if err != nil {
-				return err
-			}
-			if err := write(directory, all, force); err != nil {
-				return err
-			}
-			if replay {
-				_, err := record.Record(cmd.Context(), c, record.Default, filepath.Join(directory, replayName))
-				if errors.Is(err, record.ErrUnavailable) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "without %s: %v\n", replayName, err)
-				} else if err != nil {
-					return fmt.Errorf("%s: %w", replayName, err)
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of iteration %d (%s)\n", directory, c.Task(), c.State.Iteration, c.Location)
-			if r != nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward, r.StdReward)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "upload it with: huggingface-cli upload %s %s\n", filepath.Base(directory), directory)
-			return nil
-		},
+		Args: trained.Argument,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&directory, "to", "", "folder, created if necessary")
-	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
-	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md); the evaluation plays it")
-	flags.IntVar(&episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
-	flags.BoolVar(&replay, "replay", true, "film an episode")
-	flags.BoolVar(&force, "force", false, "replace files that are in the folder")
+	flags.StringVar(&o.directory, "to", "", "folder, created if necessary")
+	trained.Flag(flags, &o.which)
+	flags.StringVar(&o.task, "task", "", "task file, if the run had one (docs/environments.md); the evaluation plays it")
+	flags.IntVar(&o.episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
+	flags.BoolVar(&o.replay, "replay", true, "film an episode")
+	flags.BoolVar(&o.force, "force", false, "replace files that are in the folder")
 	return cmd
+}
+
+// options are the command's flags.
+type options struct {
+	directory, which, task string
+	episodes               int
+	replay, force          bool
+}
+
+// run exports the policy of a run or checkpoint.
+func (o *options) run(cmd *cobra.Command, name string) error {
+	if o.directory == "" {
+		return errors.New("export: say where to with --to DIR")
+	}
+	if o.episodes != 0 {
+		if err := evaluate.CheckCount(o.episodes); err != nil {
+			return err
+		}
+	}
+	taskFiles, err := evaluate.TaskFiles(o.task)
+	if err != nil {
+		return err
+	}
+	c, err := trained.Open(cmd.Context(), name, o.which)
+	if err != nil {
+		return err
+	}
+	p, err := newPolicy(c)
+	if err != nil {
+		return err
+	}
+	r, err := o.evaluate(cmd.Context(), c, taskFiles)
+	if err != nil {
+		return err
+	}
+	all, err := files(p, r)
+	if err != nil {
+		return err
+	}
+	if err := write(o.directory, all, o.force); err != nil {
+		return err
+	}
+	if o.replay {
+		_, err := record.Record(cmd.Context(), c, record.Default, filepath.Join(o.directory, replayName))
+		if errors.Is(err, record.ErrUnavailable) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "without %s: %v\n", replayName, err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", replayName, err)
+		}
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s: %s of iteration %d (%s)\n", o.directory, c.Task(), c.State.Iteration, c.Location)
+	if r != nil {
+		fmt.Fprintf(out, "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward, r.StdReward)
+	}
+	fmt.Fprintf(out, "upload it with: huggingface-cli upload %s %s\n", filepath.Base(o.directory), o.directory)
+	return nil
+}
+
+// evaluate plays the model card's episodes with the mean action; it returns nil if there are to be none.
+func (o *options) evaluate(ctx context.Context, c *trained.Checkpoint, taskFiles []*external.File) (*results, error) {
+	if o.episodes == 0 {
+		return nil, nil
+	}
+	e, err := evaluate.Of(c, evaluate.Episodes{Action: evaluate.Mean, Seed: evaluate.DefaultSeed, Count: o.episodes}, taskFiles...)
+	if err != nil {
+		return nil, err
+	}
+	episodes, err := evaluate.Play(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Location, err)
+	}
+	return newResults(e.Seed, episodes, time.Now()), nil
 }

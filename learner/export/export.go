@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
+	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
 // Names of the files, as the Hub and its tools know them.
@@ -68,11 +69,16 @@ type results struct {
 	Engine        string  `json:"engine"`
 }
 
-func newResults(r *evaluate.Report, now time.Time) *results {
-	_, deviation := stats.MeanStdDev(r.Mean.Returns)
+func newResults(seed uint64, episodes []evaluate.Episode, now time.Time) *results {
+	var returns []float64
+	for _, e := range episodes {
+		returns = append(returns, e.Return)
+	}
+	_, deviation := stats.MeanStdDev(returns)
+	s := evaluate.Summarize(episodes)
 	return &results{
-		r.Mean.Mean, deviation, true, r.Episodes, now.UTC().Format(time.RFC3339),
-		r.Mean.StandardError, r.Mean.IQM, r.Mean.LengthMean, r.Seed, r.Engine,
+		s.Mean, deviation, true, len(episodes), now.UTC().Format(time.RFC3339),
+		s.StandardError, s.IQM, s.LengthMean, seed, tasks.Engine(),
 	}
 }
 

@@ -24,12 +24,7 @@ func Command() *cobra.Command {
 the first ones that learner evaluate plays. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes OSMesa where
 there are both); no display is needed.`,
 		Example: "  learner record runs/Swimmer-v2/npg-uapg-s1 --out replay.mp4",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("record: name one run, such as runs/Swimmer-v2/npg-uapg-s1, or one checkpoint's file")
-			}
-			return nil
-		},
+		Args:    trained.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case out == "":
@@ -56,7 +51,7 @@ there are both); no display is needed.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&out, "out", "", "MP4 file")
-	flags.StringVar(&which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	trained.Flag(flags, &which)
 	flags.IntVar(&f.Episodes, "episodes", f.Episodes, "to film")
 	flags.Uint64Var(&f.Seed, "seed", f.Seed, "of the episodes, as of learner evaluate")
 	flags.IntVar(&f.Width, "width", f.Width, "pixels")

@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
@@ -40,6 +43,19 @@ type Checkpoint struct {
 	SHA256   string // of the file, in hexadecimal
 	State    *checkpoint.State
 	Settings map[string]string // of its run, by name
+}
+
+// Argument is what a command requires that takes one run or checkpoint. It is a cobra.PositionalArgs.
+func Argument(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v2/npg-uapg-s1, or one checkpoint's file", cmd.Name())
+	}
+	return nil
+}
+
+// Flag adds the flag --checkpoint, which says which of a run's checkpoints such a command opens.
+func Flag(flags *pflag.FlagSet, which *string) {
+	flags.StringVar(which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
 }
 
 // Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,

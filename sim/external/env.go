@@ -49,7 +49,7 @@ func (e *env) move() error {
 
 // Reset draws the seed that the process is given.
 func (e *env) Reset(rng *rand.Rand, observation []float64) error {
-	checkLength("observation", observation, e.spec.ObservationDim)
+	sim.CheckLength("external", "observation", observation, e.spec.ObservationDim)
 	seed := rng.Uint32()
 	if e.process == nil || e.process.dead() {
 		if err := e.move(); err != nil {
@@ -63,10 +63,10 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 
 // Step clips the action to the task's bounds.
 func (e *env) Step(action, observation []float64) (reward float64, terminated bool, err error) {
-	checkLength("action", action, e.spec.ActionDim)
-	checkLength("observation", observation, e.spec.ObservationDim)
+	sim.CheckLength("external", "action", action, e.spec.ActionDim)
+	sim.CheckLength("external", "observation", observation, e.spec.ObservationDim)
 	if !e.ready {
-		return 0, false, errNotReset
+		return 0, false, sim.ErrNotReset
 	}
 	for i, x := range action {
 		if math.IsNaN(x) {
@@ -114,11 +114,4 @@ func (e *env) wrap(err error) error {
 		return nil
 	}
 	return fmt.Errorf("environment %s: %w", e.file.Name, err)
-}
-
-// checkLength panics at a programmer's mistake.
-func checkLength(name string, v []float64, want int) {
-	if len(v) != want {
-		panic(fmt.Sprintf("external: %s has length %d, want %d", name, len(v), want))
-	}
 }

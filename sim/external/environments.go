@@ -1,7 +1,6 @@
 package external
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +97,3 @@ func (e *Environments) leave(p *process, index int) error {
 	}
 	return nil
 }
-
-// errNotReset is what Step answers before the first Reset and after an error.
-var errNotReset = errors.New("step without a reset after the start or an error")

@@ -13,9 +13,6 @@ import (
 // ErrReward is returned by Step for a reward that is not a finite number.
 var ErrReward = errors.New("reward is not finite")
 
-// errNotReset is what Step answers before the first Reset and after an error.
-var errNotReset = errors.New("step without a reset after the start or an error")
-
 // env runs one task. It implements sim.Env and sim.StateSetter.
 type env struct {
 	spec  sim.Spec
@@ -69,7 +66,7 @@ func checkNumbers(name string, v []float64, want int) error {
 }
 
 func (e *env) start(qpos, qvel, observation []float64) error {
-	checkLength("observation", observation, e.spec.ObservationDim)
+	sim.CheckLength("tasks", "observation", observation, e.spec.ObservationDim)
 	e.ready = false
 	if err := e.data.Reset(qpos, qvel); err != nil {
 		return err
@@ -81,10 +78,10 @@ func (e *env) start(qpos, qvel, observation []float64) error {
 }
 
 func (e *env) Step(action, observation []float64) (reward float64, terminated bool, err error) {
-	checkLength("action", action, e.spec.ActionDim)
-	checkLength("observation", observation, e.spec.ObservationDim)
+	sim.CheckLength("tasks", "action", action, e.spec.ActionDim)
+	sim.CheckLength("tasks", "observation", observation, e.spec.ObservationDim)
 	if !e.ready {
-		return 0, false, errNotReset
+		return 0, false, sim.ErrNotReset
 	}
 	e.ready = false
 	if err := checkNumbers("action", action, e.spec.ActionDim); err != nil {
@@ -107,13 +104,6 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 	}
 	e.ready = true
 	return reward, !s.healthy, nil
-}
-
-// checkLength panics at a programmer's mistake.
-func checkLength(name string, v []float64, want int) {
-	if len(v) != want {
-		panic(fmt.Sprintf("tasks: %s has length %d, want %d", name, len(v), want))
-	}
 }
 
 // Loop is the bare engine on this task: mj_step in C under each row of controls
