@@ -20,6 +20,17 @@ const (
 func weightName(network string, layer int) string { return fmt.Sprintf("%s.%d.weight", network, layer) }
 func biasName(network string, layer int) string   { return fmt.Sprintf("%s.%d.bias", network, layer) }
 
+// Layers returns the tensors of a network's parameters: NETWORK.0.weight (out, in), NETWORK.0.bias (out), NETWORK.1.weight, ...
+// Parameters beyond the network's are left out.
+func Layers(network string, mlp nn.MLP, params []float64) []safetensors.Tensor {
+	var all []safetensors.Tensor
+	for i, l := range mlp.Layers() {
+		all = append(all, safetensors.New(weightName(network, i), []int{l.Out, l.In}, params[l.Weights:l.Bias]),
+			safetensors.New(biasName(network, i), []int{l.Out}, params[l.Bias:l.End()]))
+	}
+	return all
+}
+
 // tensors returns the file's arrays, sorted by name: a network's parameters layer by layer, the others as they are.
 func (s *State) tensors() []safetensors.Tensor {
 	var all []safetensors.Tensor
@@ -35,10 +46,7 @@ func (s *State) tensors() []safetensors.Tensor {
 			continue
 		}
 		mlp := nn.MLP{Sizes: sizes}
-		for i, l := range mlp.Layers() {
-			add(weightName(network, i), values[l.Weights:l.Bias], l.Out, l.In)
-			add(biasName(network, i), values[l.Bias:l.End()], l.Out)
-		}
+		all = append(all, Layers(network, mlp, values)...)
 		if rest := values[mlp.NumParams():]; network == policyName {
 			add(logStdName, rest, len(rest))
 		} else if len(rest) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/trained"
 )
 
@@ -91,10 +92,7 @@ func (p *Policy) tensors() ([]byte, error) {
 	add("log_std", p.Params[network.NumParams():], a)
 	add("normalizer.mean", p.Normalizer.Mean, o)
 	add("normalizer.std", p.Normalizer.Std, o)
-	for i, l := range network.Layers() {
-		add(fmt.Sprintf("policy.%d.weight", i), p.Params[l.Weights:l.Bias], l.Out, l.In)
-		add(fmt.Sprintf("policy.%d.bias", i), p.Params[l.Bias:l.End()], l.Out)
-	}
+	f.Tensors = append(f.Tensors, checkpoint.Layers("policy", network, p.Params)...)
 	return safetensors.Encode(f)
 }
 
