@@ -94,7 +94,7 @@ func fisherVectors(t *testing.T, s *compute.Scope, a npz.Arrays, observations co
 	}
 	actions := a["actions"]
 	shape := policy.Shape{Observation: observations.Cols, Action: actions.Shape[1], Hidden: policy.DefaultHidden()}
-	g := gaussian.New(s, shape, s.FromSlice(len(params), 1, params), observations)
+	g := gaussian.New(s, shape, params, observations)
 	u := g.Scores(s, s.FromSlice(actions.Shape[0], actions.Shape[1], actions.Floats))
 	svd, err := linop.ExactSVD(s, u, int(a["rank"].Ints[0]))
 	if err != nil {

@@ -36,6 +36,19 @@ func (g *Policy) Scores(s *compute.Scope, actions compute.Block) *linop.Scores {
 	return linop.NewScores(g.backend, layers, logStd)
 }
 
+// ScoresAt returns the scores of q further samples, in the same p parameters: all that their
+// products with the batch's scores need. It takes all parameters, since the inputs that the
+// batch does without may matter elsewhere.
+func (g *Policy) ScoresAt(s *compute.Scope, params []float64, observations, actions compute.Block) *linop.Scores {
+	everything := make([]int, g.whole.Observation)
+	for j := range everything {
+		everything[j] = j
+	}
+	at := evaluate(s, only(g.whole, everything), params, observations)
+	at.activations[0] = g.of(s, observations)
+	return at.Scores(s, actions)
+}
+
 func (g *Policy) checkActions(actions compute.Block) {
 	if actions.Rows != g.Samples() || actions.Cols != g.shape.Action {
 		panic(fmt.Sprintf("gaussian: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(), g.shape))

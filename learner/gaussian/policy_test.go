@@ -3,9 +3,11 @@ package gaussian
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
@@ -36,7 +38,7 @@ func newFixture(b compute.Backend, shape policy.Shape, samples int, seed uint64)
 
 // at returns the policy with other parameters on the same batch.
 func (f fixture) at(params []float64) *Policy {
-	return New(f.scope, f.shape, f.scope.FromSlice(len(params), 1, params),
+	return New(f.scope, f.shape, params,
 		f.scope.FromSlice(f.samples, f.shape.Observation, f.observations))
 }
 
@@ -100,7 +102,7 @@ func TestActorAgreesWithBlocks(t *testing.T) {
 		}
 		n.Apply(normalised, raw)
 		s := compute.NewScope(b)
-		g := New(s, shape, s.FromSlice(len(params), 1, params), s.FromSlice(samples, 11, normalised))
+		g := New(s, shape, params, s.FromSlice(samples, 11, normalised))
 		got := compute.ToSlice(b, g.Mean())
 		for i := range samples {
 			near(t, b.Name(), got[3*i:3*i+3], actor.Mean(raw[11*i:11*i+11]), 1e-12)
@@ -127,6 +129,50 @@ func TestFirst(t *testing.T) {
 		alone.Fisher(0.1).MulTo(want, direction, false)
 		near(t, "Fisher product", compute.ToSlice(f.backend, got), compute.ToSlice(f.backend, want), 1e-14)
 	})
+}
+
+// The twins know nothing of inputs that are zero at every observation, which the policy is evaluated without.
+func TestWithoutInputsThatAreZero(t *testing.T) {
+	for _, b := range nntest.Backends() {
+		for _, zero := range [][]int{{0, 3, 4}, {5}, {0, 1, 2, 3, 4, 5}} {
+			f := newFixture(b, policy.Shape{Observation: 6, Action: 2, Hidden: []int{5, 4}}, 600, 1)
+			everywhere := slices.Clone(f.observations)
+			for i := range f.samples {
+				for _, j := range zero {
+					f.observations[6*i+j] = 0
+				}
+			}
+			f.policy = f.at(f.params)
+			p := len(f.params) - 5*min(len(zero), 5)
+			u := f.policy.Scores(f.scope, f.actionBlock)
+			if rows, _ := u.Dims(); rows != p {
+				t.Fatalf("scores of %d parameters, want %d of %d", rows, p, len(f.params))
+			}
+			multiply := func(o linop.Operator, x []float64) []float64 {
+				return f.policy.Expand(compute.ToSlice(b, linop.Mul(f.scope, o, f.scope.FromSlice(len(x), 1, x), false)))
+			}
+			rng := rand.New(rand.NewPCG(2, 0))
+			w := normals(f.samples, rng)
+			_, gradient := logDensity(f.shape, f.params, f.observations, f.actions, w)
+			near(t, b.Name()+": gradient", multiply(u, w), gradient, 1e-12)
+			x := normals(p, rng)
+			near(t, b.Name()+": Fisher product", multiply(f.policy.Fisher(0), x), f.fisherTwin(0, f.policy.Expand(x)), 1e-12)
+			if other := normals(len(f.params), rng); f.policy.KL(f.policy.At(f.scope, other)) != f.policy.KL(f.at(other)) {
+				t.Errorf("%s: the policy with other parameters is not that made anew", b.Name())
+			}
+
+			// Scores elsewhere, where these inputs matter.
+			further := f.policy.ScoresAt(f.scope, f.params, f.scope.FromSlice(f.samples, 6, everywhere), f.actionBlock)
+			_, want := logDensity(f.shape, f.params, everywhere, f.actions, w)
+			for k := range want {
+				if !slices.Contains(f.policy.inputs.params, k) {
+					want[k] = 0
+				}
+			}
+			near(t, b.Name()+": further scores", multiply(further, w), want, 1e-12)
+			f.scope.Release()
+		}
+	}
 }
 
 func TestLogProbAgreesWithTwin(t *testing.T) {

@@ -247,7 +247,7 @@ func (c *computation) spectra() error {
 
 // policyGradient puts a p × 1 gradient as NAME_policy_w1, ..., NAME_policy_log_std.
 func (c *computation) policyGradient(name string, g compute.Block) {
-	flat := compute.ToSlice(c.b, g)
+	flat := c.at.Expand(g)
 	mean := c.Shape.Mean()
 	c.network(name+"_policy", mean, flat)
 	c.vector(name+"_policy_log_std", flat[mean.NumParams():])

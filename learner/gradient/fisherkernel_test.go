@@ -72,7 +72,7 @@ func dampedVectors(t *testing.T, x *Batch) *mat.Dense {
 // scores returns U of a batch.
 func scores(s *compute.Scope, x *Batch) *linop.Scores {
 	n := x.Samples()
-	at := gaussian.New(s, x.Shape, s.FromSlice(len(x.Policy), 1, x.Policy), s.FromSlice(n, x.Shape.Observation, x.Observations))
+	at := gaussian.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
 	return at.Scores(s, s.FromSlice(n, x.Shape.Action, x.Actions))
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
 // moments computes the process's mean and variance of V, A and Q at the batch's points
@@ -27,9 +26,7 @@ func (c *computation) moments(batch gp.Points) error {
 func (c *computation) queries() gp.Points {
 	m := c.Queries()
 	observations := c.scope.FromSlice(m, c.Shape.Observation, c.QueryObservations)
-	params := c.scope.FromSlice(len(c.Policy), 1, c.Policy)
-	scores := gaussian.New(c.scope, c.Shape, params, observations).
-		Scores(c.scope, c.scope.FromSlice(m, c.Shape.Action, c.QueryActions))
+	scores := c.at.ScoresAt(c.scope, c.Policy, observations, c.scope.FromSlice(m, c.Shape.Action, c.QueryActions))
 	return gp.Points{
 		Features: critic.Evaluate(c.scope, c.Critic, observations).Features(),
 		Fisher:   c.at.SVD.Rows(c.scope, scores),

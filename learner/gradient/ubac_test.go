@@ -60,7 +60,7 @@ func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float
 	s := compute.NewScope(b)
 	defer s.Release()
 	n, p := x.Samples(), len(g)
-	at := gaussian.New(s, x.Shape, s.FromSlice(p, 1, x.Policy), s.FromSlice(n, x.Shape.Observation, x.Observations))
+	at := gaussian.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
 	svd, err := linop.ExactSVD(s, at.Scores(s, s.FromSlice(n, x.Shape.Action, x.Actions)), x.Rank)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Report struct {
 
 // Algorithm turns a gradient into new parameters.
 type Algorithm interface {
-	// Step takes one ascent step on params (p), the parameters of o.Policy. An error is a
+	// Step takes one ascent step on params, all the parameters of o.Policy. An error is a
 	// [*NotFiniteError] or linop's breakdown, and leaves params unchanged.
 	Step(params []float64, o Objective) (Report, error)
 	// State returns a copy of the algorithm's state; Restore sets it, or returns an error
@@ -74,9 +74,10 @@ func CheckFinite(direction string, x []float64) error {
 	return nil
 }
 
-// download copies a direction to the host and checks it.
-func download(b compute.Backend, name string, x compute.Block) ([]float64, error) {
-	d := compute.ToSlice(b, x)
+// download copies a direction to the host, as one in all of the policy's parameters, and
+// checks it.
+func (o Objective) download(name string, x compute.Block) ([]float64, error) {
+	d := o.Policy.Expand(compute.ToSlice(o.Policy.Backend(), x))
 	return d, CheckFinite(name, d)
 }
 

@@ -2,6 +2,7 @@ package optim
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -29,9 +30,9 @@ func random(rng *rand.Rand, n int) []float64 {
 
 // fixture is a small policy, a batch sampled from it, and a Monte Carlo gradient.
 type fixture struct {
-	b      compute.Backend
-	s      *compute.Scope
-	params []float64
+	b                    compute.Backend
+	s                    *compute.Scope
+	params, observations []float64
 	Objective
 }
 
@@ -41,7 +42,8 @@ func newFixture(b compute.Backend, seed uint64) fixture {
 	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}}
 	f := fixture{b: b, s: compute.NewScope(b), params: random(rng, shape.NumParams())}
 	observations, noise := random(rng, n*o), random(rng, n*a)
-	f.Policy = gaussian.New(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, observations))
+	f.observations = observations
+	f.Policy = gaussian.New(f.s, shape, f.params, f.s.FromSlice(n, o, observations))
 	for i, mean := range compute.ToSlice(b, f.Policy.Mean()) {
 		noise[i] = mean + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
 	}
@@ -74,7 +76,7 @@ func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) 
 	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
 	shape := policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}
 	f := fixture{b: b, s: compute.NewScope(b), params: flat(arrays, "policy_")}
-	f.Policy = gaussian.New(f.s, shape, f.s.FromSlice(len(f.params), 1, f.params), f.s.FromSlice(n, o, arrays["observations"].Floats))
+	f.Policy = gaussian.New(f.s, shape, f.params, f.s.FromSlice(n, o, arrays["observations"].Floats))
 	f.Actions = f.s.FromSlice(n, a, arrays["actions"].Floats)
 	w := make([]float64, n)
 	for i, y := range arrays["targets"].Floats {
@@ -232,6 +234,50 @@ func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
 			f.s.Release()
 		}
 	}
+}
+
+// widen inserts, after each row of width numbers in the first rows of them, what add returns.
+func widen(x []float64, rows, width int, add func() []float64) (wide []float64) {
+	for i := range rows {
+		wide = append(append(wide, x[i*width:(i+1)*width]...), add()...)
+	}
+	return append(wide, x[rows*width:]...)
+}
+
+// Inputs that are zero throughout the batch change no step; their weights get Adam's weight decay alone.
+func TestStepsWithInputsThatAreZero(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const o, hidden, zeros = 3, 5, 2
+		rng := rand.New(rand.NewPCG(2, 0))
+		observations := widen(f.observations, len(f.observations)/o, o, func() []float64 { return make([]float64, zeros) })
+		start := widen(f.params, hidden, o, func() []float64 { return random(rng, zeros) })
+		shape := policy.Shape{Observation: o + zeros, Action: 2, Hidden: []int{hidden, 4}}
+		wide := f
+		wide.Policy = gaussian.New(f.s, shape, start, f.s.FromSlice(f.Policy.Samples(), o+zeros, observations))
+		wide.setWeights(compute.ToSlice(f.b, f.Weights))
+		for _, a := range []func(n int) Algorithm{
+			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) }, func(int) Algorithm { return TRPO{} },
+		} {
+			narrow, got := clone(f.params), clone(start)
+			for params, objective := range map[*[]float64]Objective{&narrow: f.Objective, &got: wide.Objective} {
+				if report, err := a(len(*params)).Step(*params, objective); err != nil || report.Rejected {
+					t.Fatal(report, err)
+				}
+			}
+			row := 0
+			want := widen(narrow, hidden, o, func() []float64 {
+				row++
+				decayed := clone(start[row*(o+zeros)-zeros : row*(o+zeros)])
+				if _, trustRegion := a(1).(TRPO); !trustRegion {
+					for i, w := range decayed {
+						decayed[i] = torchAdam(w, 0.02, DefaultWeightDecay, []float64{0})
+					}
+				}
+				return decayed
+			})
+			near(t, fmt.Sprintf("%T", a(1)), got, want, 1e-13)
+		}
+	})
 }
 
 // The correction sees the direction of the step, and leaves the gradient alone.

@@ -33,7 +33,7 @@ func (a NPG) Step(params []float64, o Objective) (Report, error) {
 // iterations is used as it is.
 func (o Objective) natural(s *compute.Scope) (compute.Block, linop.Result, error) {
 	b := s.Backend()
-	if _, err := download(b, "gradient", o.Gradient); err != nil {
+	if _, err := o.download("gradient", o.Gradient); err != nil {
 		return compute.Block{}, linop.Result{}, err
 	}
 	cg := linop.CG{}

@@ -33,7 +33,7 @@ func (t TRPO) Step(params []float64, o Objective) (Report, error) {
 		return report, err
 	}
 	d := o.corrected(s, natural)
-	host, err := download(b, "natural gradient", d)
+	host, err := o.download("natural gradient", d)
 	if err != nil {
 		return report, err
 	}

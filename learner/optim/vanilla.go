@@ -25,7 +25,7 @@ func (a VanillaPG) Step(params []float64, o Objective) (Report, error) {
 
 // ascend takes a step along the direction x, corrected, which is negated because Adam minimises.
 func (a *Adam) ascend(s *compute.Scope, params []float64, o Objective, name string, x compute.Block, report *Report) error {
-	d, err := download(s.Backend(), name, o.corrected(s, x))
+	d, err := o.download(name, o.corrected(s, x))
 	if err != nil {
 		return err
 	}

@@ -60,10 +60,10 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g
 	if err != nil {
 		return g, err
 	}
-	g.MonteCarlo = compute.ToSlice(r.Backend, monteCarlo.Gradient)
-	g.DBQPG = compute.ToSlice(r.Backend, bayesian.Gradient)
+	g.MonteCarlo = at.Expand(monteCarlo.Gradient)
+	g.DBQPG = at.Expand(bayesian.Gradient)
 	bayesian.Correct(bayesian.Gradient)
-	g.UAPG = compute.ToSlice(r.Backend, bayesian.Gradient)
+	g.UAPG = at.Expand(bayesian.Gradient)
 	return g, nil
 }
 
@@ -120,7 +120,7 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) 
 	if err != nil {
 		return g, err
 	}
-	g.Plain = compute.ToSlice(r.Backend, plain.Gradient)
+	g.Plain = at.Expand(plain.Gradient)
 	if baseline != nil {
 		weights := s.FromSlice(len(baseline), 1, baseline)
 		r.Backend.Gemm(false, false, -1, features, weights, 1, at.Targets)
@@ -129,6 +129,6 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) 
 	if err != nil {
 		return g, err
 	}
-	g.Gradient = compute.ToSlice(r.Backend, controlled.Gradient)
+	g.Gradient = at.Expand(controlled.Gradient)
 	return g, nil
 }

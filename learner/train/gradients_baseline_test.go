@@ -140,7 +140,7 @@ func TestBaselineKeepsTheExpectation(t *testing.T) {
 	defer s.Release()
 	normal := make([]float64, len(played.Observations))
 	run.Normalizer().Apply(normal, played.Observations)
-	p := gaussian.New(s, run.Shape, s.FromSlice(len(run.Params), 1, run.Params), s.FromSlice(played.Steps(), run.Shape.Observation, normal))
+	p := gaussian.New(s, run.Shape, run.Params, s.FromSlice(played.Steps(), run.Shape.Observation, normal))
 	mean, logStd := compute.ToSlice(run.Backend, p.Mean()), p.LogStd()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var episodes []*proto.Episode

@@ -54,15 +54,27 @@ type Evaluation struct {
 	allScores *linop.Scores    // p × m
 }
 
-// Evaluate runs the policy with parameters params (p) over m observations and actions, of
+// Evaluate runs the policy with all its parameters over m observations and actions, of
 // which the first n are the batch, and keeps the factors of its scores U.
 func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
-	at := &Evaluation{onAll: gaussian.New(s, m.Shape, s.FromSlice(len(params), 1, params), observations)}
+	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations)}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
 	at.Fisher = m.Fisher(s.Backend(), at, m.Damping)
 	return at
+}
+
+// ScoresAt returns the scores of q further samples in the batch's p parameters, given all of
+// the policy's; see [gaussian.Policy.ScoresAt].
+func (at *Evaluation) ScoresAt(s *compute.Scope, params []float64, observations, actions compute.Block) *linop.Scores {
+	return at.policy.ScoresAt(s, params, observations, actions)
+}
+
+// Expand returns a direction in the p parameters of the scores as one in all of the
+// policy's; see [gaussian.Policy].
+func (at *Evaluation) Expand(direction compute.Block) []float64 {
+	return at.policy.Expand(compute.ToSlice(at.policy.Backend(), direction))
 }
 
 // Decompose computes the truncated decomposition of U, exactly if that is cheap. For Monte

@@ -126,7 +126,7 @@ func (l *Learner) kernel() gp.Kernel {
 // then it is too noisy to save iterations (Ant), or even costs some (HumanoidStandup).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
 	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
-	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*len(l.Params) {
+	if m := at.onAll.Samples(); m <= linop.ExactSamples || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
 	before := append([]float64(nil), l.Params...)
