@@ -111,7 +111,7 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	return j.save(p, integralsMethod)
+	return j.save(p, integralsMethod, here())
 }
 
 // reporter is where a batch's comparison goes.
