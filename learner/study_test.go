@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -70,4 +71,59 @@ func modified(t *testing.T, path string) time.Time {
 		t.Fatal(err)
 	}
 	return info.ModTime()
+}
+
+// A queue of runs made two at a time, killed with SIGKILL and interrupted, ends with what an undisturbed one publishes that
+// makes one after the other.
+func TestKilledQueue(t *testing.T) {
+	t.Parallel()
+	const queue = "- env: Hopper-v2\n  algorithm: npg\n  estimator: [mc, dbqpg]\n  seed: [1, 2]\n  iterations: 3\n  batch: 300\n  rank: 8\n"
+	study := func(directory string, parallel string) *process {
+		if err := os.WriteFile(filepath.Join(directory, "queue.yaml"), []byte(queue), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(filepath.Join(programs, "learner"), "study", "curves", "--out", "out", "--queue", "queue.yaml", "--parallel", parallel)
+		cmd.Dir = directory
+		return startCommand(t, cmd)
+	}
+	undisturbed, killed := t.TempDir(), t.TempDir()
+	study(undisturbed, "1").Succeed()
+	p := study(killed, "2")
+	p.Expect("msg=training")
+	p.Expect("msg=training")
+	p.Kill()
+	p = study(killed, "2")
+	p.Expect("msg=written") // a run is complete, and others are under way
+	p.MayFail()
+	p.Signal(syscall.SIGINT)
+	if status := p.Wait(); status != 130 {
+		t.Errorf("interrupted, the study ended with status %d:\n%s", status, p.Log())
+	}
+	study(killed, "2").Succeed()
+
+	tables, err := filepath.Glob(filepath.Join(undisturbed, "out", "data", "Hopper-v2", "*.csv"))
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("published are %q, %v", tables, err)
+	}
+	for _, path := range tables {
+		want, got := results(t, path), results(t, filepath.Join(killed, "out", "data", "Hopper-v2", filepath.Base(path)))
+		if got != want {
+			t.Errorf("%s of the study that was killed:\n%s\nof the other:\n%s", filepath.Base(path), got, want)
+		}
+	}
+}
+
+// results returns a run's published table without its last columns, the seconds.
+func results(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Split(line, ",")
+		out.WriteString(strings.Join(fields[:len(fields)-2], ",") + "\n")
+	}
+	return out.String()
 }

@@ -102,6 +102,12 @@
 // and 1.5, 1.25, 4 give cosines of 0.995 and 0.986 there; 4, 4, 16 give 0.9998 and
 // 0.9997.
 //
+// Small batches lose less, as the rank holds more of them. Of 2,000 steps, before training and
+// after 15 updates, lowest cosines to the exact decomposition's gradients: Swimmer 0.99999 and
+// 0.9999 (natural UAPG), Hopper 0.9999 and 0.9991, Walker2d 0.9998 and 0.993, HalfCheetah
+// 0.9998 and 0.992, Ant 0.9991 and 0.981. One core has the sketches in 30 to 40 ms and the
+// exact decomposition in 1.5 s.
+//
 // For a symmetric operator that is not made of scores, [RandomizedEigen] projects it
 // on a block Krylov space instead (Musco and Musco 2015).
 //

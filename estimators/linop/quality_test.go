@@ -88,11 +88,11 @@ func energy(s *compute.Scope, a linop.Operator, x compute.Block, trans bool) flo
 // shape of Hopper's and Swimmer's: what matters is how much of U the two bases
 // hold, and the gradient that comes of them.
 func TestRandomizedSVDQuality(t *testing.T) {
-	for _, task := range []struct{ observation, actions, rank int }{{11, 3, 45}, {8, 2, 30}} {
+	for _, task := range []struct{ samples, observation, actions, rank int }{{1200, 11, 3, 45}, {1200, 8, 2, 30}, {linop.ExactSamples + 1, 11, 3, 45}} {
 		for seed := range uint64(2) {
 			b := cpu.New(0)
 			s := compute.NewScope(b)
-			u, x := policyScores(s, rand.New(rand.NewPCG(seed, 0)), 1200, task.observation, task.actions)
+			u, x := policyScores(s, rand.New(rand.NewPCG(seed, 0)), task.samples, task.observation, task.actions)
 			exact, err := linop.ExactSVD(s, u, task.rank)
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/learner/device"
@@ -65,7 +66,7 @@ also computed there.`,
 	flags.StringVar((*string)(&options.Covariance), "covariance", string(config.Projected), "eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
 	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the batch)")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
-	flags.Uint64Var(&options.Seed, "seed", options.Seed, "random seed; it matters only for batches of more than 2,000 samples, cg and randomized")
+	flags.Uint64Var(&options.Seed, "seed", options.Seed, fmt.Sprintf("random seed; it matters only for batches of more than %d samples, cg and randomized", linop.ExactSamples))
 	for _, name := range []string{"batch", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err)

@@ -217,10 +217,13 @@ func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (comput
 // exactDepth is the depth of randomised decompositions that stand for exact ones.
 const exactDepth = 5
 
+// smallBatch is the largest batch for which answers are computed that take hundreds of products or more.
+const smallBatch = 2000
+
 // spectra computes the leading eigenvalues of the uncertainties with the analytic
 // Fisher matrix, for small batches: each takes hundreds of products with it.
 func (c *computation) spectra() error {
-	if c.Samples() > linop.ExactSamples {
+	if c.Samples() > smallBatch {
 		return nil
 	}
 	batch := c.at.Batch

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
-	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
@@ -42,7 +41,7 @@ func (c *computation) predict(prefix string, at gp.Points) error {
 	}
 	m := at.Features.Rows
 	mean, variance := c.scope.New(m, 1), c.scope.New(m, 1)
-	if c.options.Solver == config.ConjugateGradient && m > linop.ExactSamples {
+	if c.options.Solver == config.ConjugateGradient && m > smallBatch {
 		variance = compute.Block{}
 	}
 	for _, part := range []struct {

@@ -1,6 +1,7 @@
 // Package rundir manages a run's directory:
 //
 //	config.yaml                     the resolved settings
+//	builds.yaml                     the commit, the versions and the machine that trained it, from which iteration on
 //	progress.csv                    a row per iteration
 //	evaluations.csv                 a row per evaluated checkpoint
 //	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run

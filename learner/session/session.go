@@ -137,6 +137,10 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	if err != nil {
 		return err
 	}
+	build := rundir.Build{Iteration: r.Counters().Iteration, Program: device.Versions(), Machine: device.Machine()}
+	if err := rundir.TrainedBy(s.settings.RunDir, build); err != nil {
+		return err
+	}
 	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
 	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, Log: s.log}
 	if f := s.settings.TaskFile; f != nil {

@@ -60,9 +60,9 @@ func TestSummary(t *testing.T) {
 func made() *results {
 	of := func(env string, v variant, first, second []float64) *group {
 		curves := [][]float64{first, first, first, second, second, second}
-		return &group{setting: setting{env, "npg"}, variant: v, seeds: []uint{1, 2, 3, 4, 5, 6}, returns: curves, updating: []float64{1}}
+		return &group{setting: setting{env: env, algorithm: "npg"}, variant: v, seeds: []uint{1, 2, 3, 4, 5, 6}, returns: curves, updating: []float64{1}}
 	}
-	return &results{iterations: 3, last: 2, groups: []*group{
+	return &results{last: 2, groups: []*group{
 		of("A", monteCarlo, []float64{0, 10, 20}, []float64{0, 10, 10}),
 		of("A", bayesian, []float64{0, 100, 100}, []float64{0, 80, 80}),
 		of("B", monteCarlo, []float64{1, 2, 2}, []float64{1, 2, 4}),

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/device"
 )
 
 // comparison is a study that trains and compares variants of one run.
@@ -36,12 +38,22 @@ type compareOptions struct {
 	iterations int
 	last       int
 	set        []string
+	queue      string // of curves alone
+	parallel   int
+	plan       bool
 	onlyReport bool
 }
 
 // command returns the comparison's subcommand.
 func (c comparison) command() *cobra.Command {
 	o := new(compareOptions)
+	queueHelp := ""
+	if c.name == "curves" {
+		queueHelp = `
+
+With --queue the runs are those of a file (docs/studies.md), and --env, --algorithm, --estimator and
+--seeds select among them.`
+	}
 	cmd := &cobra.Command{
 		Use:   c.name + " --out DIR",
 		Short: c.short,
@@ -49,8 +61,9 @@ func (c comparison) command() *cobra.Command {
 
 Runs are kept in DIR/runs/TASK/ALGORITHM-VARIANT/sSEED. Complete runs are not repeated, and
 incomplete ones are resumed: repeat the command after a kill, or give a larger number of
-iterations or additional seeds. Runs use all cores, one run at a time, with all variants of the
-first seed first. The page is DIR/README.md; the figures and the numbers are beside it.`,
+iterations or additional seeds. Several runs are made at a time, in processes of their own, with
+all variants of the first seed first. The page, DIR/README.md, is written anew after each run; the
+figure and the numbers are beside it, each complete run under data/.` + queueHelp,
 		Example: fmt.Sprintf("  learner study %s --out %s --quick\n  learner study %s --out docs/results/%s --env Swimmer-v2 --iterations 300 --seeds 1,2,3", c.name, c.name, c.name, c.name),
 	}
 	flags := prepare(cmd, func(cmd *cobra.Command) error { return c.run(cmd, o) }, c.quick)
@@ -58,13 +71,16 @@ first seed first. The page is DIR/README.md; the figures and the numbers are bes
 	flags.StringSliceVar(&o.algorithms, "algorithm", c.algorithms, "algorithms: vanilla, npg or trpo, separated by commas")
 	if c.name == "curves" {
 		flags.StringSliceVar(&o.estimators, "estimator", []string{"mc", "dbqpg", "uapg"}, "estimators")
+		flags.StringVar(&o.queue, "queue", "", "file of runs to make, in its order")
 	}
 	flags.UintSliceVar(&o.seeds, "seeds", []uint{1, 2, 3}, "seeds; each variant is run with each of them")
 	flags.IntVar(&o.iterations, "iterations", 300, "number of iterations of each run")
 	flags.IntVar(&o.last, "last", 0, "number of last iterations over which the final return is averaged (default: a tenth)")
 	flags.StringArrayVar(&o.set, "set", nil, "setting of all runs, such as batch=16000; may be repeated")
 	flags.Bool("quick", false, "small batches and few iterations: about two minutes on two cores; a demonstration, not evidence")
-	flags.BoolVar(&o.onlyReport, "only-report", false, "write the page from existing runs without training, up to the iteration that all have reached")
+	flags.IntVar(&o.parallel, "parallel", device.Cores(), "number of runs to make at a time, each with its share of the cores")
+	flags.BoolVar(&o.plan, "plan", false, "list the runs, how far each is, and the time left; train nothing")
+	flags.BoolVar(&o.onlyReport, "only-report", false, "write the page from the complete runs; train nothing")
 	return cmd
 }
 
@@ -81,27 +97,32 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	variants, err := c.chosen(o)
-	if err != nil {
-		return err
-	}
 	j, err := newJob(cmd)
 	if err != nil {
 		return err
 	}
-	members, err := o.members(j, variants)
+	members, err := c.members(j, o)
 	if err != nil {
 		return err
 	}
-	if !o.onlyReport {
-		trials := make([]trial, len(members))
-		for i, m := range members {
-			trials[i] = m.trial
-		}
-		if err := j.train(cmd.Context(), "", trials); err != nil {
-			return err
-		}
+	trials := make([]trial, len(members))
+	for i, m := range members {
+		trials[i] = m.trial
 	}
+	switch {
+	case o.plan:
+		return j.plan(trials, o.parallel)
+	case o.onlyReport:
+		return c.publish(j, o, members)
+	}
+	if err := j.train(cmd.Context(), trials, o.parallel, func() error { return c.publish(j, o, members) }); err != nil {
+		return err
+	}
+	return c.publish(j, o, members)
+}
+
+// publish writes the page from the complete runs.
+func (c comparison) publish(j *job, o *compareOptions, members []member) error {
 	results, err := o.gather(members)
 	if err != nil {
 		return err
@@ -112,6 +133,7 @@ func (c comparison) run(cmd *cobra.Command, o *compareOptions) error {
 // validate checks what the loader of settings does not.
 func (o *compareOptions) validate() error {
 	var c checks
+	c.require(o.parallel >= 1, "--parallel %d: at least one run is made at a time", o.parallel)
 	c.require(o.iterations >= 1 && o.last >= 0 && o.last <= o.iterations,
 		"--iterations %d --last %d: at least one iteration is needed, and no more than all can be the last", o.iterations, o.last)
 	requireDistinct(&c, "env", o.envs)
@@ -149,8 +171,16 @@ func (o *compareOptions) lastIterations(iterations int) int {
 	return max(1, iterations/10)
 }
 
-// members returns all runs, those of the first seed first, so that a study cut short has results for every variant.
-func (o *compareOptions) members(j *job, variants []variant) ([]member, error) {
+// members returns all runs, those of the first seed first, so that a study cut short has results for every variant; with
+// a queue, its runs.
+func (c comparison) members(j *job, o *compareOptions) ([]member, error) {
+	if o.queue != "" {
+		return o.queued(j)
+	}
+	variants, err := c.chosen(o)
+	if err != nil {
+		return nil, err
+	}
 	common, err := parseAssignments(o.set)
 	if err != nil {
 		return nil, err
@@ -160,18 +190,27 @@ func (o *compareOptions) members(j *job, variants []variant) ([]member, error) {
 		for _, env := range o.envs {
 			for _, algorithm := range o.algorithms {
 				for _, v := range variants {
-					name := fmt.Sprintf("%s %s %s seed %d", env, algorithm, v.name, seed)
-					settings, err := resolve(slices.Concat(common, []assignment{
+					assignments := slices.Concat(common, []assignment{
 						{"env", env}, {"algorithm", algorithm}, {"seed", fmt.Sprint(seed)}, {"iterations", fmt.Sprint(o.iterations)},
-						{"run_dir", j.path("runs", env, algorithm+"-"+v.directory, fmt.Sprintf("s%d", seed))},
-					}, v.settings)...)
+					}, v.settings)
+					m, err := j.member(setting{env: env, algorithm: algorithm}, v, seed, assignments)
 					if err != nil {
-						return nil, fmt.Errorf("%s: %w", name, err)
+						return nil, fmt.Errorf("%s: %w", m.name, err)
 					}
-					all = append(all, member{trial{name, settings}, setting{env, algorithm}, v, seed})
+					all = append(all, m)
 				}
 			}
 		}
 	}
 	return all, nil
+}
+
+// member returns the run of a variant with a seed, and its place in the output directory.
+func (j *job) member(s setting, v variant, seed uint, assignments []assignment) (m member, err error) {
+	m = member{trial{name: fmt.Sprintf("%s %s %s seed %d", s.env, s.algorithm, v.name, seed)}, s, v, seed}
+	name := s.algorithm + "-" + v.directory
+	m.assignments = append(assignments, assignment{"run_dir", j.path("runs", s.env, name, fmt.Sprintf("s%d", seed))})
+	m.data = j.path("data", s.env, fmt.Sprintf("%s-s%d", name, seed))
+	m.settings, err = resolve(m.assignments...)
+	return m, err
 }

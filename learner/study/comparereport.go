@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,40 +12,31 @@ import (
 
 // report writes the tables, the figure and the page.
 func (c comparison) report(j *job, r *results) error {
-	width := max(1, min(10, r.iterations/20))
 	p := j.newPage(c.title)
 	p.paragraph("%s", c.question)
-	p.addRuns(r)
 	p.addFinals(r)
-	p.draw(c.name, c.title, p.addCurves(r, width))
-	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as %s; the bands, of %d runs or more, are 95%% stratified bootstrap "+
-		"intervals (Agarwal et al. 2021).", runningMean(width), enough)
+	p.draw(c.name, c.title, curves(r))
+	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as running means over a hundredth of the iterations; "+
+		"the bands, of %d runs or more, are 95%% stratified bootstrap intervals (Agarwal et al. 2021).", enough)
 	c.tables(p, r)
 	c.findings(p, r)
-	return j.save(p, how(r))
-}
-
-func runningMean(width int) string {
-	if width == 1 {
-		return "they are"
-	}
-	return fmt.Sprintf("running means over %d iterations", width)
+	return j.save(p, how(r), r.provenance())
 }
 
 // tables writes the final returns, by task and algorithm.
 func (c comparison) tables(p *page, r *results) {
 	p.heading("Returns")
-	p.paragraph("Final: the mean over the last %s of %d. Interquartile means over the runs, of %d runs or more with 95%% intervals. "+
-		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", plural(r.last, "iteration"), r.iterations, enough)
+	p.paragraph("%s Interquartile means over the runs, of %d runs or more with 95%% intervals. "+
+		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", r.lengths(), enough)
 	var rows [][]string
 	for _, g := range r.groups {
 		var each []string
 		for i, final := range r.finals(g) {
 			each = append(each, fmt.Sprintf("%s (%d)", figures(final), g.seeds[i]))
 		}
-		rows = append(rows, []string{g.env + ", " + g.algorithm, g.variant.name,
+		rows = append(rows, []string{g.setting.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
-			fmt.Sprintf("%.2f s", stats.Quantile(g.updating, 0.5))})
+			figures(median(g.updating)) + " s"})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "update"}, rows)
 	if scores := r.scores(); len(scores) > 0 {
@@ -84,7 +76,7 @@ func (r *results) scores() [][]string {
 		}
 		var strata [][]float64
 		for _, env := range envs {
-			s := setting{env, g.algorithm}
+			s := setting{env, g.algorithm, g.preset}
 			on, ends := r.find(s, g.variant.directory), scale[s]
 			if on == nil {
 				continue
@@ -109,7 +101,7 @@ func (c comparison) findings(p *page, r *results) {
 		p.paragraph("The paper: %s Here: %s", claim.paper, summary(claim, findings))
 		var rows [][]string
 		for _, f := range findings {
-			rows = append(rows, []string{f.setting.env + ", " + f.setting.algorithm, f.first.variant.name + " − " + f.second.variant.name,
+			rows = append(rows, []string{f.setting.String(), f.first.variant.name + " − " + f.second.variant.name,
 				signed(f.final), signed(f.overall), f.outcome.String()})
 		}
 		if len(rows) > 0 {
@@ -120,7 +112,32 @@ func (c comparison) findings(p *page, r *results) {
 		"return's difference holds 0. Two variants are alike if it holds no difference of %.0f %% of the second's return.", enough, 100*margin)
 }
 
-// how tells of seeds and sizes.
+// median returns that of the values that are known.
+func median(values []float64) float64 {
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	if len(known) == 0 {
+		return math.NaN()
+	}
+	return stats.Quantile(known, 0.5)
+}
+
+// lengths says over how many iterations the runs of each setting are compared.
+func (r *results) lengths() string {
+	var all []count
+	for _, s := range r.settings() {
+		all = tally(all, fmt.Sprintf("the last %s of %d", plural(r.lastOf(s), "iteration"), r.iterations(s)))
+	}
+	if len(all) == 1 {
+		return "Final: the mean over " + all[0].what + "."
+	}
+	var texts []string
+	for _, s := range r.settings() {
+		texts = append(texts, fmt.Sprintf("the last %d of %d (%v)", r.lastOf(s), r.iterations(s), s))
+	}
+	return "Final: the mean over the last iterations, " + strings.Join(texts, ", ") + "."
+}
+
+// how tells of seeds and sizes, and which runs are missing.
 func how(r *results) string {
 	var seeds []string
 	var steps []float64 // of a run
@@ -134,41 +151,42 @@ func how(r *results) string {
 			}
 		}
 	}
-	return fmt.Sprintf("Seeds %s; %s each, and %s environment steps on average. Settings are in each run's `config.yaml`, under `runs/`; "+
-		"`returns.csv` has every point of every run, `curves.csv` those of the figure, `finals.csv` the table's.",
-		strings.Join(seeds, ", "), plural(r.iterations, "iteration"), figures(stats.Mean(steps)))
+	text := fmt.Sprintf("Seeds %s; %s environment steps a run on average. The runs and their settings are under `data/`; `finals.csv` has the table's numbers.",
+		strings.Join(seeds, ", "), figures(stats.Mean(steps)))
+	if len(r.missing) > 0 {
+		text += fmt.Sprintf(" %d of %d runs are complete; the next is %s.", len(r.planned)-len(r.missing), len(r.planned), r.missing[0].name)
+	}
+	return text
 }
 
-// addRuns adds a table of every point of every run.
-func (p *page) addRuns(r *results) {
-	t := p.csv("returns.csv", "task", "algorithm", "variant", "seed", "iteration", "steps", "return_mean")
-	for _, g := range r.groups {
-		for i, seed := range g.seeds {
-			for k, value := range g.returns[i] {
-				t.add(g.env, g.algorithm, g.variant.directory, seed, k, g.steps[i][k], value)
-			}
-		}
+// provenance says what trained the runs.
+func (r *results) provenance() string {
+	if len(r.trained) == 1 {
+		return fmt.Sprintf("Trained by %s. %s", r.trained[0].what, strings.Join(r.on, "; "))
 	}
+	var texts []string
+	for _, c := range r.trained {
+		texts = append(texts, fmt.Sprintf("%s by %s", plural(c.n, "run"), c.what))
+	}
+	return fmt.Sprintf("**Trained by several programs**, whose runs may differ in more than the page says: %s. %s", strings.Join(texts, "; "), strings.Join(r.on, "; "))
 }
 
 func (p *page) addFinals(r *results) {
 	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "update_seconds")
 	for _, g := range r.groups {
-		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), stats.Quantile(g.updating, 0.5))
+		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.updating))
 	}
 }
 
-// addCurves adds a table of the learning curves and draws them: a row of panels for each task, a column for each
-// algorithm.
-func (p *page) addCurves(r *results, width int) chart.Figure {
-	t := p.csv("curves.csv", "task", "algorithm", "variant", "iteration", "return", "return_low", "return_high")
+// curves draws the learning curves: a row of panels for each task, a column for each algorithm and preset.
+func curves(r *results) chart.Figure {
 	var figure chart.Figure
-	for i, s := range r.settings() {
-		panel := chart.Panel{Title: s.env + ", " + s.algorithm, X: "iteration", Y: "mean return"}
+	var last string // task
+	for _, s := range r.settings() {
+		panel := chart.Panel{Title: s.String(), X: "iteration", Y: "mean return"}
 		for _, g := range r.of(s) {
 			line := chart.Series{Name: g.variant.name, Color: g.variant.color}
-			for k, mean := range g.band(width) {
-				t.add(g.env, g.algorithm, g.variant.directory, k, mean)
+			for k, mean := range g.band(max(1, r.iterations(s)/100)) {
 				point(&line, float64(k), mean)
 			}
 			if len(g.seeds) < enough {
@@ -176,8 +194,8 @@ func (p *page) addCurves(r *results, width int) chart.Figure {
 			}
 			panel.Series = append(panel.Series, line)
 		}
-		if i == 0 || r.settings()[i-1].env != s.env {
-			figure = append(figure, nil)
+		if s.env != last {
+			last, figure = s.env, append(figure, nil)
 		}
 		figure[len(figure)-1] = append(figure[len(figure)-1], panel)
 	}

@@ -55,7 +55,7 @@ func integralsCommand() *cobra.Command {
 	flags.StringVar(&o.run, "run", "", "run directory; the run's policy plays a batch")
 	flags.UintVar(&o.at, "at", 100, "iteration of the run's checkpoint")
 	flags.Float64SliceVar(&o.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
-	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, "ranks of the truncated kernel, in addition to the full rank for batches of up to 2,000 samples")
+	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, fmt.Sprintf("ranks of the truncated kernel, in addition to the full rank for batches of up to %d samples", linop.ExactSamples))
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	return j.save(p, integralsMethod)
+	return j.save(p, integralsMethod, here())
 }
 
 // reporter is where a batch's comparison goes.

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,8 +16,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/session"
 )
 
 // job is one run of a study command: what all kinds share.
@@ -92,54 +89,26 @@ func parseAssignments(texts []string) ([]assignment, error) {
 func resolve(assignments ...assignment) (*config.Settings, error) {
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	loader := config.NewLoader(flags)
-	arguments := []string{"--evaluate-every=0"} // studies compare returns of training
-	for _, a := range assignments {
-		arguments = append(arguments, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
-	}
-	if err := flags.Parse(arguments); err != nil {
+	if err := flags.Parse(arguments(assignments)); err != nil {
 		return nil, commandline.Explain(flags, err)
 	}
 	return loader.Load(nil)
 }
 
-// trial is one training run of a study.
-type trial struct {
-	name     string // of a subject of gradient-quality one word, for files
-	settings *config.Settings
-}
-
-// train completes every run: it skips complete runs and resumes interrupted ones. It checks all of them before it starts
-// any. The log has what before their names.
-func (j *job) train(ctx context.Context, what string, trials []trial) error {
-	var open []trial
-	for _, t := range trials {
-		complete, err := rundir.Complete(t.settings)
-		if err != nil {
-			return fmt.Errorf("%s%s: %w", what, t.name, err)
-		}
-		if !complete {
-			open = append(open, t)
-		}
+// arguments returns the settings as a command line.
+func arguments(assignments []assignment) []string {
+	all := []string{"--evaluate-every=0"} // studies compare returns of training
+	for _, a := range assignments {
+		all = append(all, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
 	}
-	if len(open) < len(trials) {
-		j.log.Info("runs that are complete already", "runs", len(trials)-len(open), "of", len(trials))
-	}
-	for i, t := range open {
-		j.log.Info("training", "run", fmt.Sprintf("%d of %d", i+1, len(open)), "what", what+t.name, "iterations", t.settings.Iterations)
-		settings := *t.settings
-		settings.Resume = config.ResumeAuto
-		if err := session.Train(ctx, &settings, j.display, j.session, nil); err != nil {
-			return fmt.Errorf("%s%s: %w", what, t.name, err)
-		}
-	}
-	return nil
+	return all
 }
 
 // command returns the command line that repeats the study.
 func (j *job) command() string {
 	words := []string{"go run ./" + j.cmd.CommandPath()}
 	j.cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Name == "only-report" {
+		if flag.Name == "only-report" || flag.Name == "parallel" { // which change nothing
 			return
 		}
 		for _, value := range values(flag) {

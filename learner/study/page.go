@@ -89,8 +89,8 @@ func wrap(text, indent string) string {
 	return out.String()
 }
 
-// save adds how the page was made, and the notes if there are any, and writes it, after what is beside it.
-func (j *job) save(p *page, how string) error {
+// save adds how the page was made and by what, and the notes if there are any, and writes it, after what is beside it.
+func (j *job) save(p *page, how, provenance string) error {
 	for _, t := range p.tables {
 		t.writer.Flush()
 		if err := atomicfile.Write(j.path(t.name), t.out.Bytes()); err != nil {
@@ -105,7 +105,7 @@ func (j *job) save(p *page, how string) error {
 	p.heading("How")
 	p.code(j.command())
 	p.paragraph("%s", how)
-	p.paragraph("%s. %s.", device.Versions(), device.Machine())
+	p.paragraph("%s.", provenance)
 	notes, err := os.ReadFile(j.path(notesName))
 	switch {
 	case err == nil:
@@ -120,6 +120,9 @@ func (j *job) save(p *page, how string) error {
 	j.log.Info("written", "page", j.path(pageName))
 	return nil
 }
+
+// here describes this program and this machine.
+func here() string { return device.Versions() + ". " + device.Machine() }
 
 // table is a future file of comma-separated values.
 type table struct {

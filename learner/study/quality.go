@@ -152,9 +152,9 @@ func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]trial, error) 
 		if err != nil {
 			return nil, err
 		}
-		subjects = append(subjects, trial{name, settings})
+		subjects = append(subjects, trial{name: name, settings: settings})
 	}
-	return subjects, j.train(ctx, "the run to measure, ", subjects)
+	return subjects, j.train(ctx, subjects, 1, func() error { return nil })
 }
 
 // given returns existing runs, named by their directories.
@@ -175,7 +175,7 @@ func given(directories []string) ([]trial, error) {
 				return nil, fmt.Errorf("--run %s: %s is a run of the same name: give them different seeds", directory, other.settings.RunDir)
 			}
 		}
-		subjects = append(subjects, trial{name, settings})
+		subjects = append(subjects, trial{name: name, settings: settings})
 	}
 	return subjects, nil
 }

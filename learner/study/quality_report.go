@@ -34,7 +34,7 @@ func (o *qualityOptions) report(j *job, subjects []trial, all []*measurement) er
 	}
 	return j.save(p, fmt.Sprintf("%s, %s, %s; %s. The run: seed %s, %s, batches of %d. Sampling seed %d; all episodes are other ones than those trained on. "+
 		"`gradients.csv` has every batch, `quality.csv` the figure's points; settings are in the run's `config.yaml`.",
-		s.Env, s.Algorithm, s.Estimator, s.Targets, seedsOf(subjects), plural(int(s.Iterations), "iteration"), s.Batch, o.samplingSeed))
+		s.Env, s.Algorithm, s.Estimator, s.Targets, seedsOf(subjects), plural(int(s.Iterations), "iteration"), s.Batch, o.samplingSeed), here())
 }
 
 func seedsOf(subjects []trial) string {

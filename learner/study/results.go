@@ -3,13 +3,11 @@ package study
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
 // group is the runs of a variant with an algorithm on a task, one a seed.
@@ -22,36 +20,37 @@ type group struct {
 	updating []float64   // seconds of the update, of all iterations
 }
 
-// setting is a task with an algorithm: what is compared with each other.
-type setting struct{ env, algorithm string }
+// setting is a task with an algorithm, and a preset where there are several: what is compared with each other.
+type setting struct{ env, algorithm, preset string }
 
-// results are the groups of a comparison, all of as many iterations.
-type results struct {
-	groups     []*group
-	iterations int
-	last       int // iterations that make the final return
+func (s setting) String() string {
+	if s.preset == "" {
+		return s.env + ", " + s.algorithm
+	}
+	return s.env + ", " + s.algorithm + ", " + s.preset
 }
 
-// gather reads what the runs have done, up to the iterations asked for. With --only-report it is up to what all runs
-// that have begun have done.
+// results are the groups of a comparison, those of a setting all of as many iterations.
+type results struct {
+	groups  []*group
+	planned []member
+	missing []member // that are not complete
+	trained []count  // runs by what trained them
+	on      []string // the machines
+	last    int      // iterations that make the final return; 0: a tenth
+}
+
+// gather reads the published runs.
 func (o *compareOptions) gather(members []member) (*results, error) {
-	r := &results{iterations: o.iterations}
+	r := &results{planned: members, last: o.last}
 	for _, m := range members {
-		columns, err := readColumns(rundir.Progress(m.settings.RunDir), "steps", "return_mean", "seconds_updating")
-		if errors.Is(err, fs.ErrNotExist) && o.onlyReport {
-			continue
-		}
+		p, err := m.load()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
-		done := len(columns[0])
-		switch {
-		case done == 0 && o.onlyReport:
+		if p == nil {
+			r.missing = append(r.missing, m)
 			continue
-		case done < r.iterations && o.onlyReport:
-			r.iterations = done
-		case done < r.iterations:
-			return nil, fmt.Errorf("%s: %s has only %d rows of %d", m.name, rundir.Progress(m.settings.RunDir), done, r.iterations)
 		}
 		g := r.find(m.setting, m.variant.directory)
 		if g == nil {
@@ -59,19 +58,63 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 			r.groups = append(r.groups, g)
 		}
 		g.seeds = append(g.seeds, m.seed)
-		g.steps, g.returns = append(g.steps, columns[0]), append(g.returns, columns[1])
-		g.updating = append(g.updating, columns[2]...)
-	}
-	if len(r.groups) == 0 {
-		return nil, errors.New("--only-report: no run has done an iteration yet")
-	}
-	for _, g := range r.groups {
-		for i := range g.returns {
-			g.steps[i], g.returns[i] = g.steps[i][:r.iterations], g.returns[i][:r.iterations]
+		g.steps, g.returns = append(g.steps, p.columns["steps"]), append(g.returns, p.columns["return_mean"])
+		g.updating = append(g.updating, p.columns["seconds_updating"]...)
+		r.trained = tally(r.trained, p.programs())
+		for _, b := range p.Builds {
+			if !slices.Contains(r.on, b.Machine) {
+				r.on = append(r.on, b.Machine)
+			}
 		}
 	}
-	r.last = o.lastIterations(r.iterations)
+	if len(r.groups) == 0 {
+		return nil, errors.New("no run is complete yet")
+	}
+	for _, s := range r.settings() {
+		iterations := r.iterations(s)
+		for _, g := range r.of(s) {
+			for i := range g.returns {
+				g.steps[i], g.returns[i] = g.steps[i][:iterations], g.returns[i][:iterations]
+			}
+		}
+	}
 	return r, nil
+}
+
+// count is a number of things that are the same.
+type count struct {
+	what string
+	n    int
+}
+
+// tally counts one more.
+func tally(counts []count, what string) []count {
+	i := slices.IndexFunc(counts, func(c count) bool { return c.what == what })
+	if i < 0 {
+		return append(counts, count{what, 1})
+	}
+	counts[i].n++
+	return counts
+}
+
+// iterations returns the number of iterations that all runs of a setting have.
+func (r *results) iterations(s setting) int {
+	least := math.MaxInt
+	for _, g := range r.of(s) {
+		for _, curve := range g.returns {
+			least = min(least, len(curve))
+		}
+	}
+	return least
+}
+
+// lastOf returns the number of iterations of a setting over which the final return is averaged.
+func (r *results) lastOf(s setting) int {
+	iterations := r.iterations(s)
+	if r.last > 0 {
+		return min(r.last, iterations)
+	}
+	return max(1, iterations/10)
 }
 
 // find returns a group by its names, nil if there is none.
@@ -108,8 +151,9 @@ func (r *results) of(s setting) []*group {
 // finals returns the final returns of a group's runs.
 func (r *results) finals(g *group) []float64 {
 	var all []float64
+	last := r.lastOf(g.setting)
 	for _, curve := range g.returns {
-		all = append(all, stats.Mean(curve[len(curve)-r.last:]))
+		all = append(all, stats.Mean(curve[len(curve)-last:]))
 	}
 	return all
 }

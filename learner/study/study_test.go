@@ -33,7 +33,7 @@ func mustStudy(t testing.TB, arguments ...string) {
 // tiny makes a comparison's runs as short as they can be: batches of some 15 Hopper episodes, two iterations.
 func tiny(out, seeds string, more ...string) []string {
 	return append([]string{"--out", out, "--env", "Hopper-v2", "--iterations", "2", "--seeds", seeds,
-		"--set", "batch=300", "--set", "rank=8"}, more...)
+		"--set", "batch=300", "--set", "rank=8", "--parallel", "1"}, more...)
 }
 
 func read(t testing.TB, path ...string) string {
@@ -53,6 +53,22 @@ func rows(t testing.TB, path ...string) [][]string {
 		t.Fatal(err)
 	}
 	return all[1:]
+}
+
+// returns has the iteration, the steps and the return of every row under data/.
+func returns(t testing.TB, out string) [][]string {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(out, "data", "*", "*.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]string
+	for _, table := range tables {
+		for _, row := range rows(t, table) {
+			all = append(all, row[:3])
+		}
+	}
+	return all
 }
 
 // contains fails unless a text has all these.
@@ -116,10 +132,11 @@ func TestComparisons(t *testing.T) {
 				arguments, runs = append([]string{c.name}, tiny(out, "1")...), len(variants)
 			}
 			mustStudy(t, arguments...)
-			for name, want := range map[string]int{"returns.csv": 2 * runs, "curves.csv": 2 * len(variants), "finals.csv": len(variants)} {
-				if got := len(rows(t, out, name)); got != want {
-					t.Errorf("%s has %d rows, want %d", name, got, want)
-				}
+			if got := len(rows(t, out, "finals.csv")); got != len(variants) {
+				t.Errorf("finals.csv has %d rows, want %d", got, len(variants))
+			}
+			if got := len(returns(t, out)); got != 2*runs {
+				t.Errorf("%d rows are published, want %d", got, 2*runs)
 			}
 			pictures(t, filepath.Join(out, c.name))
 			page := read(t, out, pageName)
@@ -145,31 +162,41 @@ func TestComparisonGoesOn(t *testing.T) {
 	arguments := func(seeds string, more ...string) []string {
 		return append(append([]string{"curves"}, tiny(out, seeds, "--estimator", "mc,dbqpg")...), more...)
 	}
-	if err := study(t, arguments("1", "--only-report")...); err == nil || !strings.Contains(err.Error(), "no run has done an iteration") {
+	if err := study(t, arguments("1", "--only-report")...); err == nil || !strings.Contains(err.Error(), "no run is complete yet") {
 		t.Errorf("a report of nothing: %v", err)
 	}
 	mustStudy(t, arguments("1")...)
 	contains(t, read(t, out, pageName), "fewer than five runs of each cannot tell")
-	first := rows(t, out, "returns.csv")
-	if first[0][4] != "0" || first[1][4] != "1" {
-		t.Errorf("iterations %s and %s, want 0 and 1", first[0][4], first[1][4])
+	first := returns(t, out)
+	if first[0][0] != "0" || first[1][0] != "1" {
+		t.Errorf("iterations %s and %s, want 0 and 1", first[0][0], first[1][0])
 	}
 
 	mustStudy(t, arguments("1,2", "--iterations", "3")...)
-	all := rows(t, out, "returns.csv")
+	all := returns(t, out)
 	if len(all) != 12 || fmt.Sprint(all[0]) != fmt.Sprint(first[0]) {
 		t.Errorf("%d rows of two variants, two seeds and three iterations: %v", len(all), all)
 	}
+	before := changed(t, filepath.Join(out, "data"))
 	mustStudy(t, arguments("1,2", "--iterations", "1", "--set", "gamma=0.995")...)
-	if got := rows(t, out, "returns.csv"); len(got) != 4 {
-		t.Errorf("%d rows of one iteration", len(got))
-	}
-	mustStudy(t, arguments("1,2,9", "--iterations", "7", "--only-report")...)
-	if got := rows(t, out, "returns.csv"); len(got) != 12 {
-		t.Errorf("reported %d rows, there are 12", len(got))
-	}
+	requireUnchanged(t, filepath.Join(out, "data"), before)
+	contains(t, read(t, out, pageName), "over the last 1 iteration of 1.")
+	mustStudy(t, arguments("1,2,9", "--iterations", "3", "--only-report")...)
+	contains(t, read(t, out, pageName), "4 of 6 runs are complete; the next is Hopper-v2 npg MC seed 9.")
 	if strings.Contains(read(t, out, pageName), "only-report") {
 		t.Error("the command repeats the report only")
+	}
+
+	// What is published is all that a page needs.
+	page := read(t, out, pageName)
+	if err := os.RemoveAll(filepath.Join(out, "runs")); err != nil {
+		t.Fatal(err)
+	}
+	mustStudy(t, arguments("1,2", "--iterations", "3")...)
+	requireUnchanged(t, filepath.Join(out, "data"), before)
+	mustStudy(t, arguments("1,2,9", "--iterations", "3", "--only-report")...)
+	if again := read(t, out, pageName); again != page {
+		t.Errorf("without the runs' directories the page has become\n%s\nit was\n%s", again, page)
 	}
 }
 

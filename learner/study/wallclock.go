@@ -224,7 +224,7 @@ func (o *wallClockOptions) report(j *job, timings []timing) error {
 	o.tables(p, timings, lines)
 	o.findings(p, timings, lines)
 	return j.save(p, fmt.Sprintf("Episodes of seed %d under the initial policy. Peak memory so far in this process %.0f MB. `wall-clock.csv` has the figure's points.",
-		o.seed, float64(device.PeakMemory())/1e6))
+		o.seed, float64(device.PeakMemory())/1e6), here())
 }
 
 func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]stats.Line) {

@@ -28,7 +28,7 @@ type process struct {
 	ended   chan struct{} // closed once it has, or could not be started
 	status  error         // then: how
 	cmd     *exec.Cmd
-	in, out *os.File // its standard input and output
+	in, out *pipe // to its standard input, from its standard output
 
 	wire  *wire
 	batch []*call // what it is being asked, by one of these who speaks with it for all
@@ -40,11 +40,14 @@ type process struct {
 	round    uint64  // counts answers
 	coming   int     // how many of those answered last are about to ask again
 	late     *time.Timer
-	failure  error // why no more is asked
+	watching bool   // late is set
+	watched  uint64 // the round when it was
+	failure  error  // why no more is asked
 }
 
-// patience is how long those who wait do so for those who are coming. A message for all costs less than one for each.
-const patience = time.Millisecond
+// patience is how long those who wait do so for those who are coming, and at most twice that. A message for all costs less than
+// one for each, and those who don't come are rare: they leave an episode before its end.
+const patience = 5 * time.Millisecond
 
 // call is what is asked of one environment: a reset, or a step if there is an action.
 type call struct {
@@ -99,7 +102,6 @@ func (p *process) ask(c *call) error {
 // take makes what waits the batch. p.mu is held.
 func (p *process) take() {
 	p.speaking = true
-	p.late.Stop()
 	p.batch, p.waiting = p.waiting, p.batch[:0]
 }
 
@@ -119,11 +121,17 @@ func (p *process) answer(spoke *call) {
 			c.wake <- false
 		}
 	}
-	if p.coming > 0 {
-		p.late.Reset(patience)
-	} else {
+	if p.coming == 0 {
 		p.pass()
+	} else if !p.watching {
+		p.watch()
 	}
+}
+
+// watch has those who are coming watched. p.mu is held.
+func (p *process) watch() {
+	p.watching, p.watched = true, p.round
+	p.late.Reset(patience)
 }
 
 // pass has the first of those who wait speak. p.mu is held.
@@ -134,11 +142,16 @@ func (p *process) pass() {
 	}
 }
 
-// hurry gives up on those who were coming.
+// hurry gives up on those who have been coming since the watch began. The timer isn't set anew for each answer: that wakes threads.
 func (p *process) hurry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.speaking {
+	p.watching = false
+	switch {
+	case p.speaking || p.coming == 0:
+	case p.round != p.watched:
+		p.watch()
+	default:
 		p.round++
 		p.coming = 0
 		p.pass()
@@ -190,9 +203,7 @@ func (p *process) exchange(limit time.Duration) error {
 		return err
 	}
 	deadline := time.Now().Add(limit)
-	if err := errors.Join(p.in.SetWriteDeadline(deadline), p.out.SetReadDeadline(deadline)); err != nil {
-		return err
-	}
+	p.in.deadline, p.out.deadline = deadline, deadline
 	return p.wire.exchange(p.in, p.out)
 }
 
@@ -265,11 +276,11 @@ func (p *process) open() error {
 
 // start starts the process, as the first of a group.
 func (p *process) start() error {
-	theirIn, in, err := os.Pipe()
+	in, theirIn, err := newPipe(true)
 	if err != nil {
 		return err
 	}
-	out, theirOut, err := os.Pipe()
+	out, theirOut, err := newPipe(false)
 	if err != nil {
 		return errors.Join(err, theirIn.Close(), in.Close())
 	}

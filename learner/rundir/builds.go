@@ -1,0 +1,62 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+)
+
+const buildsName = "builds.yaml"
+
+// Build is the program and the machine that trained a run from an iteration on.
+type Build struct {
+	Iteration uint64
+	Program   string // its commit, and the versions of what computes
+	Machine   string
+}
+
+// Builds returns the programs that trained the run in a directory, in order: none of a run of an earlier program, which
+// kept no record.
+func Builds(directory string) ([]Build, error) {
+	path := filepath.Join(directory, buildsName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var builds []Build
+	if err == nil {
+		err = yaml.Unmarshal(data, &builds)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read who trained the run: %s: %w", path, err)
+	}
+	return builds, nil
+}
+
+// TrainedBy records that a build trains the run in a directory from its iteration on, unless that is known.
+func TrainedBy(directory string, build Build) error {
+	builds, err := Builds(directory)
+	if err != nil {
+		return err
+	}
+	for len(builds) > 0 && builds[len(builds)-1].Iteration >= build.Iteration { // it was stopped before its first commit
+		builds = builds[:len(builds)-1]
+	}
+	if n := len(builds); n > 0 && builds[n-1].Program == build.Program && builds[n-1].Machine == build.Machine {
+		return nil
+	}
+	data, err := yaml.Marshal(append(builds, build))
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(directory, buildsName), data)
+	}
+	if err != nil {
+		return fmt.Errorf("record who trains the run: %w", err)
+	}
+	return nil
+}

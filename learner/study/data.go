@@ -1,0 +1,142 @@
+package study
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+// A completed run of a comparison is published under data/, as the page's raw data: a table of the columns that pages
+// need, NAME.csv, and a record of what made it, NAME.yaml. Pages are written from these alone, and a published run is
+// not trained again, so that its directory can be deleted.
+
+// publishedColumns are those of a run's progress.csv that are published, without its first, the iteration.
+var publishedColumns = []string{"steps", "return_mean", "target_std", "step_norm", "explained_variance", "log_likelihood", "coverage_50", "coverage_90",
+	"seconds_sampling", "seconds_updating"}
+
+// digits is the precision of the published numbers.
+const digits = 6
+
+// record says what made a published run.
+type record struct {
+	Builds   []rundir.Build    // in order; none: not recorded
+	Settings map[string]string // that determine its results, as far as they are known
+}
+
+// published is a run under data/, an entry of each column an iteration.
+type published struct {
+	record
+	columns map[string][]float64
+}
+
+// programs says what trained the run.
+func (p *published) programs() string {
+	var all []string
+	for _, b := range p.Builds {
+		if !slices.Contains(all, b.Program) {
+			all = append(all, b.Program)
+		}
+	}
+	return cmp.Or(strings.Join(all, ", then by "), "a program that kept no record")
+}
+
+// publish writes the data of a completed run, unless they are there, or nowhere to be.
+func (t trial) publish() error {
+	if t.data == "" {
+		return nil
+	}
+	if p, err := t.load(); p != nil || err != nil {
+		return err
+	}
+	rows, err := readColumns(rundir.Progress(t.settings.RunDir), publishedColumns...)
+	if err != nil {
+		return err
+	}
+	r := record{Settings: t.settings.Identity()}
+	if r.Builds, err = rundir.Builds(t.settings.RunDir); err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	table := csv.NewWriter(&out)
+	_ = table.Write(append([]string{"iteration"}, publishedColumns...)) // to memory, which does not fail
+	for i := range min(len(rows[0]), int(t.settings.Iterations)) {
+		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i])}
+		for _, column := range rows[1:] {
+			line = append(line, short(column[i]))
+		}
+		_ = table.Write(line)
+	}
+	table.Flush()
+	if err := os.MkdirAll(filepath.Dir(t.data), 0o755); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(t.data+".yaml", text); err != nil { // first, because a table without it is nobody's
+		return err
+	}
+	return atomicfile.Write(t.data+".csv", out.Bytes())
+}
+
+func short(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', digits, 64)
+}
+
+// load returns the published run, nil if it has fewer iterations than are asked for, and cut to these. One that was made
+// with other settings is an error.
+func (t trial) load() (*published, error) {
+	text, err := os.ReadFile(t.data + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &published{columns: map[string][]float64{}}
+	if err := yaml.Unmarshal(text, &p.record); err != nil {
+		return nil, fmt.Errorf("%s.yaml: %w", t.data, err)
+	}
+	if different := t.differences(p.Settings); len(different) > 0 {
+		return nil, fmt.Errorf("%s.csv was %w; choose another --out, or go back to those settings", t.data, &checkpoint.MismatchError{Differences: different})
+	}
+	columns, err := readColumns(t.data+".csv", publishedColumns...)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(columns[0]) < int(t.settings.Iterations) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range publishedColumns {
+		p.columns[name] = columns[i][:t.settings.Iterations]
+	}
+	return p, nil
+}
+
+// differences compares the settings that a record has with the trial's. Those that it does not have are unknown, or newer
+// than the run.
+func (t trial) differences(then map[string]string) []checkpoint.Difference {
+	now := t.settings.Identity()
+	maps.DeleteFunc(now, func(name, _ string) bool { _, known := then[name]; return !known })
+	return checkpoint.Differences(then, now)
+}
