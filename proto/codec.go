@@ -1,6 +1,9 @@
 package proto
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Message can be sent: it lists its fields once, for reading and writing alike.
 type Message interface {
@@ -27,11 +30,41 @@ type codec interface {
 	// vector if columns is nil.
 	float32s(name string, v *[]float32, columns *int)
 	float64s(name string, v *[]float64, columns *int)
-	// ticket visits a ticket; optional visits one that may be absent (nil).
-	ticket(name string, v *Ticket)
-	optional(name string, v **Ticket)
+	// record visits the fields of another type; present reads or writes the name of one that may be absent, and returns
+	// whether it is there, in which case group visits its fields.
+	record(name string, v record)
+	present(name string, there bool) bool
+	group(visit func())
 	// require fails a read whose arrays' shapes don't agree.
 	require(agree bool)
+}
+
+// record is a part of messages.
+type record interface{ fields(codec) }
+
+// optional visits a record that may be absent (nil).
+func optional[T any, P interface {
+	*T
+	record
+}](c codec, name string, v *P) {
+	there := c.present(name, *v != nil)
+	if _, reading := c.(*reader); reading {
+		*v = nil
+		if there {
+			*v = new(T)
+		}
+	}
+	if there {
+		c.group(func() { (*v).fields(c) })
+	}
+}
+
+// copied visits bytes that do not share memory with the encoding.
+func copied(c codec, name string, v *[]byte) {
+	c.bytes(name, v)
+	if _, reading := c.(*reader); reading {
+		*v = slices.Clone(*v)
+	}
 }
 
 // Marshal appends m's encoding to dst and returns the result. If Unmarshal would refuse

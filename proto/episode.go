@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// An Episode is the result of one ticket: T steps with o observation and a action
+// An Episode is the result of one ticket, or a part of that of a [Segment]: T steps with o observation and a action
 // dimensions. Observations and actions are float32, and the actor acted on exactly these
 // values, so that both sides see the same numbers.
 type Episode struct {
@@ -24,7 +24,21 @@ type Episode struct {
 	Rewards []float64
 	// Terminated reports that the task ended the episode; otherwise the time limit did.
 	Terminated bool
+
+	// Before is what was played of the episode in earlier segments, and GoesOn reports that it continues in the next one.
+	// They are not sent: an episode of its own ticket is complete.
+	Before Before
+	GoesOn bool
 }
+
+// Before is the part of an episode that was played before: the number of its steps and the sum of their rewards.
+type Before struct {
+	Steps  int
+	Return float64
+}
+
+// PlayedOn sets Engine.
+func (e *Episode) PlayedOn(engine string) { e.Engine = engine }
 
 // Steps returns T.
 func (e *Episode) Steps() int { return len(e.Rewards) }
@@ -35,9 +49,9 @@ func (e *Episode) ObservationDim() int { return len(e.FinalObservation) }
 // ActionDim returns a.
 func (e *Episode) ActionDim() int { return len(e.Actions) / max(e.Steps(), 1) }
 
-// Return returns the sum of the rewards.
+// Return returns the sum of the rewards, from the episode's first on.
 func (e *Episode) Return() float64 {
-	sum := 0.0
+	sum := e.Before.Return
 	for _, r := range e.Rewards {
 		sum += r
 	}
@@ -48,7 +62,7 @@ func (e *Episode) kind() string { return "episode" }
 func (e *Episode) limit() int   { return MaxEpisode }
 func (e *Episode) fields(c codec) {
 	o, a := e.ObservationDim(), e.ActionDim()
-	c.ticket("ticket", &e.Ticket)
+	c.record("ticket", &e.Ticket)
 	c.text("engine", &e.Engine, MaxName)
 	c.float32s("observations", &e.Observations, &o)
 	c.float32s("final_observation", &e.FinalObservation, nil)

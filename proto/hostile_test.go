@@ -132,9 +132,9 @@ func TestOtherVersionAndKind(t *testing.T) {
 		t.Errorf("an ask read as an announcement: %v", err)
 	}
 	newer := bytes.Clone(ask)
-	newer[3] = 2
+	newer[3] = proto.Version + 1
 	if err := proto.Unmarshal(newer, new(proto.Ask)); !errors.Is(err, proto.ErrVersion) {
-		t.Errorf("version 2: %v", err)
+		t.Errorf("the next version: %v", err)
 	}
 }
 
@@ -193,6 +193,7 @@ func fuzz(f *testing.F, m proto.Message) {
 	})
 }
 
+func FuzzSegment(f *testing.F)      { fuzz(f, new(proto.Segment)) }
 func FuzzAnnouncement(f *testing.F) { fuzz(f, new(proto.Announcement)) }
 func FuzzDiscover(f *testing.F)     { fuzz(f, new(proto.Discover)) }
 func FuzzAsk(f *testing.F)          { fuzz(f, new(proto.Ask)) }

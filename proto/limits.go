@@ -6,7 +6,7 @@ import (
 )
 
 // Version is the protocol's version. Both sides must speak the same one.
-const Version = 1
+const Version = 2
 
 // Limits on the contents of messages. Sizes are in bytes.
 const (
@@ -21,6 +21,10 @@ const (
 	// MaxEpisode bounds an encoded episode. 1,000 steps of the largest task
 	// (376 observations, 17 actions) take 1.6 MB.
 	MaxEpisode = 16 << 20
+	// MaxState bounds a stream's encoded state. The largest task's takes 3.3 KB.
+	MaxState = 32 << 10
+	// MaxSegment bounds the steps of a segment.
+	MaxSegment = 1 << 16
 	// MaxPolicy bounds an encoded policy.
 	MaxPolicy = 16 << 20
 	// MaxChunk bounds a chunk's message, whatever the server allows.

@@ -153,7 +153,7 @@ func (m *Offer) kind() string { return "offer" }
 func (m *Offer) limit() int   { return MaxControl }
 func (m *Offer) fields(c codec) {
 	m.Slot.fields(c)
-	c.ticket("ticket", &m.Ticket)
+	c.record("ticket", &m.Ticket)
 	c.number("size", &m.Size)
 }
 
@@ -179,7 +179,7 @@ func (m *Chunk) kind() string { return "chunk" }
 func (m *Chunk) limit() int   { return MaxChunk }
 func (m *Chunk) fields(c codec) {
 	m.Slot.fields(c)
-	c.ticket("ticket", &m.Ticket)
+	c.record("ticket", &m.Ticket)
 	c.number("part", &m.Part)
 	c.number("parts", &m.Parts)
 	c.flag("more", &m.More)
@@ -209,7 +209,7 @@ func (m *Return) limit() int   { return MaxControl }
 func (m *Return) check() error { return firstError(m.Slot.check(), m.Ticket.check()) }
 func (m *Return) fields(c codec) {
 	m.Slot.fields(c)
-	c.ticket("ticket", &m.Ticket)
+	c.record("ticket", &m.Ticket)
 	c.text("reason", &m.Reason, MaxReason)
 }
 
@@ -247,17 +247,20 @@ type Reply struct {
 	// Next is a ticket to play, or nil. It answers an Ask, and accompanies the
 	// acknowledgement of an episode if More is set, to save an Ask.
 	Next *Ticket
+	// Start makes Next the ticket of a segment; nil: of a whole episode.
+	Start *Start
 	// Reason says why a request was refused.
 	Reason string
 }
 
 func (m *Reply) kind() string { return "reply" }
-func (m *Reply) limit() int   { return MaxControl }
+func (m *Reply) limit() int   { return MaxControl + MaxState }
 func (m *Reply) fields(c codec) {
 	c.number("status", (*uint64)(&m.Status))
 	m.Position.fields(c)
 	m.Need.fields(c)
-	c.optional("next", &m.Next)
+	optional(c, "next", &m.Next)
+	optional(c, "start", &m.Start)
 	c.text("reason", &m.Reason, MaxReason)
 }
 
@@ -265,10 +268,18 @@ func (m *Reply) check() error {
 	if m.Status >= statuses {
 		return fmt.Errorf("status: %w: %d", ErrInvalid, m.Status)
 	}
-	if m.Next != nil {
-		return m.Next.check()
+	if m.Next == nil {
+		if m.Start != nil {
+			return fmt.Errorf("start: %w: a segment without a ticket", ErrInvalid)
+		}
+		return nil
 	}
-	return nil
+	if m.Start != nil {
+		if err := m.Start.check(); err != nil {
+			return err
+		}
+	}
+	return m.Next.check()
 }
 
 // Reason shortens an error's text to what a message may hold. It leaves out the middle: a text begins with what failed, and

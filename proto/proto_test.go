@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -37,6 +38,23 @@ func messages() []proto.Message {
 			Params: []float64{0.1, 0.2, -0.3}, Mean: []float64{0, 1}, Std: []float64{1, 2}, Clip: 5,
 		},
 		&proto.Discover{Actor: slot.Actor},
+		segment(ticket),
+		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3, State: &segment(ticket).State}},
+		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3}},
+	}
+}
+
+// segment returns three steps of a stream: the end of an episode, another of one step, and the beginning of a third.
+func segment(ticket proto.Ticket) *proto.Segment {
+	random, err := rand.NewChaCha8([32]byte{1}).MarshalBinary()
+	if err != nil {
+		panic(err)
+	}
+	return &proto.Segment{
+		Ticket: ticket, Engine: "mujoco 3.17.0 avx2",
+		Observations: []float32{1, 2, 3, 4, 5, 6}, Actions: []float32{0.5, -0.5, 0.25}, Rewards: []float64{1.25, -2, 4},
+		Ends: []byte{proto.TimeLimit, proto.Terminated, proto.GoesOn}, Finals: []float32{7, 8, 9, 10},
+		State: proto.State{Task: "Swimmer-v2", Step: 1, Random: random, Observation: []float32{11, 12}, Physics: []float64{13, 14, 15}},
 	}
 }
 
@@ -135,7 +153,7 @@ func TestEncodingIsMsgpack(t *testing.T) {
 // The bytes on the wire change only together with Version.
 func TestEncodingIsStable(t *testing.T) {
 	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Abandoned: 300}))
-	want := "86" + "a176" + "01" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a96162616e646f6e6564" + "cd012c"
+	want := "86" + "a176" + "02" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a96162616e646f6e6564" + "cd012c"
 	if got != want {
 		t.Errorf("an Ask travels as\n%s, want\n%s", got, want)
 	}
@@ -154,6 +172,16 @@ func TestRefused(t *testing.T) {
 		return p
 	}
 	slot, ticket := proto.Slot{Actor: "a"}, proto.Ticket{Run: "r"}
+	cut := func(change func(*proto.Segment)) proto.Message {
+		s := segment(ticket)
+		change(s)
+		return s
+	}
+	state := func(change func(*proto.State)) proto.Message {
+		s := segment(ticket).State
+		change(&s)
+		return &proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 1, State: &s}}
+	}
 	tests := []struct {
 		name string
 		m    proto.Message
@@ -191,6 +219,23 @@ func TestRefused(t *testing.T) {
 		{"part past the end", &proto.Chunk{Slot: slot, Ticket: ticket, Part: 2, Parts: 2, Data: []byte{1}}, proto.ErrInvalid, "part 2 of 2"},
 		{"empty chunk", &proto.Chunk{Slot: slot, Ticket: ticket, Parts: 1}, proto.ErrInvalid, "no bytes"},
 		{"chunk above the limit", &proto.Chunk{Slot: slot, Ticket: ticket, Parts: 1, Data: make([]byte, proto.MaxChunk)}, proto.ErrTooLarge, "at most 524288"},
+		{"segment of no steps", cut(func(s *proto.Segment) { s.Rewards, s.Actions, s.Observations, s.Ends = nil, nil, nil, nil }), proto.ErrShape, "0 rewards"},
+		{"segment with an end too few", cut(func(s *proto.Segment) { s.Ends = s.Ends[1:] }), proto.ErrShape, "2 ends"},
+		{"unknown end", cut(func(s *proto.Segment) { s.Ends[2] = 3 }), proto.ErrInvalid, "ends: invalid: 3 at step 2"},
+		{"end without a final observation", cut(func(s *proto.Segment) { s.Finals = s.Finals[2:] }), proto.ErrShape, "2 numbers for the ends of 2 episodes"},
+		{"infinite end", cut(func(s *proto.Segment) { s.Finals[3] = float32(inf) }), proto.ErrNotFinite, "finals: not finite: +Inf at row 1, column 1"},
+		{"NaN in a segment", cut(func(s *proto.Segment) { s.Observations[3] = float32(nan) }), proto.ErrNotFinite, "observations: not finite: NaN at row 1, column 1"},
+		{"segment with a NaN state", cut(func(s *proto.Segment) { s.State.Physics[1] = nan }), proto.ErrNotFinite, "physics: not finite: NaN at row 1"},
+		{"infinite state", state(func(s *proto.State) { s.Physics[2] = inf }), proto.ErrNotFinite, "physics"},
+		{"NaN in a state's observation", state(func(s *proto.State) { s.Observation[0] = float32(nan) }), proto.ErrNotFinite, "observation"},
+		{"state of no physics", state(func(s *proto.State) { s.Physics = nil }), proto.ErrShape, "2 observations and 0 numbers"},
+		{"state of no task", state(func(s *proto.State) { s.Task = "" }), proto.ErrInvalid, "task"},
+		{"random numbers cut short", state(func(s *proto.State) { s.Random = s.Random[1:] }), proto.ErrInvalid, "random"},
+		{"no random numbers", state(func(s *proto.State) { s.Random = nil }), proto.ErrInvalid, "random"},
+		{"state of 33 KB", state(func(s *proto.State) { s.Physics = make([]float64, 33<<7) }), proto.ErrTooLarge, "at most 32768"},
+		{"segment without a ticket", &proto.Reply{Start: &proto.Start{Steps: 1}}, proto.ErrInvalid, "without a ticket"},
+		{"no length", &proto.Reply{Next: &ticket, Start: &proto.Start{}}, proto.ErrInvalid, "steps"},
+		{"absurd length", &proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 1 << 40}}, proto.ErrInvalid, "1 to 65536"},
 		{"unknown status", &proto.Reply{Status: 17}, proto.ErrInvalid, "17"},
 	}
 	for _, test := range tests {
@@ -203,6 +248,30 @@ func TestRefused(t *testing.T) {
 				t.Errorf("a refused message left %d bytes", len(b)-len("before"))
 			}
 		})
+	}
+}
+
+// The episodes of a segment are its steps in order: the first is the rest of one that began before, the last goes on.
+func TestSegmentEpisodes(t *testing.T) {
+	s := segment(proto.Ticket{Run: "r"})
+	got := s.Episodes(proto.Before{Steps: 999, Return: 100})
+	want := []*proto.Episode{
+		{Before: proto.Before{Steps: 999, Return: 100}, Observations: []float32{1, 2}, FinalObservation: []float32{7, 8}, Actions: []float32{0.5}, Rewards: []float64{1.25}},
+		{Observations: []float32{3, 4}, FinalObservation: []float32{9, 10}, Actions: []float32{-0.5}, Rewards: []float64{-2}, Terminated: true},
+		{Observations: []float32{5, 6}, FinalObservation: []float32{11, 12}, Actions: []float32{0.25}, Rewards: []float64{4}, GoesOn: true},
+	}
+	for _, e := range want {
+		e.Ticket, e.Engine = s.Ticket, s.Engine
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if r := got[0].Return(); r != 101.25 {
+		t.Errorf("the first episode's return is %v, want 101.25", r)
+	}
+	s.Ends[2], s.Finals = proto.Terminated, append(s.Finals, 16, 17)
+	if last := s.Episodes(proto.Before{})[2]; last.GoesOn || !last.Terminated || last.FinalObservation[0] != 16 {
+		t.Errorf("an episode that ends with its segment: %+v", last)
 	}
 }
 

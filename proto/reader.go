@@ -257,7 +257,7 @@ func (r *reader) shape(columns *int) uint64 {
 	return n
 }
 
-func (r *reader) ticket(name string, v *Ticket) {
+func (r *reader) record(name string, v record) {
 	r.key(name)
 	r.group(func() { v.fields(r) })
 }
@@ -268,21 +268,12 @@ func (r *reader) require(agree bool) {
 	}
 }
 
-func (r *reader) optional(name string, v **Ticket) {
-	*v = nil
-	if r.absent(name) {
-		return
-	}
-	*v = new(Ticket)
-	r.group(func() { (*v).fields(r) })
-}
-
-// absent reads a field's name and reports whether its value is nil, which it then consumes.
-func (r *reader) absent(name string) bool {
+// present reads a field's name and reports whether its value is not nil; a nil it consumes.
+func (r *reader) present(name string, _ bool) bool {
 	r.key(name)
-	if r.err != nil || len(r.rest) == 0 || r.rest[0] != msgpcode.Nil {
+	if r.err == nil && len(r.rest) > 0 && r.rest[0] == msgpcode.Nil {
+		r.code()
 		return false
 	}
-	r.code()
 	return true
 }

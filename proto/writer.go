@@ -141,18 +141,17 @@ func (w *writer) array(kind string, n int, columns *int, size int, fill func(bin
 	binary.BigEndian.PutUint32(w.out.b[checksum:], crc32.Checksum(bin, castagnoli))
 }
 
-func (w *writer) ticket(name string, v *Ticket) {
+func (w *writer) record(name string, v record) {
 	w.key(name)
 	w.group(func() { v.fields(w) })
 }
 
-func (w *writer) optional(name string, v **Ticket) {
-	if *v == nil {
-		w.key(name)
+func (w *writer) present(name string, there bool) bool {
+	w.key(name)
+	if !there {
 		must(w.enc.EncodeNil())
-		return
 	}
-	w.ticket(name, *v)
+	return there
 }
 
 func (w *writer) require(bool) {}

@@ -62,12 +62,22 @@ func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, e
 	return nil
 }
 
+// A result is a *proto.Episode or a *proto.Segment.
+type result interface {
+	proto.Message
+	Steps() int
+	PlayedOn(engine string)
+}
+
 // play plays a ticket, on the executor's own thread if it is the engine's: those that wait for another process in turn share
 // threads at half the cost (BenchmarkGymnasium).
-func (e *executor) play(ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
+func (e *executor) play(ticket proto.Ticket, start *proto.Start, stop func() bool) (result, error) {
 	if e.remote {
 		runtime.UnlockOSThread()
 		defer runtime.LockOSThread()
+	}
+	if start != nil {
+		return e.player.PlaySegment(e.actor, ticket, start, stop)
 	}
 	return e.player.Play(e.actor, ticket, stop)
 }

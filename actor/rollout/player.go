@@ -24,6 +24,7 @@ type Player struct {
 	action  []float32 // the action as the policy samples it
 	control []float64 // the same as the engine takes it
 	episode proto.Episode
+	segment proto.Segment
 }
 
 // NewPlayer returns a player for env, which nothing else may use from then on. It does not close env.
@@ -50,6 +51,87 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 	return p.play(actor.Act, stop)
 }
 
+// PlaySegment plays a segment: start.Steps steps of the ticket's stream, from start.State on. It is otherwise as Play.
+func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *proto.Start, stop func() bool) (*proto.Segment, error) {
+	saver, ok := p.env.(sim.Saver)
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", p.env.Spec().Name)
+	}
+	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Index))
+	e, g := &p.episode, &p.segment
+	*g = proto.Segment{Ticket: ticket, Ends: g.Ends[:0], Finals: g.Finals[:0], State: g.State}
+	step, err := p.resume(saver, start.State)
+	for limit := uint64(p.env.Spec().TimeLimit); err == nil && len(e.Rewards) < int(start.Steps); {
+		if stop() {
+			return nil, ErrStopped
+		}
+		if err := p.step(actor.Act); err != nil {
+			return nil, fmt.Errorf("step %d of a segment: %w", len(e.Rewards), err)
+		}
+		step++
+		how := proto.GoesOn
+		switch {
+		case e.Terminated:
+			how = proto.Terminated
+		case step == limit:
+			how = proto.TimeLimit
+		}
+		g.Ends = append(g.Ends, how)
+		if how != proto.GoesOn {
+			p.see()
+			g.Finals = append(g.Finals, p.seen...)
+			step, err = 0, p.reset()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.Observations, g.Actions, g.Rewards = e.Observations, e.Actions, e.Rewards
+	return g, p.save(saver, step)
+}
+
+// resume sets the environment and the random stream to a state, or begins the stream, and returns how many steps the
+// episode has had.
+func (p *Player) resume(env sim.Saver, state *proto.State) (step uint64, err error) {
+	if state == nil {
+		return 0, p.reset()
+	}
+	spec := env.Spec()
+	if state.Task != spec.Name || len(state.Observation) != spec.ObservationDim || state.Step >= uint64(spec.TimeLimit) {
+		return 0, fmt.Errorf("%w: a state of %s after %d steps, with %d observations, for %s with %d and a time limit of %d steps", proto.ErrInvalid,
+			state.Task, state.Step, len(state.Observation), spec.Name, spec.ObservationDim, spec.TimeLimit)
+	}
+	if err := p.source.UnmarshalBinary(state.Random); err != nil {
+		return 0, fmt.Errorf("resume: random numbers: %w", err)
+	}
+	if err := env.LoadState(state.Physics); err != nil {
+		return 0, fmt.Errorf("resume: %w", err)
+	}
+	for i, x := range state.Observation {
+		p.engine[i] = float64(x)
+	}
+	return state.Step, nil
+}
+
+// save records where the stream stands.
+func (p *Player) save(env sim.Saver, step uint64) (err error) {
+	s := &p.segment.State
+	s.Task, s.Step = env.Spec().Name, step
+	p.see()
+	s.Observation = append(s.Observation[:0], p.seen...)
+	s.Physics = env.SaveState(s.Physics[:0])
+	s.Random, err = p.source.AppendBinary(s.Random[:0])
+	return err
+}
+
+// reset starts an episode.
+func (p *Player) reset() error {
+	if err := p.env.Reset(p.rng, p.engine); err != nil {
+		return fmt.Errorf("reset: %w", err)
+	}
+	return nil
+}
+
 // Evaluate is Play for an evaluation's episode of that index, which has no ticket and a random stream that no ticket
 // has. act, a method of a [policy.Actor], takes the actions: Act or ActMean.
 func (p *Player) Evaluate(act Act, seed, index uint64, stop func() bool) (*proto.Episode, error) {
@@ -62,8 +144,8 @@ type Act func(observation []float32, rng *rand.Rand, action []float32)
 
 // play plays an episode from the beginning of its random stream.
 func (p *Player) play(act Act, stop func() bool) (*proto.Episode, error) {
-	if err := p.env.Reset(p.rng, p.engine); err != nil {
-		return nil, fmt.Errorf("reset: %w", err)
+	if err := p.reset(); err != nil {
+		return nil, err
 	}
 	e := &p.episode
 	for limit := p.env.Spec().TimeLimit; len(e.Rewards) < limit && !e.Terminated; {

@@ -25,6 +25,7 @@ type slot struct {
 	outcome  chan outcome  // of playOn
 	leaving  atomic.Bool   // ctx is done
 	ticket   *proto.Ticket // the ticket held, nil if none
+	start    *proto.Start  // where its segment starts, nil if it is for a whole episode
 	of       *run          // its run
 	next     *run          // the run chosen for the next ticket, if any
 	steps    int           // of the ticket's episode, once played
@@ -121,7 +122,7 @@ func (s *slot) choose() bool {
 func (s *slot) play(executor *executor) (played bool, err error) {
 	t, start := *s.ticket, time.Now()
 	defer s.span("play", t)(&err)
-	e, err := executor.play(t, func() bool { return s.leaving.Load() || s.of.stale(t) })
+	e, err := executor.play(t, s.start, func() bool { return s.leaving.Load() || s.of.stale(t) })
 	s.Metrics.Steps.Add(float64(executor.player.StepsPlayed()))
 	if errors.Is(err, ErrStopped) {
 		s.wasted[s.of] += executor.player.StepsPlayed()
@@ -135,7 +136,8 @@ func (s *slot) play(executor *executor) (played bool, err error) {
 		return false, err
 	}
 	s.Metrics.Playing.Observe(time.Since(start).Seconds())
-	e.Engine, s.steps = s.Engine, e.Steps()
+	e.PlayedOn(s.Engine)
+	s.steps = e.Steps()
 	s.encoded, err = proto.Marshal(s.encoded[:0], e)
 	return err == nil, err
 }
@@ -158,7 +160,7 @@ func (s *slot) ask(ctx context.Context) error {
 		return s.giveUp(r, fmt.Errorf("the learner of run %s refuses this actor: %s", r.name, reply.Reason))
 	default:
 		maps.DeleteFunc(s.wasted, func(other *run, _ int) bool { return other == r || other.gone.Load() })
-		s.ticket, s.of = reply.Next, r
+		s.ticket, s.start, s.of = reply.Next, reply.Start, r
 	}
 	return nil
 }
@@ -211,7 +213,7 @@ func (s *slot) upload(ctx context.Context) {
 		switch reply.Status {
 		case proto.OK:
 			s.drop(observe.Accepted)
-			if s.ticket = reply.Next; s.ticket != nil {
+			if s.ticket, s.start = reply.Next, reply.Start; s.ticket != nil {
 				s.next = nil
 			}
 			return

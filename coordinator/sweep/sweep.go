@@ -15,7 +15,6 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,8 +178,8 @@ func checkOverride(o *registry.Override) error {
 		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, nearestField(o.Name))
 	}
 	possible := beyond
-	for _, name := range slices.Sorted(maps.Keys(new(config.Settings).Identity())) {
-		if !slices.Contains(own, name) {
+	for _, setting := range new(config.Settings).Hyperparameters() {
+		if name := setting.Name; name != "task" && !slices.Contains(own, name) {
 			possible = append(possible, name)
 		}
 	}
@@ -224,6 +223,9 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 			return nil, err
 		}
 	}
+	settings.CompleteBatch(func(name string) bool {
+		return slices.ContainsFunc(given, func(s registry.Setting) bool { return s.Name == name })
+	})
 	settings.RunDir = settings.DefaultRunDir()
 	return &settings, nil
 }

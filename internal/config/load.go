@@ -217,16 +217,29 @@ func (l *Loader) readPreset() error {
 // fill sets the settings that are missing to the values of the task's preset.
 func (s *Settings) fill(missing func(setting) bool) error {
 	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
-	values := preset.all()
+	values, given := preset.all(), map[string]bool{}
 	for i, setting := range s.all() {
 		if !missing(setting) {
+			given[setting.name] = true
 			continue
 		}
 		if err := setting.value.Set(values[i].value.String()); err != nil {
 			return fmt.Errorf("preset of %s: %w", setting.name, err)
 		}
 	}
+	s.CompleteBatch(func(name string) bool { return given[name] })
 	return nil
+}
+
+// CompleteBatch computes from Segment the one of Batch and Streams that was not given.
+func (s *Settings) CompleteBatch(given func(name string) bool) {
+	switch {
+	case s.Segment < 1:
+	case !given("streams") && (given("batch") || s.Streams == 0):
+		s.Streams = s.Batch / s.Segment
+	case !given("batch") && s.Streams > 0 && s.Streams <= maxBatch/s.Segment:
+		s.Batch = s.Streams * s.Segment
+	}
 }
 
 // Describe returns all settings with their sources, one per line, under the headings of their sections.

@@ -52,6 +52,10 @@ func TestPrecedence(t *testing.T) {
 		{"flag over all", "--config f.yaml --batch 100", "DBQPG_BATCH=200", "batch=100"},
 		{"environment over file", "--config f.yaml", "DBQPG_BATCH=200", "batch=200"},
 		{"file over preset", "--config f.yaml", "", "env=Ant-v2 batch=300 seed=3 hidden=[32, 16] learning_rate=0.001 bootstrap=true rank=90"},
+		{"segments make the batch", "--env Ant-v5 --segment 32 --streams 64", "", "batch=2048 segment=32 streams=64"},
+		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128 streams=32"},
+		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=15000 segment=100 streams=150"},
+		{"whole episodes", "--env Ant-v5", "", "batch=15000 segment=0 streams=0"},
 		{"a flag's zero counts", "--env Ant-v2 --actors 0 --gae-lambda 0 --seed 0", "DBQPG_ACTORS=3", "actors=0 gae_lambda=0 seed=0"},
 		{"a flag's false counts", "--config f.yaml --bootstrap=false", "DBQPG_BOOTSTRAP=true", "bootstrap=false"},
 		{"a flag that repeats the preset counts", "--env Swimmer-v2 --rank 30", "DBQPG_RANK=20", "rank=30"},
@@ -164,6 +168,16 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("the results do not depend on %s", name)
 		}
 	}
+	// A setting at the value that does what earlier versions did is none, so that their runs can be resumed.
+	segments, _, err := load("--env Ant-v2 --segment 100", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"segment", "streams"} {
+		if _, ok := identity[name]; ok || segments.Identity()[name] == "" {
+			t.Errorf("%s: %q in whole episodes, %q in segments", name, identity[name], segments.Identity()[name])
+		}
+	}
 }
 
 // A task file takes the place of --env. What it says is kept with the run, which can go on without the file, and is part of
@@ -226,6 +240,7 @@ func TestBadSettings(t *testing.T) {
 		{"", "", "--env: name the task to learn: Ant-v5, HalfCheetah-v5, "},
 		{"--task none.yaml", "", "read the task file: open none.yaml: no such file"},
 		{"--task {name:", "", "yaml: "},
+		{"--task mine.yaml --segment 100", "", "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes"},
 		{"--env Ant-v2 --task mine.yaml", "", "--env Ant-v2: the task file (flag) is for Mine; give one or the other"},
 		{"--worker --coordinator http://h:1 --task mine.yaml", "", "--task (flag): with --worker"},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
@@ -245,6 +260,14 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
 		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},
 		{"--env Ant-v2 --iterations 0", "", "--iterations 0: at least 1"},
+		{"--env Ant-v5 --streams 4", "", "--streams 4: streams are played in segments; add --segment N"},
+		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 65536"},
+		{"--env Ant-v5 --segment -1", "", "--segment -1: must be"},
+		{"--env Ant-v5 --segment 7", "", "--batch 15000: must be --streams 2142 times --segment 7"},
+		{"--env Ant-v5 --segment 7 --streams 3 --batch 200", "", "--batch 200: must be --streams 3 times --segment 7; leave out --batch or --streams"},
+		{"--env Ant-v5 --segment 7 --streams -3", "", "--streams -3"},
+		{"--env Ant-v5 --segment 65536 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
+		{"--env Swimmer-v5 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae"},
 		{"--env Swimmer-v2 --bootstrap", "", "--bootstrap: returns have no values to go on with; add --targets gae"},
 		{"--env Ant-v2 --gamma 0", "", "--gamma 0: must be above 0 and at most 1"},
 		{"--env Ant-v2 --gamma NaN", "", "--gamma NaN: must be"},

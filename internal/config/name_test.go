@@ -17,6 +17,7 @@ func TestNames(t *testing.T) {
 		"--env Swimmer-v2 --preset authors":                                           "npg-uapg-s1_preset=authors",
 		"--env Swimmer-v2 --preset authors --noise learned --noise 0.5":               "npg-uapg-s1_preset=authors_noise=0.5",
 		"--env Swimmer-v2 --noise learned --hidden 32,16":                             "npg-uapg-s1_hidden=32x16_noise=learned",
+		"--env Swimmer-v2 --targets gae --segment 32 --streams 64":                    "npg-uapg-s1_batch=2048_segment=32_streams=64_targets=gae",
 		"--env Swimmer-v2 --c2 1e-9 --bootstrap --targets gae":                        "npg-uapg-s1_targets=gae_bootstrap=true_c2=1.0e-09",
 	} {
 		settings, _, err := load(arguments, "")

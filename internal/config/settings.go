@@ -133,9 +133,12 @@ type Settings struct {
 	From string
 
 	// The batch.
-	Batch  int     // minimum number of environment steps in a batch; the last episode is played to its end
-	Hidden []int   // widths of the policy's hidden layers
-	Clip   float64 // bound on the absolute values of normalised observations
+	Batch int // minimum number of environment steps in a batch; the last episode is played to its end
+	// Segment is the number of steps of a segment, of which each of Streams streams of episodes plays one a batch, so that
+	// Batch is their product. 0: tickets are for whole episodes, and Streams is 0 too.
+	Segment, Streams int
+	Hidden           []int   // widths of the policy's hidden layers
+	Clip             float64 // bound on the absolute values of normalised observations
 
 	// The targets.
 	Targets   Targets

@@ -59,6 +59,8 @@ func (s *Settings) table() []section {
 		}},
 		{"The batch", []setting{
 			{"batch", result, whole(&s.Batch), "minimum number of environment steps in a batch"},
+			{"segment", result, whole(&s.Segment), "steps of a segment: a batch is the next segment of each of --streams streams of episodes; 0 plays whole episodes (docs/segments.md)"},
+			{"streams", result, whole(&s.Streams), "number of streams; with --segment, --batch is their product unless it is given"},
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
 		}},
@@ -141,6 +143,13 @@ func (s *Settings) Set(name, text string) error {
 	return fmt.Errorf("there is no setting %q", name)
 }
 
+// introduced holds the settings that runs of earlier versions do not have, with the values that do what these did: so that
+// they can be resumed, such a value is not part of a run's identity.
+var introduced = map[string]string{
+	"segment": "0",
+	"streams": "0",
+}
+
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the
 // same run.
 func (s *Settings) Identity() map[string]string {
@@ -148,6 +157,11 @@ func (s *Settings) Identity() map[string]string {
 	for _, setting := range s.all() {
 		if setting.scope == result {
 			identity[setting.name] = setting.value.String()
+		}
+	}
+	for name, value := range introduced {
+		if identity[name] == value {
+			delete(identity, name)
 		}
 	}
 	delete(identity, "task") // a built-in task has none

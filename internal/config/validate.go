@@ -13,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Bounds beyond which a value is taken to be a mistake.
@@ -38,6 +39,7 @@ func (s *Settings) Validate() error {
 	}
 	v.positive("max-kl", s.MaxKL)
 	v.positive("damping", s.Damping)
+	s.validateSegments(&v)
 	s.validateQuadrature(&v)
 	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
 		v = append(v, fmt.Errorf("--base-kernel: %w", err))
@@ -61,6 +63,22 @@ func (v *findings) join() error { return errors.Join(*v...) }
 
 func (v *findings) positive(flag string, x float64) {
 	v.require(x > 0 && !math.IsInf(x, 0), "--%s %v: must be a number above 0", flag, x)
+}
+
+// validateSegments checks the settings of segments.
+func (s *Settings) validateSegments(v *findings) {
+	if s.Segment == 0 {
+		v.require(s.Streams == 0, "--streams %d: streams are played in segments; add --segment N", s.Streams)
+		return
+	}
+	if s.Segment < 0 || s.Segment > proto.MaxSegment {
+		v.require(false, "--segment %d: must be 0 (whole episodes), or from 1 to %d", s.Segment, proto.MaxSegment)
+		return
+	}
+	v.require(s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,
+		"--batch %d: must be --streams %d times --segment %d; leave out --batch or --streams", s.Batch, s.Streams, s.Segment)
+	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae")
+	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
 }
 
 // validateQuadrature checks the settings of Bayesian quadrature.

@@ -27,6 +27,8 @@ const (
 	// Evaluation is for playing a policy to see how good it is; label: index of the episode. No episode of
 	// training has the same stream, whatever its seed.
 	Evaluation
+	// Segments is for a stream of episodes that is played in segments; label: its number.
+	Segments
 )
 
 // New returns the stream of (seed, labels): ChaCha8 keyed by SHA-256 of their 64-bit little-endian values.

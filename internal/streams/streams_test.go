@@ -14,7 +14,7 @@ func TestKnownValues(t *testing.T) {
 	if got != want {
 		t.Errorf("stream of (1, Episode, 2, 3) starts %#x, want %#x", got, want)
 	}
-	if labels := [...]uint64{Episode, Policy, Critic, Sketch, Probe, Study, Evaluation}; labels != [...]uint64{1, 2, 3, 4, 5, 6, 7} {
+	if labels := [...]uint64{Episode, Policy, Critic, Sketch, Probe, Study, Evaluation, Segments}; labels != [...]uint64{1, 2, 3, 4, 5, 6, 7, 8} {
 		t.Errorf("labels were renumbered: %v", labels)
 	}
 }

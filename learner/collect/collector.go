@@ -32,6 +32,9 @@ type Config struct {
 	Seed uint64
 	// Task is what the actors play.
 	Task sim.Spec
+	// StateSize is the length of the state of the task's environment (sim.Saver), 0 if it cannot be saved, and the task is
+	// not played in segments.
+	StateSize int
 	// Engine is the required engine, as in proto.Episode; "" means any.
 	Engine string
 	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
@@ -64,6 +67,8 @@ type Batch struct {
 	Episodes []*proto.Episode
 	// Steps is the sum of the episodes' steps.
 	Steps int
+	// Streams is where the streams stand after a batch of segments.
+	Streams []Stream
 	// Stats describes how the batch was collected.
 	Stats Stats
 }
@@ -157,6 +162,11 @@ func (c *Collector) Close() {
 // batch to the next. Collect survives the loss of actors and of the server. It returns an error if ctx is done, if another
 // learner has taken over (ErrSuperseded), if the policy cannot be published, or if a ticket fails on every actor.
 func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*Batch, error) {
+	return c.collect(ctx, policy, minSteps, nil)
+}
+
+// collect collects whole episodes, or segments.
+func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps int, segments *segments) (*Batch, error) {
 	if minSteps < 1 {
 		panic(fmt.Sprintf("collect: a batch of %d steps", minSteps))
 	}
@@ -175,7 +185,7 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 	if err := c.publish(ctx, publication); err != nil {
 		return nil, err
 	}
-	it := c.begin(p.Iteration, minSteps)
+	it := c.begin(p.Iteration, minSteps, segments)
 	err = c.wait(ctx, it, publication)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,11 +199,11 @@ func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps 
 }
 
 // begin starts issuing tickets.
-func (c *Collector) begin(number uint64, minSteps int) *iteration {
+func (c *Collector) begin(number uint64, minSteps int, segments *segments) *iteration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	it := c.dispatcher.begin(number, minSteps, now)
+	it := c.dispatcher.begin(number, minSteps, segments, now)
 	c.announceLocked(now)
 	return it
 }

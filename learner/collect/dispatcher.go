@@ -34,6 +34,7 @@ type dispatcher struct {
 // iteration is a batch being collected.
 type iteration struct {
 	ledger   *Ledger
+	segments *segments // nil if tickets are for whole episodes
 	uploads  *uploads
 	started  time.Time
 	complete chan struct{} // closed when the ledger is complete
@@ -50,15 +51,20 @@ func newDispatcher(config Config) *dispatcher {
 	}
 }
 
-// begin starts an iteration.
-func (d *dispatcher) begin(number uint64, minSteps int, now time.Time) *iteration {
-	first := proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Iteration: number, Seed: d.config.Seed}
+// begin starts an iteration: of whole episodes, or of a segment of each stream.
+func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, now time.Time) *iteration {
+	first := d.ticket(number)
 	d.position.Iteration = number
-	ledger := NewLedger(first, minSteps, d.lengths, d.config.Lease, d.proven)
+	lengths := d.lengths
+	if segments != nil {
+		lengths = Lengths{Mean: float64(segments.steps)}
+	}
+	ledger := NewLedger(first, minSteps, lengths, d.config.Lease, d.proven)
 	ledger.follow(d.asked)
 	d.asked = ledger.asked
 	d.current = &iteration{
 		ledger:   ledger,
+		segments: segments,
 		uploads:  newUploads(proto.Credit, d.config.Lease, &d.spare),
 		started:  now,
 		complete: make(chan struct{}),
@@ -68,6 +74,11 @@ func (d *dispatcher) begin(number uint64, minSteps int, now time.Time) *iteratio
 	return d.current
 }
 
+// ticket returns the first ticket of an iteration.
+func (d *dispatcher) ticket(number uint64) proto.Ticket {
+	return proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Iteration: number, Seed: d.config.Seed}
+}
+
 // batch returns the iteration's batch and resets the statistics.
 func (d *dispatcher) batch(it *iteration) *Batch {
 	b := &Batch{Episodes: it.ledger.Batch(), Steps: it.ledger.steps, Stats: d.stats}
@@ -75,7 +86,11 @@ func (d *dispatcher) batch(it *iteration) *Batch {
 	b.Stats.Actors = len(d.actors)
 	d.stats, d.complaints = Stats{}, 0
 	clear(d.actors)
-	d.lengths = lengthsOf(b.Episodes)
+	if it.segments != nil {
+		b.Streams = it.segments.after
+	} else {
+		d.lengths = lengthsOf(b.Episodes)
+	}
 	return b
 }
 
@@ -151,26 +166,27 @@ func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 		return d.refuse(err)
 	}
 	// Bound the sum against hostile numbers.
-	d.stats.Wasted += int(min(r.Abandoned, uint64(d.config.Task.TimeLimit)))
-	if next := d.grant(r.Slot, now); next != nil {
-		return proto.Reply{Next: next}
+	d.stats.Wasted += int(min(r.Abandoned, uint64(max(d.config.Task.TimeLimit, d.segmentSteps()))))
+	if reply := d.grant(r.Slot, now); reply.Next != nil {
+		return reply
 	}
 	return proto.Reply{Status: proto.Wait}
 }
 
-// grant returns a ticket or nil.
-func (d *dispatcher) grant(slot proto.Slot, now time.Time) *proto.Ticket {
-	if d.current != nil {
-		if t, ok := d.current.ledger.Grant(slot, now); ok {
-			return &t
-		}
+// grant returns a reply with a ticket, if there is one.
+func (d *dispatcher) grant(slot proto.Slot, now time.Time) (reply proto.Reply) {
+	if d.current == nil {
+		return reply
 	}
-	return nil
+	if t, ok := d.current.ledger.Grant(slot, now); ok {
+		reply.Next, reply.Start = &t, d.current.segments.start(t)
+	}
+	return reply
 }
 
 // offer grants the credit to send an episode, if it is wanted and there is credit.
 func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
-	if most := d.config.maxEpisode(); r.Size > most {
+	if most := d.maxEpisode(); r.Size > most {
 		return d.refuse(fmt.Errorf("%w: an episode of %d bytes, %s has at most %d", proto.ErrTooLarge, r.Size, d.config.Task.Name, most))
 	}
 	if !d.wanted(r.Ticket) {
@@ -217,18 +233,26 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	case data == nil:
 		return proto.Reply{}
 	}
-	e := new(proto.Episode)
-	err = proto.Unmarshal(data, e)
+	episodes, after, err := d.decode(data, r.Ticket)
 	if !inline(r) { // a single chunk's memory is not worth keeping
 		d.spare.give(data)
-	}
-	if err == nil {
-		err = d.config.check(e, r.Ticket)
 	}
 	if err != nil {
 		return d.reject(r, err, now)
 	}
-	return d.record(r, e, now)
+	return d.record(r, episodes, after, now)
+}
+
+// decode returns the episode of a ticket, or the episodes of its segment and the stream after it.
+func (d *dispatcher) decode(data []byte, t proto.Ticket) (episodes []*proto.Episode, after Stream, err error) {
+	if s := d.current.segments; s != nil {
+		return s.decode(&d.config, data, t)
+	}
+	e := new(proto.Episode)
+	if err := proto.Unmarshal(data, e); err != nil {
+		return nil, after, err
+	}
+	return []*proto.Episode{e}, after, d.config.check(e, t)
 }
 
 // reject refuses a complete but invalid episode. Its ticket is issued again, unless that happened too often.
@@ -246,14 +270,17 @@ func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string, now
 	d.wake(now)
 }
 
-// record enters an episode in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
+// record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
 // one; later the slot has to ask for it, which it does when it can play it at once.
-func (d *dispatcher) record(r *proto.Chunk, e *proto.Episode, now time.Time) proto.Reply {
+func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, now time.Time) proto.Reply {
 	l := d.current.ledger
-	if won, err := l.Record(e); !won || err != nil {
+	if won, err := l.Record(episodes...); !won || err != nil {
 		return d.stale(r.Ticket)
 	}
-	d.note(r.Slot, e)
+	if s := d.current.segments; s != nil {
+		s.after[r.Ticket.Index] = after
+	}
+	d.note(r.Slot, episodes[0])
 	if l.Complete() {
 		d.finish(now)
 		return proto.Reply{}
@@ -262,7 +289,7 @@ func (d *dispatcher) record(r *proto.Chunk, e *proto.Episode, now time.Time) pro
 	if !r.More || !l.Plenty() {
 		return proto.Reply{}
 	}
-	return proto.Reply{Next: d.grant(r.Slot, now)}
+	return d.grant(r.Slot, now)
 }
 
 // note remembers who sends episodes, and what they run on.
@@ -302,10 +329,21 @@ func (d *dispatcher) takeBack(r *proto.Return, now time.Time) proto.Reply {
 	return proto.Reply{}
 }
 
-// maxEpisode returns the size of the longest episode's encoding.
-func (c *Config) maxEpisode() uint64 {
-	o, a, steps := c.Task.ObservationDim, c.Task.ActionDim, c.Task.TimeLimit
+// maxEpisode returns the size of the longest encoding of a ticket's episode or segment.
+func (d *dispatcher) maxEpisode() uint64 {
+	o, a, steps := d.config.Task.ObservationDim, d.config.Task.ActionDim, d.config.Task.TimeLimit
+	if n := d.segmentSteps(); n > 0 {
+		return maxSegment(o, a, n)
+	}
 	return uint64(steps*(4*(o+a)+8) + 4*o + proto.MaxControl)
+}
+
+// segmentSteps returns the length of the segments being collected, 0 if there are none.
+func (d *dispatcher) segmentSteps() int {
+	if d.current == nil || d.current.segments == nil {
+		return 0
+	}
+	return d.current.segments.steps
 }
 
 // check compares an episode with its ticket and the task.

@@ -35,6 +35,18 @@
 // The rule also bounds the speed: with k slots the batch takes at least the time of N/k steps, and with any number at least
 // that of the longest episode in the prefix. BenchmarkSlowActors measures how close real actors come.
 //
+// # Segments
+//
+// A batch may also consist of segments ([Collector.CollectSegments]): ticket i is the next n steps of stream i, a sequence
+// of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from one
+// batch to the next. Every ticket has the same number of steps, so the prefix is all S streams: all are useful until they
+// are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its ticket, the
+// policy and the state, so everything above holds for it.
+//
+// A segment is checked against what the learner knows: its first observation is the state's, the ends of episodes agree
+// with the time limit, the state after it is of the task and after the right number of steps. What the engine's state
+// contains cannot be checked: an actor is trusted with it as with its rewards.
+//
 // # Who gets tickets
 //
 // Learners announce how many tickets they would issue (proto.Announcement): every second, when a new actor asks, and when

@@ -52,7 +52,8 @@ type Ledger struct {
 
 // entry is what the ledger knows about a ticket.
 type entry struct {
-	episode  *proto.Episode // nil until completed
+	episodes []*proto.Episode // nil until completed: one, or those of a segment
+	steps    int              // of these
 	holder   proto.Slot
 	expires  time.Time // zero if no slot holds it
 	failures int
@@ -101,33 +102,36 @@ func (l *Ledger) Complete() bool { return l.steps >= l.minSteps }
 
 // Batch returns the episodes of the prefix in the order of their tickets.
 func (l *Ledger) Batch() []*proto.Episode {
-	episodes := make([]*proto.Episode, l.prefix)
-	for i := range episodes {
-		episodes[i] = l.entries[i].episode
+	var episodes []*proto.Episode
+	for _, e := range l.entries[:l.prefix] {
+		episodes = append(episodes, e.episodes...)
 	}
 	return episodes
 }
 
-// Record enters the episode of a ticket and reports whether it is the first.
-func (l *Ledger) Record(e *proto.Episode) (won bool, err error) {
-	t, err := l.find(e.Ticket)
+// Record enters the episode of a ticket, or the episodes of its segment, and reports whether it is the first.
+func (l *Ledger) Record(episodes ...*proto.Episode) (won bool, err error) {
+	t, err := l.find(episodes[0].Ticket)
 	if err != nil {
 		return false, err
 	}
-	if t.episode != nil || l.Complete() {
+	if t.episodes != nil || l.Complete() {
 		return false, nil
 	}
-	t.episode = e
+	t.episodes = episodes
+	for _, e := range episodes {
+		t.steps += e.Steps()
+	}
 	l.open--
-	l.received += e.Steps()
+	l.received += t.steps
 	l.extend()
 	return true, nil
 }
 
 // extend advances the prefix over completed tickets, but not further than the batch needs.
 func (l *Ledger) extend() {
-	for !l.Complete() && l.prefix < len(l.entries) && l.entries[l.prefix].episode != nil {
-		l.steps += l.entries[l.prefix].episode.Steps()
+	for !l.Complete() && l.prefix < len(l.entries) && l.entries[l.prefix].episodes != nil {
+		l.steps += l.entries[l.prefix].steps
 		l.prefix++
 	}
 }
@@ -168,8 +172,8 @@ func (l *Ledger) useful(yield func(index int) bool) {
 	}
 	before, others := float64(l.steps), 0.0
 	for i := l.prefix; before-tail*l.lengths.Spread*math.Sqrt(others) < float64(l.minSteps); i++ {
-		if i < len(l.entries) && l.entries[i].episode != nil {
-			before += float64(l.entries[i].episode.Steps())
+		if i < len(l.entries) && l.entries[i].episodes != nil {
+			before += float64(l.entries[i].steps)
 			continue
 		}
 		if !yield(i) {
@@ -232,7 +236,7 @@ func (l *Ledger) anyProven(now time.Time) bool {
 
 // free reports whether a ticket can be issued again.
 func (e *entry) free(now time.Time) bool {
-	return e.episode == nil && !e.expires.After(now)
+	return e.episodes == nil && !e.expires.After(now)
 }
 
 // Plenty reports whether the batch needs at least as many more tickets as are issued. If so, a slot may hold one that it
@@ -254,7 +258,7 @@ func (l *Ledger) Renew(t proto.Ticket, slot proto.Slot, now time.Time) {
 // makes its tickets fail, under however many names, cannot end the run while there are other actors.
 func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) error {
 	e, err := l.find(t)
-	if err != nil || e.episode != nil || e.holder != slot {
+	if err != nil || e.episodes != nil || e.holder != slot {
 		return nil
 	}
 	e.holder, e.expires = proto.Slot{}, time.Time{}
@@ -281,13 +285,13 @@ func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now tim
 // Wanted reports whether a ticket's episode would still be recorded.
 func (l *Ledger) Wanted(t proto.Ticket) bool {
 	e, err := l.find(t)
-	return err == nil && e.episode == nil && !l.Complete()
+	return err == nil && e.episodes == nil && !l.Complete()
 }
 
 // Completed reports whether a ticket's episode is recorded.
 func (l *Ledger) Completed(t proto.Ticket) bool {
 	e, err := l.find(t)
-	return err == nil && e.episode != nil
+	return err == nil && e.episodes != nil
 }
 
 // find returns the entry of an issued ticket, or errUnknown.

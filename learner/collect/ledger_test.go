@@ -229,7 +229,7 @@ func TestFirstEpisodeWins(t *testing.T) {
 	if won, err := l.Record(two); won || err != nil {
 		t.Errorf("the second episode: %v, %v", won, err)
 	}
-	if l.entries[0].episode != one || l.received != 3 {
+	if l.entries[0].episodes[0] != one || l.received != 3 {
 		t.Error("the second episode took the first one's place")
 	}
 	if l.Wanted(ticket) {

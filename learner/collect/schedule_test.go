@@ -168,8 +168,8 @@ func usefulSlowly(l *Ledger) (n int) {
 	for i := 0; !l.Complete(); i++ {
 		before, variance := 0.0, 0.0
 		for j := range i {
-			if j < len(l.entries) && l.entries[j].episode != nil {
-				before += float64(l.entries[j].episode.Steps())
+			if j < len(l.entries) && l.entries[j].episodes != nil {
+				before += float64(l.entries[j].steps)
 			} else {
 				before += l.lengths.Mean
 				variance += l.lengths.Spread * l.lengths.Spread
@@ -178,7 +178,7 @@ func usefulSlowly(l *Ledger) (n int) {
 		if before-tail*math.Sqrt(variance) >= float64(l.minSteps) {
 			return n
 		}
-		if i >= len(l.entries) || l.entries[i].episode == nil {
+		if i >= len(l.entries) || l.entries[i].episodes == nil {
 			n++
 		}
 	}

@@ -20,12 +20,12 @@ import (
 type Row struct {
 	Iteration uint64 `csv:"iteration" help:"Number of the iteration, from 0. The checkpoint of the same number has the policy that played the batch."`
 	Steps     uint64 `csv:"steps" tag:"run/steps" help:"Environment steps so far, including this iteration's and those of the first batch, which initialises the normaliser."`
-	Episodes  uint64 `csv:"episodes" tag:"run/episodes" help:"Episodes so far, including this iteration's."`
+	Episodes  uint64 `csv:"episodes" tag:"run/episodes" help:"Episodes that have ended so far, including this iteration's."`
 
-	ReturnMean float64 `csv:"return_mean" tag:"return/mean" help:"Mean undiscounted return of the batch's episodes, whose actions are sampled."`
+	ReturnMean float64 `csv:"return_mean" tag:"return/mean" help:"Mean undiscounted return of the episodes that ended in the batch, whose actions are sampled; empty if none did (--segment)."`
 	ReturnMin  float64 `csv:"return_min" tag:"return/min" help:"Lowest return in the batch."`
 	ReturnMax  float64 `csv:"return_max" tag:"return/max" help:"Highest return in the batch."`
-	LengthMean float64 `csv:"length_mean" tag:"return/length_mean" help:"Mean number of steps of the batch's episodes."`
+	LengthMean float64 `csv:"length_mean" tag:"return/length_mean" help:"Mean number of steps of the episodes that ended in the batch."`
 
 	KL           float64 `csv:"kl" tag:"policy/kl" help:"Mean KL divergence of the new policy from the old over the batch, in nats."`
 	Entropy      float64 `csv:"entropy" tag:"policy/entropy" help:"Entropy of the policy that played the batch, in nats."`

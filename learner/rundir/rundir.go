@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -150,7 +151,8 @@ func (r *Run) Commit(state *checkpoint.State, row progress.Row, evaluation *prog
 }
 
 func (r *Run) commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
-	if best := state.Best; best == nil || !best.Evaluated && row.ReturnMean > best.Return {
+	// A batch of segments in which no episode ended has no return.
+	if best := state.Best; best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
 		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
 		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err

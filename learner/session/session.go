@@ -146,6 +146,11 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	if f := s.settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
 	}
+	if s.settings.Segment > 0 {
+		if collecting.StateSize, err = s.stateSize(); err != nil {
+			return err
+		}
+	}
 	collector, err := collect.New(ctx, s.conn, collecting)
 	if err != nil {
 		return err
@@ -170,4 +175,17 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		slots: s.settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor,
 	}
 	return actors.alongside(ctx, r.Train)
+}
+
+// stateSize returns the length of the state of the task's environment, 0 if it cannot be saved.
+func (s *session) stateSize() (int, error) {
+	env, err := s.environments.New(s.task.Name)
+	if err != nil {
+		return 0, err
+	}
+	size := 0
+	if saver, ok := env.(sim.Saver); ok {
+		size = saver.StateSize()
+	}
+	return size, env.Close()
 }

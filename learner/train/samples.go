@@ -17,7 +17,8 @@ type Samples struct {
 	fisher       struct{ observations, actions compute.Block } // m × o, m × a
 	trajectories critic.Trajectories
 	final        []float64 // the observations after the episodes' ends, one an episode, normalised
-	terminated   []bool    // whether the task ended the episode, or else its time limit
+	terminated   []bool    // whether the task ended the episode, or else its time limit or the segment
+	goesOn       []bool    // whether the segment did, so that the next one continues it
 }
 
 // NewSamples normalises the episodes, in order, and uploads them to s. The episodes
@@ -27,10 +28,11 @@ func NewSamples(s *compute.Scope, episodes, further []*proto.Episode, n policy.N
 	x := Samples{
 		final:      make([]float64, len(episodes)*o),
 		terminated: make([]bool, len(episodes)),
+		goesOn:     make([]bool, len(episodes)),
 	}
 	for i, e := range episodes {
 		n.Apply(x.final[i*o:(i+1)*o], e.FinalObservation)
-		x.terminated[i] = e.Terminated
+		x.terminated[i], x.goesOn[i] = e.Terminated, e.GoesOn
 		x.trajectories.Rewards = append(x.trajectories.Rewards, e.Rewards...)
 		x.trajectories.Lengths = append(x.trajectories.Lengths, e.Steps())
 	}

@@ -75,6 +75,9 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 			return fmt.Errorf("the checkpoint's critic: %w", err)
 		}
 	}
+	if err := r.resumeStreams(arrays); err != nil {
+		return fmt.Errorf("the checkpoint: %w", err)
+	}
 	r.counters = state.Counters
 	r.counters.Epoch = epoch
 	return nil
@@ -94,6 +97,7 @@ func (r *Run) state() *checkpoint.State {
 		"action.low":       r.Low,
 		"action.high":      r.High,
 	}
+	r.saveStreams(arrays)
 	networks := map[string][]int{"policy": r.Shape.Mean().Sizes}
 	arrays.Join("optimizer", r.Optimizer.State())
 	if r.Critic != nil {

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
@@ -27,14 +29,14 @@ func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error)
 // values before the value function's step, as in the authors' code.
 type Advantages struct {
 	Gamma, Lambda float64
-	Bootstrap     bool // a time limit's end continues with the value of its last state
+	Bootstrap     bool // a time limit's end continues with the value of its last state, as a segment's always does
 }
 
 func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
-	if a.Bootstrap {
-		x.trajectories.Bootstrap = l.continuations(x)
+	if a.Bootstrap || slices.Contains(x.goesOn, true) {
+		x.trajectories.Bootstrap = l.continuations(x, a.Bootstrap)
 	}
 	evaluation := l.Critic.Evaluate(s, x.observations)
 	values, returns := evaluation.Values(), x.trajectories.Returns(a.Gamma)
@@ -50,14 +52,14 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 }
 
 // continuations returns the values of the states after the episodes' ends: 0 if the
-// task ended them.
-func (l *Learner) continuations(x Samples) []float64 {
+// task ended them or, without limit, their time limit did.
+func (l *Learner) continuations(x Samples, limit bool) []float64 {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	final := s.FromSlice(len(x.terminated), l.Shape.Observation, x.final)
 	values := l.Critic.Evaluate(s, final).Values()
 	for i, terminated := range x.terminated {
-		if terminated {
+		if terminated || !limit && !x.goesOn[i] {
 			values[i] = 0
 		}
 	}

@@ -33,6 +33,7 @@ import (
 // Collector plays policies: collect.Collector.
 type Collector interface {
 	Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error)
+	CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error)
 }
 
 // Journal records a run's iterations durably: rundir.Run.
@@ -46,9 +47,11 @@ type Journal interface {
 // Run is one training run. Set its fields, then call Start or Resume, then Train.
 type Run struct {
 	*Learner
+	Task       string // its name
 	Seed       uint64
 	Iterations uint64    // in total
 	BatchSteps int       // minimum number of steps in a batch
+	Segment    int       // steps of a segment; 0: batches of whole episodes
 	Clip       float64   // bound on normalised observations
 	Low, High  []float64 // bounds of actions, which checkpoints carry for those who play the policy
 
@@ -65,15 +68,16 @@ type Run struct {
 
 	counters  checkpoint.Counters
 	moments   policy.Moments
-	warm      bool      // the state is another run's, and not saved yet
-	resumedAt time.Time // when this process started or resumed the run
+	streams   []collect.Stream // where the streams stand; nil: at their beginnings
+	warm      bool             // the state is another run's, and not saved yet
+	resumedAt time.Time        // when this process started or resumed the run
 	elapsed   time.Duration
 }
 
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{
-		Learner: New(b, s, task), Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip,
+		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, Clip: s.Clip,
 		Low: task.Low, High: task.High, EvaluateEvery: s.EvaluateEvery,
 	}
 }
@@ -107,7 +111,7 @@ func (r *Run) Train(ctx context.Context) error {
 func (r *Run) initialize(ctx context.Context) (err error) {
 	ctx, end := r.Observe.Iteration(ctx, 0, 0)
 	defer end(&err)
-	batch, err := r.collect(ctx, 0, r.BatchSteps)
+	batch, err := r.collect(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -136,8 +140,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row := progress.NewRow()
 	row.Iteration = number
 
-	wanted := int(math.Ceil(r.FisherSamples * float64(r.BatchSteps)))
-	batch, err := r.collect(ctx, batchOf(number), wanted)
+	batch, err := r.collect(ctx, batchOf(number))
 	if err != nil {
 		return err
 	}
@@ -183,10 +186,25 @@ func (r *Run) evaluate(ctx context.Context) (_ *progress.Evaluation, err error) 
 func batchOf(iteration uint64) uint64 { return iteration + 1 }
 
 // collect plays the current policy.
-func (r *Run) collect(ctx context.Context, batch uint64, minSteps int) (_ *collect.Batch, err error) {
+func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err error) {
 	ctx, end := observe.Span(ctx, "collect")
 	defer end(&err)
-	return r.Collector.Collect(ctx, r.Policy(batch), minSteps)
+	steps := r.BatchSteps
+	if number > 0 { // what follows the gradient's samples is for the Fisher matrix
+		steps = int(math.Ceil(r.FisherSamples * float64(steps)))
+	}
+	if r.Segment == 0 {
+		return r.Collector.Collect(ctx, r.Policy(number), steps)
+	}
+	if r.streams == nil {
+		r.streams = make([]collect.Stream, r.numStreams())
+	}
+	batch, err := r.Collector.CollectSegments(ctx, r.Policy(number), r.streams, r.Segment)
+	if err != nil {
+		return nil, err
+	}
+	r.streams = batch.Streams
+	return batch, nil
 }
 
 // commit saves an iteration to the journal.
@@ -232,20 +250,30 @@ func (r *Run) normalize(episodes []*proto.Episode) {
 // count adds a batch to what the run has taken from the environment.
 func (r *Run) count(batch *collect.Batch) {
 	r.counters.Steps += uint64(batch.Steps)
-	r.counters.Episodes += uint64(len(batch.Episodes))
+	for _, e := range batch.Episodes {
+		if !e.GoesOn {
+			r.counters.Episodes++
+		}
+	}
 }
 
 // describe fills in what the batch itself tells.
 func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
 	r.count(batch)
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
-	returns := make([]float64, len(batch.Episodes))
-	for i, e := range batch.Episodes {
-		returns[i] = e.Return()
+	var returns []float64
+	length := 0
+	for _, e := range batch.Episodes {
+		if !e.GoesOn {
+			returns, length = append(returns, e.Return()), length+e.Before.Steps+e.Steps()
+		}
+	}
+	if len(returns) == 0 {
+		return // no episode of the streams has ended
 	}
 	row.ReturnMin, row.ReturnMax = slices.Min(returns), slices.Max(returns)
 	row.ReturnMean, row.ReturnStd = stats.MeanStdDev(returns)
-	row.LengthMean = float64(batch.Steps) / float64(len(batch.Episodes))
+	row.LengthMean = float64(length) / float64(len(returns))
 }
 
 // sinceStart returns the run's wall-clock time over all its starts.

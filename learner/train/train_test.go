@@ -50,10 +50,40 @@ func newSerial(t testing.TB, s *config.Settings) *serial {
 	return &serial{env, s.Seed}
 }
 
-func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
+func (c *serial) actor(p *proto.Policy) (*policy.Actor, error) {
 	spec := c.env.Spec()
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
-	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
+	return policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
+}
+
+// CollectSegments plays one stream after another.
+func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
+	actor, err := c.actor(p)
+	if err != nil {
+		return nil, err
+	}
+	batch := &collect.Batch{Steps: len(streams) * steps}
+	for i, stream := range streams {
+		ticket, before := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, proto.Before{}
+		if stream.State != nil {
+			before = proto.Before{Steps: int(stream.State.Step), Return: stream.Return}
+		}
+		g, err := rollout.NewPlayer(c.env).PlaySegment(actor, ticket, &proto.Start{Steps: uint64(steps), State: stream.State}, func() bool { return false })
+		if err != nil {
+			return nil, err
+		}
+		episodes := g.Episodes(before)
+		after := collect.Stream{State: &g.State}
+		if last := episodes[len(episodes)-1]; last.GoesOn {
+			after.Return = last.Return()
+		}
+		batch.Episodes, batch.Streams = append(batch.Episodes, episodes...), append(batch.Streams, after)
+	}
+	return batch, nil
+}
+
+func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
+	actor, err := c.actor(p)
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +135,12 @@ var methods = []struct {
 	algorithm config.Algorithm
 	estimator config.Estimator
 	batch     int
+	segment   int // 0: whole episodes
 }{
-	{"Swimmer-v2", config.NPG, config.UAPG, 3000},
-	{"Hopper-v2", config.TRPO, config.DBQPG, 600},
-	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500},
+	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0},
+	{"Hopper-v2", config.TRPO, config.DBQPG, 600, 0},
+	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500, 0},
+	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15},
 }
 
 const iterations = 3
@@ -118,7 +150,9 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 	for _, m := range methods {
 		t.Run(fmt.Sprintf("%s-%s-%s", m.env, m.algorithm, m.estimator), func(t *testing.T) {
 			s := settings(t, m.env, m.algorithm, m.estimator)
-			s.Batch = m.batch
+			if s.Batch = m.batch; m.segment > 0 {
+				s.Segment, s.Streams, s.Targets = m.segment, m.batch/m.segment, config.GAE
+			}
 			test(t, s)
 		})
 	}
@@ -145,7 +179,7 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	}
 	return &train.Run{
 		Learner: train.New(cpu.New(0), s, task),
-		Seed:    s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Clip: s.Clip,
+		Task:    s.Env, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, Clip: s.Clip,
 		Low: task.Low, High: task.High,
 		Collector: c, Journal: j,
 	}
@@ -222,7 +256,13 @@ func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, Log: quiet})
+	env, err := tasks.New(s.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.Close()
+	stateSize := env.(sim.Saver).StateSize()
+	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, StateSize: stateSize, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

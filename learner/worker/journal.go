@@ -146,6 +146,16 @@ func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSte
 	return batch, err
 }
 
+// CollectSegments plays a policy.
+func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
+	failpoint.Hit("publishing")
+	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
+	if err == nil {
+		failpoint.Hit("collected")
+	}
+	return batch, err
+}
+
 // tables are the files of rows in a run's directory.
 var tables = []string{filepath.Base(rundir.Progress("")), filepath.Base(rundir.Evaluations(""))}
 

@@ -102,6 +102,13 @@ int engine_step(simulation *s, int n, int contact_forces) {
 	return LEAVE();
 }
 
+int engine_load(simulation *s, const double *state) {
+	ENTER(s->message);
+	mj_resetData(s->model, s->data); // what is not part of the state, such as counts of warnings
+	mj_setState(s->model, s->data, state, mjSTATE_INTEGRATION);
+	return LEAVE();
+}
+
 int engine_loop(simulation *s, const double *controls, int rows, int n) {
 	ENTER(s->message);
 	const mjModel *m = s->model;

@@ -39,6 +39,9 @@ int engine_reset(simulation *s, const double *qpos, const double *qvel);
 // which the engine otherwise leaves zero.
 int engine_step(simulation *s, int n, int contact_forces);
 
+// engine_load clears the whole state and sets that of mj_getState for mjSTATE_INTEGRATION.
+int engine_load(simulation *s, const double *state);
+
 // engine_loop is a bare loop around mj_step: rows of controls (one number an actuator), n engine steps each.
 int engine_loop(simulation *s, const double *controls, int rows, int n);
 

@@ -13,7 +13,7 @@ import (
 // ErrReward is returned by Step for a reward that is not a finite number.
 var ErrReward = errors.New("reward is not finite")
 
-// env runs one task. It implements sim.Env and sim.StateSetter.
+// env runs one task. It implements sim.Saver and sim.StateSetter.
 type env struct {
 	spec  sim.Spec
 	task  task
@@ -104,6 +104,29 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 	}
 	e.ready = true
 	return reward, !s.healthy, nil
+}
+
+// A state is what the next reward compares with, then the engine's state.
+
+func (e *env) StateSize() int { return 1 + e.model.StateSize() }
+
+func (e *env) SaveState(dst []float64) []float64 {
+	if !e.ready {
+		panic("tasks: " + sim.ErrNotReset.Error())
+	}
+	return e.data.Save(append(dst, e.at))
+}
+
+func (e *env) LoadState(state []float64) error {
+	e.ready = false
+	if err := checkNumbers("state", state, e.StateSize()); err != nil {
+		return err
+	}
+	if err := e.data.Load(state[1:]); err != nil {
+		return err
+	}
+	e.at, e.ready = state[0], true
+	return nil
 }
 
 // Loop is the bare engine on this task: mj_step in C under each row of controls

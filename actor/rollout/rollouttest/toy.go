@@ -3,6 +3,7 @@
 package rollouttest
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/dbqpg/dbqpg/proto"
@@ -54,6 +55,24 @@ func (e *Toy) Step(action, observation []float64) (reward float64, terminated bo
 	}
 	copy(observation, e.state[:])
 	return reward, e.steps >= e.length, nil
+}
+
+// StateSize implements sim.Saver.
+func (e *Toy) StateSize() int { return 5 }
+
+// SaveState implements sim.Saver.
+func (e *Toy) SaveState(dst []float64) []float64 {
+	return append(append(dst, e.state[:]...), float64(e.steps), float64(e.length))
+}
+
+// LoadState implements sim.Saver.
+func (e *Toy) LoadState(state []float64) error {
+	if len(state) != e.StateSize() {
+		return fmt.Errorf("toy: a state of %d numbers, want %d", len(state), e.StateSize())
+	}
+	copy(e.state[:], state)
+	e.steps, e.length = int(state[3]), int(state[4])
+	return nil
 }
 
 // Close implements sim.Env.

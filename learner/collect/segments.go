@@ -1,0 +1,139 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// A Stream is one of the sequences of episodes that are played in segments, a segment a batch.
+type Stream struct {
+	// State is where it stands; nil: at its beginning.
+	State *proto.State
+	// Return is the sum of the current episode's rewards so far.
+	Return float64
+}
+
+// before returns what was played of the current episode.
+func (s Stream) before() proto.Before {
+	if s.State == nil {
+		return proto.Before{}
+	}
+	return proto.Before{Steps: int(s.State.Step), Return: s.Return}
+}
+
+// segments is what an iteration of segments knows beyond its ledger, in which ticket i is that of stream i.
+type segments struct {
+	steps         int // of a segment
+	before, after []Stream
+}
+
+// CollectSegments is Collect for a batch of segments: the next steps of each stream, under the policy. Batch.Streams is
+// where the streams then stand. The batch is a function of the policy, the seed and the streams.
+func (c *Collector) CollectSegments(ctx context.Context, policy *proto.Policy, streams []Stream, steps int) (*Batch, error) {
+	s := &segments{steps: steps, before: streams, after: make([]Stream, len(streams))}
+	if err := s.check(&c.config, c.dispatcher.ticket(policy.Iteration)); err != nil {
+		return nil, fmt.Errorf("collect batch %d: %w", policy.Iteration, err)
+	}
+	return c.collect(ctx, policy, len(streams)*steps, s)
+}
+
+// check makes sure that actors can play the segments and send them.
+func (s *segments) check(c *Config, t proto.Ticket) error {
+	if c.StateSize == 0 {
+		return fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", c.Task.Name)
+	}
+	if size := maxSegment(c.Task.ObservationDim, c.Task.ActionDim, s.steps); size > proto.MaxEpisode {
+		return fmt.Errorf("%w: segments of %d steps of %s take up to %d bytes, at most %d are allowed",
+			proto.ErrTooLarge, s.steps, c.Task.Name, size, proto.MaxEpisode)
+	}
+	for i, stream := range s.before {
+		t.Index = uint64(i)
+		if stream.State != nil {
+			if err := c.checkState(stream.State); err != nil {
+				return fmt.Errorf("stream %d: %w", i, err)
+			}
+		}
+		if _, err := proto.Marshal(nil, &proto.Reply{Next: &t, Start: s.start(t)}); err != nil {
+			return fmt.Errorf("stream %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// start returns where a ticket's segment starts, nil for the ticket of an episode.
+func (s *segments) start(t proto.Ticket) *proto.Start {
+	if s == nil {
+		return nil
+	}
+	return &proto.Start{Steps: uint64(s.steps), State: s.before[t.Index].State}
+}
+
+// decode decodes and checks a ticket's segment, and returns its episodes and the stream after it.
+func (s *segments) decode(c *Config, data []byte, t proto.Ticket) ([]*proto.Episode, Stream, error) {
+	g := new(proto.Segment)
+	if err := proto.Unmarshal(data, g); err != nil {
+		return nil, Stream{}, err
+	}
+	stream := s.before[t.Index]
+	before := stream.before()
+	if err := c.checkSegment(g, t, s.steps, before.Steps); err != nil {
+		return nil, Stream{}, err
+	}
+	if o := c.Task.ObservationDim; stream.State != nil && !slices.Equal(g.Observations[:o], stream.State.Observation) {
+		return nil, Stream{}, fmt.Errorf("%w: a segment that starts with another observation than its state", proto.ErrInvalid)
+	}
+	episodes, state := g.Episodes(before), g.State
+	after := Stream{State: &state}
+	if last := episodes[len(episodes)-1]; last.GoesOn {
+		after.Return = last.Return()
+	}
+	return episodes, after, nil
+}
+
+// checkSegment compares a segment with its ticket and the task; played is how many steps its first episode had had.
+func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played int) error {
+	task := c.Task
+	switch {
+	case g.Ticket != t:
+		return fmt.Errorf("%w: the segment of %v came as that of %v", proto.ErrInvalid, g.Ticket, t)
+	case g.ObservationDim() != task.ObservationDim || g.ActionDim() != task.ActionDim:
+		return fmt.Errorf("%w: %d observations and %d actions a step, %s has %d and %d",
+			proto.ErrShape, g.ObservationDim(), g.ActionDim(), task.Name, task.ObservationDim, task.ActionDim)
+	case g.Steps() != steps:
+		return fmt.Errorf("%w: a segment of %d steps, asked for were %d", proto.ErrInvalid, g.Steps(), steps)
+	}
+	for i, how := range g.Ends {
+		played++
+		if how != proto.Terminated && (played == task.TimeLimit) != (how == proto.TimeLimit) {
+			return fmt.Errorf("%w: step %d of a segment is the %dth of its episode and ends with %d, with a time limit of %d",
+				proto.ErrInvalid, i, played, how, task.TimeLimit)
+		}
+		if how != proto.GoesOn {
+			played = 0
+		}
+	}
+	if g.State.Step != uint64(played) {
+		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d", proto.ErrInvalid, g.State.Step, played)
+	}
+	if err := c.checkState(&g.State); err != nil {
+		return err
+	}
+	return c.checkEngine(g.Engine)
+}
+
+// checkState compares a state with the task.
+func (c *Config) checkState(s *proto.State) error {
+	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.StateSize || s.Step >= uint64(c.Task.TimeLimit) {
+		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and %d, at most %d steps an episode",
+			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim, c.StateSize, c.Task.TimeLimit)
+	}
+	return nil
+}
+
+// maxSegment returns the size of the longest encoding of a segment: each of its steps ends an episode.
+func maxSegment(o, a, steps int) uint64 {
+	return uint64(steps*(4*(2*o+a)+8+1) + proto.MaxState + proto.MaxControl)
+}

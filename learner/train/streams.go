@@ -1,0 +1,79 @@
+package train
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// streamsName is the checkpoint's array of the streams, which a run has from its first batch of segments on: a row a
+// stream, of equal lengths, with
+//
+//	steps of the current episode, its rewards' sum, the random numbers' state (12 words of 32 bits),
+//	the observation (o numbers), the environment's state.
+const streamsName = "streams"
+
+// The lengths of a row's first parts.
+const (
+	streamCounters = 2
+	streamRandom   = 12
+)
+
+// numStreams returns how many streams make a batch.
+func (r *Run) numStreams() int {
+	return int(math.Ceil(r.FisherSamples*float64(r.BatchSteps)/float64(r.Segment) - 1e-9))
+}
+
+// saveStreams adds the streams to a checkpoint's arrays.
+func (r *Run) saveStreams(arrays optim.State) {
+	if r.streams == nil {
+		return
+	}
+	var all []float64
+	for _, stream := range r.streams {
+		state := stream.State
+		all = append(all, float64(state.Step), stream.Return)
+		for word := range streamRandom {
+			all = append(all, float64(binary.LittleEndian.Uint32(state.Random[4*word:])))
+		}
+		for _, x := range state.Observation {
+			all = append(all, float64(x))
+		}
+		all = append(all, state.Physics...)
+	}
+	arrays[streamsName] = all
+}
+
+// resumeStreams sets the streams to those of a checkpoint. The collector checks the states.
+func (r *Run) resumeStreams(arrays optim.State) error {
+	all, there := arrays[streamsName]
+	if !there || r.Segment == 0 {
+		return nil
+	}
+	all, err := arrays.Array(streamsName, len(all)) // finite
+	if err != nil {
+		return err
+	}
+	n, fixed := r.numStreams(), streamCounters+streamRandom+r.Shape.Observation
+	size := len(all) / n
+	if len(all)%n != 0 || size <= fixed {
+		return fmt.Errorf("the array %q has %d elements, want %d rows of more than %d", streamsName, len(all), n, fixed)
+	}
+	r.streams = make([]collect.Stream, n)
+	for i := range r.streams {
+		row := all[i*size : (i+1)*size]
+		state := &proto.State{Task: r.Task, Step: uint64(row[0]), Physics: row[fixed:]}
+		for _, word := range row[streamCounters : streamCounters+streamRandom] {
+			state.Random = binary.LittleEndian.AppendUint32(state.Random, uint32(word))
+		}
+		for _, x := range row[streamCounters+streamRandom : fixed] {
+			state.Observation = append(state.Observation, float32(x))
+		}
+		r.streams[i] = collect.Stream{State: state, Return: row[1]}
+	}
+	return nil
+}
