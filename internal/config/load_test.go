@@ -157,6 +157,9 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, there := settings.Identity()["value_learning"]; there {
+		t.Error("a setting that earlier versions did not have is part of the identity of a run that they could have made")
+	}
 	identity := settings.Identity()
 	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "base_kernel", "bootstrap", "epsilon"} {
 		if identity[name] == "" {
@@ -268,6 +271,9 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v5 --segment 7 --streams -3", "", "--streams -3"},
 		{"--env Ant-v5 --segment 65536 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
 		{"--env Swimmer-v5 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae"},
+		{"--env Swimmer-v2 --value-learning converge", "", "--value-learning converge: returns have no use for values; add --targets gae"},
+		{"--env Ant-v2 --value-learning steps", "", "step or converge"},
+		{"--env Ant-v2 --value-epochs 0", "", "--value-epochs 0: must be from 1 to 1000"},
 		{"--env Swimmer-v2 --bootstrap", "", "--bootstrap: returns have no values to go on with; add --targets gae"},
 		{"--env Ant-v2 --gamma 0", "", "--gamma 0: must be above 0 and at most 1"},
 		{"--env Ant-v2 --gamma NaN", "", "--gamma NaN: must be"},

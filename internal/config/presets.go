@@ -19,6 +19,8 @@ var common = Settings{
 	Targets:       GAE,
 	Gamma:         0.995,
 	GAELambda:     0.97,
+	ValueLearning: Step,
+	ValueEpochs:   10,
 	LearningRate:  2.1e-3,
 	MaxKL:         0.01,
 	Damping:       0.1,

@@ -55,6 +55,15 @@ const (
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
 )
 
+// ValueLearning names a way in which the value function learns from a batch (docs/critic.md).
+type ValueLearning string
+
+// The ways.
+const (
+	Step     ValueLearning = "step"     // one step towards the returns, on the features of the process
+	Converge ValueLearning = "converge" // standardised lambda-returns, in a network of its own, until held-out episodes are predicted no better
+)
+
 // Features names the inputs of the state kernel.
 type Features string
 
@@ -145,6 +154,9 @@ type Settings struct {
 	Gamma     float64 // discount factor, in (0, 1]
 	GAELambda float64 // decay λ of generalised advantage estimates, in [0, 1]
 	Bootstrap bool    // at the time limit, bootstrap from the value of the last state rather than from 0
+	// ValueLearning is how the value function of generalised advantage estimates learns.
+	ValueLearning ValueLearning
+	ValueEpochs   int // passes over a batch that Converge makes at most
 
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO

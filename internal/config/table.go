@@ -69,6 +69,8 @@ func (s *Settings) table() []section {
 			{"gamma", result, number(&s.Gamma), "discount factor"},
 			{"gae_lambda", result, number(&s.GAELambda), "decay λ of generalised advantage estimates"},
 			{"bootstrap", result, truth(&s.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
+			{"value_learning", result, choice(&s.ValueLearning, Step, Converge), "learning of the value function: the authors' single step, or until held-out episodes are predicted no better (docs/critic.md)"},
+			{"value_epochs", result, whole(&s.ValueEpochs), "passes over a batch that --value-learning converge makes at most"},
 		}},
 		{"The policy's step", []setting{
 			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
@@ -148,6 +150,8 @@ func (s *Settings) Set(name, text string) error {
 var introduced = map[string]string{
 	"segment": "0",
 	"streams": "0",
+	"value_learning": string(Step),
+	"value_epochs":   "10",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

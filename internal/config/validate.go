@@ -22,6 +22,7 @@ const (
 	maxLayers = 8
 	maxWidth  = 4096
 	maxActors = 4096
+	maxEpochs = 1000
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -34,6 +35,8 @@ func (s *Settings) Validate() error {
 	v.require(s.Gamma > 0 && s.Gamma <= 1, "--gamma %v: must be above 0 and at most 1", s.Gamma)
 	v.require(s.GAELambda >= 0 && s.GAELambda <= 1, "--gae-lambda %v: must be from 0 to 1", s.GAELambda)
 	v.require(!s.Bootstrap || s.Targets == GAE, "--bootstrap: returns have no values to go on with; add --targets gae")
+	v.require(s.ValueLearning == Step || s.Targets == GAE, "--value-learning converge: returns have no use for values; add --targets gae")
+	v.require(s.ValueEpochs >= 1 && s.ValueEpochs <= maxEpochs, "--value-epochs %d: must be from 1 to %d", s.ValueEpochs, maxEpochs)
 	if s.Algorithm != TRPO {
 		v.positive("learning-rate", s.LearningRate)
 	}

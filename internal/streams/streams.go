@@ -29,6 +29,8 @@ const (
 	Evaluation
 	// Segments is for a stream of episodes that is played in segments; label: its number.
 	Segments
+	// Value is for the initial parameters of a value function with a network of its own.
+	Value
 )
 
 // New returns the stream of (seed, labels): ChaCha8 keyed by SHA-256 of their 64-bit little-endian values.

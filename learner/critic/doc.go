@@ -10,6 +10,9 @@
 //	GP     max log N(y; 0, K)/n (eqn:GP_nll)      in features, the base kernel's
 //	                                          hyperparameters, c_o, v, noise
 //
+// A [ValueFunction] takes the value head's place where values are to be learned for real: it has a network of its own,
+// standardised targets and as many steps as held-out episodes confirm.
+//
 // The order within a batch is the authors': advantages come from the values before
 // the value step; the process is fitted to them with the features after it; and the
 // gradient is estimated with the features and hyperparameters after the GP step.

@@ -53,6 +53,18 @@ func (e Trajectories) Advantages(values []float64, gamma, lambda float64) []floa
 	return advantages
 }
 
+// LambdaReturns returns the lambda-returns for the values V(s_t), of length n: averages, weighted by powers of lambda, of
+// the returns over 1, 2, ... steps that continue with the value of the state reached. They are
+//
+//	V(s_t) + A_t
+//
+// with the generalised advantage estimates A_t.
+func (e Trajectories) LambdaReturns(values []float64, gamma, lambda float64) []float64 {
+	returns := e.Advantages(values, gamma, lambda)
+	floats.Add(returns, values)
+	return returns
+}
+
 // episodes visits each episode's steps [start, end) and the value that follows.
 func (e Trajectories) episodes(visit func(start, end int, bootstrap float64)) {
 	if e.Bootstrap != nil && len(e.Bootstrap) != len(e.Lengths) {

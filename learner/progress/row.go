@@ -36,8 +36,8 @@ type Row struct {
 	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale" help:"Lengthscale of the base kernel; empty if it has none."`
 	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood" help:"Log marginal likelihood per step, before the update."`
 
-	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the critic's values against the returns, before the update."`
-	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(returns - values) / var(returns): 1 for a perfect critic, 0 for a useless one."`
+	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the values against their targets, returns or lambda-returns, before the value function learns from the batch."`
+	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(targets - values) / var(targets), of the same targets and values: 1 for a perfect value function, 0 for a useless one."`
 
 	SecondsSampling float64 `csv:"seconds_sampling" tag:"seconds/sampling" help:"Time from the policy's publication to the complete batch."`
 	SecondsUpdating float64 `csv:"seconds_updating" tag:"seconds/updating" help:"Time from the complete batch to the new policy."`

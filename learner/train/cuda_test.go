@@ -32,13 +32,16 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		algorithm config.Algorithm
 		estimator config.Estimator
 		steps     int
+		learning  config.ValueLearning
 		long      bool // the emulator takes minutes
 	}{
-		{"Swimmer-v2", config.NPG, config.UAPG, 200, false},
-		{"Swimmer-v2", config.Vanilla, config.MonteCarlo, 200, false},
-		{"Hopper-v2", config.Vanilla, config.UAPG, 600, true},
-		{"Hopper-v2", config.TRPO, config.DBQPG, 600, true},
-		{"Hopper-v2", config.NPG, config.UAPG, 2600, true}, // decomposed by sketches
+		{"Swimmer-v2", config.NPG, config.UAPG, 200, config.Step, false},
+		{"Swimmer-v2", config.Vanilla, config.MonteCarlo, 200, config.Step, false},
+		{"Swimmer-v2", config.Vanilla, config.MonteCarlo, 400, config.Converge, false},
+		{"Hopper-v2", config.Vanilla, config.UAPG, 600, config.Step, true},
+		{"Hopper-v2", config.TRPO, config.DBQPG, 600, config.Step, true},
+		{"Hopper-v2", config.NPG, config.UAPG, 2600, config.Step, true}, // decomposed by sketches
+		{"Hopper-v2", config.TRPO, config.UAPG, 2600, config.Converge, true},
 	} {
 		if emulated && c.long {
 			continue
@@ -51,7 +54,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings.Targets = config.GAE
+		settings.Targets, settings.ValueLearning = config.GAE, c.learning
 		want := updated(t, computetest.Opaque(cpu.New(2)), &settings, task, c.steps, updates)
 		got := updated(t, b, &settings, task, c.steps, updates)
 		difference := relativeDifference(got, want, updated(t, b, &settings, task, c.steps, 0))

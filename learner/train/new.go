@@ -21,7 +21,11 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Params:    shape.Init(streams.New(s.Seed, streams.Policy)),
 		Optimizer: optimizer(s, shape.NumParams()),
 	}
-	if s.Targets == config.GAE || l.Quadrature != nil {
+	converges := s.ValueLearning == config.Converge
+	if s.Targets == config.GAE && converges {
+		l.Value = critic.NewValueFunction(shape.Observation, streams.New(s.Seed, streams.Value))
+	}
+	if s.Targets == config.GAE && !converges || l.Quadrature != nil {
 		kind := critic.Kind{Base: baseKernel(s.BaseKernel), Noise: s.Noise, FisherVariance: s.FisherVariance, RawFeatures: s.Features == config.Raw}
 		l.Critic = critic.New(shape.Observation, kind, streams.New(s.Seed, streams.Critic))
 	}

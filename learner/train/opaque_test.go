@@ -30,6 +30,9 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			settings.Targets = config.GAE
+			if algorithm == config.TRPO {
+				settings.ValueLearning, settings.Bootstrap = config.Converge, true
+			}
 			plain := updated(t, cpu.New(2), &settings, task, steps, 2)
 			opaque := computetest.Opaque(cpu.New(2))
 			if got := updated(t, opaque, &settings, task, steps, 2); !slices.Equal(got, plain) {

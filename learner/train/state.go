@@ -11,6 +11,9 @@ import (
 	"github.com/dbqpg/dbqpg/learner/trained"
 )
 
+// valueFunction is the name of the value function's arrays in a checkpoint.
+const valueFunction = "value_function"
+
 // Start sets the state of a new run: an empty normaliser, no iteration completed. The
 // learner must be new.
 func (r *Run) Start(epoch uint64) {
@@ -34,6 +37,11 @@ func (r *Run) StartFrom(c *trained.Checkpoint, epoch uint64) error {
 	r.counters.From, r.warm = c.SHA256, true
 	if learned := optim.State(c.State.Arrays).Part("critic"); r.Critic != nil && len(learned) > 0 {
 		if err := r.Critic.Adopt(learned, c.Settings["base_kernel"] == r.Critic.Base().Name()); err != nil {
+			return fmt.Errorf("%s: %w", c.Location, err)
+		}
+	}
+	if learned := optim.State(c.State.Arrays).Part(valueFunction); r.Value != nil && len(learned) > 0 {
+		if err := r.Value.Adopt(learned); err != nil {
 			return fmt.Errorf("%s: %w", c.Location, err)
 		}
 	}
@@ -75,6 +83,11 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 			return fmt.Errorf("the checkpoint's critic: %w", err)
 		}
 	}
+	if r.Value != nil {
+		if err := r.Value.Restore(arrays.Part(valueFunction)); err != nil {
+			return fmt.Errorf("the checkpoint: %w", err)
+		}
+	}
 	if err := r.resumeStreams(arrays); err != nil {
 		return fmt.Errorf("the checkpoint: %w", err)
 	}
@@ -103,6 +116,10 @@ func (r *Run) state() *checkpoint.State {
 	if r.Critic != nil {
 		arrays.Join("critic", r.Critic.State())
 		networks["critic"] = critic.Value(r.Shape.Observation).Sizes
+	}
+	if r.Value != nil {
+		arrays.Join(valueFunction, r.Value.State())
+		networks[valueFunction] = r.Value.Sizes()
 	}
 	return &checkpoint.State{Counters: r.counters, Arrays: arrays, Networks: networks}
 }

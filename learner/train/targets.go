@@ -3,6 +3,8 @@ package train
 import (
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
@@ -26,10 +28,11 @@ func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error)
 }
 
 // Advantages are generalised advantages, standardised over the batch. They come from the
-// values before the value function's step, as in the authors' code.
+// values before the value function learns from the batch, as in the authors' code.
 type Advantages struct {
 	Gamma, Lambda float64
 	Bootstrap     bool // a time limit's end continues with the value of its last state, as a segment's always does
+	Epochs        int  // passes over a batch that a value function with a network of its own makes at most
 }
 
 func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, error) {
@@ -38,17 +41,45 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 	if a.Bootstrap || slices.Contains(x.goesOn, true) {
 		x.trajectories.Bootstrap = l.continuations(x, a.Bootstrap)
 	}
-	evaluation := l.Critic.Evaluate(s, x.observations)
-	values, returns := evaluation.Values(), x.trajectories.Returns(a.Gamma)
-	loss, err := l.Critic.StepValue(evaluation, returns)
+	learn := a.step
+	if l.Value != nil {
+		learn = a.converge
+	}
+	values, err := learn(l, s, x, row)
 	if err != nil {
 		return nil, err
 	}
-	row.ValueLoss, row.ExplainedVariance = loss, critic.ExplainedVariance(values, returns)
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
 	row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
 	return targets, nil
+}
+
+// step returns the value head's values, and takes a step towards the returns.
+func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, error) {
+	evaluation := l.Critic.Evaluate(s, x.observations)
+	values, returns := evaluation.Values(), x.trajectories.Returns(a.Gamma)
+	loss, err := l.Critic.StepValue(evaluation, returns)
+	row.ValueLoss, row.ExplainedVariance = loss, critic.ExplainedVariance(values, returns)
+	return values, err
+}
+
+// converge returns the value function's values, and has it learn the lambda-returns.
+func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, error) {
+	values := l.Value.Values(s, x.observations)
+	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
+	distance := floats.Distance(values, returns, 2)
+	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
+	_, err := l.Value.Learn(l.Backend, x.observations, returns, x.trajectories.HeldOut(), a.Epochs)
+	return values, err
+}
+
+// values returns the values of states (n × o, normalised).
+func (l *Learner) values(s *compute.Scope, observations compute.Block) []float64 {
+	if l.Value != nil {
+		return l.Value.Values(s, observations)
+	}
+	return l.Critic.Evaluate(s, observations).Values()
 }
 
 // continuations returns the values of the states after the episodes' ends: 0 if the
@@ -56,8 +87,7 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 func (l *Learner) continuations(x Samples, limit bool) []float64 {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
-	final := s.FromSlice(len(x.terminated), l.Shape.Observation, x.final)
-	values := l.Critic.Evaluate(s, final).Values()
+	values := l.values(s, s.FromSlice(len(x.terminated), l.Shape.Observation, x.final))
 	for i, terminated := range x.terminated {
 		if terminated || !limit && !x.goesOn[i] {
 			values[i] = 0

@@ -129,18 +129,22 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 }
 
 // methods are what the tests of the loop train: batches below and above the limit of the exact decomposition, episodes
-// that the time limit ends and such as the task ends, with and without a critic.
+// that the time limit ends and such as the task ends, with and without a critic, whose value function takes a step or
+// converges.
 var methods = []struct {
 	env       string
 	algorithm config.Algorithm
 	estimator config.Estimator
 	batch     int
 	segment   int // 0: whole episodes
+	learning  config.ValueLearning
 }{
-	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0},
-	{"Hopper-v2", config.TRPO, config.DBQPG, 600, 0},
-	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500, 0},
-	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15},
+	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0, config.Step},
+	{"Hopper-v2", config.TRPO, config.DBQPG, 600, 0, config.Step},
+	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500, 0, config.Step},
+	{"HalfCheetah-v2", config.TRPO, config.MonteCarlo, 1500, 0, config.Converge},
+	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Step},
+	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Converge},
 }
 
 const iterations = 3
@@ -148,10 +152,13 @@ const iterations = 3
 // forEachMethod runs a test with the settings of each method.
 func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 	for _, m := range methods {
-		t.Run(fmt.Sprintf("%s-%s-%s", m.env, m.algorithm, m.estimator), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s-%s-%s-%s", m.env, m.algorithm, m.estimator, m.learning), func(t *testing.T) {
 			s := settings(t, m.env, m.algorithm, m.estimator)
 			if s.Batch = m.batch; m.segment > 0 {
 				s.Segment, s.Streams, s.Targets = m.segment, m.batch/m.segment, config.GAE
+			}
+			if s.ValueLearning = m.learning; m.learning == config.Converge {
+				s.Targets, s.Bootstrap = config.GAE, true
 			}
 			test(t, s)
 		})
@@ -347,7 +354,7 @@ func TestCounts(t *testing.T) {
 // A state that lacks an array, or has one of another length, is an error that names it.
 func TestResumeFromIncompleteState(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.UAPG)
-	s.Batch, s.Iterations = 200, 1
+	s.Batch, s.Iterations, s.Targets, s.ValueLearning = 200, 1, config.GAE, config.Converge
 	state := trainSerially(t, s).states[1]
 	for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
 		values := state.Arrays[name]

@@ -18,9 +18,10 @@ import (
 type Learner struct {
 	Method
 	Backend   compute.Backend
-	Params    []float64       // the policy's, p
-	Critic    *critic.Critic  // nil if neither advantages nor a kernel are needed
-	Optimizer optim.Algorithm // takes the policy step
+	Params    []float64             // the policy's, p
+	Critic    *critic.Critic        // nil if neither its value head nor a kernel are needed
+	Value     *critic.ValueFunction // in place of the critic's value head; nil: that one
+	Optimizer optim.Algorithm       // takes the policy step
 }
 
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step

@@ -90,6 +90,23 @@ func TestStartFromOtherMethods(t *testing.T) {
 	requireBits(t, "the networks", j.states[0].Arrays["critic.params"], deep.State.Arrays["critic.params"])
 	requireBits(t, "hyperparameters of another kernel", j.states[0].Arrays["critic.raw"], trainSerially(t, s).states[0].Arrays["critic.raw"])
 
+	converging := small(t, config.MonteCarlo)
+	converging.Targets, converging.ValueLearning = config.GAE, config.Converge
+	learned := source(t, converging)
+	j = startFrom(t, converging, learned)
+	for _, name := range []string{"value_function.params", "value_function.moments"} {
+		requireBits(t, name, j.states[0].Arrays[name], learned.State.Arrays[name])
+	}
+	if steps := j.states[0].Arrays["value_function.optimizer.steps"][0]; steps != 0 {
+		t.Errorf("the value function's optimiser begins with %v steps", steps)
+	}
+	j = startFrom(t, converging, deep)
+	requireBits(t, "the value function of a run from one without", j.states[0].Arrays["value_function.params"], trainSerially(t, converging).states[0].Arrays["value_function.params"])
+	learned.State.Arrays["value_function.moments"] = nil
+	if err := newRun(t, converging, nil, nil).StartFrom(learned, 1); err == nil || !strings.Contains(err.Error(), "runs/source: value function") {
+		t.Errorf("error %v", err)
+	}
+
 	j = startFrom(t, small(t, config.MonteCarlo), deep)
 	if _, there := j.states[0].Arrays["critic.params"]; there {
 		t.Error("a run without a critic has one")

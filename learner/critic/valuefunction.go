@@ -1,0 +1,218 @@
+package critic
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/nn"
+	"github.com/dbqpg/dbqpg/internal/nn/blocks"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+const (
+	valueWidth        = 64   // of both hidden layers
+	valueLearningRate = 1e-3 // of Adam, without weight decay
+	valueMinibatch    = 128  // samples, at least
+	// momentsWeight is the weight of a batch's moments in the running ones. The first batches weigh more: of k, each 1/k.
+	momentsWeight = 0.1
+)
+
+// ValueFunction is a value function that has a network of its own and learns to convergence. Its network f predicts
+// standardised targets,
+//
+//	V(s) = mean + deviation f(s)
+//
+// where mean and deviation are running moments of the targets: a network that must itself reach returns of hundreds needs
+// thousands of steps.
+type ValueFunction struct {
+	network   nn.MLP    // o-64-64-1, tanh
+	params    []float64 // its parameters
+	moments   moments   // of the targets
+	optimizer *optim.Adam
+}
+
+// moments are the running mean and variance of the targets.
+type moments struct {
+	batches        float64 // so far
+	mean, variance float64
+}
+
+// add includes a batch of targets.
+func (m *moments) add(targets []float64) {
+	m.batches++
+	weight := max(momentsWeight, 1/m.batches)
+	mean, variance := stat.PopMeanVariance(targets, nil)
+	d := mean - m.mean
+	m.mean += weight * d
+	m.variance = (1-weight)*(m.variance+weight*d*d) + weight*variance
+}
+
+// deviation returns the standard deviation, or 1 if the targets do not vary.
+func (m *moments) deviation() float64 {
+	if m.variance > 0 {
+		return math.Sqrt(m.variance)
+	}
+	return 1
+}
+
+// NewValueFunction returns a value function of o observation dimensions.
+func NewValueFunction(o int, rng *rand.Rand) *ValueFunction {
+	network := nn.MLP{Sizes: []int{o, valueWidth, valueWidth, 1}}
+	return &ValueFunction{network: network, params: network.Init(rng), optimizer: optim.NewAdam(network.NumParams(), valueLearningRate, 0)}
+}
+
+// Sizes returns the sizes of the network's layers.
+func (v *ValueFunction) Sizes() []int { return v.network.Sizes }
+
+// Values returns V at observations (n × o, normalised), of length n, on the host.
+func (v *ValueFunction) Values(s *compute.Scope, observations compute.Block) []float64 {
+	_, h := v.forward(s, observations)
+	values := compute.ToSlice(s.Backend(), h.Output())
+	floats.Scale(v.moments.deviation(), values)
+	floats.AddConst(v.moments.mean, values)
+	return values
+}
+
+// forward evaluates f at observations.
+func (v *ValueFunction) forward(s *compute.Scope, observations compute.Block) (blocks.Net, blocks.Activations) {
+	net := blocks.Bind(v.network, s.FromSlice(len(v.params), 1, v.params))
+	return net, net.Forward(s, observations)
+}
+
+// Learn regresses V on the targets of n observations (n × o, normalised): passes over minibatches for as long as each
+// lowers the error on the first held observations, which it does not learn from, but no more than epochs. With held = 0
+// it makes all of them. It returns the number of passes. An error is an [*optim.NotFiniteError] and leaves the value
+// function unchanged.
+//
+// Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is nothing
+// to shuffle.
+func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, held, epochs int) (passes int, err error) {
+	n := observations.Rows
+	if len(targets) != n || held < 0 || held >= n {
+		panic(fmt.Sprintf("critic: %d targets for %s observations, %d of them held out", len(targets), observations.Shape(), held))
+	}
+	if err := optim.CheckFinite("target of the value function", targets); err != nil {
+		return 0, err
+	}
+	before := v.State()
+	v.moments.add(targets)
+	s := compute.NewScope(b)
+	defer s.Release()
+	standardized := slices.Clone(targets)
+	floats.AddConst(-v.moments.mean, standardized)
+	floats.Scale(1/v.moments.deviation(), standardized)
+	y := s.FromSlice(n, 1, standardized)
+	heldError := func() float64 { return v.squaredError(b, observations.RowRange(0, held), y.RowRange(0, held)) }
+	least := heldError()
+	for ; passes < epochs; passes++ {
+		last := v.State()
+		if err := v.pass(b, observations.RowRange(held, n), y.RowRange(held, n)); err != nil {
+			return 0, errors.Join(err, v.Restore(before))
+		}
+		now := heldError()
+		if held > 0 && !(now < least) {
+			return passes, v.Restore(last)
+		}
+		least = now
+	}
+	return passes, nil
+}
+
+// squaredError returns the sum of (f(s) - y)².
+func (v *ValueFunction) squaredError(b compute.Backend, observations, y compute.Block) float64 {
+	if y.Rows == 0 {
+		return 0
+	}
+	s := compute.NewScope(b)
+	defer s.Release()
+	_, h := v.forward(s, observations)
+	compute.Axpy(b, -1, y, h.Output())
+	return b.Dot(h.Output(), h.Output())
+}
+
+// pass takes a step on every minibatch.
+func (v *ValueFunction) pass(b compute.Backend, observations, y compute.Block) error {
+	m := max(1, y.Rows/valueMinibatch)
+	for j := range m {
+		gradient := v.gradient(b, observations.RowRange(j, y.Rows).EveryRow(m), y.RowRange(j, y.Rows).EveryRow(m))
+		if err := optim.CheckFinite("gradient of the value loss", gradient); err != nil {
+			return err
+		}
+		v.optimizer.Step(v.params, gradient)
+	}
+	return nil
+}
+
+// gradient returns the gradient of the mean of (f(s) - y)² in the parameters.
+func (v *ValueFunction) gradient(b compute.Backend, observations, y compute.Block) []float64 {
+	s := compute.NewScope(b)
+	defer s.Release()
+	net, h := v.forward(s, observations)
+	signal := s.New(y.Rows, 1)
+	compute.Copy(b, signal, h.Output())
+	compute.Axpy(b, -1, y, signal)
+	compute.Scale(b, 2/float64(y.Rows), signal)
+	dst := s.New(len(v.params), 1)
+	net.VJP(b, h, signal, dst)
+	return compute.ToSlice(b, dst)
+}
+
+// State returns a copy of everything that is learned, the optimiser included.
+func (v *ValueFunction) State() optim.State {
+	s := optim.State{
+		"params":  slices.Clone(v.params),
+		"moments": {v.moments.batches, v.moments.mean, v.moments.variance},
+	}
+	s.Join("optimizer", v.optimizer.State())
+	return s
+}
+
+// Restore sets the state to one returned by State. If an array is missing, has the wrong length or an impossible number,
+// it returns an error and changes nothing.
+func (v *ValueFunction) Restore(s optim.State) error {
+	params, m, err := v.learned(s)
+	if err != nil {
+		return err
+	}
+	if err := v.optimizer.Restore(s.Part("optimizer")); err != nil {
+		return fmt.Errorf("value function: %w", err)
+	}
+	copy(v.params, params)
+	v.moments = m
+	return nil
+}
+
+// Adopt takes over what another value function has learned, from its State. The optimiser starts anew. Errors are those
+// of Restore.
+func (v *ValueFunction) Adopt(s optim.State) error {
+	params, m, err := v.learned(s)
+	if err != nil {
+		return err
+	}
+	copy(v.params, params)
+	v.moments = m
+	return nil
+}
+
+// learned checks and returns the parameters and the moments of a state.
+func (v *ValueFunction) learned(s optim.State) (params []float64, m moments, err error) {
+	if params, err = s.Array("params", len(v.params)); err != nil {
+		return nil, m, fmt.Errorf("value function: %w", err)
+	}
+	numbers, err := s.Array("moments", 3)
+	if err != nil {
+		return nil, m, fmt.Errorf("value function: %w", err)
+	}
+	m = moments{batches: numbers[0], mean: numbers[1], variance: numbers[2]}
+	if m.batches < 0 || m.batches != math.Trunc(m.batches) || m.variance < 0 {
+		return nil, m, fmt.Errorf("value function: moments of %v batches with the variance %v", m.batches, m.variance)
+	}
+	return params, m, nil
+}

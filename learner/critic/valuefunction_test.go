@@ -1,0 +1,319 @@
+package critic
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+	"gorgonia.org/gorgonia"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/gorgoniatest"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/learner/optim"
+)
+
+// lambdaReturnTwin is the definition: the returns over 1, 2, ... steps of an episode whose last step is followed by the
+// value bootstrap, the k-step one (1-lambda) lambda^(k-1) times and the one over all steps with the weight that is left.
+func lambdaReturnTwin(rewards, values []float64, t int, bootstrap, gamma, lambda float64) float64 {
+	v := append(slices.Clone(values), bootstrap)
+	sum, left := 0.0, 1.0
+	for end := t + 1; end <= len(rewards); end++ {
+		weight := (1 - lambda) * math.Pow(lambda, float64(end-t-1))
+		if end == len(rewards) {
+			weight = left
+		}
+		left -= weight
+		sum += weight * returnTwin(rewards[:end], t, v[end], gamma)
+	}
+	return sum
+}
+
+func TestLambdaReturnsAgreeWithTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 0))
+	for _, lambda := range []float64{0, 0.3, 0.95, 1} {
+		for _, bootstrap := range [][]float64{nil, {0, 3, -2, 5, 0}} {
+			e := Trajectories{Rewards: random(rng, 32), Lengths: []int{4, 1, 7, 0, 20}, Bootstrap: bootstrap}
+			values := random(rng, 32)
+			got, start := e.LambdaReturns(values, 0.9, lambda), 0
+			for i, length := range e.Lengths {
+				after := 0.0
+				if bootstrap != nil {
+					after = bootstrap[i]
+				}
+				for step := range length {
+					want := lambdaReturnTwin(e.Rewards[start:start+length], values[start:start+length], step, after, 0.9, lambda)
+					if math.Abs(got[start+step]-want) > 1e-12 {
+						t.Errorf("lambda %v: return %d is %v, want %v", lambda, start+step, got[start+step], want)
+					}
+				}
+				start += length
+			}
+		}
+	}
+}
+
+// The running moments are those of all targets so far, each batch with its weight, in two passes: for the first ten batches
+// of one size, the moments of their concatenation.
+func TestMomentsAgreeWithTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 0))
+	var m moments
+	var weights []float64 // of the batches
+	var batches [][]float64
+	for i := range 25 {
+		batch := random(rng, 7)
+		floats.Scale(rng.ExpFloat64(), batch)
+		floats.AddConst(1e6+10*rng.NormFloat64(), batch)
+		m.add(batch)
+		weight := max(0.1, 1/float64(i+1))
+		floats.Scale(1-weight, weights)
+		batches, weights = append(batches, batch), append(weights, weight)
+		mean, variance := 0.0, 0.0
+		for j, x := range batches {
+			mean += weights[j] * stat.Mean(x, nil)
+		}
+		for j, x := range batches {
+			variance += weights[j] * stat.MomentAbout(2, x, mean, nil)
+		}
+		near(t, "mean and variance", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
+		if i < 10 {
+			mean, variance := stat.PopMeanVariance(slices.Concat(batches...), nil)
+			near(t, "moments of all targets", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
+		}
+	}
+}
+
+// Targets that do not vary are no trouble, and neither is a single one.
+func TestMomentsOfEqualTargets(t *testing.T) {
+	for _, targets := range [][]float64{{3}, {3, 3, 3}} {
+		var m moments
+		m.add(targets)
+		if m.mean != 3 || m.variance != 0 || m.deviation() != 1 {
+			t.Errorf("of %v: %+v", targets, m)
+		}
+	}
+}
+
+// gradient is that of the mean squared error, on every third observation as on all, by gorgonia.
+func TestValueGradientAgreesWithGorgonia(t *testing.T) {
+	const n, o, m = 700, 3, 3
+	rng := rand.New(rand.NewPCG(17, 0))
+	v, x, y := NewValueFunction(o, rng), random(rng, n*o), random(rng, n)
+	var someX, someY []float64
+	for i := 1; i < n; i += m {
+		someX, someY = append(someX, x[i*o:(i+1)*o]...), append(someY, y[i])
+	}
+	rows := len(someY)
+	loss, want := gorgoniatest.Gradient(v.params, func(g *gorgoniatest.Graph) *gorgonia.Node {
+		values := g.MLP(v.network, g.Matrix(rows, o, someX))
+		errors := gorgonia.Must(gorgonia.Sub(values, g.Matrix(rows, 1, someY)))
+		return g.WeightedSum(slices.Repeat([]float64{1 / float64(rows)}, rows), gorgonia.Must(gorgonia.Square(errors)))
+	})
+	each(t, func(t *testing.T, b compute.Backend) {
+		s := compute.NewScope(b)
+		defer s.Release()
+		some := func(values []float64, columns int) compute.Block {
+			return s.FromSlice(n, columns, values).RowRange(1, n).EveryRow(m)
+		}
+		observations, targets := some(x, o), some(y, 1)
+		near(t, "loss", []float64{v.squaredError(b, observations, targets) / float64(rows)}, []float64{loss}, 1e-12)
+		near(t, "gradient", v.gradient(b, observations, targets), want, 1e-12)
+	})
+}
+
+// distant is a problem with returns like those of training: hundreds, with a deviation of as much.
+func distant(s *compute.Scope, n int, rng *rand.Rand) problem {
+	p := newProblem(s, n, rng)
+	floats.Scale(200, p.returns)
+	floats.AddConst(700, p.returns)
+	return p
+}
+
+// It learns in a few batches what the value head does not in as many: returns of hundreds, that the held-out ones and those
+// of other batches confirm.
+func TestValueFunctionLearns(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(18, 0))
+	v, head := NewValueFunction(3, rng), New(3, Kind{}, rng)
+	for range 8 {
+		p := distant(s, 1200, rng)
+		if _, err := v.Learn(b, p.observations, p.returns, 120, 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := head.StepValue(head.Evaluate(s, p.observations), p.returns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := distant(s, 1200, rng)
+	explained, before := ExplainedVariance(v.Values(s, p.observations), p.returns), ExplainedVariance(head.Evaluate(s, p.observations).Values(), p.returns)
+	if !(explained > 0.9 && before < 0.1) {
+		t.Errorf("explained variance %.3f, of the value head after one step a batch %.3f", explained, before)
+	}
+}
+
+// It makes the passes that each lower the error of held-out observations, and ends where that was least.
+func TestLearningStopsByHeldOutError(t *testing.T) {
+	const n, held, epochs = 700, 100, 100
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(19, seed))
+		first, p := NewValueFunction(3, rng), distant(s, n, rng)
+		for i := range p.returns {
+			p.returns[i] += 300 * rng.NormFloat64() // to be learned by heart, after what there is to learn
+		}
+		heldError := func(v *ValueFunction) float64 {
+			values := v.Values(s, p.observations.RowRange(0, held))
+			return floats.Distance(values, p.returns[:held], 2)
+		}
+		// The twin makes one pass more each time, from the start.
+		var errs []float64
+		var states []optim.State
+		for most := range epochs + 1 {
+			v := NewValueFunction(3, rng)
+			if err := v.Restore(first.State()); err != nil {
+				t.Fatal(err)
+			}
+			v.moments.add(p.returns)
+			standardized := slices.Clone(p.returns)
+			floats.AddConst(-v.moments.mean, standardized)
+			floats.Scale(1/v.moments.deviation(), standardized)
+			y := s.FromSlice(n, 1, standardized)
+			for range most {
+				if err := v.pass(b, p.observations.RowRange(held, n), y.RowRange(held, n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			errs, states = append(errs, heldError(v)), append(states, v.State())
+			if most > 0 && errs[most] >= errs[most-1] {
+				break
+			}
+		}
+		want := len(errs) - 2
+		if want < 1 || want >= epochs-1 {
+			t.Errorf("seed %d: the error is least after %d passes, which shows nothing: %v", seed, want, errs)
+		}
+		for _, most := range []int{epochs, want - 1} {
+			v := NewValueFunction(3, rng)
+			if err := v.Restore(first.State()); err != nil {
+				t.Fatal(err)
+			}
+			passes, err := v.Learn(b, p.observations, p.returns, held, most)
+			if err != nil || passes != min(want, most) {
+				t.Errorf("seed %d: %d of at most %d passes, error %v; want %d", seed, passes, most, err, min(want, most))
+			}
+			requireState(t, v.State(), states[passes])
+		}
+		if passes, err := first.Learn(b, p.observations, p.returns, 0, 7); err != nil || passes != 7 {
+			t.Errorf("with nothing held out: %d of 7 passes, error %v", passes, err)
+		}
+	}
+}
+
+func requireState(t *testing.T, got, want optim.State) {
+	t.Helper()
+	for name, x := range want {
+		if !slices.Equal(got[name], x) {
+			t.Fatalf("%s differs", name)
+		}
+	}
+}
+
+// A restored value function continues with the same bits; one that adopts another's state has its values.
+func TestRestoredValueFunctionContinues(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(20, 0))
+	v, p := NewValueFunction(3, rng), distant(s, 300, rng)
+	learn := func(v *ValueFunction) {
+		t.Helper()
+		if _, err := v.Learn(b, p.observations, p.returns, 30, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	learn(v)
+	restored, adopted := NewValueFunction(3, rng), NewValueFunction(3, rng)
+	if err := errors.Join(restored.Restore(v.State()), adopted.Adopt(v.State())); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)
+	if steps := adopted.State()["optimizer.steps"][0]; steps != 0 {
+		t.Errorf("the optimiser begins with %v steps", steps)
+	}
+	learn(v)
+	learn(restored)
+	requireState(t, restored.State(), v.State())
+}
+
+func TestRefusedStateChangesNoValue(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 0))
+	other := NewValueFunction(3, rng)
+	other.moments.add([]float64{1, 2, 3})
+	other.optimizer.Step(other.params, make([]float64, len(other.params)))
+	for name, bad := range map[string][]float64{
+		"params": {1}, "moments": {1, 2}, "optimizer.steps": nil, "optimizer.first": {2}, "optimizer.second": {-1},
+	} {
+		v := NewValueFunction(3, rng)
+		before, s := v.State(), other.State()
+		s[name] = bad
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		if err := v.Restore(s); err == nil || !strings.Contains(err.Error(), last) {
+			t.Errorf("%s of %d numbers: error %v", name, len(bad), err)
+		}
+		requireState(t, v.State(), before)
+	}
+	for _, bad := range [][]float64{{-1, 0, 1}, {0.5, 0, 1}, {1, 0, -1}, {1, math.NaN(), 1}, {math.Inf(1), 0, 1}} {
+		v := NewValueFunction(3, rng)
+		before, s := v.State(), other.State()
+		s["moments"] = bad
+		for _, take := range []func(optim.State) error{v.Restore, v.Adopt} {
+			if err := take(s); err == nil || !strings.Contains(err.Error(), "moments") {
+				t.Errorf("moments %v: error %v", bad, err)
+			}
+		}
+		requireState(t, v.State(), before)
+	}
+}
+
+// Targets or observations that are not finite, or whose gradient is not, teach nothing.
+func TestNotFiniteTargetsTeachNothing(t *testing.T) {
+	b := nntest.Backends()[2]
+	s := compute.NewScope(b)
+	defer s.Release()
+	rng := rand.New(rand.NewPCG(22, 0))
+	v, p := NewValueFunction(3, rng), distant(s, 300, rng)
+	before := v.State()
+	observations := compute.ToSlice(b, p.observations)
+	observations[301] = math.NaN()
+	infinite := slices.Clone(p.returns)
+	infinite[7] = math.Inf(1)
+	for what, learn := range map[string]func() (int, error){
+		"a target":       func() (int, error) { return v.Learn(b, p.observations, infinite, 0, 3) },
+		"an observation": func() (int, error) { return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, 0, 3) },
+	} {
+		var notFinite *optim.NotFiniteError
+		if _, err := learn(); !errors.As(err, &notFinite) {
+			t.Errorf("%s: error %v", what, err)
+		}
+		requireState(t, v.State(), before)
+	}
+	for what, held := range map[string]int{"all held out": 300, "fewer than none": -1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", what)
+				}
+			}()
+			_, _ = v.Learn(b, p.observations, p.returns, held, 1)
+		}()
+	}
+}
