@@ -148,8 +148,8 @@ func (s *Settings) Set(name, text string) error {
 // introduced holds the settings that runs of earlier versions do not have, with the values that do what these did: so that
 // they can be resumed, such a value is not part of a run's identity.
 var introduced = map[string]string{
-	"segment": "0",
-	"streams": "0",
+	"segment":        "0",
+	"streams":        "0",
 	"value_learning": string(Step),
 	"value_epochs":   "10",
 }
