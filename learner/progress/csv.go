@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,13 +24,14 @@ type CSV[T any] struct {
 // file it keeps the rows before next; whatever a killed run wrote beyond its last checkpoint, including half a line, is
 // cut off by replacing the file atomically. kept is the number of remaining rows.
 //
-// A file with other columns, or damaged before its last line, is an error and remains unchanged.
+// A file of an earlier build, without the last columns, gets these, empty. One with other columns, or damaged before its last
+// line, is an error and remains unchanged.
 func OpenCSV[T any](path string, next uint64) (c *CSV[T], kept int, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("read the rows so far: %w", err)
 	}
-	repaired, kept, err := cut[T](data, next)
+	repaired, kept, err := cut[T](widen[T](data), next)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w; move the file away to go on without it", path, err)
 	}
@@ -124,6 +126,17 @@ func parseLine[T any](line string) (row T, err error) {
 		field.SetFloat(v)
 	}
 	return row, nil
+}
+
+// widen returns a file that lacks the last columns with empty ones for them, any other as it is.
+func widen[T any](data []byte) []byte {
+	first, rest, whole := bytes.Cut(data, []byte("\n"))
+	missing, found := bytes.CutPrefix([]byte(header[T]()), append(slices.Clone(first), ','))
+	if !whole || !found {
+		return data
+	}
+	empty := strings.Repeat(",", 1+bytes.Count(missing, []byte(",")))
+	return append([]byte(header[T]()), bytes.ReplaceAll(rest, []byte("\n"), []byte(empty+"\n"))...)
 }
 
 // cut returns the part of a file to keep, its header and the rows of iterations before next, and the number of these.

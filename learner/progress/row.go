@@ -14,7 +14,7 @@ import (
 // A Row contains one iteration's numbers. Its fields are the columns of progress.csv, in this order. The struct tags give
 // the column's name, TensorBoard's tag, and the description in TensorBoard and docs/metrics.md.
 //
-// Columns whose names begin with "seconds_" are wall-clock times; all others are identical whenever the run is repeated,
+// Columns whose names begin with "seconds_" are times, all but the processor's by the clock on the wall; all others are identical whenever the run is repeated,
 // or killed and resumed. Numbers that do not apply to a run (the noise, without a Gaussian process) are NaN, and empty
 // in progress.csv: start with [NewRow].
 type Row struct {
@@ -56,6 +56,8 @@ type Row struct {
 	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals."`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals."`
+
+	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

@@ -96,6 +96,7 @@ func lines(iterations ...uint64) string {
 func TestOpenCSVCuts(t *testing.T) {
 	torn := line(rowOf(4))
 	other := strings.Replace(lines(1), "return_mean", "reward", 1)
+	earlier := strings.ReplaceAll(strings.Replace(lines(1, 2), ",coverage_90,seconds_processor\n", "\n", 1), ",,\n", "\n")
 	for _, c := range []struct {
 		name, before string
 		next         uint64
@@ -113,6 +114,8 @@ func TestOpenCSVCuts(t *testing.T) {
 		{"a last line of zero bytes", lines(1) + "\x00\x00\n", 9, lines(1), ""},
 		{"a torn line among rows to be done again", lines(1, 2, 3) + torn[:9], 2, lines(1), ""},
 		{"a row is missing", lines(1, 3), 9, lines(1, 3), ""},
+		{"without the last columns", earlier, 2, lines(1), ""},
+		{"without the last columns, torn", earlier + torn[:9], 9, lines(1, 2), ""},
 		{"other columns", other, 2, other, "columns"},
 		{"no table at all", "hello\n", 1, "hello\n", "columns"},
 		{"text without an end", "hello", 1, "hello", "columns"},

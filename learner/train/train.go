@@ -25,6 +25,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -140,6 +141,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	row := progress.NewRow()
 	row.Iteration = number
 
+	busy := device.ProcessorTime()
 	batch, err := r.collect(ctx, batchOf(number))
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	}
 	r.normalize(episodes)
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
-	row.SecondsElapsed = r.sinceStart().Seconds()
+	row.SecondsElapsed, row.SecondsProcessor = r.sinceStart().Seconds(), (device.ProcessorTime() - busy).Seconds()
 
 	r.counters.Iteration = number + 1
 	evaluation, err := r.evaluate(ctx)

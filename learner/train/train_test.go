@@ -123,7 +123,7 @@ func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation
 
 func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
 	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
-	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed = 0, 0, 0
+	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed, row.SecondsProcessor = 0, 0, 0, 0
 	j.rows = append(j.rows, row)
 	return j.Start(state, evaluation)
 }
