@@ -9,6 +9,7 @@
 //   - `gradient-quality` (quality.go) takes policies of a run at several times, and compares gradients from small fresh
 //     batches with one from 10^6 samples.
 //   - `wall-clock` (wallclock.go) measures updates against the size of the batch.
+//   - `best` (best.go) compares evaluations of runs with those of other libraries; it trains nothing.
 //
 // Measurements are kept in the output directory as they are made: training runs under runs/, everything else as files
 // under units/ (unit.go). The page, README.md, is generated entirely from these at the end: its verdicts on the paper's

@@ -145,7 +145,7 @@ func (o *integralsOptions) file(path string, add reporter) error {
 
 // checkpoint compares on a batch that the policy of a run's checkpoint plays.
 func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
-	subjects, err := given([]string{o.run})
+	subjects, err := given("--run ", []string{o.run})
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (o *qualityOptions) validate(cmd *cobra.Command) error {
 // subjects returns the runs to measure: those given, or runs that it trains.
 func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]trial, error) {
 	if len(o.runs) > 0 {
-		return given(o.runs)
+		return given("--run ", o.runs)
 	}
 	common, err := parseAssignments(o.set)
 	if err != nil {
@@ -157,22 +157,22 @@ func (o *qualityOptions) subjects(ctx context.Context, j *job) ([]trial, error) 
 	return subjects, j.train(ctx, subjects, 1, func() error { return nil })
 }
 
-// given returns existing runs, named by their directories.
-func given(directories []string) ([]trial, error) {
+// given returns existing runs, named by their directories. Errors have what is before these on the command line.
+func given(before string, directories []string) ([]trial, error) {
 	var subjects []trial
 	for _, directory := range directories {
 		path := filepath.Join(directory, config.FileName)
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("--run %s: it is no run's directory: %w", directory, err)
+			return nil, fmt.Errorf("%s%s: it is no run's directory: %w", before, directory, err)
 		}
 		settings, err := resolve(assignment{"config", path}, assignment{"run_dir", directory})
 		if err != nil {
-			return nil, fmt.Errorf("--run %s: %w", directory, err)
+			return nil, fmt.Errorf("%s%s: %w", before, directory, err)
 		}
 		name := strings.ReplaceAll(settings.Name(), "/", "-")
 		for _, other := range subjects {
 			if other.name == name {
-				return nil, fmt.Errorf("--run %s: %s is a run of the same name: give them different seeds", directory, other.settings.RunDir)
+				return nil, fmt.Errorf("%s%s: %s is a run of the same name: give them different seeds", before, directory, other.settings.RunDir)
 			}
 		}
 		subjects = append(subjects, trial{name: name, settings: settings})

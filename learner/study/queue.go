@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // A queue is a file of runs, in the order in which they are to be made: a YAML list whose entries give the settings of a
@@ -76,13 +78,18 @@ func (j *job) queuedMember(label string, assignments []assignment) (member, erro
 	if i := slices.IndexFunc(compared, func(v variant) bool { return v.directory == string(s.Estimator) }); i >= 0 {
 		v.color = compared[i].color
 	}
-	start := filepath.Join("runs", s.Env, fmt.Sprintf("%s-%s-s%d", s.Algorithm, s.Estimator, s.Seed))
-	different := strings.Replace(strings.TrimPrefix(s.DefaultRunDir(), start), "_preset="+string(s.Preset), "", 1)
+	different := differences(s)
 	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, s.Preset, different)
 	if different != "" || label != "" {
 		v.name, v.color = cmp.Or(label, v.name+strings.ReplaceAll(different, "_", " ")), -1
 	}
 	return j.member(setting{s.Env, string(s.Algorithm), string(s.Preset)}, v, uint(s.Seed), assignments)
+}
+
+// differences returns the settings in which a run differs from its preset, as the names of directories have them.
+func differences(s *config.Settings) string {
+	start := filepath.Join("runs", s.Env, fmt.Sprintf("%s-%s-s%d", s.Algorithm, s.Estimator, s.Seed))
+	return strings.Replace(strings.TrimPrefix(s.DefaultRunDir(), start), "_preset="+string(s.Preset), "", 1)
 }
 
 // distinguish gives variants without a colour one, and takes a preset that all have out of sight.

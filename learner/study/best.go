@@ -1,0 +1,219 @@
+package study
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+const bestQuestion = `How does --preset best compare with the TRPO and PPO that people use, and how much of it is quadrature? UAPG and Monte
+Carlo (MC) with the same settings and seeds, TRPO of sb3-contrib and PPO of Stable-Baselines3 with the settings of
+rl-baselines3-zoo, on the same tasks.`
+
+func bestCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "best --out DIR [RUN...]",
+		Short: "Compare runs with those of Stable-Baselines3, by samples and by time",
+		Long: bestQuestion + `
+
+Writes the page from the evaluations under DIR, tables of comma-separated values with the columns
+task, algorithm, seed, steps, seconds, cpu_seconds and return: those of scripts/baselines/run.sh under
+DIR/baselines, ours under DIR/data. First it copies the evaluations of the complete runs that are named
+into DIR/data; without a name it rewrites the page alone. It trains nothing.`,
+		Example: "  scripts/baselines/run.sh --seeds 1\n" +
+			"  learner --env Hopper-v4 --preset best --estimator uapg --iterations 500 --evaluate-every 10\n" +
+			"  learner study best --out docs/results/best runs/Hopper-v4/trpo-uapg-s1_preset=best",
+	}
+	prepare(cmd, runBest, nil)
+	cmd.Args = cobra.ArbitraryArgs
+	return cmd
+}
+
+func runBest(cmd *cobra.Command) error {
+	j, err := newJob(cmd)
+	if err != nil {
+		return err
+	}
+	runs, err := given("", cmd.Flags().Args())
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if err := j.publishEvaluations(run); err != nil {
+			return err
+		}
+	}
+	results, err := j.readEvaluations()
+	if err != nil {
+		return err
+	}
+	return results.report(j)
+}
+
+// evaluationColumns are those of a table of evaluations, a row each. The times are of training alone, in seconds: by the clock
+// on the wall, and of the processor.
+var evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return"}
+
+// publishEvaluations copies what the page needs of a complete run to data/.
+func (j *job) publishEvaluations(t trial) error {
+	s := t.settings
+	if complete, err := rundir.Complete(s); err != nil || !complete {
+		return errors.Join(err, fmt.Errorf("%s is not complete: resume it first", s.RunDir))
+	}
+	evaluations, err := readColumns(rundir.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return")
+	if err != nil {
+		return fmt.Errorf("%w; train with --evaluate-every", err)
+	}
+	times, err := readColumns(rundir.Progress(s.RunDir), "seconds_sampling", "seconds_updating", "seconds_processor")
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	table := csv.NewWriter(&out)
+	_ = table.Write(evaluationColumns) // to memory, which does not fail
+	label := fmt.Sprintf("%s-%s-%s%s", s.Algorithm, s.Estimator, s.Preset, differences(s))
+	seconds, processor, done := 0.0, 0.0, 0
+	for i, iteration := range evaluations[0] {
+		for ; done < int(iteration) && done < len(times[0]); done++ {
+			seconds, processor = seconds+times[0][done]+times[1][done], processor+times[2][done]
+		}
+		_ = table.Write([]string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]), short(seconds), short(processor), short(evaluations[2][i])})
+	}
+	table.Flush()
+	r := record{Settings: s.Identity()}
+	if r.Builds, err = rundir.Builds(s.RunDir); err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(r)
+	if err != nil {
+		return err
+	}
+	path := j.path("data", s.Env, fmt.Sprintf("%s-s%d", label, s.Seed))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(atomicfile.Write(path+".yaml", text), atomicfile.Write(path+".csv", out.Bytes()))
+}
+
+// evaluated is a run of the page, an entry an evaluation.
+type evaluated struct {
+	task, algorithm string // the latter with what differs from the preset
+	seed            uint64
+	steps           []float64
+	seconds, cpu    []float64 // of training so far
+	returns         []float64 // mean, with mean actions
+}
+
+// lineup is all runs of the page.
+type lineup struct {
+	runs []*evaluated // by task, algorithm and seed
+	made []string     // what trained them
+}
+
+// readEvaluations reads all tables of evaluations.
+func (j *job) readEvaluations() (*lineup, error) {
+	r := new(lineup)
+	for _, directory := range []string{"data", "baselines"} {
+		paths, err := filepath.Glob(j.path(directory, "*", "*.csv"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if err := r.read(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(r.runs) == 0 {
+		return nil, fmt.Errorf("--out %s: there are no evaluations in baselines/TASK/*.csv or data/TASK/*.csv, and no runs to take them from", j.out)
+	}
+	slices.SortFunc(r.runs, func(a, b *evaluated) int {
+		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.algorithm, b.algorithm), cmp.Compare(a.seed, b.seed))
+	})
+	return r, nil
+}
+
+// read adds the runs of a table.
+func (r *lineup) read(path string) error {
+	var run *evaluated
+	err := readRows(path, evaluationColumns, func(row []string) error {
+		seed, err := strconv.ParseUint(row[2], 10, 64)
+		if err != nil {
+			return fmt.Errorf("seed: %w", err)
+		}
+		if run == nil || run.task != row[0] || run.algorithm != row[1] || run.seed != seed {
+			run = &evaluated{task: row[0], algorithm: row[1], seed: seed}
+			if !slices.ContainsFunc(bestTasks, func(t bestTask) bool { return t.name == run.task }) {
+				return fmt.Errorf("%s is not among the page's tasks", run.task)
+			}
+			if slices.ContainsFunc(r.runs, func(o *evaluated) bool { return o.task == run.task && o.algorithm == run.algorithm && o.seed == seed }) {
+				return fmt.Errorf("%s on %s with seed %d is in another place already", run.algorithm, run.task, seed)
+			}
+			r.runs = append(r.runs, run)
+		}
+		for i, column := range []*[]float64{&run.steps, &run.seconds, &run.cpu, &run.returns} {
+			value := math.NaN()
+			if row[3+i] != "" {
+				if value, err = strconv.ParseFloat(row[3+i], 64); err != nil {
+					return fmt.Errorf("%s: %w", evaluationColumns[3+i], err)
+				}
+			}
+			*column = append(*column, value)
+		}
+		if n := len(run.steps); n > 1 && !(run.steps[n-1] > run.steps[n-2]) {
+			return errors.New("steps do not increase")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	made, err := madeBy(strings.TrimSuffix(path, ".csv") + ".yaml")
+	if err == nil && made != "" && !slices.Contains(r.made, made) {
+		r.made = append(r.made, made)
+	}
+	return err
+}
+
+// madeBy returns the programs in a run's record, if it has one.
+func madeBy(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	var r struct {
+		record    `yaml:",inline"`
+		Versions  map[string]string // of a baseline's packages
+		Processor string
+	}
+	if err == nil {
+		err = yaml.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if len(r.Versions) == 0 {
+		return (&published{record: r.record}).programs(), nil
+	}
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		versions = append(versions, name+" "+r.Versions[name])
+	}
+	return strings.Join(versions, ", ") + " on " + r.Processor, nil
+}

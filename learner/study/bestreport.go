@@ -1,0 +1,463 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/chart"
+	"github.com/dbqpg/dbqpg/internal/stats"
+)
+
+// bestTask is a task of the page: the runs that it should have, and returns whose first reaching is reported. These are
+// round numbers, of which the highest is about the best that the benchmark of rl-baselines3-zoo has of TRPO and PPO.
+type bestTask struct {
+	name         string
+	ours, theirs int
+	thresholds   []float64
+}
+
+// bestTasks have the versions whose physics and rewards are the same here and in Gymnasium to 1e-9.
+var bestTasks = []bestTask{
+	{"Swimmer-v4", 10, 5, []float64{100, 200, 300}},
+	{"Hopper-v4", 10, 5, []float64{1000, 2000, 3000}},
+	{"Walker2d-v4", 10, 5, []float64{1000, 2000, 4000}},
+	{"HalfCheetah-v4", 10, 5, []float64{1000, 3000, 5000}},
+	{"Ant-v4", 3, 3, []float64{1000, 2000, 4000}},
+	{"Humanoid-v4", 3, 3, []float64{500, 1000, 3000}},
+	{"HumanoidStandup-v4", 3, 3, []float64{80e3, 100e3, 120e3}},
+}
+
+// contender is what the page compares, by what tables of evaluations call it.
+type contender struct {
+	algorithm string
+	name      string
+	color     int
+	theirs    bool
+}
+
+// contenders are those of every table. Runs of other names are variants of the first.
+var contenders = []contender{
+	{"trpo-uapg-best", "UAPG", 1, false},
+	{"trpo-mc-best", "MC", chart.Gray, false},
+	{"trpo", "TRPO (sb3-contrib)", 0, true},
+	{"ppo", "PPO (Stable-Baselines3)", 2, true},
+}
+
+func (c contender) planned(t bestTask) int {
+	if c.theirs {
+		return t.theirs
+	}
+	return t.ours
+}
+
+// budgets are the numbers of environment steps after which returns are compared.
+var budgets = []float64{1e6, 3e6}
+
+const (
+	bestLast  = 0.1  // of the budget: its evaluations make the final return
+	bestSlack = 0.01 // of the budget: by so much a batch may end after it
+	bestGrid  = 50   // points of a line of the figure
+)
+
+// of returns the runs of an algorithm on a task.
+func (r *lineup) of(task, algorithm string) []*evaluated {
+	var all []*evaluated
+	for _, e := range r.runs {
+		if e.task == task && e.algorithm == algorithm {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// begun returns the tasks on which a contender has runs.
+func (r *lineup) begun() []bestTask {
+	var all []bestTask
+	for _, t := range bestTasks {
+		if slices.ContainsFunc(contenders, func(c contender) bool { return len(r.of(t.name, c.algorithm)) > 0 }) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// final is what a run has reached after a number of steps.
+type final struct {
+	returned     float64 // mean over the last tenth of the steps
+	seconds, cpu float64
+}
+
+// final returns what the run has reached after that many steps, if it has come so far.
+func (e *evaluated) final(budget float64) (final, bool) {
+	var last []float64
+	for i, steps := range e.steps {
+		if steps > (1-bestLast)*budget && steps <= (1+bestSlack)*budget {
+			last = append(last, e.returns[i])
+		}
+	}
+	i := slices.IndexFunc(e.steps, func(steps float64) bool { return steps >= budget })
+	if i < 0 || len(last) == 0 {
+		return final{}, false
+	}
+	return final{stats.Mean(last), e.seconds[i], e.cpu[i]}, true
+}
+
+// finals returns those of the runs that have come so far, a list of each number.
+func (r *lineup) finals(task, algorithm string, budget float64) (returns, seconds, cpu []float64) {
+	for _, e := range r.of(task, algorithm) {
+		if f, ok := e.final(budget); ok {
+			returns, seconds, cpu = append(returns, f.returned), append(seconds, f.seconds), append(cpu, f.cpu)
+		}
+	}
+	return returns, seconds, cpu
+}
+
+// reached returns the first of two evaluations in a row with at least that return, -1 if there are none: one of few episodes
+// alone may be luck.
+func (e *evaluated) reached(least float64) int {
+	for i := range len(e.returns) - 1 {
+		if e.returns[i] >= least && e.returns[i+1] >= least {
+			return i
+		}
+	}
+	return -1
+}
+
+// at returns the run's return and processor time after that many steps, interpolated between evaluations, NaN beyond the last.
+func (e *evaluated) at(steps float64) (returned, cpu float64) {
+	for i := range len(e.steps) - 1 {
+		if e.steps[i] <= steps && steps <= e.steps[i+1] {
+			share := (steps - e.steps[i]) / (e.steps[i+1] - e.steps[i])
+			return e.returns[i] + share*(e.returns[i+1]-e.returns[i]), e.cpu[i] + share*(e.cpu[i+1]-e.cpu[i])
+		}
+	}
+	return math.NaN(), math.NaN()
+}
+
+// report writes the page and what is beside it.
+func (r *lineup) report(j *job) error {
+	p := j.newPage("The best preset beside Stable-Baselines3")
+	p.paragraph("%s", bestQuestion)
+	if len(r.begun()) > 0 {
+		p.draw("best", "Returns against environment steps and processor time", r.figure())
+		p.paragraph("Interquartile means over the runs of the mean return of evaluations with mean actions; the bands, of %d runs or more, are 95%% bootstrap "+
+			"intervals. Processor time is that of training alone.", enough)
+	}
+	r.goals(p)
+	r.addFinals(p)
+	for _, budget := range budgets {
+		r.returns(p, budget)
+	}
+	r.times(p)
+	r.thresholds(p)
+	r.variants(p)
+	return j.save(p, "Tasks are those of Gymnasium in the version -v4, whose physics and rewards are here the same to 1e-9; on the first four, -v2 is the same task. "+
+		"The baselines are trained by `scripts/baselines/run.sh`, whose settings are in `scripts/baselines/hyperparameters.yaml`. "+
+		"Times are of training without evaluations, and of ours without the first batch, which initialises the normaliser. The machine did other things as well, "+
+		"so that seconds by the clock mean little: compare the processor's. "+
+		"`baselines/` and `data/` have the evaluations, `finals.csv` the final returns, `thresholds.csv` when each was first reached.",
+		cmp.Or(strings.Join(r.made, ". "), "What made the runs is not recorded"))
+}
+
+// figure draws, for each task, returns against steps and against processor time.
+func (r *lineup) figure() chart.Figure {
+	var figure chart.Figure
+	for _, t := range r.begun() {
+		bySteps, byTime := chart.Panel{Title: t.name, X: "environment steps", Y: "return"}, chart.Panel{Title: t.name, X: "processor seconds", Y: "return", LogX: true}
+		for _, c := range contenders {
+			steps, times := r.lines(t, c)
+			if len(steps.X) > 0 {
+				bySteps.Series, byTime.Series = append(bySteps.Series, steps), append(byTime.Series, times)
+			}
+		}
+		figure = append(figure, []chart.Panel{bySteps, byTime})
+	}
+	return figure
+}
+
+// lines returns those of a contender on a task, as far as all of its runs have come.
+func (r *lineup) lines(t bestTask, c contender) (steps, times chart.Series) {
+	steps, times = chart.Series{Name: c.name, Color: c.color}, chart.Series{Name: c.name, Color: c.color}
+	runs := r.of(t.name, c.algorithm)
+	end := math.Inf(1)
+	for _, e := range runs {
+		end = min(end, e.steps[len(e.steps)-1])
+	}
+	for k := range bestGrid + 1 {
+		var returns, cpu []float64
+		x := end * float64(k) / bestGrid
+		for _, e := range runs {
+			if y, seconds := e.at(x); !math.IsNaN(y) {
+				returns, cpu = append(returns, y), append(cpu, seconds)
+			}
+		}
+		if len(returns) == 0 || len(returns) < len(runs) {
+			continue
+		}
+		y := iqm(returns, curveResamples)
+		point(&steps, x, y)
+		point(&times, stats.Mean(cpu), y)
+	}
+	if len(runs) < enough {
+		steps.Low, steps.High, times.Low, times.High = nil, nil, nil, nil
+	}
+	return steps, times
+}
+
+// addFinals adds the table of every run's final returns.
+func (r *lineup) addFinals(p *page) {
+	table := p.csv("finals.csv", "task", "algorithm", "seed", "steps", "return", "seconds", "cpu_seconds")
+	for _, e := range r.runs {
+		for _, budget := range budgets {
+			if f, ok := e.final(budget); ok {
+				table.add(e.task, e.algorithm, e.seed, int(budget), f.returned, f.seconds, f.cpu)
+			}
+		}
+	}
+}
+
+// header returns a table's header with a column for each contender.
+func header(first ...string) []string {
+	for _, c := range contenders {
+		first = append(first, c.name)
+	}
+	return first
+}
+
+// summarise formats the values of runs: their interquartile mean with its interval, or each of few.
+func summarise(values []float64, planned int) string {
+	count := fmt.Sprintf("(%d of %d)", len(values), max(planned, len(values)))
+	switch {
+	case len(values) == 0:
+		return "missing " + count
+	case len(values) >= enough:
+		return estimate(iqm(values, resamples)) + " " + count
+	}
+	var texts []string
+	for _, value := range values {
+		texts = append(texts, figures(value))
+	}
+	return strings.Join(texts, ", ") + " " + count
+}
+
+// returns writes the final returns after a number of steps.
+func (r *lineup) returns(p *page, budget float64) {
+	p.heading(fmt.Sprintf("Returns after %s steps", million(budget)))
+	var rows [][]string
+	some := false
+	for _, t := range bestTasks {
+		row := []string{t.name}
+		for _, c := range contenders {
+			values, _, _ := r.finals(t.name, c.algorithm, budget)
+			some = some || len(values) > 0
+			row = append(row, summarise(values, c.planned(t)))
+		}
+		rows = append(rows, row)
+	}
+	if !some {
+		p.paragraph("No run has come so far.")
+		return
+	}
+	p.table(header("task"), rows)
+	p.paragraph("Each run's final return is the mean of its evaluations in the last %.0f %% of these steps. Of %d runs or more: their interquartile mean with a 95%% interval; "+
+		"of fewer: each. In brackets: runs that have come so far, of those planned.", 100*bestLast, enough)
+}
+
+func million(steps float64) string { return fmt.Sprintf("%g million", steps/1e6) }
+
+// times writes what the first of the budgets takes.
+func (r *lineup) times(p *page) {
+	p.heading(fmt.Sprintf("Time for %s steps", million(budgets[0])))
+	var rows [][]string
+	for _, t := range r.begun() {
+		row := []string{t.name}
+		for _, c := range contenders {
+			text := "missing"
+			if _, seconds, cpu := r.finals(t.name, c.algorithm, budgets[0]); len(cpu) > 0 {
+				text = fmt.Sprintf("%s s (%s s)", figures(middle(cpu)), figures(middle(seconds)))
+			}
+			row = append(row, text)
+		}
+		rows = append(rows, row)
+	}
+	p.table(header("task"), rows)
+	p.paragraph("Processor time, over all threads, and in brackets by the clock on a machine that did other things; medians over the runs. Here and below, tasks without any runs are left out.")
+}
+
+// middle returns the median of values that may be infinite.
+func middle(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// thresholds writes how many steps and seconds it takes to reach certain returns.
+func (r *lineup) thresholds(p *page) {
+	table := p.csv("thresholds.csv", "task", "algorithm", "seed", "return", "steps", "seconds", "cpu_seconds")
+	var steps, times [][]string
+	for _, t := range r.begun() {
+		for _, least := range t.thresholds {
+			stepsRow, timesRow := []string{t.name, figures(least)}, []string{t.name, figures(least)}
+			for _, c := range contenders {
+				runs := r.of(t.name, c.algorithm)
+				byRun, cpuByRun, n := make([]float64, len(runs)), make([]float64, len(runs)), 0
+				for i, e := range runs {
+					at := e.reached(least)
+					if at < 0 {
+						byRun[i], cpuByRun[i] = math.Inf(1), math.Inf(1)
+						table.add(e.task, e.algorithm, e.seed, least, "", "", "")
+						continue
+					}
+					n++
+					byRun[i], cpuByRun[i] = e.steps[at], e.cpu[at]
+					table.add(e.task, e.algorithm, e.seed, least, e.steps[at], e.seconds[at], e.cpu[at])
+				}
+				stepsRow, timesRow = append(stepsRow, arrival(byRun, n, 1e-3, "k")), append(timesRow, arrival(cpuByRun, n, 1, " s"))
+			}
+			steps, times = append(steps, stepsRow), append(times, timesRow)
+		}
+	}
+	p.heading("Steps to a return")
+	p.table(header("task", "return"), steps)
+	p.paragraph("The first of two evaluations in a row that are not below the return: the median over the runs, and in brackets how many of them ever get there. " +
+		"\"Not by most\": fewer than half do.")
+	p.heading("Processor time to a return")
+	p.table(header("task", "return"), times)
+}
+
+// arrival formats the median of when runs have reached something, infinite where they have not.
+func arrival(values []float64, n int, scale float64, unit string) string {
+	if len(values) == 0 {
+		return "missing"
+	}
+	count := fmt.Sprintf("(%d of %d)", n, len(values))
+	m := middle(values)
+	if math.IsInf(m, 1) {
+		return "not by most " + count
+	}
+	return figures(scale*m) + unit + " " + count
+}
+
+// goal is what the first contender should do against another one: return more, on so many tasks.
+type goal struct {
+	against contender
+	tasks   int
+}
+
+var bestGoals = []goal{{contenders[2], 7}, {contenders[3], 5}, {contenders[1], 5}}
+
+// bestShare is the share of their TRPO's processor time that ours should take.
+const bestShare = 0.1
+
+// goals holds what is wanted of the first contender against the runs.
+func (r *lineup) goals(p *page) {
+	p.heading("Goals, and what was found")
+	us, budget := contenders[0], budgets[0]
+	rows := make([][]string, len(bestTasks))
+	for i, t := range bestTasks {
+		rows[i] = []string{t.name}
+	}
+	head := []string{"task"}
+	p.WriteString("\n")
+	for _, g := range bestGoals {
+		var above, beyond int
+		var missing []string
+		for i, t := range bestTasks {
+			ours, _, _ := r.finals(t.name, us.algorithm, budget)
+			theirs, _, _ := r.finals(t.name, g.against.algorithm, budget)
+			text := "missing"
+			if len(ours) == 0 || len(theirs) == 0 {
+				missing = append(missing, t.name)
+			} else {
+				lead := ahead(ours, theirs)
+				text = signed(lead)
+				if lead.Value > 0 {
+					above++
+				}
+				if lead.Low > 0 {
+					beyond++
+				}
+			}
+			rows[i] = append(rows[i], text)
+		}
+		head = append(head, us.name+" − "+g.against.name)
+		p.item("%s above %s on %d of %d tasks: %s; it is on %d of %d compared, on %d beyond the scatter of the runs.%s", us.name, g.against.name, g.tasks,
+			len(bestTasks), outcomeOf(above, len(missing), g.tasks), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
+	}
+	within := 0
+	var missing []string
+	theirs := contenders[2]
+	for i, t := range bestTasks {
+		_, _, our := r.finals(t.name, us.algorithm, budget)
+		_, _, their := r.finals(t.name, theirs.algorithm, budget)
+		text := "missing"
+		if len(our) == 0 || len(their) == 0 || math.IsNaN(middle(our)) {
+			missing = append(missing, t.name)
+		} else {
+			share := middle(our) / middle(their)
+			text = figures(share)
+			if share <= bestShare {
+				within++
+			}
+		}
+		rows[i] = append(rows[i], text)
+	}
+	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name, outcomeOf(within, len(missing), len(bestTasks)),
+		within, len(bestTasks)-len(missing), notCompared(missing))
+	p.table(append(head, "share of its processor time"), rows)
+	p.paragraph("Differences of interquartile means of the returns after %s steps, of %d runs or more each with 95%% bootstrap intervals.", million(budget), enough)
+}
+
+func outcomeOf(have, missing, want int) string {
+	switch {
+	case have >= want:
+		return "**reached**"
+	case have+missing < want:
+		return "**not reached**"
+	}
+	return "**not known yet**"
+}
+
+func notCompared(missing []string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return " Not compared, because runs are missing: " + strings.Join(missing, ", ") + "."
+}
+
+// variants writes the final returns of what is not a contender, beside the first.
+func (r *lineup) variants(p *page) {
+	us, budget := contenders[0], budgets[0]
+	var rows [][]string
+	for _, t := range bestTasks {
+		var names []string
+		for _, e := range r.runs {
+			other := !slices.ContainsFunc(contenders, func(c contender) bool { return c.algorithm == e.algorithm })
+			if e.task == t.name && other && !slices.Contains(names, e.algorithm) {
+				names = append(names, e.algorithm)
+			}
+		}
+		for _, name := range names {
+			values, _, cpu := r.finals(t.name, name, budget)
+			ours, _, _ := r.finals(t.name, us.algorithm, budget)
+			row := []string{t.name, name, summarise(values, len(r.of(t.name, name))), "missing", "missing"}
+			if len(values) > 0 {
+				row[4] = figures(middle(cpu)) + " s"
+			}
+			if len(values) > 0 && len(ours) > 0 {
+				row[3] = signed(ahead(values, ours))
+			}
+			rows = append(rows, row)
+		}
+	}
+	p.heading("What the parts contribute")
+	if len(rows) == 0 {
+		p.paragraph("No variants were run.")
+		return
+	}
+	p.table([]string{"task", "variant", "return", "− " + us.name, "processor time"}, rows)
+	p.paragraph("Runs that differ from %s in the settings that their names have, after %s steps.", us.name, million(budget))
+}
