@@ -31,10 +31,12 @@ type Episode struct {
 	GoesOn bool
 }
 
-// Before is the part of an episode that was played before: the number of its steps and the sum of their rewards.
+// Before is the part of an episode that was played before: the number of its steps and the sum of their rewards. Partial
+// marks the first episode of a stream that counts steps that were never played ([Start]), so that it ends early.
 type Before struct {
-	Steps  int
-	Return float64
+	Steps   int
+	Return  float64
+	Partial bool
 }
 
 // PlayedOn sets Engine.

@@ -40,7 +40,7 @@ func messages() []proto.Message {
 		&proto.Discover{Actor: slot.Actor},
 		segment(ticket),
 		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3, State: &segment(ticket).State}},
-		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3}},
+		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3, Counted: 500}},
 	}
 }
 
@@ -234,6 +234,7 @@ func TestRefused(t *testing.T) {
 		{"no random numbers", state(func(s *proto.State) { s.Random = nil }), proto.ErrInvalid, "random"},
 		{"state of 33 KB", state(func(s *proto.State) { s.Physics = make([]float64, 33<<7) }), proto.ErrTooLarge, "at most 32768"},
 		{"segment without a ticket", &proto.Reply{Start: &proto.Start{Steps: 1}}, proto.ErrInvalid, "without a ticket"},
+		{"a beginning with a state", &proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 1, Counted: 1, State: &segment(ticket).State}}, proto.ErrInvalid, "counted"},
 		{"no length", &proto.Reply{Next: &ticket, Start: &proto.Start{}}, proto.ErrInvalid, "steps"},
 		{"absurd length", &proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 1 << 40}}, proto.ErrInvalid, "1 to 65536"},
 		{"unknown status", &proto.Reply{Status: 17}, proto.ErrInvalid, "17"},
@@ -254,9 +255,9 @@ func TestRefused(t *testing.T) {
 // The episodes of a segment are its steps in order: the first is the rest of one that began before, the last goes on.
 func TestSegmentEpisodes(t *testing.T) {
 	s := segment(proto.Ticket{Run: "r"})
-	got := s.Episodes(proto.Before{Steps: 999, Return: 100})
+	got, after := s.Episodes(proto.Before{Steps: 999, Return: 100, Partial: true})
 	want := []*proto.Episode{
-		{Before: proto.Before{Steps: 999, Return: 100}, Observations: []float32{1, 2}, FinalObservation: []float32{7, 8}, Actions: []float32{0.5}, Rewards: []float64{1.25}},
+		{Before: proto.Before{Steps: 999, Return: 100, Partial: true}, Observations: []float32{1, 2}, FinalObservation: []float32{7, 8}, Actions: []float32{0.5}, Rewards: []float64{1.25}},
 		{Observations: []float32{3, 4}, FinalObservation: []float32{9, 10}, Actions: []float32{-0.5}, Rewards: []float64{-2}, Terminated: true},
 		{Observations: []float32{5, 6}, FinalObservation: []float32{11, 12}, Actions: []float32{0.25}, Rewards: []float64{4}, GoesOn: true},
 	}
@@ -266,12 +267,21 @@ func TestSegmentEpisodes(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if after != (proto.Before{Steps: 1, Return: 4}) {
+		t.Errorf("the next segment's episode has had %+v", after)
+	}
 	if r := got[0].Return(); r != 101.25 {
 		t.Errorf("the first episode's return is %v, want 101.25", r)
 	}
 	s.Ends[2], s.Finals = proto.Terminated, append(s.Finals, 16, 17)
-	if last := s.Episodes(proto.Before{})[2]; last.GoesOn || !last.Terminated || last.FinalObservation[0] != 16 {
-		t.Errorf("an episode that ends with its segment: %+v", last)
+	got, after = s.Episodes(proto.Before{})
+	if last := got[2]; last.GoesOn || !last.Terminated || last.FinalObservation[0] != 16 || after != (proto.Before{}) {
+		t.Errorf("an episode that ends with its segment: %+v, then %+v", last, after)
+	}
+	// An episode of several segments.
+	s.Ends, s.Finals = []byte{proto.GoesOn, proto.GoesOn, proto.GoesOn}, nil
+	if _, after := s.Episodes(proto.Before{Steps: 10, Return: 100, Partial: true}); after != (proto.Before{Steps: 13, Return: 103.25, Partial: true}) {
+		t.Errorf("an episode of several segments: %+v", after)
 	}
 }
 

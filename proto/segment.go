@@ -54,12 +54,16 @@ func (s *State) check() error {
 type Start struct {
 	// Steps is the segment's length.
 	Steps uint64
+	// Counted is the number of steps that a stream's first episode counts before it has begun, so that its time limit comes
+	// sooner, and not all streams' at the same time.
+	Counted uint64
 	// State is where the stream stands; nil: at its beginning.
 	State *State
 }
 
 func (s *Start) fields(c codec) {
 	c.number("steps", &s.Steps)
+	c.number("counted", &s.Counted)
 	optional(c, "state", &s.State)
 }
 
@@ -68,6 +72,9 @@ func (s *Start) check() error {
 		return fmt.Errorf("steps: %w: %d, 1 to %d are allowed", ErrInvalid, s.Steps, MaxSegment)
 	}
 	if s.State != nil {
+		if s.Counted > 0 {
+			return fmt.Errorf("counted: %w: %d, with a state", ErrInvalid, s.Counted)
+		}
 		return s.State.check()
 	}
 	return nil
@@ -114,9 +121,9 @@ func (s *Segment) ObservationDim() int { return len(s.State.Observation) }
 // ActionDim returns a.
 func (s *Segment) ActionDim() int { return len(s.Actions) / max(s.Steps(), 1) }
 
-// Episodes returns the segment as episodes, of which the first may have started before it, as before says, and the last
-// may go on after it. They share the segment's memory.
-func (s *Segment) Episodes(before Before) (episodes []*Episode) {
+// Episodes returns the segment as episodes, of which the first may have begun before it, as before says, and the last may
+// go on after it, for which after is the next segment's before. They share the segment's memory.
+func (s *Segment) Episodes(before Before) (episodes []*Episode, after Before) {
 	o, a, finals := s.ObservationDim(), s.ActionDim(), s.Finals
 	first := 0
 	cut := func(end int, final []float32, how End) {
@@ -137,8 +144,10 @@ func (s *Segment) Episodes(before Before) (episodes []*Episode) {
 	}
 	if first < s.Steps() {
 		cut(s.Steps(), s.State.Observation, GoesOn)
+		last := episodes[len(episodes)-1]
+		after = Before{Steps: last.Before.Steps + last.Steps(), Return: last.Return(), Partial: last.Before.Partial}
 	}
-	return episodes
+	return episodes, after
 }
 
 func (s *Segment) kind() string { return "segment" }

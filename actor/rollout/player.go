@@ -60,7 +60,7 @@ func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *pr
 	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Index))
 	e, g := &p.episode, &p.segment
 	*g = proto.Segment{Ticket: ticket, Ends: g.Ends[:0], Finals: g.Finals[:0], State: g.State}
-	step, err := p.resume(saver, start.State)
+	step, err := p.resume(saver, start)
 	for limit := uint64(p.env.Spec().TimeLimit); err == nil && len(e.Rewards) < int(start.Steps); {
 		if stop() {
 			return nil, ErrStopped
@@ -92,11 +92,14 @@ func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *pr
 
 // resume sets the environment and the random stream to a state, or begins the stream, and returns how many steps the
 // episode has had.
-func (p *Player) resume(env sim.Saver, state *proto.State) (step uint64, err error) {
+func (p *Player) resume(env sim.Saver, start *proto.Start) (step uint64, err error) {
+	spec, state := env.Spec(), start.State
 	if state == nil {
-		return 0, p.reset()
+		if start.Counted >= uint64(spec.TimeLimit) {
+			return 0, fmt.Errorf("%w: an episode that begins after %d steps of %s, whose time limit is %d", proto.ErrInvalid, start.Counted, spec.Name, spec.TimeLimit)
+		}
+		return start.Counted, p.reset()
 	}
-	spec := env.Spec()
 	if state.Task != spec.Name || len(state.Observation) != spec.ObservationDim || state.Step >= uint64(spec.TimeLimit) {
 		return 0, fmt.Errorf("%w: a state of %s after %d steps, with %d observations, for %s with %d and a time limit of %d steps", proto.ErrInvalid,
 			state.Task, state.Step, len(state.Observation), spec.Name, spec.ObservationDim, spec.TimeLimit)

@@ -44,10 +44,7 @@ func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx c
 // collect plays a batch of at least that many steps with the initial policy, the
 // observations normalised as in the batch before.
 func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error) {
-	n := s.moments.Normalizer(5)
-	batch, err := s.collector.Collect(ctx, &proto.Policy{
-		Iteration: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip,
-	}, steps)
+	batch, err := s.collector.Collect(ctx, s.policy(), steps)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +53,12 @@ func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error
 		s.moments.Add(e.Observations)
 	}
 	return batch, nil
+}
+
+// policy returns the initial policy for the next batch.
+func (s *sampler) policy() *proto.Policy {
+	n := s.moments.Normalizer(5)
+	return &proto.Policy{Iteration: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip}
 }
 
 // bare returns how long the engine alone takes for a batch's episodes: mj_step in C from

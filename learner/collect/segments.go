@@ -12,16 +12,21 @@ import (
 type Stream struct {
 	// State is where it stands; nil: at its beginning.
 	State *proto.State
-	// Return is the sum of the current episode's rewards so far.
-	Return float64
+	// Before is what was played of the current episode.
+	Before proto.Before
 }
 
-// before returns what was played of the current episode.
-func (s Stream) before() proto.Before {
-	if s.State == nil {
-		return proto.Before{}
+// NewStreams returns n streams at their beginning. If episodes take the full time limit, theirs end at evenly spaced
+// times, so that a batch has steps of all parts of an episode: the first episode of stream i counts i/n of the time limit
+// before it has begun.
+func NewStreams(n, timeLimit int) []Stream {
+	streams := make([]Stream, n)
+	for i := range streams {
+		if counted := i * timeLimit / n; counted > 0 {
+			streams[i].Before = proto.Before{Steps: counted, Partial: true}
+		}
 	}
-	return proto.Before{Steps: int(s.State.Step), Return: s.Return}
+	return streams
 }
 
 // segments is what an iteration of segments knows beyond its ledger, in which ticket i is that of stream i.
@@ -52,6 +57,9 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 	for i, stream := range s.before {
 		t.Index = uint64(i)
 		if stream.State != nil {
+			if stream.Before.Steps != int(stream.State.Step) {
+				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state", i, proto.ErrInvalid, stream.Before.Steps, stream.State.Step)
+			}
 			if err := c.checkState(stream.State); err != nil {
 				return fmt.Errorf("stream %d: %w", i, err)
 			}
@@ -68,7 +76,12 @@ func (s *segments) start(t proto.Ticket) *proto.Start {
 	if s == nil {
 		return nil
 	}
-	return &proto.Start{Steps: uint64(s.steps), State: s.before[t.Index].State}
+	stream := s.before[t.Index]
+	start := &proto.Start{Steps: uint64(s.steps), State: stream.State}
+	if start.State == nil {
+		start.Counted = uint64(stream.Before.Steps)
+	}
+	return start
 }
 
 // decode decodes and checks a ticket's segment, and returns its episodes and the stream after it.
@@ -78,19 +91,15 @@ func (s *segments) decode(c *Config, data []byte, t proto.Ticket) ([]*proto.Epis
 		return nil, Stream{}, err
 	}
 	stream := s.before[t.Index]
-	before := stream.before()
-	if err := c.checkSegment(g, t, s.steps, before.Steps); err != nil {
+	if err := c.checkSegment(g, t, s.steps, stream.Before.Steps); err != nil {
 		return nil, Stream{}, err
 	}
 	if o := c.Task.ObservationDim; stream.State != nil && !slices.Equal(g.Observations[:o], stream.State.Observation) {
 		return nil, Stream{}, fmt.Errorf("%w: a segment that starts with another observation than its state", proto.ErrInvalid)
 	}
-	episodes, state := g.Episodes(before), g.State
-	after := Stream{State: &state}
-	if last := episodes[len(episodes)-1]; last.GoesOn {
-		after.Return = last.Return()
-	}
-	return episodes, after, nil
+	episodes, before := g.Episodes(stream.Before)
+	state := g.State
+	return episodes, Stream{State: &state, Before: before}, nil
 }
 
 // checkSegment compares a segment with its ticket and the task; played is how many steps its first episode had had.

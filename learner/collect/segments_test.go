@@ -64,6 +64,7 @@ type live struct {
 func newLive(t testing.TB, index uint64) *live {
 	l := &live{env: &rollouttest.Toy{}, rng: streams.New(seed, streams.Segments, index), observation: make([]float64, 3)}
 	l.reset(t)
+	l.steps = int(index) * rollouttest.Spec.TimeLimit / numStreams
 	return l
 }
 
@@ -164,7 +165,7 @@ func TestSegmentsDoNotDependOnActors(t *testing.T) {
 		for _, slots := range actors {
 			l.actor(slots, rollouttest.New)
 		}
-		if got, _ := l.collectSegments(make([]collect.Stream, numStreams), 0, batches); !reflect.DeepEqual(got, want) {
+		if got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches); !reflect.DeepEqual(got, want) {
 			t.Errorf("actors with %v slots collect something else", actors)
 		}
 	}
@@ -177,7 +178,7 @@ func TestSegmentsGoOnElsewhere(t *testing.T) {
 	for stop := range batches {
 		l := newLab(t, saved)
 		l.actor(2, rollouttest.New)
-		got, at := l.collectSegments(make([]collect.Stream, numStreams), 0, stop)
+		got, at := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, stop)
 		l.collector = l.newCollector(l.conn, saved, func(c *collect.Config) { c.Epoch = 2 })
 		rest, _ := l.collectSegments(at, uint64(stop), batches-stop)
 		if got = append(got, rest...); !reflect.DeepEqual(got, want) {
@@ -211,7 +212,7 @@ func TestActorDiesInSegment(t *testing.T) {
 		conn.Close() // no farewell
 		l.actor(1, rollouttest.New)
 	}()
-	got, _ := l.collectSegments(make([]collect.Stream, numStreams), 0, batches)
+	got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches)
 	if !reflect.DeepEqual(got, liveBatches(t, batches)) {
 		t.Error("the batches differ from undisturbed ones")
 	}
@@ -247,7 +248,7 @@ func TestUsefulSegments(t *testing.T) {
 func TestWrongSegments(t *testing.T) {
 	l := newLab(t, saved)
 	stop := l.actor(1, rollouttest.New)
-	got, at := l.collectSegments(make([]collect.Stream, numStreams), 0, 1)
+	got, at := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, 1)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -343,12 +344,21 @@ func TestWrongStreams(t *testing.T) {
 	} {
 		damaged := *at[1].State
 		spoil(&damaged)
-		streams := []collect.Stream{at[0], {State: &damaged}}
+		before := at[1].Before
+		if want == "after 50 steps" {
+			before.Steps = 50
+		}
+		streams := []collect.Stream{at[0], {State: &damaged, Before: before}}
 		_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), streams, segmentSteps)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream 1") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	at[1].Before.Steps++
+	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, segmentSteps); !errors.Is(err, proto.ErrInvalid) {
+		t.Errorf("a stream and its state that disagree: %v", err)
+	}
+	at[1].Before.Steps--
 	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, proto.MaxSegment+1); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("segments that are too long: %v", err)
 	}

@@ -156,12 +156,20 @@ func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
 		p.pace += time.Duration(smoothing * float64(took-p.pace))
 	}
 	p.setBest(best)
-	p.row, p.done, p.sampling = row, row.Iteration+1, ""
 	if p.display.width == nil {
-		p.log.Info("iteration done", "iteration", row.Iteration, "of", p.total, "return", round(row.ReturnMean), p.bestName, round(p.best),
-			"steps_per_second", math.Round(p.rate), "left", p.left())
-		return
+		numbers := []any{"iteration", row.Iteration, "of", p.total}
+		if !math.IsNaN(row.ReturnMean) { // no episode may have ended in a batch of segments
+			numbers = append(numbers, "return", round(row.ReturnMean))
+		}
+		if !math.IsNaN(p.best) {
+			numbers = append(numbers, p.bestName, round(p.best))
+		}
+		p.log.Info("iteration done", append(numbers, "steps_per_second", math.Round(p.rate), "left", p.left())...)
 	}
+	if math.IsNaN(row.ReturnMean) {
+		row.ReturnMean = p.row.ReturnMean
+	}
+	p.row, p.done, p.sampling = row, row.Iteration+1, ""
 	p.draw()
 }
 

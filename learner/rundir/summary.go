@@ -2,7 +2,9 @@ package rundir
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -18,7 +20,13 @@ func Summary(directory string) (string, error) {
 		return "", err
 	}
 	last := rows[len(rows)-1]
-	reached := fmt.Sprintf("%d iterations and %d environment steps; last return %.1f", last.Iteration+1, last.Steps, last.ReturnMean)
+	reached := fmt.Sprintf("%d iterations and %d environment steps", last.Iteration+1, last.Steps)
+	for _, row := range slices.Backward(rows) {
+		if !math.IsNaN(row.ReturnMean) { // no episode may have ended in a batch of segments
+			reached += fmt.Sprintf("; last return %.1f", row.ReturnMean)
+			break
+		}
+	}
 	if len(evaluations) > 0 {
 		best := evaluations[0]
 		for _, e := range evaluations {

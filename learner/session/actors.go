@@ -79,15 +79,19 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 		return err
 	}
 	defer conn.Close()
-	collector, err := collect.New(ctx, conn, collect.Config{Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, Log: log})
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
 	environments, err := external.New(tasks.New)
 	if err != nil {
 		return err
 	}
+	size, err := stateSize(environments, s.Task)
+	if err != nil {
+		return err
+	}
+	collector, err := collect.New(ctx, conn, collect.Config{Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size, Log: log})
+	if err != nil {
+		return err
+	}
+	defer collector.Close()
 	actors := localActors{slots: s.Actors, environments: environments, run: run, connect: connect, log: log}
 	return actors.alongside(ctx, func(ctx context.Context) error { return body(ctx, collector) })
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -44,8 +45,10 @@ func (r *reporter) progress(row progress.Row) {
 	r.steps, r.episodes = row.Steps, row.Episodes
 	r.Sampling.Observe(row.SecondsSampling)
 	r.Updating.Observe(row.SecondsUpdating)
-	r.ReturnMean.Set(row.ReturnMean)
-	r.EpisodeLength.Set(row.LengthMean)
+	if !math.IsNaN(row.ReturnMean) { // an episode ended in the batch
+		r.ReturnMean.Set(row.ReturnMean)
+		r.EpisodeLength.Set(row.LengthMean)
+	}
 	r.KL.Set(row.KL)
 	r.CGIterations.Set(row.CGIterations)
 	r.CheckpointBytes.Set(float64(r.directory.CheckpointSize()))

@@ -147,7 +147,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		collecting.Lease = f.Limits.Episode
 	}
 	if s.settings.Segment > 0 {
-		if collecting.StateSize, err = s.stateSize(); err != nil {
+		if collecting.StateSize, err = stateSize(s.environments, s.task); err != nil {
 			return err
 		}
 	}
@@ -178,8 +178,8 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 }
 
 // stateSize returns the length of the state of the task's environment, 0 if it cannot be saved.
-func (s *session) stateSize() (int, error) {
-	env, err := s.environments.New(s.task.Name)
+func stateSize(environments *external.Environments, task sim.Spec) (int, error) {
+	env, err := environments.New(task.Name)
 	if err != nil {
 		return 0, err
 	}

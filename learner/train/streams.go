@@ -13,13 +13,13 @@ import (
 // streamsName is the checkpoint's array of the streams, which a run has from its first batch of segments on: a row a
 // stream, of equal lengths, with
 //
-//	steps of the current episode, its rewards' sum, the random numbers' state (12 words of 32 bits),
-//	the observation (o numbers), the environment's state.
+//	steps of the current episode, its rewards' sum, whether it is partial (1) or not (0),
+//	the random numbers' state (12 words of 32 bits), the observation (o numbers), the environment's state.
 const streamsName = "streams"
 
 // The lengths of a row's first parts.
 const (
-	streamCounters = 2
+	streamCounters = 3
 	streamRandom   = 12
 )
 
@@ -36,7 +36,11 @@ func (r *Run) saveStreams(arrays optim.State) {
 	var all []float64
 	for _, stream := range r.streams {
 		state := stream.State
-		all = append(all, float64(state.Step), stream.Return)
+		partial := 0.0
+		if stream.Before.Partial {
+			partial = 1
+		}
+		all = append(all, float64(state.Step), stream.Before.Return, partial)
 		for word := range streamRandom {
 			all = append(all, float64(binary.LittleEndian.Uint32(state.Random[4*word:])))
 		}
@@ -73,7 +77,7 @@ func (r *Run) resumeStreams(arrays optim.State) error {
 		for _, x := range row[streamCounters+streamRandom : fixed] {
 			state.Observation = append(state.Observation, float32(x))
 		}
-		r.streams[i] = collect.Stream{State: state, Return: row[1]}
+		r.streams[i] = collect.Stream{State: state, Before: proto.Before{Steps: int(state.Step), Return: row[1], Partial: row[2] != 0}}
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type Run struct {
 	Iterations uint64    // in total
 	BatchSteps int       // minimum number of steps in a batch
 	Segment    int       // steps of a segment; 0: batches of whole episodes
+	TimeLimit  int       // the task's
 	Clip       float64   // bound on normalised observations
 	Low, High  []float64 // bounds of actions, which checkpoints carry for those who play the policy
 
@@ -78,7 +79,7 @@ type Run struct {
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{
-		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, Clip: s.Clip,
+		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High, EvaluateEvery: s.EvaluateEvery,
 	}
 }
@@ -199,7 +200,7 @@ func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err
 		return r.Collector.Collect(ctx, r.Policy(number), steps)
 	}
 	if r.streams == nil {
-		r.streams = make([]collect.Stream, r.numStreams())
+		r.streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
 	}
 	batch, err := r.Collector.CollectSegments(ctx, r.Policy(number), r.streams, r.Segment)
 	if err != nil {
@@ -266,7 +267,7 @@ func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
 	var returns []float64
 	length := 0
 	for _, e := range batch.Episodes {
-		if !e.GoesOn {
+		if !e.GoesOn && !e.Before.Partial {
 			returns, length = append(returns, e.Return()), length+e.Before.Steps+e.Steps()
 		}
 	}

@@ -64,19 +64,16 @@ func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []c
 	}
 	batch := &collect.Batch{Steps: len(streams) * steps}
 	for i, stream := range streams {
-		ticket, before := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, proto.Before{}
-		if stream.State != nil {
-			before = proto.Before{Steps: int(stream.State.Step), Return: stream.Return}
+		ticket, start := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(steps), State: stream.State}
+		if start.State == nil {
+			start.Counted = uint64(stream.Before.Steps)
 		}
-		g, err := rollout.NewPlayer(c.env).PlaySegment(actor, ticket, &proto.Start{Steps: uint64(steps), State: stream.State}, func() bool { return false })
+		g, err := rollout.NewPlayer(c.env).PlaySegment(actor, ticket, start, func() bool { return false })
 		if err != nil {
 			return nil, err
 		}
-		episodes := g.Episodes(before)
-		after := collect.Stream{State: &g.State}
-		if last := episodes[len(episodes)-1]; last.GoesOn {
-			after.Return = last.Return()
-		}
+		episodes, before := g.Episodes(stream.Before)
+		after := collect.Stream{State: &g.State, Before: before}
 		batch.Episodes, batch.Streams = append(batch.Episodes, episodes...), append(batch.Streams, after)
 	}
 	return batch, nil
@@ -186,7 +183,7 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	}
 	return &train.Run{
 		Learner: train.New(cpu.New(0), s, task),
-		Task:    s.Env, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, Clip: s.Clip,
+		Task:    s.Env, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High,
 		Collector: c, Journal: j,
 	}
