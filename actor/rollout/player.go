@@ -57,7 +57,7 @@ func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *pr
 	if !ok {
 		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", p.env.Spec().Name)
 	}
-	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Index))
+	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Iteration, ticket.Index)) // unless the stream has begun
 	e, g := &p.episode, &p.segment
 	*g = proto.Segment{Ticket: ticket, Ends: g.Ends[:0], Finals: g.Finals[:0], State: g.State}
 	step, err := p.resume(saver, start)

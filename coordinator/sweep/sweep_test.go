@@ -49,6 +49,19 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Segments and streams make the batch here too.
+func TestSegments(t *testing.T) {
+	spec, err := Parse([]byte("name: x\ntasks: Ant-v5\noverrides: {segment: 32, streams: [16, 64]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, run := range spec.Expand() {
+		if s, err := Settings(&run); err != nil || s.Batch != []int{512, 2048}[i] || s.Validate() != nil {
+			t.Errorf("%+v: a batch of %d steps, %v, %v", run, s.Batch, err, s.Validate())
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\n"))
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	// Evaluation is for playing a policy to see how good it is; label: index of the episode. No episode of
 	// training has the same stream, whatever its seed.
 	Evaluation
-	// Segments is for a stream of episodes that is played in segments; label: its number.
+	// Segments is for a stream of episodes that is played in segments; labels: the batch of its first, its number.
 	Segments
 	// Value is for the initial parameters of a value function with a network of its own.
 	Value

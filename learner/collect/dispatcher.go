@@ -265,7 +265,12 @@ func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Repl
 // release takes back a ticket; one that fails too often ends the iteration.
 func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) {
 	if err := d.current.ledger.Release(t, slot, reason, now); err != nil {
-		signal(d.current.failed, err)
+		if s := d.current.segments; s != nil && s.restart(t) {
+			d.current.ledger.Retry(t)
+			d.config.Log.Warn("an episode is given up, and its stream starts anew: no actor can go on from its state", "stream", t.Index, "error", err)
+		} else {
+			signal(d.current.failed, err)
+		}
 	}
 	d.wake(now)
 }

@@ -282,6 +282,13 @@ func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now tim
 	return fmt.Errorf("%w: %v, %d times, last played by %s; the last time: %s", errFailed, t, e.failures, strings.Join(last, ", "), reason)
 }
 
+// Retry forgets a ticket's failures.
+func (l *Ledger) Retry(t proto.Ticket) {
+	if e, err := l.find(t); err == nil {
+		e.failures, e.failed = 0, nil
+	}
+}
+
 // Wanted reports whether a ticket's episode would still be recorded.
 func (l *Ledger) Wanted(t proto.Ticket) bool {
 	e, err := l.find(t)

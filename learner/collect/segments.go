@@ -38,7 +38,7 @@ type segments struct {
 // CollectSegments is Collect for a batch of segments: the next steps of each stream, under the policy. Batch.Streams is
 // where the streams then stand. The batch is a function of the policy, the seed and the streams.
 func (c *Collector) CollectSegments(ctx context.Context, policy *proto.Policy, streams []Stream, steps int) (*Batch, error) {
-	s := &segments{steps: steps, before: streams, after: make([]Stream, len(streams))}
+	s := &segments{steps: steps, before: slices.Clone(streams), after: make([]Stream, len(streams))}
 	if err := s.check(&c.config, c.dispatcher.ticket(policy.Iteration)); err != nil {
 		return nil, fmt.Errorf("collect batch %d: %w", policy.Iteration, err)
 	}
@@ -82,6 +82,18 @@ func (s *segments) start(t proto.Ticket) *proto.Start {
 		start.Counted = uint64(stream.Before.Steps)
 	}
 	return start
+}
+
+// restart lets the ticket's stream start anew, because no actor can go on from its state: the simulation may have diverged,
+// or an actor may have made it up. Where the simulation is at fault all actors agree, so the batch is a function of the
+// streams nevertheless. It returns false if the stream stood at a beginning.
+func (s *segments) restart(t proto.Ticket) bool {
+	stream := &s.before[t.Index]
+	if stream.State == nil {
+		return false
+	}
+	*stream = Stream{}
+	return true
 }
 
 // decode decodes and checks a ticket's segment, and returns its episodes and the stream after it.

@@ -62,7 +62,7 @@ type live struct {
 }
 
 func newLive(t testing.TB, index uint64) *live {
-	l := &live{env: &rollouttest.Toy{}, rng: streams.New(seed, streams.Segments, index), observation: make([]float64, 3)}
+	l := &live{env: &rollouttest.Toy{}, rng: streams.New(seed, streams.Segments, 0, index), observation: make([]float64, 3)}
 	l.reset(t)
 	l.steps = int(index) * rollouttest.Spec.TimeLimit / numStreams
 	return l
@@ -218,6 +218,47 @@ func TestActorDiesInSegment(t *testing.T) {
 	}
 	close(release)
 	<-died
+}
+
+// A stream whose state no actor can go on from starts anew, the same for any number of actors; one that cannot even start
+// ends the batch.
+func TestStreamStartsAnew(t *testing.T) {
+	diverging := func(string) (sim.Env, error) { return diverges{new(rollouttest.Toy)}, nil }
+	var want []trajectory
+	for _, actors := range []int{1, 3} {
+		l := newLab(t, saved)
+		for range actors {
+			l.actor(1, diverging)
+		}
+		got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, 4)
+		if reflect.DeepEqual(got, liveBatches(t, 4)) {
+			t.Fatal("no state was beyond going on from: the test shows nothing")
+		}
+		if want == nil {
+			want = got
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d actors collect something else than one", actors)
+		}
+	}
+	l := newLab(t, saved)
+	l.actor(1, func(string) (sim.Env, error) {
+		return &rollouttest.Toy{BeforeStep: func(int) error { return errors.New("broken") }}, nil
+	})
+	_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 5)
+	if err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("streams that cannot start: %v", err)
+	}
+}
+
+// diverges is a toy that cannot go on from some states.
+type diverges struct{ *rollouttest.Toy }
+
+func (d diverges) LoadState(state []float64) error {
+	if state[0] > 0.8 {
+		return errors.New("diverged")
+	}
+	return d.Toy.LoadState(state)
 }
 
 func signalOnce(ch chan struct{}) {
