@@ -6,7 +6,8 @@
 // Statistical Precipice", NeurIPS 2021 (their package is rliable), runs are summarised by the interquartile mean [IQM],
 // which drops the lowest and the highest quarter, and its uncertainty by a stratified bootstrap [Bootstrap]: runs are
 // drawn again with replacement within each task, many times, and the interval is where the middle 95 % of the
-// statistic's values lie.
+// statistic's values lie. A method's performance profile is the share of its runs above each score ([Above]); two methods
+// are compared by the probability that a run of one is above a run of the other ([ProbabilityOfImprovement]).
 //
 // For a ratio of quadratic forms, such as a variance over a squared mean, drawing with replacement is biased, because
 // a measurement that is drawn twice agrees with itself; there the jackknife [Jackknife] leaves one measurement out at
@@ -101,6 +102,45 @@ func Pooled(statistic func([]float64) float64) func([][]float64) float64 {
 // Difference makes a statistic of two strata, the first's value less the second's, of one of values.
 func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 	return func(strata [][]float64) float64 { return statistic(strata[0]) - statistic(strata[1]) }
+}
+
+// ProbabilityOfImprovement returns the probability that a run of the first method is above one of the second on the same
+// task, averaged over the tasks: the share of the pairs of runs in which it is, equal ones counting half (Mann and Whitney's
+// U). The strata are the first method's tasks, then the second's.
+func ProbabilityOfImprovement(strata [][]float64) float64 {
+	tasks := len(strata) / 2
+	if tasks == 0 || len(strata) != 2*tasks {
+		panic(fmt.Sprintf("stats: probability of improvement of %d strata", len(strata)))
+	}
+	sum := 0.0
+	for task, first := range strata[:tasks] {
+		second, wins := strata[tasks+task], 0.0
+		for _, a := range first {
+			for _, b := range second {
+				switch {
+				case a > b:
+					wins++
+				case a == b:
+					wins += 0.5
+				}
+			}
+		}
+		sum += wins / float64(len(first)*len(second))
+	}
+	return sum / float64(tasks)
+}
+
+// Above makes a statistic of all runs: the share of them above a threshold, a point of their performance profile.
+func Above(threshold float64) func([]float64) float64 {
+	return func(x []float64) float64 {
+		n := 0.0
+		for _, v := range x {
+			if v > threshold {
+				n++
+			}
+		}
+		return n / float64(len(x))
+	}
 }
 
 // Jackknife returns the geometric mean of independent positive statistics, one a stratum, with the interval of its

@@ -1,8 +1,11 @@
 package stats
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 )
@@ -172,5 +175,47 @@ func TestMeanStdDevRepeats(t *testing.T) {
 		if mean != again || n > 1 && deviation != deviationAgain {
 			t.Errorf("%d values: mean %v, then %v; deviation %v, then %v", n, mean, again, deviation, deviationAgain)
 		}
+	}
+}
+
+// What rliable 1.2.0 gives for scores of six and five runs on three tasks, one run's equal: values to rounding, intervals,
+// which are of 20,000 random resamples there, to theirs. In testdata x and y have a row a run, a column a task.
+func TestRliable(t *testing.T) {
+	data, err := os.ReadFile("testdata/rliable.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		X, Y             [][]float64
+		IQM, Improvement [3]float64
+		Thresholds       []float64
+		Profile          []float64
+		Low              []float64 `json:"profile_low"`
+		High             []float64 `json:"profile_high"`
+	}
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	byTask := func(runs [][]float64) [][]float64 {
+		tasks := make([][]float64, len(runs[0]))
+		for _, run := range runs {
+			for task, score := range run {
+				tasks[task] = append(tasks[task], score)
+			}
+		}
+		return tasks
+	}
+	same := func(what string, strata [][]float64, statistic func([][]float64) float64, value, low, high, tolerance float64) {
+		t.Helper()
+		e := Bootstrap(strata, 20000, rand.New(rand.NewPCG(1, 2)), statistic)
+		near(t, what, e.Value, value, 1e-12)
+		near(t, what+", low", e.Low, low, tolerance)
+		near(t, what+", high", e.High, high, tolerance)
+	}
+	x, y := byTask(want.X), byTask(want.Y)
+	same("IQM", x, Pooled(IQM), want.IQM[0], want.IQM[1], want.IQM[2], 0.01)
+	same("probability of improvement", slices.Concat(x, y), ProbabilityOfImprovement, want.Improvement[0], want.Improvement[1], want.Improvement[2], 0.012)
+	for i, threshold := range want.Thresholds {
+		same(fmt.Sprintf("profile at %g", threshold), x, Pooled(Above(threshold)), want.Profile[i], want.Low[i], want.High[i], 1e-9) // of 18 runs
 	}
 }

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -67,6 +68,7 @@ type finding struct {
 	setting        setting
 	first, second  *group
 	final, overall stats.Estimate // the first's lead in final return, and over all iterations
+	improvement    stats.Estimate // probability that a run of the first is above one of the second at the end
 	outcome        outcome        // by the final return
 }
 
@@ -75,19 +77,30 @@ func (r *results) check(c claim) []finding {
 	var all []finding
 	for _, s := range r.settings() {
 		for _, pair := range c.pairs {
-			first, second := r.find(s, pair[0]), r.find(s, pair[1])
+			first, second := r.claimed(s, pair[0]), r.claimed(s, pair[1])
 			if first == nil || second == nil {
 				continue
 			}
 			f := finding{setting: s, first: first, second: second,
-				final:   ahead(r.finals(first), r.finals(second)),
-				overall: ahead(r.overalls(first), r.overalls(second)),
+				final:       ahead(r.finals(first), r.finals(second)),
+				overall:     ahead(r.overalls(first), r.overalls(second)),
+				improvement: interval([][]float64{r.finals(first), r.finals(second)}, resamples, stats.ProbabilityOfImprovement),
 			}
 			f.outcome = c.relation.judge(f.final, margin*math.Abs(stats.IQM(r.finals(second))))
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// claimed returns the group that a claim means, nil if there is none.
+func (r *results) claimed(s setting, role string) *group {
+	for _, g := range r.of(s) {
+		if cmp.Or(g.variant.role, g.variant.directory) == role {
+			return g
+		}
+	}
+	return nil
 }
 
 // summary counts the findings' outcomes, in words.

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -86,31 +87,45 @@ func TestCheck(t *testing.T) {
 }
 
 // On each task 0 is the return of the first iteration and 1 the best variant's final one.
-func TestScores(t *testing.T) {
-	scores := made().scores()
+func TestAggregates(t *testing.T) {
+	all := made().aggregates()
 	// On A: MC 15/90, 10/90; DBQPG 100/90, 80/90. On B the best is MC's 2.5: MC 1/1.5, 2/1.5; DBQPG 2/1.5, 0.5/1.5.
+	if len(all) != 1 || fmt.Sprint(all[0].tasks) != "[A B]" || all[0].runs != 6 {
+		t.Fatalf("aggregates %+v", all)
+	}
 	// Of the four scores of each the middle two count.
-	if len(scores) != 2 || !strings.HasPrefix(scores[0][2], "0.417 [") || !strings.HasPrefix(scores[1][2], "1 [") {
-		t.Errorf("scores %v", scores)
+	for i, want := range []float64{0.5 * (15./90 + 1/1.5), 0.5 * (80./90 + 100./90)} {
+		if got := stats.Pooled(stats.IQM)(all[0].scores[i]); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s scores %g, want %g", all[0].variants[i].name, got, want)
+		}
 	}
 	one := made()
 	one.groups = one.groups[:2]
-	if scores := one.scores(); scores != nil {
-		t.Errorf("scores over one task: %v", scores)
+	if all := one.aggregates(); len(all) > 0 {
+		t.Errorf("over one task: %+v", all)
+	}
+	// A task without all variants is left out, and no task has more runs of a variant than another.
+	some := made()
+	some.groups = append(some.groups, &group{setting: setting{env: "C", algorithm: "npg"}, variant: monteCarlo, seeds: []uint{1}, returns: [][]float64{{0, 1, 1}}})
+	few := some.groups[3]
+	few.seeds, few.returns = few.seeds[:2], few.returns[:2]
+	all = some.aggregates()
+	if len(all) != 1 || fmt.Sprint(all[0].tasks) != "[A B]" || all[0].runs != 2 || len(all[0].scores[0][0]) != 2 {
+		t.Errorf("aggregates %+v", all)
 	}
 }
 
 // Of a learning curve each point is the runs' interquartile mean.
 func TestBand(t *testing.T) {
-	band := made().groups[0].band(2)
+	curve := band(made().groups[0].smooth(2))
 	want := []stats.Estimate{{}, {Value: 5, Low: 5, High: 5}, {Value: 12.5, Low: 10, High: 15}}
 	for i := range want {
-		if band[i] != want[i] {
-			t.Errorf("point %d is %+v, want %+v", i, band[i], want[i])
+		if curve[i] != want[i] {
+			t.Errorf("point %d is %+v, want %+v", i, curve[i], want[i])
 		}
 	}
 	few := group{returns: made().groups[0].returns[1:5]}
-	if point := few.band(2)[2]; point.Value != 12.5 || !math.IsNaN(point.Low) || !math.IsNaN(point.High) {
+	if point := band(few.smooth(2))[2]; point.Value != 12.5 || !math.IsNaN(point.Low) || !math.IsNaN(point.High) {
 		t.Errorf("of four runs the last point is %+v, want no interval", point)
 	}
 }

@@ -25,6 +25,7 @@ type comparison struct {
 type variant struct {
 	name      string // for a reader
 	directory string // one word
+	role      string // that claims know it by, where it is not the directory
 	color     int
 	settings  []assignment
 }

@@ -14,11 +14,22 @@ import (
 func (c comparison) report(j *job, r *results) error {
 	p := j.newPage(c.title)
 	p.paragraph("%s", c.question)
+	for _, note := range r.notes {
+		p.paragraph("**%s** %s", plural(note.n, "run")+":", note.what)
+	}
 	p.addFinals(r)
 	p.draw(c.name, c.title, curves(r))
-	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as running means over a hundredth of the iterations; "+
-		"the bands, of %d runs or more, are 95%% stratified bootstrap intervals (Agarwal et al. 2021).", enough)
+	p.paragraph("Interquartile means over the runs of the mean return of a batch's episodes, as running means over a hundredth of the iterations, above thin lines, the runs of which there are several. "+
+		"The bands, of %d runs or more, are 95 %% stratified bootstrap intervals (Agarwal et al. 2021).", enough)
+	if figure := gallery(r); figure != nil && c.name == "curves" {
+		p.draw("gallery", "The tasks", figure)
+	}
+	if figure := bySteps(r); figure != nil {
+		p.draw("steps", "By environment steps", figure)
+		p.paragraph("The same by environment steps, up to those that all have reached on a task.")
+	}
 	c.tables(p, r)
+	p.overTasks(r)
 	c.findings(p, r)
 	return j.save(p, how(r), r.provenance())
 }
@@ -36,61 +47,9 @@ func (c comparison) tables(p *page, r *results) {
 		}
 		rows = append(rows, []string{g.setting.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
-			figures(median(g.updating)) + " s"})
+			figures(median(g.updating))})
 	}
-	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "update"}, rows)
-	if scores := r.scores(); len(scores) > 0 {
-		p.paragraph("Over the tasks, final returns scaled so that on each task 0 is the return of the first iteration and 1 that of the best variant:")
-		p.table([]string{"algorithm", "variant", "score"}, scores)
-	}
-}
-
-// scores returns the returns over several tasks on one scale: rows of algorithm, variant, and the interquartile mean of
-// all runs on all tasks, resampled within each task.
-func (r *results) scores() [][]string {
-	scale := map[setting][2]float64{}
-	var envs []string
-	for _, s := range r.settings() {
-		var firsts []float64
-		best := 0.0
-		for i, g := range r.of(s) {
-			for _, curve := range g.returns {
-				firsts = append(firsts, curve[0])
-			}
-			if final := stats.IQM(r.finals(g)); i == 0 || final > best {
-				best = final
-			}
-		}
-		scale[s] = [2]float64{stats.IQM(firsts), best}
-		if !slices.Contains(envs, s.env) {
-			envs = append(envs, s.env)
-		}
-	}
-	if len(envs) < 2 {
-		return nil
-	}
-	var rows [][]string
-	for _, g := range r.groups {
-		if g.env != envs[0] {
-			continue
-		}
-		var strata [][]float64
-		for _, env := range envs {
-			s := setting{env, g.algorithm, g.preset}
-			on, ends := r.find(s, g.variant.directory), scale[s]
-			if on == nil {
-				continue
-			}
-			var scores []float64
-			for _, final := range r.finals(on) {
-				scores = append(scores, (final-ends[0])/(ends[1]-ends[0]))
-			}
-			strata = append(strata, scores)
-		}
-		score := interval(strata, resamples, stats.Pooled(stats.IQM))
-		rows = append(rows, []string{g.algorithm, g.variant.name, estimate(score)})
-	}
-	return rows
+	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "update, s"}, rows)
 }
 
 // findings hold the paper's claims against the runs.
@@ -102,14 +61,15 @@ func (c comparison) findings(p *page, r *results) {
 		var rows [][]string
 		for _, f := range findings {
 			rows = append(rows, []string{f.setting.String(), f.first.variant.name + " − " + f.second.variant.name,
-				signed(f.final), signed(f.overall), f.outcome.String()})
+				signed(f.final), signed(f.overall), estimate(f.improvement), f.outcome.String()})
 		}
 		if len(rows) > 0 {
-			p.table([]string{"task, algorithm", "difference", "in final return", "over all iterations", "the claim"}, rows)
+			p.table([]string{"task, algorithm", "difference", "in final return", "over all iterations", "probability", "the claim"}, rows)
 		}
 	}
-	p.paragraph("Differences of interquartile means, of %d runs or more with 95%% bootstrap intervals. \"Scatter\" means that the interval of the final "+
-		"return's difference holds 0. Two variants are alike if it holds no difference of %.0f %% of the second's return.", enough, 100*margin)
+	p.paragraph("Differences of interquartile means, and the probability that a run of the first is above one of the second at the end; of %d runs or more with "+
+		"95 %% bootstrap intervals. \"Scatter\" means that the interval of the final return's difference holds 0. Two variants agree with a claim that they are "+
+		"alike only if it holds no difference of %.0f %% of the second's return.", enough, 100*margin)
 }
 
 // median returns that of the values that are known.
@@ -180,24 +140,143 @@ func (p *page) addFinals(r *results) {
 
 // curves draws the learning curves: a row of panels for each task, a column for each algorithm and preset.
 func curves(r *results) chart.Figure {
-	var figure chart.Figure
-	var last string // task
+	var rows, columns []setting
 	for _, s := range r.settings() {
-		panel := chart.Panel{Title: s.String(), X: "iteration", Y: "mean return"}
-		for _, g := range r.of(s) {
-			line := chart.Series{Name: g.variant.name, Color: g.variant.color}
-			for k, mean := range g.band(max(1, r.iterations(s)/100)) {
-				point(&line, float64(k), mean)
-			}
-			if len(g.seeds) < enough {
-				line.Low, line.High = nil, nil
-			}
-			panel.Series = append(panel.Series, line)
+		if row := (setting{env: s.env}); !slices.Contains(rows, row) {
+			rows = append(rows, row)
 		}
-		if s.env != last {
-			last, figure = s.env, append(figure, nil)
+		if column := (setting{"", s.algorithm, s.preset}); !slices.Contains(columns, column) {
+			columns = append(columns, column)
 		}
-		figure[len(figure)-1] = append(figure[len(figure)-1], panel)
+	}
+	figure := make(chart.Figure, len(rows))
+	for i, row := range rows {
+		for _, column := range columns {
+			figure[i] = append(figure[i], r.panel(setting{row.env, column.algorithm, column.preset}))
+		}
 	}
 	return figure
+}
+
+// gallery draws the tasks beside each other, with the first algorithm and preset: nil if there is only one.
+func gallery(r *results) chart.Figure {
+	const columns = 4
+	var figure chart.Figure
+	first, n := r.groups[0].setting, 0
+	for _, s := range r.settings() {
+		if s.algorithm != first.algorithm || s.preset != first.preset {
+			continue
+		}
+		if n%columns == 0 {
+			figure = append(figure, nil)
+		}
+		panel := r.panel(s)
+		panel.Alone = true
+		figure[n/columns] = append(figure[n/columns], panel)
+		n++
+	}
+	if n < 2 {
+		return nil
+	}
+	return figure
+}
+
+// panel draws the learning curves of a setting, by iterations.
+func (r *results) panel(s setting) chart.Panel {
+	panel := chart.Panel{X: "iteration", Y: "mean return"}
+	var runs []int
+	for _, g := range r.of(s) {
+		runs = append(runs, len(g.seeds))
+		iterations := make([]float64, len(g.returns[0]))
+		for k := range iterations {
+			iterations[k] = float64(k)
+		}
+		panel.Series = append(panel.Series, g.lines(g.variant.name, g.variant.color, iterations)...)
+	}
+	if len(runs) > 0 {
+		panel.Title = fmt.Sprintf("%v, %s", s, seeds(runs))
+	}
+	return panel
+}
+
+// seeds says how many there are of each.
+func seeds(runs []int) string {
+	if least, most := slices.Min(runs), slices.Max(runs); least < most {
+		return fmt.Sprintf("%d to %d seeds", least, most)
+	}
+	return plural(runs[0], "seed")
+}
+
+// lines returns a group's learning curve over x, with its band, and above one a seed.
+func (g *group) lines(name string, color int, x []float64) []chart.Series {
+	smooth := g.smooth(max(1, len(x)/100))
+	var all []chart.Series
+	if len(smooth) > 1 {
+		for _, curve := range smooth {
+			all = append(all, chart.Series{Name: name, Color: color, Thin: true, X: x, Y: curve})
+		}
+	}
+	mean := chart.Series{Name: name, Color: color}
+	for k, y := range band(smooth) {
+		point(&mean, x[k], y)
+	}
+	if len(g.seeds) < enough {
+		mean.Low, mean.High = nil, nil
+	}
+	return append(all, mean)
+}
+
+// bySteps draws the learning curves of each task, of all algorithms and presets, by environment steps: nil if there is
+// only one preset.
+func bySteps(r *results) chart.Figure {
+	if r.groups[0].preset == "" {
+		return nil
+	}
+	var figure chart.Figure
+	var names []string
+	for _, s := range r.settings() {
+		if slices.ContainsFunc(figure, func(row []chart.Panel) bool { return row[0].Title == s.env }) {
+			continue
+		}
+		panel := chart.Panel{Title: s.env, X: "environment steps", Y: "mean return"}
+		most := math.Inf(1)
+		for _, g := range r.groups {
+			if g.env == s.env {
+				steps := g.meanSteps()
+				most = min(most, steps[len(steps)-1])
+			}
+		}
+		for _, g := range r.groups {
+			if g.env != s.env {
+				continue
+			}
+			steps := g.meanSteps()
+			n, _ := slices.BinarySearch(steps, most)
+			n = min(n+1, len(steps))
+			name := strings.Join([]string{g.variant.name, g.algorithm, g.preset}, ", ")
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			for _, line := range g.lines(name, slices.Index(names, name), steps) {
+				line.X, line.Y = line.X[:n], line.Y[:n]
+				if line.Low != nil {
+					line.Low, line.High = line.Low[:n], line.High[:n]
+				}
+				panel.Series = append(panel.Series, line)
+			}
+		}
+		figure = append(figure, []chart.Panel{panel})
+	}
+	return figure
+}
+
+// meanSteps returns the environment steps at each iteration, the mean over the runs.
+func (g *group) meanSteps() []float64 {
+	all := make([]float64, len(g.steps[0]))
+	for k := range all {
+		for _, run := range g.steps {
+			all[k] += run[k] / float64(len(g.steps))
+		}
+	}
+	return all
 }

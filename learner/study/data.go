@@ -30,13 +30,17 @@ import (
 var publishedColumns = []string{"steps", "return_mean", "target_std", "step_norm", "explained_variance", "log_likelihood", "coverage_50", "coverage_90",
 	"seconds_sampling", "seconds_updating"}
 
-// digits is the precision of the published numbers.
-const digits = 6
+// The published numbers' digits: the return's, and the others'.
+const (
+	returnDigits = 6
+	otherDigits  = 4
+)
 
 // record says what made a published run.
 type record struct {
 	Builds   []rundir.Build    // in order; none: not recorded
 	Settings map[string]string // that determine its results, as far as they are known
+	Note     string            `yaml:",omitempty"` // what a reader of the page has to know
 }
 
 // published is a run under data/, an entry of each column an iteration.
@@ -80,9 +84,9 @@ func (t trial) publish() error {
 	table := csv.NewWriter(&out)
 	_ = table.Write(append([]string{"iteration"}, publishedColumns...)) // to memory, which does not fail
 	for i := range min(len(rows[0]), int(t.settings.Iterations)) {
-		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i])}
-		for _, column := range rows[1:] {
-			line = append(line, short(column[i]))
+		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i]), short(rows[1][i], returnDigits)}
+		for _, column := range rows[2:] {
+			line = append(line, short(column[i], otherDigits))
 		}
 		_ = table.Write(line)
 	}
@@ -96,7 +100,7 @@ func (t trial) publish() error {
 	return atomicfile.Write(t.data+".csv", out.Bytes())
 }
 
-func short(x float64) string {
+func short(x float64, digits int) string {
 	if math.IsNaN(x) {
 		return ""
 	}

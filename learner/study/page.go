@@ -31,13 +31,12 @@ func mark(cmd *cobra.Command) string {
 // page is the Markdown that a study writes, with the tables and the figure that are beside it.
 type page struct {
 	strings.Builder
-	tables []*table
-	name   string // of the figure
-	figure chart.Figure
+	tables  []*table
+	figures map[string]chart.Figure // by the names of their files
 }
 
 func (j *job) newPage(title string) *page {
-	p := new(page)
+	p := &page{figures: map[string]chart.Figure{}}
 	p.WriteString(mark(j.cmd))
 	p.WriteString("# " + title + "\n")
 	return p
@@ -54,9 +53,9 @@ func (p *page) item(format string, args ...any) {
 	p.WriteString("- " + wrap(fmt.Sprintf(format, args...), "  ") + "\n")
 }
 
-// draw shows the figure, which save writes to name.svg and name.png.
+// draw shows a figure, which save writes to name.svg and name.png.
 func (p *page) draw(name, alt string, figure chart.Figure) {
-	p.name, p.figure = name, figure
+	p.figures[name] = figure
 	fmt.Fprintf(p, "\n![%s](%s.png)\n", alt, name)
 }
 
@@ -97,8 +96,8 @@ func (j *job) save(p *page, how, provenance string) error {
 			return fmt.Errorf("write %s: %w", t.name, err)
 		}
 	}
-	if p.figure != nil {
-		if err := p.figure.Save(j.path(p.name)); err != nil {
+	for name, figure := range p.figures {
+		if err := figure.Save(j.path(name)); err != nil {
 			return err
 		}
 	}

@@ -74,14 +74,15 @@ func (j *job) queuedMember(label string, assignments []assignment) (member, erro
 	if err != nil {
 		return member{}, err
 	}
-	v := variant{name: strings.ToUpper(string(s.Estimator)), color: -1}
+	v := variant{name: strings.ToUpper(string(s.Estimator)), role: string(s.Estimator), color: -1}
 	if i := slices.IndexFunc(compared, func(v variant) bool { return v.directory == string(s.Estimator) }); i >= 0 {
 		v.color = compared[i].color
 	}
 	different := differences(s)
 	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, s.Preset, different)
 	if different != "" || label != "" {
-		v.name, v.color = cmp.Or(label, v.name+strings.ReplaceAll(different, "_", " ")), -1
+		v.role, v.color = v.directory, -1
+		v.name = cmp.Or(label, v.name+strings.ReplaceAll(different, "_", " "))
 	}
 	return j.member(setting{s.Env, string(s.Algorithm), string(s.Preset)}, v, uint(s.Seed), assignments)
 }

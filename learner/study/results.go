@@ -37,6 +37,7 @@ type results struct {
 	missing []member // that are not complete
 	trained []count  // runs by what trained them
 	on      []string // the machines
+	notes   []count  // runs by what there is to know of them
 	last    int      // iterations that make the final return; 0: a tenth
 }
 
@@ -61,6 +62,9 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		g.steps, g.returns = append(g.steps, p.columns["steps"]), append(g.returns, p.columns["return_mean"])
 		g.updating = append(g.updating, p.columns["seconds_updating"]...)
 		r.trained = tally(r.trained, p.programs())
+		if p.Note != "" {
+			r.notes = tally(r.notes, p.Note)
+		}
 		for _, b := range p.Builds {
 			if !slices.Contains(r.on, b.Machine) {
 				r.on = append(r.on, b.Machine)
@@ -197,18 +201,22 @@ func ahead(first, second []float64) stats.Estimate {
 	return interval([][]float64{first, second}, resamples, stats.Difference(stats.IQM))
 }
 
-// band returns a group's learning curve: at each iteration the interquartile mean over the runs of their running means, of
-// that width.
-func (g *group) band(width int) []stats.Estimate {
-	smooth := make([][]float64, len(g.returns))
+// smooth returns the running means of each run's returns, of that width.
+func (g *group) smooth(width int) [][]float64 {
+	all := make([][]float64, len(g.returns))
 	for i, curve := range g.returns {
-		smooth[i] = stats.RunningMean(curve, width)
+		all[i] = stats.RunningMean(curve, width)
 	}
-	points := make([]stats.Estimate, len(smooth[0]))
-	at := make([]float64, len(smooth))
+	return all
+}
+
+// band returns a learning curve: at each iteration the interquartile mean over the runs.
+func band(runs [][]float64) []stats.Estimate {
+	points := make([]stats.Estimate, len(runs[0]))
+	at := make([]float64, len(runs))
 	for t := range points {
-		for i := range smooth {
-			at[i] = smooth[i][t]
+		for i := range runs {
+			at[i] = runs[i][t]
 		}
 		points[t] = iqm(at, curveResamples)
 	}

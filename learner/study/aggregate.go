@@ -1,0 +1,125 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/chart"
+	"github.com/dbqpg/dbqpg/internal/stats"
+)
+
+// aggregate is what the variants of an algorithm and a preset reach on several tasks, on one scale: on each task 0 is the
+// return of the first iteration and 1 the best variant's final one. All tasks have all variants, and as many runs of each.
+type aggregate struct {
+	setting  setting // without a task
+	tasks    []string
+	variants []variant
+	runs     int
+	scores   [][][]float64 // by variant, task and run
+}
+
+// aggregates returns those of each algorithm and preset that has several tasks with all the variants of its first one.
+func (r *results) aggregates() []aggregate {
+	var all []aggregate
+	for _, s := range r.settings() {
+		key := setting{algorithm: s.algorithm, preset: s.preset}
+		if slices.ContainsFunc(all, func(a aggregate) bool { return a.setting == key }) {
+			continue
+		}
+		a := aggregate{setting: key, runs: math.MaxInt}
+		for _, g := range r.of(s) {
+			a.variants = append(a.variants, g.variant)
+		}
+		a.scores = make([][][]float64, len(a.variants))
+		for _, other := range r.settings() {
+			if other.algorithm == s.algorithm && other.preset == s.preset {
+				a.add(r, other)
+			}
+		}
+		for _, tasks := range a.scores {
+			for i := range tasks {
+				tasks[i] = tasks[i][:a.runs]
+			}
+		}
+		all = append(all, a)
+	}
+	return slices.DeleteFunc(all, func(a aggregate) bool { return len(a.tasks) < 2 })
+}
+
+// add adds a task, unless a variant is missing on it, or none has learned anything.
+func (a *aggregate) add(r *results, s setting) {
+	var finals [][]float64
+	var firsts []float64
+	best := math.Inf(-1)
+	for _, v := range a.variants {
+		g := r.find(s, v.directory)
+		if g == nil {
+			return
+		}
+		finals = append(finals, r.finals(g))
+		best = max(best, stats.IQM(r.finals(g)))
+		for _, curve := range g.returns {
+			firsts = append(firsts, curve[0])
+		}
+	}
+	first := stats.IQM(firsts)
+	if !(best > first) {
+		return
+	}
+	a.tasks = append(a.tasks, s.env)
+	for i, runs := range finals {
+		var scores []float64
+		for _, final := range runs {
+			scores = append(scores, (final-first)/(best-first))
+		}
+		a.runs = min(a.runs, len(scores))
+		a.scores[i] = append(a.scores[i], scores)
+	}
+}
+
+// overTasks writes what the variants reach over several tasks: scores, who is above whom, and performance profiles.
+func (p *page) overTasks(r *results) {
+	all := r.aggregates()
+	if len(all) == 0 {
+		return
+	}
+	p.heading("Over the tasks")
+	p.paragraph("Final returns, scaled so that on each task 0 is the return of the first iteration and 1 that of the best variant; as many runs of each task. "+
+		"The score is the interquartile mean over tasks and runs; the probability that a run of one variant is above a run of the other on the same task is "+
+		"averaged over the tasks; the profile is the share of the runs above each score. Intervals, of %d runs a task or more, are stratified by task.", enough)
+	var scores, pairs [][]string
+	figure := chart.Figure{nil}
+	for _, a := range all {
+		name := strings.TrimPrefix(a.setting.String(), ", ")
+		of := fmt.Sprintf("%d, %s", len(a.tasks), plural(a.runs, "run"))
+		panel := chart.Panel{Title: fmt.Sprintf("%s, %d tasks, %s each", name, len(a.tasks), plural(a.runs, "run")), X: "score", Y: "share of runs above"}
+		for i, v := range a.variants {
+			scores = append(scores, []string{name, of, v.name, estimate(interval(a.scores[i], resamples, stats.Pooled(stats.IQM)))})
+			for k, other := range a.variants[:i] {
+				improvement := interval(slices.Concat(a.scores[i], a.scores[k]), resamples, stats.ProbabilityOfImprovement)
+				pairs = append(pairs, []string{name, of, v.name + " above " + other.name, estimate(improvement)})
+			}
+			panel.Series = append(panel.Series, a.profile(i))
+		}
+		figure[0] = append(figure[0], panel)
+	}
+	p.table([]string{"algorithm", "tasks", "variant", "score"}, scores)
+	p.table([]string{"algorithm", "tasks", "pair", "probability"}, pairs)
+	p.draw("profiles", "Performance profiles", figure)
+}
+
+// profile returns a variant's performance profile, with its band where there are enough runs.
+func (a aggregate) profile(i int) chart.Series {
+	const highest, points = 1.2, 61
+	s := chart.Series{Name: a.variants[i].name, Color: a.variants[i].color}
+	for k := range points {
+		threshold := highest * float64(k) / (points - 1)
+		point(&s, threshold, interval(a.scores[i], curveResamples, stats.Pooled(stats.Above(threshold))))
+	}
+	if a.runs < enough {
+		s.Low, s.High = nil, nil
+	}
+	return s
+}
