@@ -86,7 +86,7 @@ const (
 	singleHeight = 4.2 * vg.Inch
 	padding      = 0.15 * vg.Inch
 	bandAlpha    = 0x30
-	dashedAlpha  = 0x70
+	dashedAlpha  = 0xa0
 	thinAlpha    = 0x60
 	someMarks    = 8   // markers on a line without Marks
 	mostPoints   = 250 // of a line: more cannot be seen

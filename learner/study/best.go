@@ -93,7 +93,7 @@ func (j *job) publishEvaluations(t trial) error {
 		for ; done < int(iteration) && done < len(times[0]); done++ {
 			seconds, processor = seconds+times[0][done]+times[1][done], processor+times[2][done]
 		}
-		_ = table.Write([]string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]), short(seconds), short(processor), short(evaluations[2][i])})
+		_ = table.Write([]string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]), short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits)})
 	}
 	table.Flush()
 	r := record{Settings: s.Identity()}
@@ -209,7 +209,7 @@ func madeBy(path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	if len(r.Versions) == 0 {
-		return (&published{record: r.record}).programs(), nil
+		return programs(r.Builds), nil
 	}
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {

@@ -132,7 +132,7 @@ func TestBestPublishes(t *testing.T) {
 		if done > 0 && processor <= 0 {
 			t.Errorf("%d iterations took %g s of the processor", done, processor)
 		}
-		want := []string{"Hopper-v4", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps), short(seconds), short(processor), short(evaluations[i].MeanReturn)}
+		want := []string{"Hopper-v4", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps), short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[i].MeanReturn, returnDigits)}
 		if strings.Join(got[i], ",") != strings.Join(want, ",") {
 			t.Errorf("row %d: %q, want %q", i, got[i], want)
 		}

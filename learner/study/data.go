@@ -49,10 +49,10 @@ type published struct {
 	columns map[string][]float64
 }
 
-// programs says what trained the run.
-func (p *published) programs() string {
+// programs says what trained a run.
+func programs(builds []rundir.Build) string {
 	var all []string
-	for _, b := range p.Builds {
+	for _, b := range builds {
 		if !slices.Contains(all, b.Program) {
 			all = append(all, b.Program)
 		}

@@ -3,7 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,17 +12,36 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
+// reportOptions are the flags of `learner report`.
+type reportOptions struct {
+	references []string
+	axis       string
+	last       int
+	out        string
+}
+
+// The axes of a report's figure, by their names on the command line.
+const (
+	byIterations = "iterations"
+	byStepCount  = "steps"
+)
+
 // ReportCommand returns `learner report`.
 func ReportCommand() *cobra.Command {
-	var reference, env, out string
-	var last int
+	o := new(reportOptions)
 	cmd := &cobra.Command{
 		Use:   "report RUN...",
 		Short: "Compare runs in a table of final returns and a plot",
 		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean return
-over the last iterations, and draws the learning curves to OUT.svg and OUT.png. The first row
-counts as iteration 0, the untrained policy, even in tables that start at 1.`,
-		Example: "  learner report --out docs/results/swimmer runs/Swimmer-v2/npg-*",
+over the last iterations and over all, and draws the learning curves to OUT.svg and OUT.png. Runs
+that differ in nothing but the seed are one group, named by what it differs in from the others.
+
+A reference is any CSV file with columns that name a curve (task or env; label, or algorithm and
+estimator; seed), a column return, return_mean or avg_return, and for --axis steps a column steps;
+a row is an iteration. NAME=FILE gives it another name than its file's. The first row counts as
+iteration 0, the untrained policy, even in tables that start at 1.`,
+		Example: "  learner report --out plot runs/Swimmer-v2/npg-*\n" +
+			"  learner report --axis steps --reference baselines=ppo.csv --out plot runs/Hopper-v2/npg-uapg-s*",
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return errors.New("report: name the run directories to compare, such as runs/Swimmer-v2/npg-*")
@@ -30,86 +49,112 @@ counts as iteration 0, the untrained policy, even in tables that start at 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			var runs, authors []curve
-			for _, dir := range dirs {
-				run, err := readRun(dir)
-				if err != nil {
-					return fmt.Errorf("report: %w", err)
-				}
-				runs = append(runs, run)
+			if err := o.run(cmd, dirs); err != nil {
+				return fmt.Errorf("report: %w", err)
 			}
-			if reference != "" {
-				var err error
-				if authors, err = readReference(reference, env); err != nil {
-					return fmt.Errorf("report: %w", err)
-				}
-			}
-			writeFinals(cmd.OutOrStdout(), runs, authors, last)
-			if out == "" {
-				return nil
-			}
-			return curvesFigure(env, runs, authors).Save(out)
+			return nil
 		},
 	}
-	cmd.Flags().StringVar(&reference, "reference", "", "CSV file of reference curves (env, estimator, seed, avg_return)")
-	cmd.Flags().StringVar(&env, "env", "Swimmer-v2", "task, for the title and for selecting rows of the reference")
-	cmd.Flags().StringVar(&out, "out", "", "base name OUT of the plots OUT.svg and OUT.png")
-	cmd.Flags().IntVar(&last, "last", 50, "number of last iterations to average over")
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.references, "reference", nil, "CSV file of other curves, FILE or NAME=FILE; may be repeated")
+	flags.StringVar(&o.axis, "axis", byIterations, "the figure's axis: iterations, or environment steps (steps)")
+	flags.StringVar(&o.out, "out", "", "base name OUT of the plots OUT.svg and OUT.png")
+	flags.IntVar(&o.last, "last", 50, "number of last iterations to average over")
 	return cmd
 }
 
-// reported are the estimators of a report, in the order of its rows and legend, with their colours.
-var reported = []struct {
-	estimator string
-	color     int
-}{{"MC", chart.Gray}, {"DBQPG", 0}, {"UAPG", 1}}
-
-// writeFinals writes a Markdown table: for each estimator the mean return over the last iterations of each run, by
-// seed, beside the reference's.
-func writeFinals(w io.Writer, runs, reference []curve, last int) {
-	fmt.Fprintf(w, "| estimator | runs: mean return of the last %d iterations (seed) | reference |\n|---|---|---|\n", last)
-	for _, r := range reported {
-		fmt.Fprintf(w, "| %s | %s | %s |\n", r.estimator, finals(runs, r.estimator, last, true), finals(reference, r.estimator, last, false))
+func (o *reportOptions) run(cmd *cobra.Command, dirs []string) error {
+	if o.axis != byIterations && o.axis != byStepCount {
+		return fmt.Errorf("--axis %s: want %s or %s", o.axis, byIterations, byStepCount)
 	}
+	if o.last < 1 {
+		return fmt.Errorf("--last %d: at least one iteration is needed", o.last)
+	}
+	r, err := readRuns(dirs)
+	if err != nil {
+		return err
+	}
+	r.last = o.last
+	references := &results{last: o.last}
+	for _, reference := range o.references {
+		if err := references.readReference(reference, r); err != nil {
+			return fmt.Errorf("--reference: %w", err)
+		}
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "| task | runs | mean return of the last %d iterations (seed) | mean over the runs | over all iterations |\n|---|---|---|---|---|\n", o.last)
+	for _, part := range []*results{r, references} {
+		for _, g := range part.groups {
+			fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", g.env, g.variant.name, eachFinal(part, g),
+				estimate(iqm(part.finals(g), resamples)), estimate(iqm(part.overalls(g), resamples)))
+		}
+	}
+	if len(r.trained) > 1 {
+		fmt.Fprintf(out, "\n%s\n", wrap(r.provenance()+".", ""))
+	}
+	if o.out == "" {
+		return nil
+	}
+	figure, err := o.figure(r, references)
+	if err != nil {
+		return err
+	}
+	return figure.Save(o.out)
 }
 
-func finals(curves []curve, estimator string, last int, seeds bool) string {
+// eachFinal lists the final returns of a group's runs.
+func eachFinal(r *results, g *group) string {
 	var all []string
-	for _, c := range curves {
-		if c.estimator != estimator {
-			continue
-		}
-		text := fmt.Sprintf("%.0f", c.final(last))
-		if seeds {
-			text += fmt.Sprintf(" (%s)", c.seed)
-		}
-		all = append(all, text)
+	for i, final := range r.finals(g) {
+		all = append(all, fmt.Sprintf("%s (%d)", figures(final), g.seeds[i]))
 	}
 	return strings.Join(all, ", ")
 }
 
-// curvesFigure draws running means of the returns against iterations, the reference's dashed and beneath the runs'.
-func curvesFigure(title string, runs, reference []curve) chart.Figure {
-	panel := chart.Panel{Title: title, X: "iteration", Y: "mean episode return"}
-	for _, r := range reported {
-		for _, c := range reference {
-			if c.estimator == r.estimator {
-				panel.Series = append(panel.Series, c.series(r.estimator+" (authors' runs)", r.color, true))
+// figure draws a panel for each task, the references' curves dashed.
+func (o *reportOptions) figure(r, references *results) (chart.Figure, error) {
+	var figure chart.Figure
+	var names []string
+	for _, s := range r.settings() {
+		panel := chart.Panel{Title: s.env, X: map[string]string{byIterations: "iteration", byStepCount: "environment steps"}[o.axis], Y: "mean return"}
+		for _, part := range []*results{references, r} {
+			for _, g := range part.of(s) {
+				name := fmt.Sprintf("%s (%s)", g.variant.name, plural(len(g.seeds), "seed"))
+				if !slices.Contains(names, g.variant.name) {
+					names = append(names, g.variant.name)
+				}
+				color := g.variant.color
+				if color < 0 {
+					color = slices.Index(names, g.variant.name) + len(compared)
+				}
+				lines, err := g.over(o.axis, name, color)
+				if err != nil {
+					return nil, err
+				}
+				for i := range lines {
+					lines[i].Dashed = part == references && !lines[i].Thin
+				}
+				panel.Series = append(panel.Series, lines...)
 			}
 		}
-		for _, c := range runs {
-			if c.estimator == r.estimator {
-				panel.Series = append(panel.Series, c.series(r.estimator, r.color, false))
-			}
-		}
+		figure = append(figure, []chart.Panel{panel})
 	}
-	return chart.Figure{{panel}}
+	return figure, nil
 }
 
-func (c curve) series(name string, color int, dashed bool) chart.Series {
-	s := chart.Series{Name: name, Y: stats.RunningMean(c.returns, 10), Color: color, Dashed: dashed}
-	for i := range s.Y {
-		s.X = append(s.X, float64(i))
+// over returns a group's lines over iterations or environment steps.
+func (g *group) over(axis, name string, color int) ([]chart.Series, error) {
+	g.cut()
+	x := make([]float64, len(g.returns[0]))
+	if axis == byStepCount {
+		x = g.meanSteps()
+		if stats.Mean(x) != stats.Mean(x) {
+			return nil, fmt.Errorf("%s, %s: there is no column steps, which --axis steps needs", g.env, g.variant.name)
+		}
+	} else {
+		for k := range x {
+			x[k] = float64(k)
+		}
 	}
-	return s
+	return g.lines(name, color, x), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
 // group is the runs of a variant with an algorithm on a task, one a seed.
@@ -61,14 +62,9 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		g.seeds = append(g.seeds, m.seed)
 		g.steps, g.returns = append(g.steps, p.columns["steps"]), append(g.returns, p.columns["return_mean"])
 		g.updating = append(g.updating, p.columns["seconds_updating"]...)
-		r.trained = tally(r.trained, p.programs())
+		r.record(p.Builds)
 		if p.Note != "" {
 			r.notes = tally(r.notes, p.Note)
-		}
-		for _, b := range p.Builds {
-			if !slices.Contains(r.on, b.Machine) {
-				r.on = append(r.on, b.Machine)
-			}
 		}
 	}
 	if len(r.groups) == 0 {
@@ -83,6 +79,16 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		}
 	}
 	return r, nil
+}
+
+// record notes what trained a run, and where.
+func (r *results) record(builds []rundir.Build) {
+	r.trained = tally(r.trained, programs(builds))
+	for _, b := range builds {
+		if !slices.Contains(r.on, b.Machine) {
+			r.on = append(r.on, b.Machine)
+		}
+	}
 }
 
 // count is a number of things that are the same.

@@ -1,11 +1,13 @@
 package study
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,82 +18,206 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
-// curve is one run's mean episode return, an entry an iteration. Entry t is that of the policy after t steps, though
-// some tables, the reference's and those of earlier builds, count it as iteration t+1.
-type curve struct {
-	estimator string // MC, DBQPG or UAPG
-	seed      string
-	returns   []float64
-}
-
-// final returns the mean return over the last iterations (all, if there are fewer).
-func (c curve) final(last int) float64 {
-	return stats.Mean(c.returns[max(0, len(c.returns)-last):])
-}
-
-// readRun reads a run directory's progress.csv. Its config.yaml says what it is, or where
-// there is none its name, <algorithm>-<estimator>-s<seed>.
-func readRun(dir string) (c curve, err error) {
-	if c, err = identify(dir); err != nil {
-		return c, err
+// readRuns reads run directories and groups those that differ in nothing but the seed. A group is named by its estimator
+// and by what it differs in from others of the task; its runs are as long as the shortest of them.
+func readRuns(dirs []string) (*results, error) {
+	r := new(results)
+	var described []map[string]string // the settings of each group
+	for _, dir := range dirs {
+		settings, err := identify(dir)
+		if err != nil {
+			return nil, err
+		}
+		seed, err := strconv.ParseUint(settings["seed"], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the seed is %.40q", dir, settings["seed"])
+		}
+		delete(settings, "seed")
+		i := slices.IndexFunc(described, func(other map[string]string) bool { return maps.Equal(other, settings) })
+		if i < 0 {
+			i = len(described)
+			described = append(described, settings)
+			r.groups = append(r.groups, &group{setting: setting{env: settings["env"]}})
+		}
+		g := r.groups[i]
+		if slices.Contains(g.seeds, uint(seed)) {
+			return nil, fmt.Errorf("%s: another of these runs has the same settings and the same seed, %d: name one of them", dir, seed)
+		}
+		builds, err := rundir.Builds(dir)
+		if err != nil {
+			return nil, err
+		}
+		r.record(builds)
+		if err := g.read(rundir.Progress(dir), uint(seed)); err != nil {
+			return nil, err
+		}
 	}
-	columns, err := readColumns(rundir.Progress(dir), "return_mean")
+	for i, g := range r.groups {
+		g.variant = named(described[i], described)
+		if g.cut() {
+			g.variant.name += fmt.Sprintf(", first %s", plural(len(g.returns[0]), "iteration"))
+		}
+	}
+	return r, nil
+}
+
+// read adds the run of a table, which may lack the environment steps.
+func (g *group) read(path string, seed uint) error {
+	columns, err := readColumns(path, "steps", "return_mean")
 	if err == nil && len(columns[0]) == 0 {
-		err = fmt.Errorf("%s has no finished iteration", dir)
+		err = fmt.Errorf("%s has no finished iteration", path)
 	}
-	c.returns = columns[0]
-	return c, err
+	if err == nil {
+		g.seeds, g.steps, g.returns = append(g.seeds, seed), append(g.steps, columns[0]), append(g.returns, columns[1])
+	}
+	return err
 }
 
-// identify returns the empty curve of a run directory.
-func identify(dir string) (curve, error) {
+// cut makes all runs of a group as long as the shortest, and reports whether any was longer.
+func (g *group) cut() (any bool) {
+	least := math.MaxInt
+	for _, curve := range g.returns {
+		least = min(least, len(curve))
+	}
+	for i := range g.returns {
+		any = any || len(g.returns[i]) > least
+		g.steps[i], g.returns[i] = g.steps[i][:least], g.returns[i][:least]
+	}
+	return any
+}
+
+// named returns the variant of a run's settings among several: its estimator's, and in its name what all do not have alike.
+func named(settings map[string]string, all []map[string]string) variant {
+	v := variant{name: strings.ToUpper(settings["estimator"]), color: -1}
+	plain := true
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if name == "env" || name == "estimator" || !slices.ContainsFunc(all, func(other map[string]string) bool {
+			return other["env"] == settings["env"] && other["estimator"] == settings["estimator"] && other[name] != settings[name]
+		}) {
+			continue
+		}
+		plain = false
+		v.name += fmt.Sprintf(", %s=%s", name, settings[name])
+	}
+	if i := slices.IndexFunc(compared, func(c variant) bool { return plain && c.directory == settings["estimator"] }); i >= 0 {
+		v.color = compared[i].color
+	}
+	v.directory = v.name
+	return v
+}
+
+// identify returns the settings that determine a run's results, by name: those in its config.yaml, or where there is none
+// what its directory's name says, <algorithm>-<estimator>-s<seed>.
+func identify(dir string) (map[string]string, error) {
 	path := filepath.Join(dir, config.FileName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		name := strings.Split(filepath.Base(filepath.Clean(dir)), "-")
 		if len(name) != 3 || !strings.HasPrefix(name[2], "s") {
-			return curve{}, fmt.Errorf("%s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
+			return nil, fmt.Errorf("%s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
 		}
-		return curve{estimator: strings.ToUpper(name[1]), seed: name[2][1:]}, nil
+		return map[string]string{"env": filepath.Base(filepath.Dir(filepath.Clean(dir))), "algorithm": name[0], "estimator": name[1], "seed": name[2][1:]}, nil
 	}
-	var settings struct{ Estimator, Seed string }
+	all := map[string]any{}
 	if err == nil {
-		err = yaml.Unmarshal(data, &settings)
+		err = yaml.Unmarshal(data, &all)
 	}
-	if err == nil && (settings.Estimator == "" || settings.Seed == "") {
+	if err == nil && (all["estimator"] == nil || all["seed"] == nil) {
 		err = errors.New("no estimator, or no seed")
 	}
 	if err != nil {
-		return curve{}, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return curve{estimator: strings.ToUpper(settings.Estimator), seed: settings.Seed}, nil
+	settings, known := map[string]string{}, (&config.Settings{}).Identity()
+	for name, value := range all {
+		if _, ok := known[name]; ok || name == "task" {
+			settings[name] = fmt.Sprint(value)
+		}
+	}
+	return settings, nil
 }
 
-// readReference reads curves from a CSV file with the columns env, estimator, seed,
-// iteration and avg_return, a row an iteration, those of one task.
-func readReference(path, env string) ([]curve, error) {
-	var curves []curve
-	index := map[[2]string]int{}
-	err := readRows(path, []string{"env", "estimator", "seed", "avg_return"}, func(row []string) error {
-		if row[0] != env {
+// The columns of a reference, the first of each that a file has.
+var (
+	taskColumns   = []string{"task", "env"}
+	returnColumns = []string{"return", "return_mean", "avg_return"}
+)
+
+// readReference reads the curves of a CSV file, FILE or NAME=FILE, of the tasks that the runs have.
+func (r *results) readReference(reference string, runs *results) error {
+	name, path, named := strings.Cut(reference, "=")
+	if !named {
+		path = reference
+		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	header, err := readHeader(path)
+	if err != nil {
+		return err
+	}
+	first := func(names ...string) string {
+		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(header, name) }); i >= 0 {
+			return names[i]
+		}
+		return ""
+	}
+	value, labels := first(returnColumns...), []string{first("label")}
+	if value == "" {
+		return fmt.Errorf("%s has no column %s", path, strings.Join(returnColumns, ", "))
+	}
+	if labels[0] == "" {
+		labels = []string{first("algorithm"), first("estimator")}
+	}
+	wanted := slices.Concat(labels, []string{first(taskColumns...), first("seed"), first("steps"), value})
+	return readRows(path, wanted, func(row []string) error {
+		label := slices.DeleteFunc(slices.Clone(row[:len(labels)]), func(text string) bool { return text == "" })
+		row = row[len(labels):]
+		s := setting{env: row[0]}
+		if row[0] == "" && len(runs.groups) > 0 {
+			s = runs.groups[0].setting // the file has one task's
+		}
+		if len(runs.of(s)) == 0 {
 			return nil
 		}
-		key := [2]string{row[1], row[2]}
-		i, known := index[key]
-		if !known {
-			i = len(curves)
-			index[key] = i
-			curves = append(curves, curve{estimator: row[1], seed: row[2]})
+		seed, err := strconv.ParseUint(cmp.Or(row[1], "0"), 10, 64)
+		if err != nil {
+			return fmt.Errorf("seed %.40q", row[1])
 		}
-		mean, err := strconv.ParseFloat(row[3], 64)
-		curves[i].returns = append(curves[i].returns, mean)
-		return err
+		steps, mean := math.NaN(), 0.0
+		if row[2] != "" {
+			steps, err = strconv.ParseFloat(row[2], 64)
+		}
+		if err == nil {
+			mean, err = strconv.ParseFloat(row[3], 64)
+		}
+		if err != nil {
+			return err
+		}
+		v := variant{name: strings.Join(append(label, name), ", "), color: -1}
+		if i := slices.IndexFunc(compared, func(c variant) bool { return slices.Contains(label, c.name) }); i >= 0 {
+			v.color = compared[i].color
+		}
+		r.add(s, v, uint(seed), steps, mean)
+		return nil
 	})
-	return curves, err
+}
+
+// add adds an iteration to the run of a seed of a variant.
+func (r *results) add(s setting, v variant, seed uint, steps, mean float64) {
+	v.directory = v.name
+	g := r.find(s, v.name)
+	if g == nil {
+		g = &group{setting: s, variant: v}
+		r.groups = append(r.groups, g)
+	}
+	i := slices.Index(g.seeds, seed)
+	if i < 0 {
+		i = len(g.seeds)
+		g.seeds, g.steps, g.returns = append(g.seeds, seed), append(g.steps, nil), append(g.returns, nil)
+	}
+	g.steps[i], g.returns[i] = append(g.steps[i], steps), append(g.returns[i], mean)
 }
 
 // readColumns reads the named columns of a progress.csv, as numbers; NaN where there is none.
@@ -113,7 +239,20 @@ func readColumns(path string, names ...string) ([][]float64, error) {
 	return columns, err
 }
 
-// readRows calls each with the named columns of a CSV file's rows.
+// readHeader returns the names of a CSV file's columns.
+func readHeader(path string) (header []string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w", err)
+	}
+	defer file.Close()
+	if header, err = csv.NewReader(file).Read(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return header, nil
+}
+
+// readRows calls each with the named columns of a CSV file's rows, an unnamed one being empty.
 func readRows(path string, columns []string, each func(row []string) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -127,7 +266,7 @@ func readRows(path string, columns []string, each func(row []string) error) erro
 	}
 	places := make([]int, len(columns))
 	for i, column := range columns {
-		if places[i] = slices.Index(header, column); places[i] < 0 {
+		if places[i] = slices.Index(header, column); places[i] < 0 && column != "" {
 			return fmt.Errorf("%s has no column %q", path, column)
 		}
 	}
@@ -141,7 +280,9 @@ func readRows(path string, columns []string, each func(row []string) error) erro
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		for i, place := range places {
-			picked[i] = row[place]
+			if place >= 0 {
+				picked[i] = row[place]
+			}
 		}
 		if err := each(picked); err != nil {
 			line, _ := reader.FieldPos(0)
