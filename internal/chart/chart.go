@@ -88,8 +88,7 @@ const (
 	bandAlpha    = 0x30
 	dashedAlpha  = 0xa0
 	thinAlpha    = 0x60
-	someMarks    = 8   // markers on a line without Marks
-	mostPoints   = 250 // of a line: more cannot be seen
+	someMarks    = 8 // markers on a line without Marks
 )
 
 // Save writes the figure to base.svg and base.png.
@@ -297,14 +296,10 @@ func (s Series) marked(points plotter.XYs) plotter.XYs {
 	return some
 }
 
-// points returns those that can be drawn on the panel's axes, the last of every few where there are very many.
+// points returns those that can be drawn on the panel's axes.
 func (p Panel) points(x, y []float64) plotter.XYs {
 	var points plotter.XYs
-	stride := (len(x) + mostPoints - 1) / mostPoints
 	for i := range x {
-		if i > 0 && (len(x)-1-i)%stride != 0 { // the first and the last are shown
-			continue
-		}
 		drawable := !math.IsNaN(y[i]) && !math.IsInf(y[i], 0) && (!p.LogY || y[i] > 0) && (!p.LogX || x[i] > 0)
 		if drawable {
 			points = append(points, plotter.XY{X: x[i], Y: y[i]})

@@ -136,14 +136,3 @@ func TestOutline(t *testing.T) {
 		t.Errorf("outlines reach to %v, the text to %v", right, width)
 	}
 }
-
-func TestPointsOfALongLine(t *testing.T) {
-	x := make([]float64, 1001)
-	for i := range x {
-		x[i] = float64(i)
-	}
-	points := Panel{}.points(x, x)
-	if n := len(points); n > mostPoints+1 || n < mostPoints/2 || points[0].X != 0 || points[n-1].X != 1000 {
-		t.Errorf("%d points from %v to %v", n, points[0], points[n-1])
-	}
-}

@@ -109,30 +109,36 @@ func summary(c claim, findings []finding) string {
 	for _, f := range findings {
 		counts[f.outcome]++
 	}
-	n := len(findings)
+	n := len(findings) - counts[unknown]
 	switch {
-	case n == 0:
+	case len(findings) == 0:
 		return "not compared: not all of these variants were run."
-	case counts[unknown] == n:
+	case n == 0:
 		return "fewer than five runs of each cannot tell, whatever their difference."
+	}
+	rest := "."
+	if counts[unknown] > 0 {
+		rest = fmt.Sprintf("; in %d more, fewer than five runs of each cannot tell.", counts[unknown])
+	}
+	switch {
 	case counts[agrees] == n:
-		return fmt.Sprintf("**agrees**, in %s.", every(n))
+		return fmt.Sprintf("**agrees**, in %s%s", comparisonsOf(n), rest)
 	case counts[agrees]+counts[leans] == n:
-		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs.", counts[agrees], n)
+		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs%s", counts[agrees], n, rest)
 	case counts[contradicts] == 0:
-		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs.",
-			counts[agrees]+counts[leans], plural(n, "comparison"))
+		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs%s",
+			counts[agrees]+counts[leans], plural(n, "comparison"), rest)
 	case counts[contradicts] == n:
-		return fmt.Sprintf("**disagrees**, in %s.", every(n))
+		return fmt.Sprintf("**disagrees**, in %s%s", comparisonsOf(n), rest)
 	}
 	text := fmt.Sprintf("**agrees in part**: in %d of %s", counts[agrees], plural(n, "comparison"))
 	if counts[leans]+counts[undecided] > 0 {
 		text += fmt.Sprintf(", %d within the scatter of the runs", counts[leans]+counts[undecided])
 	}
-	return text + fmt.Sprintf(", and disagrees in %d.", counts[contradicts])
+	return text + fmt.Sprintf(", and disagrees in %d%s", counts[contradicts], rest)
 }
 
-func every(n int) string {
+func comparisonsOf(n int) string {
 	if n == 1 {
 		return "the one comparison"
 	}

@@ -45,6 +45,7 @@ func TestSummary(t *testing.T) {
 		{nil, "not compared"},
 		{of(unknown, unknown), "fewer than five runs of each cannot tell"},
 		{of(agrees), "**agrees**, in the one comparison."},
+		{of(agrees, unknown, unknown), "**agrees**, in the one comparison; in 2 more, fewer than five runs of each cannot tell."},
 		{of(agrees, agrees), "**agrees**, in all 2 comparisons."},
 		{of(agrees, leans), "**leans that way**: every difference is as claimed, 1 of 2 beyond"},
 		{of(agrees, undecided, leans), "**undecided**: as claimed in 2 of 3 comparisons"},

@@ -207,13 +207,18 @@ func seeds(runs []int) string {
 	return plural(runs[0], "seed")
 }
 
+// mostPoints is the number of points of a line beyond which more cannot be seen.
+const mostPoints = 250
+
 // lines returns a group's learning curve over x, with its band, and above one a seed.
 func (g *group) lines(name string, color int, x []float64) []chart.Series {
-	smooth := g.smooth(max(1, len(x)/100))
+	smooth, stride := g.smooth(max(1, len(x)/100)), (len(x)+mostPoints-1)/mostPoints
+	x = every(stride, x)
 	var all []chart.Series
-	if len(smooth) > 1 {
-		for _, curve := range smooth {
-			all = append(all, chart.Series{Name: name, Color: color, Thin: true, X: x, Y: curve})
+	for i := range smooth {
+		smooth[i] = every(stride, smooth[i])
+		if len(smooth) > 1 {
+			all = append(all, chart.Series{Name: name, Color: color, Thin: true, X: x, Y: smooth[i]})
 		}
 	}
 	mean := chart.Series{Name: name, Color: color}
@@ -224,6 +229,17 @@ func (g *group) lines(name string, color int, x []float64) []chart.Series {
 		mean.Low, mean.High = nil, nil
 	}
 	return append(all, mean)
+}
+
+// every returns the first of some values, and then the last of each stride of them, counted from the end.
+func every(stride int, values []float64) []float64 {
+	var some []float64
+	for i, v := range values {
+		if i == 0 || (len(values)-1-i)%stride == 0 {
+			some = append(some, v)
+		}
+	}
+	return some
 }
 
 // bySteps draws the learning curves of each task, of all algorithms and presets, by environment steps: nil if there is
