@@ -110,6 +110,49 @@ func BenchmarkSlowActors(b *testing.B) {
 	}
 }
 
+// slow is a toy that can be saved and whose steps take as long as they are told.
+type slow struct {
+	rollouttest.Toy
+	step  time.Duration
+	begun time.Time
+	steps int
+}
+
+func (s *slow) Step(action, observation []float64) (float64, bool, error) {
+	if s.steps++; s.steps%8 == 1 {
+		s.begun = time.Now()
+	}
+	if s.steps%8 == 0 {
+		time.Sleep(time.Until(s.begun.Add(8 * s.step)))
+	}
+	return s.Toy.Step(action, observation)
+}
+
+// How long a batch of 64 segments of 32 slow steps takes with so many actors, and how many times as long as the steps that
+// an actor has to play one after another.
+func BenchmarkSlowSegments(b *testing.B) {
+	const streams, steps, step = 64, 32, 4 * time.Millisecond
+	for _, actors := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("actors=%d", actors), func(b *testing.B) {
+			l := newLab(b, saved)
+			for range actors {
+				l.actor(1, func(string) (sim.Env, error) { return &slow{step: step}, nil })
+			}
+			at, iteration, took := collect.NewStreams(streams, rollouttest.Spec.TimeLimit), uint64(0), time.Duration(0)
+			for b.Loop() {
+				batch, err := l.collector.CollectSegments(b.Context(), rollouttest.Policy(iteration), at, steps)
+				if err != nil {
+					b.Fatal(err)
+				}
+				at, took = batch.Streams, took+batch.Stats.Elapsed
+				iteration++
+			}
+			b.ReportMetric(took.Seconds()/float64(b.N), "s/batch")
+			b.ReportMetric(took.Seconds()/float64(b.N)/(step*steps*streams/time.Duration(actors)).Seconds(), "of-bound")
+		})
+	}
+}
+
 // A thousand actors with a connection each: for one run, which has use for a sixth of them, and for a hundred, each of which
 // has a batch in five seconds. Server, learners and actors are three processes on the same processors; what each of them
 // uses is reported.
