@@ -264,6 +264,7 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},
 		{"--env Ant-v2 --iterations 0", "", "--iterations 0: at least 1"},
 		{"--env Ant-v5 --streams 4", "", "--streams 4: streams are played in segments; add --segment N"},
+		{"--env Ant-v5 --segment 1 --streams 5000", "", "--streams 5000: must be at most 4096; raise --segment"},
 		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 65536"},
 		{"--env Ant-v5 --segment -1", "", "--segment -1: must be"},
 		{"--env Ant-v5 --segment 7", "", "--batch 15000: must be --streams 2142 times --segment 7"},

@@ -18,11 +18,12 @@ import (
 
 // Bounds beyond which a value is taken to be a mistake.
 const (
-	maxBatch  = 10_000_000
-	maxLayers = 8
-	maxWidth  = 4096
-	maxActors = 4096
-	maxEpochs = 1000
+	maxBatch   = 10_000_000
+	maxStreams = 4096 // whose states are in every checkpoint: 5 KB each at most
+	maxLayers  = 8
+	maxWidth   = 4096
+	maxActors  = 4096
+	maxEpochs  = 1000
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -78,8 +79,9 @@ func (s *Settings) validateSegments(v *findings) {
 		v.require(false, "--segment %d: must be 0 (whole episodes), or from 1 to %d", s.Segment, proto.MaxSegment)
 		return
 	}
-	v.require(s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,
+	v.require(s.Streams > maxStreams || s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,
 		"--batch %d: must be --streams %d times --segment %d; leave out --batch or --streams", s.Batch, s.Streams, s.Segment)
+	v.require(s.Streams <= maxStreams, "--streams %d: must be at most %d; raise --segment", s.Streams, maxStreams)
 	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae")
 	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
 }

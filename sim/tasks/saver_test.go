@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -94,7 +95,7 @@ func TestHostileStates(t *testing.T) {
 			if err := e.LoadState(bad); err == nil {
 				t.Errorf("%s: %s: accepted", name, what)
 			}
-			if _, _, err := e.Step(make([]float64, e.spec.ActionDim), make([]float64, e.spec.ObservationDim)); err != sim.ErrNotReset {
+			if _, _, err := e.Step(make([]float64, e.spec.ActionDim), make([]float64, e.spec.ObservationDim)); !errors.Is(err, sim.ErrNotReset) {
 				t.Errorf("%s: %s: a step after a refused state: %v", name, what, err)
 			}
 		}
