@@ -61,7 +61,7 @@ type ValueLearning string
 // The ways.
 const (
 	Step     ValueLearning = "step"     // one step towards the returns, on the features of the process
-	Converge ValueLearning = "converge" // standardised lambda-returns, in a network of its own, until held-out episodes are predicted no better
+	Converge ValueLearning = "converge" // standardised lambda-returns, in a network of its own, by as many passes as pay
 )
 
 // Features names the inputs of the state kernel.

@@ -69,7 +69,7 @@ func (s *Settings) table() []section {
 			{"gamma", result, number(&s.Gamma), "discount factor"},
 			{"gae_lambda", result, number(&s.GAELambda), "decay λ of generalised advantage estimates"},
 			{"bootstrap", result, truth(&s.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
-			{"value_learning", result, choice(&s.ValueLearning, Step, Converge), "learning of the value function: the authors' single step, or until held-out episodes are predicted no better (docs/critic.md)"},
+			{"value_learning", result, choice(&s.ValueLearning, Step, Converge), "learning of the value function: the authors' single step, or as many passes over a batch as pay (docs/critic.md)"},
 			{"value_epochs", result, whole(&s.ValueEpochs), "passes over a batch that --value-learning converge makes at most"},
 		}},
 		{"The policy's step", []setting{

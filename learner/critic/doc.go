@@ -11,7 +11,7 @@
 //	                                          hyperparameters, c_o, v, noise
 //
 // A [ValueFunction] takes the value head's place where values are to be learned for real: it has a network of its own,
-// standardised targets and as many steps as held-out episodes confirm.
+// standardised targets and as many passes over a batch as lower its error on the next.
 //
 // The order within a batch is the authors': advantages come from the values before
 // the value step; the process is fitted to them with the features after it; and the

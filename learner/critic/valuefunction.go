@@ -24,7 +24,7 @@ const (
 	momentsWeight = 0.1
 )
 
-// ValueFunction is a value function that has a network of its own and learns to convergence. Its network f predicts
+// ValueFunction is a value function that has a network of its own and learns for as long as it pays. Its network f predicts
 // standardised targets,
 //
 //	V(s) = mean + deviation f(s)
@@ -36,6 +36,8 @@ type ValueFunction struct {
 	params    []float64 // its parameters
 	moments   moments   // of the targets
 	optimizer *optim.Adam
+	passes    int       // over the last batch; 0 before the first
+	halfway   []float64 // params halfway through these
 }
 
 // moments are the running mean and variance of the targets.
@@ -65,7 +67,11 @@ func (m *moments) deviation() float64 {
 // NewValueFunction returns a value function of o observation dimensions.
 func NewValueFunction(o int, rng *rand.Rand) *ValueFunction {
 	network := nn.MLP{Sizes: []int{o, valueWidth, valueWidth, 1}}
-	return &ValueFunction{network: network, params: network.Init(rng), optimizer: optim.NewAdam(network.NumParams(), valueLearningRate, 0)}
+	n := network.NumParams()
+	return &ValueFunction{
+		network: network, params: network.Init(rng), halfway: make([]float64, n),
+		optimizer: optim.NewAdam(n, valueLearningRate, 0),
+	}
 }
 
 // Sizes returns the sizes of the network's layers.
@@ -73,66 +79,77 @@ func (v *ValueFunction) Sizes() []int { return v.network.Sizes }
 
 // Values returns V at observations (n × o, normalised), of length n, on the host.
 func (v *ValueFunction) Values(s *compute.Scope, observations compute.Block) []float64 {
-	_, h := v.forward(s, observations)
+	_, h := v.forward(s, v.params, observations)
 	values := compute.ToSlice(s.Backend(), h.Output())
 	floats.Scale(v.moments.deviation(), values)
 	floats.AddConst(v.moments.mean, values)
 	return values
 }
 
-// forward evaluates f at observations.
-func (v *ValueFunction) forward(s *compute.Scope, observations compute.Block) (blocks.Net, blocks.Activations) {
-	net := blocks.Bind(v.network, s.FromSlice(len(v.params), 1, v.params))
+// forward evaluates f with the given parameters at observations.
+func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations compute.Block) (blocks.Net, blocks.Activations) {
+	net := blocks.Bind(v.network, s.FromSlice(len(params), 1, params))
 	return net, net.Forward(s, observations)
 }
 
-// Learn regresses V on the targets of n observations (n × o, normalised): passes over minibatches for as long as each
-// lowers the error on the first held observations, which it does not learn from, but no more than epochs. With held = 0
-// it makes all of them. It returns the number of passes. An error is an [*optim.NotFiniteError] and leaves the value
-// function unchanged.
+// Learn regresses V on the targets of n observations (n × o, normalised): passes over minibatches, as many as
+// [ValueFunction.next] says but no more than epochs. It returns their number. An error is an [*optim.NotFiniteError] and
+// leaves the value function unchanged.
 //
 // Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is nothing
 // to shuffle.
-func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, held, epochs int) (passes int, err error) {
-	n := observations.Rows
-	if len(targets) != n || held < 0 || held >= n {
-		panic(fmt.Sprintf("critic: %d targets for %s observations, %d of them held out", len(targets), observations.Shape(), held))
+func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, epochs int) (passes int, err error) {
+	if len(targets) != observations.Rows || epochs < 1 {
+		panic(fmt.Sprintf("critic: %d targets for %s observations, %d epochs", len(targets), observations.Shape(), epochs))
 	}
 	if err := optim.CheckFinite("target of the value function", targets); err != nil {
 		return 0, err
 	}
-	before := v.State()
-	v.moments.add(targets)
 	s := compute.NewScope(b)
 	defer s.Release()
-	standardized := slices.Clone(targets)
-	floats.AddConst(-v.moments.mean, standardized)
-	floats.Scale(1/v.moments.deviation(), standardized)
-	y := s.FromSlice(n, 1, standardized)
-	heldError := func() float64 { return v.squaredError(b, observations.RowRange(0, held), y.RowRange(0, held)) }
-	least := heldError()
-	for ; passes < epochs; passes++ {
-		last := v.State()
-		if err := v.pass(b, observations.RowRange(held, n), y.RowRange(held, n)); err != nil {
+	before := v.State()
+	v.passes = v.next(b, observations, v.standardized(s, targets), epochs)
+	v.moments.add(targets)
+	y := v.standardized(s, targets)
+	for i := range v.passes {
+		if i == v.passes/2 {
+			copy(v.halfway, v.params)
+		}
+		if err := v.pass(b, observations, y); err != nil {
 			return 0, errors.Join(err, v.Restore(before))
 		}
-		now := heldError()
-		if held > 0 && !(now < least) {
-			return passes, v.Restore(last)
-		}
-		least = now
 	}
-	return passes, nil
+	return v.passes, nil
 }
 
-// squaredError returns the sum of (f(s) - y)².
-func (v *ValueFunction) squaredError(b compute.Backend, observations, y compute.Block) float64 {
-	if y.Rows == 0 {
-		return 0
+// standardized returns the targets (n × 1) as f should predict them.
+func (v *ValueFunction) standardized(s *compute.Scope, targets []float64) compute.Block {
+	y := slices.Clone(targets)
+	floats.AddConst(-v.moments.mean, y)
+	floats.Scale(1/v.moments.deviation(), y)
+	return s.FromSlice(len(y), 1, y)
+}
+
+// next returns the number of passes over a new batch. No data are held out: a batch is new to what was learned from the
+// last one (progressive validation), so if the second half of the passes over that one has lowered the error on this, there
+// are a quarter more, otherwise a quarter fewer.
+func (v *ValueFunction) next(b compute.Backend, observations, y compute.Block, epochs int) int {
+	quarter := (v.passes + 3) / 4
+	switch {
+	case v.passes == 0:
+		return epochs
+	case v.squaredError(b, v.params, observations, y) < v.squaredError(b, v.halfway, observations, y):
+		return min(v.passes+quarter, epochs)
+	default:
+		return min(max(v.passes-quarter, 1), epochs)
 	}
+}
+
+// squaredError returns the sum of (f(s) - y)² with the given parameters.
+func (v *ValueFunction) squaredError(b compute.Backend, params []float64, observations, y compute.Block) float64 {
 	s := compute.NewScope(b)
 	defer s.Release()
-	_, h := v.forward(s, observations)
+	_, h := v.forward(s, params, observations)
 	compute.Axpy(b, -1, y, h.Output())
 	return b.Dot(h.Output(), h.Output())
 }
@@ -154,7 +171,7 @@ func (v *ValueFunction) pass(b compute.Backend, observations, y compute.Block) e
 func (v *ValueFunction) gradient(b compute.Backend, observations, y compute.Block) []float64 {
 	s := compute.NewScope(b)
 	defer s.Release()
-	net, h := v.forward(s, observations)
+	net, h := v.forward(s, v.params, observations)
 	signal := s.New(y.Rows, 1)
 	compute.Copy(b, signal, h.Output())
 	compute.Axpy(b, -1, y, signal)
@@ -169,6 +186,8 @@ func (v *ValueFunction) State() optim.State {
 	s := optim.State{
 		"params":  slices.Clone(v.params),
 		"moments": {v.moments.batches, v.moments.mean, v.moments.variance},
+		"passes":  {float64(v.passes)},
+		"halfway": slices.Clone(v.halfway),
 	}
 	s.Join("optimizer", v.optimizer.State())
 	return s
@@ -181,11 +200,23 @@ func (v *ValueFunction) Restore(s optim.State) error {
 	if err != nil {
 		return err
 	}
+	halfway, err := s.Array("halfway", len(v.halfway))
+	if err != nil {
+		return fmt.Errorf("value function: %w", err)
+	}
+	passes, err := s.Array("passes", 1)
+	if err != nil {
+		return fmt.Errorf("value function: %w", err)
+	}
+	if p := passes[0]; !(p >= 0 && p <= math.MaxInt32) || p != math.Trunc(p) {
+		return fmt.Errorf("value function: %v passes", p)
+	}
 	if err := v.optimizer.Restore(s.Part("optimizer")); err != nil {
 		return fmt.Errorf("value function: %w", err)
 	}
 	copy(v.params, params)
-	v.moments = m
+	copy(v.halfway, halfway)
+	v.moments, v.passes = m, int(passes[0])
 	return nil
 }
 

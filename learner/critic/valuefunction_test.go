@@ -121,7 +121,7 @@ func TestValueGradientAgreesWithGorgonia(t *testing.T) {
 			return s.FromSlice(n, columns, values).RowRange(1, n).EveryRow(m)
 		}
 		observations, targets := some(x, o), some(y, 1)
-		near(t, "loss", []float64{v.squaredError(b, observations, targets) / float64(rows)}, []float64{loss}, 1e-12)
+		near(t, "loss", []float64{v.squaredError(b, v.params, observations, targets) / float64(rows)}, []float64{loss}, 1e-12)
 		near(t, "gradient", v.gradient(b, observations, targets), want, 1e-12)
 	})
 }
@@ -134,8 +134,7 @@ func distant(s *compute.Scope, n int, rng *rand.Rand) problem {
 	return p
 }
 
-// It learns in a few batches what the value head does not in as many: returns of hundreds, that the held-out ones and those
-// of other batches confirm.
+// It learns in a few batches what the value head does not in as many: returns of hundreds, of a batch that is new to both.
 func TestValueFunctionLearns(t *testing.T) {
 	b := nntest.Backends()[2]
 	s := compute.NewScope(b)
@@ -144,7 +143,7 @@ func TestValueFunctionLearns(t *testing.T) {
 	v, head := NewValueFunction(3, rng), New(3, Kind{}, rng)
 	for range 8 {
 		p := distant(s, 1200, rng)
-		if _, err := v.Learn(b, p.observations, p.returns, 120, 10); err != nil {
+		if _, err := v.Learn(b, p.observations, p.returns, 10); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := head.StepValue(head.Evaluate(s, p.observations), p.returns); err != nil {
@@ -158,63 +157,61 @@ func TestValueFunctionLearns(t *testing.T) {
 	}
 }
 
-// It makes the passes that each lower the error of held-out observations, and ends where that was least.
-func TestLearningStopsByHeldOutError(t *testing.T) {
-	const n, held, epochs = 700, 100, 100
+// The number of passes and the snapshot halfway, against a twin that keeps every state on the way: there are more passes
+// after the second half of the last ones has lowered the error on the new batch, and otherwise fewer.
+func TestPassesAgreeWithTwin(t *testing.T) {
+	const n, epochs = 300, 9
 	b := nntest.Backends()[2]
 	s := compute.NewScope(b)
 	defer s.Release()
-	for seed := range uint64(4) {
-		rng := rand.New(rand.NewPCG(19, seed))
-		first, p := NewValueFunction(3, rng), distant(s, n, rng)
+	rng := rand.New(rand.NewPCG(19, 0))
+	v, twin := NewValueFunction(3, rng), NewValueFunction(3, rng)
+	distance := func(state optim.State, params string, p problem) float64 {
+		w := NewValueFunction(3, rng)
+		w.moments = moments{state["moments"][0], state["moments"][1], state["moments"][2]}
+		copy(w.params, state[params])
+		return floats.Distance(w.Values(s, p.observations), p.returns, 2)
+	}
+	want, more, fewer := epochs, 0, 0
+	for batch := range 40 {
+		p := distant(s, n, rng)
 		for i := range p.returns {
-			p.returns[i] += 300 * rng.NormFloat64() // to be learned by heart, after what there is to learn
+			p.returns[i] += float64(30*batch) * rng.NormFloat64() // ever more to learn by heart
 		}
-		heldError := func(v *ValueFunction) float64 {
-			values := v.Values(s, p.observations.RowRange(0, held))
-			return floats.Distance(values, p.returns[:held], 2)
+		state := v.State()
+		if batch > 0 {
+			quarter := int(math.Ceil(float64(want) / 4))
+			if distance(state, "params", p) < distance(state, "halfway", p) {
+				want, more = min(epochs, want+quarter), more+1
+			} else {
+				want, fewer = max(1, want-quarter), fewer+1
+			}
 		}
-		// The twin makes one pass more each time, from the start.
-		var errs []float64
-		var states []optim.State
-		for most := range epochs + 1 {
-			v := NewValueFunction(3, rng)
-			if err := v.Restore(first.State()); err != nil {
+		if err := twin.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		passes, err := v.Learn(b, p.observations, p.returns, epochs)
+		if err != nil || passes != want {
+			t.Fatalf("batch %d: %d passes, error %v; want %d", batch, passes, err, want)
+		}
+		twin.moments.add(p.returns)
+		y := twin.standardized(s, p.returns)
+		states := [][]float64{slices.Clone(twin.params)}
+		for range want {
+			if err := twin.pass(b, p.observations, y); err != nil {
 				t.Fatal(err)
 			}
-			v.moments.add(p.returns)
-			standardized := slices.Clone(p.returns)
-			floats.AddConst(-v.moments.mean, standardized)
-			floats.Scale(1/v.moments.deviation(), standardized)
-			y := s.FromSlice(n, 1, standardized)
-			for range most {
-				if err := v.pass(b, p.observations.RowRange(held, n), y.RowRange(held, n)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			errs, states = append(errs, heldError(v)), append(states, v.State())
-			if most > 0 && errs[most] >= errs[most-1] {
-				break
-			}
+			states = append(states, slices.Clone(twin.params))
 		}
-		want := len(errs) - 2
-		if want < 1 || want >= epochs-1 {
-			t.Errorf("seed %d: the error is least after %d passes, which shows nothing: %v", seed, want, errs)
+		if !slices.Equal(v.params, states[want]) || !slices.Equal(v.halfway, states[want/2]) {
+			t.Fatalf("batch %d: other parameters after %d passes, or halfway", batch, want)
 		}
-		for _, most := range []int{epochs, want - 1} {
-			v := NewValueFunction(3, rng)
-			if err := v.Restore(first.State()); err != nil {
-				t.Fatal(err)
-			}
-			passes, err := v.Learn(b, p.observations, p.returns, held, most)
-			if err != nil || passes != min(want, most) {
-				t.Errorf("seed %d: %d of at most %d passes, error %v; want %d", seed, passes, most, err, min(want, most))
-			}
-			requireState(t, v.State(), states[passes])
-		}
-		if passes, err := first.Learn(b, p.observations, p.returns, 0, 7); err != nil || passes != 7 {
-			t.Errorf("with nothing held out: %d of 7 passes, error %v", passes, err)
-		}
+	}
+	if t.Logf("seed 19: %d times more, %d times fewer", more, fewer); more < 5 || fewer < 5 {
+		t.Error("that shows nothing")
+	}
+	if passes, err := v.Learn(b, s.FromSlice(1, 3, []float64{1, 2, 3}), []float64{4}, 1); err != nil || passes != 1 {
+		t.Errorf("a single observation: %d passes, error %v", passes, err)
 	}
 }
 
@@ -236,7 +233,7 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	v, p := NewValueFunction(3, rng), distant(s, 300, rng)
 	learn := func(v *ValueFunction) {
 		t.Helper()
-		if _, err := v.Learn(b, p.observations, p.returns, 30, 3); err != nil {
+		if _, err := v.Learn(b, p.observations, p.returns, 3); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,7 +257,7 @@ func TestRefusedStateChangesNoValue(t *testing.T) {
 	other.moments.add([]float64{1, 2, 3})
 	other.optimizer.Step(other.params, make([]float64, len(other.params)))
 	for name, bad := range map[string][]float64{
-		"params": {1}, "moments": {1, 2}, "optimizer.steps": nil, "optimizer.first": {2}, "optimizer.second": {-1},
+		"params": {1}, "moments": {1, 2}, "halfway": {1}, "passes": {-1}, "optimizer.steps": nil, "optimizer.first": {2}, "optimizer.second": {-1},
 	} {
 		v := NewValueFunction(3, rng)
 		before, s := v.State(), other.State()
@@ -297,8 +294,8 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 	infinite := slices.Clone(p.returns)
 	infinite[7] = math.Inf(1)
 	for what, learn := range map[string]func() (int, error){
-		"a target":       func() (int, error) { return v.Learn(b, p.observations, infinite, 0, 3) },
-		"an observation": func() (int, error) { return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, 0, 3) },
+		"a target":       func() (int, error) { return v.Learn(b, p.observations, infinite, 3) },
+		"an observation": func() (int, error) { return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, 3) },
 	} {
 		var notFinite *optim.NotFiniteError
 		if _, err := learn(); !errors.As(err, &notFinite) {
@@ -306,14 +303,17 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 		}
 		requireState(t, v.State(), before)
 	}
-	for what, held := range map[string]int{"all held out": 300, "fewer than none": -1} {
+	for what, learn := range map[string]func(){
+		"no epochs":   func() { _, _ = v.Learn(b, p.observations, p.returns, 0) },
+		"few targets": func() { _, _ = v.Learn(b, p.observations, p.returns[1:], 1) },
+	} {
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Errorf("%s: no panic", what)
 				}
 			}()
-			_, _ = v.Learn(b, p.observations, p.returns, held, 1)
+			learn()
 		}()
 	}
 }

@@ -70,7 +70,7 @@ func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progr
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
 	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
-	_, err := l.Value.Learn(l.Backend, x.observations, returns, x.trajectories.HeldOut(), a.Epochs)
+	_, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
 	return values, err
 }
 
