@@ -58,6 +58,8 @@ type Row struct {
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals."`
 
 	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
+
+	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes over the batch from which the value function learned; only with --value-learning converge."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

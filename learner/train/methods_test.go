@@ -103,6 +103,7 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 	applies := map[string]bool{
 		"value_loss":         s.Targets == config.GAE,
 		"explained_variance": s.Targets == config.GAE,
+		"value_passes":       s.ValueLearning == config.Converge,
 		"cg_iterations":      s.Algorithm != config.Vanilla,
 		"backtracks":         s.Algorithm == config.TRPO,
 	}

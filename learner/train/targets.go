@@ -70,7 +70,8 @@ func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progr
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
 	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
-	_, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
+	passes, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
+	row.ValuePasses = float64(passes)
 	return values, err
 }
 
