@@ -18,11 +18,22 @@ type batch struct {
 	features []float64 // n × d
 	fisher   []float64 // n × k, any columns
 	targets  []float64 // n
+	ages     []Age
+}
+
+// noise returns the noise of sample i, as a multiple of the kernel's.
+func (x batch) noise(i int) float64 {
+	for _, a := range x.ages {
+		if i -= a.Samples; i < 0 {
+			return a.Noise
+		}
+	}
+	return 1
 }
 
 // newBatch draws a batch: correlated features in (-1, 1), smooth noisy targets.
 func newBatch(rng *rand.Rand, n, d, k int) batch {
-	x := batch{n, d, k, make([]float64, n*d), make([]float64, n*k), make([]float64, n)}
+	x := batch{n: n, d: d, k: k, features: make([]float64, n*d), fisher: make([]float64, n*k), targets: make([]float64, n)}
 	for i := range n {
 		latent := rng.NormFloat64()
 		for j := range d {
@@ -42,6 +53,7 @@ func (x batch) upload(s *compute.Scope) Data {
 		Features: s.FromSlice(x.n, x.d, x.features),
 		Fisher:   s.FromSlice(x.n, x.k, x.fisher),
 		Targets:  s.FromSlice(x.n, 1, x.targets),
+		Ages:     x.ages,
 	}
 }
 
@@ -90,7 +102,7 @@ func solveTwin(x batch, k Kernel, state *mat.SymDense) *twin {
 	}
 	t.k.AddSym(t.state, t.fisher)
 	for i := range x.n {
-		t.k.SetSym(i, i, t.k.At(i, i)+k.Noise)
+		t.k.SetSym(i, i, t.k.At(i, i)+x.noise(i)*k.Noise)
 	}
 	if !t.factor.Factorize(t.k) {
 		panic("the twin's kernel matrix is not positive definite")
