@@ -129,6 +129,57 @@ func (d *SVD) First(s *compute.Scope, n int) *SVD {
 	return first
 }
 
+// Within returns what stands for U ~ P S V' and the Fisher matrix g (p × p) where that is not UU'/n: the actions of U's
+// samples are an earlier policy's, and g is the current one's. With the eigenpairs
+//
+//	P'GP = W L W'
+//
+// it has P W, (n L)^1/2 and V S W (n L)^-1/2 in place of P, S and V. The product P S V' remains the same, and
+//
+//	P S² P'/n = P P'G P P',  n V V' = U'P (P'GP)^-1 P'U
+//
+// so that it is the Fisher kernel's factor in the span of P (sec:appendix_Fisher_mvm). V's columns are not orthonormal any
+// more. Eigenvalues below 1e-10 of the largest are left out. The blocks belong to s. The error is a [*NotFiniteError].
+func (d *SVD) Within(s *compute.Scope, g Operator) (*SVD, error) {
+	b, k, n := s.Backend(), len(d.S), float64(d.V.Rows)
+	inner := compute.NewScope(b)
+	defer inner.Release()
+	basis := MulOut(inner, d.P)
+	values, vectors, err := Ritz(inner, k, compute.ToSlice(b, Compress(inner, g, basis)))
+	if err != nil {
+		return nil, err
+	}
+	for !(values[k-1] > smallestSquare*values[0]) && k > 1 {
+		k--
+	}
+	w, out := vectors.ColRange(0, k), &SVD{S: make([]float64, k), V: s.New(d.V.Rows, k)}
+	inverse := make([]float64, k)
+	for j := range k {
+		out.S[j] = math.Sqrt(n * values[j])
+		inverse[j] = 1 / out.S[j]
+	}
+	p, scaled, right := s.New(basis.Rows, k), inner.New(len(d.S), k), inner.New(len(d.S), k)
+	b.Gemm(false, false, 1, basis, w, 0, p)
+	b.Gemm(false, false, 1, inner.Diagonal(d.S), w, 0, scaled)
+	b.Gemm(false, false, 1, scaled, inner.Diagonal(inverse), 0, right)
+	b.Gemm(false, false, 1, d.V, right, 0, out.V)
+	out.P = NewDense(b, p)
+	return out, nil
+}
+
+// Compress allocates in s x'Ax (k × k) for x, p × k.
+func Compress(s *compute.Scope, a Operator, x compute.Block) compute.Block {
+	b, dst := s.Backend(), s.New(x.Cols, x.Cols)
+	if a, ok := a.(interface{ Compress(dst, x compute.Block) }); ok {
+		a.Compress(dst, x)
+		return dst
+	}
+	inner := compute.NewScope(b)
+	defer inner.Release()
+	b.Gemm(true, false, 1, x, Mul(inner, a, x, false), 0, dst)
+	return dst
+}
+
 // Rows allocates in s, for further scores u (p × m), the rows that V would have for them,
 //
 //	u'P S^-1  (m × k)

@@ -149,6 +149,11 @@ type Settings struct {
 	Hidden           []int   // widths of the policy's hidden layers
 	Clip             float64 // bound on the absolute values of normalised observations
 
+	// Reuse is the number of batches that a gradient is estimated from, the newest and those before it; 1: the newest alone.
+	Reuse int
+	// ImportanceClip bounds the importance ratios of earlier batches' samples, which Monte Carlo needs.
+	ImportanceClip float64
+
 	// The targets.
 	Targets   Targets
 	Gamma     float64 // discount factor, in (0, 1]

@@ -63,6 +63,8 @@ func (s *Settings) table() []section {
 			{"streams", result, whole(&s.Streams), "number of streams; with --segment, --batch is their product unless it is given"},
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
+			{"reuse", result, whole(&s.Reuse), "number of batches that a gradient is estimated from: the newest and those before it (docs/reuse.md)"},
+			{"importance_clip", result, number(&s.ImportanceClip), "bound on the importance ratios that mc gives samples of earlier batches"},
 		}},
 		{"The targets", []setting{
 			{"targets", result, choice(&s.Targets, Returns, GAE), "discounted returns, or generalised advantage estimates"},
@@ -148,10 +150,12 @@ func (s *Settings) Set(name, text string) error {
 // introduced holds the settings that runs of earlier versions do not have, with the values that do what these did: so that
 // they can be resumed, such a value is not part of a run's identity.
 var introduced = map[string]string{
-	"segment":        "0",
-	"streams":        "0",
-	"value_learning": string(Step),
-	"value_epochs":   "10",
+	"reuse":           "1",
+	"importance_clip": "1",
+	"segment":         "0",
+	"streams":         "0",
+	"value_learning":  string(Step),
+	"value_epochs":    "10",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

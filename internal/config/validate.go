@@ -24,6 +24,8 @@ const (
 	maxWidth   = 4096
 	maxActors  = 4096
 	maxEpochs  = 1000
+	maxReuse   = 64
+	maxKept    = 256 << 20 // bytes that --reuse adds to each checkpoint
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -44,6 +46,7 @@ func (s *Settings) Validate() error {
 	v.positive("max-kl", s.MaxKL)
 	v.positive("damping", s.Damping)
 	s.validateSegments(&v)
+	s.validateReuse(&v)
 	s.validateQuadrature(&v)
 	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
 		v = append(v, fmt.Errorf("--base-kernel: %w", err))
@@ -84,6 +87,24 @@ func (s *Settings) validateSegments(v *findings) {
 	v.require(s.Streams <= maxStreams, "--streams %d: must be at most %d; raise --segment", s.Streams, maxStreams)
 	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae")
 	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
+}
+
+// validateReuse checks that earlier batches can be joined to the newest.
+func (s *Settings) validateReuse(v *findings) {
+	v.require(s.Reuse >= 1 && s.Reuse <= maxReuse, "--reuse %d: must be from 1, the newest batch alone, to %d", s.Reuse, maxReuse)
+	v.positive("importance-clip", s.ImportanceClip)
+	if s.Reuse <= 1 {
+		return
+	}
+	v.require(s.FisherSamples == 1, "--reuse %d: earlier batches take the place of further samples; leave out --fisher-samples", s.Reuse)
+	v.require(s.Estimator == MonteCarlo || s.Solver == Direct && s.Inducing == 0,
+		"--reuse %d: only the closed form on a grid knows a noise for each batch; leave out --solver cg and --inducing", s.Reuse)
+	if task, err := s.Task(); err == nil {
+		const perNumber = 8 // bytes; a step has its observation, its action, its reward and its log probability
+		kept := (s.Reuse - 1) * s.Batch * (task.ObservationDim + task.ActionDim + 2) * perNumber
+		v.require(kept <= maxKept, "--reuse %d: each checkpoint would have %d MiB of earlier batches, and at most %d are possible; lower it, or --batch",
+			s.Reuse, kept>>20, maxKept>>20)
+	}
 }
 
 // validateQuadrature checks the settings of Bayesian quadrature.

@@ -27,7 +27,7 @@ const (
 // out episodes, it remains NaN.
 func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
 	process, ok := posterior.(gp.CrossValidator)
-	held := x.trajectories.HeldOut()
+	held := x.current().trajectories.HeldOut()
 	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 0 {
 		return nil
 	}

@@ -52,12 +52,18 @@ type Evaluation struct {
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m
+	ofFisher  int              // how many of the m, the first, the Fisher matrix is taken over
 }
 
 // Evaluate runs the policy with all its parameters over m observations and actions, of
 // which the first n are the batch, and keeps the factors of its scores U.
 func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
-	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations)}
+	return m.evaluate(s, params, observations, actions, n, observations.Rows)
+}
+
+// evaluate is Evaluate with a Fisher matrix over the first ofFisher observations.
+func (m *Method) evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n, ofFisher int) *Evaluation {
+	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations), ofFisher: ofFisher}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
@@ -84,8 +90,12 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 		return nil
 	}
 	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
-	if err == nil {
-		at.SVD = svd.First(s, at.policy.Samples())
+	if err != nil {
+		return err
+	}
+	at.SVD = svd.First(s, at.policy.Samples())
+	if at.Ages != nil {
+		at.SVD, err = at.SVD.Within(s, at.Fisher.Matrix)
 	}
 	return err
 }
@@ -109,12 +119,12 @@ type FisherMatrix func(b compute.Backend, at *Evaluation, damping float64) estim
 
 // Empirical returns UU'/m (eqn:kernel_equations).
 func Empirical(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
-	return estimators.EmpiricalFisher(b, at.allScores, damping)
+	return estimators.EmpiricalFisher(b, at.allScores.First(at.ofFisher), damping)
 }
 
 // Analytic returns the expectation of uu' over the actions at the m observations.
 func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
-	return estimators.NewFisher(at.onAll.Fisher(0), damping)
+	return estimators.NewFisher(at.onAll.First(at.ofFisher).Fisher(0), damping)
 }
 
 // Process is how the Gaussian process of a batch is conditioned, and integrated.

@@ -20,6 +20,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Backend:   b,
 		Params:    shape.Init(streams.New(s.Seed, streams.Policy)),
 		Optimizer: optimizer(s, shape.NumParams()),
+		Reuse:     newReuse(s.Reuse, s.ImportanceClip),
 	}
 	converges := s.ValueLearning == config.Converge
 	if s.Targets == config.GAE && converges {

@@ -88,6 +88,11 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 			return fmt.Errorf("the checkpoint: %w", err)
 		}
 	}
+	if r.Reuse != nil {
+		if err := r.Reuse.restore(arrays.Part(reuseName), r.Shape, state.Iteration, r.Quadrature == nil); err != nil {
+			return fmt.Errorf("the checkpoint's earlier batches: %w", err)
+		}
+	}
 	if err := r.resumeStreams(arrays); err != nil {
 		return fmt.Errorf("the checkpoint: %w", err)
 	}
@@ -120,6 +125,9 @@ func (r *Run) state() *checkpoint.State {
 	if r.Value != nil {
 		arrays.Join(valueFunction, r.Value.State())
 		networks[valueFunction] = r.Value.Sizes()
+	}
+	if r.Reuse != nil {
+		arrays.Join(reuseName, r.Reuse.state())
 	}
 	return &checkpoint.State{Counters: r.counters, Arrays: arrays, Networks: networks}
 }

@@ -16,6 +16,19 @@ import (
 type Targets interface {
 	// of returns n targets, and has the learner's value function learn where they need one.
 	of(l *Learner, x Samples, row *progress.Row) ([]float64, error)
+	// again returns the targets of samples from which the value function has learned already, in the unit of the newest
+	// batch's, whose standard deviation is given.
+	again(l *Learner, x Samples, deviation float64) []float64
+}
+
+// targets returns those of the current policy's samples, from which the value function learns, and then those of earlier
+// policies'.
+func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, error) {
+	targets, err := l.Targets.of(l, x.current(), row)
+	for number := 1; err == nil && number < len(x.ages); number++ {
+		targets = append(targets, l.Targets.again(l, x.part(number), row.TargetStd)...)
+	}
+	return targets, err
 }
 
 // Returns are the discounted returns, not standardised.
@@ -25,6 +38,10 @@ func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error)
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = stats.StdDev(targets)
 	return targets, nil
+}
+
+func (r Returns) again(_ *Learner, x Samples, _ float64) []float64 {
+	return x.trajectories.Returns(r.Gamma)
 }
 
 // Advantages are generalised advantages, standardised over the batch. They come from the
@@ -38,9 +55,7 @@ type Advantages struct {
 func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
-	if a.Bootstrap || slices.Contains(x.goesOn, true) {
-		x.trajectories.Bootstrap = l.continuations(x, a.Bootstrap)
-	}
+	a.bootstrap(l, &x)
 	learn := a.step
 	if l.Value != nil {
 		learn = a.converge
@@ -53,6 +68,23 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 	row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
 	return targets, nil
+}
+
+// again gives each batch's the mean 0.
+func (a Advantages) again(l *Learner, x Samples, deviation float64) []float64 {
+	s := compute.NewScope(l.Backend)
+	defer s.Release()
+	a.bootstrap(l, &x)
+	targets := x.trajectories.Advantages(l.values(s, x.observations), a.Gamma, a.Lambda)
+	standardizeAs(targets, deviation)
+	return targets
+}
+
+// bootstrap sets the values that x's trajectories go on with.
+func (a Advantages) bootstrap(l *Learner, x *Samples) {
+	if a.Bootstrap || slices.Contains(x.goesOn, true) {
+		x.trajectories.Bootstrap = l.continuations(*x, a.Bootstrap)
+	}
 }
 
 // step returns the value head's values, and takes a step towards the returns.

@@ -135,13 +135,17 @@ var methods = []struct {
 	batch     int
 	segment   int // 0: whole episodes
 	learning  config.ValueLearning
+	reuse     int // batches
 }{
-	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0, config.Step},
-	{"Hopper-v2", config.TRPO, config.DBQPG, 600, 0, config.Step},
-	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500, 0, config.Step},
-	{"HalfCheetah-v2", config.TRPO, config.MonteCarlo, 1500, 0, config.Converge},
-	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Step},
-	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Converge},
+	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0, config.Step, 1},
+	{"Hopper-v2", config.TRPO, config.DBQPG, 600, 0, config.Step, 1},
+	{"HalfCheetah-v2", config.Vanilla, config.MonteCarlo, 1500, 0, config.Step, 1},
+	{"HalfCheetah-v2", config.TRPO, config.MonteCarlo, 1500, 0, config.Converge, 1},
+	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Step, 1},
+	{"Hopper-v5", config.TRPO, config.UAPG, 240, 15, config.Converge, 1},
+	{"Hopper-v2", config.TRPO, config.UAPG, 300, 0, config.Step, 3},
+	{"Hopper-v2", config.TRPO, config.DBQPG, 512, 32, config.Converge, 2},
+	{"HalfCheetah-v2", config.NPG, config.MonteCarlo, 1000, 0, config.Step, 2},
 }
 
 const iterations = 3
@@ -149,7 +153,7 @@ const iterations = 3
 // forEachMethod runs a test with the settings of each method.
 func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 	for _, m := range methods {
-		t.Run(fmt.Sprintf("%s-%s-%s-%s", m.env, m.algorithm, m.estimator, m.learning), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s-%s-%s-%s-%d", m.env, m.algorithm, m.estimator, m.learning, m.reuse), func(t *testing.T) {
 			s := settings(t, m.env, m.algorithm, m.estimator)
 			if s.Batch = m.batch; m.segment > 0 {
 				s.Segment, s.Streams, s.Targets = m.segment, m.batch/m.segment, config.GAE
@@ -157,6 +161,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 			if s.ValueLearning = m.learning; m.learning == config.Converge {
 				s.Targets, s.Bootstrap = config.GAE, true
 			}
+			s.Reuse = m.reuse
 			test(t, s)
 		})
 	}
@@ -352,6 +357,14 @@ func TestCounts(t *testing.T) {
 func TestResumeFromIncompleteState(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.UAPG)
 	s.Batch, s.Iterations, s.Targets, s.ValueLearning = 200, 1, config.GAE, config.Converge
+	testIncompleteState(t, s)
+	s = settings(t, "Hopper-v2", config.TRPO, config.MonteCarlo)
+	s.Batch, s.Iterations, s.Reuse = 200, 1, 3
+	testIncompleteState(t, s)
+}
+
+func testIncompleteState(t *testing.T, s *config.Settings) {
+	t.Helper()
 	state := trainSerially(t, s).states[1]
 	for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
 		values := state.Arrays[name]

@@ -22,6 +22,7 @@ type Learner struct {
 	Critic    *critic.Critic        // nil if neither its value head nor a kernel are needed
 	Value     *critic.ValueFunction // in place of the critic's value head; nil: that one
 	Optimizer optim.Algorithm       // takes the policy step
+	Reuse     *Reuse                // of earlier batches; nil: none
 }
 
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
@@ -29,12 +30,19 @@ type Learner struct {
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	stage := stages(lap)
-	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
+	ofFisher := x.fisher.observations.Rows
+	if x.ages != nil {
+		ofFisher = x.current().size()
+	}
+	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), ofFisher) // U, G
+	if x.ages != nil && l.Quadrature != nil {
+		at.Ages = l.Reuse.ages(x)
+	}
 	row.Entropy = at.policy.Entropy()
 	if err := stage("scores", nil); err != nil {
 		return err
 	}
-	targets, err := l.Targets.of(l, x, row) // y, and a step on the value loss
+	targets, err := l.targets(x, row) // y, and a step on the value loss
 	if err := stage("targets", err); err != nil {
 		return err
 	}
@@ -78,7 +86,10 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 // returns the estimator with the kernel and the features just learned. Monte Carlo has
 // nothing to learn.
 func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, error) {
-	if l.Quadrature == nil {
+	switch {
+	case l.Quadrature == nil && l.Reuse != nil:
+		return l.Reuse.monteCarlo(s, at, x), nil
+	case l.Quadrature == nil:
 		return estimators.MonteCarlo{}, nil
 	}
 	scope := compute.NewScope(l.Backend)
@@ -106,6 +117,11 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	if err != nil {
 		return nil, err
 	}
+	if at.Ages != nil {
+		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.Critic.StepProcess(embedding, features, hyper); err != nil {
 		return nil, err
 	}
@@ -126,7 +142,7 @@ func (l *Learner) kernel() gp.Kernel {
 // parameter: then it is too noisy to save iterations (Ant), or even costs some
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Current: x.current().size(), Fisher: at.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}

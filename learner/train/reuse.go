@@ -1,0 +1,170 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/dbqpg/dbqpg/estimators"
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/stats"
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// Reuse joins the last batches to each new one (docs/reuse.md). By quadrature their samples are nodes of the process, with
+// a noise of their own for each age; for Monte Carlo they have importance ratios.
+type Reuse struct {
+	Batches int     // K, the newest included; at least 2
+	Clip    float64 // bound on importance ratios
+
+	kept  []keptBatch // the newest first, K-1 of them or, at first, fewer
+	noise []float64   // learned noise variance of each age, K; 0: not learned yet
+	fresh []float64   // log probabilities of the newest batch's actions, for Monte Carlo
+}
+
+// keptBatch is an earlier policy's batch.
+type keptBatch struct {
+	episodes []*proto.Episode
+	logProbs []float64 // log probability of each action under the policy that took it; nil for quadrature
+}
+
+// noiseSteps is how many steps of expectation maximisation an update takes from the noise that the last one learned.
+const noiseSteps = 5
+
+// newReuse returns nil unless there are batches to join.
+func newReuse(batches int, clip float64) *Reuse {
+	if batches < 2 {
+		return nil
+	}
+	return &Reuse{Batches: batches, Clip: clip, noise: make([]float64, batches)}
+}
+
+// samples returns the newest batch's and behind them the kept ones', the newest first, in s.
+func (u *Reuse) samples(s *compute.Scope, episodes []*proto.Episode, n policy.Normalizer) Samples {
+	all, ages := slices.Clone(episodes), []age{{len(episodes), steps(episodes)}}
+	var logProbs []float64
+	for _, b := range u.kept {
+		all = append(all, b.episodes...)
+		ages = append(ages, age{len(b.episodes), steps(b.episodes)})
+		logProbs = append(logProbs, b.logProbs...)
+	}
+	x := NewSamples(s, all, nil, n)
+	if len(ages) > 1 {
+		x.ages, x.logProbs = ages, logProbs
+	}
+	return x
+}
+
+// keep makes a batch the newest of those kept, once the policy has learned from it.
+func (u *Reuse) keep(episodes []*proto.Episode) {
+	u.kept = slices.Insert(u.kept, 0, keptBatch{episodes, u.fresh})
+	u.kept = u.kept[:min(len(u.kept), u.Batches-1)]
+}
+
+// age is the samples of one policy.
+type age struct{ episodes, steps int }
+
+// part returns the samples of an age. Those of age 0 are the current policy's.
+func (x Samples) part(number int) Samples {
+	var episode, step int
+	for _, a := range x.ages[:number] {
+		episode, step = episode+a.episodes, step+a.steps
+	}
+	a := x.ages[number]
+	o := x.observations.Cols
+	part := Samples{
+		observations: x.observations.RowRange(step, step+a.steps),
+		actions:      x.actions.RowRange(step, step+a.steps),
+		final:        x.final[episode*o : (episode+a.episodes)*o],
+		terminated:   x.terminated[episode : episode+a.episodes],
+		goesOn:       x.goesOn[episode : episode+a.episodes],
+	}
+	part.fisher.observations, part.fisher.actions = part.observations, part.actions
+	part.trajectories.Rewards = x.trajectories.Rewards[step : step+a.steps]
+	part.trajectories.Lengths = x.trajectories.Lengths[episode : episode+a.episodes]
+	return part
+}
+
+// current returns the current policy's samples.
+func (x Samples) current() Samples {
+	if x.ages == nil {
+		return x
+	}
+	return x.part(0)
+}
+
+// standardizeAs gives the targets of an earlier batch the mean 0, and the newest batch's unit.
+func standardizeAs(targets []float64, deviation float64) {
+	floats.AddConst(-stats.Mean(targets), targets)
+	if deviation > 0 {
+		floats.Scale(1/deviation, targets)
+	}
+}
+
+// ages returns the parts of a batch, with the noise learned so far relative to the newest batch's.
+func (u *Reuse) ages(x Samples) (ages []gp.Age) {
+	for i, a := range x.ages {
+		ages = append(ages, gp.Age{Samples: a.steps, Noise: u.ratio(i)})
+	}
+	return ages
+}
+
+// ratio returns the noise of an age relative to that of the newest batch, which is the least: an age that no batch had
+// before is like the one before it.
+func (u *Reuse) ratio(number int) float64 {
+	for number > 0 && u.noise[number] == 0 {
+		number--
+	}
+	if number == 0 {
+		return 1
+	}
+	return max(1, u.noise[number]/u.noise[0])
+}
+
+// learnNoise learns the noise of each age from a process that is conditioned on the batch.
+func (u *Reuse) learnNoise(posterior gp.Posterior, at *Evaluation, kernel gp.Kernel) error {
+	learner, ok := posterior.(gp.NoiseLearner)
+	if !ok {
+		panic(fmt.Sprintf("train: %T learns no noise for each age", posterior))
+	}
+	least := kernel.Noise
+	if u.noise[0] > 0 {
+		least = u.noise[0]
+	}
+	start := make([]float64, len(at.Ages))
+	for i := range start {
+		start[i] = least * u.ratio(i)
+	}
+	noise, err := learner.LearnNoise(start, noiseSteps)
+	if err != nil {
+		return err
+	}
+	copy(u.noise, noise)
+	for i := range at.Ages {
+		at.Ages[i].Noise = u.ratio(i)
+	}
+	return nil
+}
+
+// monteCarlo returns the estimator that gives older samples importance ratios, at most u.Clip (Ionides 2008), and takes down the log
+// probabilities of the newest.
+func (u *Reuse) monteCarlo(s *compute.Scope, at *Evaluation, x Samples) estimators.MonteCarlo {
+	logProbs := compute.ToSlice(s.Backend(), at.policy.LogProb(s, x.actions))
+	current := x.current().size()
+	u.fresh = logProbs[:current:current]
+	if x.ages == nil {
+		return estimators.MonteCarlo{}
+	}
+	ratios := make([]float64, len(logProbs))
+	for i := range ratios {
+		ratios[i] = 1
+		if i >= current {
+			ratios[i] = min(math.Exp(logProbs[i]-x.logProbs[i-current]), u.Clip)
+		}
+	}
+	return estimators.MonteCarlo{Ratios: s.FromSlice(len(ratios), 1, ratios)}
+}
