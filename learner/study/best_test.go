@@ -51,7 +51,7 @@ func TestBest(t *testing.T) {
 		"| Hopper-v4 | +960 | missing | +480 | 1 |",
 		"UAPG above TRPO (sb3-contrib) on 7 of 7 tasks: **not known yet**; it is on 1 of 1 compared, on 1 beyond the scatter of the runs. Not compared, because runs are missing: Swimmer-v4, Walker2d-v4,",
 		"In a tenth of the processor time of TRPO (sb3-contrib), on all tasks: **not reached**; on 0 of 1 compared.",
-		"## Returns after 3 million steps No run has come so far.",
+		"## Returns after 3 million steps No run has come so far.", "## Steps to a return, within 1 million",
 		"| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | -2400 | 1000 s |",
 		"gymnasium 4.5.6, torch 1.2.3 on a processor", "go run ./learner study best --out")
 	if n := len(rows(t, out, "finals.csv")); n != 12 {
@@ -84,11 +84,11 @@ func TestBestOfVariants(t *testing.T) {
 	contains(t, read(t, out, pageName), "| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | missing | 1000 s |", "What made the runs is not recorded")
 }
 
-// A threshold counts as reached when two evaluations in a row are not below it.
+// A threshold counts as reached when two evaluations in a row, within the steps, are not below it.
 func TestReached(t *testing.T) {
-	e := &evaluated{returns: []float64{0, 7, 3, 5, 6, 8, 2}}
+	e := &evaluated{steps: []float64{0, 10, 20, 30, 40, 50, 60, 70, 80}, returns: []float64{0, 7, 3, 5, 6, 8, 2, 9, 9}}
 	for least, want := range map[float64]int{0: 0, 3: 1, 4: 3, 5: 3, 6: 4, 7: -1, 9: -1} {
-		if got := e.reached(least); got != want {
+		if got := e.reached(least, 60); got != want {
 			t.Errorf("%g is reached at %d, want %d", least, got, want)
 		}
 	}

@@ -115,11 +115,11 @@ func (r *lineup) finals(task, algorithm string, budget float64) (returns, second
 	return returns, seconds, cpu
 }
 
-// reached returns the first of two evaluations in a row with at least that return, -1 if there are none: one of few episodes
-// alone may be luck.
-func (e *evaluated) reached(least float64) int {
+// reached returns the first of two evaluations in a row, within so many steps, with at least that return, -1 if there are
+// none: one of few episodes alone may be luck.
+func (e *evaluated) reached(least, budget float64) int {
 	for i := range len(e.returns) - 1 {
-		if e.returns[i] >= least && e.returns[i+1] >= least {
+		if e.returns[i] >= least && e.returns[i+1] >= least && e.steps[i+1] <= (1+bestSlack)*budget {
 			return i
 		}
 	}
@@ -294,44 +294,62 @@ func middle(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// thresholds writes how many steps and seconds it takes to reach certain returns.
+// thresholds writes how many steps and seconds it takes to reach certain returns, of runs that have come as far as a
+// budget, within it.
 func (r *lineup) thresholds(p *page) {
-	table := p.csv("thresholds.csv", "task", "algorithm", "seed", "return", "steps", "seconds", "cpu_seconds")
-	var steps, times [][]string
-	for _, t := range r.begun() {
-		for _, least := range t.thresholds {
-			stepsRow, timesRow := []string{t.name, figures(least)}, []string{t.name, figures(least)}
-			for _, c := range contenders {
-				runs := r.of(t.name, c.algorithm)
-				byRun, cpuByRun, n := make([]float64, len(runs)), make([]float64, len(runs)), 0
-				for i, e := range runs {
-					at := e.reached(least)
-					if at < 0 {
-						byRun[i], cpuByRun[i] = math.Inf(1), math.Inf(1)
-						table.add(e.task, e.algorithm, e.seed, least, "", "", "")
-						continue
-					}
-					n++
-					byRun[i], cpuByRun[i] = e.steps[at], e.cpu[at]
-					table.add(e.task, e.algorithm, e.seed, least, e.steps[at], e.seconds[at], e.cpu[at])
+	table := p.csv("thresholds.csv", "task", "algorithm", "seed", "within", "return", "steps", "seconds", "cpu_seconds")
+	for _, budget := range budgets {
+		var steps, times [][]string
+		for _, t := range r.begun() {
+			for _, least := range t.thresholds {
+				stepsRow, timesRow := []string{t.name, figures(least)}, []string{t.name, figures(least)}
+				for _, c := range contenders {
+					byRun, cpuByRun := r.arrivals(table, t.name, c.algorithm, least, budget)
+					stepsRow, timesRow = append(stepsRow, arrival(byRun, 1e-3, "k")), append(timesRow, arrival(cpuByRun, 1, " s"))
 				}
-				stepsRow, timesRow = append(stepsRow, arrival(byRun, n, 1e-3, "k")), append(timesRow, arrival(cpuByRun, n, 1, " s"))
+				steps, times = append(steps, stepsRow), append(times, timesRow)
 			}
-			steps, times = append(steps, stepsRow), append(times, timesRow)
 		}
+		if len(steps) == 0 || !slices.ContainsFunc(r.runs, func(e *evaluated) bool { _, ok := e.final(budget); return ok }) {
+			continue
+		}
+		p.heading(fmt.Sprintf("Steps to a return, within %s", million(budget)))
+		p.table(header("task", "return"), steps)
+		p.paragraph("The first of two evaluations in a row that are not below the return: the median over the runs, and in brackets how many of them get there. " +
+			"\"Not by most\": half or fewer do.")
+		p.heading(fmt.Sprintf("Processor time to a return, within %s steps", million(budget)))
+		p.table(header("task", "return"), times)
 	}
-	p.heading("Steps to a return")
-	p.table(header("task", "return"), steps)
-	p.paragraph("The first of two evaluations in a row that are not below the return: the median over the runs, and in brackets how many of them ever get there. " +
-		"\"Not by most\": fewer than half do.")
-	p.heading("Processor time to a return")
-	p.table(header("task", "return"), times)
 }
 
-// arrival formats the median of when runs have reached something, infinite where they have not.
-func arrival(values []float64, n int, scale float64, unit string) string {
+// arrivals returns when each run reaches a return, in steps and in seconds of the processor: infinite where it does not.
+func (r *lineup) arrivals(table *table, task, algorithm string, least, budget float64) (steps, cpu []float64) {
+	for _, e := range r.of(task, algorithm) {
+		if _, ok := e.final(budget); !ok {
+			continue
+		}
+		i := e.reached(least, budget)
+		if i < 0 {
+			table.add(task, algorithm, e.seed, int(budget), least, "", "", "")
+			steps, cpu = append(steps, math.Inf(1)), append(cpu, math.Inf(1))
+			continue
+		}
+		table.add(task, algorithm, e.seed, int(budget), least, e.steps[i], e.seconds[i], e.cpu[i])
+		steps, cpu = append(steps, e.steps[i]), append(cpu, e.cpu[i])
+	}
+	return steps, cpu
+}
+
+// arrival formats the median of when runs reach something.
+func arrival(values []float64, scale float64, unit string) string {
 	if len(values) == 0 {
 		return "missing"
+	}
+	n := 0
+	for _, value := range values {
+		if !math.IsInf(value, 1) {
+			n++
+		}
 	}
 	count := fmt.Sprintf("(%d of %d)", n, len(values))
 	m := middle(values)
