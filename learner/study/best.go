@@ -176,7 +176,11 @@ func (r *lineup) read(path string) error {
 			}
 			*column = append(*column, value)
 		}
-		if n := len(run.steps); n > 1 && !(run.steps[n-1] > run.steps[n-2]) {
+		n := len(run.steps)
+		switch last := run.steps[n-1] - run.returns[n-1]; {
+		case math.IsNaN(last) || math.IsInf(last, 0) || run.steps[0] < 0:
+			return errors.New("the steps or the return are no number")
+		case n > 1 && run.steps[n-1] <= run.steps[n-2]:
 			return errors.New("steps do not increase")
 		}
 		return nil

@@ -75,6 +75,16 @@ func TestBest(t *testing.T) {
 	}
 }
 
+// Runs that have no steps in common, and times that are not known, make a page too.
+func TestBestWithGaps(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	write(t, filepath.Join(out, "baselines", "Hopper-v4", "a.csv"), strings.Join([]string{"task,algorithm,seed,steps,seconds,cpu_seconds,return",
+		"Hopper-v4,trpo,1,0,0,0,1", "Hopper-v4,trpo,2,2000,,,3", "Hopper-v4,trpo,2,1000000,,,4", "Hopper-v4,ppo,1,0,,,3", "Hopper-v4,ppo,1,5,,,4", ""}, "\n"))
+	mustStudy(t, "best", "--out", out)
+	contains(t, read(t, out, pageName), "| Hopper-v4 | missing (0 of 10) | missing (0 of 10) | 4 (1 of 5) | missing (0 of 5) |", "| Hopper-v4 | missing | missing | - s (- s) | missing |")
+}
+
 // Variants alone make a page without a figure.
 func TestBestOfVariants(t *testing.T) {
 	t.Parallel()
@@ -153,6 +163,8 @@ func TestBestErrors(t *testing.T) {
 		header + "Hopper-v9,trpo,1,0,0,0,1\n":    "a.csv:2: Hopper-v9 is not among",
 		header + "Hopper-v4,trpo,x,0,0,0,1\n":    "a.csv:2: seed",
 		header + "Hopper-v4,trpo,1,0,0,0,high\n": "a.csv:2: return",
+		header + "Hopper-v4,trpo,1,0,0,0,\n":     "a.csv:2: the steps or the return",
+		header + "Hopper-v4,trpo,1,inf,0,0,1\n":  "a.csv:2: the steps or the return",
 		header + "Hopper-v4,trpo,1,5,0,0,1\nHopper-v4,trpo,1,5,0,0,1\n":                           "a.csv:3: steps do not increase",
 		header + "Hopper-v4,trpo,1,5,0,0,1\nHopper-v4,trpo,2,5,0,0,1\nHopper-v4,trpo,1,6,0,0,1\n": "a.csv:4: trpo on Hopper-v4 with seed 1 is in another place",
 	} {

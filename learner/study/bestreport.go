@@ -126,15 +126,15 @@ func (e *evaluated) reached(least, budget float64) int {
 	return -1
 }
 
-// at returns the run's return and processor time after that many steps, interpolated between evaluations, NaN beyond the last.
+// at returns the run's return and processor time after a number of steps, interpolated between evaluations; the steps are
+// from those of the first to those of the last.
 func (e *evaluated) at(steps float64) (returned, cpu float64) {
-	for i := range len(e.steps) - 1 {
-		if e.steps[i] <= steps && steps <= e.steps[i+1] {
-			share := (steps - e.steps[i]) / (e.steps[i+1] - e.steps[i])
-			return e.returns[i] + share*(e.returns[i+1]-e.returns[i]), e.cpu[i] + share*(e.cpu[i+1]-e.cpu[i])
-		}
+	i, exactly := slices.BinarySearch(e.steps, steps)
+	if exactly {
+		return e.returns[i], e.cpu[i]
 	}
-	return math.NaN(), math.NaN()
+	share := (steps - e.steps[i-1]) / (e.steps[i] - e.steps[i-1])
+	return e.returns[i-1] + share*(e.returns[i]-e.returns[i-1]), e.cpu[i-1] + share*(e.cpu[i]-e.cpu[i-1])
 }
 
 // report writes the page and what is beside it.
@@ -144,7 +144,7 @@ func (r *lineup) report(j *job) error {
 	if len(r.begun()) > 0 {
 		p.draw("best", "Returns against environment steps and processor time", r.figure())
 		p.paragraph("Interquartile means over the runs of the mean return of evaluations with mean actions; the bands, of %d runs or more, are 95%% bootstrap "+
-			"intervals. Processor time is that of training alone.", enough)
+			"intervals, the thin lines the runs. Processor time is that of training alone.", enough)
 	}
 	r.goals(p)
 	r.addFinals(p)
@@ -166,45 +166,60 @@ func (r *lineup) report(j *job) error {
 func (r *lineup) figure() chart.Figure {
 	var figure chart.Figure
 	for _, t := range r.begun() {
-		bySteps, byTime := chart.Panel{Title: t.name, X: "environment steps", Y: "return"}, chart.Panel{Title: t.name, X: "processor seconds", Y: "return", LogX: true}
+		var n []int
+		bySteps, byTime := chart.Panel{X: "environment steps", Y: "return"}, chart.Panel{X: "processor seconds", Y: "return", LogX: true}
 		for _, c := range contenders {
-			steps, times := r.lines(t, c)
-			if len(steps.X) > 0 {
-				bySteps.Series, byTime.Series = append(bySteps.Series, steps), append(byTime.Series, times)
+			if runs := r.of(t.name, c.algorithm); len(runs) > 0 {
+				n = append(n, len(runs))
+				steps, times := c.lines(runs)
+				bySteps.Series, byTime.Series = append(bySteps.Series, steps...), append(byTime.Series, times...)
 			}
 		}
+		bySteps.Title = t.name + ", " + seeds(n)
+		byTime.Title = bySteps.Title
 		figure = append(figure, []chart.Panel{bySteps, byTime})
 	}
 	return figure
 }
 
-// lines returns those of a contender on a task, as far as all of its runs have come.
-func (r *lineup) lines(t bestTask, c contender) (steps, times chart.Series) {
-	steps, times = chart.Series{Name: c.name, Color: c.color}, chart.Series{Name: c.name, Color: c.color}
-	runs := r.of(t.name, c.algorithm)
-	end := math.Inf(1)
+// lines returns the learning curve of a contender's runs, with its band, and above one a run, as far as all have come.
+func (c contender) lines(runs []*evaluated) (bySteps, byTime []chart.Series) {
+	begin, end := 0.0, math.Inf(1)
 	for _, e := range runs {
-		end = min(end, e.steps[len(e.steps)-1])
+		begin, end = max(begin, e.steps[0]), min(end, e.steps[len(e.steps)-1])
 	}
+	if !(begin < end) {
+		return nil, nil
+	}
+	var steps, cpu []float64 // at the points, of all runs
+	returns := make([][]float64, len(runs))
 	for k := range bestGrid + 1 {
-		var returns, cpu []float64
-		x := end * float64(k) / bestGrid
-		for _, e := range runs {
-			if y, seconds := e.at(x); !math.IsNaN(y) {
-				returns, cpu = append(returns, y), append(cpu, seconds)
+		x := begin + (end-begin)*float64(k)/bestGrid
+		seconds := make([]float64, len(runs))
+		for i, e := range runs {
+			var y float64
+			y, seconds[i] = e.at(x)
+			returns[i] = append(returns[i], y)
+		}
+		steps, cpu = append(steps, x), append(cpu, stats.Mean(seconds))
+	}
+	for _, x := range [][]float64{steps, cpu} {
+		var all []chart.Series
+		for _, y := range returns {
+			if len(runs) > 1 {
+				all = append(all, chart.Series{Name: c.name, Color: c.color, Thin: true, X: x, Y: y})
 			}
 		}
-		if len(returns) == 0 || len(returns) < len(runs) {
-			continue
+		mean := chart.Series{Name: c.name, Color: c.color}
+		for k, y := range band(returns) {
+			point(&mean, x[k], y)
 		}
-		y := iqm(returns, curveResamples)
-		point(&steps, x, y)
-		point(&times, stats.Mean(cpu), y)
+		if len(runs) < enough {
+			mean.Low, mean.High = nil, nil
+		}
+		bySteps, byTime = byTime, append(all, mean)
 	}
-	if len(runs) < enough {
-		steps.Low, steps.High, times.Low, times.High = nil, nil, nil, nil
-	}
-	return steps, times
+	return bySteps, byTime
 }
 
 // addFinals adds the table of every run's final returns.
