@@ -164,6 +164,7 @@ func (l *Loader) readResumed() error {
 		if err := complete.fill(func(s setting) bool { return l.origin[s.name] == "" }); err != nil {
 			return err
 		}
+		complete.CompleteBatch(func(name string) bool { return l.origin[name] != "" })
 		s.RunDir, l.origin["run_dir"] = complete.DefaultRunDir(), "preset"
 	}
 	err := l.readFile(filepath.Join(s.RunDir, FileName))
@@ -208,6 +209,9 @@ func (l *Loader) readPreset() error {
 	if err != nil {
 		return err
 	}
+	if computed := s.CompleteBatch(func(name string) bool { return l.origin[name] != "preset" }); computed != "" {
+		l.origin[computed] = "segment"
+	}
 	if s.RunDir == "" {
 		s.RunDir = s.DefaultRunDir()
 	}
@@ -217,29 +221,32 @@ func (l *Loader) readPreset() error {
 // fill sets the settings that are missing to the values of the task's preset.
 func (s *Settings) fill(missing func(setting) bool) error {
 	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
-	values, given := preset.all(), map[string]bool{}
+	values := preset.all()
 	for i, setting := range s.all() {
 		if !missing(setting) {
-			given[setting.name] = true
 			continue
 		}
 		if err := setting.value.Set(values[i].value.String()); err != nil {
 			return fmt.Errorf("preset of %s: %w", setting.name, err)
 		}
 	}
-	s.CompleteBatch(func(name string) bool { return given[name] })
 	return nil
 }
 
-// CompleteBatch computes from Segment the one of Batch and Streams that was not given.
-func (s *Settings) CompleteBatch(given func(name string) bool) {
+// CompleteBatch computes from Segment the one of Batch and Streams that was not given, and returns its name, "" if neither
+// was computed.
+func (s *Settings) CompleteBatch(given func(name string) bool) (computed string) {
 	switch {
 	case s.Segment < 1:
+		return ""
 	case !given("streams") && (given("batch") || s.Streams == 0):
 		s.Streams = s.Batch / s.Segment
+		return "streams"
 	case !given("batch") && s.Streams > 0 && s.Streams <= maxBatch/s.Segment:
 		s.Batch = s.Streams * s.Segment
+		return "batch"
 	}
+	return ""
 }
 
 // Describe returns all settings with their sources, one per line, under the headings of their sections.

@@ -76,8 +76,8 @@ func (l *Learner) table() []metric {
 		{"dbqpg_learner_checkpoint_bytes", gauge(&l.CheckpointBytes), "Size of the newest checkpoint."},
 		{"dbqpg_learner_device_memory_peak_bytes", gauge(&l.DevicePeakMemory), "Peak GPU memory of this process; 0 without a GPU."},
 
-		{"dbqpg_learner_return_mean", gauge(&l.ReturnMean), "Mean undiscounted return of the last batch's episodes (return_mean of progress.csv)."},
-		{"dbqpg_learner_episode_length_mean", gauge(&l.EpisodeLength), "Mean number of steps of the last batch's episodes."},
+		{"dbqpg_learner_return_mean", gauge(&l.ReturnMean), "Mean undiscounted return of the episodes of the last batch in which any ended (return_mean of progress.csv)."},
+		{"dbqpg_learner_episode_length_mean", gauge(&l.EpisodeLength), "Mean number of steps of these episodes."},
 		{"dbqpg_learner_kl_divergence", gauge(&l.KL), "Mean KL divergence of the new policy from the old over the last batch, in nats (kl of progress.csv)."},
 		{"dbqpg_learner_cg_iterations", gauge(&l.CGIterations), "Conjugate-gradient iterations for the last natural gradient; NaN with --algorithm vanilla."},
 
