@@ -91,9 +91,8 @@ func wrap(text, indent string) string {
 // save adds how the page was made and by what, and the notes if there are any, and writes it, after what is beside it.
 func (j *job) save(p *page, how, provenance string) error {
 	for _, t := range p.tables {
-		t.writer.Flush()
-		if err := atomicfile.Write(j.path(t.name), t.out.Bytes()); err != nil {
-			return fmt.Errorf("write %s: %w", t.name, err)
+		if err := t.save(j); err != nil {
+			return err
 		}
 	}
 	for name, figure := range p.figures {
@@ -132,11 +131,25 @@ type table struct {
 
 // csv begins a table, which save writes under that name.
 func (p *page) csv(name string, columns ...string) *table {
+	t := newTable(name, columns...)
+	p.tables = append(p.tables, t)
+	return t
+}
+
+func newTable(name string, columns ...string) *table {
 	t := &table{name: name}
 	t.writer = csv.NewWriter(&t.out)
 	t.row(columns...)
-	p.tables = append(p.tables, t)
 	return t
+}
+
+// save writes the table.
+func (t *table) save(j *job) error {
+	t.writer.Flush()
+	if err := atomicfile.Write(j.path(t.name), t.out.Bytes()); err != nil {
+		return fmt.Errorf("write %s: %w", t.name, err)
+	}
+	return nil
 }
 
 func (t *table) row(fields ...string) { _ = t.writer.Write(fields) } // to memory, which does not fail

@@ -22,7 +22,8 @@ func (o *qualityOptions) report(j *job, subjects []trial, all []*measurement) er
 	p.draw(qualityName, "Accuracy and variance of the gradients", o.figure(cells))
 	o.addGradients(p, all)
 	addCells(p, cells)
-	p.paragraph("Bands: 95%% intervals over the repeats (bootstrap of the mean cosine, jackknife of the variance's logarithm). "+
+	p.paragraph("Bands: 95%% intervals over the repeats (bootstrap of the mean cosine, jackknife of the variance's logarithm), which say nothing of other "+
+		"policies than those measured. "+
 		"The normalised variance of R repeats cannot come out much above R, because the mean of R gradients is at least as long as its own noise: "+
 		"here R = %d. `signal` in quality.csv has an unbiased squared norm in its place.", o.repeats)
 	o.tables(p, all, cells)
@@ -103,7 +104,7 @@ func (o *qualityOptions) findings(p *page, all []*measurement, cells []cell) {
 			judgeEach(later, func(c contrast) outcome { return o.judge(logNegated(c.variance)) }))
 	}
 	if o.at[0] == 0 && len(o.at) > 1 {
-		p.paragraph("The paper: from iteration 0 to 150 the norms of both gradients drop by a factor of 3, while their variances, not normalised, grow fivefold. Here, %s", o.trend(cells))
+		p.paragraph("The paper: from iteration 0 to 150 the norms of both gradients drop by a factor of 3, while their variances, not normalised, grow fivefold. Here, %s", o.trend(cells, len(all)/len(o.at)))
 	}
 }
 
@@ -120,15 +121,15 @@ func logNegated(e stats.Estimate) stats.Estimate {
 	return stats.Estimate{Value: 1 - e.Value, Low: 1 - e.High, High: 1 - e.Low}
 }
 
-// nearly judges the claim about the first iteration.
+// nearly judges the claim about the first iteration: it agrees if the intervals are within the bounds, and disagrees if
+// one is beyond them.
 func nearly(c contrast) string {
-	within := func(x, y float64) bool {
-		return -nearlyCosine < x && x < nearlyCosine && 1/nearlyFactor < y && y < nearlyFactor
-	}
-	agrees := within(c.accuracy.Value, c.variance.Value)
-	text := verdict(agrees)
-	if !agrees && c.accuracy.Low < nearlyCosine && c.accuracy.High > -nearlyCosine && c.variance.Low < nearlyFactor && c.variance.High > 1/nearlyFactor {
-		text = "**undecided**, within the scatter of the repeats"
+	text := "**undecided**, within the scatter of the repeats"
+	switch {
+	case -nearlyCosine < c.accuracy.Low && c.accuracy.High < nearlyCosine && 1/nearlyFactor < c.variance.Low && c.variance.High < nearlyFactor:
+		text = verdict(true)
+	case c.accuracy.Low >= nearlyCosine || c.accuracy.High <= -nearlyCosine || c.variance.Low >= nearlyFactor || c.variance.High <= 1/nearlyFactor:
+		text = verdict(false)
 	}
 	return fmt.Sprintf("%s: the cosines differ by %s, the variances by a factor of %s (nearly means less than %v, and a factor of %v).",
 		text, signed(c.accuracy), estimate(c.variance), nearlyCosine, nearlyFactor)
@@ -156,7 +157,7 @@ func judgeEach(contrasts []contrast, judge func(contrast) outcome) string {
 }
 
 // trend compares norms and variances at the first two iterations, from the largest batches.
-func (o *qualityOptions) trend(cells []cell) string {
+func (o *qualityOptions) trend(cells []cell, runs int) string {
 	at := func(iteration uint, e variant) cell {
 		return cells[slices.IndexFunc(cells, func(c cell) bool {
 			return c.iteration == uint64(iteration) && c.size == slices.Max(o.sizes) && c.estimator.directory == e.directory
@@ -170,9 +171,12 @@ func (o *qualityOptions) trend(cells []cell) string {
 		texts = append(texts, fmt.Sprintf("%s's mean gradient is %s times as long, and its variance %s times as large", e.name,
 			figures(after.norm/before.norm), figures(after.trace/before.trace)))
 	}
-	verdict := "**disagrees**"
-	if as {
-		verdict = "**agrees in direction**"
+	verdict := "**Disagrees**"
+	switch {
+	case runs < enough:
+		verdict = fmt.Sprintf("What %s did shows no trend of others", plural(runs, "run"))
+	case as:
+		verdict = "**Agrees in direction**"
 	}
 	return fmt.Sprintf("at iteration %d, batches of %d: %s. %s.", o.at[1], slices.Max(o.sizes), strings.Join(texts, ", "), verdict)
 }

@@ -70,18 +70,21 @@ func survey(trials []trial, parallel int) (*pacing, error) {
 	return p, nil
 }
 
-// pace returns the duration of a run's iterations so far in seconds, from whichever of its tables there is.
+// recent is the number of iterations by which the speed of a run is judged.
+const recent = 20
+
+// pace returns the duration of a run's last iterations in seconds, from whichever of its tables there is.
 func (t trial) pace() float64 {
 	for _, path := range []string{rundir.Progress(t.settings.RunDir), t.data + ".csv"} {
 		columns, err := readColumns(path, "seconds_sampling", "seconds_updating")
 		if n := len(columns[0]); err == nil && n > 0 {
 			sum := 0.0
 			for _, column := range columns {
-				for _, seconds := range column {
+				for _, seconds := range column[max(0, n-recent):] {
 					sum += seconds
 				}
 			}
-			return sum / float64(n)
+			return sum / float64(min(n, recent))
 		}
 	}
 	return math.NaN()

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
@@ -19,6 +22,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -32,6 +36,8 @@ type wallClockOptions struct {
 	rounds    int
 	seed      uint64
 	set       []string
+
+	onlyReport bool
 }
 
 const wallClockQuestion = `How long does an update take? Batches of several sizes are played with the initial policy, and each estimator
@@ -57,6 +63,7 @@ the machine should be idle otherwise. Sizes already measured are not measured ag
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the episodes")
 	flags.StringArrayVar(&o.set, "set", nil, "setting of all updates, such as solver=cg; may be repeated")
 	flags.Bool("quick", false, "a small task and few sizes")
+	flags.BoolVar(&o.onlyReport, "only-report", false, "write the page from wall-clock.csv; measure nothing")
 	return cmd
 }
 
@@ -83,11 +90,16 @@ func (o *wallClockOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	timings, err := o.measure(cmd.Context(), j, task, settings)
-	if err != nil {
-		return err
+	if !o.onlyReport {
+		timings, err := o.measure(cmd.Context(), j, task, settings)
+		if err != nil {
+			return err
+		}
+		if err := o.publish(j, timings); err != nil {
+			return err
+		}
 	}
-	return o.report(j, timings)
+	return o.report(j)
 }
 
 // settings returns the settings of the updates, by estimator.
@@ -179,21 +191,71 @@ func (o *wallClockOptions) time(ctx context.Context, backend compute.Backend, ta
 	return arrays, nil
 }
 
-func (t timing) samples() float64 { return t["steps"][0] }
-
-// median returns that of an estimator's updates, with the interquartile range.
-func (t timing) median(e variant) stats.Estimate {
-	x := t[e.directory]
-	return stats.Estimate{Value: stats.Quantile(x, 0.5), Low: stats.Quantile(x, 0.25), High: stats.Quantile(x, 0.75)}
+// speed is an estimator's updates on a batch: a row of wall-clock.csv.
+type speed struct {
+	samples    float64
+	update     stats.Estimate // seconds: the median, with the interquartile range
+	estimation float64        // seconds of an update without its policy step: the median
 }
 
-// estimation returns the median time of an update without its policy step.
-func (t timing) estimation(e variant) float64 {
-	var rest []float64
-	for i, took := range t[e.directory] {
-		rest = append(rest, took-t[e.directory+stepSuffix][i])
+func (t timing) speed(e variant) speed {
+	x := t[e.directory]
+	rest := make([]float64, len(x))
+	for i, took := range x {
+		rest[i] = took - t[e.directory+stepSuffix][i]
 	}
-	return stats.Quantile(rest, 0.5)
+	return speed{t["steps"][0], stats.Estimate{Value: stats.Quantile(x, 0.5), Low: stats.Quantile(x, 0.25), High: stats.Quantile(x, 0.75)}, stats.Quantile(rest, 0.5)}
+}
+
+// wallClockName is that of the page's table, its record and its figure.
+const wallClockName = "wall-clock"
+
+var speedColumns = []string{"estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds"}
+
+// publish writes what was measured, and what with.
+func (o *wallClockOptions) publish(j *job, timings []timing) error {
+	t := newTable(wallClockName+".csv", speedColumns...)
+	for _, e := range compared {
+		for _, timing := range timings {
+			s := timing.speed(e)
+			t.add(e.directory, s.samples, s.update, s.estimation)
+		}
+	}
+	text, err := yaml.Marshal(record{
+		Builds: []rundir.Build{{Program: device.Versions(), Machine: device.Machine()}},
+		Note:   fmt.Sprintf("Peak memory so far in this process %.0f MB.", float64(device.PeakMemory())/1e6),
+	})
+	return errors.Join(err, atomicfile.Write(j.path(wallClockName+".yaml"), text), t.save(j))
+}
+
+// speeds are the rows of wall-clock.csv, by estimator and size.
+type speeds map[string][]speed
+
+func readSpeeds(j *job) (speeds, error) {
+	all := speeds{}
+	err := readRows(j.path(wallClockName+".csv"), speedColumns, func(row []string) error {
+		var x [5]float64
+		for i, text := range row[1:] {
+			var err error
+			if x[i], err = strconv.ParseFloat(text, 64); err != nil {
+				return err
+			}
+		}
+		all[row[0]] = append(all[row[0]], speed{x[0], stats.Estimate{Value: x[1], Low: x[2], High: x[3]}, x[4]})
+		return nil
+	})
+	for _, e := range compared {
+		if err == nil && (len(all[e.directory]) < 2 || len(all[e.directory]) != len(all[monteCarlo.directory])) {
+			err = fmt.Errorf("%s has too few rows of %s", j.path(wallClockName+".csv"), e.directory)
+		}
+	}
+	return all, err
+}
+
+// ratios returns how many times as long as Monte Carlo's an estimator's updates take, and their estimation alone.
+func (s speeds) ratios(e variant, i int) (update, estimation float64) {
+	own, base := s[e.directory][i], s[monteCarlo.directory][i]
+	return own.update.Value / base.update.Value, own.estimation / base.estimation
 }
 
 // The bounds of the paper's words.
@@ -202,46 +264,65 @@ const (
 	linearR2         = 0.99 // of a straight line
 )
 
-// report writes the table, the figure and the page.
-func (o *wallClockOptions) report(j *job, timings []timing) error {
+// report writes the figure and the page.
+func (o *wallClockOptions) report(j *job) error {
+	all, err := readSpeeds(j)
+	if err != nil {
+		return err
+	}
+	var made record
+	text, err := os.ReadFile(j.path(wallClockName + ".yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &made)
+	}
+	if err == nil && len(made.Builds) == 0 {
+		err = errors.New("it does not say what was measured")
+	}
+	if err != nil {
+		return fmt.Errorf("%s.yaml: %w", wallClockName, err)
+	}
 	p := j.newPage("Wall clock of the updates")
 	p.paragraph("%s", wallClockQuestion)
-	t := p.csv("wall-clock.csv", "estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds", "ratio_to_mc")
 	panel := chart.Panel{Title: o.env + ", " + o.algorithm, X: "samples", Y: "seconds an update"}
-	lines := map[string]stats.Line{}
 	for _, e := range compared {
-		s := chart.Series{Name: e.name, Color: e.color, Marks: true}
-		for _, x := range timings {
-			m := x.median(e)
-			t.add(e.directory, x.samples(), m, x.estimation(e), m.Value/x.median(monteCarlo).Value)
-			point(&s, x.samples(), m)
+		whole, part := chart.Series{Name: e.name, Color: e.color, Marks: true}, chart.Series{Name: e.name + ", estimation", Color: e.color, Marks: true, Dashed: true}
+		for _, x := range all[e.directory] {
+			point(&whole, x.samples, x.update)
+			part.X, part.Y = append(part.X, x.samples), append(part.Y, x.estimation)
 		}
-		lines[e.directory] = stats.Fit(s.X, s.Y)
-		panel.Series = append(panel.Series, s)
+		panel.Series = append(panel.Series, whole, part)
 	}
-	p.draw("wall-clock", "Update time against samples", chart.Figure{{panel}})
+	p.draw(wallClockName, "Update time against samples", chart.Figure{{panel}})
 	p.paragraph("Medians of %s; the bands hold the middle half of them.", plural(o.rounds, "round"))
-	o.tables(p, timings, lines)
-	o.findings(p, timings, lines)
-	return j.save(p, fmt.Sprintf("Episodes of seed %d under the initial policy. Peak memory so far in this process %.0f MB. `wall-clock.csv` has the figure's points.",
-		o.seed, float64(device.PeakMemory())/1e6), here())
+	lines := map[string]stats.Line{}
+	for i, e := range compared {
+		whole := panel.Series[2*i]
+		lines[e.directory] = stats.Fit(whole.X, whole.Y)
+	}
+	o.tables(p, all, lines)
+	o.findings(p, all, lines)
+	return j.save(p, fmt.Sprintf("Episodes of seed %d under the initial policy. %s `wall-clock.csv` has the figure's points.", o.seed, made.Note),
+		made.Builds[0].Program+". "+made.Builds[0].Machine)
 }
 
-func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]stats.Line) {
+func (o *wallClockOptions) tables(p *page, all speeds, lines map[string]stats.Line) {
 	p.heading("Times")
 	header := []string{"samples"}
 	for _, e := range compared {
 		header = append(header, e.name, "of which estimation")
 	}
-	header = append(header, "DBQPG / MC", "UAPG / MC")
+	header = append(header, "DBQPG / MC", "estimation alone", "UAPG / MC", "estimation alone")
 	var rows [][]string
-	for _, t := range timings {
-		row := []string{fmt.Sprintf("%.0f", t.samples())}
+	for i, base := range all[monteCarlo.directory] {
+		row := []string{fmt.Sprintf("%.0f", base.samples)}
 		for _, e := range compared {
-			row = append(row, fmt.Sprintf("%.3f s", t.median(e).Value), fmt.Sprintf("%.3f s", t.estimation(e)))
+			row = append(row, fmt.Sprintf("%.3f s", all[e.directory][i].update.Value), fmt.Sprintf("%.3f s", all[e.directory][i].estimation))
 		}
-		base := t.median(monteCarlo).Value
-		rows = append(rows, append(row, figures(t.median(bayesian).Value/base), figures(t.median(aware).Value/base)))
+		for _, e := range []variant{bayesian, aware} {
+			update, estimation := all.ratios(e, i)
+			row = append(row, figures(update), figures(estimation))
+		}
+		rows = append(rows, row)
 	}
 	p.table(header, rows)
 	p.paragraph("Straight lines of least squares through these medians:")
@@ -253,17 +334,18 @@ func (o *wallClockOptions) tables(p *page, timings []timing, lines map[string]st
 }
 
 // findings hold the paper's claims against the times.
-func (o *wallClockOptions) findings(p *page, timings []timing, lines map[string]stats.Line) {
+func (o *wallClockOptions) findings(p *page, all speeds, lines map[string]stats.Line) {
 	p.heading(found)
-	least, most := math.Inf(1), 0.0
-	for _, t := range timings {
+	var updates, estimations []float64
+	for i := range all[monteCarlo.directory] {
 		for _, e := range []variant{bayesian, aware} {
-			ratio := t.median(e).Value / t.median(monteCarlo).Value
-			least, most = min(least, ratio), max(most, ratio)
+			update, estimation := all.ratios(e, i)
+			updates, estimations = append(updates, update), append(estimations, estimation)
 		}
 	}
 	p.paragraph("The paper: DBQPG and UAPG cost little more than Monte Carlo. Here: %s: their updates take %s to %s times as long as Monte Carlo's "+
-		"(little means at most %d times).", verdict(most <= comparableFactor), figures(least), figures(most), comparableFactor)
+		"(little means at most %d times). The estimation alone, without the policy's step, takes %s to %s times as long.", verdict(slices.Max(updates) <= comparableFactor),
+		figures(slices.Min(updates)), figures(slices.Max(updates)), comparableFactor, figures(slices.Min(estimations)), figures(slices.Max(estimations)))
 	worst := 1.0
 	for _, e := range compared {
 		worst = min(worst, lines[e.directory].R2)
