@@ -23,6 +23,9 @@
 //	  | -- Chunk{n of n} -------------> |
 //	  | <------ Reply{OK, Ticket} ----- |   the episode is in the ledger; the next ticket, while there are many
 //
+// A ticket may be for a segment instead: the reply then has a [Start], with the [State] at which the ticket's stream stands,
+// and what is sent is a [Segment], with the state after it. It is a function of the ticket, the policy and that state.
+//
 // An [Announcement] is also sent every second. Like each [Reply], it says how many tickets the learner would issue now,
 // so that an actor that knows several learners asks where it is needed.
 //
@@ -44,6 +47,6 @@
 // Everything that arrives is hostile until checked. [Unmarshal] compares each
 // declared length with the bytes that remain before it allocates anything, accepts
 // no field that it doesn't know, and bounds every name and list; what it allocates
-// stays under twice the input plus 64 KiB. Non-finite observations, actions and
-// rewards are refused, by name, on both sides.
+// stays under twice the input plus 64 KiB. Non-finite observations, actions,
+// rewards and states are refused, by name, on both sides; so is a state above [MaxState].
 package proto
