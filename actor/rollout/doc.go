@@ -1,5 +1,5 @@
-// Package rollout plays tickets, each an episode, or a segment of a stream of episodes, under one policy version. A [Player] plays; [Run] is an actor
-// with any number of them, which asks learners for tickets and sends them the episodes.
+// Package rollout plays tickets, each an episode, or a segment of a stream of episodes, under one policy version. A [Player]
+// plays; [Run] is an actor with any number of them, which asks learners for tickets and sends them the episodes.
 //
 // # Executors and slots
 //
