@@ -195,7 +195,7 @@ func (r *lineup) read(path string) error {
 	return err
 }
 
-// madeBy returns the programs in a run's record, if it has one.
+// madeBy returns the programs in a run's record, if it has one, and the machine, the last of several.
 func madeBy(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +213,11 @@ func madeBy(path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	if len(r.Versions) == 0 {
-		return programs(r.Builds), nil
+		machine := ""
+		if n := len(r.Builds); n > 0 {
+			machine = ". " + r.Builds[n-1].Machine
+		}
+		return programs(r.Builds) + machine, nil
 	}
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {

@@ -285,6 +285,9 @@ func million(steps float64) string { return fmt.Sprintf("%g million", steps/1e6)
 
 // times writes what the first of the budgets takes.
 func (r *lineup) times(p *page) {
+	if len(r.begun()) == 0 {
+		return
+	}
 	p.heading(fmt.Sprintf("Time for %s steps", million(budgets[0])))
 	var rows [][]string
 	for _, t := range r.begun() {

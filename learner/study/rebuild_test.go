@@ -17,7 +17,7 @@ func TestPagesFollowFromTheirData(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := regexp.MustCompile(`(?m)^go run \./learner study (.*)$`)
-	rebuilt := []string{"wall-clock"}
+	rebuilt := []string{"wall-clock", "best"}
 	for _, c := range comparisons {
 		rebuilt = append(rebuilt, c.name)
 	}
@@ -37,7 +37,11 @@ func TestPagesFollowFromTheirData(t *testing.T) {
 			if err := os.CopyFS(filepath.Join("docs", "results", name), os.DirFS(filepath.Dir(path))); err != nil {
 				t.Fatal(err)
 			}
-			mustStudy(t, append(strings.Fields(found[1]), "--only-report")...)
+			arguments := strings.Fields(found[1])
+			if arguments[0] != "best" { // which never measures
+				arguments = append(arguments, "--only-report")
+			}
+			mustStudy(t, arguments...)
 			tables, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.csv"))
 			if err != nil {
 				t.Fatal(err)
