@@ -64,3 +64,15 @@ func project(s *compute.Scope, v, x compute.Block) (compute.Block, error) {
 	b.Upload(product, solution.RawVector().Data)
 	return linop.Mul(s, linop.NewDense(b, v), product, false), nil
 }
+
+// SpanIntegral is the integral of a process none of whose nodes the current policy sampled: w = kappa Q alpha.
+type SpanIntegral struct{}
+
+// Weights implements [Integral].
+func (SpanIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
+	w, err := project(s, batch.SVD.V, alpha)
+	if err == nil {
+		compute.Scale(s.Backend(), k.FisherWeight(), w)
+	}
+	return w, err
+}

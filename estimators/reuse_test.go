@@ -153,6 +153,30 @@ func TestReuseBesideTruncation(t *testing.T) {
 	}
 }
 
+// Where no sample is the current policy's, the integral in the kernel's span is unbiased still, and not so if they are taken for the
+// current policy's.
+func TestSpanIntegral(t *testing.T) {
+	const n, repeats, seed = 180, 60, 75
+	t.Logf("seed %d", seed)
+	x := toy{rand.New(rand.NewPCG(seed, 0))}
+	kernel := gp.Kernel{C1: 1, C2: 10, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 2, FisherVariance: 1, Noise: toyNoise}}
+	for integral, biased := range map[estimators.Integral]bool{estimators.SpanIntegral{}: false, estimators.CompletedIntegral{}: true} {
+		bias, standardError, rms := x.errors(t, repeats, func(s *compute.Scope) *estimators.Estimate {
+			batch := x.batch(s, n, [][]float64{{0.8, 0, 0, 0}})
+			x.decompose(s, batch, n, 4, !biased)
+			e, err := (&estimators.Quadrature{Kernel: kernel, Solver: gp.Direct{}, Integral: integral}).Estimate(s, batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		})
+		t.Logf("%T: bias %.3f (standard error %.3f), error %.3f", integral, bias, standardError, rms)
+		if (bias > 3*standardError) != biased {
+			t.Errorf("%T: bias %g, with a standard error of %g", integral, bias, standardError)
+		}
+	}
+}
+
 // Monte Carlo with importance ratios is unbiased unless they are truncated, and does not get better with policies that are far away.
 func TestImportanceRatios(t *testing.T) {
 	const n, repeats, seed = 60, 400, 73

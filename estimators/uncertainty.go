@@ -2,6 +2,7 @@ package estimators
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
@@ -51,6 +52,18 @@ func (e *Estimate) Covariance() (*Uncertainty, error) {
 		u.floor = u.damping
 	}
 	return u, nil
+}
+
+// Gain returns the mean and the standard deviation, under the posterior, of the first-order gain
+// of a step d (p × 1) along the gradient: g'd, of variance d'Cd.
+func (e *Estimate) Gain(s *compute.Scope, d compute.Block) (mean, deviation float64, err error) {
+	c, err := e.Covariance()
+	if err != nil {
+		return 0, 0, err
+	}
+	b := s.Backend()
+	variance := e.kappa * b.Dot(d, linop.Mul(s, c, d, false))
+	return b.Dot(e.Gradient, d), math.Sqrt(max(variance, 0)), nil
 }
 
 // Precision returns the inverse of the natural gradient's covariance, times kappa

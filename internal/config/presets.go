@@ -23,6 +23,7 @@ var common = Settings{
 	ValueEpochs:    10,
 	LearningRate:   2.1e-3,
 	MaxKL:          0.01,
+	PolicySteps:    1,
 	Damping:        0.1,
 	Reuse:          1,
 	ImportanceClip: 1,

@@ -166,6 +166,7 @@ type Settings struct {
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO
 	MaxKL        float64 // TRPO's bound on the mean KL divergence of a step, in nats
+	PolicySteps  int     // from one batch, at most
 	Damping      float64 // multiple of the identity added to the Fisher matrix
 
 	// Bayesian quadrature.

@@ -77,6 +77,7 @@ func (s *Settings) table() []section {
 		{"The policy's step", []setting{
 			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
 			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
+			{"policy_steps", result, whole(&s.PolicySteps), "trpo's steps from one batch at most: further ones while the gain that the process expects of a step exceeds its standard deviation (docs/reuse.md)"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 		}},
 		{"Bayesian quadrature (dbqpg, uapg and ubac)", []setting{
@@ -152,6 +153,7 @@ func (s *Settings) Set(name, text string) error {
 var introduced = map[string]string{
 	"reuse":           "1",
 	"importance_clip": "1",
+	"policy_steps":    "1",
 	"segment":         "0",
 	"streams":         "0",
 	"value_learning":  string(Step),

@@ -47,6 +47,7 @@ func (s *Settings) Validate() error {
 	v.positive("damping", s.Damping)
 	s.validateSegments(&v)
 	s.validateReuse(&v)
+	s.validatePolicySteps(&v)
 	s.validateQuadrature(&v)
 	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
 		v = append(v, fmt.Errorf("--base-kernel: %w", err))
@@ -104,6 +105,16 @@ func (s *Settings) validateReuse(v *findings) {
 		kept := (s.Reuse - 1) * s.Batch * (task.ObservationDim + task.ActionDim + 2) * perNumber
 		v.require(kept <= maxKept, "--reuse %d: each checkpoint would have %d MiB of earlier batches, and at most %d are possible; lower it, or --batch",
 			s.Reuse, kept>>20, maxKept>>20)
+	}
+}
+
+// validatePolicySteps checks that the process can be integrated where it was not sampled.
+func (s *Settings) validatePolicySteps(v *findings) {
+	v.require(s.PolicySteps >= 1 && s.PolicySteps <= maxReuse, "--policy-steps %d: must be from 1 to %d", s.PolicySteps, maxReuse)
+	if s.PolicySteps > 1 {
+		v.require(s.Algorithm == TRPO, "--policy-steps %d: only trpo bounds how far each step goes; add --algorithm trpo", s.PolicySteps)
+		v.require(s.Estimator == DBQPG || s.Estimator == UAPG, "--policy-steps %d: the policy's own samples are needed without quadrature; add --estimator uapg", s.PolicySteps)
+		v.require(s.FisherKernel != Exact, "--policy-steps %d: the exact Fisher kernel is the sampling policy's; leave out --fisher-kernel exact", s.PolicySteps)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 	"github.com/dbqpg/dbqpg/internal/policy"
@@ -61,6 +63,14 @@ func evaluate(s *compute.Scope, in inputs, params []float64, x compute.Block) *P
 // At returns the policy with other parameters (all of them), evaluated on the same batch.
 func (g *Policy) At(s *compute.Scope, params []float64) *Policy {
 	return evaluate(s, g.inputs, g.reduce(params), g.activations[0])
+}
+
+// Direction allocates in s the direction (p × 1) from one vector of all parameters to another,
+// without the parameters that have no effect on the batch.
+func (g *Policy) Direction(s *compute.Scope, from, to []float64) compute.Block {
+	a, b := g.reduce(from), g.reduce(to)
+	floats.Sub(b, a)
+	return s.FromSlice(len(b), 1, b)
 }
 
 // First returns a view of the policy on the first n observations of the batch.

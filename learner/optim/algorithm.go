@@ -96,8 +96,8 @@ func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 // norm returns the gradient's norm.
 func (o Objective) norm(b compute.Backend) float64 { return math.Sqrt(b.Dot(o.Gradient, o.Gradient)) }
 
-// divergence returns the mean KL divergence to another policy over the current policy's states.
-func (o Objective) divergence(to *gaussian.Policy) float64 {
+// Divergence returns the mean KL divergence to another policy over the current policy's states.
+func (o Objective) Divergence(to *gaussian.Policy) float64 {
 	from := o.Policy
 	if o.Current > 0 {
 		from, to = from.First(o.Current), to.First(o.Current)
@@ -107,5 +107,5 @@ func (o Objective) divergence(to *gaussian.Policy) float64 {
 
 // arrive completes a report with the new policy.
 func (r *Report) arrive(o Objective, to *gaussian.Policy) {
-	r.KL, r.Entropy = o.divergence(to), to.Entropy()
+	r.KL, r.Entropy = o.Divergence(to), to.Entropy()
 }

@@ -60,6 +60,8 @@ type Row struct {
 	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
 
 	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes over the batch from which the value function learned; only with --value-learning converge."`
+
+	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

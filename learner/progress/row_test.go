@@ -97,8 +97,8 @@ func TestOpenCSVCuts(t *testing.T) {
 	torn := line(rowOf(4))
 	other := strings.Replace(lines(1), "return_mean", "reward", 1)
 	columns := Columns[Row]()
-	last := "," + strings.Join(columns[len(columns)-2:], ",") + "\n"
-	earlier := strings.ReplaceAll(strings.Replace(lines(1, 2), last, "\n", 1), ",,\n", "\n")
+	last := "," + strings.Join(columns[len(columns)-3:], ",") + "\n"
+	earlier := strings.ReplaceAll(strings.Replace(lines(1, 2), last, "\n", 1), ",,,\n", "\n")
 	for _, c := range []struct {
 		name, before string
 		next         uint64

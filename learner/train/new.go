@@ -16,11 +16,12 @@ import (
 func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}
 	l := &Learner{
-		Method:    NewMethod(s, shape),
-		Backend:   b,
-		Params:    shape.Init(streams.New(s.Seed, streams.Policy)),
-		Optimizer: optimizer(s, shape.NumParams()),
-		Reuse:     newReuse(s.Reuse, s.ImportanceClip),
+		Method:      NewMethod(s, shape),
+		Backend:     b,
+		Params:      shape.Init(streams.New(s.Seed, streams.Policy)),
+		Optimizer:   optimizer(s, shape.NumParams()),
+		PolicySteps: s.PolicySteps,
+		Reuse:       newReuse(s.Reuse, s.ImportanceClip),
 	}
 	converges := s.ValueLearning == config.Converge
 	if s.Targets == config.GAE && converges {

@@ -161,7 +161,9 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 			if s.ValueLearning = m.learning; m.learning == config.Converge {
 				s.Targets, s.Bootstrap = config.GAE, true
 			}
-			s.Reuse = m.reuse
+			if s.Reuse = m.reuse; m.reuse > 1 && m.algorithm == config.TRPO {
+				s.PolicySteps = 2
+			}
 			test(t, s)
 		})
 	}

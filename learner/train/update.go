@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
@@ -17,12 +15,13 @@ import (
 // Learner is what an update changes: the policy, the critic, and their optimisers.
 type Learner struct {
 	Method
-	Backend   compute.Backend
-	Params    []float64             // the policy's, p
-	Critic    *critic.Critic        // nil if neither its value head nor a kernel are needed
-	Value     *critic.ValueFunction // in place of the critic's value head; nil: that one
-	Optimizer optim.Algorithm       // takes the policy step
-	Reuse     *Reuse                // of earlier batches; nil: none
+	Backend     compute.Backend
+	Params      []float64             // the policy's, p
+	Critic      *critic.Critic        // nil if neither its value head nor a kernel are needed
+	Value       *critic.ValueFunction // in place of the critic's value head; nil: that one
+	Optimizer   optim.Algorithm       // takes the policy steps
+	PolicySteps int                   // from one batch, at most; more than 1 need TRPO and quadrature
+	Reuse       *Reuse                // of earlier batches; nil: none
 }
 
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
@@ -63,7 +62,7 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 	if err := stage("calibration", err); err != nil {
 		return err
 	}
-	return stage("policy step", l.step(at, x, estimate, row)) // VanillaPG, NPG or TRPO
+	return stage("policy step", l.improve(at, x, estimate, r, row)) // VanillaPG, NPG or TRPO
 }
 
 // stages returns a function that ends a stage: it calls lap with the stage's duration, or
@@ -135,29 +134,4 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 // kernel returns the process's covariance at the critic's current hyperparameters.
 func (l *Learner) kernel() gp.Kernel {
 	return gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
-}
-
-// step takes the policy step. U's truncated decomposition preconditions the natural
-// gradient's solution, unless it is a sketch of a large batch with fewer than two samples per
-// parameter: then it is too noisy to save iterations (Ant), or even costs some
-// (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
-func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Current: x.current().size(), Fisher: at.Fisher, Estimate: e}
-	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
-		objective.SVD = at.SVD
-	}
-	before := append([]float64(nil), l.Params...)
-	report, err := l.Optimizer.Step(l.Params, objective)
-	if err != nil {
-		return err
-	}
-	row.KL, row.GradientNorm = report.KL, report.GradientNorm
-	switch l.Optimizer.(type) {
-	case optim.TRPO:
-		row.CGIterations, row.Backtracks = float64(report.Solve.Iterations), float64(report.Halvings)
-	case optim.NPG:
-		row.CGIterations = float64(report.Solve.Iterations)
-	}
-	row.StepNorm = floats.Distance(before, l.Params, 2)
-	return nil
 }
