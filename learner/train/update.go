@@ -30,11 +30,11 @@ type Learner struct {
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	stage := stages(lap)
-	ofFisher := x.fisher.observations.Rows
+	acted := x.fisher.observations.Rows
 	if x.ages != nil {
-		ofFisher = x.current().size()
+		acted = x.current().size()
 	}
-	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), ofFisher) // U, G
+	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), acted) // U, G
 	if x.ages != nil && l.Quadrature != nil {
 		at.Ages = l.Reuse.ages(x)
 	}
@@ -142,7 +142,7 @@ func (l *Learner) kernel() gp.Kernel {
 // parameter: then it is too noisy to save iterations (Ant), or even costs some
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
 func (l *Learner) step(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Current: x.current().size(), Fisher: at.Fisher, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
