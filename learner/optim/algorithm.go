@@ -15,8 +15,6 @@ import (
 type Objective struct {
 	Policy  *gaussian.Policy // the current policy over the batch
 	Actions compute.Block    // n × a
-	// Current is the number of leading samples whose states are the current policy's, over which divergences are taken; 0: all.
-	Current int
 	// Fisher is the current policy's Fisher matrix, the metric of natural gradients.
 	Fisher estimators.Fisher
 	// SVD is the scores' truncated decomposition, which preconditions the solution for the
@@ -96,16 +94,5 @@ func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 // norm returns the gradient's norm.
 func (o Objective) norm(b compute.Backend) float64 { return math.Sqrt(b.Dot(o.Gradient, o.Gradient)) }
 
-// Divergence returns the mean KL divergence to another policy over the current policy's states.
-func (o Objective) Divergence(to *gaussian.Policy) float64 {
-	from := o.Policy
-	if o.Current > 0 {
-		from, to = from.First(o.Current), to.First(o.Current)
-	}
-	return from.KL(to)
-}
-
 // arrive completes a report with the new policy.
-func (r *Report) arrive(o Objective, to *gaussian.Policy) {
-	r.KL, r.Entropy = o.Divergence(to), to.Entropy()
-}
+func (r *Report) arrive(from, to *gaussian.Policy) { r.KL, r.Entropy = from.KL(to), to.Entropy() }

@@ -75,10 +75,10 @@ func (t TRPO) accepts(candidate []float64, promised float64, reference compute.B
 	defer s.Release()
 	next := o.Policy.At(s, candidate)
 	gain := next.Surrogate(o.Actions, o.Weights, reference)
-	if !(gain > 0 && gain >= t.AcceptRatio*promised && o.Divergence(next) <= t.MaxKL) {
+	if !(gain > 0 && gain >= t.AcceptRatio*promised && o.Policy.KL(next) <= t.MaxKL) {
 		return false
 	}
-	report.arrive(o, next)
+	report.arrive(o.Policy, next)
 	report.Rejected = false
 	return true
 }

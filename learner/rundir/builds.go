@@ -45,13 +45,20 @@ func TrainedBy(directory string, build Build) error {
 	if err != nil {
 		return err
 	}
-	for len(builds) > 0 && builds[len(builds)-1].Iteration >= build.Iteration { // it was stopped before its first commit
-		builds = builds[:len(builds)-1]
+	kept := len(builds)
+	for kept > 0 && builds[kept-1].Iteration >= build.Iteration { // it was stopped before its first commit
+		kept--
 	}
-	if n := len(builds); n > 0 && builds[n-1].Program == build.Program && builds[n-1].Machine == build.Machine {
+	last := kept - 1
+	same := last >= 0 && builds[last].Program == build.Program && builds[last].Machine == build.Machine
+	if same && kept == len(builds) {
 		return nil
 	}
-	data, err := yaml.Marshal(append(builds, build))
+	builds = builds[:kept]
+	if !same {
+		builds = append(builds, build)
+	}
+	data, err := yaml.Marshal(builds)
 	if err == nil {
 		err = atomicfile.Write(filepath.Join(directory, buildsName), data)
 	}

@@ -26,7 +26,8 @@ func (c comparison) report(j *job, r *results) error {
 	}
 	if figure := bySteps(r); figure != nil {
 		p.draw("steps", "By environment steps", figure)
-		p.paragraph("The same by environment steps, up to those that all have reached on a task.")
+		p.paragraph("The same by environment steps, up to those that all have reached on a task, and the values there:")
+		p.table([]string{"task", "variant", "steps", "return"}, atTheEnd(figure))
 	}
 	c.tables(p, r)
 	p.overTasks(r)
@@ -210,13 +211,14 @@ func seeds(runs []int) string {
 // mostPoints is the number of points of a line beyond which more cannot be seen.
 const mostPoints = 250
 
-// lines returns a group's learning curve over x, with its band, and above one a seed.
+// lines returns a group's learning curve over x, which may be shorter, with its band, and above one a seed.
 func (g *group) lines(name string, color int, x []float64) []chart.Series {
-	smooth, stride := g.smooth(max(1, len(x)/100)), (len(x)+mostPoints-1)/mostPoints
+	length, stride := len(x), (len(x)+mostPoints-1)/mostPoints
+	smooth := g.smooth(max(1, length/100))
 	x = every(stride, x)
 	var all []chart.Series
 	for i := range smooth {
-		smooth[i] = every(stride, smooth[i])
+		smooth[i] = every(stride, smooth[i][:length])
 		if len(smooth) > 1 {
 			all = append(all, chart.Series{Name: name, Color: color, Thin: true, X: x, Y: smooth[i]})
 		}
@@ -266,24 +268,33 @@ func bySteps(r *results) chart.Figure {
 			if g.env != s.env {
 				continue
 			}
-			steps := g.meanSteps()
-			n, _ := slices.BinarySearch(steps, most)
-			n = min(n+1, len(steps))
+			steps := slices.DeleteFunc(g.meanSteps(), func(steps float64) bool { return steps > most })
 			name := strings.Join([]string{g.variant.name, g.algorithm, g.preset}, ", ")
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
-			for _, line := range g.lines(name, slices.Index(names, name), steps) {
-				line.X, line.Y = line.X[:n], line.Y[:n]
-				if line.Low != nil {
-					line.Low, line.High = line.Low[:n], line.High[:n]
-				}
-				panel.Series = append(panel.Series, line)
-			}
+			panel.Series = append(panel.Series, g.lines(name, slices.Index(names, name), steps)...)
 		}
 		figure = append(figure, []chart.Panel{panel})
 	}
 	return figure
+}
+
+// atTheEnd returns the last values of the lines of a figure that has a task in each row.
+func atTheEnd(figure chart.Figure) [][]string {
+	var rows [][]string
+	for _, row := range figure {
+		for _, s := range row[0].Series {
+			if last := len(s.Y) - 1; !s.Thin && last >= 0 {
+				value := stats.Estimate{Value: s.Y[last], Low: math.NaN(), High: math.NaN()}
+				if s.Low != nil {
+					value.Low, value.High = s.Low[last], s.High[last]
+				}
+				rows = append(rows, []string{row[0].Title, s.Name, fmt.Sprintf("%.0f", s.X[last]), estimate(value)})
+			}
+		}
+	}
+	return rows
 }
 
 // meanSteps returns the environment steps at each iteration, the mean over the runs.
@@ -291,8 +302,9 @@ func (g *group) meanSteps() []float64 {
 	all := make([]float64, len(g.steps[0]))
 	for k := range all {
 		for _, run := range g.steps {
-			all[k] += run[k] / float64(len(g.steps))
+			all[k] += run[k]
 		}
+		all[k] /= float64(len(g.steps))
 	}
 	return all
 }

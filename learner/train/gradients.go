@@ -81,7 +81,7 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 
 // judged returns the evaluation of the policy on the samples, with their targets.
 func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
-	targets, err := l.Targets.of(l, x, row)
+	targets, _, err := l.Targets.of(l, x, row)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,9 @@ func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, r R
 		}
 	}
 	if row.PolicySteps > 1 {
-		row.KL = l.divergence(at, x)
+		s := compute.NewScope(l.Backend)
+		defer s.Release()
+		row.KL = at.policy.KL(at.policy.At(s, l.Params))
 	}
 	row.StepNorm = floats.Distance(before, l.Params, 2)
 	return nil
@@ -48,7 +50,7 @@ func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, r R
 // samples per parameter: then it is too noisy to save iterations (Ant), or even costs some
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
 func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimators.Estimate) (optim.Report, error) {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Current: x.current().size(), Fisher: at.Fisher, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
@@ -67,7 +69,7 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	defer s.Release()
 	m := l.Method
 	m.Fisher = Analytic // UU'/n would be over another policy's actions
-	at := m.evaluate(s, l.Params, x.observations, x.actions, x.size(), x.current().size())
+	at := m.evaluate(s, l.Params, x.observations, x.actions, x.size(), 0)
 	at.Ages, at.Targets, at.Features = first.Ages, first.Targets, first.Features
 	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
 	if err != nil {
@@ -95,13 +97,4 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	}
 	copy(l.Params, params)
 	return true, nil
-}
-
-// divergence returns the mean KL divergence from the policy that took the batch to the
-// learned one.
-func (l *Learner) divergence(at *Evaluation, x Samples) float64 {
-	s := compute.NewScope(l.Backend)
-	defer s.Release()
-	objective := optim.Objective{Policy: at.policy, Current: x.current().size()}
-	return objective.Divergence(at.policy.At(s, l.Params))
 }

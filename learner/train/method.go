@@ -52,7 +52,7 @@ type Evaluation struct {
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m
-	ofFisher  int              // how many of the m, the first, the Fisher matrix is taken over
+	acted     int              // how many of the m actions, the first, are the policy's own
 }
 
 // Evaluate runs the policy with all its parameters over m observations and actions, of
@@ -61,9 +61,9 @@ func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, acti
 	return m.evaluate(s, params, observations, actions, n, observations.Rows)
 }
 
-// evaluate is Evaluate with a Fisher matrix over the first ofFisher observations.
-func (m *Method) evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n, ofFisher int) *Evaluation {
-	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations), ofFisher: ofFisher}
+// evaluate is Evaluate where only the first actions, acted in number, are the policy's own.
+func (m *Method) evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n, acted int) *Evaluation {
+	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations), acted: acted}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
@@ -117,14 +117,14 @@ func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r
 // FisherMatrix is which Fisher matrix a method uses throughout: [Empirical] or [Analytic].
 type FisherMatrix func(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher
 
-// Empirical returns UU'/m (eqn:kernel_equations).
+// Empirical returns UU'/m (eqn:kernel_equations) of the samples whose actions are the policy's own.
 func Empirical(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
-	return estimators.EmpiricalFisher(b, at.allScores.First(at.ofFisher), damping)
+	return estimators.EmpiricalFisher(b, at.allScores.First(at.acted), damping)
 }
 
 // Analytic returns the expectation of uu' over the actions at the m observations.
 func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
-	return estimators.NewFisher(at.onAll.First(at.ofFisher).Fisher(0), damping)
+	return estimators.NewFisher(at.onAll.Fisher(0), damping)
 }
 
 // Process is how the Gaussian process of a batch is conditioned, and integrated.

@@ -5,13 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -95,14 +92,6 @@ func (x Samples) current() Samples {
 		return x
 	}
 	return x.part(0)
-}
-
-// standardizeAs gives the targets of an earlier batch the mean 0, and the newest batch's unit.
-func standardizeAs(targets []float64, deviation float64) {
-	floats.AddConst(-stats.Mean(targets), targets)
-	if deviation > 0 {
-		floats.Scale(1/deviation, targets)
-	}
 }
 
 // ages returns the parts of a batch, with the noise learned so far relative to the newest batch's.

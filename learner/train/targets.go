@@ -15,18 +15,20 @@ import (
 // [Advantages].
 type Targets interface {
 	// of returns n targets, and has the learner's value function learn where they need one.
-	of(l *Learner, x Samples, row *progress.Row) ([]float64, error)
-	// again returns the targets of samples from which the value function has learned already, in the unit of the newest
-	// batch's, whose standard deviation is given.
-	again(l *Learner, x Samples, deviation float64) []float64
+	of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, error)
+	// again returns targets in a unit, from which nothing learns.
+	again(l *Learner, x Samples, u unit) []float64
 }
 
+// unit is how targets are standardised: the mean is subtracted, and the deviation divides the rest.
+type unit struct{ mean, deviation float64 }
+
 // targets returns those of the current policy's samples, from which the value function learns, and then those of earlier
-// policies'.
+// policies', in the unit of the former.
 func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, error) {
-	targets, err := l.Targets.of(l, x.current(), row)
+	targets, u, err := l.Targets.of(l, x.current(), row)
 	for number := 1; err == nil && number < len(x.ages); number++ {
-		targets = append(targets, l.Targets.again(l, x.part(number), row.TargetStd)...)
+		targets = append(targets, l.Targets.again(l, x.part(number), u)...)
 	}
 	return targets, err
 }
@@ -34,13 +36,13 @@ func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, error) {
 // Returns are the discounted returns, not standardised.
 type Returns struct{ Gamma float64 }
 
-func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, error) {
+func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, error) {
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = stats.StdDev(targets)
-	return targets, nil
+	return targets, unit{0, 1}, nil
 }
 
-func (r Returns) again(_ *Learner, x Samples, _ float64) []float64 {
+func (r Returns) again(_ *Learner, x Samples, _ unit) []float64 {
 	return x.trajectories.Returns(r.Gamma)
 }
 
@@ -52,7 +54,7 @@ type Advantages struct {
 	Epochs        int  // passes over a batch that a value function with a network of its own makes at most
 }
 
-func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, error) {
+func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
@@ -62,21 +64,25 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, err
 	}
 	values, err := learn(l, s, x, row)
 	if err != nil {
-		return nil, err
+		return nil, unit{}, err
 	}
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
-	row.TargetStd = stats.StdDev(targets)
+	var u unit
+	u.mean, u.deviation = stats.MeanStdDev(targets)
+	row.TargetStd = u.deviation
 	critic.Standardize(targets)
-	return targets, nil
+	return targets, u, nil
 }
 
-// again gives each batch's the mean 0.
-func (a Advantages) again(l *Learner, x Samples, deviation float64) []float64 {
+func (a Advantages) again(l *Learner, x Samples, u unit) []float64 {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
 	targets := x.trajectories.Advantages(l.values(s, x.observations), a.Gamma, a.Lambda)
-	standardizeAs(targets, deviation)
+	floats.AddConst(-u.mean, targets)
+	if u.deviation > 0 {
+		floats.Scale(1/u.deviation, targets)
+	}
 	return targets
 }
 

@@ -29,11 +29,11 @@ type Learner struct {
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
 	stage := stages(lap)
-	ofFisher := x.fisher.observations.Rows
+	acted := x.fisher.observations.Rows
 	if x.ages != nil {
-		ofFisher = x.current().size()
+		acted = x.current().size()
 	}
-	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), ofFisher) // U, G
+	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), acted) // U, G
 	if x.ages != nil && l.Quadrature != nil {
 		at.Ages = l.Reuse.ages(x)
 	}

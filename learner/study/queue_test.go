@@ -1,0 +1,156 @@
+package study
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+// planned returns what `learner study curves --plan` prints of a queue.
+func planned(t *testing.T, queue string, arguments ...string) (string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "queue.yaml")
+	write(t, path, queue)
+	root := &cobra.Command{Use: "learner", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Command())
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs(append([]string{"study", "curves", "--plan", "--out", filepath.Join(t.TempDir(), "out"), "--queue", path}, arguments...))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+const twoEntries = `
+- env: [Swimmer-v2, Hopper-v2]
+  algorithm: npg
+  estimator: [mc, uapg]
+  preset: authors
+  seed: [1, 2]
+  iterations: 1000
+- env: Hopper-v2
+  algorithm: npg
+  estimator: mc
+  preset: authors
+  targets: gae
+  hidden: [32, 32]
+  label: MC, GAE
+  iterations: 10
+`
+
+// The runs of a queue are in its order, the seed varying slowest; flags select among them.
+func TestQueue(t *testing.T) {
+	lines := func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
+	text, err := planned(t, twoEntries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := lines(text)
+	if len(all) != 10 || all[0] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 1" || all[3] != "    0 of 1000 iterations  Hopper-v2 npg UAPG seed 1" ||
+		all[4] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 2" || all[8] != "    0 of 10 iterations  Hopper-v2 npg MC, GAE seed 1" ||
+		!strings.HasPrefix(all[9], "0 of 9 runs are complete; left: unknown") {
+		t.Errorf("the plan is\n%s", text)
+	}
+	for arguments, want := range map[string]int{"--env Hopper-v2": 5, "--seeds 2": 4, "--env Hopper-v2 --estimator mc --seeds 1": 2} {
+		text, err := planned(t, twoEntries, strings.Fields(arguments)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(lines(text)) - 1; got != want {
+			t.Errorf("with %s %d runs, want %d:\n%s", arguments, got, want, text)
+		}
+	}
+}
+
+func TestQueueNamesWhatIsWrong(t *testing.T) {
+	for queue, want := range map[string]string{
+		"":                                     "write a list of runs",
+		"env: Swimmer-v2":                      "write a list of runs",
+		"- Swimmer-v2":                         "line 1: write settings as name: value",
+		"- env: Swimer-v2":                     "line 1: --env",
+		"- env: Swimmer-v2\n- env: Swimmer-v2": "line 2: Swimmer-v2 npg UAPG seed 1 is in the entry of line 1 already",
+		"- env: Swimmer-v2\n  gama: 1":         "line 1: unknown flag: --gama",
+		"- env: Swimmer-v2\n  run_dir: x":      "line 1: run_dir is the study's to decide",
+		"- env: Swimmer-v2\n  env: Hopper-v2":  "line 1: env is given twice",
+		"- env: []":                            "line 1: env: has no value",
+		"- env: {a: b}":                        "line 1: env: want a plain value",
+		"- [":                                  "yaml",
+	} {
+		if _, err := planned(t, queue); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("queue %q: %v, want %q", queue, err, want)
+		}
+	}
+	for _, arguments := range []string{"--iterations 5", "--set gamma=0.9", "--quick"} {
+		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), "write it into the queue") {
+			t.Errorf("%s: %v", arguments, err)
+		}
+	}
+	if _, err := planned(t, twoEntries, "--seeds", "7"); err == nil || !strings.Contains(err.Error(), "no such runs") {
+		t.Errorf("a seed that is not there: %v", err)
+	}
+}
+
+// The queue of docs/results has runs that can be made.
+func TestCommittedQueue(t *testing.T) {
+	queue, err := os.ReadFile("../../docs/results/curves/queue.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := planned(t, string(queue)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Runs with two presets are drawn by environment steps too, up to those that all have.
+func TestBySteps(t *testing.T) {
+	r := made()
+	if figure := bySteps(r); figure != nil {
+		t.Errorf("of one preset: %+v", figure)
+	}
+	for i, g := range r.groups {
+		g.preset = []string{"authors", "best"}[i%2]
+		g.env = "A"
+		for range g.returns {
+			g.steps = append(g.steps, [][]float64{{100, 200, 300}, {50, 100, 150}}[i%2])
+		}
+	}
+	figure := bySteps(&results{groups: r.groups[:2], last: 2})
+	if len(figure) != 1 || len(figure[0]) != 1 {
+		t.Fatalf("%d rows of panels", len(figure))
+	}
+	var got []string
+	for _, s := range figure[0][0].Series {
+		if !s.Thin {
+			got = append(got, fmt.Sprint(s.Name, s.X))
+		}
+	}
+	if want := "[MC, npg, authors[100] DBQPG, npg, best[50 100 150]]"; fmt.Sprint(got) != want {
+		t.Errorf("lines %v, want %s", got, want)
+	}
+	// Of MC's runs all have 0 in their first iteration, of DBQPG's 100 and 80 in the last.
+	if got, want := fmt.Sprint(atTheEnd(figure)), "[[A MC, npg, authors 100 0] [A DBQPG, npg, best 150 90 [80, 100]]]"; got != want {
+		t.Errorf("at the end %s, want %s", got, want)
+	}
+}
+
+// Whose runs they are is on the page: several programs are never mixed in silence.
+func TestProvenance(t *testing.T) {
+	r := new(results)
+	r.record([]rundir.Build{{Program: "commit a", Machine: "one"}})
+	if got := r.provenance(); got != "Trained by commit a. one" {
+		t.Errorf("provenance %q", got)
+	}
+	r.record([]rundir.Build{{Program: "commit a", Machine: "one"}, {Iteration: 7, Program: "commit b", Machine: "two"}})
+	r.record(nil)
+	const want = "**Trained by several programs**, whose runs may differ in more than the page says: 1 run by commit a; 1 run by commit a, then by commit b; " +
+		"1 run by a program that kept no record. one; two"
+	if got := r.provenance(); got != want {
+		t.Errorf("provenance %q, want %q", got, want)
+	}
+}
