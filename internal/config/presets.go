@@ -26,6 +26,7 @@ var common = Settings{
 	Damping:        0.1,
 	Reuse:          1,
 	ImportanceClip: 1,
+	KernelLearning: Step,
 	C1:             1,
 	C2:             5e-5,
 	Rank:           50,
