@@ -20,7 +20,7 @@ var common = Settings{
 	Gamma:          0.995,
 	GAELambda:      0.97,
 	ValueLearning:  Step,
-	ValueEpochs:    10,
+	ValueEpochs:    5,
 	LearningRate:   2.1e-3,
 	MaxKL:          0.01,
 	Damping:        0.1,

@@ -157,7 +157,7 @@ var introduced = map[string]string{
 	"streams":         "0",
 	"value_learning":  string(Step),
 	"kernel_learning": string(Step),
-	"value_epochs":    "10",
+	"value_epochs":    "5",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the
