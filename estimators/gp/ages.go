@@ -83,7 +83,7 @@ func (p *directPosterior) newGram(fisherGram *mat.SymDense) (sum gram) {
 
 // ageGram computes the products over the samples of an age in s.
 func (p *directPosterior) ageGram(s *compute.Scope, a aged) gram {
-	own := p.data.rowRange(a.lo, a.hi)
+	own := p.data.RowRange(a.lo, a.hi)
 	return newGram(s, p.state.RowRange(a.lo, a.hi), own, p.fisher, FisherGram(p.backend, own.Fisher))
 }
 

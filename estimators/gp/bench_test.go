@@ -67,3 +67,33 @@ func BenchmarkDirect(b *testing.B) {
 		s.Release()
 	}
 }
+
+// Hyperparameters from held-out samples, beginning with those that the last batch taught.
+func BenchmarkCrossValidation(b *testing.B) {
+	for _, n := range []int{5000, 15000} {
+		s := compute.NewScope(cpu.New(0))
+		data := newBatch(rand.New(rand.NewPCG(1, 0)), n, 10, 90).upload(s)
+		kernel := Kernel{C1: 1, C2: 5e-5, Hyper: Hyper{[]float64{0.693}, 0.693, 0.693, 0.693}}
+		var validation CrossValidation
+		for i := range 5 {
+			validation.Folds = append(validation.Folds, [2]int{i * n / 5, (i + 1) * n / 5})
+		}
+		learn := func() Validation {
+			learned, err := validation.Maximize(s.Backend(), kernel, data)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return learned
+		}
+		kernel.Hyper = learn().Hyper
+		kernel.Noise *= 1.2
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			evaluations := 0
+			for b.Loop() {
+				evaluations = learn().Evaluations
+			}
+			b.ReportMetric(float64(evaluations), "evaluations")
+		})
+		s.Release()
+	}
+}

@@ -46,7 +46,7 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	}
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
-	left := p.data.rowRange(lo, hi)
+	left := p.data.RowRange(lo, hi)
 	g := newGram(scope, all.state.RowRange(lo, hi), left, p.fisher, FisherGram(p.backend, left.Fisher))
 	if p.data.Ages != nil {
 		g.scale(p.backend, 1/p.data.ageOf(lo, hi).noise)

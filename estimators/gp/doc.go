@@ -134,6 +134,21 @@
 // If R has a small rank and its derivative does not stay in R's range, as for the cosine
 // kernel, E also has the directions in which the derivative leaves it.
 //
+// # Learning from held-out samples
+//
+// The marginal likelihood takes noise to be independent. Where samples share it, as those of an
+// episode do, [CrossValidation] has hyperparameters that do not take it for knowledge: those
+// that maximise the mean of
+//
+//	log N(y_i; m_i, s_i),  m_i = E[Q_i], s_i = Var[Q_i] + noise
+//
+// where the process that predicts sample i is conditioned on all samples outside of i's fold
+// (Rasmussen and Williams 2006, 5.4.2). With the process Q = B w, w of N(0, P^-1) and P =
+// diag(1/c_o, ..., 1/v, ...), the sums B'B and B'y over the rest are differences of sums over all
+// samples and over a fold, and do not depend on c_o, v and the noise: an evaluation with its gradient
+// takes a Cholesky factor for each fold, and no sum over n. The state columns are rotated to
+// their principal axes, of which 64 are kept.
+//
 // # Inducing points
 //
 // Bayesian actor-critic has no grid: m of the n samples are inducing points (subset of

@@ -28,8 +28,8 @@ type Age struct {
 	Noise   float64 // its noise variance, as a multiple of the kernel's Noise; positive
 }
 
-// rowRange returns the batch of samples [lo, hi) alone, which are of one age.
-func (d Data) rowRange(lo, hi int) Data {
+// RowRange returns the batch of samples [lo, hi) alone, which are of one age.
+func (d Data) RowRange(lo, hi int) Data {
 	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
 }
 

@@ -157,8 +157,10 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, there := settings.Identity()["value_learning"]; there {
-		t.Error("a setting that earlier versions did not have is part of the identity of a run that they could have made")
+	for _, name := range []string{"value_learning", "kernel_learning"} {
+		if _, there := settings.Identity()[name]; there {
+			t.Errorf("%s, which earlier versions did not have, is part of the identity of a run that they could have made", name)
+		}
 	}
 	identity := settings.Identity()
 	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "base_kernel", "bootstrap", "epsilon"} {
@@ -273,6 +275,10 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v5 --segment 65536 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
 		{"--env Swimmer-v5 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae"},
 		{"--env Swimmer-v2 --value-learning converge", "", "--value-learning converge: returns have no use for values; add --targets gae"},
+		{"--env Ant-v2 --kernel-learning converge", "", "--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned"},
+		{"--env Ant-v2 --preset authors --kernel-learning converge --solver cg", "", "--kernel-learning converge: conjugate gradients do not predict held-out episodes"},
+		{"--env Ant-v2 --preset authors --kernel-learning converge --inducing 64", "", "--kernel-learning converge: it knows only interpolation on a grid"},
+		{"--env Ant-v2 --preset authors --kernel-learning newton", "", "step or converge"},
 		{"--env Ant-v2 --value-learning steps", "", "step or converge"},
 		{"--env Ant-v2 --reuse 0", "", "--reuse 0: must be from 1"},
 		{"--env Ant-v2 --reuse 3 --solver cg", "", "leave out --solver cg"},

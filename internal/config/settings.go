@@ -55,13 +55,17 @@ const (
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
 )
 
-// ValueLearning names a way in which the value function learns from a batch (docs/critic.md).
-type ValueLearning string
+// Learning names a way in which the value function (docs/critic.md) or the process's kernel
+// (docs/kernel-learning.md) learns from a batch.
+type Learning string
 
 // The ways.
 const (
-	Step     ValueLearning = "step"     // one step towards the returns, on the features of the process
-	Converge ValueLearning = "converge" // standardised lambda-returns, in a network of its own, by as many passes as pay
+	// Step is one step of Adam: towards the returns, on the features of the process, or up the marginal likelihood.
+	Step Learning = "step"
+	// Converge goes on for as long as new or held-out episodes are predicted better: with standardised lambda-returns, in a
+	// network of its own; or with standardised targets, up to the kernel under which they are most likely.
+	Converge Learning = "converge"
 )
 
 // Features names the inputs of the state kernel.
@@ -160,7 +164,7 @@ type Settings struct {
 	GAELambda float64 // decay λ of generalised advantage estimates, in [0, 1]
 	Bootstrap bool    // at the time limit, bootstrap from the value of the last state rather than from 0
 	// ValueLearning is how the value function of generalised advantage estimates learns.
-	ValueLearning ValueLearning
+	ValueLearning Learning
 	ValueEpochs   int // passes over a batch that Converge makes at most
 
 	// The policy's step.
@@ -182,6 +186,8 @@ type Settings struct {
 	Covariance    Covariance
 	FisherSamples float64 // samples for the Fisher matrix, as a multiple (at least 1) of the gradient's
 	Epsilon       float64 // upper bound on UAPG's scaling of a direction of the natural gradient
+	// KernelLearning is how the process's kernel and its features learn.
+	KernelLearning Learning
 	// Noise and FisherVariance are the variance sigma² of the observation noise and the variance v of the Fisher kernel:
 	// fixed, or Learned.
 	Noise, FisherVariance float64

@@ -85,6 +85,7 @@ func (s *Settings) table() []section {
 			{"c2", result, number(&s.C2), "weight of the Fisher kernel"},
 			{"noise", result, learnedOr(&s.Noise), "variance sigma² of the observation noise: a number, or learned"},
 			{"fisher_variance", result, learnedOr(&s.FisherVariance), "variance v of the Fisher kernel: a number, or learned"},
+			{"kernel_learning", result, choice(&s.KernelLearning, Step, Converge), "learning of the process: the authors' single step, or standardised targets and the kernel that predicts held-out episodes best (docs/kernel-learning.md)"},
 			{"completion", result, truth(&s.Completion), "correct the gradient for the part of the Fisher kernel that the rank, or the damping, removes"},
 			{"rank", result, whole(&s.Rank), "number of singular values of the scores to keep"},
 			{"base_kernel", result, baseKernel(&s.BaseKernel), "base kernel of the state kernel: " + nearest.List(kernels.Names())},
@@ -157,7 +158,8 @@ var introduced = map[string]string{
 	"segment":         "0",
 	"streams":         "0",
 	"value_learning":  string(Step),
-	"value_epochs":    "10",
+	"kernel_learning": string(Step),
+	"value_epochs":    "5",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

@@ -134,7 +134,19 @@ func (s *Settings) validateQuadrature(v *findings) {
 		"--fisher-samples: vanilla policy gradients by mc use no Fisher matrix; choose another --estimator or --algorithm")
 	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla, "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of "+
 		"%s's natural gradient is the inverse of an ill-conditioned matrix; add --algorithm vanilla, or use --estimator uapg", s.Algorithm)
+	s.validateKernelLearning(v)
 	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number, at least 1", s.Epsilon)
+}
+
+// validateKernelLearning checks what predictions of held-out episodes need.
+func (s *Settings) validateKernelLearning(v *findings) {
+	if s.KernelLearning != Converge || s.Estimator == MonteCarlo {
+		return
+	}
+	v.require(s.Solver == Direct, "--kernel-learning converge: conjugate gradients do not predict held-out episodes; leave out --solver cg")
+	v.require(s.Inducing == 0, "--kernel-learning converge: it knows only interpolation on a grid; leave out --inducing")
+	v.require(s.Noise == Learned && s.FisherVariance == Learned, "--kernel-learning converge: the noise and the Fisher variance are learned; "+
+		"add --noise learned --fisher-variance learned")
 }
 
 // validateTask checks the task, the shape of its policy, and the rank against both dimensions of the score matrix.

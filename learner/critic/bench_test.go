@@ -44,3 +44,23 @@ func BenchmarkSteps(b *testing.B) {
 		s.Release()
 	}
 }
+
+// Five passes of the value function, at the sizes of HalfCheetah-v2 and Humanoid-v2.
+func BenchmarkLearn(b *testing.B) {
+	for _, n := range []int{2000, 15000} {
+		for _, o := range []int{17, 376} {
+			b.Run(fmt.Sprintf("%d of %d", n, o), func(b *testing.B) {
+				s := compute.NewScope(cpu.New(0))
+				defer s.Release()
+				rng := rand.New(rand.NewPCG(1, 0))
+				v, observations, targets := NewValueFunction(o, rng), s.FromSlice(n, o, random(rng, n*o)), random(rng, n)
+				for b.Loop() {
+					v.passes = 0
+					if _, err := v.Learn(s.Backend(), observations, targets, 5); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

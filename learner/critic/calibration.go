@@ -23,6 +23,16 @@ func (e Trajectories) HeldOut() (steps int) {
 	return steps
 }
 
+// LogDensity returns the mean logarithm of the densities of targets under their normal
+// predictive distributions. Without targets it is NaN.
+func LogDensity(targets, mean, variance []float64) float64 {
+	sum := 0.0
+	for i, y := range targets {
+		sum -= (math.Log(2*math.Pi*variance[i]) + (y-mean[i])*(y-mean[i])/variance[i]) / 2
+	}
+	return sum / float64(len(targets))
+}
+
 // Coverage returns the fraction of targets that lie within the central intervals of the
 // given probability level, in (0, 1), of their normal predictive distributions. For a
 // calibrated critic it equals the level up to sampling error; for an overconfident one it is

@@ -148,3 +148,12 @@ func (p *drawnProcess) coverage(t *testing.T, k gp.Kernel, noise, level float64,
 	}
 	return Coverage(level, targets[:held], compute.ToSlice(b, mean), spreads)
 }
+
+// By hand: the standard normal at 0, and a normal of variance 4 two deviations away.
+func TestLogDensity(t *testing.T) {
+	got := LogDensity([]float64{0, 5}, []float64{0, 1}, []float64{1, 4})
+	want := -math.Log(2*math.Pi)/2 - (math.Log(4)/2+2)/2
+	if !(math.Abs(got-want) < 1e-15) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

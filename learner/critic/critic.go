@@ -20,6 +20,7 @@ const (
 	// softplus(raw), as in the authors' code.
 	NoiseFloor   = 1e-4
 	learningRate = 1e-4
+	featureRate  = 1e-3 // of phi's steps that held-out episodes confirm
 	headScale    = 0.1
 
 	sharedHyper = 3 // hyperparameters that every process has: c_o, v, noise
@@ -31,6 +32,9 @@ type Kind struct {
 	// Noise and FisherVariance are fixed values of these hyperparameters; 0 means that they
 	// are learned.
 	Noise, FisherVariance float64
+	// Converge makes the process learn from predictions of held-out episodes ([Critic.SetHyper],
+	// [Critic.TryFeatures]) in place of [Critic.StepProcess].
+	Converge bool
 	// RawFeatures makes the process see the observations instead of phi(s): the base kernel
 	// without deep kernel learning.
 	RawFeatures bool
@@ -44,7 +48,7 @@ type Critic struct {
 	params   []float64   // of Value(observed)
 	raw      []float64   // of the base kernel's hyperparameters, c_o, v, noise, before the softplus
 	value    *optim.Adam // of params
-	process  *optim.Adam // of phi's parameters, if the process sees phi, then of the learned elements of raw
+	process  *optim.Adam // of phi's parameters, if the process sees phi, then of the elements of raw that take its steps
 }
 
 // New returns a critic for o observation dimensions with the authors' initial
@@ -66,6 +70,9 @@ func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	head[len(head)-1] = 0
 	c.value = optim.NewAdam(len(c.params), learningRate, optim.DefaultWeightDecay)
 	c.process = optim.NewAdam(c.embedding()+len(c.learned()), learningRate, optim.DefaultWeightDecay)
+	if kind.Converge {
+		c.process = optim.NewAdam(c.embedding(), featureRate, optim.DefaultWeightDecay)
+	}
 	return c
 }
 
@@ -178,8 +185,48 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 	return nil
 }
 
+// SetHyper sets the process's hyperparameters, all of which must be learned.
+func (c *Critic) SetHyper(h gp.Hyper) {
+	positive := append(slices.Clone(h.Base), h.OutputScale, h.FisherVariance, h.Noise-NoiseFloor)
+	if len(positive) != len(c.raw) || len(c.learned()) != len(c.raw) {
+		panic(fmt.Sprintf("critic: %d hyperparameters of a process that learns %d of %d", len(positive), len(c.learned()), len(c.raw)))
+	}
+	for i, x := range positive {
+		c.raw[i] = inverseSoftplus(x)
+	}
+}
+
+// TryFeatures takes one Adam step of phi up the process's log likelihood, given an evaluation
+// under the current parameters and the likelihood's gradient in the features (n × 10). undo
+// takes the step back. An error is a [*optim.NotFiniteError] and leaves the critic unchanged.
+func (c *Critic) TryFeatures(e *Evaluation, features compute.Block) (undo func(), err error) {
+	gradient := e.FeatureGradient(features)
+	floats.Scale(-1, gradient)
+	if err := optim.CheckFinite("gradient of the likelihood", gradient); err != nil {
+		return nil, err
+	}
+	phi := c.params[:c.embedding()]
+	before, optimizer := slices.Clone(phi), c.process.State()
+	c.process.Step(phi, gradient)
+	return func() {
+		copy(phi, before)
+		if err := c.process.Restore(optimizer); err != nil {
+			panic(fmt.Errorf("critic: an optimiser refuses its own state: %w", err))
+		}
+	}, nil
+}
+
 // softplus returns log(1 + exp(x)).
 func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// leastPositive is the smallest hyperparameter that SetHyper tells from others.
+const leastPositive = 1e-12
+
+// inverseSoftplus returns the x whose softplus is y, for y above 0.
+func inverseSoftplus(y float64) float64 {
+	y = max(y, leastPositive)
+	return y + math.Log(-math.Expm1(-y))
+}
 
 // sigmoid returns the derivative of softplus.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

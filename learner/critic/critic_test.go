@@ -475,3 +475,33 @@ func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
 		}
 	}
 }
+
+// SetHyper is the inverse of Hyper, from the floor of the noise to far beyond what is learned.
+func TestSetHyper(t *testing.T) {
+	c := New(3, Kind{Converge: true}, rand.New(rand.NewPCG(1, 0)))
+	for _, h := range []gp.Hyper{
+		{Base: []float64{0.1}, OutputScale: 1e-8, FisherVariance: 1e4, Noise: 2 * NoiseFloor},
+		{Base: []float64{3}, OutputScale: 80, FisherVariance: 0.3, Noise: 0.9},
+	} {
+		c.SetHyper(h)
+		got := c.Hyper()
+		for _, pair := range [][2]float64{
+			{got.Base[0], h.Base[0]}, {got.OutputScale, h.OutputScale}, {got.FisherVariance, h.FisherVariance}, {got.Noise, h.Noise},
+		} {
+			if !(math.Abs(pair[0]-pair[1]) <= 1e-6*pair[1]) {
+				t.Errorf("%+v is %+v", h, got)
+				break
+			}
+		}
+	}
+	c.SetHyper(gp.Hyper{Base: []float64{1}, OutputScale: 1, FisherVariance: 1, Noise: NoiseFloor / 2})
+	if noise := c.Hyper().Noise; !(noise >= NoiseFloor && noise < 1.001*NoiseFloor) {
+		t.Errorf("below the floor the noise is %g", noise)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("fixed noise is set")
+		}
+	}()
+	New(3, Kind{Noise: 1}, rand.New(rand.NewPCG(1, 0))).SetHyper(gp.Hyper{Base: []float64{1}, OutputScale: 1, FisherVariance: 1, Noise: 1})
+}

@@ -107,3 +107,18 @@ func ExplainedVariance(values, returns []float64) float64 {
 	errors := floats.SubTo(make([]float64, len(returns)), returns, values)
 	return 1 - math.Pow(stats.StdDev(errors)/stats.StdDev(returns), 2)
 }
+
+// Folds divides the steps into so many ranges of whole episodes, one after another and of about
+// as many episodes, or into the episodes if there are no more of them.
+func (e Trajectories) Folds(most int) (folds [][2]int) {
+	count, end := min(most, len(e.Lengths)), 0
+	for k := range count {
+		fold := [2]int{end, end}
+		for _, length := range e.Lengths[k*len(e.Lengths)/count : (k+1)*len(e.Lengths)/count] {
+			fold[1] += length
+		}
+		end = fold[1]
+		folds = append(folds, fold)
+	}
+	return folds
+}

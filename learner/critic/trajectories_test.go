@@ -3,6 +3,7 @@ package critic
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
@@ -178,5 +179,18 @@ func TestTrajectoriesPanic(t *testing.T) {
 			}()
 			f()
 		})
+	}
+}
+
+// Folds are whole episodes in order, no fold is empty, and they hold about as many.
+func TestFolds(t *testing.T) {
+	e := Trajectories{Lengths: []int{3, 1, 4, 1, 5, 9, 2}}
+	for most, want := range map[int][][2]int{
+		1: {{0, 25}}, 2: {{0, 8}, {8, 25}}, 3: {{0, 4}, {4, 9}, {9, 25}},
+		9: {{0, 3}, {3, 4}, {4, 8}, {8, 9}, {9, 14}, {14, 23}, {23, 25}},
+	} {
+		if got := e.Folds(most); !slices.Equal(got, want) {
+			t.Errorf("at most %d folds: %v, want %v", most, got, want)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	valueWidth        = 64   // of both hidden layers
-	valueLearningRate = 1e-3 // of Adam, without weight decay
+	valueLearningRate = 2e-3 // of Adam, without weight decay
 	valueMinibatch    = 128  // samples, at least
 	// momentsWeight is the weight of a batch's moments in the running ones. The first batches weigh more: of k, each 1/k.
 	momentsWeight = 0.1
@@ -115,9 +115,10 @@ func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, tar
 		if i == v.passes/2 {
 			copy(v.halfway, v.params)
 		}
-		if err := v.pass(b, observations, y); err != nil {
-			return 0, errors.Join(err, v.Restore(before))
-		}
+		v.pass(b, observations, y)
+	}
+	if err := optim.CheckFinite("step of the value function", v.params); err != nil {
+		return 0, errors.Join(err, v.Restore(before))
 	}
 	return v.passes, nil
 }
@@ -155,16 +156,12 @@ func (v *ValueFunction) squaredError(b compute.Backend, params []float64, observ
 }
 
 // pass takes a step on every minibatch.
-func (v *ValueFunction) pass(b compute.Backend, observations, y compute.Block) error {
+func (v *ValueFunction) pass(b compute.Backend, observations, y compute.Block) {
 	m := max(1, y.Rows/valueMinibatch)
 	for j := range m {
 		gradient := v.gradient(b, observations.RowRange(j, y.Rows).EveryRow(m), y.RowRange(j, y.Rows).EveryRow(m))
-		if err := optim.CheckFinite("gradient of the value loss", gradient); err != nil {
-			return err
-		}
 		v.optimizer.Step(v.params, gradient)
 	}
-	return nil
 }
 
 // gradient returns the gradient of the mean of (f(s) - y)² in the parameters.

@@ -34,7 +34,7 @@ type Row struct {
 	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank" help:"Number of singular values kept of the scores' decomposition."`
 	Noise         float64 `csv:"noise" tag:"kernel/noise" help:"Noise variance of the Gaussian process."`
 	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale" help:"Lengthscale of the base kernel; empty if it has none."`
-	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood" help:"Log marginal likelihood per step, before the update."`
+	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood" help:"Log marginal likelihood per step, before the update; with --kernel-learning converge, after it."`
 
 	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the values against their targets, returns or lambda-returns, before the value function learns from the batch."`
 	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(targets - values) / var(targets), of the same targets and values: 1 for a perfect value function, 0 for a useless one."`
@@ -60,6 +60,10 @@ type Row struct {
 	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
 
 	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes over the batch from which the value function learned; only with --value-learning converge."`
+
+	// The likelihood of the same targets, in the units that the process sees.
+	HeldOutLogLikelihood  float64 `csv:"held_out_log_likelihood" tag:"critic/held_out_log_likelihood" help:"Mean log predictive density of the held-out targets."`
+	GaussianLogLikelihood float64 `csv:"gaussian_log_likelihood" tag:"critic/gaussian_log_likelihood" help:"The same for a Gaussian with the mean and the variance of the other targets, which knows nothing of states and actions."`
 
 	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
 }

@@ -92,10 +92,10 @@ func (r *results) lengths() string {
 		return "Final: the mean over " + all[0].what + "."
 	}
 	var texts []string
-	for _, s := range r.settings() {
-		texts = append(texts, fmt.Sprintf("the last %d of %d (%v)", r.lastOf(s), r.iterations(s), s))
+	for _, c := range all {
+		texts = append(texts, fmt.Sprintf("%s (%s of task and algorithm)", c.what, plural(c.n, "pair")))
 	}
-	return "Final: the mean over the last iterations, " + strings.Join(texts, ", ") + "."
+	return "Final: the mean over " + strings.Join(texts, ", ") + "."
 }
 
 // how tells of seeds and sizes, and which runs are missing.
@@ -244,40 +244,61 @@ func every(stride int, values []float64) []float64 {
 	return some
 }
 
-// bySteps draws the learning curves of each task, of all algorithms and presets, by environment steps: nil if there is
+// bySteps draws the learning curves of each task by environment steps, with each preset's first algorithm: nil if there is
 // only one preset.
 func bySteps(r *results) chart.Figure {
 	if r.groups[0].preset == "" {
 		return nil
 	}
-	var figure chart.Figure
-	var names []string
+	shown := map[string]string{} // algorithms by preset
+	var tasks []string
 	for _, s := range r.settings() {
-		if slices.ContainsFunc(figure, func(row []chart.Panel) bool { return row[0].Title == s.env }) {
-			continue
+		if shown[s.preset] == "" {
+			shown[s.preset] = s.algorithm
 		}
-		panel := chart.Panel{Title: s.env, X: "environment steps", Y: "mean return"}
+		if !slices.Contains(tasks, s.env) {
+			tasks = append(tasks, s.env)
+		}
+	}
+	var figure chart.Figure
+	var colors []string // names by their colours
+	for _, task := range tasks {
+		panel := chart.Panel{Title: task, X: "environment steps", Y: "mean return"}
+		var groups []*group
 		most := math.Inf(1)
 		for _, g := range r.groups {
-			if g.env == s.env {
+			if g.env == task && g.algorithm == shown[g.preset] {
+				groups = append(groups, g)
 				steps := g.meanSteps()
 				most = min(most, steps[len(steps)-1])
 			}
 		}
-		for _, g := range r.groups {
-			if g.env != s.env {
-				continue
-			}
+		for _, g := range groups {
 			steps := slices.DeleteFunc(g.meanSteps(), func(steps float64) bool { return steps > most })
 			name := strings.Join([]string{g.variant.name, g.algorithm, g.preset}, ", ")
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-			panel.Series = append(panel.Series, g.lines(name, slices.Index(names, name), steps)...)
+			panel.Series = append(panel.Series, g.lines(name, colorOf(&colors, name, g.variant.color), steps)...)
 		}
 		figure = append(figure, []chart.Panel{panel})
 	}
 	return figure
+}
+
+// colorOf returns a name's colour: the preferred one, unless another name has it, or else the first that none has.
+func colorOf(names *[]string, name string, preferred int) int {
+	if i := slices.Index(*names, name); i >= 0 {
+		return i
+	}
+	for len(*names) <= preferred {
+		*names = append(*names, "")
+	}
+	if (*names)[preferred] != "" {
+		if preferred = slices.Index(*names, ""); preferred < 0 {
+			preferred = len(*names)
+			*names = append(*names, "")
+		}
+	}
+	(*names)[preferred] = name
+	return preferred
 }
 
 // atTheEnd returns the last values of the lines of a figure that has a task in each row.

@@ -139,6 +139,20 @@ func TestBySteps(t *testing.T) {
 	}
 }
 
+func TestColorOf(t *testing.T) {
+	var names []string
+	var got []int
+	for _, c := range []struct {
+		name      string
+		preferred int
+	}{{"a", 2}, {"b", 0}, {"c", 2}, {"a", 0}, {"d", 0}, {"e", 1}} {
+		got = append(got, colorOf(&names, c.name, c.preferred))
+	}
+	if want := "[2 0 1 2 3 4]"; fmt.Sprint(got) != want {
+		t.Errorf("colours %v, want %s", got, want)
+	}
+}
+
 // Whose runs they are is on the page: several programs are never mixed in silence.
 func TestProvenance(t *testing.T) {
 	r := new(results)

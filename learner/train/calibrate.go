@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -26,6 +27,13 @@ const (
 // Learning does not depend on the result. For Monte Carlo, and for solvers that cannot hold
 // out episodes, it remains NaN.
 func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
+	if l.Quadrature != nil && l.Quadrature.Converge {
+		likelihood, err := posterior.LogLikelihood()
+		if err != nil {
+			return err
+		}
+		row.LogLikelihood = likelihood.Value
+	}
 	process, ok := posterior.(gp.CrossValidator)
 	held := x.current().trajectories.HeldOut()
 	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 0 {
@@ -38,19 +46,43 @@ func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, r
 	} else if err != nil {
 		return err
 	}
-	every := (held + calibrationSteps - 1) / calibrationSteps
-	some := func(x compute.Block) compute.Block { return x.RowRange(0, held).EveryRow(every) }
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
-	points := gp.Points{Features: some(at.Features), Fisher: some(at.SVD.V)}
-	mean, variance := scope.New(points.Features.Rows, 1), scope.New(points.Features.Rows, 1)
-	if err := rest.Predict(gp.ActionValue, points, mean, variance); err != nil {
+	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: at.Targets}
+	p, err := l.predict(scope, rest, data.RowRange(0, held), l.kernel(at).Noise)
+	if err != nil {
 		return err
 	}
-	targets, means := compute.ToSlice(l.Backend, some(at.Targets)), compute.ToSlice(l.Backend, mean)
-	spreads := compute.ToSlice(l.Backend, variance)
-	floats.AddConst(l.kernel().Noise, spreads)
-	row.Coverage50 = critic.Coverage(0.5, targets, means, spreads)
-	row.Coverage90 = critic.Coverage(0.9, targets, means, spreads)
+	row.Coverage50 = critic.Coverage(0.5, p.targets, p.means, p.variances)
+	row.Coverage90 = critic.Coverage(0.9, p.targets, p.means, p.variances)
+	row.HeldOutLogLikelihood = p.logLikelihood()
+	mean, deviation := stats.MeanStdDev(compute.ToSlice(l.Backend, at.Targets.RowRange(held, x.size())))
+	for i := range p.targets {
+		p.means[i], p.variances[i] = mean, deviation*deviation
+	}
+	row.GaussianLogLikelihood = p.logLikelihood()
 	return nil
+}
+
+// prediction holds the normal distributions that a process predicts for targets.
+type prediction struct{ targets, means, variances []float64 }
+
+// logLikelihood returns the mean logarithm of the densities of the targets.
+func (p prediction) logLikelihood() float64 {
+	return critic.LogDensity(p.targets, p.means, p.variances)
+}
+
+// predict predicts the targets of held-out samples, or of some that are evenly spaced, with their
+// noise.
+func (l *Learner) predict(scope *compute.Scope, process gp.Predictor, held gp.Data, noise float64) (prediction, error) {
+	every := (held.Targets.Rows + calibrationSteps - 1) / calibrationSteps
+	some := func(x compute.Block) compute.Block { return x.EveryRow(every) }
+	points := gp.Points{Features: some(held.Features), Fisher: some(held.Fisher)}
+	mean, variance := scope.New(points.Features.Rows, 1), scope.New(points.Features.Rows, 1)
+	if err := process.Predict(gp.ActionValue, points, mean, variance); err != nil {
+		return prediction{}, err
+	}
+	variances := compute.ToSlice(l.Backend, variance)
+	floats.AddConst(noise, variances)
+	return prediction{compute.ToSlice(l.Backend, some(held.Targets)), compute.ToSlice(l.Backend, mean), variances}, nil
 }

@@ -32,7 +32,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		algorithm config.Algorithm
 		estimator config.Estimator
 		steps     int
-		learning  config.ValueLearning
+		learning  config.Learning
 		long      bool // the emulator takes minutes
 	}{
 		{"Swimmer-v2", config.NPG, config.UAPG, 200, config.Step, false},

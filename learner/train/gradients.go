@@ -42,21 +42,22 @@ func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g
 	if err := l.Decompose(s, at, random); err != nil {
 		return g, err
 	}
+	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return g, err
+	}
 	var estimator estimators.Estimator
 	if learn {
 		estimator, err = l.learnKernel(s, at, x, random, &row)
 	} else {
+		l.center(at)
 		at.Features = l.Critic.Embed(s, x.observations).Features()
-		estimator, err = l.Estimator(s, at, l.kernel(), random)
+		estimator, err = l.Estimator(s, at, l.kernel(at), random)
 	}
 	if err != nil {
 		return g, err
 	}
 	bayesian, err := estimator.Estimate(s, &at.Batch)
-	if err != nil {
-		return g, err
-	}
-	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
 	if err != nil {
 		return g, err
 	}
@@ -76,7 +77,8 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 		return nil, gp.Kernel{}, err
 	}
 	at.Features = r.Critic.Embed(s, x.observations).Features()
-	return at, r.kernel(), nil
+	r.center(at)
+	return at, r.kernel(at), nil
 }
 
 // judged returns the evaluation of the policy on the samples, with their targets.

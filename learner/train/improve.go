@@ -78,7 +78,7 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	if at.SVD, err = svd.Within(s, at.Fisher.Matrix); err != nil {
 		return false, err
 	}
-	quadrature, err := m.Estimator(s, at, l.kernel(), r)
+	quadrature, err := m.Estimator(s, at, l.kernel(first), r)
 	if err != nil {
 		return false, err
 	}

@@ -30,6 +30,7 @@ type Quadrature struct {
 	C1, C2     float64 // weights of the state and the Fisher kernel
 	Rank       int     // of the scores' decomposition
 	Process    Process
+	Converge   bool                                                 // the process learns from held-out episodes, in place of a step (learnFromHeldOut)
 	Correction func(at *Evaluation, r Random) estimators.Correction // nil: none
 }
 
@@ -49,6 +50,7 @@ func NewRandom(seed, batch uint64) Random {
 // matrix. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	estimators.Batch
+	scale     float64          // the targets' standard deviation, where the process's hyperparameters are relative to it
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m
@@ -140,7 +142,8 @@ func NewMethod(s *config.Settings, shape policy.Shape) Method {
 		m.Fisher = Empirical
 	}
 	if s.Estimator != config.MonteCarlo {
-		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(*s), Correction: correction(*s)}
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(*s), Correction: correction(*s),
+			Converge: s.KernelLearning == config.Converge}
 	}
 	return m
 }

@@ -126,15 +126,15 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 }
 
 // methods are what the tests of the loop train: batches below and above the limit of the exact decomposition, episodes
-// that the time limit ends and such as the task ends, with and without a critic, whose value function takes a step or
-// converges.
+// that the time limit ends and such as the task ends, with and without a critic, whose value function and whose
+// kernel take a step or converge.
 var methods = []struct {
 	env       string
 	algorithm config.Algorithm
 	estimator config.Estimator
 	batch     int
 	segment   int // 0: whole episodes
-	learning  config.ValueLearning
+	learning  config.Learning
 	reuse     int // batches
 }{
 	{"Swimmer-v2", config.NPG, config.UAPG, 3000, 0, config.Step, 1},
@@ -159,6 +159,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 				s.Segment, s.Streams, s.Targets = m.segment, m.batch/m.segment, config.GAE
 			}
 			if s.ValueLearning = m.learning; m.learning == config.Converge {
+				s.KernelLearning = m.learning
 				s.Targets, s.Bootstrap = config.GAE, true
 			}
 			if s.Reuse = m.reuse; m.reuse > 1 && m.algorithm == config.TRPO {

@@ -81,9 +81,8 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 	}
 }
 
-// learnKernel takes one step up the marginal likelihood of the targets (eqn:GP_nll), and
-// returns the estimator with the kernel and the features just learned. Monte Carlo has
-// nothing to learn.
+// learnKernel learns the kernel and the features from the batch, and returns the estimator that
+// has them. Monte Carlo has nothing to learn.
 func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, error) {
 	switch {
 	case l.Quadrature == nil && l.Reuse != nil:
@@ -93,45 +92,72 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	}
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
+	l.center(at)
 	embedding := l.Critic.Embed(scope, x.observations)
 	at.Features = embedding.Features()
-	quadrature, err := l.Estimator(s, at, l.kernel(), r)
+	quadrature, err := l.Estimator(s, at, l.kernel(at), r)
 	if err != nil {
 		return nil, err
 	}
-	posterior, err := quadrature.Condition(scope, &at.Batch)
+	if l.Quadrature.Converge {
+		err = l.learnFromHeldOut(at, x)
+	} else {
+		err = l.stepProcess(scope, at, embedding, quadrature, row)
+	}
 	if err != nil {
 		return nil, err
 	}
-	likelihood, err := posterior.LogLikelihood()
-	if err != nil {
-		return nil, err
-	}
-	row.LogLikelihood = likelihood.Value
-	var features compute.Block // remains the zero Block if no features are learned
-	if l.Critic.Deep() {
-		features = scope.New(x.size(), at.Features.Cols)
-	}
-	hyper, err := posterior.Gradient(features)
-	if err != nil {
-		return nil, err
-	}
-	if at.Ages != nil {
+	at.Features = l.Critic.Embed(s, x.observations).Features()
+	quadrature.Kernel = l.kernel(at)
+	if l.Quadrature.Converge && at.Ages != nil {
+		posterior, err := quadrature.Condition(scope, &at.Batch)
+		if err != nil {
+			return nil, err
+		}
 		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.Critic.StepProcess(embedding, features, hyper); err != nil {
-		return nil, err
-	}
-	at.Features = l.Critic.Embed(s, x.observations).Features()
-	quadrature.Kernel = l.kernel()
-	row.FisherRank, row.Lengthscale, row.Noise = float64(len(at.SVD.S)), l.Critic.Lengthscale(), quadrature.Kernel.Noise
-	row.OutputScale, row.FisherVariance = quadrature.Kernel.OutputScale, quadrature.Kernel.FisherVariance
+	hyper := l.Critic.Hyper()
+	row.FisherRank, row.Lengthscale, row.Noise = float64(len(at.SVD.S)), l.Critic.Lengthscale(), hyper.Noise
+	row.OutputScale, row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
 	return quadrature, nil
 }
 
+// stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll).
+func (l *Learner) stepProcess(scope *compute.Scope, at *Evaluation, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) error {
+	posterior, err := quadrature.Condition(scope, &at.Batch)
+	if err != nil {
+		return err
+	}
+	likelihood, err := posterior.LogLikelihood()
+	if err != nil {
+		return err
+	}
+	row.LogLikelihood = likelihood.Value
+	var features compute.Block // remains the zero Block if no features are learned
+	if l.Critic.Deep() {
+		features = scope.New(at.Features.Rows, at.Features.Cols)
+	}
+	hyper, err := posterior.Gradient(features)
+	if err != nil {
+		return err
+	}
+	if at.Ages != nil {
+		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
+			return err
+		}
+	}
+	return l.Critic.StepProcess(embedding, features, hyper)
+}
+
 // kernel returns the process's covariance at the critic's current hyperparameters.
-func (l *Learner) kernel() gp.Kernel {
-	return gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
+func (l *Learner) kernel(at *Evaluation) gp.Kernel {
+	k := gp.Kernel{Base: l.Critic.Base(), C1: l.Quadrature.C1, C2: l.Quadrature.C2, Hyper: l.Critic.Hyper()}
+	if l.Quadrature.Converge { // they are those of standardised targets
+		k.OutputScale *= at.scale * at.scale
+		k.FisherVariance *= at.scale * at.scale
+		k.Noise *= at.scale * at.scale
+	}
+	return k
 }

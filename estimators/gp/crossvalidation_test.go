@@ -1,0 +1,187 @@
+package gp
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/diff/fd"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+)
+
+var thirds = [][2]int{{0, 21}, {21, 37}, {37, 60}}
+
+// heldOut is the slow twin of the objective without its prior: dense predictions of every other
+// sample of each fold, given the other folds.
+func heldOut(x batch, k Kernel, folds [][2]int, every int) float64 {
+	twin := newPriorTwin(x, batch{}, k)
+	sum, points := 0.0, 0.0
+	for _, f := range folds {
+		given, targets := append(span(0, f[0]), span(f[1], x.n)...), []float64(nil)
+		for _, i := range given {
+			targets = append(targets, x.targets[i])
+		}
+		var at []int
+		for i := f[0]; i < f[1]; i += every {
+			at = append(at, i)
+		}
+		mean, variance := twin.moments(ActionValue, given, at, targets, k.Noise)
+		for i, p := range at {
+			s := variance[i] + k.Noise
+			sum -= (math.Log(2*math.Pi*s) + math.Pow(x.targets[p]-mean[i], 2)/s) / 2
+			points++
+		}
+	}
+	return sum / points
+}
+
+// The objective against its twin, and its gradient against differences, for every kernel.
+func TestHeldOutLikelihood(t *testing.T) {
+	x := newBatch(seeded(t, 60), 60, 3, 4)
+	for name, k := range cases() {
+		if name == "small noise" {
+			k.Noise = 1e-3 // the twin's own rounding, without a small order
+		}
+		t.Run(name, func(t *testing.T) {
+			onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+				v, err := CrossValidation{Folds: thirds, Points: 30}.prepare(s, k, x.upload(s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := v.objective(k.Hyper.Base)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := []float64{math.Log(k.OutputScale), math.Log(k.FisherVariance), math.Log(k.Noise)}
+				value, gradient := o.at(at)
+				penalty, _ := o.prior(at)
+				wantNear(t, "likelihood", []float64{penalty - value}, []float64{heldOut(x, k, thirds, 2)}, 2e-5)
+				want := fd.Gradient(nil, func(x []float64) float64 { value, _ := o.at(x); return value }, at, &fd.Settings{Formula: fd.Central})
+				wantNear(t, "gradient", gradient, want, 1e-5)
+			})
+		})
+	}
+}
+
+// drawn returns a batch whose targets are drawn from the process itself.
+func drawn(t *testing.T, seed uint64, n int, k Kernel) batch {
+	rng := seeded(t, seed)
+	x := newBatch(rng, n, 2, 4)
+	prior := newPriorTwin(x, batch{}, k)[ActionValue]
+	for i := range n {
+		prior.SetSym(i, i, prior.At(i, i)+k.Noise)
+	}
+	var factor mat.Cholesky
+	if !factor.Factorize(prior) {
+		t.Fatal("the prior's covariance is not positive definite")
+	}
+	var lower mat.TriDense
+	factor.LTo(&lower)
+	normal, y := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	for i := range n {
+		normal.SetVec(i, rng.NormFloat64())
+	}
+	y.MulVec(&lower, normal)
+	copy(x.targets, y.RawVector().Data)
+	return x
+}
+
+// From targets drawn from the process, its hyperparameters are found again, from far away: the
+// noise closely, the others as far as a few hundred samples tell. What is found is a
+// stationary point, and starting there changes nothing.
+func TestMaximizeRecoversThePrior(t *testing.T) {
+	k := Kernel{C1: 1, C2: 5e-2, Hyper: Hyper{Base: []float64{0.4}, OutputScale: 0.7, FisherVariance: 2, Noise: 0.3}}
+	folds := [][2]int{{0, 80}, {80, 160}, {160, 240}, {240, 320}, {320, 400}}
+	for seed := uint64(61); seed < 64; seed++ {
+		x := drawn(t, seed, 400, k)
+		far := k
+		far.Hyper = Hyper{Base: []float64{1.5}, OutputScale: 0.05, FisherVariance: 0.05, Noise: 3}
+		onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+			found, err := CrossValidation{Folds: folds, Points: 400}.Maximize(s.Backend(), far, x.upload(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v", found)
+			within := func(what string, got, want, factor float64) {
+				if !(got < want*factor && got > want/factor) {
+					t.Errorf("seed %d: %s %.3g, want %.3g within a factor of %g", seed, what, got, want, factor)
+				}
+			}
+			within("noise", found.Noise, k.Noise, 1.25)
+			within("lengthscale", found.Base[0], k.Hyper.Base[0], 2)
+			within("output scale", found.OutputScale, k.OutputScale, 5)
+			within("Fisher variance", found.FisherVariance, k.FisherVariance, 4)
+			if !(found.Slope < 1e-3) {
+				t.Errorf("seed %d: not stationary: slope %g", seed, found.Slope)
+			}
+			near := k
+			near.Hyper = found.Hyper
+			again, err := CrossValidation{Folds: folds, Points: 400}.Maximize(s.Backend(), near, x.upload(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := math.Abs(again.LogLikelihood - found.LogLikelihood); !(d < 1e-3) || again.Evaluations >= found.Evaluations {
+				t.Errorf("seed %d: a second time: likelihood off by %g after %d evaluations", seed, d, again.Evaluations)
+			}
+		})
+	}
+}
+
+// Noise that the samples of a fold share is no reason to be confident: the variance of a
+// held-out target is right, where the marginal likelihood takes the noise for the function.
+func TestMaximizeWithDependentNoise(t *testing.T) {
+	rng := seeded(t, 64)
+	const episodes, length = 10, 40
+	x := newBatch(rng, episodes*length, 2, 4)
+	var folds [][2]int
+	for e := range episodes {
+		folds = append(folds, [2]int{e * length, (e + 1) * length})
+		// A drift along the features, a different one in each episode, so that it looks like a function.
+		a, b := rng.NormFloat64(), rng.NormFloat64()
+		for i := e * length; i < (e+1)*length; i++ {
+			at := float64(i-e*length) / length
+			x.features[i*2], x.features[i*2+1] = at+0.01*float64(e), at-0.013*float64(e)
+			x.targets[i] = a + b*at + 0.1*rng.NormFloat64()
+		}
+	}
+	k := someKernel()
+	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
+		found, err := CrossValidation{Folds: folds}.Maximize(s.Backend(), k, x.upload(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		variance, n := 0.0, float64(x.n)
+		for _, y := range x.targets {
+			variance += y * y / n
+		}
+		gauss := -(math.Log(2*math.Pi*variance) + 1) / 2
+		if !(found.LogLikelihood > gauss-0.05) || !(found.Noise > variance/3) {
+			t.Errorf("%+v, a Gaussian has likelihood %.3f and variance %.3f", found, gauss, variance)
+		}
+	})
+}
+
+func TestMaximizeRefuses(t *testing.T) {
+	x, k := newBatch(seeded(t, 65), 60, 3, 4), someKernel()
+	onBackend(t, cpu.New(1), func(t *testing.T, s *compute.Scope) {
+		x.targets[3] = math.NaN()
+		var notFinite *NotFiniteError
+		if _, err := (CrossValidation{Folds: thirds}).Maximize(s.Backend(), k, x.upload(s)); !errors.As(err, &notFinite) {
+			t.Errorf("NaN: %v", err)
+		}
+		x.targets[3] = 0
+		for _, folds := range [][][2]int{nil, {{0, 60}}, {{0, 30}, {31, 60}}, {{0, 30}, {30, 59}}, {{0, 30}, {30, 30}, {30, 60}}} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("no panic on folds %v", folds)
+					}
+				}()
+				_, _ = CrossValidation{Folds: folds}.Maximize(s.Backend(), k, x.upload(s))
+			}()
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package train
+
+import (
+	"math"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/internal/stats"
+)
+
+const (
+	// validationFolds is the number of folds of episodes that the hyperparameters are learned from.
+	validationFolds = 5
+	// featureSteps bounds the steps of the feature network in a batch, each of which takes as
+	// long as the single one of --kernel-learning step.
+	featureSteps = 5
+)
+
+// center subtracts their mean from the targets of a process that learns from held-out episodes,
+// and remembers their standard deviation, which the hyperparameters are relative to. With the
+// kernel multiplied by its square, the process is the same as that of standardised targets, and
+// its gradient is in the targets' own units.
+func (l *Learner) center(at *Evaluation) {
+	if !l.Quadrature.Converge {
+		return
+	}
+	mean, deviation := stats.MeanStdDev(compute.ToSlice(l.Backend, at.Targets))
+	l.Backend.Affine(at.Targets, 1, at.Targets, 0, -mean)
+	at.scale = deviation
+	if !(deviation > 0) { // all alike, or one
+		at.scale = 1
+	}
+}
+
+// learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md): the
+// features take steps up the marginal likelihood of nine tenths of the episodes for as long as the
+// other tenth is predicted better, and the hyperparameters are those that predict each fifth of
+// the episodes best from the others. A single episode teaches nothing. Earlier batches that are
+// joined to the newest have no part in it.
+func (l *Learner) learnFromHeldOut(at *Evaluation, all Samples) error {
+	x := all.current()
+	held := x.trajectories.HeldOut()
+	if held == 0 {
+		return nil
+	}
+	scope := compute.NewScope(l.Backend)
+	defer scope.Release()
+	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: at.Targets}.RowRange(0, x.size())
+	data.Targets = scope.New(x.size(), 1)
+	l.Backend.Affine(data.Targets, 1/at.scale, at.Targets.RowRange(0, x.size()), 0, 0)
+	kernel := l.kernel(at)
+	kernel.Hyper = l.Critic.Hyper()
+	kernel.C2 *= float64(all.size()) / float64(x.size()) // V belongs to all samples
+	if l.Critic.Deep() {
+		if err := l.learnFeatures(kernel, data, x, held); err != nil {
+			return err
+		}
+		data.Features = l.Critic.Embed(scope, x.observations).Features()
+	}
+	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds)}
+	learned, err := validation.Maximize(l.Backend, kernel, data)
+	if err != nil {
+		return err
+	}
+	l.Critic.SetHyper(learned.Hyper)
+	return nil
+}
+
+// learnFeatures takes steps up the likelihood of all samples but the first held ones, which judge
+// each of them: the first step that does not raise their own likelihood is taken back.
+func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held int) error {
+	kernel.C2 *= float64(x.size()) / float64(x.size()-held) // V belongs to all samples
+	best, undo := math.Inf(-1), func() {}
+	for step := range featureSteps + 1 {
+		rises, err := func() (bool, error) {
+			scope := compute.NewScope(l.Backend)
+			defer scope.Release()
+			embedding := l.Critic.Embed(scope, x.observations)
+			data.Features = embedding.Features()
+			posterior, err := gp.Direct{}.Fit(scope, kernel, data.RowRange(held, x.size()))
+			if err != nil {
+				return false, err
+			}
+			predicted, err := l.predict(scope, posterior.(gp.Predictor), data.RowRange(0, held), kernel.Noise)
+			likelihood := predicted.logLikelihood()
+			if err != nil || !(likelihood > best) || step == featureSteps {
+				return likelihood > best, err
+			}
+			best = likelihood
+			gradient := scope.New(data.Features.Rows, data.Features.Cols)
+			compute.Fill(l.Backend, gradient, 0)
+			if _, err := posterior.Gradient(gradient.RowRange(held, x.size())); err != nil {
+				return false, err
+			}
+			undo, err = l.Critic.TryFeatures(embedding, gradient)
+			return true, err
+		}()
+		if err != nil {
+			return err
+		}
+		if !rises {
+			undo()
+			break
+		}
+	}
+	return nil
+}
