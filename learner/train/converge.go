@@ -3,9 +3,12 @@ package train
 import (
 	"math"
 
+	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/stats"
+	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 const (
@@ -32,12 +35,15 @@ func (l *Learner) center(at *Evaluation) {
 	}
 }
 
-// learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md): the
-// features take steps up the marginal likelihood of nine tenths of the episodes for as long as the
-// other tenth is predicted better, and the hyperparameters are those that predict each fifth of
-// the episodes best from the others. A single episode teaches nothing. Earlier batches that are
-// joined to the newest have no part in it.
-func (l *Learner) learnFromHeldOut(at *Evaluation, all Samples) error {
+// learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
+// hyperparameters are those that predict each fifth of the episodes best from the others, with the
+// features that earlier batches taught, which have seen none of them, and which the estimate
+// has. For the next batch the features take steps up the marginal likelihood of nine tenths of
+// the episodes for as long as the other tenth is predicted better. A single episode teaches
+// nothing. Earlier batches that are joined to the newest have no part in it.
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, _ *progress.Row) error {
+	at.Features = s.New(at.Features.Rows, at.Features.Cols)
+	compute.Copy(l.Backend, at.Features, embedding.Features())
 	x := all.current()
 	held := x.trajectories.HeldOut()
 	if held == 0 {
@@ -51,19 +57,17 @@ func (l *Learner) learnFromHeldOut(at *Evaluation, all Samples) error {
 	kernel := l.kernel(at)
 	kernel.Hyper = l.Critic.Hyper()
 	kernel.C2 *= float64(all.size()) / float64(x.size()) // V belongs to all samples
-	if l.Critic.Deep() {
-		if err := l.learnFeatures(kernel, data, x, held); err != nil {
-			return err
-		}
-		data.Features = l.Critic.Embed(scope, x.observations).Features()
-	}
 	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds)}
 	learned, err := validation.Maximize(l.Backend, kernel, data)
 	if err != nil {
 		return err
 	}
 	l.Critic.SetHyper(learned.Hyper)
-	return nil
+	if !l.Critic.Deep() {
+		return nil
+	}
+	kernel.Hyper = l.Critic.Hyper()
+	return l.learnFeatures(kernel, data, x, held)
 }
 
 // learnFeatures takes steps up the likelihood of all samples but the first held ones, which judge

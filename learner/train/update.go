@@ -99,15 +99,13 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	if err != nil {
 		return nil, err
 	}
+	learn := l.stepProcess
 	if l.Quadrature.Converge {
-		err = l.learnFromHeldOut(at, x)
-	} else {
-		err = l.stepProcess(scope, at, embedding, quadrature, row)
+		learn = l.learnFromHeldOut
 	}
-	if err != nil {
+	if err := learn(s, at, x, embedding, quadrature, row); err != nil {
 		return nil, err
 	}
-	at.Features = l.Critic.Embed(s, x.observations).Features()
 	quadrature.Kernel = l.kernel(at)
 	if l.Quadrature.Converge && at.Ages != nil {
 		posterior, err := quadrature.Condition(scope, &at.Batch)
@@ -124,8 +122,11 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	return quadrature, nil
 }
 
-// stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll).
-func (l *Learner) stepProcess(scope *compute.Scope, at *Evaluation, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) error {
+// stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll), and sets the
+// features, in s, to those after it.
+func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) error {
+	scope := compute.NewScope(l.Backend)
+	defer scope.Release()
 	posterior, err := quadrature.Condition(scope, &at.Batch)
 	if err != nil {
 		return err
@@ -148,7 +149,11 @@ func (l *Learner) stepProcess(scope *compute.Scope, at *Evaluation, embedding *c
 			return err
 		}
 	}
-	return l.Critic.StepProcess(embedding, features, hyper)
+	if err := l.Critic.StepProcess(embedding, features, hyper); err != nil {
+		return err
+	}
+	at.Features = l.Critic.Embed(s, x.observations).Features()
+	return nil
 }
 
 // kernel returns the process's covariance at the critic's current hyperparameters.
