@@ -31,6 +31,10 @@ type Validation struct {
 	Hyper
 	// LogLikelihood is the mean logarithm of the predictive density of a held-out target.
 	LogLikelihood float64
+	// Points are the samples that were predicted, and Mean and Variance the moments of each one's
+	// target, noise included, given the other folds.
+	Points         []int
+	Mean, Variance []float64
 	// Slope is the largest derivative of the objective in the logarithms of the three
 	// variances: output scale, Fisher variance and noise.
 	Slope float64
@@ -143,6 +147,16 @@ func (c CrossValidation) prepare(s *compute.Scope, k Kernel, d Data) (*validatio
 	return v, nil
 }
 
+// points returns the samples that are predicted.
+func (v *validation) points() (points []int) {
+	for _, f := range v.folds {
+		for i := f[0]; i < f[1]; i += v.every {
+			points = append(points, i)
+		}
+	}
+	return points
+}
+
 // fold is what the objective needs of a fold under one base kernel. The process is Q = B w with
 // w of N(0, P^-1), where P = diag(1/c_o, ..., 1/v, ...).
 type fold struct {
@@ -158,6 +172,8 @@ type objective struct {
 	state       int // number of state columns
 	points      int
 	evaluations int
+	mean        []float64 // of the points' targets, at the last evaluation
+	variance    []float64
 }
 
 // variances maximises the objective for the base kernel of start, from its variances on.
@@ -184,12 +200,14 @@ func (v *validation) variances(start Hyper) (Validation, error) {
 	if result == nil || math.IsInf(result.F, 1) {
 		return Validation{}, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w", cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
 	}
+	memo.x = nil
 	at(result.X) // the best found, even if rounding stopped the line search
 	penalty, _ := o.prior(result.X)
 	return Validation{
 		Hyper: Hyper{
 			Base: start.Base, OutputScale: math.Exp(result.X[0]), FisherVariance: math.Exp(result.X[1]), Noise: math.Exp(result.X[2]),
 		},
+		Points: v.points(), Mean: o.mean, Variance: o.variance,
 		LogLikelihood: penalty - memo.value, Slope: floats.Norm(memo.gradient, math.Inf(1)), Evaluations: o.evaluations, objective: -memo.value,
 	}, nil
 }
@@ -289,6 +307,7 @@ func principal(a mat.Symmetric, most int) (*mat.Dense, error) {
 // and log N(y; m, s) changes by (y-m)/s dm + ((y-m)²/s - 1)/2s ds.
 func (o *objective) at(x []float64) (value float64, gradient []float64) {
 	o.evaluations++
+	o.mean, o.variance = nil, nil
 	outputScale, fisherVariance, noise := math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])
 	gradient = make([]float64, 3)
 	for _, f := range o.folds {
@@ -325,6 +344,7 @@ func (o *objective) at(x []float64) (value float64, gradient []float64) {
 			}
 			ds[0], ds[1] = ds[0]/outputScale, ds[1]/fisherVariance
 			spread, residual := variance+noise, y-means.AtVec(i)
+			o.mean, o.variance = append(o.mean, means.AtVec(i)), append(o.variance, spread)
 			value += (math.Log(2*math.Pi*spread) + residual*residual/spread) / 2
 			toMean, toSpread := residual/spread, (residual*residual/spread-1)/2/spread
 			for part := range 2 {

@@ -3,7 +3,10 @@ package critic
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -155,5 +158,32 @@ func TestLogDensity(t *testing.T) {
 	want := -math.Log(2*math.Pi)/2 - (math.Log(4)/2+2)/2
 	if !(math.Abs(got-want) < 1e-15) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Heavy tails are told from normal ones, and intervals narrowed for them hold what they should.
+func TestDegrees(t *testing.T) {
+	const n = 20000
+	rng := rand.New(rand.NewPCG(3, 0))
+	mean, variance := make([]float64, n), slices.Repeat([]float64{4}, n)
+	normal, heavy := make([]float64, n), make([]float64, n)
+	student := distuv.StudentsT{Sigma: math.Sqrt(4 * 2. / 4), Nu: 4, Src: rng} // of variance 4
+	for i := range n {
+		normal[i], heavy[i] = 2*rng.NormFloat64(), student.Rand()
+	}
+	if nu := Degrees(normal, mean, variance); nu < 30 {
+		t.Errorf("normal targets have %g degrees of freedom", nu)
+	}
+	nu := Degrees(heavy, mean, variance)
+	if nu != 4 {
+		t.Errorf("Student's t with 4 degrees of freedom has %g", nu)
+	}
+	for _, level := range []float64{0.5, 0.9} {
+		if c := Coverage(level, heavy, mean, Narrowed(level, nu, variance)); !(math.Abs(c-level) < 0.015) {
+			t.Errorf("intervals of %g hold %g", level, c)
+		}
+		if c := Coverage(level, normal, mean, Narrowed(level, math.Inf(1), variance)); !(math.Abs(c-level) < 0.015) {
+			t.Errorf("normal intervals of %g hold %g", level, c)
+		}
 	}
 }

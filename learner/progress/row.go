@@ -52,7 +52,8 @@ type Row struct {
 	SecondsElapsed float64 `csv:"seconds_elapsed" tag:"seconds/elapsed" help:"Duration of the run so far, over all its starts."`
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
-	// intervals that should contain 50 % and 90 % of them (package critic). Only with the closed form and at least two
+	// intervals that should contain 50 % and 90 % of them (package critic); with --kernel-learning converge, on all
+	// episodes, held out a fifth at a time. Only with the closed form and at least two
 	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals."`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals."`
@@ -66,6 +67,8 @@ type Row struct {
 	GaussianLogLikelihood float64 `csv:"gaussian_log_likelihood" tag:"critic/gaussian_log_likelihood" help:"The same for a Gaussian with the mean and the variance of the other targets, which knows nothing of states and actions."`
 
 	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
+
+	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which held-out targets are most likely, with the variance predicted; only with --kernel-learning converge, empty for a normal distribution."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

@@ -33,6 +33,7 @@ func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, r
 			return err
 		}
 		row.LogLikelihood = likelihood.Value
+		return nil // the rest is known from what it learned (calibrateOn)
 	}
 	process, ok := posterior.(gp.CrossValidator)
 	held := x.current().trajectories.HeldOut()

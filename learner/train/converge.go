@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -41,7 +42,7 @@ func (l *Learner) center(at *Evaluation) {
 // has. For the next batch the features take steps up the marginal likelihood of nine tenths of
 // the episodes for as long as the other tenth is predicted better. A single episode teaches
 // nothing. Earlier batches that are joined to the newest have no part in it.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, _ *progress.Row) error {
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) error {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
 	x := all.current()
@@ -63,6 +64,7 @@ func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples
 		return err
 	}
 	l.Critic.SetHyper(learned.Hyper)
+	l.calibrateOn(learned, validation.Folds, compute.ToSlice(l.Backend, data.Targets), math.Log(at.scale), row)
 	if !l.Critic.Deep() {
 		return nil
 	}
@@ -108,4 +110,30 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 		}
 	}
 	return nil
+}
+
+// calibrateOn measures the calibration on the predictions that the hyperparameters were learned from,
+// of standardised targets (n), whose unit has a logarithm.
+func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *progress.Row) {
+	var at []float64 // of the points
+	gaussian := prediction{}
+	for _, i := range learned.Points {
+		at = append(at, targets[i])
+	}
+	for _, f := range folds {
+		mean, deviation := stats.MeanStdDev(slices.Concat(targets[:f[0]], targets[f[1]:]))
+		for _, i := range learned.Points {
+			if i >= f[0] && i < f[1] {
+				gaussian.targets = append(gaussian.targets, targets[i])
+				gaussian.means, gaussian.variances = append(gaussian.means, mean), append(gaussian.variances, deviation*deviation)
+			}
+		}
+	}
+	nu := critic.Degrees(at, learned.Mean, learned.Variance)
+	row.Coverage50 = critic.Coverage(0.5, at, learned.Mean, critic.Narrowed(0.5, nu, learned.Variance))
+	row.Coverage90 = critic.Coverage(0.9, at, learned.Mean, critic.Narrowed(0.9, nu, learned.Variance))
+	row.HeldOutLogLikelihood, row.GaussianLogLikelihood = learned.LogLikelihood-unit, gaussian.logLikelihood()-unit
+	if !math.IsInf(nu, 1) {
+		row.NoiseDegrees = nu
+	}
 }
