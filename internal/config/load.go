@@ -199,6 +199,9 @@ func (l *Loader) readPreset() error {
 	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
+	if s.Preset == Best && l.origin["algorithm"] == "" {
+		s.Algorithm = TRPO
+	}
 	err := s.fill(func(s setting) bool {
 		missing := l.origin[s.name] == ""
 		if missing {

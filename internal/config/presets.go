@@ -52,14 +52,21 @@ var common = Settings{
 // DefaultPreset is the preset if none is named.
 const DefaultPreset = Paper
 
-// presets holds, side by side, the settings in which the authors' code and the paper's text differ.
-var presets = map[Preset]struct {
-	noise, fisherVariance float64
-	completion            bool
-	fisher                Fisher
-}{
-	Authors: {noise: Learned, fisherVariance: Learned, completion: false, fisher: Analytic},
-	Paper:   {noise: 1e-4, fisherVariance: 1, completion: true, fisher: Empirical},
+// presets holds, side by side, the settings in which the authors' code, the paper's text and what has been found since differ.
+var presets = map[Preset]func(s *Settings){
+	Authors: func(s *Settings) {
+		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, false, Analytic
+	},
+	Paper: func(s *Settings) {
+		s.Noise, s.FisherVariance, s.Completion, s.Fisher = 1e-4, 1, true, Empirical
+	},
+	Best: func(s *Settings) { // the same for all tasks
+		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
+		s.Batch, s.Iterations, s.EvaluateEvery, s.Rank = 2000, 500, 10, 90
+		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
+		s.ValueLearning, s.KernelLearning = Converge, Converge
+		s.MaxKL = 0.04
+	},
 }
 
 // task holds the settings that differ between tasks, the same for all versions of one, from the authors' helper_config.json.
@@ -108,18 +115,17 @@ func forTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 	s := common
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)
-	chosen := presets[preset]
-	s.Noise, s.FisherVariance, s.Completion, s.Fisher = chosen.noise, chosen.fisherVariance, chosen.completion, chosen.fisher
 	family, _ := sim.SplitName(name)
-	own, ok := tasks[family]
-	if !ok {
-		return s
+	if own, ok := tasks[family]; ok {
+		s.Targets = own.targets
+		step := own.step(algorithm)
+		s.Rank, s.LearningRate = step.rank, step.rate
+		if estimator == MonteCarlo && step.monteCarloRate != 0 {
+			s.LearningRate = step.monteCarloRate
+		}
 	}
-	s.Targets = own.targets
-	step := own.step(algorithm)
-	s.Rank, s.LearningRate = step.rank, step.rate
-	if estimator == MonteCarlo && step.monteCarloRate != 0 {
-		s.LearningRate = step.monteCarloRate
+	if choose, ok := presets[preset]; ok {
+		choose(&s)
 	}
 	return s
 }

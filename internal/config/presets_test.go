@@ -108,6 +108,31 @@ func TestForUnknownTask(t *testing.T) {
 	}
 }
 
+// The preset best is the same for all tasks, and valid for each.
+func TestBestIsTheSameForAllTasks(t *testing.T) {
+	first, err := ForTask("Swimmer-v2", TRPO, UAPG, Best)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range sim.Tasks() {
+		for _, estimator := range []Estimator{MonteCarlo, UAPG} {
+			s, err := ForTask(task.Name, TRPO, estimator, Best)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.RunDir = "unused"
+			if err := s.Validate(); err != nil {
+				t.Errorf("%s, %s: %v", task.Name, estimator, err)
+			}
+			s.RunDir, s.Env, s.Estimator = first.RunDir, first.Env, first.Estimator
+			s.LearningRate = first.LearningRate // which trpo does not use
+			if !reflect.DeepEqual(s, first) {
+				t.Errorf("%s, %s:\n%+v, and of Swimmer-v2\n%+v", task.Name, estimator, s, first)
+			}
+		}
+	}
+}
+
 // Callers may modify the result of ForTask.
 func TestForTaskSharesNothing(t *testing.T) {
 	first, _ := ForTask("Ant-v2", NPG, UAPG, Authors)

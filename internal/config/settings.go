@@ -34,13 +34,14 @@ const (
 	UBAC       Estimator = "ubac"  // DBQPG, corrected as in Bayesian actor-critic (sec:appendix_BACvsDBQPG)
 )
 
-// Preset names a set of values for the settings in which the paper and the authors' code differ (presets.go).
+// Preset names a set of defaults (presets.go).
 type Preset string
 
 // The presets.
 const (
 	Authors Preset = "authors" // the values in the authors' code
 	Paper   Preset = "paper"   // the values in the paper's text, with the truncated kernel completed
+	Best    Preset = "best"    // small batches, a critic and a kernel that learn to convergence; made for TRPO
 )
 
 // Learned as the value of Noise or FisherVariance means that it is learned with the other hyperparameters.

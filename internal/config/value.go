@@ -261,7 +261,7 @@ func choice[T ~string](field *T, allowed ...T) pflag.Value {
 
 // presetName returns the value of a preset's name. Its error gives the new name of a preset that was renamed.
 func presetName(field *Preset) pflag.Value {
-	v := choice(field, Authors, Paper).(value[Preset])
+	v := choice(field, Authors, Paper, Best).(value[Preset])
 	known := v.parse
 	v.parse = func(text string) (Preset, error) {
 		if text == "code" {
