@@ -164,14 +164,6 @@ func repeats[T string | uint](list []T) bool {
 	return len(slices.Compact(sorted)) < len(list)
 }
 
-// lastIterations returns the number of iterations averaged in the final return.
-func (o *compareOptions) lastIterations(iterations int) int {
-	if o.last > 0 {
-		return min(o.last, iterations)
-	}
-	return max(1, iterations/10)
-}
-
 // members returns all runs, those of the first seed first, so that a study cut short has results for every variant; with
 // a queue, its runs.
 func (c comparison) members(j *job, o *compareOptions) ([]member, error) {
@@ -210,7 +202,7 @@ func (c comparison) members(j *job, o *compareOptions) ([]member, error) {
 func (j *job) member(s setting, v variant, seed uint, assignments []assignment) (m member, err error) {
 	m = member{trial{name: fmt.Sprintf("%s %s %s seed %d", s.env, s.algorithm, v.name, seed)}, s, v, seed}
 	name := s.algorithm + "-" + v.directory
-	m.assignments = append(assignments, assignment{"run_dir", j.path("runs", s.env, name, fmt.Sprintf("s%d", seed))})
+	m.assignments = slices.Concat(assignments, []assignment{{"run_dir", j.path("runs", s.env, name, fmt.Sprintf("s%d", seed))}})
 	m.data = j.path("data", s.env, fmt.Sprintf("%s-s%d", name, seed))
 	m.settings, err = resolve(m.assignments...)
 	return m, err

@@ -46,7 +46,7 @@ func (c comparison) tables(p *page, r *results) {
 		for i, final := range r.finals(g) {
 			each = append(each, fmt.Sprintf("%s (%d)", figures(final), g.seeds[i]))
 		}
-		rows = append(rows, []string{g.setting.String(), g.variant.name,
+		rows = append(rows, []string{g.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
 			figures(median(g.updating))})
 	}
