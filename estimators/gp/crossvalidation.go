@@ -24,6 +24,9 @@ type CrossValidation struct {
 	// Points is the number of samples that are predicted, at most; 0 means 300. They are
 	// evenly spaced.
 	Points int
+	// Ratio is that of a hyperparameter of the base kernel to the next one tried; 1 tries
+	// none. 0 tries steps of [LengthscaleStep] in both directions.
+	Ratio float64
 }
 
 // Validation is the result of [CrossValidation.Maximize].
@@ -53,8 +56,8 @@ const (
 	// greatestLengthscale is the largest one: wider than the features' range, it differs from
 	// others by the output scale only.
 	greatestLengthscale = 3
-	// lengthscaleStep is the ratio of one value to the next that is tried.
-	lengthscaleStep = 1.25
+	// LengthscaleStep is the ratio of one value to the next that is tried.
+	LengthscaleStep = 1.25
 	// stateColumns bounds the number of columns kept of the state kernel's, those of largest
 	// variance. Some 45 exceed the noise at n = 5,000.
 	stateColumns = 64
@@ -82,9 +85,12 @@ func (c CrossValidation) Maximize(b compute.Backend, k Kernel, d Data) (Validati
 	if err != nil {
 		return Validation{}, err
 	}
-	evaluations := best.Evaluations
+	evaluations, ratios := best.Evaluations, []float64{LengthscaleStep, 1 / LengthscaleStep}
+	if c.Ratio != 0 {
+		ratios = []float64{c.Ratio}
+	}
 	for i := range k.Hyper.Base {
-		for _, ratio := range []float64{lengthscaleStep, 1 / lengthscaleStep} {
+		for _, ratio := range ratios {
 			from := best.objective
 			for {
 				next := best.Hyper
@@ -137,7 +143,7 @@ func (c CrossValidation) prepare(s *compute.Scope, k Kernel, d Data) (*validatio
 		}
 		end = fold[1]
 	}
-	if len(c.Folds) < 2 || end != n || c.Points < 0 {
+	if len(c.Folds) < 2 || end != n || c.Points < 0 || !(c.Ratio >= 0) {
 		panic(fmt.Sprintf("gp: cross-validation of %d samples in folds %v at %d points", n, c.Folds, c.Points))
 	}
 	points := cmp.Or(c.Points, 300)

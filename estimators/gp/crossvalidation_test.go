@@ -31,7 +31,7 @@ func heldOut(x batch, k Kernel, folds [][2]int, every int) float64 {
 		mean, variance := twin.moments(ActionValue, given, at, targets, k.Noise)
 		for i, p := range at {
 			s := variance[i] + k.Noise
-			sum -= (math.Log(2*math.Pi*s) + math.Pow(x.targets[p]-mean[i], 2)/s) / 2
+			sum -= (math.Log(2*math.Pi*s) + (x.targets[p]-mean[i])*(x.targets[p]-mean[i])/s) / 2
 			points++
 		}
 	}

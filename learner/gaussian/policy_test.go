@@ -165,7 +165,7 @@ func TestWithoutInputsThatAreZero(t *testing.T) {
 			further := f.policy.ScoresAt(f.scope, f.params, f.scope.FromSlice(f.samples, 6, everywhere), f.actionBlock)
 			_, want := logDensity(f.shape, f.params, everywhere, f.actions, w)
 			for k := range want {
-				if !slices.Contains(f.policy.inputs.params, k) {
+				if !slices.Contains(f.policy.params, k) {
 					want[k] = 0
 				}
 			}

@@ -218,7 +218,8 @@ func (c contender) lines(runs []*evaluated) (bySteps, byTime []chart.Series) {
 		if len(runs) < enough {
 			mean.Low, mean.High = nil, nil
 		}
-		bySteps, byTime = byTime, append(all, mean)
+		all = append(all, mean)
+		bySteps, byTime = byTime, all
 	}
 	return bySteps, byTime
 }

@@ -15,10 +15,14 @@ import (
 const (
 	// validationFolds is the number of folds of episodes that the hyperparameters are learned from.
 	validationFolds = 5
-	// featureSteps bounds the steps of the feature network in a batch, each of which takes as
-	// long as the single one of --kernel-learning step.
-	featureSteps = 5
+	// featureSteps bounds the steps of the feature network in a batch, each of which takes a
+	// little longer than the single one of --kernel-learning step.
+	featureSteps = 3
 )
+
+// turns says what else a batch teaches besides the variances, by its iteration: the base kernel with
+// larger hyperparameters or with smaller ones, or (1) the features.
+var turns = []float64{1, gp.LengthscaleStep, 1 / gp.LengthscaleStep}
 
 // center subtracts their mean from the targets of a process that learns from held-out episodes,
 // and remembers their standard deviation, which the hyperparameters are relative to. With the
@@ -37,9 +41,9 @@ func (l *Learner) center(at *Evaluation) {
 }
 
 // learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
-// hyperparameters are those that predict each fifth of the episodes best from the others, with the
+// variances are those that predict each fifth of the episodes best from the others, with the
 // features that earlier batches taught, which have seen none of them, and which the estimate
-// has. For the next batch the features take steps up the marginal likelihood of nine tenths of
+// has. The base kernel's hyperparameters and the features have their turns. The features take steps for the next batch, up the marginal likelihood of nine tenths of
 // the episodes for as long as the other tenth is predicted better. A single episode teaches
 // nothing. Earlier batches that are joined to the newest have no part in it.
 func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) error {
@@ -58,14 +62,15 @@ func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples
 	kernel := l.kernel(at)
 	kernel.Hyper = l.Critic.Hyper()
 	kernel.C2 *= float64(all.size()) / float64(x.size()) // V belongs to all samples
-	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds)}
+	turn := turns[row.Iteration%uint64(len(turns))]
+	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Ratio: turn}
 	learned, err := validation.Maximize(l.Backend, kernel, data)
 	if err != nil {
 		return err
 	}
 	l.Critic.SetHyper(learned.Hyper)
 	l.calibrateOn(learned, validation.Folds, compute.ToSlice(l.Backend, data.Targets), math.Log(at.scale), row)
-	if !l.Critic.Deep() {
+	if turn != 1 || !l.Critic.Deep() {
 		return nil
 	}
 	kernel.Hyper = l.Critic.Hyper()
