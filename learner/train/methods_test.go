@@ -117,9 +117,10 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 	if row.Iteration != 0 && math.IsNaN(row.Coverage90) {
 		calibrated = false // rough kernels pass nine iterations of ten over
 	}
-	for _, name := range []string{"coverage_50", "coverage_90"} {
+	for _, name := range []string{"coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"} {
 		applies[name] = calibrated
 	}
+	applies["noise_degrees"] = s.KernelLearning == config.Converge && !math.IsNaN(row.NoiseDegrees) // of a normal distribution there are none
 	complain := func(bad bool, format string, args ...any) {
 		if bad {
 			all = append(all, fmt.Sprintf(format, args...))
