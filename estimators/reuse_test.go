@@ -32,19 +32,19 @@ func hermite(s float64) []float64 {
 }
 
 // batch draws n samples from each of the policies, and evaluates them under the policy theta = 0.
-func (t toy) batch(s *compute.Scope, n int, policies [][]float64) *estimators.Batch {
+func (x toy) batch(s *compute.Scope, n int, policies [][]float64) *estimators.Batch {
 	total := n * len(policies)
 	u, states, y := mat.NewDense(4, total, nil), make([]float64, total), make([]float64, total)
 	batch := new(estimators.Batch)
 	for i := range total {
-		state := t.rng.NormFloat64()
+		state := x.rng.NormFloat64()
 		f := hermite(state)
-		a := floats.Dot(policies[i/n], f) + t.rng.NormFloat64()
+		a := floats.Dot(policies[i/n], f) + x.rng.NormFloat64()
 		for j := range f {
 			u.Set(j, i, f[j]*a)
 		}
 		states[i] = state
-		y[i] = math.Sin(2*state) + floats.Dot(toyAdvantage, f)*a + math.Sqrt(toyNoise)*t.rng.NormFloat64()
+		y[i] = math.Sin(2*state) + floats.Dot(toyAdvantage, f)*a + math.Sqrt(toyNoise)*x.rng.NormFloat64()
 	}
 	b := s.Backend()
 	batch.Scores, batch.Features, batch.Targets = linop.NewDense(b, upload(s, u)), s.FromSlice(total, 1, states), s.FromSlice(total, 1, y)
@@ -53,7 +53,7 @@ func (t toy) batch(s *compute.Scope, n int, policies [][]float64) *estimators.Ba
 }
 
 // decompose decomposes the scores to a rank, with an age for each policy unless they are to be taken for the current one's.
-func (t toy) decompose(s *compute.Scope, batch *estimators.Batch, n, rank int, aged bool) {
+func (x toy) decompose(s *compute.Scope, batch *estimators.Batch, n, rank int, aged bool) {
 	var svd mat.SVD
 	if !svd.Factorize(download(s.Backend(), linop.MulOut(s, batch.Scores)), mat.SVDThin) {
 		panic("no singular value decomposition")
@@ -80,7 +80,7 @@ func (t toy) decompose(s *compute.Scope, batch *estimators.Batch, n, rank int, a
 
 // errors returns the length of an estimator's mean error over repeated batches, the standard error of that, and the root mean
 // square of its errors' lengths.
-func (t toy) errors(test *testing.T, repeats int, estimate func(s *compute.Scope) *estimators.Estimate) (bias, standardError, rms float64) {
+func (x toy) errors(test *testing.T, repeats int, estimate func(s *compute.Scope) *estimators.Estimate) (bias, standardError, rms float64) {
 	test.Helper()
 	mean, squares, b := make([]float64, 4), 0.0, cpu.New(1)
 	for range repeats {
