@@ -40,7 +40,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 		name, failure, batch string
 		want                 []string
 	}{
-		{"lost", "CUDA_EMULATOR_LOST_AFTER=1000", "800",
+		{"lost", "CUDA_EMULATOR_LOST_AFTER=600", "800",
 			[]string{"iteration 1: the GPU was lost", "the last checkpoint is intact", "--resume", "--device cpu"}},
 		{"out of memory", "CUDA_EMULATOR_MEMORY=134217728", "40000",
 			[]string{"out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "--device cpu"}},
@@ -64,7 +64,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 // TestGPUWorkerLosesItsDevice fails a worker's device: it gives the run back, says so and not how to resume what it removes, and
 // another one goes on.
 func TestGPUWorkerLosesItsDevice(t *testing.T) {
-	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=1000")
+	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=600")
 	e := &example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}
 	name := c.submit(e, "lost-gpu")
 	worker := c.worker("", "--device", "cuda")
