@@ -18,35 +18,6 @@ func newAged(t *testing.T, seed uint64, n int) batch {
 	return x
 }
 
-// With a noise for each age all is as the dense twin has it.
-func TestAgesAgainstDenseTwin(t *testing.T) {
-	x := newAged(t, 61, 60)
-	for name, k := range cases() {
-		t.Run(name, func(t *testing.T) {
-			twin := newTwin(x, k, true)
-			stateOnly := mat.NewSymDense(x.n, nil)
-			stateOnly.CopySym(twin.state)
-			for i := range x.n {
-				stateOnly.SetSym(i, i, stateOnly.At(i, i)+x.noise(i)*k.Noise)
-			}
-			backends(t, func(t *testing.T, s *compute.Scope) {
-				p := fit(t, s, k, x.upload(s))
-				wantNear(t, "alpha", compute.ToSlice(s.Backend(), p.Alpha()), twin.alpha.RawVector().Data, 1e-6)
-				wantNear(t, "log likelihood", []float64{likelihood(t, p)}, []float64{twin.value}, 1e-8)
-				core, err := p.FisherCore()
-				if err != nil {
-					t.Fatal(err)
-				}
-				wantNear(t, "V'K^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(twin.k).RawMatrix().Data, 1e-7)
-				if core, err = p.StateCore(); err != nil {
-					t.Fatal(err)
-				}
-				wantNear(t, "V'(c1 K_s + noise D)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(stateOnly).RawMatrix().Data, 1e-7)
-			})
-		})
-	}
-}
-
 func TestAgedGradientByFiniteDifferences(t *testing.T) {
 	x := newAged(t, 62, 25)
 	for _, name := range []string{"rbf", "matern12"} {

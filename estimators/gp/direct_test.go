@@ -66,11 +66,20 @@ func withBase(k Kernel, name string) Kernel {
 	return k
 }
 
-func TestDirectAgainstDenseTwin(t *testing.T) {
-	x := newBatch(seeded(t, 1), 60, 3, 4)
+func TestDirectAgainstDenseTwin(t *testing.T) { againstDenseTwin(t, newBatch(seeded(t, 1), 60, 3, 4)) }
+
+// With a noise for each age all is as the dense twin has it.
+func TestAgesAgainstDenseTwin(t *testing.T) { againstDenseTwin(t, newAged(t, 61, 60)) }
+
+func againstDenseTwin(t *testing.T, x batch) {
 	for name, k := range cases() {
 		t.Run(name, func(t *testing.T) {
 			twin := newTwin(x, k, true)
+			stateOnly := mat.NewSymDense(x.n, nil)
+			stateOnly.CopySym(twin.state)
+			for i := range x.n {
+				stateOnly.SetSym(i, i, stateOnly.At(i, i)+x.noise(i)*k.Noise)
+			}
 			backends(t, func(t *testing.T, s *compute.Scope) {
 				p := fit(t, s, k, x.upload(s))
 				wantNear(t, "alpha", compute.ToSlice(s.Backend(), p.Alpha()), twin.alpha.RawVector().Data, 1e-6)
@@ -81,15 +90,10 @@ func TestDirectAgainstDenseTwin(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantNear(t, "V'K^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(twin.k).RawMatrix().Data, 1e-7)
-				stateOnly := mat.NewSymDense(x.n, nil)
-				stateOnly.CopySym(twin.state)
-				for i := range x.n {
-					stateOnly.SetSym(i, i, stateOnly.At(i, i)+k.Noise)
-				}
 				if core, err = p.StateCore(); err != nil {
 					t.Fatal(err)
 				}
-				wantNear(t, "V'(c1 K_s + noise I)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(stateOnly).RawMatrix().Data, 1e-7)
+				wantNear(t, "V'(c1 K_s + noise D)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(stateOnly).RawMatrix().Data, 1e-7)
 			})
 		})
 	}

@@ -82,18 +82,17 @@ func TestActorsInProcess(t *testing.T) {
 	}
 }
 
-// An actor that dies in the middle of an episode costs no more than its lease.
-func TestActorDies(t *testing.T) {
-	l := newLab(t, func(c *collect.Config) { c.Lease = 200 * time.Millisecond })
-	playing := make(chan struct{}, 1)
-	release := make(chan struct{})
+// dying adds an actor that hangs at the steps of which hangs is true, and then loses its connection without a farewell; another takes over. What
+// release returns is the first one's error, once it no longer hangs.
+func (l *lab) dying(hangs func(steps int) bool) (release func() error) {
+	playing, released := make(chan struct{}, 1), make(chan struct{})
 	hang := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(int) error {
-			select {
-			case playing <- struct{}{}:
-			default:
+		return &rollouttest.Toy{BeforeStep: func(steps int) error {
+			if !hangs(steps) {
+				return nil
 			}
-			<-release
+			signalOnce(playing)
+			<-released
 			return errors.New("dead")
 		}}, nil
 	}
@@ -107,9 +106,18 @@ func TestActorDies(t *testing.T) {
 		conn.Close() // no farewell
 		l.actor(1, rollouttest.New)
 	}()
+	return func() error {
+		close(released)
+		return <-died
+	}
+}
+
+// An actor that dies in the middle of an episode costs no more than its lease.
+func TestActorDies(t *testing.T) {
+	l := newLab(t, func(c *collect.Config) { c.Lease = 200 * time.Millisecond })
+	release := l.dying(func(int) bool { return true })
 	requireSerial(t, l.collect(0), 0)
-	close(release)
-	if err := <-died; !errors.Is(err, bus.ErrClosed) {
+	if err := release(); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("the actor without a connection: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package collect_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -191,33 +190,12 @@ func TestSegmentsGoOnElsewhere(t *testing.T) {
 func TestActorDiesInSegment(t *testing.T) {
 	const batches = 4
 	l := newLab(t, saved, func(c *collect.Config) { c.Lease = 200 * time.Millisecond })
-	playing, release := make(chan struct{}, 1), make(chan struct{})
-	hang := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(steps int) error {
-			if steps < 3 {
-				return nil
-			}
-			signalOnce(playing)
-			<-release
-			return errors.New("dead")
-		}}, nil
-	}
-	conn := l.connect()
-	died := make(chan error)
-	go func() {
-		died <- rollout.Run(context.Background(), rollout.Config{Conn: conn, Run: "toy", Slots: 2, NewEnv: hang, Log: quiet})
-	}()
-	go func() {
-		<-playing
-		conn.Close() // no farewell
-		l.actor(1, rollouttest.New)
-	}()
+	release := l.dying(func(steps int) bool { return steps >= 3 })
 	got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches)
 	if !reflect.DeepEqual(got, liveBatches(t, batches)) {
 		t.Error("the batches differ from undisturbed ones")
 	}
-	close(release)
-	<-died
+	_ = release()
 }
 
 // A stream whose state no actor can go on from starts anew, the same for any number of actors; one that cannot even start

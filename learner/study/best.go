@@ -1,9 +1,7 @@
 package study
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
@@ -84,31 +81,17 @@ func (j *job) publishEvaluations(t trial) error {
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	table := csv.NewWriter(&out)
-	_ = table.Write(evaluationColumns) // to memory, which does not fail
+	lines := [][]string{evaluationColumns}
 	label := fmt.Sprintf("%s-%s-%s%s", s.Algorithm, s.Estimator, s.Preset, differences(s))
 	seconds, processor, done := 0.0, 0.0, 0
 	for i, iteration := range evaluations[0] {
 		for ; done < int(iteration) && done < len(times[0]); done++ {
 			seconds, processor = seconds+times[0][done]+times[1][done], processor+times[2][done]
 		}
-		_ = table.Write([]string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]), short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits)})
+		lines = append(lines, []string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]),
+			short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits)})
 	}
-	table.Flush()
-	r := record{Settings: s.Identity()}
-	if r.Builds, err = rundir.Builds(s.RunDir); err != nil {
-		return err
-	}
-	text, err := yaml.Marshal(r)
-	if err != nil {
-		return err
-	}
-	path := j.path("data", s.Env, fmt.Sprintf("%s-s%d", label, s.Seed))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return errors.Join(atomicfile.Write(path+".yaml", text), atomicfile.Write(path+".csv", out.Bytes()))
+	return writeData(j.path("data", s.Env, fmt.Sprintf("%s-s%d", label, s.Seed)), s, lines)
 }
 
 // evaluated is a run of the page, an entry an evaluation.
@@ -168,11 +151,9 @@ func (r *lineup) read(path string) error {
 			r.runs = append(r.runs, run)
 		}
 		for i, column := range []*[]float64{&run.steps, &run.seconds, &run.cpu, &run.returns} {
-			value := math.NaN()
-			if row[3+i] != "" {
-				if value, err = strconv.ParseFloat(row[3+i], 64); err != nil {
-					return fmt.Errorf("%s: %w", evaluationColumns[3+i], err)
-				}
+			value, err := number(row[3+i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", evaluationColumns[3+i], err)
 			}
 			*column = append(*column, value)
 		}

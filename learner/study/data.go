@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
@@ -72,8 +73,21 @@ func (t trial) publish() error {
 	if err != nil {
 		return err
 	}
-	r := record{Settings: t.settings.Identity()}
-	if r.Builds, err = rundir.Builds(t.settings.RunDir); err != nil {
+	lines := [][]string{append([]string{"iteration"}, publishedColumns...)}
+	for i := range min(len(rows[0]), int(t.settings.Iterations)) {
+		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i]), short(rows[1][i], returnDigits)}
+		for _, column := range rows[2:] {
+			line = append(line, short(column[i], otherDigits))
+		}
+		lines = append(lines, line)
+	}
+	return writeData(t.data, t.settings, lines)
+}
+
+// writeData writes a run's data, PATH.csv, and the record of what made it, PATH.yaml.
+func writeData(path string, s *config.Settings, lines [][]string) (err error) {
+	r := record{Settings: s.Identity()}
+	if r.Builds, err = rundir.Builds(s.RunDir); err != nil {
 		return err
 	}
 	text, err := yaml.Marshal(r)
@@ -81,23 +95,16 @@ func (t trial) publish() error {
 		return err
 	}
 	var out bytes.Buffer
-	table := csv.NewWriter(&out)
-	_ = table.Write(append([]string{"iteration"}, publishedColumns...)) // to memory, which does not fail
-	for i := range min(len(rows[0]), int(t.settings.Iterations)) {
-		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i]), short(rows[1][i], returnDigits)}
-		for _, column := range rows[2:] {
-			line = append(line, short(column[i], otherDigits))
-		}
-		_ = table.Write(line)
-	}
-	table.Flush()
-	if err := os.MkdirAll(filepath.Dir(t.data), 0o755); err != nil {
+	if err := csv.NewWriter(&out).WriteAll(lines); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(t.data+".yaml", text); err != nil { // first, because a table without it is nobody's
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(t.data+".csv", out.Bytes())
+	if err := atomicfile.Write(path+".yaml", text); err != nil { // first, because a table without it is nobody's
+		return err
+	}
+	return atomicfile.Write(path+".csv", out.Bytes())
 }
 
 func short(x float64, digits int) string {

@@ -185,13 +185,11 @@ func (r *results) readReference(reference string, runs *results) error {
 		if err != nil {
 			return fmt.Errorf("seed %.40q", row[1])
 		}
-		steps, mean := math.NaN(), 0.0
-		if row[2] != "" {
-			steps, err = strconv.ParseFloat(row[2], 64)
+		steps, err := number(row[2])
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			mean, err = strconv.ParseFloat(row[3], 64)
-		}
+		mean, err := strconv.ParseFloat(row[3], 64)
 		if err != nil {
 			return err
 		}
@@ -225,18 +223,23 @@ func readColumns(path string, names ...string) ([][]float64, error) {
 	columns := make([][]float64, len(names))
 	err := readRows(path, names, func(row []string) error {
 		for i, text := range row {
-			value := math.NaN()
-			if text != "" {
-				var err error
-				if value, err = strconv.ParseFloat(text, 64); err != nil {
-					return fmt.Errorf("%s: %w", names[i], err)
-				}
+			value, err := number(text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[i], err)
 			}
 			columns[i] = append(columns[i], value)
 		}
 		return nil
 	})
 	return columns, err
+}
+
+// number reads the number in a table's field, NaN where it is empty.
+func number(text string) (float64, error) {
+	if text == "" {
+		return math.NaN(), nil
+	}
+	return strconv.ParseFloat(text, 64)
 }
 
 // readHeader returns the names of a CSV file's columns.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
-	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -71,11 +70,7 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	m.Fisher = Analytic // UU'/n would be over another policy's actions
 	at := m.evaluate(s, l.Params, x.observations, x.actions, x.size(), 0)
 	at.Ages, at.Targets, at.Features = first.Ages, first.Targets, first.Features
-	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
-	if err != nil {
-		return false, err
-	}
-	if at.SVD, err = svd.Within(s, at.Fisher.Matrix); err != nil {
+	if err := m.Decompose(s, at, r); err != nil {
 		return false, err
 	}
 	quadrature, err := m.Estimator(s, at, l.kernel(first), r)

@@ -85,8 +85,9 @@ func (at *Evaluation) Expand(direction compute.Block) []float64 {
 	return at.policy.Expand(compute.ToSlice(at.policy.Backend(), direction))
 }
 
-// Decompose computes the truncated decomposition of U, exactly if that is cheap. For Monte
-// Carlo it does nothing.
+// Decompose computes the truncated decomposition of U, exactly if that is cheap, within the
+// Fisher matrix if that is not UU'/m because some actions are another policy's. For Monte Carlo
+// it does nothing.
 func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 	if m.Quadrature == nil {
 		return nil
@@ -96,7 +97,7 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 		return err
 	}
 	at.SVD = svd.First(s, at.policy.Samples())
-	if at.Ages != nil {
+	if at.acted < at.onAll.Samples() {
 		at.SVD, err = at.SVD.Within(s, at.Fisher.Matrix)
 	}
 	return err
