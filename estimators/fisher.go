@@ -14,8 +14,8 @@ type Fisher struct {
 	Matrix  linop.Operator // G without damping
 	Damping float64        // positive
 
-	// empirical says that G is UU'/n of the batch's own decomposition, so that all that the
-	// uncertainty needs of it is known in closed form.
+	// empirical says that G is P S² P'/n of the batch's own decomposition, all of it that the
+	// uncertainty needs, so that this is known in closed form.
 	empirical bool
 }
 
@@ -32,6 +32,17 @@ func NewFisher(g linop.Operator, damping float64) Fisher {
 // uncertainty their decomposition takes u's place. It panics unless damping is positive.
 func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fisher {
 	f := NewFisher(linop.NewEmpiricalFisher(b, u), damping)
+	f.empirical = true
+	return f
+}
+
+// SpanFisher returns the Fisher matrix in the span of a decomposition of the batch's scores, P S² P'/n, in
+// place of a whole one that the decomposition is within ([linop.SVD.Within]). It is all that a gradient in
+// that span needs, such as [SpanIntegral]'s, and costs no product over the samples. It belongs to s, and
+// panics unless damping is positive.
+func SpanFisher(s *compute.Scope, u *linop.SVD, damping float64) Fisher {
+	scaled := linop.Mul(s, u.P, s.Diagonal(u.S), false)
+	f := NewFisher(linop.NewLowRank(s.Backend(), 1/float64(u.V.Rows), scaled), damping)
 	f.empirical = true
 	return f
 }

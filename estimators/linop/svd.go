@@ -141,11 +141,36 @@ func (d *SVD) First(s *compute.Scope, n int) *SVD {
 // so that it is the Fisher kernel's factor in the span of P (sec:appendix_Fisher_mvm). V's columns are not orthonormal any
 // more. Eigenvalues below 1e-10 of the largest are left out. The blocks belong to s. The error is a [*NotFiniteError].
 func (d *SVD) Within(s *compute.Scope, g Operator) (*SVD, error) {
+	inner := compute.NewScope(s.Backend())
+	defer inner.Release()
+	return d.within(s, Compress(inner, g, MulOut(inner, d.P)))
+}
+
+// Reweighted returns [SVD.Within] the Fisher matrix of another policy than the one that sampled the actions, by the ratios
+// r_i of their probabilities: the mean of r_i u_i u_i' over the first samples, those that have a ratio. In the span of P that
+// is the mean of r_i S v_i v_i'S, with the rows v_i of V, and costs no product with scores.
+func (d *SVD) Reweighted(s *compute.Scope, ratios []float64) (*SVD, error) {
+	b, k, m := s.Backend(), len(d.S), len(ratios)
+	inner := compute.NewScope(b)
+	defer inner.Release()
+	roots := make([]float64, m)
+	for i, r := range ratios {
+		roots[i] = math.Sqrt(r / float64(m))
+	}
+	rows, scaled, gram := inner.New(m, k), inner.New(m, k), inner.New(k, k)
+	b.Gemm(false, false, 1, d.V.RowRange(0, m), inner.Diagonal(d.S), 0, rows)
+	b.Mul(scaled, inner.FromSlice(m, 1, roots), rows, 0)
+	b.Gram(gram, scaled)
+	return d.within(s, gram)
+}
+
+// within is [SVD.Within] given P'GP, k × k.
+func (d *SVD) within(s *compute.Scope, g compute.Block) (*SVD, error) {
 	b, k, n := s.Backend(), len(d.S), float64(d.V.Rows)
 	inner := compute.NewScope(b)
 	defer inner.Release()
 	basis := MulOut(inner, d.P)
-	values, vectors, err := Ritz(inner, k, compute.ToSlice(b, Compress(inner, g, basis)))
+	values, vectors, err := Ritz(inner, k, compute.ToSlice(b, g))
 	if err != nil {
 		return nil, err
 	}

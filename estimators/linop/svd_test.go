@@ -246,3 +246,55 @@ func TestPreconditioner(t *testing.T) {
 		}
 	})
 }
+
+// The Fisher matrix by ratios of probabilities is that of weighted scores, over the samples that have a ratio.
+func TestReweighted(t *testing.T) {
+	const p, n, m, seed = 5, 40, 30, 76
+	t.Logf("seed %d", seed)
+	rng, b := rand.New(rand.NewPCG(seed, 0)), cpu.New(1)
+	s := compute.NewScope(b)
+	defer s.Release()
+	u, ratios, want := mat.NewDense(p, n, nil), make([]float64, m), mat.NewDense(p, p, nil)
+	for i := range n {
+		for j := range p {
+			u.Set(j, i, rng.NormFloat64())
+		}
+		if i < m {
+			ratios[i] = math.Exp(0.5 * rng.NormFloat64())
+			var square mat.Dense
+			square.Outer(ratios[i]/m, u.ColView(i), u.ColView(i))
+			want.Add(want, &square)
+		}
+	}
+	var exact mat.SVD
+	if !exact.Factorize(u, mat.SVDThin) {
+		t.Fatal("no reference decomposition")
+	}
+	var left, right mat.Dense
+	exact.UTo(&left)
+	exact.VTo(&right)
+	block := func(x *mat.Dense) compute.Block {
+		rows, cols := x.Dims()
+		return s.FromSlice(rows, cols, mat.DenseCopyOf(x).RawMatrix().Data)
+	}
+	svd := &linop.SVD{P: linop.NewDense(b, block(&left)), S: exact.Values(nil), V: block(&right)}
+	by, err := svd.Reweighted(s, ratios)
+	if err != nil {
+		t.Fatal(err)
+	}
+	squares := make([]float64, p)
+	for i, sigma := range by.S {
+		squares[i] = sigma * sigma / n
+	}
+	basis := toMat(b, linop.MulOut(s, by.P))
+	checkOrthonormal(t, "P", basis, 1e-12)
+	var got, product, again mat.Dense
+	got.Product(basis, mat.NewDiagDense(p, squares), basis.T())
+	if !mat.EqualApprox(&got, want, 1e-12) {
+		t.Errorf("P S² P'/n = %v, want %v", mat.Formatted(&got), mat.Formatted(want))
+	}
+	again.Product(basis, mat.NewDiagDense(p, by.S), toMat(b, by.V).T())
+	if product.Sub(&again, u); mat.Norm(&product, 2) > 1e-10 {
+		t.Errorf("P S V' is %g away from the scores", mat.Norm(&product, 2))
+	}
+}

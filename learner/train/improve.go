@@ -8,6 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -58,7 +59,8 @@ func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimator
 
 // stepAgain takes another step from samples that the current policy did not take, as
 // quadrature may (docs/reuse.md): it conditions the process on them with the current scores
-// and Fisher matrix, and integrates it in the Fisher kernel's span. The process models the
+// and, by the ratios of the actions' probabilities, the current Fisher matrix, and integrates it in
+// the Fisher kernel's span, in which the natural gradient is taken too. The process models the
 // advantages of the policy that took them, so that this climbs the surrogate objective that
 // a trust region bounds. The step is taken if the gain that the process expects of it exceeds
 // the gain's standard deviation: the posterior's own trust region, as in uncertainty-aware
@@ -67,12 +69,16 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	m := l.Method
-	m.Fisher = Analytic // UU'/n would be over another policy's actions
-	at := m.evaluate(s, l.Params, x.observations, x.actions, x.size(), 0)
+	at := m.Evaluate(s, l.Params, x.observations, x.actions, x.size())
 	at.Ages, at.Targets, at.Features = first.Ages, first.Targets, first.Features
-	if err := m.Decompose(s, at, r); err != nil {
+	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
+	if err != nil {
 		return false, err
 	}
+	if at.SVD, err = svd.Reweighted(s, first.policy.Ratios(at.policy, x.actions)[:x.current().size()]); err != nil {
+		return false, err
+	}
+	at.Fisher = estimators.SpanFisher(s, at.SVD, m.Damping)
 	quadrature, err := m.Estimator(s, at, l.kernel(first), r)
 	if err != nil {
 		return false, err
