@@ -24,6 +24,10 @@ type CrossValidation struct {
 	// Points is the number of samples that are predicted, at most; 0 means 300. They are
 	// evenly spaced.
 	Points int
+	// Drift is the standard deviation of the prior on the logarithms of the hyperparameters, normal
+	// around those to start from; 0 means 3. It weighs as much as one of the folds: samples of a
+	// fold are dependent, so that a few folds say little against what earlier batches taught.
+	Drift float64
 	// Ratio is that of a hyperparameter of the base kernel to the next one tried; 1 tries
 	// none. 0 tries steps of [LengthscaleStep] in both directions.
 	Ratio float64
@@ -63,15 +67,14 @@ const (
 	stateColumns = 64
 	// stationary is the slope, in nats a sample, at which the variances have converged.
 	stationary = 5e-4
-	// priorDeviation is the standard deviation of the prior on the variances' logarithms.
-	priorDeviation = 3
+	// wideDrift is the drift unless one is given.
+	wideDrift = 3
 )
 
 // Maximize maximises the log likelihood of held-out targets, from the hyperparameters of k on.
-// The three variances are found by a quasi-Newton method (BFGS) in their logarithms, those of the
-// base kernel by steps of a quarter up or down for as long as the likelihood rises. A weak prior,
-// N(0, 3²) on the variances' logarithms, weighs as much as one sample and keeps variances of no
-// consequence from drifting away: the targets should be standardised.
+// The three variances are found by a quasi-Newton method (BFGS) in their logarithms, under the
+// prior of [CrossValidation.Drift], and those of the base kernel by steps of a quarter up or down
+// for as long as the likelihood rises. The targets should be standardised.
 //
 // The errors are those of [Direct]'s Fit.
 func (c CrossValidation) Maximize(b compute.Backend, k Kernel, d Data) (Validation, error) {
@@ -125,6 +128,38 @@ type validation struct {
 	folds  [][2]int
 	every  int           // distance of the samples that are predicted
 	beside compute.Block // [(c2 n)^1/2 V, y], n × (k + 1)
+	prior  prior
+}
+
+// prior is the normal distribution of the hyperparameters' logarithms around those of mean.
+type prior struct {
+	mean   Hyper
+	weight float64 // 1/(folds variance)
+}
+
+// penalty returns its negative logarithm, without the constant, for the logarithms of the
+// variances, and the gradient.
+func (p prior) penalty(x []float64) (value float64, gradient []float64) {
+	gradient = make([]float64, len(x))
+	for i, mean := range logarithms(p.mean) {
+		gradient[i] = p.weight * (x[i] - mean)
+		value += gradient[i] * (x[i] - mean) / 2
+	}
+	return value, gradient
+}
+
+// basePenalty returns that of the base kernel's hyperparameters.
+func (p prior) basePenalty(base []float64) (value float64) {
+	for i, x := range base {
+		moved := math.Log(x / p.mean.Base[i])
+		value += p.weight * moved * moved / 2
+	}
+	return value
+}
+
+// logarithms returns those of the variances.
+func logarithms(h Hyper) []float64 {
+	return []float64{math.Log(h.OutputScale), math.Log(h.FisherVariance), math.Log(h.Noise)}
 }
 
 func (c CrossValidation) prepare(s *compute.Scope, k Kernel, d Data) (*validation, error) {
@@ -143,11 +178,12 @@ func (c CrossValidation) prepare(s *compute.Scope, k Kernel, d Data) (*validatio
 		}
 		end = fold[1]
 	}
-	if len(c.Folds) < 2 || end != n || c.Points < 0 || !(c.Ratio >= 0) {
+	if len(c.Folds) < 2 || end != n || c.Points < 0 || !(c.Ratio >= 0) || !(c.Drift >= 0) {
 		panic(fmt.Sprintf("gp: cross-validation of %d samples in folds %v at %d points", n, c.Folds, c.Points))
 	}
-	points := cmp.Or(c.Points, 300)
-	v := &validation{inputs: in, scope: s, folds: c.Folds, every: (n + points - 1) / points, beside: s.New(n, d.Fisher.Cols+1)}
+	points, drift := cmp.Or(c.Points, 300), cmp.Or(c.Drift, wideDrift)
+	v := &validation{inputs: in, scope: s, folds: c.Folds, every: (n + points - 1) / points, beside: s.New(n, d.Fisher.Cols+1),
+		prior: prior{k.Hyper, 1 / (drift * drift * float64(len(c.Folds)))}}
 	in.backend.Affine(v.beside.ColRange(0, d.Fisher.Cols), math.Sqrt(k.C2*float64(n)), d.Fisher, 0, 0)
 	compute.Copy(in.backend, v.beside.Col(d.Fisher.Cols), d.Targets)
 	return v, nil
@@ -177,6 +213,7 @@ type objective struct {
 	folds       []fold
 	state       int // number of state columns
 	points      int
+	prior       prior
 	evaluations int
 	mean        []float64 // of the points' targets, at the last evaluation
 	variance    []float64
@@ -201,20 +238,20 @@ func (v *validation) variances(start Hyper) (Validation, error) {
 	result, err := optimize.Minimize(optimize.Problem{
 		Func: func(x []float64) float64 { at(x); return memo.value },
 		Grad: func(gradient, x []float64) { at(x); copy(gradient, memo.gradient) },
-	}, []float64{math.Log(start.OutputScale), math.Log(start.FisherVariance), math.Log(start.Noise)},
+	}, logarithms(start),
 		&optimize.Settings{GradientThreshold: stationary, MajorIterations: 100}, &optimize.BFGS{})
 	if result == nil || math.IsInf(result.F, 1) {
 		return Validation{}, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w", cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
 	}
 	memo.x = nil
 	at(result.X) // the best found, even if rounding stopped the line search
-	penalty, _ := o.prior(result.X)
+	penalty, _ := o.prior.penalty(result.X)
 	return Validation{
 		Hyper: Hyper{
 			Base: start.Base, OutputScale: math.Exp(result.X[0]), FisherVariance: math.Exp(result.X[1]), Noise: math.Exp(result.X[2]),
 		},
 		Points: v.points(), Mean: o.mean, Variance: o.variance,
-		LogLikelihood: penalty - memo.value, Slope: floats.Norm(memo.gradient, math.Inf(1)), Evaluations: o.evaluations, objective: -memo.value,
+		LogLikelihood: penalty - memo.value, Slope: floats.Norm(memo.gradient, math.Inf(1)), Evaluations: o.evaluations, objective: -memo.value - o.prior.basePenalty(start.Base),
 	}, nil
 }
 
@@ -254,7 +291,7 @@ func (v *validation) objective(base []float64) (*objective, error) {
 		rotation.Set(q+i, kept+i, 1)
 	}
 	r := kept + k
-	o := &objective{state: kept}
+	o := &objective{state: kept, prior: v.prior}
 	for i, f := range v.folds {
 		var half, rotated mat.Dense
 		grams[i].ScaleSym(-1, grams[i])
@@ -361,19 +398,10 @@ func (o *objective) at(x []float64) (value float64, gradient []float64) {
 	}
 	value /= float64(o.points)
 	floats.Scale(1/float64(o.points), gradient)
-	penalty, slope := o.prior(x)
+	penalty, slope := o.prior.penalty(x)
 	floats.Add(gradient, slope)
 	if value += penalty; math.IsNaN(value) {
 		return math.Inf(1), gradient
 	}
 	return value, gradient
-}
-
-// prior returns the negative logarithm of the prior's density, without its constant, and its
-// gradient, with the weight of one of the points.
-func (o *objective) prior(x []float64) (value float64, gradient []float64) {
-	scale := 1 / (priorDeviation * priorDeviation * float64(o.points))
-	gradient = make([]float64, len(x))
-	floats.ScaleTo(gradient, scale, x)
-	return floats.Dot(x, gradient) / 2, gradient
 }

@@ -57,7 +57,7 @@ func TestHeldOutLikelihood(t *testing.T) {
 				}
 				at := []float64{math.Log(k.OutputScale), math.Log(k.FisherVariance), math.Log(k.Noise)}
 				value, gradient := o.at(at)
-				penalty, _ := o.prior(at)
+				penalty, _ := o.prior.penalty(at)
 				wantNear(t, "likelihood", []float64{penalty - value}, []float64{heldOut(x, k, thirds, 2)}, 2e-5)
 				want := fd.Gradient(nil, func(x []float64) float64 { value, _ := o.at(x); return value }, at, &fd.Settings{Formula: fd.Central})
 				wantNear(t, "gradient", gradient, want, 1e-5)
@@ -69,7 +69,7 @@ func TestHeldOutLikelihood(t *testing.T) {
 // drawn returns a batch whose targets are drawn from the process itself.
 func drawn(t *testing.T, seed uint64, n int, k Kernel) batch {
 	rng := seeded(t, seed)
-	x := newBatch(rng, n, 2, 4)
+	x := newBatch(rng, n, 2, 12) // rank 12: of v they tell a factor of 1.5
 	prior := newPriorTwin(x, batch{}, k)[ActionValue]
 	for i := range n {
 		prior.SetSym(i, i, prior.At(i, i)+k.Noise)
@@ -95,16 +95,17 @@ func drawn(t *testing.T, seed uint64, n int, k Kernel) batch {
 func TestMaximizeRecoversThePrior(t *testing.T) {
 	k := Kernel{C1: 1, C2: 5e-2, Hyper: Hyper{Base: []float64{0.4}, OutputScale: 0.7, FisherVariance: 2, Noise: 0.3}}
 	folds := [][2]int{{0, 80}, {80, 160}, {160, 240}, {240, 320}, {320, 400}}
+	validation := CrossValidation{Folds: folds, Points: 400, Drift: 30} // no prior to speak of
 	for seed := uint64(61); seed < 64; seed++ {
 		x := drawn(t, seed, 400, k)
 		far := k
-		far.Hyper = Hyper{Base: []float64{1.5}, OutputScale: 0.05, FisherVariance: 0.05, Noise: 3}
+		far.Hyper = Hyper{Base: []float64{1.5}, OutputScale: 0.05, FisherVariance: 0.2, Noise: 3}
 		onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
-			found, err := CrossValidation{Folds: folds, Points: 400}.Maximize(s.Backend(), far, x.upload(s))
+			found, err := validation.Maximize(s.Backend(), far, x.upload(s))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%+v", found)
+			t.Logf("%+v, %d evaluations", found.Hyper, found.Evaluations)
 			within := func(what string, got, want, factor float64) {
 				if !(got < want*factor && got > want/factor) {
 					t.Errorf("seed %d: %s %.3g, want %.3g within a factor of %g", seed, what, got, want, factor)
@@ -119,7 +120,7 @@ func TestMaximizeRecoversThePrior(t *testing.T) {
 			}
 			near := k
 			near.Hyper = found.Hyper
-			again, err := CrossValidation{Folds: folds, Points: 400}.Maximize(s.Backend(), near, x.upload(s))
+			again, err := validation.Maximize(s.Backend(), near, x.upload(s))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +160,7 @@ func TestMaximizeWithDependentNoise(t *testing.T) {
 		}
 		gauss := -(math.Log(2*math.Pi*variance) + 1) / 2
 		if !(found.LogLikelihood > gauss-0.05) || !(found.Noise > variance/3) {
-			t.Errorf("%+v, a Gaussian has likelihood %.3f and variance %.3f", found, gauss, variance)
+			t.Errorf("%+v, likelihood %.3f; a Gaussian has likelihood %.3f and variance %.3f", found.Hyper, found.LogLikelihood, gauss, variance)
 		}
 	})
 }
@@ -184,4 +185,28 @@ func TestMaximizeRefuses(t *testing.T) {
 			}()
 		}
 	})
+}
+
+// The less the variances are expected to move, the closer they stay to where they start.
+func TestMaximizeWithDrift(t *testing.T) {
+	k := someKernel()
+	x := drawn(t, 66, 60, k)
+	k.Noise *= 20
+	last := math.Inf(1)
+	for _, drift := range []float64{30, 1, 0.1, 1e-3} {
+		onBackend(t, cpu.New(1), func(t *testing.T, s *compute.Scope) {
+			found, err := CrossValidation{Folds: thirds, Drift: drift}.Maximize(s.Backend(), k, x.upload(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved := math.Abs(math.Log(found.Noise / k.Noise))
+			if !(moved < last) {
+				t.Errorf("drift %g: the noise's logarithm moves by %g, with a larger one by %g", drift, moved, last)
+			}
+			last = moved
+		})
+	}
+	if !(last < 1e-4) {
+		t.Errorf("with next to no drift the noise's logarithm moves by %g", last)
+	}
 }

@@ -15,6 +15,8 @@ import (
 const (
 	// validationFolds is the number of folds of episodes that the hyperparameters are learned from.
 	validationFolds = 5
+	// drift is how far, in its logarithm, a variance is expected to move from one batch to the next.
+	drift = 1
 	// featureSteps bounds the steps of the feature network in a batch, each of which takes a
 	// little longer than the single one of --kernel-learning step.
 	featureSteps = 3
@@ -63,7 +65,7 @@ func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples
 	kernel.Hyper = l.Critic.Hyper()
 	kernel.C2 *= float64(all.size()) / float64(x.size()) // V belongs to all samples
 	turn := turns[row.Iteration%uint64(len(turns))]
-	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Ratio: turn}
+	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Drift: drift, Ratio: turn}
 	learned, err := validation.Maximize(l.Backend, kernel, data)
 	if err != nil {
 		return err
