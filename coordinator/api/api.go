@@ -45,11 +45,12 @@ type API struct {
 	validate func(*registry.Spec) error
 	expired  func()
 	log      *slog.Logger
+	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, leases: newLeases()}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -66,7 +67,17 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}, nil
 		}
 	}
-	response, err := a.Propose(ctx, c)
+	if err := c.Check(); err != nil { // Propose refuses it
+		return a.Propose(ctx, c)
+	}
+	if c.Renew != nil {
+		return a.renew(ctx, c.Renew)
+	}
+	propose := a.Propose
+	if c.Take != nil {
+		propose = a.take
+	}
+	response, err := propose(ctx, c)
 	if c.Take != nil && a.expired != nil {
 		for range response.Runs {
 			a.expired()
@@ -79,7 +90,7 @@ func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	var found *registry.Run
 	err := a.Read(ctx, func(s *registry.State) {
 		if run := s.Run(name); run != nil {
-			now := *run
+			now := a.leases.now(run, later(time.Now(), s))
 			found = &now
 		}
 	})

@@ -18,7 +18,7 @@ func (a *API) Handler() http.Handler {
 	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, needs, answer) })
 	}
-	handle("POST /v1/commands", look|play|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
+	handle("POST /v1/commands", look|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
 		c, err := readCommand(r)
 		if err != nil {
 			return nil, err
@@ -28,7 +28,7 @@ func (a *API) Handler() http.Handler {
 		}
 		return a.command(ctx, c)
 	})
-	handle("GET /v1/runs", look|play, func(_ context.Context, r *http.Request) (any, error) {
+	handle("GET /v1/runs", look, func(_ context.Context, r *http.Request) (any, error) {
 		q, err := client.ParseQuery(r.URL.Query())
 		if err != nil {
 			return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
@@ -37,7 +37,7 @@ func (a *API) Handler() http.Handler {
 		defer cancel()
 		return a.runs(ctx, q)
 	})
-	handle("GET /v1/runs/{name...}", look|play, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
+	handle("GET /v1/runs/{name...}", look, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
 	handle("GET /v1/experiments", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
 	handle("GET /v1/seen", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
 	handle("GET /v1/nodes", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })

@@ -53,12 +53,10 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 	}
 	found = &client.Runs{Runs: []registry.Run{}}
 	a.View(func(state *registry.State) {
-		if state.Now.After(now) { // the clock of another node is ahead
-			now = state.Now
-		}
-		for run := range state.ChangedSince(s.after) {
-			if s.wants(run, now) {
-				found.Runs = append(found.Runs, *run)
+		now = later(now, state)
+		for changed := range state.ChangedSince(s.after) {
+			if run := a.leases.now(changed, now); s.wants(&run, now) {
+				found.Runs = append(found.Runs, run)
 			}
 		}
 		found.Index = state.Changed

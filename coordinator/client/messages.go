@@ -1,14 +1,12 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Codes of errors in addition to those of refusals.
@@ -97,36 +95,12 @@ type Lost struct {
 	Term uint64 `json:"term"` // it must not vote in this term or an earlier one
 }
 
-// Envelope is an HTTP request over NATS (Method, Path, Body), or its answer (Status, Body).
-type Envelope struct {
-	Method string          `json:"method,omitempty"`
-	Path   string          `json:"path,omitempty"`
-	Status int             `json:"status,omitempty"`
-	Body   json.RawMessage `json:"body,omitempty"`
-}
-
-// Subject returns the subject on which a role sends its requests over NATS. The coordinator treats every request there as the
-// role's; docs/security.md says who may send to it.
-func Subject(role proto.Role) string {
-	switch role {
-	case proto.RoleActor:
-		return proto.CoordinatorSubjects + "actor.request"
-	case proto.RoleLearner:
-		return proto.CoordinatorSubjects + "learner.request"
-	case proto.RoleObserver:
-		return proto.CoordinatorSubjects + "read.request"
-	}
-	return proto.CoordinatorSubjects + "request"
-}
-
 // Limits and names of the API.
 const (
 	// MaxWait is the longest time that a query waits.
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// Service is the name of the NATS service.
-	Service = "dbqpg-coordinator"
 )
 
 // values returns the query in its HTTP form.

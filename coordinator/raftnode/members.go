@@ -34,10 +34,6 @@ func (n *Node) Leader() registry.Node {
 	return leader
 }
 
-// Leads returns a channel that receives true when this node becomes the leader and false when it ceases to be. It
-// supports one reader.
-func (n *Node) Leads() <-chan bool { return n.raft.LeaderCh() }
-
 // Ended returns a channel that is closed once raft has stopped: by Close, or because this node learned that it was removed
 // from the cluster.
 func (n *Node) Ended() <-chan struct{} { return n.ended }

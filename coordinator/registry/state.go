@@ -69,11 +69,22 @@ type Run struct {
 type Lease struct {
 	Learner string    `json:"learner"`
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
-	Useful  int       `json:"useful"`         // number of slots that the run could use now
+	Useful  retired   `json:"useful,omitzero"`
 	Expires time.Time `json:"expires"`
 	// TTL is the term requested by Take or the last Renew.
 	TTL time.Duration `json:"ttl"`
+	// Lost says that it has expired. Only answers say so, not the state.
+	Lost bool `json:"lost,omitempty"`
 }
+
+// Heard is when the learner was last heard of.
+func (l *Lease) Heard() time.Time { return l.Expires.Add(-l.TTL) }
+
+// retired is a field of earlier versions, which logs, snapshots and programs of these may contain.
+type retired struct{}
+
+// UnmarshalJSON accepts and forgets anything.
+func (retired) UnmarshalJSON([]byte) error { return nil }
 
 // Checkpoint is a run's state after an iteration, kept elsewhere.
 type Checkpoint struct {

@@ -1,4 +1,4 @@
-// Package serve runs a coordinator node: raft, and the API over HTTP and optionally over NATS.
+// Package serve runs a coordinator node: raft, and the API over HTTP.
 package serve
 
 import (
@@ -25,7 +25,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // Config holds the settings of a node.
@@ -41,8 +40,6 @@ type Config struct {
 	Raft, HTTP string
 	// AdvertiseRaft and AdvertiseURL are where others reach those; "" means the listening addresses.
 	AdvertiseRaft, AdvertiseURL string
-	// NATS is the URL of a NATS server on which to answer, too; "" means none.
-	NATS string
 	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
 	// Metrics is the host:port to serve metrics on; "" means none.
@@ -93,9 +90,6 @@ func Run(ctx context.Context, c Config) (err error) {
 	startup.ready(metrics.Count(answers.Handler()))
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
-	if c.NATS != "" {
-		group.Go(func() error { return c.answerNATS(ctx, answers, self, node.Leads()) })
-	}
 	return group.Wait()
 }
 
@@ -109,7 +103,7 @@ func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Serv
 }
 
 func (c *Config) serve(server *http.Server, web net.Listener) error {
-	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleActor, proto.RoleOperator, proto.RoleObserver}
+	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleOperator, proto.RoleObserver}
 	if err := server.Serve(c.secure(web, members...)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", web.Addr(), err)
 	}
@@ -233,20 +227,6 @@ func (c *Config) scheme() string {
 		return "http"
 	}
 	return "https"
-}
-
-// answerNATS answers requests over NATS.
-func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry.Node, leads <-chan bool) error {
-	connection := bus.ConnConfig{Name: "coordinator " + c.ID, Log: c.Log}
-	if c.Credentials != nil {
-		connection.Identity = c.Credentials.Identity()
-	}
-	conn, err := bus.Connect(ctx, c.NATS, connection)
-	if err != nil {
-		return ended(ctx, err)
-	}
-	defer conn.Close()
-	return answers.ServeNATS(ctx, conn, self, leads)
 }
 
 // join joins the cluster if necessary, and announces this node's URL to it.

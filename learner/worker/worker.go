@@ -194,7 +194,6 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		l.setUseful(collector.Useful)
 		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector}
 	}
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
