@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -24,7 +25,7 @@ type Backend interface {
 	Members() []raftnode.Member
 	Join(context.Context, raftnode.Peer) error
 	Remove(ctx context.Context, id string) error
-	Forget(ctx context.Context, id string) (term uint64, err error)
+	Forget(ctx context.Context, p raftnode.Peer) (term uint64, err error)
 }
 
 // Config holds an API's settings.
@@ -65,6 +66,15 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 	if c.Submit != nil && a.validate != nil {
 		if err := a.validate(&c.Submit.Spec); err != nil {
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}, nil
+		}
+	}
+	if c.Announce != nil && c.Announce.URL != "" {
+		u, err := url.Parse(c.Announce.URL)
+		if err == nil {
+			err = raftnode.CheckHost(u.Hostname())
+		}
+		if err != nil {
+			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: fmt.Sprintf("node %s at %s: %v", c.Announce.ID, c.Announce.URL, err)}}, nil
 		}
 	}
 	if err := c.Check(); err != nil { // Propose refuses it
@@ -139,20 +149,15 @@ func (a *API) join(ctx context.Context, j client.Joining) error {
 	return a.Join(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
 }
 
-// leave removes a node, and its URL from the list.
+// leave removes a node.
 func (a *API) leave(ctx context.Context, id string) error {
 	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
 		return err
 	}
 	for _, m := range a.Members() {
-		if m.ID != id {
-			continue
+		if m.ID == id {
+			return a.Remove(ctx, id)
 		}
-		forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}
-		if _, err := a.Propose(ctx, forget); err != nil {
-			return err
-		}
-		return a.Remove(ctx, id)
 	}
 	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
 }
@@ -172,11 +177,7 @@ func (a *API) lost(ctx context.Context, j client.Joining) (*client.Lost, error) 
 				"another name, or, if that one is lost, \"coordinator leave %s\" first", m.ID, m.Address, m.ID)}
 		}
 	}
-	forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: j.ID}}}
-	if _, err := a.Propose(ctx, forget); err != nil {
-		return nil, err
-	}
-	term, err := a.Forget(ctx, j.ID)
+	term, err := a.Forget(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
 	return &client.Lost{Term: term}, err
 }
 
@@ -200,6 +201,8 @@ func (a *API) failure(err error) *client.Error {
 		return known
 	case errors.As(err, &elsewhere):
 		return &client.Error{Code: client.NotLeader, Message: elsewhere.Error(), Leader: elsewhere.Leader.URL}
+	case errors.Is(err, raftnode.ErrUnsafe):
+		return &client.Error{Code: client.Unsafe, Message: err.Error()}
 	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &client.Error{Code: client.Unavailable, Message: err.Error()}
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
 // Handler answers requests over HTTP. A client with a certificate may do what its role permits.
@@ -83,6 +84,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	defer cancel()
 	var result any
 	err := require(ctx, needs)
+	if foreign := sameorigin.Check(r, sameorigin.Names(strings.Split(a.urls(), ",")...)...); foreign != nil {
+		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
+	}
 	if err == nil {
 		result, err = answer(ctx, r)
 	}

@@ -121,8 +121,11 @@ func nodeTable(nodes []client.Node) rows {
 	table := rows{{"NODE", "ROLE", "URL", "RAFT"}}
 	for _, n := range nodes {
 		role := "follower"
-		if n.Leader {
+		switch {
+		case n.Leader:
 			role = "leader"
+		case !n.Voter:
+			role = "no vote yet"
 		}
 		table = append(table, []string{n.ID, role, n.URL, n.Address})
 	}

@@ -16,6 +16,7 @@ const (
 	Malformed   registry.Code = "malformed"   // the request cannot be read
 	TooLarge    registry.Code = "too_large"   // the request, or an answer with a size limit
 	Forbidden   registry.Code = "forbidden"   // the sender's role does not permit it
+	Unsafe      registry.Code = "unsafe"      // the change could leave the coordinator without a majority
 	Internal    registry.Code = "internal"    // the coordinator's fault
 )
 
@@ -77,6 +78,7 @@ type Node struct {
 	Address string `json:"address"`       // of its raft listener
 	URL     string `json:"url,omitempty"` // where it takes requests
 	Leader  bool   `json:"leader"`
+	Voter   bool   `json:"voter"` // it counts for majorities
 }
 
 // Nodes lists the coordinator's nodes as known to the leader.

@@ -26,6 +26,7 @@ type Node struct {
 	raft    *raft.Raft
 	machine *machine
 	filter  *rpcFilter
+	ask     func(context.Context, Peer) (*probeReply, error)
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
@@ -43,7 +44,8 @@ type parts struct {
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	transport transport
-	closers   []io.Closer // in closing order
+	ask       func(context.Context, Peer) (*probeReply, error) // asks another node for its state
+	closers   []io.Closer                                      // in closing order
 }
 
 // Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to form
@@ -60,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err = b.run(ctx, &c, p); err == nil {
 		var n *Node
 		if n, err = start(c, p); err == nil {
-			b.reportURLs(n.urls)
+			b.report(n)
 			return n, nil
 		}
 	}
@@ -104,11 +106,11 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
-	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, closers: []io.Closer{transport, store}}, nil
+	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, ask: b.stream.probe, closers: []io.Closer{transport, store}}, nil
 }
 
 func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, closers: p.closers, ended: make(chan struct{})}
+	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{})}
 	if n.now == nil {
 		n.now = time.Now
 	}
