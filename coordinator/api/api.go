@@ -38,6 +38,8 @@ type Config struct {
 	Expired func()
 	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // API answers requests.
@@ -46,12 +48,16 @@ type API struct {
 	validate func(*registry.Spec) error
 	expired  func()
 	log      *slog.Logger
+	now      func() time.Time
 	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, leases: newLeases()}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, now: c.Now, leases: newLeases()}
+	if a.now == nil {
+		a.now = time.Now
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -100,7 +106,7 @@ func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	var found *registry.Run
 	err := a.Read(ctx, func(s *registry.State) {
 		if run := s.Run(name); run != nil {
-			now := a.leases.now(run, later(time.Now(), s))
+			now := a.leases.now(run, later(a.now(), s))
 			found = &now
 		}
 	})
@@ -126,9 +132,12 @@ func (a *API) experiments(ctx context.Context) (*client.Experiments, error) {
 }
 
 func (a *API) seen(ctx context.Context) (*client.Seen, error) {
-	answer := &client.Seen{}
+	answer := &client.Seen{Seen: []client.Learner{}}
 	err := a.Read(ctx, func(s *registry.State) {
-		answer.Now, answer.Seen = s.Now, append([]registry.Seen{}, s.Seen...)
+		answer.Now = later(a.now(), s).UTC()
+		for _, v := range s.Seen {
+			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now)})
+		}
 	})
 	return answer, err
 }

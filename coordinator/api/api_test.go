@@ -409,6 +409,31 @@ func TestRenewalsAreNotLogged(t *testing.T) {
 	}
 }
 
+// A learner that has sent no heartbeat for a while is silent, although nobody else tells the coordinator the time.
+func TestSilentLearners(t *testing.T) {
+	a, node := newAPI(t)
+	var ahead time.Duration
+	later := api.New(api.Config{Backend: node, Log: quiet, Now: func() time.Time { return time.Now().Add(ahead) }})
+	var clients []*client.Client
+	for _, handler := range []http.Handler{a.Handler(), later.Handler()} {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		clients = append(clients, newClient(t, server.URL))
+	}
+	if err := clients[0].Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ahead  time.Duration
+		silent bool
+	}{{0, false}, {registry.HeartbeatEvery, false}, {2 * registry.SilentAfter, true}} {
+		ahead = c.ahead
+		if seen, err := clients[1].Seen(deadline(t)); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Silent != c.silent {
+			t.Errorf("after %v: %+v, %v", ahead, seen, err)
+		}
+	}
+}
+
 // Whatever is sent, the answer is one, and the coordinator's state stays sound.
 func FuzzHTTP(f *testing.F) {
 	a, node := newAPI(f)

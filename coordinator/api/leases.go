@@ -18,7 +18,9 @@ type leases struct {
 	renewed map[registry.Hold]renewal
 }
 
-func newLeases() leases { return leases{taking: make(chan struct{}, 1), renewed: map[registry.Hold]renewal{}} }
+func newLeases() leases {
+	return leases{taking: make(chan struct{}, 1), renewed: map[registry.Hold]renewal{}}
+}
 
 // renewal is until when a holder has renewed its lease, for which term.
 type renewal struct {
@@ -59,7 +61,7 @@ func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.R
 			response.Refusal = refusal
 			return
 		}
-		now := later(time.Now(), s)
+		now := later(a.now(), s)
 		a.leases.mu.Lock()
 		a.leases.renewed[o.Hold] = renewal{now.Add(o.TTL).UTC(), o.TTL}
 		a.leases.mu.Unlock()
@@ -83,7 +85,7 @@ func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, 
 			nothing = false
 			return
 		}
-		now := later(time.Now(), s)
+		now := later(a.now(), s)
 		a.leases.forget(now)
 		for i := range s.Runs {
 			run := a.leases.now(&s.Runs[i], now)

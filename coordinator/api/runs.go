@@ -22,7 +22,7 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 		s.after = q.After
 	}
 	for {
-		found, wait := s.at(a, time.Now())
+		found, wait := s.at(a, a.now())
 		if len(found.Runs) > 0 || wait <= 0 {
 			return found, nil
 		}
@@ -59,7 +59,7 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 				found.Runs = append(found.Runs, run)
 			}
 		}
-		found.Index = state.Changed
+		found.Index, found.Now = state.Changed, now.UTC()
 	})
 	s.after = found.Index
 	end := s.until

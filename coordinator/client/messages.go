@@ -52,6 +52,7 @@ type Query struct {
 type Runs struct {
 	// Index is the value for After in a later query.
 	Index uint64         `json:"index"`
+	Now   time.Time      `json:"now"` // by the coordinator's clock
 	Runs  []registry.Run `json:"runs"`
 }
 
@@ -66,10 +67,16 @@ type Experiments struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Seen lists the learners and actors seen recently, the one silent longest first.
+// Seen lists the learners heard of recently that have not left, the one silent longest first.
 type Seen struct {
-	Now  time.Time       `json:"now"`
-	Seen []registry.Seen `json:"seen"`
+	Now  time.Time `json:"now"`
+	Seen []Learner `json:"seen"`
+}
+
+// Learner is a learner, and whether it has been silent for longer than it should.
+type Learner struct {
+	registry.Seen
+	Silent bool `json:"silent"`
 }
 
 // Node is one of the coordinator's nodes.
@@ -79,6 +86,8 @@ type Node struct {
 	URL     string `json:"url,omitempty"` // where it takes requests
 	Leader  bool   `json:"leader"`
 	Voter   bool   `json:"voter"` // it counts for majorities
+	// Silent is since when the leader has not been able to reach it; zero if it is well.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // Nodes lists the coordinator's nodes as known to the leader.

@@ -21,6 +21,8 @@ type Member struct {
 	URL     string `json:"url,omitempty"` // where it takes requests, once announced
 	Leader  bool   `json:"leader"`
 	Voter   bool   `json:"voter"` // it counts for majorities; a new node does once it has caught up
+	// Silent is since when the leader, if that is this node, has not been able to reach it; zero if it is well.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // Status is a node's position in the log.
@@ -84,7 +86,10 @@ func (n *Node) Members() []Member {
 	leader := n.Leader().ID
 	var members []Member
 	for _, server := range n.members() {
-		m := Member{ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader, Voter: server.Suffrage == raft.Voter}
+		m := Member{
+			ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader,
+			Voter: server.Suffrage == raft.Voter, Silent: n.silence.of(server.ID),
+		}
 		n.machine.view(func(s *registry.State) { m.URL = s.URL(m.ID) })
 		members = append(members, m)
 	}

@@ -31,6 +31,7 @@ type Node struct {
 	log     *slog.Logger
 	closers []io.Closer
 	ended   chan struct{} // closed when raft stops
+	silence silence
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
 	mu        sync.Mutex
@@ -110,7 +111,7 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 }
 
 func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{})}
+	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
 	if n.now == nil {
 		n.now = time.Now
 	}
@@ -137,6 +138,7 @@ func start(c Config, p parts) (*Node, error) {
 	}
 	go n.filter.run(n.raft.AppliedIndex)
 	n.watchEnd()
+	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.silence.observe))
 	return n, nil
 }
 

@@ -309,12 +309,13 @@ func (o *Remove) apply(s *State) *Response {
 	return &Response{Runs: before - len(s.Runs)}
 }
 
-// Heartbeat reports that a learner or an actor is alive.
+// Heartbeat reports that a learner is alive, or that it leaves.
 type Heartbeat struct {
 	Role  Role   `json:"role"`
 	Name  string `json:"name"`
-	Run   string `json:"run,omitempty"` // the run it works on
-	Slots int    `json:"slots,omitempty"`
+	Run   string `json:"run,omitempty"`   // the run it works on
+	Slots int    `json:"slots,omitempty"` // number of actors that played its last batch
+	Gone  bool   `json:"gone,omitempty"`  // it leaves
 }
 
 func (o *Heartbeat) check() *Refusal {
@@ -329,6 +330,9 @@ func (o *Heartbeat) apply(s *State) *Response {
 	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
 		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
 	})
+	if o.Gone {
+		return &Response{}
+	}
 	if len(s.Seen) == MaxSeen {
 		s.Seen = slices.Delete(s.Seen, 0, 1)
 	}
