@@ -97,7 +97,7 @@ func (l *load) learner(name string, phase float64, interval time.Duration) {
 	})
 	l.every(renewEvery, phase, func() {
 		l.timed("renew", func() error {
-			_, err := c.Renew(l.end, registry.Renew{Hold: hold, TTL: leaseTerm, Useful: 40})
+			_, err := c.Renew(l.end, registry.Renew{Hold: hold, TTL: leaseTerm})
 			return err
 		})
 	})

@@ -220,7 +220,7 @@ func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	at := processtest.Address(t)
 	web := "https://" + at
 	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at, "--raft", processtest.Address(t),
-		"--nats", "tls://"+servers[0].clients, "--credentials", as("coordinator")))
+		"--credentials", as("coordinator")))
 	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
 	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))

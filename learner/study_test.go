@@ -28,13 +28,13 @@ func TestKilledStudy(t *testing.T) {
 	undisturbed, killed := t.TempDir(), t.TempDir()
 	study(undisturbed).Succeed()
 
-	for _, moment := range []string{"msg=training", `msg="measuring gradients" run=s1 iteration=0`, `msg="measuring gradients" run=s1 iteration=3`} {
+	for _, moment := range []string{"msg=training", `msg="measuring gradients" run=Hopper-v2 iteration=0`, `msg="measuring gradients" run=Hopper-v2 iteration=3`} {
 		p := study(killed)
 		p.Expect(moment)
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) // a random moment, not a wait
 		p.Kill()
 	}
-	units, err := filepath.Glob(filepath.Join(killed, "out", "units", "s1", "*", "*.safetensors"))
+	units, err := filepath.Glob(filepath.Join(killed, "out", "units", "Hopper-v2", "*", "*.safetensors"))
 	if err != nil || len(units) == 0 {
 		t.Fatalf("no unit was measured before the last kill: %v", err)
 	}
@@ -49,7 +49,7 @@ func TestKilledStudy(t *testing.T) {
 			t.Errorf("%s was measured again", path)
 		}
 	}
-	for _, name := range []string{"README.md", "gradient-quality.svg", "gradient-quality.png", "quality.csv", "gradients.csv"} {
+	for _, name := range []string{"README.md", "accuracy.svg", "variance.png", "quality.csv", "contrasts.csv", "data/Hopper-v2/iteration-3.csv"} {
 		want, err := os.ReadFile(filepath.Join(undisturbed, "out", name))
 		if err != nil {
 			t.Fatal(err)

@@ -280,9 +280,15 @@ func TestStoppedWorker(t *testing.T) {
 	name := c.submit(e, "stopped")
 	first := c.worker("", "--lease-term", "1h")
 	first.iterations(2)
+	if seen, err := c.client.Seen(t.Context()); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Run != name || seen.Seen[0].Silent {
+		t.Errorf("%+v, %v", seen, err)
+	}
 	first.Signal(syscall.SIGTERM)
 	first.Succeed()
 	first.Expect("the run is given back")
+	if seen, err := c.client.Seen(t.Context()); err != nil || len(seen.Seen) != 0 {
+		t.Errorf("it has not left: %+v, %v", seen, err)
+	}
 	c.worker("").Expect(`msg=taken .* epoch=2 `)
 	c.requireReference(e, c.done(name), 2)
 }

@@ -37,11 +37,6 @@ func CheckRole(r Role) error {
 	return nil
 }
 
-// CoordinatorSubjects prefixes the subjects of requests to the coordinator. The next token decides who may send them:
-// "actor." everyone except observers, "read." everyone except actors, "learner." learners, operators and coordinators,
-// anything else operators and coordinators.
-const CoordinatorSubjects = "dbqpg-coordinator."
-
 // EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of requests to
 // learners.
 func EveryRun() (positions string, requests []string) {

@@ -16,8 +16,7 @@ type right int
 
 const (
 	look       right = 1 << iota // read everything but backups
-	play                         // send heartbeats and find runs
-	train                        // take runs and hold them
+	train                        // take runs, hold them and send heartbeats
 	administer                   // everything else
 )
 
@@ -26,12 +25,10 @@ func rights(role proto.Role) right {
 	switch role {
 	case proto.RoleObserver:
 		return look
-	case proto.RoleActor:
-		return play
 	case proto.RoleLearner:
-		return look | play | train
+		return look | train
 	case proto.RoleOperator, proto.RoleCoordinator:
-		return look | play | train | administer
+		return look | train | administer
 	}
 	return 0
 }
@@ -43,11 +40,8 @@ func withRole(ctx context.Context, role proto.Role) context.Context {
 	return context.WithValue(ctx, roleKey{}, role)
 }
 
-// sender returns the role of a request's sender: from the context, or else from the connection's certificate.
+// sender returns the role of a request's sender, from the connection's certificate.
 func sender(r *http.Request) proto.Role {
-	if role, ok := r.Context().Value(roleKey{}).(proto.Role); ok {
-		return role
-	}
 	if r.TLS == nil {
 		return proto.RoleOperator
 	}
@@ -70,9 +64,7 @@ func require(ctx context.Context, any right) error {
 // rightFor returns the right that a command requires.
 func rightFor(c *registry.Command) right {
 	switch {
-	case c.Heartbeat != nil:
-		return play
-	case c.Take != nil, c.Renew != nil, c.Commit != nil, c.Finish != nil, c.Fail != nil, c.Release != nil:
+	case c.Heartbeat != nil, c.Take != nil, c.Renew != nil, c.Commit != nil, c.Finish != nil, c.Fail != nil, c.Release != nil:
 		return train
 	}
 	return administer

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -24,7 +25,7 @@ type Backend interface {
 	Members() []raftnode.Member
 	Join(context.Context, raftnode.Peer) error
 	Remove(ctx context.Context, id string) error
-	Forget(ctx context.Context, id string) (term uint64, err error)
+	Forget(ctx context.Context, p raftnode.Peer) (term uint64, err error)
 }
 
 // Config holds an API's settings.
@@ -37,6 +38,8 @@ type Config struct {
 	Expired func()
 	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // API answers requests.
@@ -45,11 +48,16 @@ type API struct {
 	validate func(*registry.Spec) error
 	expired  func()
 	log      *slog.Logger
+	now      func() time.Time
+	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, now: c.Now, leases: newLeases()}
+	if a.now == nil {
+		a.now = time.Now
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -66,7 +74,26 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}, nil
 		}
 	}
-	response, err := a.Propose(ctx, c)
+	if c.Announce != nil && c.Announce.URL != "" {
+		u, err := url.Parse(c.Announce.URL)
+		if err == nil {
+			err = raftnode.CheckHost(u.Hostname())
+		}
+		if err != nil {
+			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: fmt.Sprintf("node %s at %s: %v", c.Announce.ID, c.Announce.URL, err)}}, nil
+		}
+	}
+	if err := c.Check(); err != nil { // Propose refuses it
+		return a.Propose(ctx, c)
+	}
+	if c.Renew != nil {
+		return a.renew(ctx, c.Renew)
+	}
+	propose := a.Propose
+	if c.Take != nil {
+		propose = a.take
+	}
+	response, err := propose(ctx, c)
 	if c.Take != nil && a.expired != nil {
 		for range response.Runs {
 			a.expired()
@@ -79,7 +106,7 @@ func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	var found *registry.Run
 	err := a.Read(ctx, func(s *registry.State) {
 		if run := s.Run(name); run != nil {
-			now := *run
+			now := a.leases.now(run, later(a.now(), s))
 			found = &now
 		}
 	})
@@ -105,9 +132,12 @@ func (a *API) experiments(ctx context.Context) (*client.Experiments, error) {
 }
 
 func (a *API) seen(ctx context.Context) (*client.Seen, error) {
-	answer := &client.Seen{}
+	answer := &client.Seen{Seen: []client.Learner{}}
 	err := a.Read(ctx, func(s *registry.State) {
-		answer.Now, answer.Seen = s.Now, append([]registry.Seen{}, s.Seen...)
+		answer.Now = later(a.now(), s).UTC()
+		for _, v := range s.Seen {
+			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now)})
+		}
 	})
 	return answer, err
 }
@@ -128,20 +158,15 @@ func (a *API) join(ctx context.Context, j client.Joining) error {
 	return a.Join(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
 }
 
-// leave removes a node, and its URL from the list.
+// leave removes a node.
 func (a *API) leave(ctx context.Context, id string) error {
 	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
 		return err
 	}
 	for _, m := range a.Members() {
-		if m.ID != id {
-			continue
+		if m.ID == id {
+			return a.Remove(ctx, id)
 		}
-		forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}
-		if _, err := a.Propose(ctx, forget); err != nil {
-			return err
-		}
-		return a.Remove(ctx, id)
 	}
 	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
 }
@@ -161,11 +186,7 @@ func (a *API) lost(ctx context.Context, j client.Joining) (*client.Lost, error) 
 				"another name, or, if that one is lost, \"coordinator leave %s\" first", m.ID, m.Address, m.ID)}
 		}
 	}
-	forget := registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: j.ID}}}
-	if _, err := a.Propose(ctx, forget); err != nil {
-		return nil, err
-	}
-	term, err := a.Forget(ctx, j.ID)
+	term, err := a.Forget(ctx, raftnode.Peer{ID: j.ID, Address: j.Address})
 	return &client.Lost{Term: term}, err
 }
 
@@ -189,6 +210,8 @@ func (a *API) failure(err error) *client.Error {
 		return known
 	case errors.As(err, &elsewhere):
 		return &client.Error{Code: client.NotLeader, Message: elsewhere.Error(), Leader: elsewhere.Leader.URL}
+	case errors.Is(err, raftnode.ErrUnsafe):
+		return &client.Error{Code: client.Unsafe, Message: err.Error()}
 	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &client.Error{Code: client.Unavailable, Message: err.Error()}
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -3,13 +3,13 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +21,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,12 +69,17 @@ func newServer(t testing.TB) (*client.Client, string) {
 	a, _ := newAPI(t)
 	server := httptest.NewServer(a.Handler())
 	t.Cleanup(server.Close)
-	c, err := client.New(client.Config{URLs: []string{server.URL}, Log: quiet})
+	return newClient(t, server.URL), server.URL
+}
+
+func newClient(t testing.TB, url string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{URLs: []string{url}, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return c, server.URL
+	return c
 }
 
 func spec(name string, seeds ...uint64) registry.Spec {
@@ -126,6 +131,7 @@ func TestHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		request.Header.Set("Content-Type", "application/json")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +192,7 @@ func exercise(t *testing.T, c *client.Client) {
 	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}, Summary: map[string]float64{"return_mean": 0.1}}); err != nil {
 		t.Fatal(err)
 	}
-	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour, Useful: 3}); err != nil || run.Lease.Useful != 3 {
+	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour}); err != nil || run.Lease.TTL != 2*time.Hour {
 		t.Error(run, err)
 	}
 	if run, err = c.Release(ctx, hold, "the GPU was lost"); err != nil || run.State != registry.Queued || run.Losses != 1 {
@@ -302,76 +308,129 @@ func TestWaitFor(t *testing.T) {
 	}
 }
 
-// Over NATS the same requests are answered the same, to each role what it may ask.
-func TestNATS(t *testing.T) {
-	a, node := newAPI(t)
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+// Each role is answered what its certificate entitles it to, and nothing else.
+func TestRights(t *testing.T) {
+	a, _ := newAPI(t)
+	directory := filepath.Join(t.TempDir(), "credentials")
+	if _, err := credentials.Create(directory, nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	own, err := credentials.Load(filepath.Join(directory, "coordinator"), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := httptest.NewUnstartedServer(a.Handler())
+	server.TLS = own.Server(proto.Roles()...)
+	server.StartTLS()
 	t.Cleanup(server.Close)
-	conn, err := server.Connect(bus.ConnConfig{Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- a.ServeNATS(ctx, conn, registry.Node{ID: "n1", URL: "http://n1"}, node.Leads()) }()
-	newClient := func(role proto.Role) *client.Client {
-		c, err := client.New(client.Config{NATS: conn, Role: role, Log: quiet})
+	as := func(role proto.Role) *client.Client {
+		c, err := client.Open([]string{strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, filepath.Join(directory, string(role)), quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(c.Close)
 		return c
 	}
-	operator, learner, actor, observer := newClient(""), newClient(proto.RoleLearner), newClient(proto.RoleActor), newClient(proto.RoleObserver)
+	operator, learner, actor, observer := as(proto.RoleOperator), as(proto.RoleLearner), as(proto.RoleActor), as(proto.RoleObserver)
 	exercise(t, operator)
-	info, err := conn.Request(deadline(t), "$SRV.INFO."+client.Service, nil)
-	if err != nil || !strings.Contains(string(info), `"node":"n1"`) || !strings.Contains(string(info), "dbqpg-coordinator.actor.request") {
-		t.Errorf("discovery: %s, %v", info, err)
-	}
-
 	run, err := learner.Take(deadline(t), registry.Take{Learner: "l", TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := actor.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Actor, Name: "a", Run: run.Name, Slots: 4}); err != nil {
+	if err := learner.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: "l", Run: run.Name, Slots: 4}); err != nil {
 		t.Error(err)
 	}
-	if runs, err := actor.Runs(deadline(t), client.Query{State: registry.Running}); err != nil || len(runs.Runs) != 1 {
+	if runs, err := observer.Runs(deadline(t), client.Query{State: registry.Running}); err != nil || len(runs.Runs) != 1 {
 		t.Errorf("%+v, %v", runs, err)
-	}
-	if seen, err := observer.Seen(deadline(t)); err != nil || len(seen.Seen) != 2 {
-		t.Errorf("%+v, %v", seen, err)
 	}
 	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 	for name, try := range map[string]func() error{
-		"an actor finishes a run":       func() error { _, err := actor.Finish(deadline(t), hold); return err },
-		"an actor looks at the nodes":   func() error { _, err := actor.Nodes(deadline(t)); return err },
-		"an observer says it is there":  func() error { return observer.Heartbeat(deadline(t), registry.Heartbeat{}) },
-		"a learner submits":             func() error { _, err := learner.Submit(deadline(t), spec("b", 1)); return err },
-		"a learner takes a node out":    func() error { return learner.Leave(deadline(t), "n1") },
-		"an observer takes a run":       func() error { _, err := observer.Take(deadline(t), registry.Take{}); return err },
-		"an operator gets a backup":     func() error { return operator.Backup(deadline(t), io.Discard) },
-		"a learner announces a node":    func() error { return learner.Announce(deadline(t), registry.Node{ID: "n1", URL: "http://evil"}) },
-		"an observer joins a new node ": func() error { return observer.Join(deadline(t), client.Joining{ID: "n9", Address: "h:1"}) },
+		"an actor finishes a run":      func() error { _, err := actor.Finish(deadline(t), hold); return err },
+		"an actor looks at the runs":   func() error { _, err := actor.Runs(deadline(t), client.Query{}); return err },
+		"an observer says it is there": func() error { return observer.Heartbeat(deadline(t), registry.Heartbeat{}) },
+		"a learner submits":            func() error { _, err := learner.Submit(deadline(t), spec("b", 1)); return err },
+		"a learner takes a node out":   func() error { return learner.Leave(deadline(t), "n1") },
+		"an observer takes a run":      func() error { _, err := observer.Take(deadline(t), registry.Take{}); return err },
+		"a learner gets a backup":      func() error { return learner.Backup(deadline(t), io.Discard) },
+		"a learner announces a node":   func() error { return learner.Announce(deadline(t), registry.Node{ID: "n1", URL: "http://evil"}) },
+		"an observer joins a new node": func() error { return observer.Join(deadline(t), client.Joining{ID: "n9", Address: "h:1"}) },
 	} {
 		var refused *client.Error
 		if err := try(); !errors.As(err, &refused) || refused.Code != client.Forbidden {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, bad := range []string{"", "x", "{}", `{"method":"GET","path":"/healthz"}`, `{"method":"G T","path":"/v1/runs"}`, `{"method":"GET","path":"/v1/backup"}`, `{"method":"GET","path":"/v1/%zz"}`} {
-		data, err := conn.Request(deadline(t), client.Subject(""), []byte(bad))
-		var envelope client.Envelope
-		if err != nil || json.Unmarshal(data, &envelope) != nil || envelope.Status != 400 {
-			t.Errorf("%q is answered %s, %v", bad, data, err)
+}
+
+// Renewing a lease writes nothing to the log, and yet the lease holds: for the list of runs, and against another learner.
+func TestRenewalsAreNotLogged(t *testing.T) {
+	a, node := newAPI(t)
+	server := httptest.NewServer(a.Handler())
+	t.Cleanup(server.Close)
+	c := newClient(t, server.URL)
+	ctx := deadline(t)
+	if _, err := c.Submit(ctx, spec("a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: registry.MinTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
+	before := node.Status().Last
+	for range 10 {
+		if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: time.Hour}); err != nil || time.Until(run.Lease.Expires) < time.Minute {
+			t.Fatal(run, err)
 		}
 	}
-	cancel()
-	if err := <-done; err != nil {
+	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: 2 * registry.MinTTL}); err != nil || len(free.Runs) != 0 {
+		t.Errorf("%+v, %v", free, err) // the term of Take is over by now
+	}
+	if run, err = c.Run(ctx, hold.Run); err != nil || run.Lease.Lost || time.Until(run.Lease.Expires) < time.Minute {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); !errors.Is(err, client.NothingNow) {
+		t.Errorf("taken from under its holder: %+v, %v", other, err)
+	}
+	if after := node.Status().Last; after != before {
+		t.Errorf("%d entries in the log", after-before)
+	}
+	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: registry.MinTTL}); err != nil { // and then it falls silent
+		t.Fatal(err)
+	}
+	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 || !free.Runs[0].Lease.Lost {
+		t.Errorf("%+v, %v", free, err)
+	}
+	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); err != nil || other.Epoch != 2 || other.Losses != 1 {
+		t.Errorf("%+v, %v", other, err)
+	}
+	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: time.Hour}); !errors.Is(err, client.StaleEpoch) {
 		t.Error(err)
+	}
+}
+
+// A learner that has sent no heartbeat for a while is silent, although nobody else tells the coordinator the time.
+func TestSilentLearners(t *testing.T) {
+	a, node := newAPI(t)
+	var ahead time.Duration
+	later := api.New(api.Config{Backend: node, Log: quiet, Now: func() time.Time { return time.Now().Add(ahead) }})
+	var clients []*client.Client
+	for _, handler := range []http.Handler{a.Handler(), later.Handler()} {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		clients = append(clients, newClient(t, server.URL))
+	}
+	if err := clients[0].Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ahead  time.Duration
+		silent bool
+	}{{0, false}, {registry.HeartbeatEvery, false}, {2 * registry.SilentAfter, true}} {
+		ahead = c.ahead
+		if seen, err := clients[1].Seen(deadline(t)); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Silent != c.silent {
+			t.Errorf("after %v: %+v, %v", ahead, seen, err)
+		}
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package api answers requests to the coordinator: as JSON over HTTP ([API.Handler]) and as a NATS
-// service ([API.ServeNATS]), with the same messages, which package client defines.
+// Package api answers requests to the coordinator, as JSON over HTTP. Package client defines the messages.
 //
 //	POST   /v1/commands         a registry.Command; answers a registry.Response
 //	GET    /v1/runs             runs; ?experiment= ?state= ?free=true ?after=INDEX ?wait=30s (long poll)

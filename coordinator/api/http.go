@@ -10,6 +10,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
 // Handler answers requests over HTTP. A client with a certificate may do what its role permits.
@@ -18,7 +19,7 @@ func (a *API) Handler() http.Handler {
 	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, needs, answer) })
 	}
-	handle("POST /v1/commands", look|play|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
+	handle("POST /v1/commands", look|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
 		c, err := readCommand(r)
 		if err != nil {
 			return nil, err
@@ -28,7 +29,7 @@ func (a *API) Handler() http.Handler {
 		}
 		return a.command(ctx, c)
 	})
-	handle("GET /v1/runs", look|play, func(_ context.Context, r *http.Request) (any, error) {
+	handle("GET /v1/runs", look, func(_ context.Context, r *http.Request) (any, error) {
 		q, err := client.ParseQuery(r.URL.Query())
 		if err != nil {
 			return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
@@ -37,7 +38,7 @@ func (a *API) Handler() http.Handler {
 		defer cancel()
 		return a.runs(ctx, q)
 	})
-	handle("GET /v1/runs/{name...}", look|play, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
+	handle("GET /v1/runs/{name...}", look, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
 	handle("GET /v1/experiments", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
 	handle("GET /v1/seen", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
 	handle("GET /v1/nodes", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })
@@ -83,6 +84,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	defer cancel()
 	var result any
 	err := require(ctx, needs)
+	if foreign := sameorigin.Check(r, sameorigin.Names(strings.Split(a.urls(), ",")...)...); foreign != nil {
+		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
+	}
 	if err == nil {
 		result, err = answer(ctx, r)
 	}

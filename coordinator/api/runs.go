@@ -22,7 +22,7 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 		s.after = q.After
 	}
 	for {
-		found, wait := s.at(a, time.Now())
+		found, wait := s.at(a, a.now())
 		if len(found.Runs) > 0 || wait <= 0 {
 			return found, nil
 		}
@@ -53,15 +53,13 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 	}
 	found = &client.Runs{Runs: []registry.Run{}}
 	a.View(func(state *registry.State) {
-		if state.Now.After(now) { // the clock of another node is ahead
-			now = state.Now
-		}
-		for run := range state.ChangedSince(s.after) {
-			if s.wants(run, now) {
-				found.Runs = append(found.Runs, *run)
+		now = later(now, state)
+		for changed := range state.ChangedSince(s.after) {
+			if run := a.leases.now(changed, now); s.wants(&run, now) {
+				found.Runs = append(found.Runs, run)
 			}
 		}
-		found.Index = state.Changed
+		found.Index, found.Now = state.Changed, now.UTC()
 	})
 	s.after = found.Index
 	end := s.until

@@ -55,7 +55,7 @@ var entries = []entry{
 	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, false, (*session).cancel},
 	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, false, (*session).retry},
 	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, false, (*session).remove},
-	{"nodes", "Show the coordinator's nodes, and learners and actors seen recently", 0, 0, false, (*session).showNodes},
+	{"nodes", "Show the coordinator's nodes, and the learners", 0, 0, false, (*session).showNodes},
 	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, false, (*session).leave},
 	{"backup FILE", "Write the coordinator's entire state to a file; - writes standard output", 1, 1, false, (*session).backup},
 }
@@ -175,7 +175,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 	if len(runs.Runs) == 0 {
 		return s.unknown(ctx, args[0], experiments)
 	}
-	return s.table(runs, runTable(runs.Runs))
+	return s.table(runs, runTable(runs.Runs, runs.Now))
 }
 
 // unknown returns an error that there is no run or experiment of that name, with a suggestion.
@@ -283,10 +283,10 @@ func (s *session) showNodes(ctx context.Context, _ []string) error {
 		return err
 	}
 	answer := struct {
-		Nodes []client.Node   `json:"nodes"`
-		Seen  []registry.Seen `json:"seen"`
+		Nodes []client.Node    `json:"nodes"`
+		Seen  []client.Learner `json:"seen"`
 	}{nodes, seen.Seen}
-	if err := s.table(answer, nodeTable(nodes)); err != nil || s.json || len(seen.Seen) == 0 {
+	if err := s.table(answer, nodeTable(nodes, seen.Now)); err != nil || s.json || len(seen.Seen) == 0 {
 		return err
 	}
 	fmt.Fprintln(s.out)

@@ -44,12 +44,15 @@ func experimentTable(experiments []client.Experiment) rows {
 	return table
 }
 
-func runTable(runs []registry.Run) rows {
+func runTable(runs []registry.Run, now time.Time) rows {
 	table := rows{{"RUN", "STATE", "ITERATION", "STEPS", "RETURN", "LEARNER", "EPOCH", "UPDATED"}}
 	for _, r := range runs {
 		learner := ""
-		if r.Lease != nil {
-			learner = r.Lease.Learner
+		if l := r.Lease; l != nil {
+			learner = l.Learner
+			if l.Lost {
+				learner += " (lost, last heard " + ago(l.Heard(), now) + ")"
+			}
 		}
 		table = append(table, []string{
 			r.Name, string(r.State), iteration(&r), strconv.FormatUint(r.Steps, 10), metric(&r, "return_mean"),
@@ -74,7 +77,10 @@ func metric(r *registry.Run, name string) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-func date(t time.Time) string { return t.Local().Format(time.DateTime) }
+func date(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 -0700") }
+
+// ago returns how long ago something was.
+func ago(t, now time.Time) string { return max(0, now.Sub(t)).Round(time.Second).String() + " ago" }
 
 func runDetails(r *registry.Run) rows {
 	table := rows{
@@ -86,7 +92,11 @@ func runDetails(r *registry.Run) rows {
 	}
 	table = append(table, []string{"epoch", strconv.FormatUint(r.Epoch, 10)})
 	if l := r.Lease; l != nil {
-		table = append(table, []string{"learner", l.Learner}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
+		learner := l.Learner
+		if l.Lost {
+			learner += " (lost: it has not renewed its lease; the next learner that asks goes on with the run)"
+		}
+		table = append(table, []string{"learner", learner}, []string{"last heard", date(l.Heard())}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
 	}
 	if r.Losses > 0 {
 		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)})
@@ -117,12 +127,18 @@ func experimentDetails(e *client.Experiment) rows {
 	return table
 }
 
-func nodeTable(nodes []client.Node) rows {
+func nodeTable(nodes []client.Node, now time.Time) rows {
 	table := rows{{"NODE", "ROLE", "URL", "RAFT"}}
 	for _, n := range nodes {
 		role := "follower"
-		if n.Leader {
+		switch {
+		case n.Leader:
 			role = "leader"
+		case !n.Voter:
+			role = "no vote yet"
+		}
+		if !n.Silent.IsZero() {
+			role += " (silent, last heard " + ago(n.Silent, now) + ")"
 		}
 		table = append(table, []string{n.ID, role, n.URL, n.Address})
 	}
@@ -130,10 +146,16 @@ func nodeTable(nodes []client.Node) rows {
 }
 
 func seenTable(seen *client.Seen) rows {
-	table := rows{{"NAME", "ROLE", "SLOTS", "RUN", "HEARD OF"}}
+	table := rows{{"LEARNER", "STATE", "LAST HEARD", "ACTORS", "RUN"}}
 	for _, v := range seen.Seen {
-		ago := seen.Now.Sub(v.At).Round(time.Second)
-		table = append(table, []string{v.Name, string(v.Role), strconv.Itoa(v.Slots), v.Run, ago.String() + " ago"})
+		state := "idle"
+		switch {
+		case v.Silent:
+			state = "silent"
+		case v.Run != "":
+			state = "training"
+		}
+		table = append(table, []string{v.Name, state, ago(v.At, seen.Now), strconv.Itoa(v.Slots), v.Run})
 	}
 	return table
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 const (
@@ -46,10 +45,6 @@ var (
 type Config struct {
 	// URLs are the URLs of one or more nodes, such as http://127.0.0.1:7070.
 	URLs []string
-	// NATS is a connection to use instead of URLs: the bus reaches the leader.
-	NATS *bus.Conn
-	// Role decides the subject of requests over NATS; "" means operator.
-	Role proto.Role
 	// TLS is for https: the trusted authority and the client's certificate.
 	TLS *tls.Config
 	// Log records failed attempts; nil means slog.Default.
@@ -59,13 +54,11 @@ type Config struct {
 // Client makes requests to the coordinator. It is safe for concurrent use; requests that change
 // something are made one at a time.
 type Client struct {
-	name    string
-	http    *http.Client
-	nats    *bus.Conn // nil means HTTP
-	subject string
-	log     *slog.Logger
-	nodes   *nodes
-	last    chan last // the last request; its holder may make the next
+	name  string
+	http  *http.Client
+	log   *slog.Logger
+	nodes *nodes
+	last  chan last // the last request; its holder may make the next
 }
 
 // last is the last request: its number, and the request itself if it was an unanswered Take.
@@ -94,13 +87,10 @@ func Open(urls []string, directory string, log *slog.Logger) (*Client, error) {
 
 // New returns a client, which connects when it is first used.
 func New(c Config) (*Client, error) {
-	if len(c.URLs) == 0 && c.NATS == nil {
+	if len(c.URLs) == 0 {
 		return nil, errors.New("no URL of a coordinator is given")
 	}
 	var urls []string
-	if c.NATS != nil {
-		c.URLs, urls = nil, []string{""} // one node, whichever leads
-	}
 	for _, text := range c.URLs {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -108,10 +98,7 @@ func New(c Config) (*Client, error) {
 		}
 		urls = append(urls, strings.TrimSuffix(text, "/"))
 	}
-	client := &Client{
-		name: rand.Text(), http: &http.Client{}, log: c.Log, nats: c.NATS, subject: Subject(c.Role),
-		nodes: newNodes(urls), last: make(chan last, 1),
-	}
+	client := &Client{name: rand.Text(), http: &http.Client{}, log: c.Log, nodes: newNodes(urls), last: make(chan last, 1)}
 	client.last <- last{}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // internal traffic needs no proxy
@@ -202,7 +189,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case !errors.As(err, &answer):
 		c.nodes.pass(node) // it cannot be reached
 		return true
-	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node && c.nats == nil:
+	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node:
 		c.nodes.prefer(answer.Leader)
 		return true
 	case answer.Code == NotLeader || answer.Code == Unavailable:
@@ -216,9 +203,6 @@ func (c *Client) learn(node string, err error) (again bool) {
 func (c *Client) attempt(ctx context.Context, method, target string, data []byte, result any, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if c.nats != nil {
-		return c.attemptNATS(ctx, Envelope{Method: method, Path: target, Body: data}, result)
-	}
 	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(data))
 	if err != nil {
 		return &Error{Code: Internal, Message: err.Error()}
@@ -235,25 +219,6 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 		c.nodes.add(strings.Split(urls, ","))
 	}
 	return decode(response, result)
-}
-
-// attemptNATS makes a request to the leader over NATS.
-func (c *Client) attemptNATS(ctx context.Context, e Envelope, result any) error {
-	if _, raw := result.(io.Writer); raw {
-		return &Error{Code: Forbidden, Message: "that is available over HTTP only"}
-	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return &Error{Code: Internal, Message: err.Error()}
-	}
-	if data, err = c.nats.Request(ctx, c.subject, data); err != nil {
-		return err
-	}
-	var answer Envelope
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return &Error{Code: Internal, Message: "the answer on " + c.subject + " is not a coordinator's"}
-	}
-	return decodeBody(answer.Body, result, c.subject)
 }
 
 // decode reads an answer over HTTP.

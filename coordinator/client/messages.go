@@ -1,14 +1,12 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Codes of errors in addition to those of refusals.
@@ -18,6 +16,7 @@ const (
 	Malformed   registry.Code = "malformed"   // the request cannot be read
 	TooLarge    registry.Code = "too_large"   // the request, or an answer with a size limit
 	Forbidden   registry.Code = "forbidden"   // the sender's role does not permit it
+	Unsafe      registry.Code = "unsafe"      // the change could leave the coordinator without a majority
 	Internal    registry.Code = "internal"    // the coordinator's fault
 )
 
@@ -53,6 +52,7 @@ type Query struct {
 type Runs struct {
 	// Index is the value for After in a later query.
 	Index uint64         `json:"index"`
+	Now   time.Time      `json:"now"` // by the coordinator's clock
 	Runs  []registry.Run `json:"runs"`
 }
 
@@ -67,10 +67,16 @@ type Experiments struct {
 	Experiments []Experiment `json:"experiments"`
 }
 
-// Seen lists the learners and actors seen recently, the one silent longest first.
+// Seen lists the learners heard of recently that have not left, the one silent longest first.
 type Seen struct {
-	Now  time.Time       `json:"now"`
-	Seen []registry.Seen `json:"seen"`
+	Now  time.Time `json:"now"`
+	Seen []Learner `json:"seen"`
+}
+
+// Learner is a learner, and whether it has been silent for longer than it should.
+type Learner struct {
+	registry.Seen
+	Silent bool `json:"silent"`
 }
 
 // Node is one of the coordinator's nodes.
@@ -79,6 +85,9 @@ type Node struct {
 	Address string `json:"address"`       // of its raft listener
 	URL     string `json:"url,omitempty"` // where it takes requests
 	Leader  bool   `json:"leader"`
+	Voter   bool   `json:"voter"` // it counts for majorities
+	// Silent is since when the leader has not been able to reach it; zero if it is well.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // Nodes lists the coordinator's nodes as known to the leader.
@@ -97,36 +106,12 @@ type Lost struct {
 	Term uint64 `json:"term"` // it must not vote in this term or an earlier one
 }
 
-// Envelope is an HTTP request over NATS (Method, Path, Body), or its answer (Status, Body).
-type Envelope struct {
-	Method string          `json:"method,omitempty"`
-	Path   string          `json:"path,omitempty"`
-	Status int             `json:"status,omitempty"`
-	Body   json.RawMessage `json:"body,omitempty"`
-}
-
-// Subject returns the subject on which a role sends its requests over NATS. The coordinator treats every request there as the
-// role's; docs/security.md says who may send to it.
-func Subject(role proto.Role) string {
-	switch role {
-	case proto.RoleActor:
-		return proto.CoordinatorSubjects + "actor.request"
-	case proto.RoleLearner:
-		return proto.CoordinatorSubjects + "learner.request"
-	case proto.RoleObserver:
-		return proto.CoordinatorSubjects + "read.request"
-	}
-	return proto.CoordinatorSubjects + "request"
-}
-
 // Limits and names of the API.
 const (
 	// MaxWait is the longest time that a query waits.
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// Service is the name of the NATS service.
-	Service = "dbqpg-coordinator"
 )
 
 // values returns the query in its HTTP form.

@@ -30,7 +30,7 @@ type bootstrap struct {
 	mu       sync.Mutex
 	identity identity
 	member   bool
-	urls     func() []string // nil before raft runs
+	node     *Node // nil before raft runs
 }
 
 const (
@@ -101,9 +101,9 @@ func isEmpty(p parts) (bool, error) {
 func (b *bootstrap) state() probeReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := probeReply{Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil}
-	if b.urls != nil {
-		h.URLs = b.urls()
+	h := probeReply{Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil, Running: b.member}
+	if b.node != nil {
+		b.node.describe(&h)
 	}
 	return h
 }
@@ -115,11 +115,11 @@ func (b *bootstrap) started() {
 	b.member = true
 }
 
-// reportURLs has the answers carry the URLs of the cluster's nodes.
-func (b *bootstrap) reportURLs(urls func() []string) {
+// report has the answers carry what the running node knows.
+func (b *bootstrap) report(n *Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.urls = urls
+	b.node = n
 }
 
 // recordFounders notes the cluster's founders, before raft knows of them.

@@ -64,7 +64,7 @@ func TestSpentVotes(t *testing.T) {
 	if err := spendVotes(store, 7); err != nil {
 		t.Fatal(err)
 	}
-	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil})
+	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil})
 	if err != nil {
 		t.Fatal(err)
 	}

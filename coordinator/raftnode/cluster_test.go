@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -93,11 +94,22 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 		}
 	}
 	config := Config{ID: id, Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing, Now: c.now}
-	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, nil})
+	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.nodes[id], c.wires[id], c.disks[id] = node, transport, d
+}
+
+// ask asks a node for its state; one that is not running is silent, and one whose disk was lost has started without it.
+func (c *cluster) ask(_ context.Context, p Peer) (*probeReply, error) {
+	n := c.node(p.Address)
+	if n == nil {
+		return nil, errors.New("nobody answers")
+	}
+	reply := &probeReply{Node: p.ID}
+	n.describe(reply)
+	return reply, nil
 }
 
 func (c *cluster) now() time.Time {

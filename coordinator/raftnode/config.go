@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -81,8 +82,12 @@ func ParsePeers(text string) ([]Peer, error) {
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		id, address, ok := strings.Cut(strings.TrimSpace(part), "=")
-		if _, _, err := net.SplitHostPort(address); !ok || id == "" || err != nil {
+		host, _, err := net.SplitHostPort(address)
+		if !ok || id == "" || err != nil {
 			return nil, fmt.Errorf("%q: peers are given as n1=host:port,n2=host:port", part)
+		}
+		if err := CheckHost(host); err != nil {
+			return nil, fmt.Errorf("%q: %w", part, err)
 		}
 		if seen[id] || seen[address] {
 			return nil, fmt.Errorf("%q: that name or address is given twice", part)
@@ -94,6 +99,14 @@ func ParsePeers(text string) ([]Peer, error) {
 		return nil, fmt.Errorf("%d peers: use 1, 3 or 5, since an even number survives no more losses than one less", len(peers))
 	}
 	return peers, nil
+}
+
+// CheckHost returns an error for a host by which others do not reach this machine, such as 0.0.0.0.
+func CheckHost(host string) error {
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		return fmt.Errorf("%q means all addresses of this machine: other machines need one of them, or a name", host)
+	}
+	return nil
 }
 
 func (c *Config) check() error {

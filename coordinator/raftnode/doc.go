@@ -24,7 +24,9 @@
 // # Membership
 //
 // The first nodes form a cluster together: each starts with the same configuration. Later ones are added by the leader
-// ([Node.Join]), receive a snapshot, and count from then on.
+// ([Node.Join]) if they answer at their address as themselves: first without a vote, and with one once they have caught up.
+// No node is removed ([Node.Remove]) without which a majority of the others would not answer. So a wrong address, or a
+// node taken out at the wrong time, cannot leave the cluster without a majority.
 //
 // # A lost directory
 //

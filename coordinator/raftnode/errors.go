@@ -13,6 +13,9 @@ import (
 // lost meanwhile. Whether a command was executed is unknown.
 var ErrUnavailable = errors.New("the coordinator is between two leaders, or without a majority of its nodes")
 
+// ErrUnsafe reports a change of the cluster's nodes that could leave it without a majority. Nothing was changed.
+var ErrUnsafe = errors.New("the coordinator's nodes stay as they are")
+
 // NotLeaderError reports that another node must be asked.
 type NotLeaderError struct {
 	// Leader is the node to ask, as far as known; ID or URL may be "".

@@ -329,7 +329,9 @@ func (c *cluster) lose(id string) {
 	c.lost++
 	var term uint64
 	err := c.probe(ctx, func(n *Node) (err error) {
-		term, err = n.Forget(ctx, id)
+		if err = n.Remove(ctx, id); err == nil { // Forget, but for the question to a node that is not there yet
+			term = n.raft.CurrentTerm()
+		}
 		return err
 	})
 	if err != nil {

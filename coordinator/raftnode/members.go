@@ -3,11 +3,15 @@ package raftnode
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
 // Member is a node of the cluster.
@@ -16,6 +20,9 @@ type Member struct {
 	Address string `json:"address"`       // of its raft listener
 	URL     string `json:"url,omitempty"` // where it takes requests, once announced
 	Leader  bool   `json:"leader"`
+	Voter   bool   `json:"voter"` // it counts for majorities; a new node does once it has caught up
+	// Silent is since when the leader, if that is this node, has not been able to reach it; zero if it is well.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // Status is a node's position in the log.
@@ -33,10 +40,6 @@ func (n *Node) Leader() registry.Node {
 	n.machine.view(func(s *registry.State) { leader.URL = s.URL(leader.ID) })
 	return leader
 }
-
-// Leads returns a channel that receives true when this node becomes the leader and false when it ceases to be. It
-// supports one reader.
-func (n *Node) Leads() <-chan bool { return n.raft.LeaderCh() }
 
 // Ended returns a channel that is closed once raft has stopped: by Close, or because this node learned that it was removed
 // from the cluster.
@@ -83,7 +86,10 @@ func (n *Node) Members() []Member {
 	leader := n.Leader().ID
 	var members []Member
 	for _, server := range n.members() {
-		m := Member{ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader}
+		m := Member{
+			ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader,
+			Voter: server.Suffrage == raft.Voter, Silent: n.silence.of(server.ID),
+		}
 		n.machine.view(func(s *registry.State) { m.URL = s.URL(m.ID) })
 		members = append(members, m)
 	}
@@ -98,32 +104,106 @@ func (n *Node) members() []raft.Server {
 	return future.Configuration().Servers
 }
 
-// Join adds a node to the cluster, or moves one to another address. Only the leader can do so. Errors are those of Read.
+// describe adds to a reply what the running node knows.
+func (n *Node) describe(h *probeReply) {
+	h.Applied = n.raft.AppliedIndex()
+	for _, server := range n.members() {
+		h.Addresses = append(h.Addresses, string(server.Address))
+	}
+	n.machine.view(func(s *registry.State) {
+		for _, node := range s.Nodes {
+			h.URLs = append(h.URLs, node.URL)
+		}
+	})
+}
+
+// Join adds a node to the cluster, or moves one to another address, if it answers there as itself. A new one has no vote until
+// it has applied all that was committed when it came: nodes that nobody reaches, or that lag, would take part in every
+// majority. Only the leader can do so. Errors are those of Read, or wrap ErrUnsafe; after one Join may be repeated.
 func (n *Node) Join(ctx context.Context, p Peer) error {
+	if err := n.verify(ctx); err != nil {
+		return err
+	}
+	h, err := n.ask(ctx, p)
+	if err != nil {
+		return fmt.Errorf("%w: %s must answer at %s, its --advertise-raft: %w", ErrUnsafe, p.ID, p.Address, err)
+	}
+	own := slices.IndexFunc(n.members(), func(m raft.Server) bool { return string(m.ID) == n.id })
+	if own < 0 || len(h.Addresses) > 0 && !slices.Contains(h.Addresses, string(n.members()[own].Address)) {
+		return fmt.Errorf("%w: %s is in another cluster, of %s: start it in an empty directory", ErrUnsafe, p.ID, strings.Join(h.Addresses, ", "))
+	}
+	if err := n.wait(ctx, n.raft.AddNonvoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)); err != nil {
+		return err
+	}
+	for goal := n.raft.CommitIndex(); h.Applied < goal; {
+		if !pause.For(ctx, catchUpPause) {
+			return fmt.Errorf("%s has applied %d of %d log entries: %w", p.ID, h.Applied, goal, ctx.Err())
+		}
+		if now, err := n.ask(ctx, p); err == nil {
+			h = now
+		}
+	}
 	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
 }
 
-// urls returns the nodes' URLs, as far as known.
-func (n *Node) urls() (urls []string) {
-	n.machine.view(func(s *registry.State) {
-		for _, node := range s.Nodes {
-			urls = append(urls, node.URL)
-		}
-	})
-	return urls
-}
+// catchUpPause is how long Join waits before it asks a new node again how far it is.
+const catchUpPause = 20 * time.Millisecond
 
 // Forget removes a node that has lost its directory from the cluster, so that it can join again, and returns a term: the
 // node must never vote in that term or an earlier one (doc.go says why). If there is no such node, Forget makes sure that
-// none is being added or removed. Only the leader can do so. Errors are those of Read.
-func (n *Node) Forget(ctx context.Context, id string) (term uint64, err error) {
-	if err := n.Remove(ctx, id); err != nil { // even if it is not a member: this commits after all earlier changes
+// none is being added or removed. Only the leader can do so. Errors are those of Remove.
+func (n *Node) Forget(ctx context.Context, p Peer) (term uint64, err error) {
+	switch h, err := n.ask(ctx, p); {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %s must answer at %s, its --advertise-raft: %w", ErrUnsafe, p.ID, p.Address, err)
+	case h.Running:
+		return 0, fmt.Errorf("%w: %s at %s has not lost its directory", ErrUnsafe, p.ID, p.Address)
+	}
+	if err := n.Remove(ctx, p.ID); err != nil { // even if it is not a member: this commits after all earlier changes
 		return 0, err
 	}
 	return n.raft.CurrentTerm(), nil
 }
 
-// Remove removes a node from the cluster, possibly this one. Only the leader can do so. Errors are those of Read.
+// Remove removes a node from the cluster, possibly this one, and its URL from the list. Only the leader can do so. Errors are
+// those of Read, or wrap ErrUnsafe.
 func (n *Node) Remove(ctx context.Context, id string) error {
+	if err := n.surviveWithout(ctx, id); err != nil {
+		return err
+	}
+	if _, err := n.Propose(ctx, registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}); err != nil {
+		return err
+	}
 	return n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
+}
+
+// surviveWithout returns an error if a majority of the voters does not answer once a node is removed.
+func (n *Node) surviveWithout(ctx context.Context, id string) error {
+	var silent []string
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	voters := 0
+	for _, server := range n.members() {
+		if server.Suffrage != raft.Voter || string(server.ID) == id {
+			continue
+		}
+		voters++
+		asking.Go(func() {
+			if _, err := n.ask(ctx, Peer{string(server.ID), string(server.Address)}); err != nil && string(server.ID) != n.id {
+				mu.Lock()
+				defer mu.Unlock()
+				silent = append(silent, string(server.ID))
+			}
+		})
+	}
+	asking.Wait()
+	slices.Sort(silent)
+	switch {
+	case voters == 0:
+		return fmt.Errorf("%w: without %s no node is left", ErrUnsafe, id)
+	case 2*len(silent) >= voters:
+		return fmt.Errorf("%w: without %s, %d of %d nodes would have to agree, and %s would not answer: bring a node back or add one first",
+			ErrUnsafe, id, voters/2+1, voters, strings.Join(silent, ", "))
+	}
+	return nil
 }

@@ -26,10 +26,12 @@ type Node struct {
 	raft    *raft.Raft
 	machine *machine
 	filter  *rpcFilter
+	ask     func(context.Context, Peer) (*probeReply, error)
 	now     func() time.Time
 	log     *slog.Logger
 	closers []io.Closer
 	ended   chan struct{} // closed when raft stops
+	silence silence
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
 	mu        sync.Mutex
@@ -43,7 +45,8 @@ type parts struct {
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	transport transport
-	closers   []io.Closer // in closing order
+	ask       func(context.Context, Peer) (*probeReply, error) // asks another node for its state
+	closers   []io.Closer                                      // in closing order
 }
 
 // Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to form
@@ -60,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err = b.run(ctx, &c, p); err == nil {
 		var n *Node
 		if n, err = start(c, p); err == nil {
-			b.reportURLs(n.urls)
+			b.report(n)
 			return n, nil
 		}
 	}
@@ -104,11 +107,11 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
-	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, closers: []io.Closer{transport, store}}, nil
+	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, ask: b.stream.probe, closers: []io.Closer{transport, store}}, nil
 }
 
 func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, closers: p.closers, ended: make(chan struct{})}
+	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
 	if n.now == nil {
 		n.now = time.Now
 	}
@@ -135,6 +138,7 @@ func start(c Config, p parts) (*Node, error) {
 	}
 	go n.filter.run(n.raft.AppliedIndex)
 	n.watchEnd()
+	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.silence.observe))
 	return n, nil
 }
 

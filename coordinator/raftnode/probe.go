@@ -21,10 +21,13 @@ const (
 // probeReply is what a node reports about itself, even before it takes part in raft.
 type probeReply struct {
 	Node      string            `json:"node"`
-	Directory string            `json:"directory"`          // unique; a replacement of a lost directory has another
-	Member    bool              `json:"member"`             // it is, or was, in a cluster
-	Founders  map[string]string `json:"founders,omitempty"` // the directories, by node, that the cluster started with
-	URLs      []string          `json:"urls,omitempty"`     // of the cluster's nodes
+	Directory string            `json:"directory"`           // unique; a replacement of a lost directory has another
+	Member    bool              `json:"member"`              // it is, or was, in a cluster
+	Founders  map[string]string `json:"founders,omitempty"`  // the directories, by node, that the cluster started with
+	URLs      []string          `json:"urls,omitempty"`      // of the cluster's nodes
+	Running   bool              `json:"running"`             // raft runs: the directory is not empty, or is being filled
+	Applied   uint64            `json:"applied,omitempty"`   // index of the last log entry that it has applied
+	Addresses []string          `json:"addresses,omitempty"` // of its cluster's nodes
 }
 
 // probedConn is a connection from another node that answers a probe and hands everything else to raft.

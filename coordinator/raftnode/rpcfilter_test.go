@@ -40,7 +40,7 @@ func TestSnapshotToCandidate(t *testing.T) {
 	}
 	store := raft.NewInmemStore()
 	peers := []Peer{{"n1", "n1"}, {"n2", "n2"}, {"n3", "n3"}}
-	n, err := start(Config{ID: "n2", Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil})
+	n, err := start(Config{ID: "n2", Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,6 +112,11 @@ func (s *State) Apply(c Command) Response {
 	return last.Answer
 }
 
+// Answered reports whether a request has been answered before.
+func (s *State) Answered(r Request) bool {
+	return r.Client != "" && slices.ContainsFunc(s.Clients, func(c client) bool { return c.Name == r.Client && c.Number >= r.Number })
+}
+
 // extendLeases renews every lease for its full term. While there was no leader nobody could
 // renew one, and holders of runs take precedence over learners that wait for them.
 func (s *State) extendLeases() {

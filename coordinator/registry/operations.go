@@ -102,8 +102,8 @@ type Hold struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// held returns the run if it is held in that epoch, or else a refusal.
-func (h Hold) held(s *State) (*Run, *Refusal) {
+// Held returns the run if it is held in that epoch, or else a refusal.
+func (h Hold) Held(s *State) (*Run, *Refusal) {
 	run := s.Run(h.Run)
 	switch {
 	case run == nil:
@@ -118,27 +118,23 @@ func (h Hold) held(s *State) (*Run, *Refusal) {
 	return run, nil
 }
 
-// Renew extends a lease, even one that has expired, as long as nobody else has taken the run.
+// Renew extends a lease, even one that has expired, as long as nobody else has taken the run. Nodes keep renewals out of the log
+// (package api); that of earlier versions has them.
 type Renew struct {
 	Hold
 	TTL    time.Duration `json:"ttl"`
-	Useful int           `json:"useful"` // number of slots that the run could use now
+	Useful retired       `json:"useful,omitzero"`
 }
 
-func (o *Renew) check() *Refusal {
-	if o.Useful < 0 {
-		return refuse(Invalid, "useful: %d actors", o.Useful)
-	}
-	return checkTTL(o.TTL)
-}
+func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
 
 func (o *Renew) apply(s *State) *Response {
-	run, r := o.held(s)
+	run, r := o.Held(s)
 	if r != nil {
 		return refused(r)
 	}
 	lease := *run.Lease
-	lease.Useful, lease.TTL = o.Useful, o.TTL
+	lease.TTL = o.TTL
 	if until := s.Now.Add(o.TTL); until.After(lease.Expires) {
 		lease.Expires = until
 	}
@@ -165,7 +161,7 @@ func (o *Commit) check() *Refusal {
 }
 
 func (o *Commit) apply(s *State) *Response {
-	run, r := o.held(s)
+	run, r := o.Held(s)
 	if r != nil {
 		return refused(r)
 	}
@@ -232,7 +228,7 @@ func (o *Release) apply(s *State) *Response {
 
 // end ends a learner's hold on a run.
 func (h Hold) end(s *State, as func(*Run)) *Response {
-	run, r := h.held(s)
+	run, r := h.Held(s)
 	if r != nil {
 		return refused(r)
 	}
@@ -313,12 +309,13 @@ func (o *Remove) apply(s *State) *Response {
 	return &Response{Runs: before - len(s.Runs)}
 }
 
-// Heartbeat reports that a learner or an actor is alive.
+// Heartbeat reports that a learner is alive, or that it leaves.
 type Heartbeat struct {
 	Role  Role   `json:"role"`
 	Name  string `json:"name"`
-	Run   string `json:"run,omitempty"` // the run it works on
-	Slots int    `json:"slots,omitempty"`
+	Run   string `json:"run,omitempty"`   // the run it works on
+	Slots int    `json:"slots,omitempty"` // number of actors that played its last batch
+	Gone  bool   `json:"gone,omitempty"`  // it leaves
 }
 
 func (o *Heartbeat) check() *Refusal {
@@ -333,6 +330,9 @@ func (o *Heartbeat) apply(s *State) *Response {
 	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
 		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
 	})
+	if o.Gone {
+		return &Response{}
+	}
 	if len(s.Seen) == MaxSeen {
 		s.Seen = slices.Delete(s.Seen, 0, 1)
 	}

@@ -70,7 +70,7 @@ func TestLeases(t *testing.T) {
 	c.commit(WrongHash, second, 0, hash(1), hash(2))
 
 	c.now = c.now.Add(8 * time.Second)
-	c.do("", Command{Renew: &Renew{Hold: second, TTL: 10 * time.Second, Useful: 7}})
+	c.do("", Command{Renew: &Renew{Hold: second, TTL: 10 * time.Second}})
 	c.now = c.now.Add(4 * time.Second)
 	c.do("", Command{Renew: &Renew{Hold: first, TTL: time.Second}}) // expired, but nobody has taken it
 	c.now = c.now.Add(2 * time.Second)
@@ -151,7 +151,6 @@ func TestBadCommands(t *testing.T) {
 		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
 		"terminal escapes":  {Fail: &Fail{Reason: "\x1b[2J"}},
 		"endless fault":     {Release: &Release{Fault: strings.Repeat("x", maxText+1)}},
-		"useful":            {Renew: &Renew{TTL: time.Second, Useful: -1}},
 		"empty axis":        {Submit: &Submit{Spec{Name: "a"}}},
 		"value twice":       {Submit: &Submit{spec("a", 1, 1)}},
 		"name with a slash": {Submit: &Submit{spec("a/b", 1)}},
@@ -279,6 +278,22 @@ func TestDecodeRefuses(t *testing.T) {
 		if _, err := Decode(strings.NewReader(text)); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// Logs, snapshots and workers of the previous version say how many actors a run could use, which nobody asks for any more.
+func TestRetiredFields(t *testing.T) {
+	command, err := DecodeCommand([]byte(`{"renew":{"run":"a/t/a-e-s1","epoch":1,"ttl":1000000000,"useful":40}}`))
+	if err != nil || command.Renew.TTL != time.Second {
+		t.Error(command, err)
+	}
+	c := newClock(t)
+	c.do("", Command{Submit: &Submit{spec("a", 1)}})
+	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Second}})
+	now := string(encoded(t, c.State))
+	before := strings.Replace(now, `"learner":"l"`, `"learner":"l","useful":40`, 1)
+	if s, err := Decode(strings.NewReader(before)); err != nil || before == now || string(encoded(t, s)) != now {
+		t.Error(err)
 	}
 }
 

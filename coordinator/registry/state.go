@@ -10,13 +10,15 @@ const (
 	MaxExperiments = 10_000
 	MaxRuns        = 100_000
 	MaxClients     = 4096 // whose last answers are remembered
-	MaxSeen        = 4096 // learners and actors
+	MaxSeen        = 4096 // learners
 	MaxNodes       = 32
 	// MaxLosses is how many learners in a row a run may lose, without a commit in between, before it is
 	// assumed to kill them.
 	MaxLosses = 5
-	// SeenFor is how long a silent learner or actor is remembered.
-	SeenFor = 5 * time.Minute
+	// SilentAfter is how long after its last heartbeat a learner is silent: it sends one every HeartbeatEvery.
+	HeartbeatEvery, SilentAfter = 30 * time.Second, 90 * time.Second
+	// SeenFor is how long a silent learner is remembered.
+	SeenFor = 24 * time.Hour
 )
 
 // RunState is the state of a run.
@@ -69,11 +71,22 @@ type Run struct {
 type Lease struct {
 	Learner string    `json:"learner"`
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
-	Useful  int       `json:"useful"`         // number of slots that the run could use now
+	Useful  retired   `json:"useful,omitzero"`
 	Expires time.Time `json:"expires"`
 	// TTL is the term requested by Take or the last Renew.
 	TTL time.Duration `json:"ttl"`
+	// Lost says that it has expired. Only answers say so, not the state.
+	Lost bool `json:"lost,omitempty"`
 }
+
+// Heard is when the learner was last heard of.
+func (l *Lease) Heard() time.Time { return l.Expires.Add(-l.TTL) }
+
+// retired is a field of earlier versions, which logs, snapshots and programs of these may contain.
+type retired struct{}
+
+// UnmarshalJSON accepts and forgets anything.
+func (retired) UnmarshalJSON([]byte) error { return nil }
 
 // Checkpoint is a run's state after an iteration, kept elsewhere.
 type Checkpoint struct {
@@ -98,19 +111,19 @@ func (r *Run) Free(now time.Time) bool {
 // Role is the kind of a process.
 type Role string
 
-// The roles.
+// The roles. Actors speak to their learners only; but logs of earlier versions may hold their heartbeats.
 const (
 	Learner Role = "learner"
 	Actor   Role = "actor"
 )
 
-// Seen is a learner or actor seen recently.
+// Seen is a learner that was heard of recently and has not left.
 type Seen struct {
 	Role  Role      `json:"role"`
 	Name  string    `json:"name"`
-	Run   string    `json:"run,omitempty"` // the run it works on
-	Slots int       `json:"slots,omitempty"`
-	At    time.Time `json:"at"` // when it was last seen
+	Run   string    `json:"run,omitempty"`   // the run it works on
+	Slots int       `json:"slots,omitempty"` // number of actors that played its last batch
+	At    time.Time `json:"at"`              // when it was last heard of
 }
 
 // Node is a coordinator node and the URL at which it takes requests.
@@ -156,6 +169,9 @@ func (s *State) Experiment(name string) *Experiment {
 	}
 	return &s.Experiments[i]
 }
+
+// Silent reports whether the learner has not been heard of for too long at that time.
+func (v *Seen) Silent(now time.Time) bool { return now.Sub(v.At) > SilentAfter }
 
 // URL returns a node's announced URL, or "".
 func (s *State) URL(node string) string {

@@ -68,7 +68,6 @@ func (o *options) define(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Restore, "restore", "", "backup (of \"coordinator backup\") from which to start a new single node; - reads standard input")
 	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs")
 	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs")
-	flags.StringVar(&o.NATS, "nats", "", "URL of a NATS server on which to answer requests as well")
 	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
 	flags.StringVar(&o.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")

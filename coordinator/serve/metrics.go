@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -38,12 +39,14 @@ func count(m *observe.Coordinator, s *registry.State) {
 	for state, n := range runs {
 		m.Runs.WithLabelValues(string(state)).Set(float64(n))
 	}
-	seen := map[registry.Role]int{}
+	learners, actors := 0, 0
 	for _, v := range s.Seen {
-		seen[v.Role]++
+		if now := time.Now(); v.Role == registry.Learner && !v.Silent(now) {
+			learners, actors = learners+1, actors+v.Slots
+		}
 	}
-	m.Learners.Set(float64(seen[registry.Learner]))
-	m.Actors.Set(float64(seen[registry.Actor]))
+	m.Learners.Set(float64(learners))
+	m.Actors.Set(float64(actors))
 }
 
 func set(g prometheus.Gauge, on bool) {

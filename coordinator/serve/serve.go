@@ -1,4 +1,4 @@
-// Package serve runs a coordinator node: raft, and the API over HTTP and optionally over NATS.
+// Package serve runs a coordinator node: raft, and the API over HTTP.
 package serve
 
 import (
@@ -25,7 +25,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // Config holds the settings of a node.
@@ -41,8 +40,6 @@ type Config struct {
 	Raft, HTTP string
 	// AdvertiseRaft and AdvertiseURL are where others reach those; "" means the listening addresses.
 	AdvertiseRaft, AdvertiseURL string
-	// NATS is the URL of a NATS server on which to answer, too; "" means none.
-	NATS string
 	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
 	// Metrics is the host:port to serve metrics on; "" means none.
@@ -73,6 +70,13 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer stopMetrics()
 	group, ctx := errgroup.WithContext(ctx)
+	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
+	if self.URL == "" {
+		self.URL = c.scheme() + "://" + web.Addr().String()
+	}
+	if err := checkURL("--advertise-url", self.URL); err != nil {
+		return err
+	}
 	startup := new(startupHandler)
 	server := c.newServer(ctx, startup)
 	group.Go(func() error { return c.serve(server, web) })
@@ -81,10 +85,6 @@ func Run(ctx context.Context, c Config) (err error) {
 		return errors.Join(ended(ctx, err), shutdown(server), group.Wait())
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
-	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
-	if self.URL == "" {
-		self.URL = c.scheme() + "://" + web.Addr().String()
-	}
 	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
 
 	watch(metrics, node)
@@ -93,9 +93,6 @@ func Run(ctx context.Context, c Config) (err error) {
 	startup.ready(metrics.Count(answers.Handler()))
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
-	if c.NATS != "" {
-		group.Go(func() error { return c.answerNATS(ctx, answers, self, node.Leads()) })
-	}
 	return group.Wait()
 }
 
@@ -109,7 +106,7 @@ func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Serv
 }
 
 func (c *Config) serve(server *http.Server, web net.Listener) error {
-	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleActor, proto.RoleOperator, proto.RoleObserver}
+	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleOperator, proto.RoleObserver}
 	if err := server.Serve(c.secure(web, members...)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", web.Addr(), err)
 	}
@@ -148,12 +145,21 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 		return nil, "", fmt.Errorf("--raft: %w", err)
 	}
 	address := c.AdvertiseRaft
+	for _, p := range c.Peers {
+		if p.ID == c.ID && address == "" {
+			address = p.Address
+		}
+	}
 	if address == "" {
 		address = listener.Addr().String()
 	}
 	peers := c.Peers
+	self, err := raftnode.ParsePeers(c.ID + "=" + address)
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("--advertise-raft: %w", err), listener.Close())
+	}
 	if len(peers) == 0 && c.Join == "" {
-		peers = []raftnode.Peer{{ID: c.ID, Address: address}}
+		peers = self
 	}
 	config := raftnode.Config{
 		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers,
@@ -235,23 +241,9 @@ func (c *Config) scheme() string {
 	return "https"
 }
 
-// answerNATS answers requests over NATS.
-func (c *Config) answerNATS(ctx context.Context, answers *api.API, self registry.Node, leads <-chan bool) error {
-	connection := bus.ConnConfig{Name: "coordinator " + c.ID, Log: c.Log}
-	if c.Credentials != nil {
-		connection.Identity = c.Credentials.Identity()
-	}
-	conn, err := bus.Connect(ctx, c.NATS, connection)
-	if err != nil {
-		return ended(ctx, err)
-	}
-	defer conn.Close()
-	return answers.ServeNATS(ctx, conn, self, leads)
-}
-
 // join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
-	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address })
+	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
 	joins := len(c.joinURLs) > 0 && !isMember
 	urls := []string{self.URL}
 	if joins {
@@ -291,9 +283,24 @@ func (c *Config) check() error {
 		return errors.New("--data-dir is required: the directory of this node's records")
 	}
 	for flag, text := range map[string]string{"--join": c.Join, "--advertise-url": c.AdvertiseURL} {
-		if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
-			return fmt.Errorf("%s %q: must be a URL such as http://127.0.0.1:7070", flag, text)
+		if text == "" {
+			continue
 		}
+		if err := checkURL(flag, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkURL returns an error for what is not the URL of a node.
+func checkURL(flag, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
+		return fmt.Errorf("%s %q: must be a URL such as http://127.0.0.1:7070", flag, text)
+	}
+	if err := raftnode.CheckHost(u.Hostname()); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/internal/processtest"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,16 +17,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A node that is stopped leaves nothing behind, whatever requests it was serving.
 func TestRunEnds(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	nats, err := bus.StartServer(bus.ServerConfig{Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Close)
 	addresses := []string{processtest.Address(t), processtest.Address(t), processtest.Address(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Config{ID: "n1", DataDir: t.TempDir(), HTTP: addresses[0], Raft: addresses[1], Metrics: addresses[2], NATS: nats.URL(), Log: quiet})
+		ended <- Run(ctx, Config{ID: "n1", DataDir: t.TempDir(), HTTP: addresses[0], Raft: addresses[1], Metrics: addresses[2], Log: quiet})
 	}()
 	client := &http.Client{Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()

@@ -39,11 +39,11 @@ func (c *Coordinator) table() []metric {
 		{"dbqpg_coordinator_raft_commit_index", gauge(&c.CommitIndex), "Index of the last log entry that is known to be committed."},
 		{"dbqpg_coordinator_raft_applied_index", gauge(&c.AppliedIndex), "Index of the last log entry that the node has applied."},
 		{"dbqpg_coordinator_runs", gauges(&c.Runs, open("state")), "Runs by state, as known to this node."},
-		{"dbqpg_coordinator_learners", gauge(&c.Learners), "Learners seen recently."},
-		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors seen recently."},
+		{"dbqpg_coordinator_learners", gauge(&c.Learners), "Learners heard of recently."},
+		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors that played the last batches of these learners."},
 		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries), "Leases that expired while this node led, so that another learner took the run."},
 		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, open("route"), open("code")),
-			"Requests, including those over NATS, by registered route and HTTP status."},
+			"Requests by registered route and HTTP status."},
 	}
 }
 

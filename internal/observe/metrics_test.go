@@ -122,13 +122,15 @@ func TestServer(t *testing.T) {
 	expect("/metrics", 200, "dbqpg_learner_useful_actors 0\n") // or actors would stay for a run that is over
 	expect("/", 404, "")
 	expect("/debug/pprof/", 404, "")
-	response, err := http.Post(url+"/metrics", "text/plain", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /metrics: %s", response.Status)
+	for kind, want := range map[string]int{"application/json": http.StatusMethodNotAllowed, "text/plain": http.StatusForbidden} {
+		response, err := http.Post(url+"/metrics", kind, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("POST /metrics, %s: %s", kind, response.Status)
+		}
 	}
 }
 

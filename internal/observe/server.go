@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
 // Bounds on clients' requests.
@@ -79,7 +81,11 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve the metrics (--metrics-listen; port 0 picks a free one): %w", err)
 	}
-	server := newServer(p.handler(c), c)
+	handler := p.handler(c)
+	if listener.Addr().(*net.TCPAddr).IP.IsLoopback() { // elsewhere, whoever scrapes them knows a name for it
+		handler = sameorigin.Handler(handler)
+	}
+	server := newServer(handler, c)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -28,6 +28,12 @@ func (a NPG) Step(params []float64, o Objective) (Report, error) {
 	return report, err
 }
 
+// Natural returns the natural gradient (p × 1), in s, before any correction.
+func (o Objective) Natural(s *compute.Scope) (compute.Block, error) {
+	d, _, err := o.natural(s)
+	return d, err
+}
+
 // natural solves G d = g for the natural gradient (p × 1), with the damped Fisher
 // matrix G. As in the authors' code a solution that has not converged in 50
 // iterations is used as it is.

@@ -105,35 +105,44 @@ func (r *results) claimed(s setting, role string) *group {
 
 // summary counts the findings' outcomes, in words.
 func summary(c claim, findings []finding) string {
-	counts := map[outcome]int{}
-	for _, f := range findings {
-		counts[f.outcome]++
-	}
-	n := len(findings) - counts[unknown]
-	switch {
-	case len(findings) == 0:
+	if len(findings) == 0 {
 		return "not compared: not all of these variants were run."
-	case n == 0:
-		return "fewer than five runs of each cannot tell, whatever their difference."
+	}
+	var outcomes []outcome
+	for _, f := range findings {
+		outcomes = append(outcomes, f.outcome)
+	}
+	return summarize(outcomes, "runs")
+}
+
+// summarize counts the outcomes of one claim, in words. They rest on several of what is named in the plural.
+func summarize(outcomes []outcome, these string) string {
+	counts := map[outcome]int{}
+	for _, o := range outcomes {
+		counts[o]++
+	}
+	n := len(outcomes) - counts[unknown]
+	if n == 0 {
+		return fmt.Sprintf("fewer than five %s of each cannot tell, whatever their difference.", these)
 	}
 	rest := "."
 	if counts[unknown] > 0 {
-		rest = fmt.Sprintf("; in %d more, fewer than five runs of each cannot tell.", counts[unknown])
+		rest = fmt.Sprintf("; in %d more, fewer than five %s of each cannot tell.", counts[unknown], these)
 	}
 	switch {
 	case counts[agrees] == n:
 		return fmt.Sprintf("**agrees**, in %s%s", comparisonsOf(n), rest)
 	case counts[agrees]+counts[leans] == n:
-		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs%s", counts[agrees], n, rest)
+		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the %s%s", counts[agrees], n, these, rest)
 	case counts[contradicts] == 0:
-		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs%s",
-			counts[agrees]+counts[leans], plural(n, "comparison"), rest)
+		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the %s%s",
+			counts[agrees]+counts[leans], plural(n, "comparison"), these, rest)
 	case counts[contradicts] == n:
 		return fmt.Sprintf("**disagrees**, in %s%s", comparisonsOf(n), rest)
 	}
 	text := fmt.Sprintf("**agrees in part**: in %d of %s", counts[agrees], plural(n, "comparison"))
 	if counts[leans]+counts[undecided] > 0 {
-		text += fmt.Sprintf(", %d within the scatter of the runs", counts[leans]+counts[undecided])
+		text += fmt.Sprintf(", %d within the scatter of the %s", counts[leans]+counts[undecided], these)
 	}
 	return text + fmt.Sprintf(", and disagrees in %d%s", counts[contradicts], rest)
 }

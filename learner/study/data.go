@@ -84,13 +84,24 @@ func (t trial) publish() error {
 	return writeData(t.data, t.settings, lines)
 }
 
+// newRecord returns the record of a run.
+func newRecord(s *config.Settings) (record, error) {
+	builds, err := rundir.Builds(s.RunDir)
+	return record{Builds: builds, Settings: s.Identity()}, err
+}
+
 // writeData writes a run's data, PATH.csv, and the record of what made it, PATH.yaml.
-func writeData(path string, s *config.Settings, lines [][]string) (err error) {
-	r := record{Settings: s.Identity()}
-	if r.Builds, err = rundir.Builds(s.RunDir); err != nil {
+func writeData(path string, s *config.Settings, lines [][]string) error {
+	r, err := newRecord(s)
+	if err != nil {
 		return err
 	}
-	text, err := yaml.Marshal(r)
+	return writeRecorded(path, r, lines)
+}
+
+// writeRecorded writes data, PATH.csv, and their record, PATH.yaml.
+func writeRecorded(path string, record any, lines [][]string) error {
+	text, err := yaml.Marshal(record)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -19,52 +22,64 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// measurement is the gradients of one policy.
-type measurement struct {
-	subject   string
-	iteration uint64
-	reference []float64 // gradient
-	halves    float64   // cosine between the gradients of the reference's even and odd chunks
-	samples   float64   // of the reference
-	baseline  float64   // share of the reference's variance that the baseline removed
-	batches   []batch
-}
-
-// batch is one batch's gradients.
-type batch struct {
-	size      uint // samples asked for
-	steps     float64
-	gradients measured // by estimator
-}
-
-// probe measures one policy.
+// probe measures the gradients of one policy.
 type probe struct {
 	*qualityOptions
 	restored restored
+	subject  trial
 	settings conditions // of the run, the checkpoint and the way of measuring
 	path     func(format string, args ...any) string
 	seed     uint64
 }
 
-// measure restores a policy and measures those of its gradients that have not been measured before.
-func (o *qualityOptions) measure(ctx context.Context, j *job, s trial, iteration uint64) (*measurement, error) {
-	m := &measurement{subject: s.name, iteration: iteration}
+// batch is one batch's estimates.
+type batch struct {
+	size      uint     // samples asked for
+	steps     float64  // samples that it has
+	gradients measured // by contender, and the natural gradients and their lengths under these names with suffixes
+}
+
+// After a contender's name, in a batch's gradients.
+const (
+	naturalSuffix = " natural" // its natural gradient d
+	lengthSuffix  = " length"  // d'G d
+)
+
+// measure restores a policy, measures those of its gradients that have not been measured before, and publishes what the
+// page needs of them.
+func (o *qualityOptions) measure(ctx context.Context, j *job, s trial, iteration uint64) error {
 	seed := streams.New(o.samplingSeed, streams.Study, s.settings.Seed, iteration).Uint64()
-	err := s.restore(ctx, iteration, seed, func(ctx context.Context, r restored) error {
+	return s.restore(ctx, iteration, seed, func(ctx context.Context, r restored) error {
 		j.log.Info("measuring gradients", "run", s.name, "iteration", iteration, "reference", o.reference, "sizes", o.sizes, "repeats", o.repeats)
 		p := &probe{
-			qualityOptions: o, restored: r, seed: seed,
+			qualityOptions: o, restored: r, subject: s, seed: seed,
 			settings: conditions(r.madeWith).with("checkpoint", digest(r.state)).with("sampling_seed", o.samplingSeed),
 			path: func(format string, args ...any) string {
 				return j.path("units", s.name, fmt.Sprintf("iteration-%d", iteration), fmt.Sprintf(format, args...))
 			},
 		}
-		if err := p.measureReference(ctx, m); err != nil {
+		reference, err := p.measureReference(ctx)
+		if err != nil {
 			return err
 		}
-		return p.measureBatches(ctx, m)
+		scope := compute.NewScope(r.run.Backend)
+		defer scope.Release()
+		metric := sync.OnceValues(func() (*train.Sampled, error) {
+			batch, err := p.collect(ctx, metricNumber, min(metricSize, o.reference))
+			if err != nil {
+				return nil, err
+			}
+			return r.run.Sample(scope, batch.Episodes, train.NewRandom(seed, metricNumber))
+		})
+		if err := p.measureNatural(reference, metric); err != nil {
+			return err
+		}
+		batches, err := p.measureBatches(ctx, metric)
+		if err != nil {
+			return err
+		}
+		return p.publish(j, reference, batches)
 	})
-	return m, err
 }
 
 // restored is a run at one of its checkpoints, and a collector for its policies.
@@ -73,6 +88,7 @@ type restored struct {
 	state     *checkpoint.State
 	madeWith  map[string]string // the checkpoint's settings
 	collector *collect.Collector
+	nominal   gp.Hyper // the hyperparameters with which --preset paper begins
 }
 
 // restore calls body with the run at a checkpoint. The streams of its batches depend on the seed, so that none shares an
@@ -93,11 +109,17 @@ func (s trial) restore(ctx context.Context, iteration, seed uint64, body func(co
 	}
 	defer computer.Close()
 	run := train.NewRun(computer.Backend, s.settings, task)
+	paper, err := config.ForTask(s.settings.Env, s.settings.Algorithm, config.DBQPG, config.Paper)
+	if err != nil {
+		return err
+	}
+	paper.BaseKernel = s.settings.BaseKernel
+	nominal := train.New(computer.Backend, &paper, task).Critic.Hyper()
 	if err := run.Resume(state, 1); err != nil {
 		return err
 	}
 	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: config.AutoActors}, func(ctx context.Context, collector *collect.Collector) error {
-		return body(ctx, restored{run, state, madeWith, collector})
+		return body(ctx, restored{run, state, madeWith, collector, nominal})
 	})
 }
 
@@ -123,21 +145,37 @@ const (
 // baselineName tells references with this baseline from any others.
 const baselineName = "linear in time, observations and the critic's features; mean of the chunks before"
 
-// The gradients of the reference's chunks, with the baseline and without.
-var controlled, plain = variant{directory: "gradient"}, variant{directory: "plain"}
+// reference is the "true" gradient of a policy.
+type reference struct {
+	gradient      []float64
+	halves        [2][]float64 // of its even and odd chunks
+	samples       float64
+	returns       float64 // of its episodes, the mean
+	natural       float64 // the gain of its natural gradient, for a step of unit length
+	naturalHalves float64 // the cosine between the natural gradients of its halves, in the Fisher matrix's geometry
+}
+
+// targets returns those that the contenders have, by name: the discounted returns, and these less the value function's
+// predictions, which have the same expectation of the gradient.
+func (p *probe) targets(name string) train.Targets {
+	returns := train.Returns{Gamma: p.subject.settings.Gamma}
+	if name == rawReturns {
+		return returns
+	}
+	return train.Advantages{Gamma: returns.Gamma, Lambda: 1}
+}
 
 // measureReference computes the reference gradient in chunks: the mean of their Monte Carlo gradients, weighted by their
 // samples. The baseline subtracted from a chunk's targets is the mean of those fitted to the preceding chunks, so that no
 // sample influences its own baseline. Chunk 0 provides the first baseline and is not counted.
-func (p *probe) measureReference(ctx context.Context, m *measurement) error {
+func (p *probe) measureReference(ctx context.Context) (*reference, error) {
 	chunk := min(maxChunk, (p.reference+chunksAtLeast-1)/chunksAtLeast)
 	settings := p.settings.with("samples", chunk).with("baseline", baselineName)
-	var halves [2][]float64
 	var fitted []float64 // sum of the baselines
-	var chunks []batch
+	r, episodes := new(reference), 0.0
 	for i := 0; (i-1)*chunk < p.reference; i++ {
 		arrays, err := measureOnce(p.path("reference-%03d", i), settings, func() (measured, error) {
-			batch, err := p.restored.collector.Collect(ctx, p.restored.run.Policy(uint64(1+i)), chunk)
+			batch, err := p.collect(ctx, uint64(1+i), chunk)
 			if err != nil {
 				return nil, err
 			}
@@ -145,50 +183,133 @@ func (p *probe) measureReference(ctx context.Context, m *measurement) error {
 			if i > 0 {
 				baseline = accumulate(nil, 1/float64(i), fitted)
 			}
-			g, err := p.restored.run.MonteCarloGradient(batch.Episodes, baseline)
-			return measured{"gradient": g.Gradient, "plain": g.Plain, "baseline": g.Baseline, "steps": {float64(batch.Steps)}}, err
+			var returns []float64
+			for _, e := range batch.Episodes {
+				returns = append(returns, e.Return())
+			}
+			g, err := p.restored.run.MonteCarloGradient(batch.Episodes, p.targets(lessValues), baseline)
+			return measured{"gradient": g.Gradient, "baseline": g.Baseline, "returns": returns, "steps": {float64(batch.Steps)}}, err
 		})
 		if err != nil {
-			return fmt.Errorf("the reference gradient: %w", err)
+			return nil, fmt.Errorf("the reference gradient: %w", err)
 		}
 		fitted = accumulate(fitted, 1, arrays["baseline"])
 		if i == 0 {
 			continue
 		}
 		steps := arrays["steps"][0]
-		m.samples += steps
-		halves[i%2] = accumulate(halves[i%2], steps, arrays["gradient"])
-		chunks = append(chunks, batch{gradients: arrays})
+		r.samples += steps
+		r.returns += floats.Sum(arrays["returns"])
+		episodes += float64(len(arrays["returns"]))
+		r.halves[i%2] = accumulate(r.halves[i%2], steps, arrays["gradient"])
 	}
-	m.halves = cosine(halves[0], halves[1])
-	m.reference = accumulate(halves[0], 1, halves[1])
-	with, _ := gramOf(chunks, controlled).moments(-1)
-	without, _ := gramOf(chunks, plain).moments(-1)
-	m.baseline = 1 - with/without
+	r.returns /= episodes
+	r.gradient = floats.AddTo(make([]float64, len(r.halves[0])), r.halves[0], r.halves[1])
+	floats.Scale(1/r.samples, r.gradient)
+	return r, nil
+}
+
+// collect plays a batch of the policy.
+func (p *probe) collect(ctx context.Context, number uint64, steps int) (*collect.Batch, error) {
+	return p.restored.collector.Collect(ctx, p.restored.run.Policy(number), steps)
+}
+
+// The batch whose Fisher matrix is the measure of natural gradients.
+const (
+	metricNumber = firstRepeat - 1
+	metricSize   = 10_000 // samples, but no more than the reference's
+)
+
+// measureNatural measures the reference's natural gradient by the metric.
+func (p *probe) measureNatural(r *reference, metric func() (*train.Sampled, error)) error {
+	arrays, err := measureOnce(p.path("natural-%.0f", r.samples), p.settings, func() (measured, error) {
+		m, err := metric()
+		if err != nil {
+			return nil, err
+		}
+		d, err := m.Natural(r.gradient)
+		if err != nil {
+			return nil, err
+		}
+		var dots [2][2]float64
+		for i, half := range r.halves {
+			d, err := m.Natural(half)
+			if err != nil {
+				return nil, err
+			}
+			dots[i] = [2]float64{floats.Dot(r.halves[0], d), floats.Dot(r.halves[1], d)}
+		}
+		return measured{
+			"gain":   {floats.Dot(r.gradient, d) / math.Sqrt(m.Length(d))},
+			"halves": {dots[0][1] / math.Sqrt(dots[0][0]*dots[1][1])},
+		}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the reference's natural gradient: %w", err)
+	}
+	r.natural, r.naturalHalves = arrays["gain"][0], arrays["halves"][0]
 	return nil
 }
 
 // measureBatches computes the gradients of all batches.
-func (p *probe) measureBatches(ctx context.Context, m *measurement) error {
+func (p *probe) measureBatches(ctx context.Context, metric func() (*train.Sampled, error)) (batches []batch, err error) {
 	for _, size := range p.sizes {
-		settings := p.settings.with("samples", size).with("freeze", p.freeze)
+		settings := p.settings.with("samples", size)
 		for repeat := range p.repeats {
 			number := firstRepeat + uint64(size)*maxRepeats + uint64(repeat)
 			arrays, err := measureOnce(p.path("size-%d-repeat-%03d", size, repeat), settings, func() (measured, error) {
-				batch, err := p.restored.collector.Collect(ctx, p.restored.run.Policy(number), int(size))
+				metric, err := metric()
 				if err != nil {
 					return nil, err
 				}
-				g, err := p.restored.run.Gradients(batch.Episodes, !p.freeze, train.NewRandom(p.seed, number))
-				return measured{"mc": g.MonteCarlo, "dbqpg": g.DBQPG, "uapg": g.UAPG, "steps": {float64(batch.Steps)}}, err
+				batch, err := p.collect(ctx, number, int(size))
+				if err != nil {
+					return nil, err
+				}
+				return p.estimate(metric, batch, number)
 			})
 			if err != nil {
-				return fmt.Errorf("%d samples, repeat %d: %w", size, repeat+1, err)
+				return nil, fmt.Errorf("%d samples, repeat %d: %w", size, repeat+1, err)
 			}
-			m.batches = append(m.batches, batch{size: size, steps: arrays["steps"][0], gradients: arrays})
+			batches = append(batches, batch{size: size, steps: arrays["steps"][0], gradients: arrays})
 		}
 	}
-	return nil
+	return batches, nil
+}
+
+// estimate takes every contender's gradient of a batch.
+func (p *probe) estimate(metric *train.Sampled, batch *collect.Batch, number uint64) (measured, error) {
+	s := compute.NewScope(p.restored.run.Backend)
+	defer s.Release()
+	sampled, err := p.restored.run.Sample(s, batch.Episodes, train.NewRandom(p.seed, number))
+	if err != nil {
+		return nil, err
+	}
+	arrays := measured{"steps": {float64(batch.Steps)}}
+	add := func(c estimation, g train.Gradient) {
+		arrays[c.String()], arrays[c.String()+naturalSuffix] = g.Plain, g.Natural
+		arrays[c.String()+lengthSuffix] = []float64{metric.Length(g.Natural)}
+	}
+	for _, targets := range []string{rawReturns, lessValues} {
+		g, err := sampled.MonteCarlo(p.targets(targets))
+		if err != nil {
+			return nil, err
+		}
+		add(estimation{targets, monteCarlo.directory, ""}, g)
+		for _, posterior := range []string{nominal, learned} {
+			var hyper *gp.Hyper // nil: learned
+			if posterior == nominal {
+				hyper = &p.restored.nominal
+			}
+			dbqpg, uapg, err := sampled.Quadrature(p.targets(targets), hyper, p.subject.settings.Epsilon)
+			if err != nil {
+				return nil, fmt.Errorf("%s posterior, %s: %w", posterior, targets, err)
+			}
+			add(estimation{targets, bayesian.directory, posterior}, dbqpg)
+			add(estimation{targets, aware.directory, posterior}, uapg)
+		}
+	}
+	return arrays, nil
 }
 
 // accumulate adds weight times x to sum, which may be nil; so may x.

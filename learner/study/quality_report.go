@@ -2,223 +2,342 @@ package study
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-const qualityName = "gradient-quality"
-
-// report writes the tables, the figure and the page.
-func (o *qualityOptions) report(j *job, subjects []trial, all []*measurement) error {
-	cells := o.summarize(all)
-	s := subjects[0].settings
+// reportQuality writes the page from what is published.
+func reportQuality(j *job) error {
+	all, err := j.qualities()
+	if err != nil {
+		return err
+	}
 	p := j.newPage("Quality of the gradients")
 	p.paragraph("%s", qualityQuestion)
-	p.draw(qualityName, "Accuracy and variance of the gradients", o.figure(cells))
-	o.addGradients(p, all)
-	addCells(p, cells)
-	p.paragraph("Bands: 95%% intervals over the repeats (bootstrap of the mean cosine, jackknife of the variance's logarithm), which say nothing of other "+
-		"policies than those measured. "+
-		"The normalised variance of R repeats cannot come out much above R, because the mean of R gradients is at least as long as its own noise: "+
-		"here R = %d. `signal` in quality.csv has an unbiased squared norm in its place.", o.repeats)
-	o.tables(p, all, cells)
-	o.findings(p, all, cells)
+	var cells [][]cell // by policy
+	for _, q := range all {
+		var of []cell
+		for _, size := range q.sizes {
+			of = append(of, q.cells(size)...)
+		}
+		cells = append(cells, of)
+	}
+	p.draw("accuracy", "Accuracy of the gradients", qualityFigure(all, cells, "cosine", false, func(c cell) stats.Estimate { return c.accuracy }))
+	p.draw("variance", "Variance of the gradients", qualityFigure(all, cells, "normalised variance", true, func(c cell) stats.Estimate { return c.variance }))
+	p.addCells(all, cells)
+	p.policies(all)
+	p.accuracies(all, cells)
+	p.qualityFindings(all)
 	p.heading("What was measured")
-	p.paragraph("%s", qualityMethod)
-	if o.freeze {
-		p.paragraph("Here: `--freeze`, the kernel as it is in the checkpoint.")
+	for _, text := range strings.Split(qualityMethod, "\n\n") {
+		p.paragraph("%s", text)
 	}
-	return j.save(p, fmt.Sprintf("%s, %s, %s; %s. The run: seed %s, %s, batches of %d. Sampling seed %d; all episodes are other ones than those trained on. "+
-		"`gradients.csv` has every batch, `quality.csv` the figure's points; settings are in the run's `config.yaml`.",
-		s.Env, s.Algorithm, s.Estimator, s.Targets, seedsOf(subjects), plural(int(s.Iterations), "iteration"), s.Batch, o.samplingSeed), here())
+	var made, measured []string
+	for _, q := range all {
+		made, measured = append(made, programs(q.Builds)), append(measured, q.MeasuredBy.Program+". "+q.MeasuredBy.Machine)
+	}
+	return j.save(p, "Each policy's gradients are in `data/`, with the run's settings; `quality.csv` has every contender's accuracy, variance and gain at "+
+		"each size, `contrasts.csv` all differences below. All episodes are other ones than those trained on.",
+		fmt.Sprintf("Trained by %s. Measured by %s", strings.Join(slices.Compact(made), "; "), strings.Join(slices.Compact(measured), "; ")))
 }
 
-func seedsOf(subjects []trial) string {
-	var all []string
-	for _, s := range subjects {
-		all = append(all, fmt.Sprint(s.settings.Seed))
-	}
-	return strings.Join(all, ", ")
+// drawn are the contenders in figures and in the table.
+var drawn = []struct {
+	name  string
+	color int
+	estimation
+}{
+	{"MC", chart.Gray, estimation{rawReturns, "mc", ""}},
+	{"DBQPG, learned", 0, estimation{rawReturns, "dbqpg", learned}},
+	{"MC, less V", 6, estimation{lessValues, "mc", ""}},
+	{"DBQPG, less V, nominal", 3, estimation{lessValues, "dbqpg", nominal}},
+	{"DBQPG, less V, learned", 2, estimation{lessValues, "dbqpg", learned}},
+	{"UAPG, less V, learned", 1, estimation{lessValues, "uapg", learned}},
 }
 
-// tables writes accuracy and variance, a row for each iteration and size.
-func (o *qualityOptions) tables(p *page, all []*measurement, cells []cell) {
-	p.heading("Accuracy and variance")
-	header := []string{"iteration", "samples"}
-	for _, e := range compared {
-		header = append(header, e.name+": cosine", e.name+": variance")
-	}
-	var rows [][]string
-	for i := 0; i < len(cells); i += len(compared) {
-		row := []string{fmt.Sprint(cells[i].iteration), figures(cells[i].steps)}
-		for _, c := range cells[i : i+len(compared)] {
-			row = append(row, estimate(c.accuracy), estimate(c.variance))
+// qualityFigure has a row of panels for each task, a column for each of its policies.
+func qualityFigure(all []*quality, cells [][]cell, y string, log bool, what func(cell) stats.Estimate) (figure chart.Figure) {
+	for k, q := range all {
+		if k == 0 || all[k-1].task() != q.task() {
+			figure = append(figure, nil)
 		}
-		rows = append(rows, row)
-	}
-	p.table(header, rows)
-	p.paragraph("%d batches each. How good the references are: the cosine c between the gradients of their two halves; what follows from it "+
-		"for the cosine between the whole and the true gradient, (2c/(1+c))^1/2, which no estimator's cosine exceeds but by chance; "+
-		"and the share of their variance that the baseline took away:", o.repeats)
-	p.WriteString("\n")
-	for _, m := range all {
-		p.item("%s, iteration %d: %s; %s (%.0f samples); the baseline took away %.1f%% of the variance",
-			m.subject, m.iteration, figures(m.halves), figures(m.truth()), m.samples, 100*m.baseline)
-	}
-}
-
-// The bounds within which two compared are taken for nearly the same.
-const (
-	nearlyCosine = 0.05
-	nearlyFactor = 1.25
-)
-
-// findings hold the paper's claims against the measurements.
-func (o *qualityOptions) findings(p *page, all []*measurement, cells []cell) {
-	p.heading(found)
-	p.paragraph("Differences between Bayesian and Monte-Carlo gradients from the same batches, over all sizes:")
-	var rows [][]string
-	contrasts := map[string][]contrast{}
-	for _, at := range o.at {
-		for _, e := range []variant{bayesian, aware} {
-			c := o.compare(all, uint64(at), e)
-			contrasts[e.name] = append(contrasts[e.name], c)
-			rows = append(rows, []string{fmt.Sprint(at), e.name, signed(c.accuracy), estimate(c.variance)})
-		}
-	}
-	p.table([]string{"iteration", "estimator", "cosine − MC's", "variance / MC's"}, rows)
-	later := contrasts[bayesian.name]
-	if o.at[0] == 0 {
-		p.paragraph("The paper: at the start of training DBQPG and Monte Carlo give gradients of nearly the same quality. Here: %s", nearly(later[0]))
-		later = later[1:]
-	}
-	if len(later) > 0 {
-		p.paragraph("The paper: once kernels are learned, DBQPG's gradients are more accurate. Here: %s",
-			judgeEach(later, func(c contrast) outcome { return o.judge(c.accuracy) }))
-		p.paragraph("The paper: their variance is considerably lower. Here: %s",
-			judgeEach(later, func(c contrast) outcome { return o.judge(logNegated(c.variance)) }))
-	}
-	if o.at[0] == 0 && len(o.at) > 1 {
-		p.paragraph("The paper: from iteration 0 to 150 the norms of both gradients drop by a factor of 3, while their variances, not normalised, grow fivefold. Here, %s", o.trend(cells, len(all)/len(o.at)))
-	}
-}
-
-// judge says whether a difference between the repeats' gradients is above 0.
-func (o *qualityOptions) judge(difference stats.Estimate) outcome {
-	if o.repeats < enough {
-		return unknown
-	}
-	return above.judge(difference, 0)
-}
-
-// logNegated turns a ratio below 1 into a number above 0.
-func logNegated(e stats.Estimate) stats.Estimate {
-	return stats.Estimate{Value: 1 - e.Value, Low: 1 - e.High, High: 1 - e.Low}
-}
-
-// nearly judges the claim about the first iteration: it agrees if the intervals are within the bounds, and disagrees if
-// one is beyond them.
-func nearly(c contrast) string {
-	text := "**undecided**, within the scatter of the repeats"
-	switch {
-	case -nearlyCosine < c.accuracy.Low && c.accuracy.High < nearlyCosine && 1/nearlyFactor < c.variance.Low && c.variance.High < nearlyFactor:
-		text = verdict(true)
-	case c.accuracy.Low >= nearlyCosine || c.accuracy.High <= -nearlyCosine || c.variance.Low >= nearlyFactor || c.variance.High <= 1/nearlyFactor:
-		text = verdict(false)
-	}
-	return fmt.Sprintf("%s: the cosines differ by %s, the variances by a factor of %s (nearly means less than %v, and a factor of %v).",
-		text, signed(c.accuracy), estimate(c.variance), nearlyCosine, nearlyFactor)
-}
-
-// judgeEach says at which iterations a claim holds.
-func judgeEach(contrasts []contrast, judge func(contrast) outcome) string {
-	var texts []string
-	held := 0
-	for _, c := range contrasts {
-		result := judge(c)
-		if result == agrees {
-			held++
-		}
-		texts = append(texts, fmt.Sprintf("iteration %d %s", c.iteration, result))
-	}
-	verdict := "**agrees in part**"
-	switch held {
-	case len(contrasts):
-		verdict = "**agrees**"
-	case 0:
-		verdict = "**not confirmed**"
-	}
-	return verdict + ": " + strings.Join(texts, "; ") + "."
-}
-
-// trend compares norms and variances at the first two iterations, from the largest batches.
-func (o *qualityOptions) trend(cells []cell, runs int) string {
-	at := func(iteration uint, e variant) cell {
-		return cells[slices.IndexFunc(cells, func(c cell) bool {
-			return c.iteration == uint64(iteration) && c.size == slices.Max(o.sizes) && c.estimator.directory == e.directory
-		})]
-	}
-	var texts []string
-	as := true
-	for _, e := range []variant{monteCarlo, bayesian} {
-		before, after := at(o.at[0], e), at(o.at[1], e)
-		as = as && after.norm < before.norm && after.trace > before.trace
-		texts = append(texts, fmt.Sprintf("%s's mean gradient is %s times as long, and its variance %s times as large", e.name,
-			figures(after.norm/before.norm), figures(after.trace/before.trace)))
-	}
-	verdict := "**Disagrees**"
-	switch {
-	case runs < enough:
-		verdict = fmt.Sprintf("What %s did shows no trend of others", plural(runs, "run"))
-	case as:
-		verdict = "**Agrees in direction**"
-	}
-	return fmt.Sprintf("at iteration %d, batches of %d: %s. %s.", o.at[1], slices.Max(o.sizes), strings.Join(texts, ", "), verdict)
-}
-
-// figure has a column of panels for each iteration: accuracy above, variance below.
-func (o *qualityOptions) figure(cells []cell) chart.Figure {
-	figure := make(chart.Figure, 2)
-	for _, at := range o.at {
-		accuracy := chart.Panel{Title: fmt.Sprintf("iteration %d", at), X: "samples", Y: "gradient accuracy (cosine)"}
-		variance := chart.Panel{X: "samples", Y: "normalised variance", LogY: true}
-		for _, e := range compared {
-			a := chart.Series{Name: e.name, Color: e.color, Marks: true}
-			v := a
-			for _, c := range cells {
-				if c.iteration == uint64(at) && c.estimator.directory == e.directory {
-					point(&a, c.steps, c.accuracy)
-					point(&v, c.steps, c.variance)
+		panel := chart.Panel{Title: fmt.Sprintf("%s, iteration %d", q.task(), q.Iteration), X: "samples", Y: y, LogX: true, LogY: log}
+		for _, d := range drawn {
+			s := chart.Series{Name: d.name, Color: d.color, Marks: true}
+			for _, c := range cells[k] {
+				if c.estimation == d.estimation {
+					s.X, s.Y = append(s.X, q.samples[c.size]), append(s.Y, what(c).Value)
 				}
 			}
-			accuracy.Series, variance.Series = append(accuracy.Series, a), append(variance.Series, v)
+			panel.Series = append(panel.Series, s)
 		}
-		figure[0], figure[1] = append(figure[0], accuracy), append(figure[1], variance)
+		last := len(figure) - 1
+		figure[last] = append(figure[last], panel)
 	}
 	return figure
 }
 
-// addGradients adds a table with a row for each gradient of each batch.
-func (o *qualityOptions) addGradients(p *page, all []*measurement) {
-	t := p.csv("gradients.csv", "run", "iteration", "size", "repeat", "samples", "estimator", "cosine", "norm")
-	for _, m := range all {
-		for i, b := range m.batches {
-			for _, e := range compared {
-				g := b.gradients[e.directory]
-				t.add(m.subject, m.iteration, b.size, i%o.repeats+1, b.steps, e.directory, cosine(g, m.reference), floats.Norm(g, 2))
+func (p *page) addCells(all []*quality, cells [][]cell) {
+	t := p.csv("quality.csv", "task", "iteration", "size", "samples", "targets", "estimator", "posterior", "cosine", "cosine_low", "cosine_high",
+		"variance", "variance_low", "variance_high", "signal", "mean_norm", "trace", "gain", "gain_low", "gain_high")
+	for k, q := range all {
+		for _, c := range cells[k] {
+			rounded := []any{q.task(), q.Iteration, c.size}
+			for _, x := range []any{q.samples[c.size], c.targets, c.estimator, c.posterior, c.accuracy, c.variance, c.signal, c.norm, c.trace, c.gain} {
+				rounded = append(rounded, roundedTo(x)...)
 			}
+			t.add(rounded...)
 		}
 	}
 }
 
-func addCells(p *page, cells []cell) {
-	t := p.csv("quality.csv", "iteration", "size", "samples", "estimator", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high", "signal", "mean_norm", "trace")
-	for _, c := range cells {
-		t.add(c.iteration, c.size, c.steps, c.estimator.directory, c.accuracy, c.variance, c.signal, c.norm, c.trace)
+// roundedTo returns numbers with the digits of published ones, and anything else as it is.
+func roundedTo(x any) []any {
+	switch x := x.(type) {
+	case float64:
+		return []any{short(x, qualityDigits)}
+	case stats.Estimate:
+		return []any{short(x.Value, qualityDigits), short(x.Low, qualityDigits), short(x.High, qualityDigits)}
+	}
+	return []any{x}
+}
+
+// policies tells of the policies and of their references.
+func (p *page) policies(all []*quality) {
+	p.heading("The policies")
+	var rows [][]string
+	for _, q := range all {
+		rows = append(rows, []string{q.task(), fmt.Sprint(q.Iteration), fmt.Sprint(q.Steps), figures(q.Return), fmt.Sprintf("%.0f", q.Reference),
+			figures(q.Halves), figures(truth(q.Halves)), figures(q.NaturalHalves)})
+	}
+	p.table([]string{"task", "iteration", "steps trained", "return", "reference, samples", "halves", "truth", "halves, natural"}, rows)
+	s := all[0].Settings
+	p.paragraph("Runs of %s with %s, batches of %s, seed %s. \"Halves\" is the cosine c between the gradients of the reference's two halves, \"truth\" what follows from it "+
+		"for the cosine between the whole and the true gradient, (2c/(1+c))^1/2, which no contender's cosine exceeds but by chance; the last column is the halves' "+
+		"natural gradients' cosine, in the Fisher matrix's geometry. At iteration 0 the critic has learned nothing: V is that of a network with its first, random parameters.",
+		s["algorithm"], s["estimator"], s["batch"], s["seed"])
+}
+
+// accuracies writes accuracy and variance, a table for each task.
+func (p *page) accuracies(all []*quality, cells [][]cell) {
+	p.heading("Accuracy and variance")
+	repeats := len(all[0].batches[estimations()[0]][all[0].sizes[0]])
+	p.paragraph("Mean cosine to the reference / normalised variance, of %d batches of each size; with intervals, and for the other contenders, in quality.csv. "+
+		"The normalised variance of R repeats cannot come out much above R, because the mean of R gradients is at least as long as its own noise; "+
+		"`signal` in quality.csv has an unbiased squared norm in its place.", repeats)
+	header := []string{"iteration", "samples"}
+	for _, d := range drawn {
+		header = append(header, d.name)
+	}
+	var rows [][]string
+	for k, q := range all {
+		if k == 0 || all[k-1].task() != q.task() {
+			rows = nil
+		}
+		for _, size := range q.sizes {
+			row := []string{fmt.Sprint(q.Iteration), figures(q.samples[size])}
+			for _, d := range drawn {
+				i := slices.IndexFunc(cells[k], func(c cell) bool { return c.size == size && c.estimation == d.estimation })
+				row = append(row, figures(cells[k][i].accuracy.Value)+" / "+figures(cells[k][i].variance.Value))
+			}
+			rows = append(rows, row)
+		}
+		if k == len(all)-1 || all[k+1].task() != q.task() {
+			p.paragraph("%s:", q.task())
+			p.table(header, rows)
+		}
+	}
+}
+
+// measure is a number of a contrast that a claim is about.
+type measure struct {
+	name  string
+	of    func(contrast) stats.Estimate
+	ratio bool // it is one, and smaller is better; or else a difference, and larger is better
+	alike float64
+}
+
+// The bounds within which two compared are taken for alike.
+const (
+	alikeCosine = 0.05
+	alikeFactor = 1.25
+)
+
+var (
+	accuracyMeasure = measure{"cosine", func(c contrast) stats.Estimate { return c.cosine }, false, alikeCosine}
+	varianceMeasure = measure{"variance", func(c contrast) stats.Estimate { return c.variance }, true, math.Log(alikeFactor)}
+	spreadMeasure   = measure{"spread", func(c contrast) stats.Estimate { return c.cosineSpread }, true, math.Log(alikeFactor)}
+	gainMeasure     = measure{"gain", func(c contrast) stats.Estimate { return c.gain }, false, alikeCosine}
+	gainSpread      = measure{"spread of the gain", func(c contrast) stats.Estimate { return c.gainSpread }, true, math.Log(alikeFactor)}
+)
+
+// judge compares a contrast with the claim that the first is better, or that both are alike.
+func (m measure) judge(r relation, c contrast) outcome {
+	e := m.of(c)
+	if m.ratio {
+		e = stats.Estimate{Value: -math.Log(e.Value), Low: -math.Log(e.High), High: -math.Log(e.Low)}
+	}
+	return r.judge(e, m.alike)
+}
+
+func (m measure) text(c contrast) string {
+	if m.ratio {
+		return "x " + estimate(m.of(c))
+	}
+	return signed(m.of(c))
+}
+
+// pairing is two contenders that are compared.
+type pairing struct {
+	heading    string
+	one, other estimation
+}
+
+// like pairs two estimators, or one with each posterior, wherever they are given the same.
+func like(one, other string) (all []pairing) {
+	for _, targets := range []string{rawReturns, lessValues} {
+		for _, posterior := range []string{nominal, learned} {
+			second := estimation{targets, other, posterior}
+			if other == monteCarlo.directory {
+				second.posterior = ""
+			}
+			all = append(all, pairing{targets + ", " + posterior, estimation{targets, one, posterior}, second})
+		}
+	}
+	return all
+}
+
+// qualityFindings hold the paper's claims against the measurements, and add what it leaves open.
+func (p *page) qualityFindings(all []*quality) {
+	contrasts := p.csv("contrasts.csv", "task", "iteration", "one", "other", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high",
+		"cosine_spread", "cosine_spread_low", "cosine_spread_high", "gain", "gain_low", "gain_high", "gain_spread", "gain_spread_low", "gain_spread_high")
+	compare := func(pairs []pairing) (found [][]contrast) { // by pair and policy
+		for _, pair := range pairs {
+			var each []contrast
+			for _, q := range all {
+				c := q.compare(pair.one, pair.other)
+				row := []any{q.task(), q.Iteration, pair.one, pair.other}
+				for _, e := range []stats.Estimate{c.cosine, c.variance, c.cosineSpread, c.gain, c.gainSpread} {
+					row = append(row, roundedTo(e)...)
+				}
+				contrasts.add(row...)
+				each = append(each, c)
+			}
+			found = append(found, each)
+		}
+		return found
+	}
+	table := func(pairs []pairing, found [][]contrast, measures ...measure) {
+		header := []string{"policy"}
+		var rows [][]string
+		for k, q := range all {
+			row := []string{q.String()}
+			for i, pair := range pairs {
+				for _, m := range measures {
+					if k == 0 {
+						header = append(header, pair.heading+": "+m.name)
+					}
+					row = append(row, m.text(found[i][k]))
+				}
+			}
+			rows = append(rows, row)
+		}
+		p.table(header, rows)
+	}
+	verdicts := func(claim string, pairs []pairing, found [][]contrast, m measure, r relation, about func(*quality) bool) {
+		p.paragraph("%s", claim)
+		p.WriteString("\n")
+		for i, pair := range pairs {
+			var outcomes []outcome
+			for k, q := range all {
+				if about(q) {
+					outcomes = append(outcomes, m.judge(r, found[i][k]))
+				}
+			}
+			if len(outcomes) > 0 {
+				p.item("%s: %s", pair.heading, summarize(outcomes, "repeats"))
+			}
+		}
+	}
+	start := func(q *quality) bool { return q.Iteration == 0 }
+	later := func(q *quality) bool { return q.Iteration > 0 }
+	any := func(*quality) bool { return true }
+
+	p.heading(found)
+	p.paragraph("Differences of the first's mean cosine less the second's, and the first's variance over the second's (geometric mean of ratios), over all sizes, from the same batches. "+
+		"Intervals are 95%% ones over the repeats (bootstrap of differences, jackknife of ratios' logarithms), of %d repeats or more; they say nothing of other "+
+		"policies than those measured. Alike are cosines within %v and variances within a factor of %v, with their intervals. A comparison is one policy's.", enough, alikeCosine, alikeFactor)
+	pairs := like(bayesian.directory, monteCarlo.directory)
+	first := compare(pairs)
+	p.paragraph("**DBQPG and Monte Carlo**, from the same targets: cosine − MC's, and variance / MC's.")
+	table(pairs, first, accuracyMeasure)
+	table(pairs, first, varianceMeasure)
+	verdicts("The paper: at the start of training DBQPG and Monte Carlo give gradients of nearly the same quality. Here, by the cosine:", pairs, first, accuracyMeasure, alike, start)
+	verdicts("By the variance:", pairs, first, varianceMeasure, alike, start)
+	verdicts("The paper: once kernels are learned, DBQPG's gradients are more accurate. Here, after iteration 0:", pairs, first, accuracyMeasure, above, later)
+	verdicts("The paper: their variance is considerably lower. Here, after iteration 0 (lower at all agrees):", pairs, first, varianceMeasure, above, later)
+	p.trend(all)
+
+	mc := estimation{rawReturns, monteCarlo.directory, ""}
+	baseline := estimation{lessValues, monteCarlo.directory, ""}
+	pairs = []pairing{
+		{"MC, less V − MC", baseline, mc},
+		{"DBQPG, returns, nominal − MC, less V", estimation{rawReturns, bayesian.directory, nominal}, baseline},
+		{"DBQPG, returns, learned − MC, less V", estimation{rawReturns, bayesian.directory, learned}, baseline},
+		{"DBQPG, less V, learned − MC, less V", estimation{lessValues, bayesian.directory, learned}, baseline},
+	}
+	control := compare(pairs)
+	p.paragraph("**Is it a baseline's effect?** What the baseline does for Monte Carlo, and quadrature beside Monte Carlo with the baseline:")
+	table(pairs, control, accuracyMeasure)
+	table(pairs, control, varianceMeasure)
+	verdicts("That the first is more accurate, after iteration 0:", pairs, control, accuracyMeasure, above, later)
+
+	pairs = []pairing{
+		{"DBQPG, returns", estimation{rawReturns, bayesian.directory, learned}, estimation{rawReturns, bayesian.directory, nominal}},
+		{"DBQPG, less V", estimation{lessValues, bayesian.directory, learned}, estimation{lessValues, bayesian.directory, nominal}},
+	}
+	posterior := compare(pairs)
+	p.paragraph("**Does learning the posterior matter?** The learned less the nominal one:")
+	table(pairs, posterior, accuracyMeasure, varianceMeasure)
+	verdicts("That the learned one is more accurate:", pairs, posterior, accuracyMeasure, above, any)
+
+	pairs = like(aware.directory, bayesian.directory)
+	steps := compare(pairs)
+	p.paragraph("**UAPG and DBQPG at equal step length.** The paper: UAPG lowers the risk of large steps along uncertain directions, and so provides more reliable policy updates. " +
+		"At equal norm, the expected improvement is in the ratio of the cosines: UAPG's mean cosine less DBQPG's, and the standard deviation over the repeats over DBQPG's.")
+	table(pairs[2:], steps[2:], accuracyMeasure, spreadMeasure)
+	p.paragraph("At equal divergence, steps along natural gradients: the mean gain less DBQPG's, and its standard deviation over DBQPG's.")
+	table(pairs[2:], steps[2:], gainMeasure, gainSpread)
+	verdicts("That UAPG's step is expected to improve more, at equal norm:", pairs, steps, accuracyMeasure, above, any)
+	verdicts("That its improvement scatters less, at equal norm:", pairs, steps, spreadMeasure, above, any)
+	verdicts("That it is expected to improve more, at equal divergence:", pairs, steps, gainMeasure, above, any)
+	verdicts("That its improvement scatters less, at equal divergence:", pairs, steps, gainSpread, above, any)
+}
+
+// trend compares norms and variances at a task's first two iterations, from the largest batches.
+func (p *page) trend(all []*quality) {
+	p.paragraph("The paper: from iteration 0 to 150 the norms of both gradients drop by a factor of 3, while their variances, not normalised, grow fivefold. Here, from batches of the largest size, " +
+		"less V, nominal; units are those of the returns, which grow as the policy learns:")
+	var rows [][]string
+	for k := 1; k < len(all); k++ {
+		before, after := all[k-1], all[k]
+		if before.task() != after.task() || before.Iteration != 0 {
+			continue
+		}
+		row := []string{fmt.Sprintf("%s, 0 to %d", after.task(), after.Iteration)}
+		for _, c := range []estimation{{lessValues, monteCarlo.directory, ""}, {lessValues, bayesian.directory, nominal}} {
+			traceBefore, squareBefore := repeated(before.batches[c][slices.Max(before.sizes)]).moments(-1)
+			traceAfter, squareAfter := repeated(after.batches[c][slices.Max(after.sizes)]).moments(-1)
+			row = append(row, "x "+figures(math.Sqrt(squareAfter/squareBefore)), "x "+figures(traceAfter/traceBefore))
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) > 0 {
+		p.table([]string{"policies", "MC: norm", "MC: variance", "DBQPG: norm", "DBQPG: variance"}, rows)
+		p.paragraph("One run a task shows no trend of others.")
 	}
 }

@@ -227,7 +227,7 @@ func TestErrors(t *testing.T) {
 		{"uncertainty --out OUT --algorithm npg", "--estimator ubac"},
 		{"gradient-quality --out OUT --repeats 1", "--repeats 1"},
 		{"gradient-quality --out OUT --sizes 5,5", "--sizes"},
-		{"gradient-quality --out OUT --run x --seeds 3", "--run and --seeds"},
+		{"gradient-quality --out OUT --run x --seed 3", "--run and --seed"},
 		{"gradient-quality --out OUT --run " + other, "it is no run's directory"},
 		{"wall-clock --out OUT --sizes 10", "at least 2 --sizes"},
 		{"wall-clock --out OUT --env Nix", "--env: unknown task"},
@@ -277,11 +277,11 @@ func TestCommandLine(t *testing.T) {
 	j := new(job)
 	cmd := qualityCommand()
 	(&cobra.Command{Use: "learner"}).AddCommand(cmd)
-	if err := cmd.ParseFlags([]string{"--out", "a b", "--at=0,10", "--run", "x", "--run", "it's", "--freeze", "--repeats", "3"}); err != nil {
+	if err := cmd.ParseFlags([]string{"--out", "a b", "--at=0,10", "--run", "x", "--run", "it's", "--repeats", "3"}); err != nil {
 		t.Fatal(err)
 	}
 	j.cmd = cmd
-	const want = `go run ./learner gradient-quality --out 'a b' --at 0,10 --run x --run 'it'\''s' --freeze --repeats 3`
+	const want = `go run ./learner gradient-quality --out 'a b' --at 0,10 --run x --run 'it'\''s' --repeats 3`
 	if got := j.command(); got != want {
 		t.Errorf("command\n%s, want\n%s", got, want)
 	}

@@ -10,62 +10,133 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Gradients are estimates of the policy gradient (not the natural gradient) from the same samples, p numbers each.
-type Gradients struct{ MonteCarlo, DBQPG, UAPG []float64 }
+// Gradient is an estimate of the policy gradient, and the natural gradient that follows from it, p numbers each.
+type Gradient struct{ Plain, Natural []float64 }
 
-// Gradients estimates the gradient of the current policy from the episodes that it played, with every estimator. If learn
-// is set, the critic first learns from them as in an update (one step on the value loss if there are advantages, one on
-// the marginal likelihood), so that these are the gradients that the update would have followed; otherwise it is used as
-// it is. Either way it is restored afterwards, and the policy takes no step. The run's estimator must be Bayesian.
-func (r *Run) Gradients(episodes []*proto.Episode, learn bool, random Random) (g Gradients, err error) {
-	l, s, row := *r.Learner, compute.NewScope(r.Backend), progress.NewRow()
+// Sampled is a batch of episodes of the run's current policy, from which its gradient is estimated in several ways. The
+// run remains as it is.
+type Sampled struct {
+	run     *Run
+	scope   *compute.Scope
+	samples Samples
+	at      *Evaluation
+	random  Random
+}
+
+// Sample evaluates the current policy on the episodes that it played, in s. The run's estimator must be Bayesian.
+func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random) (*Sampled, error) {
+	x := NewSamples(s, episodes, nil, r.Normalizer())
+	at := r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())
+	return &Sampled{r, s, x, at, random}, r.Decompose(s, at, random)
+}
+
+// with returns the evaluation with targets, which the value function does not learn from.
+func (b *Sampled) with(s *compute.Scope, targets Targets) *Evaluation {
+	at := *b.at
+	at.Targets = s.FromSlice(b.samples.size(), 1, targets.again(b.run.Learner, b.samples, unit{0, 1}))
+	return &at
+}
+
+// MonteCarlo returns the Monte Carlo estimate.
+func (b *Sampled) MonteCarlo(targets Targets) (Gradient, error) {
+	s := compute.NewScope(b.run.Backend)
 	defer s.Release()
-	quadrature := *l.Quadrature
-	quadrature.Correction = func(*Evaluation, Random) estimators.Correction {
-		return estimators.UAPG{Decompose: estimators.Projected}
+	at := b.with(s, targets)
+	estimate, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	if err != nil {
+		return Gradient{}, err
 	}
+	all, err := b.gradients(s, at, estimate, nil)
+	return all[0], err
+}
+
+// Quadrature returns the estimates of DBQPG and of UAPG, the latter with the corrections of the gradient and of the natural
+// gradient, these of at most epsilon. The process has the given hyperparameters; or, if there are none, those that it
+// learns from the batch as in the run's next update.
+func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) (dbqpg, uapg Gradient, err error) {
+	s := compute.NewScope(b.run.Backend)
+	defer s.Release()
+	l, at := *b.run.Learner, b.with(s, targets)
+	quadrature := *l.Quadrature
+	quadrature.Correction = nil
+	quadrature.Converge = quadrature.Converge && hyper == nil
 	l.Quadrature = &quadrature
 	before := l.Critic.State()
-	restore := func() error { return l.Critic.Restore(before) }
-	defer func() { err = errors.Join(err, restore()) }()
-
-	x := NewSamples(s, episodes, nil, r.Normalizer())
-	at, err := l.judged(s, x, &row)
-	if err != nil {
-		return g, err
-	}
-	if !learn {
-		if err := restore(); err != nil {
-			return g, err
-		}
-	}
-	if err := l.Decompose(s, at, random); err != nil {
-		return g, err
-	}
-	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
-	if err != nil {
-		return g, err
-	}
+	defer func() { err = errors.Join(err, l.Critic.Restore(before)) }()
 	var estimator estimators.Estimator
-	if learn {
-		estimator, err = l.learnKernel(s, at, x, random, &row)
+	if hyper == nil {
+		row := progress.NewRow()
+		row.Iteration = b.run.counters.Iteration
+		estimator, err = l.learnKernel(s, at, b.samples, b.random, &row)
 	} else {
-		l.center(at)
-		at.Features = l.Critic.Embed(s, x.observations).Features()
-		estimator, err = l.Estimator(s, at, l.kernel(at), random)
+		at.Features = l.Critic.Embed(s, b.samples.observations).Features()
+		kernel := l.kernel(at)
+		kernel.Hyper = *hyper
+		estimator, err = l.Estimator(s, at, kernel, b.random)
 	}
 	if err != nil {
-		return g, err
+		return dbqpg, uapg, err
 	}
-	bayesian, err := estimator.Estimate(s, &at.Batch)
+	estimate, err := estimator.Estimate(s, &at.Batch)
 	if err != nil {
-		return g, err
+		return dbqpg, uapg, err
 	}
-	g.MonteCarlo = at.Expand(monteCarlo.Gradient)
-	g.DBQPG = at.Expand(bayesian.Gradient)
-	bayesian.Correct(bayesian.Gradient)
-	g.UAPG = at.Expand(bayesian.Gradient)
-	return g, nil
+	all, err := b.gradients(s, at, estimate, []estimators.Correction{
+		estimators.UAPG{Decompose: estimators.Projected}, estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}})
+	if err != nil {
+		return dbqpg, uapg, err
+	}
+	return all[0], all[1], nil
+}
+
+// gradients returns an estimate's gradients as they are, and if there are corrections, of the gradient and of the natural
+// gradient, corrected as well.
+func (b *Sampled) gradients(s *compute.Scope, at *Evaluation, e *estimators.Estimate, corrections []estimators.Correction) ([2]Gradient, error) {
+	var all [2]Gradient
+	natural, err := b.run.objective(at, b.samples, e).Natural(s)
+	if err != nil {
+		return all, err
+	}
+	all[0] = Gradient{at.Expand(e.Gradient), at.Expand(natural)}
+	directions := []compute.Block{e.Gradient, natural}
+	for i, c := range corrections {
+		correct, err := c.Of(s, e)
+		if err != nil {
+			return all, err
+		}
+		correct(directions[i])
+	}
+	all[1] = Gradient{at.Expand(e.Gradient), at.Expand(natural)}
+	return all, nil
+}
+
+// Natural returns the natural gradient that follows from a gradient g (p) under the batch's analytic Fisher matrix.
+func (b *Sampled) Natural(g []float64) ([]float64, error) {
+	s := compute.NewScope(b.run.Backend)
+	defer s.Release()
+	objective := b.run.objective(b.at, b.samples, &estimators.Estimate{Gradient: b.direction(s, g)})
+	objective.Fisher = Analytic(s.Backend(), b.at, b.run.Damping)
+	natural, err := objective.Natural(s)
+	if err != nil {
+		return nil, err
+	}
+	return b.at.Expand(natural), nil
+}
+
+// Length returns d'G d of a direction d (p) under the batch's analytic Fisher matrix G: to second order, the divergence of the policy
+// that a step along d leads to is half of that.
+func (b *Sampled) Length(direction []float64) float64 {
+	s := compute.NewScope(b.run.Backend)
+	defer s.Release()
+	d := b.direction(s, direction)
+	product := s.New(d.Rows, 1)
+	Analytic(s.Backend(), b.at, b.run.Damping).Matrix.MulTo(product, d, false)
+	return s.Backend().Dot(d, product)
+}
+
+// direction returns a direction in all of the policy's parameters as one in those of the scores.
+func (b *Sampled) direction(s *compute.Scope, d []float64) compute.Block {
+	return b.at.policy.Direction(s, make([]float64, len(d)), d)
 }
 
 // Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and the
@@ -102,19 +173,12 @@ type ControlledGradient struct {
 // MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the current
 // critic. baseline contains the weights of a baseline fitted to other episodes of the same policy, or a mean of such; nil
 // means none.
-func (r *Run) MonteCarloGradient(episodes []*proto.Episode, baseline []float64) (g ControlledGradient, err error) {
-	s, row := compute.NewScope(r.Backend), progress.NewRow()
+func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, baseline []float64) (g ControlledGradient, err error) {
+	s := compute.NewScope(r.Backend)
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())
-	features := r.baselineFeatures(s, x) // before the critic has seen these targets
-	if r.Critic != nil {
-		before := r.Critic.State()
-		defer func() { err = errors.Join(err, r.Critic.Restore(before)) }()
-	}
-	at, err := r.judged(s, x, &row)
-	if err != nil {
-		return g, err
-	}
+	b := &Sampled{run: r, samples: x, at: r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())}
+	at, features := b.with(s, targets), r.baselineFeatures(s, x)
 	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
 	}

@@ -42,7 +42,7 @@ func collected(t *testing.T, run *train.Run, c *serial, number uint64, minSteps 
 
 func gradient(t *testing.T, run *train.Run, episodes []*proto.Episode, baseline []float64) train.ControlledGradient {
 	t.Helper()
-	g, err := run.MonteCarloGradient(episodes, baseline)
+	g, err := run.MonteCarloGradient(episodes, run.Targets, baseline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestBaselineOfNothingFinite(t *testing.T) {
 	run, collector := started(t, "Hopper-v2", config.Raw)
 	episodes := collected(t, run, collector, 2, 300)
 	episodes[0].Observations[0] = float32(math.NaN())
-	if _, err := run.MonteCarloGradient(episodes, nil); err == nil {
+	if _, err := run.MonteCarloGradient(episodes, run.Targets, nil); err == nil {
 		t.Error("no error")
 	}
 }

@@ -7,6 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -17,10 +21,10 @@ import (
 )
 
 // trained returns a run after its iterations, and a batch that its policy has played next.
-func trained(t *testing.T, estimator config.Estimator, targets config.Targets) (*train.Run, []*proto.Episode) {
+func trained(t *testing.T, algorithm config.Algorithm, learning config.Learning) (*train.Run, *config.Settings, []*proto.Episode) {
 	t.Helper()
-	s := settings(t, "Swimmer-v2", config.Vanilla, estimator)
-	s.Batch, s.Targets = 1000, targets
+	s := settings(t, "Hopper-v2", algorithm, config.UAPG)
+	s.Batch, s.Targets, s.KernelLearning, s.Noise, s.FisherVariance = 300, config.Returns, learning, config.Learned, config.Learned
 	collector := newSerial(t, s)
 	run := newRun(t, s, collector, new(journal))
 	run.Start(1)
@@ -31,70 +35,102 @@ func trained(t *testing.T, estimator config.Estimator, targets config.Targets) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run, batch.Episodes
+	return run, s, batch.Episodes
 }
 
-func sketches() train.Random { return train.NewRandom(7, iterations+1) }
+func sample(t *testing.T, run *train.Run, episodes []*proto.Episode) *train.Sampled {
+	t.Helper()
+	scope := compute.NewScope(run.Backend)
+	t.Cleanup(scope.Release)
+	sampled, err := run.Sample(scope, episodes, train.NewRandom(7, iterations+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sampled
+}
 
-// The gradients are those that the update follows: DBQPG's norm is in its row, and VanillaPG's Adam steps along UAPG's.
+func quadrature(t *testing.T, run *train.Run, sampled *train.Sampled, hyper *gp.Hyper) (dbqpg, uapg train.Gradient) {
+	t.Helper()
+	before := run.Critic.State()
+	dbqpg, uapg, err := sampled.Quadrature(run.Targets, hyper, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(run.Critic.State(), before) {
+		t.Error("the critic was changed")
+	}
+	return dbqpg, uapg
+}
+
+// The gradients are those that the update follows: DBQPG's norm is in its row, and VanillaPG's Adam steps along UAPG's
+// gradient, NPG's along its natural gradient.
 func TestGradientsAreTheUpdates(t *testing.T) {
-	for _, targets := range []config.Targets{config.Returns, config.GAE} {
-		run, episodes := trained(t, config.UAPG, targets)
-		before := run.Critic.State()
-		g, err := run.Gradients(episodes, true, sketches())
-		if err != nil {
+	for algorithm, learning := range map[config.Algorithm]config.Learning{config.Vanilla: config.Step, config.NPG: config.Converge} {
+		run, s, episodes := trained(t, algorithm, learning)
+		dbqpg, uapg := quadrature(t, run, sample(t, run, episodes), nil)
+		along := uapg.Plain
+		if algorithm == config.NPG {
+			along = uapg.Natural
+		}
+		want, downhill := slices.Clone(run.Params), slices.Clone(along)
+		adam := optim.NewAdam(len(want), s.LearningRate, optim.DefaultWeightDecay)
+		state := run.Optimizer.State()
+		if err := adam.Restore(state); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(run.Critic.State(), before) {
-			t.Errorf("%s: the critic was changed", targets)
-		}
-		want := slices.Clone(run.Params)
-		adam := optim.NewAdam(len(want), settings(t, "Swimmer-v2", config.Vanilla, config.UAPG).LearningRate, optim.DefaultWeightDecay)
-		if err := adam.Restore(run.Optimizer.State()); err != nil {
-			t.Fatal(err)
-		}
-		downhill := slices.Clone(g.UAPG)
-		for i := range downhill {
-			downhill[i] = -downhill[i]
-		}
+		floats.Scale(-1, downhill)
 		adam.Step(want, downhill)
 
-		if row := nextRow(t, run); math.Abs(norm(g.DBQPG)-row.GradientNorm) > 1e-12*row.GradientNorm {
-			t.Errorf("%s: a gradient of norm %v, the update's is %v", targets, norm(g.DBQPG), row.GradientNorm)
+		if row := nextRow(t, run); math.Abs(norm(dbqpg.Plain)-row.GradientNorm) > 1e-12*row.GradientNorm {
+			t.Errorf("%s, %s: a gradient of norm %v, the update's is %v", algorithm, learning, norm(dbqpg.Plain), row.GradientNorm)
 		}
 		if !slices.Equal(run.Params, want) {
-			t.Errorf("%s: the update has taken another step", targets)
+			t.Errorf("%s, %s: the update has taken another step", algorithm, learning)
 		}
 	}
 }
 
-// Frozen, the critic learns nothing first, which shows in the Bayesian estimates alone; the Monte-Carlo one is the same
-// by itself.
-func TestFrozenGradients(t *testing.T) {
-	for _, targets := range []config.Targets{config.Returns, config.GAE} {
-		run, episodes := trained(t, config.DBQPG, targets)
-		before := run.Critic.State()
-		learned, err := run.Gradients(episodes, true, sketches())
-		if err != nil {
-			t.Fatal(err)
+// With given hyperparameters nothing is learned: close to those of before a step of a rate of 1e-4, and the same if all
+// variances are multiplied by a number.
+func TestGivenHyperparameters(t *testing.T) {
+	run, _, episodes := trained(t, config.Vanilla, config.Step)
+	sampled := sample(t, run, episodes)
+	hyper := run.Critic.Hyper()
+	learned, _ := quadrature(t, run, sampled, nil)
+	given, aware := quadrature(t, run, sampled, &hyper)
+	if slices.Equal(learned.Plain, given.Plain) || cosine(learned.Plain, given.Plain) < 0.99 {
+		t.Errorf("one step takes the gradient to a cosine of %v", cosine(learned.Plain, given.Plain))
+	}
+	hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance, 4*hyper.Noise
+	scaled, scaledAware := quadrature(t, run, sampled, &hyper)
+	for _, pair := range [][2][]float64{{given.Plain, scaled.Plain}, {given.Natural, scaled.Natural}, {aware.Plain, scaledAware.Plain}, {aware.Natural, scaledAware.Natural}} {
+		if d := floats.Distance(pair[0], pair[1], 2); d > 1e-9*norm(pair[0]) {
+			t.Errorf("in another unit of the variances the gradient is off by %v of %v", d, norm(pair[0]))
 		}
-		frozen, err := run.Gradients(episodes, false, sketches())
-		if err != nil {
-			t.Fatal(err)
-		}
-		alone, err := run.MonteCarloGradient(episodes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Equal(learned.DBQPG, frozen.DBQPG) || cosine(learned.DBQPG, frozen.DBQPG) < 0.99 {
-			t.Errorf("%s: one step of a rate of 1e-4 takes the gradient to a cosine of %v", targets, cosine(learned.DBQPG, frozen.DBQPG))
-		}
-		if !slices.Equal(learned.MonteCarlo, frozen.MonteCarlo) || !slices.Equal(alone.Plain, frozen.MonteCarlo) || !slices.Equal(alone.Gradient, alone.Plain) {
-			t.Errorf("%s: the Monte-Carlo gradients differ", targets)
-		}
-		if !reflect.DeepEqual(run.Critic.State(), before) {
-			t.Errorf("%s: the critic was changed", targets)
-		}
+	}
+}
+
+// The natural gradient d of g solves (G + damping I) d = g: d'G d is g'd less the damping's part.
+func TestNaturalGradientOfAGradient(t *testing.T) {
+	run, s, episodes := trained(t, config.NPG, config.Step)
+	sampled := sample(t, run, episodes)
+	g, err := sampled.MonteCarlo(run.Targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := sampled.Natural(g.Plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sampled.Length(d), dot(g.Plain, d)-s.Damping*dot(d, d); math.Abs(got-want) > 1e-4*want {
+		t.Errorf("d'Gd = %v, want %v", got, want)
+	}
+	alone, err := run.MonteCarloGradient(episodes, run.Targets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(alone.Plain, g.Plain) || !slices.Equal(alone.Gradient, g.Plain) {
+		t.Error("without a baseline the reference's gradient is another than Monte Carlo's")
 	}
 }
 

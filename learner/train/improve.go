@@ -45,16 +45,21 @@ func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, r R
 	return nil
 }
 
-// step takes one policy step from params. U's truncated decomposition preconditions the
+// step takes one policy step from params.
+func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimators.Estimate) (optim.Report, error) {
+	return l.Optimizer.Step(params, l.objective(at, x, e))
+}
+
+// objective returns what a policy step maximises. U's truncated decomposition preconditions the
 // natural gradient's solution, unless it is a sketch of a large batch with fewer than two
 // samples per parameter: then it is too noisy to save iterations (Ant), or even costs some
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
-func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimators.Estimate) (optim.Report, error) {
+func (l *Learner) objective(at *Evaluation, x Samples, e *estimators.Estimate) optim.Objective {
 	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
 	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
-	return l.Optimizer.Step(params, objective)
+	return objective
 }
 
 // stepAgain takes another step from samples that the current policy did not take, as

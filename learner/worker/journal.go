@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
@@ -133,14 +134,18 @@ func summary(row progress.Row) map[string]float64 {
 	return all
 }
 
-// interruptible is a collector with failpoints for tests.
-type interruptible struct{ *collect.Collector }
+// interruptible is a collector with failpoints for tests, which notes how many actors play.
+type interruptible struct {
+	*collect.Collector
+	actors *atomic.Int64
+}
 
 // Collect plays a policy.
 func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*collect.Batch, error) {
 	failpoint.Hit("publishing")
 	batch, err := p.Collector.Collect(ctx, policy, minSteps)
 	if err == nil {
+		p.actors.Store(int64(batch.Stats.Actors))
 		failpoint.Hit("collected")
 	}
 	return batch, err
@@ -151,6 +156,7 @@ func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy
 	failpoint.Hit("publishing")
 	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
 	if err == nil {
+		p.actors.Store(int64(batch.Stats.Actors))
 		failpoint.Hit("collected")
 	}
 	return batch, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -38,29 +37,10 @@ type lease struct {
 	coordinator *client.Client
 	term        time.Duration
 	log         *slog.Logger
-
-	mu     sync.Mutex
-	useful func() int // number of slots that the run could use now; nil if not known yet
 }
 
 // grace returns how long training continues without the coordinator.
 func (l *lease) grace() time.Duration { return graceTerms * l.term }
-
-// setUseful sets the function that returns how many slots the run could use.
-func (l *lease) setUseful(useful func() int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.useful = useful
-}
-
-func (l *lease) usefulNow() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.useful == nil {
-		return 0
-	}
-	return l.useful()
-}
 
 // keep renews the lease until ctx is done. If the coordinator says that another worker has the run, or is silent for too
 // long, it calls lose with a *lostError and returns.
@@ -101,6 +81,6 @@ func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.term)
 	defer cancel()
-	_, err := l.coordinator.Renew(ctx, registry.Renew{Hold: l.Hold, TTL: l.term, Useful: l.usefulNow()})
+	_, err := l.coordinator.Renew(ctx, registry.Renew{Hold: l.Hold, TTL: l.term})
 	return err
 }

@@ -36,9 +36,7 @@ const (
 	pollInterval = time.Second
 	// answerTimeout is how long the coordinator may take to answer before that is logged; warnInterval is how often.
 	answerTimeout, warnInterval = 5 * time.Second, 30 * time.Second
-	// heartbeatInterval is how often a worker sends a heartbeat.
-	heartbeatInterval = 30 * time.Second
-	// releaseTimeout is how long a stopped worker tries to release its run.
+	// releaseTimeout is how long a stopped worker tries to release its run, and to say that it leaves.
 	releaseTimeout = 3 * time.Second
 	// maxReason bounds the reason for a failure sent to the coordinator, in bytes.
 	maxReason = 1000
@@ -65,6 +63,8 @@ type worker struct {
 	Config
 	bus     *session.Bus
 	current atomic.Pointer[string] // the name of its run; nil: none
+	news    chan struct{}          // holds an element when current has changed
+	actors  atomic.Int64           // number of actors that played its last batch
 }
 
 // Run trains one run after another until ctx is done, which is not an error, or until something is wrong with this worker
@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer bus.Close()
-	w := &worker{Config: c, bus: bus}
+	w := &worker{Config: c, bus: bus, news: make(chan struct{}, 1)}
 	var beating sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	defer beating.Wait()
@@ -91,31 +91,46 @@ func Run(ctx context.Context, c Config) error {
 			return fmt.Errorf("take a run: %w", err)
 		}
 		failpoint.Hit("taken")
-		w.current.Store(&run.Name)
+		w.works(&run.Name)
 		err = w.work(ctx, run)
-		w.current.Store(nil)
+		w.works(nil)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// beat sends heartbeats to the coordinator.
+// works notes on which run the worker works, for the heartbeats.
+func (w *worker) works(run *string) {
+	w.current.Store(run)
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+// beat sends heartbeats to the coordinator, the last when ctx is done, to say that the worker leaves.
 func (w *worker) beat(ctx context.Context) {
-	ticker := time.NewTicker(heartbeatInterval)
+	ticker := time.NewTicker(registry.HeartbeatEvery)
 	defer ticker.Stop()
 	for {
 		beat := registry.Heartbeat{Role: registry.Learner, Name: w.Name}
 		if run := w.current.Load(); run != nil {
-			beat.Run = *run
+			beat.Run, beat.Slots = *run, int(w.actors.Load())
 		}
 		if err := w.Coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
 			w.Log.Debug("no heartbeat", "error", err)
 		}
 		select {
 		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+			defer cancel()
+			if err := w.Coordinator.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: w.Name, Gone: true}); err != nil {
+				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent", "error", err)
+			}
 			return
 		case <-ticker.C:
+		case <-w.news:
 		}
 	}
 }
@@ -194,8 +209,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		l.setUseful(collector.Useful)
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector}
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector, &w.actors}
 	}
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
 	c.close()

@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// A server with credentials has two accounts with separate subjects. Learners and coordinators share the inner one.
+// A server with credentials has two accounts with separate subjects. Learners have the inner one.
 // Everyone else is in the outer one, from which only messages on exported subjects cross over, as requests whose replies
 // return to the outer account. Permissions alone would not suffice. A server checks where a client publishes, but not where
 // it wants the reply: an actor could ask for a ticket, or for the store's state, and have the reply delivered to the subject
@@ -38,31 +38,22 @@ type access struct {
 func accessOf(role proto.Role) access {
 	positions, requests := proto.EveryRun()
 	policies := proto.PolicyBucket
-	const coordinator = proto.CoordinatorSubjects
 	readStore := []string{"STREAM.INFO.KV_" + policies, "DIRECT.GET.KV_" + policies + ".>"}
 	switch role {
 	case proto.RoleLearner:
 		return access{
 			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
-				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"},
-				[]string{proto.DiscoverSubject, coordinator + "learner.>", coordinator + "actor.>", coordinator + "read.>", "$SRV.>"}),
+				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"}),
 			subscribe: []string{"dbqpg.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers
-		}
-	case proto.RoleCoordinator:
-		return access{
-			publish:   []string{coordinator + ">", "$SRV.>"},
-			subscribe: []string{coordinator + ">", "$SRV.>", positions},
 		}
 	case proto.RoleActor:
 		return access{
 			outside:   true,
-			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{proto.DiscoverSubject, coordinator + "actor.>"}),
+			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{proto.DiscoverSubject}),
 			subscribe: []string{positions},
 		}
-	case proto.RoleOperator:
-		return access{outside: true, publish: []string{coordinator + ">"}, subscribe: []string{positions}}
-	case proto.RoleObserver:
-		return access{outside: true, publish: []string{coordinator + "read.>"}, subscribe: []string{positions}}
+	case proto.RoleCoordinator, proto.RoleOperator, proto.RoleObserver:
+		return access{outside: true, subscribe: []string{positions}} // to look on
 	}
 	return access{}
 }
@@ -108,7 +99,7 @@ func Accounts(users []User) (string, error) {
 			return "", fmt.Errorf("user %s: %w", u.Name, err)
 		}
 		a := accessOf(u.Role)
-		if len(a.publish) == 0 {
+		if len(a.subscribe) == 0 {
 			return "", fmt.Errorf("user %s: role %q has no access to a NATS server", u.Name, u.Role)
 		}
 		of := inside
@@ -142,8 +133,12 @@ type accountUser struct {
 }
 
 func newAccountUser(u User, a access) accountUser {
+	publish := map[string]any{"allow": a.publish}
+	if len(a.publish) == 0 { // for an empty list would allow everything
+		publish = map[string]any{"deny": ">"}
+	}
 	permissions := map[string]any{
-		"publish":   map[string]any{"allow": a.publish},
+		"publish":   publish,
 		"subscribe": map[string]any{"allow": append([]string{inbox(u.Public) + ".>"}, a.subscribe...)},
 	}
 	if !a.outside {

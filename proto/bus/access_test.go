@@ -248,34 +248,6 @@ func TestActorsWork(t *testing.T) {
 	}
 }
 
-// A coordinator's service is reached by each role on the subjects that are its own, and on no others.
-func TestCoordinatorIsReached(t *testing.T) {
-	g := newGuarded(t)
-	endpoints := map[string]bus.Endpoint{}
-	for _, kind := range []string{"actor", "learner", "read", "admin"} {
-		endpoints[kind] = bus.Endpoint{Subject: proto.CoordinatorSubjects + kind + ".x", Handle: func(data []byte, respond func([]byte) error) { respond(data) }}
-	}
-	service, err := g.member("coordinator").Serve(bus.ServiceConfig{Name: "dbqpg-coordinator", Version: "1.0.0", Endpoints: endpoints})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer service.Close()
-	for role, reaches := range map[string]string{
-		"learner": "actor learner read", "actor": "actor", "operator": "actor learner read admin", "observer": "read",
-	} {
-		c := g.member(role)
-		for kind, endpoint := range endpoints {
-			ctx, want := deadline(t), strings.Contains(reaches, kind)
-			if !want {
-				ctx = short(t)
-			}
-			if _, err := c.Request(ctx, endpoint.Subject, []byte("x")); (err == nil) != want {
-				t.Errorf("%s asks %s: %v", role, endpoint.Subject, err)
-			}
-		}
-	}
-}
-
 // short returns a context for requests that are never answered.
 func short(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// leases holds the renewals of leases that this node has accepted as the leader. They are not in the log, and cost no disk a
+// sync: a new leader's first command renews all leases for their full terms, so nothing is lost with them. A lease in the
+// registry may therefore have expired although its holder is well, and Take is proposed for a run that is known to be free.
+type leases struct {
+	taking  chan struct{} // holds an element while a Take is chosen a run and proposed: two would be chosen the same
+	mu      sync.Mutex
+	renewed map[registry.Hold]renewal
+}
+
+func newLeases() leases {
+	return leases{taking: make(chan struct{}, 1), renewed: map[registry.Hold]renewal{}}
+}
+
+// renewal is until when a holder has renewed its lease, for which term.
+type renewal struct {
+	expires time.Time
+	ttl     time.Duration
+}
+
+// now returns a run with its lease as renewed. A lease that has expired is marked as lost.
+func (l *leases) now(run *registry.Run, now time.Time) registry.Run {
+	current := *run
+	if run.Lease == nil {
+		return current
+	}
+	lease := *run.Lease
+	l.mu.Lock()
+	if r := l.renewed[registry.Hold{Run: run.Name, Epoch: run.Epoch}]; r.expires.After(lease.Expires) {
+		lease.Expires, lease.TTL = r.expires, r.ttl
+	}
+	l.mu.Unlock()
+	lease.Lost = !lease.Expires.After(now)
+	current.Lease = &lease
+	return current
+}
+
+// later returns the later of the time and the state's, which is ahead if another node's clock is.
+func later(now time.Time, s *registry.State) time.Time {
+	if s.Now.After(now) {
+		return s.Now
+	}
+	return now
+}
+
+// renew renews a lease.
+func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.Response, err error) {
+	err = a.Read(ctx, func(s *registry.State) {
+		run, refusal := o.Held(s)
+		if refusal != nil {
+			response.Refusal = refusal
+			return
+		}
+		now := later(a.now(), s)
+		a.leases.mu.Lock()
+		a.leases.renewed[o.Hold] = renewal{now.Add(o.TTL).UTC(), o.TTL}
+		a.leases.mu.Unlock()
+		current := a.leases.now(run, now)
+		response.Run = &current
+	})
+	return response, err
+}
+
+// take leases the first run that is free, by the renewals too. A request that has been answered before gets the same answer.
+func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, error) {
+	select {
+	case a.leases.taking <- struct{}{}:
+		defer func() { <-a.leases.taking }()
+	case <-ctx.Done():
+		return registry.Response{}, ctx.Err()
+	}
+	wanted, nothing := *c.Take, true
+	err := a.Read(ctx, func(s *registry.State) {
+		if wanted.Run != "" && s.Run(wanted.Run) == nil || s.Answered(c.Request) {
+			nothing = false
+			return
+		}
+		now := later(a.now(), s)
+		a.leases.forget(now)
+		for i := range s.Runs {
+			run := a.leases.now(&s.Runs[i], now)
+			if nothing && (wanted.Run == "" || run.Name == wanted.Run) && run.Free(now) {
+				wanted.Run, nothing = run.Name, false
+			}
+		}
+	})
+	if err != nil || nothing {
+		return registry.Response{Refusal: &registry.Refusal{Code: registry.NothingNow, Message: "no run is waiting for a learner"}}, err
+	}
+	c.Take = &wanted
+	return a.Propose(ctx, c)
+}
+
+// forget drops the renewals that have expired.
+func (l *leases) forget(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.renewed, func(_ registry.Hold, r renewal) bool { return !r.expires.After(now) })
+}
