@@ -217,7 +217,7 @@ func (p *probe) collect(ctx context.Context, number uint64, steps int) (*collect
 // The batch whose Fisher matrix is the measure of natural gradients.
 const (
 	metricNumber = firstRepeat - 1
-	metricSize   = 10_000 // samples, but no more than the reference's
+	metricSize   = 4_000 // samples, but no more than the reference's
 )
 
 // measureNatural measures the reference's natural gradient by the metric.

@@ -55,7 +55,7 @@ Steps: UAPG changes the direction of the step, and its length as well, which the
 at equal length. Of two steps of the same norm, the expected improvement, the reference gradient times the step, is in the ratio of the
 cosines: that is for VanillaPG's, with the correction of the gradient. For NPG and TRPO, with the correction of the natural gradient d, it
 is the expected improvement of two steps of the same divergence, the reference times d/(d'Gd)^1/2 with the Fisher matrix G of another
-batch of 10,000 samples: the "gain", in units of what the reference's own natural gradient gains.
+batch of 4,000 samples: the "gain", in units of what the reference's own natural gradient gains.
 
 From the reference's targets, R_t - V(s_t), another baseline b(s_t, t) is subtracted: a ridge regression on time, the observation and its
 squares (Duan et al., 2016), and the critic's features and their products. It is fitted on samples drawn before
