@@ -212,6 +212,8 @@ func (a *API) failure(err error) *client.Error {
 		return &client.Error{Code: client.NotLeader, Message: elsewhere.Error(), Leader: elsewhere.Leader.URL}
 	case errors.Is(err, raftnode.ErrUnsafe):
 		return &client.Error{Code: client.Unsafe, Message: err.Error()}
+	case errors.Is(err, raftnode.ErrDisk):
+		return &client.Error{Code: client.Disk, Message: err.Error() + ": make room on its disk"}
 	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &client.Error{Code: client.Unavailable, Message: err.Error()}
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -324,7 +324,7 @@ func TestRights(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	as := func(role proto.Role) *client.Client {
-		c, err := client.Open([]string{strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, filepath.Join(directory, string(role)), quiet)
+		c, err := client.Open(client.Config{URLs: []string{strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, Log: quiet}, filepath.Join(directory, string(role)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,6 +155,8 @@ func statusOf(code registry.Code) int {
 		return http.StatusForbidden
 	case client.TooLarge:
 		return http.StatusRequestEntityTooLarge
+	case client.Disk:
+		return http.StatusInsufficientStorage
 	case client.Internal:
 		return http.StatusInternalServerError
 	}

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,16 +28,22 @@ const (
 	variable            = "DBQPG_COORDINATOR" // the coordinator's URLs, unless --coordinator is given
 	credentialsVariable = "DBQPG_CREDENTIALS"
 	defaultURL          = "http://127.0.0.1:7070"
-	watchWait           = 30 * time.Second // of each of watch's queries
+	watchWait           = 10 * time.Second // of each of watch's queries
 )
 
 // session is a running command.
 type session struct {
 	*client.Client
-	in    io.Reader
-	out   io.Writer
-	json  bool
-	ifNew bool // submit only: an existing experiment of that name is not an error
+	in  io.Reader
+	out io.Writer
+	options
+}
+
+// options are the values of flags.
+type options struct {
+	json    bool
+	timeout time.Duration
+	ifNew   bool // of submit: an existing experiment of that name is not an error
 }
 
 // entry is a command in the table below.
@@ -51,7 +59,7 @@ var entries = []entry{
 	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, false, (*session).submit},
 	{"list [EXPERIMENT]", "List the experiments, or the runs of one", 0, 1, false, (*session).list},
 	{"show NAME", "Show a run or an experiment", 1, 1, false, (*session).show},
-	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended", 0, 1, true, (*session).watch},
+	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, true, (*session).watch},
 	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, false, (*session).cancel},
 	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, false, (*session).retry},
 	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, false, (*session).remove},
@@ -71,8 +79,8 @@ func Commands() []*cobra.Command {
 
 func (e entry) command() *cobra.Command {
 	var urls, directory string
-	var asJSON, verbose, ifNew bool
-	var timeout time.Duration
+	var verbose bool
+	var o options
 	cmd := &cobra.Command{
 		Use: e.use, Short: e.short,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -87,7 +95,7 @@ func (e entry) command() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
-			c, err := client.Open(addresses(urls), directory, log)
+			c, err := client.Open(client.Config{URLs: addresses(urls), FailFast: true, Silence: func(err error) { reportSilence(cmd, err) }, Log: log}, directory)
 			if err != nil {
 				return err
 			}
@@ -95,12 +103,12 @@ func (e entry) command() *cobra.Command {
 			ctx := cmd.Context()
 			if !e.endless {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
+				ctx, cancel = context.WithTimeout(ctx, o.timeout)
 				defer cancel()
 			}
-			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), asJSON, ifNew}, ctx, args)
+			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), o}, ctx, args)
 			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", timeout, strings.Join(addresses(urls), ", "), err)
+				err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", o.timeout, strings.Join(addresses(urls), ", "), err)
 			}
 			return err
 		},
@@ -108,15 +116,24 @@ func (e entry) command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
 	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
-	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	flags.BoolVar(&o.json, "json", false, "write JSON")
 	flags.BoolVar(&verbose, "verbose", false, "log retries")
 	if cmd.Name() == "submit" {
-		flags.BoolVar(&ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
+		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
 	}
 	if !e.endless {
-		flags.DurationVar(&timeout, "timeout", 15*time.Second, "how long to keep trying")
+		flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "how long to keep trying")
 	}
 	return cmd
+}
+
+// reportSilence says that nobody answers, or, if err is nil, that somebody does again.
+func reportSilence(cmd *cobra.Command, err error) {
+	if err != nil {
+		cmd.PrintErrf("nobody answers; still trying (%v)\n", err)
+		return
+	}
+	cmd.PrintErrln("the coordinator answers again")
 }
 
 func addresses(flag string) []string {
@@ -225,6 +242,9 @@ func (s *session) retry(ctx context.Context, args []string) error {
 }
 
 func (s *session) remove(ctx context.Context, args []string) error {
+	if run, err := s.Run(ctx, args[0]); err == nil {
+		return fmt.Errorf("%s is a run, and only whole experiments are removed: coordinator remove %s", run.Name, run.Experiment)
+	}
 	return s.change(ctx, args[0], "removed", registry.Command{Remove: &registry.Remove{Experiment: args[0]}})
 }
 
@@ -243,16 +263,14 @@ func (s *session) change(ctx context.Context, name, done string, c registry.Comm
 	return s.say(r, "%s: %d runs are %s\n", name, r.Runs, done)
 }
 
+// watch shows runs as they change, until all have ended. It is an error if any did not succeed.
 func (s *session) watch(ctx context.Context, args []string) error {
-	q := client.Query{Wait: watchWait}
+	q := client.Query{}
 	if len(args) > 0 {
 		q.Experiment = args[0]
 	}
-	left := map[string]bool{}
-	for first := true; first || len(left) > 0; first = false {
-		if first {
-			q.Wait = 0
-		}
+	states := map[string]registry.RunState{}
+	for first := true; first || slices.ContainsFunc(slices.Collect(maps.Values(states)), goesOn); first = false {
 		runs, err := s.Runs(ctx, q)
 		if err != nil {
 			return err
@@ -261,17 +279,24 @@ func (s *session) watch(ctx context.Context, args []string) error {
 			return s.list(ctx, args) // reports what exists instead
 		}
 		for _, r := range runs.Runs {
-			if delete(left, r.Name); !r.State.Over() {
-				left[r.Name] = true
-			}
+			states[r.Name] = r.State
 			if err := s.line(&r); err != nil {
 				return err
 			}
 		}
 		q.After, q.Wait = runs.Index, watchWait
 	}
+	counts := map[registry.RunState]int{}
+	for _, state := range states {
+		counts[state]++
+	}
+	if failed, cancelled := counts[registry.Failed], counts[registry.Cancelled]; failed+cancelled > 0 {
+		return fmt.Errorf("of %d runs, %d failed and %d were cancelled", len(states), failed, cancelled)
+	}
 	return nil
 }
+
+func goesOn(state registry.RunState) bool { return !state.Over() }
 
 func (s *session) showNodes(ctx context.Context, _ []string) error {
 	nodes, err := s.Nodes(ctx)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -47,6 +48,11 @@ type Config struct {
 	URLs []string
 	// TLS is for https: the trusted authority and the client's certificate.
 	TLS *tls.Config
+	// FailFast ends requests at once if no node can be reached for a reason that no waiting mends, such as that none listens, until
+	// the first answer.
+	FailFast bool
+	// Silence, if not nil, is called with the last error when no node answers, and with nil once one does again.
+	Silence func(error)
 	// Log records failed attempts; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -58,7 +64,10 @@ type Client struct {
 	http  *http.Client
 	log   *slog.Logger
 	nodes *nodes
-	last  chan last // the last request; its holder may make the next
+	hasty atomic.Bool // FailFast, until the first answer
+	tell  func(error) // Silence
+	mute  atomic.Bool // no node answers, as told
+	last  chan last   // the last request; its holder may make the next
 }
 
 // last is the last request: its number, and the request itself if it was an unanswered Take.
@@ -67,12 +76,11 @@ type last struct {
 	unanswered registry.Take
 }
 
-// Open returns a client for the nodes at these URLs, with the credentials in a directory unless that is "". Its errors name
-// the flags by which all programs take these.
-func Open(urls []string, directory string, log *slog.Logger) (*Client, error) {
-	config := Config{URLs: urls, Log: log}
+// Open returns a client with the credentials in a directory unless that is "". Its errors name the flags by which all programs
+// take these.
+func Open(config Config, directory string) (*Client, error) {
 	if directory != "" {
-		own, err := credentials.Load(directory, log)
+		own, err := credentials.Load(directory, config.Log)
 		if err != nil {
 			return nil, fmt.Errorf("--credentials: %w", err)
 		}
@@ -100,6 +108,10 @@ func New(c Config) (*Client, error) {
 	}
 	client := &Client{name: rand.Text(), http: &http.Client{}, log: c.Log, nodes: newNodes(urls), last: make(chan last, 1)}
 	client.last <- last{}
+	client.hasty.Store(c.FailFast)
+	if client.tell = c.Silence; c.Silence == nil {
+		client.tell = func(error) {}
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.Proxy = c.TLS, nil // internal traffic needs no proxy
 	client.http.Transport = transport
@@ -155,20 +167,32 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 		}
 	}
 	rest, asked, patience := firstPause, 0, firstAttempt
-	for {
+	for hopeless := true; ; {
 		node := c.nodes.leader()
 		err := c.attempt(ctx, method, node+path, data, result, wait+patience)
 		if again := c.learn(node, err); !again || ctx.Err() != nil {
+			c.hasty.Store(false)
+			if ctx.Err() == nil && c.mute.Swap(false) {
+				c.tell(nil)
+			}
 			return wrap(ctx, err)
 		}
+		final := lasting(node, err)
+		hopeless = hopeless && final != nil
 		if asked++; asked < c.nodes.count() {
 			continue
+		}
+		if hopeless && c.hasty.Load() {
+			return final
+		}
+		if !c.mute.Swap(true) {
+			c.tell(err)
 		}
 		c.log.Debug("the coordinator does not answer; retrying", "node", node, "error", err)
 		if !pause.For(ctx, rest) {
 			return wrap(ctx, err)
 		}
-		rest, asked, patience = min(2*rest, longestPause), 0, min(2*patience, longestAttempt)
+		hopeless, rest, asked, patience = true, min(2*rest, longestPause), 0, min(2*patience, longestAttempt)
 	}
 }
 
@@ -192,7 +216,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node:
 		c.nodes.prefer(answer.Leader)
 		return true
-	case answer.Code == NotLeader || answer.Code == Unavailable:
+	case answer.Code == NotLeader || answer.Code == Unavailable || answer.Code == Disk:
 		c.nodes.pass(node)
 		return true
 	}
@@ -241,6 +265,9 @@ func decode(response *http.Response, result any) error {
 func decodeBody(data []byte, result any, from string) error {
 	var failure Failure
 	if err := json.Unmarshal(data, &failure); err != nil {
+		if bytes.Contains(data, []byte("HTTP request to an HTTPS server")) { // as Go's servers say
+			return &Error{Code: Internal, Message: fmt.Sprintf("%s takes https only: use https://%s and --credentials DIR", from, from)}
+		}
 		return &Error{Code: Internal, Message: fmt.Sprintf("the answer from %s is not a coordinator's", from)}
 	}
 	if failure.Error != nil {

@@ -18,6 +18,7 @@ const (
 	Forbidden   registry.Code = "forbidden"   // the sender's role does not permit it
 	Unsafe      registry.Code = "unsafe"      // the change could leave the coordinator without a majority
 	Internal    registry.Code = "internal"    // the coordinator's fault
+	Disk        registry.Code = "disk"        // the node cannot write, and no other leads
 )
 
 // Error is an answer that is not a result.

@@ -38,6 +38,9 @@ func (n *Node) translate(err error) error {
 		if leader.ID == n.id { // it has just begun, or is about to cease, to lead
 			leader = registry.Node{}
 		}
+		if failed := n.disk.err(); failed != nil && leader.ID == "" {
+			return fmt.Errorf("%w: %w", ErrDisk, failed)
+		}
 		return &NotLeaderError{leader}
 	}
 	return fmt.Errorf("%w (%w)", ErrUnavailable, err)

@@ -32,6 +32,7 @@ type Node struct {
 	closers []io.Closer
 	ended   chan struct{} // closed when raft stops
 	silence silence
+	disk    *diskLog
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
 	mu        sync.Mutex
@@ -133,7 +134,8 @@ func start(c Config, p parts) (*Node, error) {
 		}
 	}
 	n.filter = newRPCFilter(p.transport, p.logs)
-	if n.raft, err = raft.NewRaft(config, n.machine, p.logs, p.stable, p.snapshots, n.filter); err != nil {
+	n.disk = &diskLog{LogStore: p.logs}
+	if n.raft, err = raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	go n.filter.run(n.raft.AppliedIndex)

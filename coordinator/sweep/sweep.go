@@ -9,7 +9,7 @@
 //	overrides:                        # settings by their names in a learner's config.yaml
 //	  iterations: 300
 //	  rank: [30, 60]                  # several values multiply the runs
-//	  hidden: ["64,64"]               # a value that is itself a list
+//	  hidden: [64, 64]                # a value that is itself a list; several are [[64, 64], [32, 32]]
 package sweep
 
 import (
@@ -85,7 +85,7 @@ func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 		}
 		return eachField(value, func(name string, value *yaml.Node) error {
 			o := registry.Override{Name: strings.ReplaceAll(name, "-", "_")}
-			if o.Values, err = values(value); err != nil {
+			if o.Values, err = overrideValues(o.Name, value); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			spec.Overrides = append(spec.Overrides, o)
@@ -113,6 +113,27 @@ func values(node *yaml.Node) ([]string, error) {
 			return nil, errors.New("must be a plain value or a list of plain values")
 		}
 		texts = append(texts, item.Value)
+	}
+	return texts, nil
+}
+
+// overrideValues returns the values of a setting. Where one is a list itself, a list of numbers is one value, as in a learner's
+// configuration file; several are a list of lists, or of texts such as "64,64".
+func overrideValues(name string, node *yaml.Node) (texts []string, err error) {
+	list := node.Kind == yaml.SequenceNode && new(config.Settings).Listed(name)
+	several := func(item *yaml.Node) bool { return item.Kind == yaml.SequenceNode || strings.Contains(item.Value, ",") }
+	if !list || !slices.ContainsFunc(node.Content, several) {
+		if texts, err = values(node); list && err == nil {
+			texts = []string{strings.Join(texts, ",")}
+		}
+		return texts, err
+	}
+	for _, item := range node.Content {
+		parts, err := values(item)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, strings.Join(parts, ","))
 	}
 	return texts, nil
 }

@@ -72,6 +72,23 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A value that is a list is written as in a configuration file, and several as a list of these.
+func TestListsAsValues(t *testing.T) {
+	for text, want := range map[string]string{
+		"[64,64]":            "64,64",
+		"[64]":               "64",
+		"64":                 "64",
+		`"64,64"`:            "64,64",
+		`["64,64", 32]`:      "64,64|32",
+		"[[64, 64], [32,8]]": "64,64|32,8",
+	} {
+		spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\noverrides: {hidden: " + text + "}\n"))
+		if err != nil || strings.Join(spec.Overrides[0].Values, "|") != want {
+			t.Errorf("%s: %v, %v, want %s", text, spec, err, want)
+		}
+	}
+}
+
 // What is wrong is said, with the line and what may have been meant.
 func TestBadSweeps(t *testing.T) {
 	for text, want := range map[string]string{

@@ -4,16 +4,30 @@ package commandline
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// Explain adds to an error about an unknown flag which of a command's flags may have been
-// meant. It is for cobra's SetFlagErrorFunc.
+// kinds says what pflag's own types of flags accept, whose errors quote the function that failed.
+var kinds = map[string]string{
+	"int": "a whole number", "uint64": "a whole number from 0", "float64": "a number", "bool": "true or false",
+	"duration": "a duration such as 30s or 5m", "intSlice": "whole numbers, separated by commas",
+}
+
+// Explain says of an unknown flag which of a command's flags may have been meant, and of a value that cannot be read what it
+// must be. It is for cobra's SetFlagErrorFunc.
 func Explain(flags *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		kind := invalid.GetFlag().Value.Type()
+		if what, ok := kinds[kind]; ok && (kind == "duration" || strings.Contains(err.Error(), "strconv.")) {
+			return fmt.Errorf("--%s %s: must be %s", invalid.GetFlag().Name, invalid.GetValue(), what)
+		}
+	}
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
 	}

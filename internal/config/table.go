@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -187,6 +188,11 @@ func (s *Settings) Identity() map[string]string {
 type Hyperparameter struct {
 	Name, Description string
 	Value             any // float64, bool or string
+}
+
+// Listed reports whether a setting's value is a list, such as hidden: 64,64.
+func (s *Settings) Listed(name string) bool {
+	return slices.ContainsFunc(s.all(), func(row setting) bool { return row.name == name && row.value.Type() == kindList })
 }
 
 // Hyperparameters returns the settings that determine a run's results, in the order of config.yaml.

@@ -126,7 +126,7 @@ func (s *Settings) validateQuadrature(v *findings) {
 		"--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg")
 	v.require(s.Inducing >= 0 && s.Inducing <= statekernel.MaxColumns,
 		"--inducing %d: must be 0 (interpolation on a grid), or a number of inducing points up to %d", s.Inducing, statekernel.MaxColumns)
-	v.require(s.Inducing <= s.Batch, "--inducing %d: inducing points are chosen among the samples, and a batch may have only %d steps; lower it, or raise --batch", s.Inducing, s.Batch)
+	v.require(s.Inducing <= s.Batch || s.Batch < 1, "--inducing %d: inducing points are chosen among the samples, and a batch may have only %d steps; lower it, or raise --batch", s.Inducing, s.Batch)
 	v.require(s.Inducing <= 0 || s.Solver == Direct, "--inducing %d: conjugate gradients support only interpolation on a grid; leave out --solver cg", s.Inducing)
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
 		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
@@ -165,7 +165,7 @@ func (s *Settings) validateTask(v *findings) {
 	}
 	parameters := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}.NumParams()
 	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
-	v.require(s.Rank <= s.Batch, "--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
+	v.require(s.Rank <= s.Batch || s.Batch < 1, "--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
 	v.require(s.Rank <= parameters, "--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
 	s.validateRaw(v, task.ObservationDim)
 }

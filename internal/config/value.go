@@ -42,6 +42,9 @@ func (v value[T]) Type() string { return v.kind }
 // kindText is the kind of settings that are free text.
 const kindText = "text"
 
+// kindList is the kind of settings that are lists of numbers.
+const kindList = "int,int"
+
 // kindLearned is the kind of settings that are a number or "learned".
 const kindLearned = "float|learned"
 
@@ -206,7 +209,7 @@ func counts(field *[]uint64) pflag.Value {
 		}
 		return list, nil
 	}
-	return value[[]uint64]{field, "int,int", parse, bracketed[uint64]}
+	return value[[]uint64]{field, kindList, parse, bracketed[uint64]}
 }
 
 // sizes returns the value of a list of layer widths: "64,64", or in brackets as in YAML.
@@ -226,7 +229,7 @@ func sizes(field *[]int) pflag.Value {
 		}
 		return list, nil
 	}
-	return value[[]int]{field, "int,int", parse, bracketed[int]}
+	return value[[]int]{field, kindList, parse, bracketed[int]}
 }
 
 // baseKernel returns the value of the name of a base kernel.

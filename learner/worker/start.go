@@ -16,7 +16,7 @@ import (
 
 // Start calls Run with a worker's valid settings.
 func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
-	coordinator, err := client.Open(settings.Coordinators(), settings.Credentials, log)
+	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: log}, settings.Credentials)
 	if err != nil {
 		return err
 	}
