@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "do not measure updates")
 	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and do not measure sampling")
 	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
-	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "learner settings for the updates, such as solver=cg,fisher_kernel=exact")
+	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "learner settings for the updates, such as preset=best or solver=cg,fisher_kernel=exact")
 	return cmd
 }
 
@@ -137,7 +138,8 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 
 // learner returns the settings of a learner: the task's, with those given.
 func (o options) learner(task string, estimator config.Estimator) (config.Settings, error) {
-	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, config.DefaultPreset)
+	preset := cmp.Or(config.Preset(o.settings["preset"]), config.DefaultPreset)
+	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, preset)
 	if err != nil {
 		return settings, err
 	}
