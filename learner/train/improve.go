@@ -76,7 +76,9 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	m := l.Method
 	at := m.Evaluate(s, l.Params, x.observations, x.actions, x.size())
 	at.Ages, at.Targets, at.Features = first.Ages, first.Targets, first.Features
-	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
+	scores := at.allScores.OfMean(s)
+	at.Scores = scores
+	svd, err := linop.Decompose(s, scores, m.Quadrature.Rank, r.Sketch)
 	if err != nil {
 		return false, err
 	}

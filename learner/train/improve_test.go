@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -24,4 +25,21 @@ func TestPolicySteps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Further steps move the mean of the policy alone.
+func TestFurtherStepsKeepTheDeviation(t *testing.T) {
+	after := func(steps int) (mean, logStd []float64) {
+		s := settings(t, "Hopper-v2", config.TRPO, config.UAPG)
+		s.Batch, s.Iterations, s.Completion, s.PolicySteps = 600, 1, true, steps
+		params := trainSerially(t, s).states[1].Arrays["policy.params"]
+		const actions = 3
+		return params[:len(params)-actions], params[len(params)-actions:]
+	}
+	one, logStdOfOne := after(1)
+	three, logStdOfThree := after(3)
+	if slices.Equal(one, three) {
+		t.Error("three steps lead where one does")
+	}
+	requireBits(t, "log_std after three steps", logStdOfThree, logStdOfOne)
 }
