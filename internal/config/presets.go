@@ -67,7 +67,7 @@ var presets = map[Preset]func(s *Settings){
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL = 0.04
 		if s.Algorithm == TRPO && (s.Estimator == DBQPG || s.Estimator == UAPG) { // which need no new samples for a second step
-			s.MaxKL, s.PolicySteps = 0.02, 3
+			s.PolicySteps = 3
 		}
 	},
 }

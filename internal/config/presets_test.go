@@ -108,7 +108,7 @@ func TestForUnknownTask(t *testing.T) {
 	}
 }
 
-// The preset best is the same for all tasks, and valid for each. Monte Carlo has one step from a batch, and it is longer.
+// The preset best is the same for all tasks, and valid for each. Monte Carlo has one step from a batch.
 func TestBestIsTheSameForAllTasks(t *testing.T) {
 	first, err := ForTask("Swimmer-v2", TRPO, UAPG, Best)
 	if err != nil {
@@ -125,10 +125,10 @@ func TestBestIsTheSameForAllTasks(t *testing.T) {
 				t.Errorf("%s, %s: %v", task.Name, estimator, err)
 			}
 			if estimator == MonteCarlo {
-				if s.PolicySteps != 1 || s.MaxKL != 0.04 {
-					t.Errorf("%s: Monte Carlo takes %d steps of %g", task.Name, s.PolicySteps, s.MaxKL)
+				if s.PolicySteps != 1 {
+					t.Errorf("%s: Monte Carlo takes %d steps", task.Name, s.PolicySteps)
 				}
-				s.PolicySteps, s.MaxKL = first.PolicySteps, first.MaxKL
+				s.PolicySteps = first.PolicySteps
 			}
 			s.RunDir, s.Env, s.Estimator = first.RunDir, first.Env, first.Estimator
 			s.LearningRate = first.LearningRate // which trpo does not use
