@@ -337,7 +337,7 @@ func TestFailedRun(t *testing.T) {
 	}
 	overflown := c.submit(examples[0], "overflow", registry.Override{Name: "learning_rate", Values: []string{"1e300"}})
 	next := c.submit(e, "next")
-	c.worker("")
+	c.worker("", "--lease-term", "500ms")
 	failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed })
 	if !strings.Contains(failed.Reason, "damaged") || !strings.Contains(failed.Reason, run.Checkpoint.Location) {
 		t.Errorf("it failed because of %q", failed.Reason)
@@ -390,8 +390,10 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 func TestWrongWorkers(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"--worker":                              "--worker: add --coordinator URL",
-		"--worker --coordinator 127.0.0.1:7070": "--coordinator: must be a URL such as http://127.0.0.1:7070",
+		"--worker": "--worker: add --coordinator URL",
+		"--worker --coordinator http://127.0.0.1:1":                             "--worker: add --checkpoints",
+		"--worker --coordinator http://127.0.0.1:1 --checkpoints runs":          "--checkpoints runs: must be the same directory for all workers",
+		"--worker --coordinator 127.0.0.1:7070":                                 "--coordinator: must be a URL such as http://127.0.0.1:7070",
 		"--worker --coordinator http://127.0.0.1:1 --env Swimmer-v2":            "--env (flag): with --worker the coordinator determines what is learned",
 		"--worker --coordinator http://127.0.0.1:1 --iterations 3":              "--iterations (flag): with --worker",
 		"--worker --coordinator http://127.0.0.1:1 --resume":                    "--resume (flag): applies only to a learner without --worker",

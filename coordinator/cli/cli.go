@@ -43,7 +43,8 @@ type session struct {
 type options struct {
 	json    bool
 	timeout time.Duration
-	ifNew   bool // of submit: an existing experiment of that name is not an error
+	ifNew   bool  // of submit: an existing experiment of that name is not an error
+	to      int64 // of reset: the iteration; -1: none
 }
 
 // entry is a command in the table below.
@@ -62,6 +63,7 @@ var entries = []entry{
 	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, true, (*session).watch},
 	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, false, (*session).cancel},
 	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, false, (*session).retry},
+	{"reset RUN", "Make a run begin anew, or with --to from an earlier checkpoint", 1, 1, false, (*session).reset},
 	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, false, (*session).remove},
 	{"nodes", "Show the coordinator's nodes, and the learners", 0, 0, false, (*session).showNodes},
 	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, false, (*session).leave},
@@ -118,8 +120,11 @@ func (e entry) command() *cobra.Command {
 	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
 	flags.BoolVar(&o.json, "json", false, "write JSON")
 	flags.BoolVar(&verbose, "verbose", false, "log retries")
-	if cmd.Name() == "submit" {
+	switch cmd.Name() {
+	case "submit":
 		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
+	case "reset":
+		flags.Int64Var(&o.to, "to", -1, "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
 	}
 	if !e.endless {
 		flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "how long to keep trying")
@@ -239,6 +244,14 @@ func (s *session) cancel(ctx context.Context, args []string) error {
 
 func (s *session) retry(ctx context.Context, args []string) error {
 	return s.change(ctx, args[0], "queued again", registry.Command{Retry: &registry.Retry{Name: args[0]}})
+}
+
+func (s *session) reset(ctx context.Context, args []string) error {
+	reset := &registry.Reset{Run: args[0]}
+	if to := uint64(s.to); s.to >= 0 {
+		reset.To = &to
+	}
+	return s.change(ctx, args[0], "queued, to begin anew", registry.Command{Reset: reset})
 }
 
 func (s *session) remove(ctx context.Context, args []string) error {

@@ -193,7 +193,7 @@ func (n *Node) ID() string { return n.id }
 // unless the error is a *NotLeaderError. The same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
-	c.Time, c.Term = n.now().UTC(), n.raft.CurrentTerm()
+	c.Time, c.Term, c.Version = n.now().UTC(), n.raft.CurrentTerm(), registry.Version
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
 	}

@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
+// Version is the newest version of the rules that this program knows: 0 are those of commands without a version, 1 has
+// [State.Epochs], the reason for a loss, and Reset.
+const Version = 1
+
 // Command is a request to change the state. Exactly one of its operations is set.
 type Command struct {
-	Time    time.Time `json:"time,omitzero"` // when the leader proposed it
-	Term    uint64    `json:"term,omitzero"` // that leader's term
+	Time    time.Time `json:"time,omitzero"`    // when the leader proposed it
+	Term    uint64    `json:"term,omitzero"`    // that leader's term
+	Version int       `json:"version,omitzero"` // of the rules that it is applied by, and all later commands
 	Request Request   `json:"request,omitzero"`
 
 	Submit    *Submit    `json:"submit,omitempty"`
@@ -21,6 +26,7 @@ type Command struct {
 	Release   *Release   `json:"release,omitempty"`
 	Cancel    *Cancel    `json:"cancel,omitempty"`
 	Retry     *Retry     `json:"retry,omitempty"`
+	Reset     *Reset     `json:"reset,omitempty"`
 	Remove    *Remove    `json:"remove,omitempty"`
 	Heartbeat *Heartbeat `json:"heartbeat,omitempty"`
 	Announce  *Announce  `json:"announce,omitempty"`
@@ -94,6 +100,9 @@ func (s *State) Apply(c Command) Response {
 		s.Term = c.Term
 		s.extendLeases()
 	}
+	if c.Version > s.Version {
+		s.upgrade(c.Version)
+	}
 	o, r := c.valid()
 	if r != nil {
 		return Response{Refusal: r}
@@ -115,6 +124,14 @@ func (s *State) Apply(c Command) Response {
 // Answered reports whether a request has been answered before.
 func (s *State) Answered(r Request) bool {
 	return r.Client != "" && slices.ContainsFunc(s.Clients, func(c client) bool { return c.Name == r.Client && c.Number >= r.Number })
+}
+
+// upgrade changes the rules. Runs that were removed under version 0 had at most as many epochs as there were commands.
+func (s *State) upgrade(version int) {
+	if s.Version < 1 {
+		s.Epochs = max(s.Epochs, s.Index-1)
+	}
+	s.Version = version
 }
 
 // extendLeases renews every lease for its full term. While there was no leader nobody could

@@ -15,6 +15,8 @@
 //	  |  +--- Retry -- cancelled        |
 //	  +------------------ Retry --------+
 //
+// Reset queues a run from any state, and makes it begin anew.
+//
 // The expiry of a lease changes nothing by itself: it only lets another learner [Take] the
 // run. If the holder returns before that, it continues as if nothing had happened.
 //
@@ -32,7 +34,9 @@
 // Each Take raises the run's epoch by one and names one holder. Every request of a holder
 // (Renew, Commit, Finish, Fail, Release) carries its epoch, and is refused once the run has a
 // higher one. So each epoch has one holder, and a holder that was replaced can never commit
-// again, however late its requests arrive.
+// again, however late its requests arrive. No name has an epoch twice: a run whose name was used
+// before, by a run that is removed, goes on from that one's epochs, and after a restore all runs
+// go on above any epoch that they may have had ([State.Epochs]).
 //
 // # Commits are a chain
 //
@@ -48,6 +52,12 @@
 // number and the answer to it are part of the state, so a request that arrives again gets the
 // same answer and changes nothing, whichever node is the leader by then. One that arrives after
 // its client has sent a later request is refused and never repeated.
+//
+// # Versions
+//
+// A command is applied by the rules of the version in it, or in any earlier command, also when another program
+// replays the log later: what a node answered once is what it will come to again. A snapshot's
+// unknown fields are ignored.
 //
 // # Time
 //

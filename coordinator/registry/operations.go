@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ func (o *Submit) apply(s *State) *Response {
 	first := len(s.Runs)
 	s.Runs = append(s.Runs, runs...)
 	for i := first; i < len(s.Runs); i++ {
+		s.Runs[i].ID, s.Runs[i].Epoch = s.Epochs, s.Epochs
 		s.runs[s.Runs[i].Name] = i
 		s.touch(&s.Runs[i])
 	}
@@ -65,7 +67,7 @@ func (o *Take) apply(s *State) *Response {
 		}
 		if run.State == Running {
 			expired++
-			if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
+			if s.lose(run, "silently, as when it is killed for lack of memory"); run.State == Failed {
 				s.touch(run)
 				continue
 			}
@@ -87,13 +89,16 @@ func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = 
 
 // lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that was one
 // too many in a row.
-func (r *Run) lose(how string) {
+func (s *State) lose(r *Run, how string) {
 	learner := r.Lease.Learner
-	if r.Losses++; r.Losses < MaxLosses {
+	switch r.Losses++; {
+	case r.Losses == MaxLosses:
+		r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
+	case s.Version == 0:
 		r.end(Queued, "")
-		return
+	default:
+		r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
 	}
-	r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
 }
 
 // Hold identifies a run and the epoch in which a learner holds it.
@@ -173,7 +178,8 @@ func (o *Commit) apply(s *State) *Response {
 		return refused(r)
 	}
 	checkpoint := o.Checkpoint
-	run.Checkpoint, run.Steps, run.Summary, run.Losses = &checkpoint, o.Steps, o.Summary, 0
+	run.Checkpoint, run.Steps, run.Summary = &checkpoint, o.Steps, o.Summary
+	run.Start, run.Losses, run.Reason = nil, 0, ""
 	return s.changed(run)
 }
 
@@ -219,10 +225,10 @@ func (o *Fail) apply(s *State) *Response {
 func (o *Release) apply(s *State) *Response {
 	return o.end(s, func(run *Run) {
 		if o.Fault == "" {
-			run.end(Queued, "")
+			run.end(Queued, run.Reason)
 			return
 		}
-		run.lose("with: " + o.Fault)
+		s.lose(run, "with: "+o.Fault)
 	})
 }
 
@@ -260,6 +266,33 @@ func (o *Retry) apply(s *State) *Response {
 		run.end(Queued, "")
 		run.Losses = 0
 	})
+}
+
+// Reset queues a run again whatever its state, so that it begins anew: with its settings, or with one of its checkpoints if
+// the learners' store still has it.
+type Reset struct {
+	Run string  `json:"run"`
+	To  *uint64 `json:"to,omitempty"` // iteration of the checkpoint; nil: none
+}
+
+func (o *Reset) check() *Refusal { return checkName("a run's name", o.Run, proto.MaxName) }
+
+func (o *Reset) apply(s *State) *Response {
+	run := s.Run(o.Run)
+	if run == nil {
+		return refused(refuse(NotFound, "there is no run called %s", o.Run))
+	}
+	var start *Checkpoint
+	if o.To != nil {
+		last := cmp.Or(run.Checkpoint, run.Start)
+		if last == nil || *o.To > last.Iteration {
+			return refused(refuse(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To))
+		}
+		start = &Checkpoint{Iteration: *o.To, Location: last.Location}
+	}
+	run.end(Queued, "")
+	run.ID, run.Start, run.Checkpoint, run.Steps, run.Summary, run.Losses = run.Epoch, start, nil, 0, nil, 0
+	return s.changed(run)
 }
 
 // each applies an operation to the run, or to those of the experiment's runs to which it applies; there must be one.
@@ -303,7 +336,12 @@ func (o *Remove) apply(s *State) *Response {
 		}
 	}
 	s.Experiments = slices.DeleteFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == o.Experiment })
-	s.Runs = slices.DeleteFunc(s.Runs, func(r Run) bool { return r.Experiment == o.Experiment })
+	s.Runs = slices.DeleteFunc(s.Runs, func(r Run) bool {
+		if r.Experiment == o.Experiment && s.Version > 0 {
+			s.Epochs = max(s.Epochs, r.Epoch)
+		}
+		return r.Experiment == o.Experiment
+	})
 	s.index()
 	s.Changed = s.Index
 	return &Response{Runs: before - len(s.Runs)}

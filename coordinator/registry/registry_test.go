@@ -25,7 +25,7 @@ func newClock(t *testing.T) *clock { return &clock{t, New(), start} }
 // do applies a command and fails unless it is refused with that code, "" for accepted.
 func (c *clock) do(want Code, command Command) Response {
 	c.t.Helper()
-	command.Time = c.now
+	command.Time, command.Version = c.now, Version
 	r := c.Apply(command)
 	got := Code("")
 	if r.Refusal != nil {
@@ -268,7 +268,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"version":        strings.Replace(good, "registry 1", "registry 2", 1),
 		"cut short":      good[:len(good)-10],
 		"more":           good + "{}",
-		"unknown field":  strings.Replace(good, `"index"`, `"other":1,"index"`, 1),
+		"ID":             strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
 		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
 		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),
 		"no experiment":  strings.Replace(good, `"experiment":"a"`, `"experiment":"b"`, 1),

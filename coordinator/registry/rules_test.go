@@ -29,12 +29,12 @@ func runName(experiment string, seed uint64) string {
 // drawCommand draws a command, the number-th, that has a fair chance of being accepted: few names, low epochs, and
 // now and then the truth from the state.
 func drawCommand(t *rapid.T, s *State, number uint64) Command {
-	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)}
+	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second), Version: Version}
 	if n := rapid.IntRange(0, 3).Draw(t, "client"); n > 0 {
 		c.Request = Request{Client: fmt.Sprintf("client%d", n), Number: number}
 	}
 	name := rapid.SampledFrom([]string{runName("a", 1), runName("a", 2), runName("b", 1), "nobody"}).Draw(t, "run")
-	hold := Hold{Run: name, Epoch: rapid.Uint64Range(0, 4).Draw(t, "epoch")}
+	hold := Hold{Run: name, Epoch: s.Epochs + rapid.Uint64Range(0, 4).Draw(t, "epoch")}
 	last := Checkpoint{}
 	if run := s.Run(name); run != nil {
 		if rapid.Bool().Draw(t, "current epoch") {
@@ -47,7 +47,7 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 	ttl := time.Duration(rapid.IntRange(1, 20).Draw(t, "ttl")) * time.Second
 	learner := rapid.SampledFrom([]string{"l1", "l2", "l3"}).Draw(t, "learner")
 	either := rapid.SampledFrom([]string{"a", "b", name}).Draw(t, "name")
-	switch rapid.IntRange(0, 20).Draw(t, "operation") {
+	switch rapid.IntRange(0, 21).Draw(t, "operation") {
 	case 0:
 		c.Submit = &Submit{spec("a", 1, 2)}
 	case 1:
@@ -74,6 +74,11 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 		c.Heartbeat = &Heartbeat{Role: Learner, Name: learner, Run: name}
 	case 20:
 		c.Announce = &Announce{Node{ID: "n1", URL: rapid.SampledFrom([]string{"http://a", "http://b", ""}).Draw(t, "url")}}
+	case 21:
+		c.Reset = &Reset{Run: name}
+		if to := rapid.Uint64Range(0, 5).Draw(t, "to"); to > 0 {
+			c.Reset.To = &to
+		}
 	}
 	return c
 }
@@ -129,11 +134,9 @@ func (w *witness) check(t *rapid.T, before, after *State, c Command, r Response)
 				delete(w.last, name)
 			}
 		}
-		for key := range w.holders {
-			if strings.HasPrefix(key, c.Remove.Experiment+"/") {
-				delete(w.holders, key)
-			}
-		}
+	}
+	if c.Reset != nil && r.Refusal == nil {
+		delete(w.last, c.Reset.Run)
 	}
 }
 
@@ -145,7 +148,7 @@ func checkLosses(t *rapid.T, before, after *Run, c Command) {
 	case after.Changed == before.Changed:
 	case c.Take != nil && before.State == Running, c.Release != nil && c.Release.Fault != "":
 		wanted++
-	case c.Commit != nil, c.Retry != nil:
+	case c.Commit != nil, c.Retry != nil, c.Reset != nil:
 		wanted = 0
 	}
 	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed && strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {
@@ -177,8 +180,8 @@ func (w *witness) commit(t *rapid.T, run *Run, o *Commit) {
 	w.last[o.Run] = o.Checkpoint
 }
 
-// Whatever arrives in whatever order: one holder an epoch, epochs that only grow, commits in a chain, time that only goes on;
-// a refusal changes no run; a request that comes again changes nothing; and another node, also one that began with a
+// Whatever arrives in whatever order: one holder an epoch, also of those that had the name before; epochs that only grow, commits
+// in a chain, time that only goes on; a refusal changes no run; a request that comes again changes nothing; and another node, also one that began with a
 // snapshot, comes to the same state.
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -32,8 +32,8 @@ func (s *State) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads what Encode wrote. It returns an error for states that no series of commands
-// could have produced, as far as they would cause failures later.
+// Decode reads what Encode wrote, of a later program as well: it ignores fields that it does not know. It returns an error for
+// states that no series of commands could have produced, as far as they would cause failures later.
 func Decode(r io.Reader) (*State, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxSnapshot+1))
 	if err != nil {
@@ -47,7 +47,7 @@ func Decode(r io.Reader) (*State, error) {
 		return nil, fmt.Errorf("not a registry of this version: it begins with %.20q, not %q", data, header)
 	}
 	s := New()
-	if err := DecodeStrictly(body, s); err != nil {
+	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("decode the registry: %w", err)
 	}
 	if err := s.validate(); err != nil {
@@ -106,6 +106,9 @@ func (s *State) validate() error {
 		case Queued, Running, Done, Failed, Cancelled:
 		default:
 			return fmt.Errorf("run %q is %q", run.Name, run.State)
+		}
+		if run.ID > run.Epoch {
+			return fmt.Errorf("run %q has ID %d at epoch %d", run.Name, run.ID, run.Epoch)
 		}
 		if (run.State == Running) != (run.Lease != nil) {
 			return fmt.Errorf("run %q is %s, lease %v", run.Name, run.State, run.Lease)

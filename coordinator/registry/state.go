@@ -54,11 +54,13 @@ type Run struct {
 	Settings   []Setting `json:"settings,omitempty"` // overridden ones
 
 	State  RunState `json:"state"`
-	Reason string   `json:"reason,omitempty"` // why it failed
-	Epoch  uint64   `json:"epoch"`            // how often it has been taken
+	Reason string   `json:"reason,omitempty"` // why it failed, or lost its last learner
+	ID     uint64   `json:"id,omitzero"`      // among all runs of that name, also those removed: its first epoch is ID+1
+	Epoch  uint64   `json:"epoch"`            // grows by one each time the run is taken
 	Lease  *Lease   `json:"lease,omitempty"`  // while it is running
 	Losses int      `json:"losses,omitempty"` // learners lost in a row without a commit
 
+	Start      *Checkpoint        `json:"start,omitempty"`      // where a run that was reset begins, without its hash, until it has a Checkpoint
 	Checkpoint *Checkpoint        `json:"checkpoint,omitempty"` // the last committed
 	Steps      uint64             `json:"steps"`                // environment steps up to the checkpoint
 	Summary    map[string]float64 `json:"summary,omitempty"`    // metrics of the last iteration
@@ -139,6 +141,8 @@ type State struct {
 	Changed uint64    `json:"changed"` // Index at the last change of a run
 	Now     time.Time `json:"now"`     // latest time of any command
 	Term    uint64    `json:"term"`    // latest term of any command
+	Version int       `json:"version,omitzero"`
+	Epochs  uint64    `json:"epochs,omitzero"` // at least those of all runs that were removed, or lost in a restore; new runs go on from it
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission
 	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
@@ -199,6 +203,24 @@ func (s *State) index() {
 		s.runs[s.Runs[i].Name] = i
 	}
 	s.recent = newRecent(s.Runs)
+}
+
+// Restore makes the state of a backup that of a new coordinator. What was commanded since the backup is unknown, so every run
+// goes on above any epoch that it may have had, learners must take their runs again, and everything has changed.
+func (s *State) Restore(now time.Time) {
+	s.Nodes = nil
+	s.Index = max(s.Index, uint64(now.UnixMilli())) // as if there had been a command every millisecond
+	s.Epochs = max(s.Epochs, uint64(now.Unix()))    // and a run had been taken every second
+	for i := range s.Runs {
+		s.Epochs = max(s.Epochs, s.Runs[i].Epoch)
+	}
+	for i := range s.Runs {
+		run := &s.Runs[i]
+		if run.Epoch = s.Epochs; run.State == Running {
+			run.end(Queued, run.Reason)
+		}
+		s.touch(run)
+	}
 }
 
 // touch records that a run has changed.

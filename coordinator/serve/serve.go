@@ -205,7 +205,7 @@ func (c *Config) newClient(urls ...string) (*client.Client, error) {
 	return client.New(settings)
 }
 
-// readBackup returns the state to start from, or nil. It drops the nodes, which are not those of this cluster.
+// readBackup returns the state to start from, or nil.
 func (c *Config) readBackup() (*registry.State, error) {
 	if c.Restore == "" {
 		return nil, nil
@@ -222,7 +222,7 @@ func (c *Config) readBackup() (*registry.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	state.Nodes = nil
+	state.Restore(time.Now())
 	return state, nil
 }
 

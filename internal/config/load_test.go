@@ -247,7 +247,7 @@ func TestBadSettings(t *testing.T) {
 		{"--task {name:", "", "yaml: "},
 		{"--task mine.yaml --segment 100", "", "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes"},
 		{"--env Ant-v2 --task mine.yaml", "", "--env Ant-v2: the task file (flag) is for Mine; give one or the other"},
-		{"--worker --coordinator http://h:1 --task mine.yaml", "", "--task (flag): with --worker"},
+		{"--worker --coordinator http://h:1 --checkpoints /runs --task mine.yaml", "", "--task (flag): with --worker"},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
 		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},

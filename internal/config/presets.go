@@ -42,7 +42,6 @@ var common = Settings{
 	EvaluateEvery:  50,
 	Actors:         AutoActors,
 	Listen:         AutoListen,
-	Checkpoints:    "runs",
 	LeaseTerm:      3 * time.Second,
 	LogLevel:       "info",
 	LogFormat:      observe.Text,

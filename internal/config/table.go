@@ -115,7 +115,7 @@ func (s *Settings) table() []section {
 		{"A worker, which takes its runs from a coordinator", []setting{
 			{"worker", command, truth(&s.Worker), "train the coordinator's runs, one at a time, until stopped (docs/workers.md)"},
 			{"coordinator", command, text(&s.Coordinator), "URL of the coordinator, such as http://127.0.0.1:7070; the URLs of several nodes are separated by commas"},
-			{"checkpoints", command, text(&s.Checkpoints), "store of all workers' checkpoints: a shared directory, or s3://bucket/prefix"},
+			{"checkpoints", command, text(&s.Checkpoints), "store of all workers' checkpoints: the absolute path of a shared directory, or s3://bucket/prefix"},
 			{"worker_name", command, text(&s.WorkerName), "unique name of this worker (default: host name and process ID)"},
 			{"lease_term", command, duration(&s.LeaseTerm), "time after which another worker takes over the run of one that has fallen silent"},
 		}},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +68,9 @@ func (s *Settings) validateWorker(v *findings) {
 		v.require(err == nil && u.User == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"),
 			"--coordinator: must be a URL such as http://127.0.0.1:7070, or several separated by commas, without passwords")
 	}
-	v.require(s.Checkpoints != "", "--checkpoints: must not be empty")
+	v.require(s.Checkpoints != "", "--worker: add --checkpoints, the store of all workers' checkpoints: a shared directory, or s3://bucket/prefix")
+	v.require(s.Checkpoints == "" || strings.Contains(s.Checkpoints, "://") || filepath.IsAbs(s.Checkpoints),
+		"--checkpoints %s: must be the same directory for all workers, wherever they are started: write an absolute path", s.Checkpoints)
 	v.require(s.LeaseTerm >= minLeaseTerm && s.LeaseTerm <= maxLeaseTerm, "--lease-term %v: must be from %v to %v", s.LeaseTerm, minLeaseTerm, maxLeaseTerm)
 }
 

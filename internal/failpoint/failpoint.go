@@ -4,6 +4,7 @@ package failpoint
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,9 @@ func parse(text string) *point {
 // Hit marks the point of that name.
 func Hit(name string) {
 	if p := chosen(); p != nil && p.name == name && p.left.Add(-1) == 0 {
-		_ = syscall.Kill(os.Getpid(), p.signal) // a signal to this process
+		runtime.LockOSThread()
+		_ = syscall.Tgkill(os.Getpid(), syscall.Gettid(), p.signal) // this thread goes no further before it is stopped
+		runtime.UnlockOSThread()
 		if p.signal == syscall.SIGKILL {
 			select {} // until it arrives
 		}

@@ -121,6 +121,11 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
+// Append writes the whole object: those of a bucket cannot grow.
+func (b *Bucket) Append(ctx context.Context, key string, data []byte, _ int) error {
+	return b.Put(ctx, key, data)
+}
+
 // Get reads an object.
 func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := checkKey(key); err != nil {
@@ -131,11 +136,14 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
 	}
 	defer object.Close()
-	data, err := readAll(key, object)
+	data, err := readAll(object)
 	if missing(err) {
-		return nil, fmt.Errorf("get %s from %v: %w", key, b, fs.ErrNotExist)
+		err = fs.ErrNotExist
 	}
-	return data, err
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
+	}
+	return data, nil
 }
 
 // missing reports whether an error means that there is no such object.

@@ -30,18 +30,43 @@ func (d *Directory) String() string { return d.root }
 
 func (d *Directory) path(key string) string { return filepath.Join(d.root, filepath.FromSlash(key)) }
 
-// Put writes a file.
-func (d *Directory) Put(_ context.Context, key string, data []byte) error {
+// do does something with a key's file.
+func (d *Directory) do(ctx context.Context, verb, key string, f func(path string) ([]byte, error)) ([]byte, error) {
 	if err := checkKey(key); err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.makeParents(path.Dir(key)); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+	data, err := within(ctx, func() ([]byte, error) { return f(d.path(key)) })
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", verb, key, err)
 	}
-	if err := atomicfile.Write(d.path(key), data); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+	return data, nil
+}
+
+// Put writes a file.
+func (d *Directory) Put(ctx context.Context, key string, data []byte) error {
+	_, err := d.do(ctx, "put", key, func(name string) ([]byte, error) {
+		if err := d.makeParents(path.Dir(key)); err != nil {
+			return nil, err
+		}
+		return nil, atomicfile.Write(name, data)
+	})
+	return err
+}
+
+// Append writes the end of a file, in place.
+func (d *Directory) Append(ctx context.Context, key string, data []byte, there int) error {
+	_, err := d.do(ctx, "append to", key, func(name string) ([]byte, error) {
+		if err := d.makeParents(path.Dir(key)); err != nil {
+			return nil, err
+		}
+		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		_, err = file.WriteAt(data[there:], int64(there))
+		return nil, errors.Join(err, file.Close())
+	})
+	return err
 }
 
 // makeParents creates a directory and its parents, and syncs the directories that contain them: a file is not durable
@@ -63,37 +88,40 @@ func (d *Directory) makeParents(directory string) error {
 }
 
 // Get reads a file.
-func (d *Directory) Get(_ context.Context, key string) ([]byte, error) {
-	if err := checkKey(key); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(d.path(key))
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	defer file.Close()
-	return readAll(key, file)
+func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) {
+	return d.do(ctx, "get", key, func(name string) ([]byte, error) {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return readAll(file)
+	})
 }
 
 // readAll reads a file of at most MaxSize bytes.
-func readAll(key string, file io.Reader) ([]byte, error) {
+func readAll(file io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
 	if err == nil && len(data) > MaxSize {
 		err = fmt.Errorf("it is larger than %d bytes", MaxSize)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	return data, nil
+	return data, err
 }
 
 // List walks a directory. It skips files that writers have not finished.
-func (d *Directory) List(_ context.Context, directory string) ([]string, error) {
+func (d *Directory) List(ctx context.Context, directory string) ([]string, error) {
 	if err := checkKey(directory); err != nil {
 		return nil, err
 	}
-	var keys []string
-	err := filepath.WalkDir(d.path(directory), func(name string, entry fs.DirEntry, err error) error {
+	keys, err := within(ctx, func() ([]string, error) { return d.list(directory) })
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", directory, err)
+	}
+	return keys, nil
+}
+
+func (d *Directory) list(directory string) (keys []string, err error) {
+	err = filepath.WalkDir(d.path(directory), func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or never created
 			return nil
 		}
@@ -104,24 +132,21 @@ func (d *Directory) List(_ context.Context, directory string) ([]string, error) 
 		keys = append(keys, filepath.ToSlash(relative))
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", directory, err)
-	}
-	return keys, nil
+	return keys, err
 }
 
 // Remove removes a file, and the directories that it leaves empty.
-func (d *Directory) Remove(_ context.Context, key string) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if err := os.Remove(d.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s: %w", key, err)
-	}
-	for parent := path.Dir(key); parent != "."; parent = path.Dir(parent) {
-		if os.Remove(d.path(parent)) != nil { // not empty
-			break
+func (d *Directory) Remove(ctx context.Context, key string) error {
+	_, err := d.do(ctx, "remove", key, func(name string) ([]byte, error) {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
-	}
-	return nil
+		for parent := path.Dir(key); parent != "."; parent = path.Dir(parent) {
+			if os.Remove(d.path(parent)) != nil { // not empty
+				break
+			}
+		}
+		return nil, nil
+	})
+	return err
 }

@@ -19,10 +19,13 @@ const MaxSize = 1 << 30
 // Scheme is the prefix of buckets' names: s3://bucket/prefix.
 const Scheme = "s3://"
 
-// Store keeps files. It is safe for concurrent use.
+// Store keeps files. It is safe for concurrent use. Operations end with their context, even if the file system hangs.
 type Store interface {
 	// Put makes data the contents of key, durably once it returns.
 	Put(ctx context.Context, key string, data []byte) error
+	// Append makes data the contents of key, of which the first bytes, as many as there, are there already. Readers may see part
+	// of it, and those that have the file open see it grow.
+	Append(ctx context.Context, key string, data []byte, there int) error
 	// Get returns the contents of key. The error wraps fs.ErrNotExist if there are none.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// List returns the keys under a directory, in order; none if there is no such directory.
@@ -43,6 +46,23 @@ func Open(ctx context.Context, name string) (Store, error) {
 		return nil, fmt.Errorf("%q: must be a directory, or s3://bucket/prefix", name)
 	}
 	return OpenDirectory(name)
+}
+
+// within returns f's result, or ctx's error if that comes first.
+func within[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
+	done := make(chan struct{})
+	var now T
+	var failed error
+	go func() {
+		defer close(done)
+		now, failed = f()
+	}()
+	select {
+	case <-done:
+		return now, failed
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
 }
 
 // checkKey returns an error for what is not a key, such as a path that leads out of the store.

@@ -86,8 +86,8 @@ func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
 	return OpenIn(ctx, s, filepath.Base(full), which)
 }
 
-// OpenIn is Open for a key of a store. If the key is a run's, and the run was trained by workers, its files are in the
-// directory of its latest epoch.
+// OpenIn is Open for a key of a store. If the key is the name of runs that were trained by workers, it is that of the last (with the
+// highest ID), and the files are in the directory of its latest epoch.
 func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint, error) {
 	if strings.HasSuffix(key, suffix) {
 		if which != "" {
@@ -121,23 +121,24 @@ func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint,
 func choose(run string, keys []string, which string) (string, error) {
 	type file struct {
 		key, name string
-		epoch     uint64
+		id, epoch uint64
 	}
 	var there, wanted []file
 	for _, key := range keys {
 		rest := strings.TrimPrefix(key, run+"/")
 		f := file{key: key}
-		if directory, inner, _ := strings.Cut(rest, "/"); strings.HasPrefix(directory, "epoch-") {
-			epoch, err := strconv.ParseUint(strings.TrimPrefix(directory, "epoch-"), 10, 64)
-			if err != nil {
-				continue
-			}
-			f.epoch, rest = epoch, inner
-		}
+		f.id, rest = numbered(rest, "id-")
+		f.epoch, rest = numbered(rest, "epoch-")
 		if path.Dir(rest) != "checkpoints" || !strings.HasSuffix(rest, suffix) {
 			continue
 		}
 		f.name = strings.TrimSuffix(path.Base(rest), suffix)
+		if len(there) > 0 && f.id > there[0].id { // of a later run
+			there, wanted = nil, nil
+		}
+		if len(there) > 0 && f.id < there[0].id {
+			continue
+		}
 		there = append(there, f)
 		iteration, err := strconv.ParseUint(which, 10, 64)
 		if f.name == which || err == nil && path.Base(rest) == checkpoint.FileName(iteration) || which == Newest && f.name != Best {
@@ -158,6 +159,17 @@ func choose(run string, keys []string, which string) (string, error) {
 		names = append(names, f.name)
 	}
 	return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
+}
+
+// numbered cuts off a directory whose name is a prefix and a number, and returns that, or 0 if there is none.
+func numbered(name, prefix string) (number uint64, rest string) {
+	directory, rest, _ := strings.Cut(name, "/")
+	digits, found := strings.CutPrefix(directory, prefix)
+	number, err := strconv.ParseUint(digits, 10, 64)
+	if !found || err != nil {
+		return 0, name
+	}
+	return number, rest
 }
 
 // Task returns the name of the task that the policy was trained on.

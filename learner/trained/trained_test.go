@@ -58,6 +58,12 @@ var files = map[string]uint64{
 	"sweep/a/epoch-9/checkpoints/iteration-00000004.safetensors":  4,
 	"sweep/a/epoch-10/checkpoints/iteration-00000006.safetensors": 6,
 	"sweep/a/epoch-x/checkpoints/iteration-00000007.safetensors":  7,
+
+	// A name that three runs have had.
+	"sweep/b/epoch-1/checkpoints/best.safetensors":                      1,
+	"sweep/b/epoch-1/checkpoints/iteration-00000009.safetensors":        9,
+	"sweep/b/id-10/epoch-11/checkpoints/iteration-00000003.safetensors": 3,
+	"sweep/b/id-2/epoch-3/checkpoints/best.safetensors":                 5,
 }
 
 var cases = []struct {
@@ -79,6 +85,9 @@ var cases = []struct {
 	{"sweep/a", "4", 4, ""},
 	{"sweep/a/epoch-9", "newest", 4, ""},
 	{"sweep", "", 0, "is no run"},
+	{"sweep/b", "newest", 3, ""},
+	{"sweep/b", "", 0, `no checkpoint "best": there are iteration-00000003`},
+	{"sweep/b/id-2", "", 5, ""},
 }
 
 func TestOpenDirectory(t *testing.T) {

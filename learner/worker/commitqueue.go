@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +38,7 @@ type file struct {
 type pendingCommit struct {
 	commit registry.Commit
 	files  []file        // for the store, in this order, the checkpoint last
+	events []file        // TensorBoard's, once it is committed
 	done   chan struct{} // closed once it is committed
 }
 
@@ -54,21 +53,28 @@ type commitQueue struct {
 	waiting atomic.Int64
 	closing sync.Once
 
-	garbage []string // keys of this epoch's checkpoints that are not the last committed one
-	cleaned bool     // earlier epochs' files are removed
+	kept    []link // the last commits, whose checkpoints stay
+	cleaned bool   // earlier epochs' files are removed
 	keep    func(iteration uint64) bool
+	sent    map[string]int // bytes of event files that the store has, by key
 }
 
-func newCommitQueue(l *lease, s store.Store, last string, keep func(iteration uint64) bool) *commitQueue {
-	return &commitQueue{lease: l, store: s, log: l.log, last: last, pending: make(chan *pendingCommit, maxWaiting), keep: keep}
+// newCommitQueue returns the queue of a run whose commits so far end with chain.
+func newCommitQueue(l *lease, s store.Store, chain []link, keep func(iteration uint64) bool) *commitQueue {
+	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), keep: keep, sent: map[string]int{}}
+	if len(chain) > 0 {
+		c.last = chain[len(chain)-1].SHA256
+		c.kept = slices.Clone(chain[max(0, len(chain)-keptCommits):])
+	}
+	return c
 }
 
 // add queues an iteration to be committed, and waits for the commit unless the coordinator is unavailable. commit lacks its
 // hold and the previous hash. The error is ctx's cause.
-func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files []file) error {
+func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files, events []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
-	l := &pendingCommit{commit, files, make(chan struct{})}
+	l := &pendingCommit{commit, files, events, make(chan struct{})}
 	behind := c.waiting.Add(1) > 1
 	select {
 	case c.pending <- l:
@@ -118,16 +124,14 @@ func (c *commitQueue) run(ctx context.Context, lose context.CancelCauseFunc) {
 func (c *commitQueue) commit(ctx context.Context, l *pendingCommit) error {
 	for begun, warned := time.Now(), false; ; {
 		err := c.try(ctx, l)
-		var refusal *registry.Refusal
+		var lost *lostError
 		switch {
 		case err == nil:
-			c.collectGarbage(ctx, l)
+			c.committed(ctx, l)
 			return nil
-		case errors.As(err, &refusal):
-			return &lostError{refusal}
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case time.Since(begun) >= c.lease.grace():
+		case time.Since(begun) >= c.lease.grace(), errors.As(err, &lost):
 			return err
 		case !warned:
 			c.log.Warn("an iteration is not committed yet", "committing", l.commit.Checkpoint.Iteration, "error", err)
@@ -143,75 +147,72 @@ func (c *commitQueue) try(ctx context.Context, l *pendingCommit) error {
 		if len(l.files) == 1 {
 			failpoint.Hit("storing")
 		}
-		f := l.files[0]
-		if err := c.store.Put(ctx, f.key, f.data); err != nil {
+		if err := c.put(ctx, l.files[0]); err != nil {
 			return fmt.Errorf("%w: %w", errStore, err)
 		}
 		l.files = l.files[1:]
 	}
 	failpoint.Hit("stored")
-	ctx, cancel := context.WithTimeout(ctx, c.lease.grace())
-	defer cancel()
-	if _, err := c.lease.coordinator.Commit(ctx, l.commit); err != nil {
-		var refusal *registry.Refusal
-		if errors.As(err, &refusal) {
-			return err
-		}
-		return silent(c.lease.grace(), err)
+	if err := c.lease.commit(ctx, l.commit); err != nil {
+		return err
 	}
 	failpoint.Hit("committed")
 	return nil
 }
 
-// collectGarbage removes what is no longer needed after a commit: earlier checkpoints, and everything of earlier epochs. It
-// does not touch later epochs. What it fails to remove stays.
-func (c *commitQueue) collectGarbage(ctx context.Context, l *pendingCommit) {
-	old := c.garbage
-	c.garbage = nil
-	if !c.keep(l.commit.Checkpoint.Iteration) {
-		c.garbage = []string{l.commit.Checkpoint.Location}
+// put writes a file, which must not take longer than a worker may train without commits.
+func (c *commitQueue) put(ctx context.Context, f file) error {
+	ctx, cancel := context.WithTimeout(ctx, c.lease.grace())
+	defer cancel()
+	return c.store.Put(ctx, f.key, f.data)
+}
+
+// committed does what follows a commit, as far as it succeeds: it writes TensorBoard's events, marks the store, and removes what is
+// no longer needed. Of this epoch these are earlier checkpoints, and of earlier epochs everything but the last ones. It does
+// not touch later epochs, nor what the run had before a reset.
+func (c *commitQueue) committed(ctx context.Context, l *pendingCommit) {
+	ctx, cancel := context.WithTimeout(ctx, c.lease.grace())
+	defer cancel()
+	var errs []error
+	for _, f := range l.events {
+		err := c.store.Append(ctx, f.key, f.data, c.sent[f.key])
+		if errs = append(errs, err); err == nil {
+			c.sent[f.key] = len(f.data)
+		}
+	}
+	var old []string
+	if c.kept = append(c.kept, link{l.commit.Checkpoint, l.commit.Steps}); len(c.kept) > keptCommits {
+		oldest := c.kept[0]
+		c.kept = c.kept[1:]
+		epoch, own := epochOf(c.lease.home, oldest.Location)
+		if own && (epoch < c.lease.Epoch || !c.keep(oldest.Iteration)) {
+			old = append(old, oldest.Location)
+		}
 	}
 	if !c.cleaned {
-		earlier, err := c.earlier(ctx)
-		if err != nil {
-			c.log.Warn("cannot look for files of earlier epochs", "error", err)
+		if _, err := c.store.Get(ctx, markerName); notThere(err) {
+			errs = append(errs, c.store.Put(ctx, markerName, []byte(markerText)))
 		}
+		earlier, err := c.earlier(ctx)
+		errs = append(errs, err)
 		old, c.cleaned = append(old, earlier...), true
 	}
 	for _, key := range old {
-		if err := c.store.Remove(ctx, key); err != nil && ctx.Err() == nil {
-			c.log.Warn("cannot remove a file that is no longer needed", "error", err)
-		}
+		errs = append(errs, c.store.Remove(ctx, key))
+	}
+	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+		c.log.Warn("the store is not in order", "error", err)
 	}
 }
 
-// earlier lists the run's files of earlier epochs.
-func (c *commitQueue) earlier(ctx context.Context) ([]string, error) {
-	keys, err := c.store.List(ctx, c.lease.Run)
-	if err != nil {
-		return nil, err
-	}
-	var earlier []string
+// earlier lists the run's files of earlier epochs, without the kept checkpoints.
+func (c *commitQueue) earlier(ctx context.Context) (earlier []string, err error) {
+	keys, err := c.store.List(ctx, c.lease.home)
 	for _, key := range keys {
-		if epoch, ok := epochOf(c.lease.Run, key); ok && epoch < c.lease.Epoch {
+		kept := slices.ContainsFunc(c.kept, func(l link) bool { return l.Location == key })
+		if epoch, ok := epochOf(c.lease.home, key); ok && epoch < c.lease.Epoch && !kept {
 			earlier = append(earlier, key)
 		}
 	}
-	return earlier, nil
-}
-
-// directoryOf returns the directory of the store that an epoch of a run writes to.
-func directoryOf(h registry.Hold) string {
-	return path.Join(h.Run, "epoch-"+strconv.FormatUint(h.Epoch, 10))
-}
-
-// epochOf returns the epoch of a run that a key belongs to.
-func epochOf(run, key string) (epoch uint64, ok bool) {
-	rest, ok := strings.CutPrefix(key, run+"/epoch-")
-	if !ok {
-		return 0, false
-	}
-	number, _, ok := strings.Cut(rest, "/")
-	epoch, err := strconv.ParseUint(number, 10, 64)
-	return epoch, ok && err == nil
+	return earlier, err
 }

@@ -28,14 +28,24 @@
 //
 // # The store
 //
-// Each epoch has its own directory, which is a run directory (package rundir); event files are added when the epoch
-// ends:
+// Each epoch has its own directory, which is a run directory (package rundir) with the run's commits so far:
 //
 //	RUN/epoch-2/config.yaml
 //	RUN/epoch-2/progress.csv
+//	RUN/epoch-2/commits.jsonl
 //	RUN/epoch-2/checkpoints/iteration-00000020.safetensors
+//	RUN/id-7/epoch-8/...
 //
-// The worker trains in a temporary directory and copies changed files after each iteration, the checkpoint last. Uncommitted
-// files are never read again: a worker starts with the checkpoint whose hash the coordinator has, and with the rows up to
-// it. After its own first commit it removes the directories of earlier epochs.
+// The second is of a run that was reset, or that has the name of a run that was removed.
+//
+// The worker trains in a temporary directory and copies changed files after each iteration, the checkpoint last. The coordinator
+// knows the hash of the last checkpoint; a worker starts with that one, or with the newest that follows it in
+// a list of commits, and then commits what the coordinator has missed ([find]). So nothing is lost if the coordinator
+// is restored from an old backup. The last three checkpoints stay, and those to keep; of earlier
+// epochs everything else is removed after the first commit.
+//
+// # When a checkpoint is lost
+//
+// A worker that does not find it releases the run with the reason, and takes the next run: the coordinator counts losses. Only if the
+// store has no file [markerName] either is it another store than checkpoints were written to, which is this worker's fault.
 package worker

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -18,7 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -32,6 +32,7 @@ type journal struct {
 	local     *rundir.Run
 	directory string
 	commits   *commitQueue
+	chain     []byte            // the commits, as the store has them
 	stored    map[string]string // SHA-256 of what the store has, by the file's path in the directory
 }
 
@@ -55,14 +56,17 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 func (j *journal) commit(state *checkpoint.State, summary map[string]float64) error {
 	failpoint.Hit("saved")
 	files, hash, err := j.changed(state.Iteration)
+	var events []file
+	if err == nil {
+		events, err = j.events()
+	}
 	if err != nil {
 		return fmt.Errorf("read what is to be committed: %w", err)
 	}
-	err = j.commits.add(j.ctx, registry.Commit{
-		Checkpoint: registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key},
-		Steps:      state.Steps,
-		Summary:    summary,
-	}, files)
+	newest := registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key}
+	j.chain = appendLink(j.chain, link{newest, state.Steps})
+	files = slices.Insert(files, len(files)-1, file{j.key(chainName), j.chain})
+	err = j.commits.add(j.ctx, registry.Commit{Checkpoint: newest, Steps: state.Steps, Summary: summary}, files, events)
 	failpoint.Hit("acknowledged")
 	return err
 }
@@ -92,32 +96,34 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 		hash = hex.EncodeToString(sum[:])
 		if j.stored[name] != hash {
 			j.stored[name] = hash
-			files = append(files, file{path.Join(directoryOf(j.commits.lease.Hold), name), data})
+			files = append(files, file{j.key(name), data})
 		}
 	}
 	return files, hash, nil
 }
 
-// storeEvents copies the event files of a finished epoch into the store, for TensorBoard. Neither the next epoch nor a
-// reader of progress.csv needs them.
-func storeEvents(ctx context.Context, to store.Store, h registry.Hold, directory string) error {
-	files := os.DirFS(directory)
+// key returns the key of a file in the run's directory.
+func (j *journal) key(name string) string {
+	return path.Join(directoryOf(j.commits.lease.home, j.commits.lease.Epoch), name)
+}
+
+// events returns the event files, for TensorBoard. Neither the next epoch nor a reader of progress.csv needs them.
+func (j *journal) events() (events []file, err error) {
+	files := os.DirFS(j.directory)
 	for _, pattern := range rundir.EventPatterns {
 		names, err := fs.Glob(files, pattern)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, name := range names {
 			data, err := fs.ReadFile(files, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := to.Put(ctx, path.Join(directoryOf(h), name), data); err != nil {
-				return err
-			}
+			events = append(events, file{j.key(name), data})
 		}
 	}
-	return nil
+	return events, nil
 }
 
 // summary returns the metrics of an iteration for the coordinator.

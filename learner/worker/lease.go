@@ -34,6 +34,7 @@ func silent(grace time.Duration, err error) error {
 // lease is the worker's hold on a run.
 type lease struct {
 	registry.Hold
+	home        string // the run's directory in the store
 	coordinator *client.Client
 	term        time.Duration
 	log         *slog.Logger
@@ -41,6 +42,21 @@ type lease struct {
 
 // grace returns how long training continues without the coordinator.
 func (l *lease) grace() time.Duration { return graceTerms * l.term }
+
+// commit makes a commit. A *lostError says that the run is no longer this worker's, or that the coordinator is silent for too long.
+func (l *lease) commit(ctx context.Context, c registry.Commit) error {
+	ctx, cancel := context.WithTimeout(ctx, l.grace())
+	defer cancel()
+	_, err := l.coordinator.Commit(ctx, c)
+	var refusal *registry.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return &lostError{refusal}
+	case err != nil:
+		return silent(l.grace(), err)
+	}
+	return nil
+}
 
 // keep renews the lease until ctx is done. If the coordinator says that another worker has the run, or is silent for too
 // long, it calls lose with a *lostError and returns.

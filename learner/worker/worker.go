@@ -21,6 +21,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/pause"
+	"github.com/dbqpg/dbqpg/internal/scratch"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
@@ -38,6 +40,8 @@ const (
 	answerTimeout, warnInterval = 5 * time.Second, 30 * time.Second
 	// releaseTimeout is how long a stopped worker tries to release its run, and to say that it leaves.
 	releaseTimeout = 3 * time.Second
+	// findTerms is for how many lease terms a worker looks for a run's checkpoint.
+	findTerms = 3
 	// maxReason bounds the reason for a failure sent to the coordinator, in bytes.
 	maxReason = 1000
 )
@@ -62,6 +66,7 @@ type Config struct {
 type worker struct {
 	Config
 	bus     *session.Bus
+	scratch *scratch.Directory     // of its run's directory
 	current atomic.Pointer[string] // the name of its run; nil: none
 	news    chan struct{}          // holds an element when current has changed
 	actors  atomic.Int64           // number of actors that played its last batch
@@ -75,7 +80,12 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer bus.Close()
-	w := &worker{Config: c, bus: bus, news: make(chan struct{}, 1)}
+	temporary, err := scratch.New("worker")
+	if err != nil {
+		return err
+	}
+	defer temporary.Close()
+	w := &worker{Config: c, bus: bus, scratch: temporary, news: make(chan struct{}, 1)}
 	var beating sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	defer beating.Wait()
@@ -176,7 +186,8 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	log := w.Log.With("run", run.Name, "epoch", run.Epoch)
 	log.Info("taken", "from iteration", run.Iteration())
 	l := &lease{
-		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,
+		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, home: homeNow(run),
+		coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,
 	}
 	holding, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
@@ -190,6 +201,52 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	return w.conclude(ctx, holding, l, err)
 }
 
+// resume fetches the checkpoint to resume a run from into its directory, and commits what the coordinator does not know of it. It
+// returns the run's commits so far. A shared file system may lag, so a checkpoint that is missing or unreadable is looked for
+// again before it is a [lossError], unless the store itself does not answer as the one that workers write to.
+func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settings *config.Settings) ([]link, error) {
+	patient, cancel := context.WithTimeout(ctx, findTerms*l.term)
+	defer cancel()
+	r, err := find(patient, w.Store, run)
+	if err != nil {
+		l.log.Warn("cannot resume the run; trying again", "error", err)
+	}
+	for err != nil && pause.For(patient, retryInterval) {
+		r, err = find(patient, w.Store, run)
+	}
+	if err != nil && ctx.Err() == nil {
+		known, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		if _, missing := w.Store.Get(known, markerName); missing != nil {
+			return nil, fmt.Errorf("%w: %w; are --checkpoints the same for all workers? (%w)", errStore, err, missing)
+		}
+		return nil, &lossError{err}
+	}
+	if r == nil || err != nil {
+		return nil, err
+	}
+	if n := len(r.unknown); n > 0 {
+		l.log.Info("the store is ahead of the coordinator", "iteration", r.checkpoint().Iteration, "commits", n)
+	}
+	settings.Resume = config.ResumeYes
+	known := len(r.chain) - len(r.unknown)
+	for i := known; i < len(r.chain); i++ {
+		c := registry.Commit{Hold: l.Hold, Checkpoint: r.chain[i].Checkpoint, Steps: r.chain[i].Steps}
+		if i > 0 && (i > known || run.Checkpoint != nil) {
+			c.Previous = r.chain[i-1].SHA256
+		}
+		if err := l.commit(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return r.chain, r.fill(ctx, w.Store, settings)
+}
+
+// lossError reports that what the coordinator has of a run is not in the store: a loss of that run, not of the worker.
+type lossError struct{ error }
+
+func (e *lossError) Unwrap() error { return e.error }
+
 // train resumes the run from its last commit. It returns nil once all its iterations are committed.
 func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run) error {
 	settings, err := w.settings(run)
@@ -197,28 +254,24 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 		return err
 	}
 	defer os.RemoveAll(settings.RunDir)
-	if err := fetch(ctx, w.Store, run, settings); err != nil {
+	chain, err := w.resume(ctx, l, run, settings)
+	if err != nil {
 		return err
 	}
-	last, stored := "", map[string]string{}
-	if run.Checkpoint != nil {
-		settings.Resume, last = config.ResumeYes, run.Checkpoint.SHA256
+	stored, text := map[string]string{}, []byte(nil)
+	for _, link := range chain {
+		text = appendLink(text, link)
 	}
 	kept := settings.KeepCheckpoints
-	c := newCommitQueue(l, w.Store, last, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
+	c := newCommitQueue(l, w.Store, chain, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, stored: stored}, interruptible{collector, &w.actors}
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored}, interruptible{collector, &w.actors}
 	}
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
 	c.close()
 	committing.Wait()
-	if ctx.Err() == nil {
-		if failed := storeEvents(ctx, w.Store, l.Hold, settings.RunDir); failed != nil {
-			l.log.Warn("the event files are not in the store", "error", failed)
-		}
-	}
 	return err
 }
 
@@ -231,7 +284,7 @@ func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if settings.RunDir, err = os.MkdirTemp("", "dbqpg-worker-"); err != nil {
+	if settings.RunDir, err = os.MkdirTemp(w.scratch.Path, "run-"); err != nil {
 		return nil, err
 	}
 	if err := settings.Validate(); err != nil {
@@ -244,6 +297,7 @@ func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 // fault.
 func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) error {
 	var lost *lostError
+	var loss *lossError
 	switch {
 	case errors.As(err, &lost):
 		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", lost.why)
@@ -259,6 +313,10 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		failpoint.Hit("finishing")
 		_, err = w.Coordinator.Finish(holding, l.Hold)
 		w.logOutcome(l, "done", err)
+		return nil
+	case errors.As(err, &loss):
+		l.log.Error("cannot go on with the run", "error", err)
+		w.release(ctx, l, reason(err))
 		return nil
 	case ownFault(err):
 		fault := ""
@@ -302,7 +360,7 @@ func ownFault(err error) bool {
 	if device.TooLarge(err) {
 		return false
 	}
-	for _, own := range []error{errStore, errMissing, bus.ErrNoStore, bus.ErrClosed} {
+	for _, own := range []error{errStore, bus.ErrNoStore, bus.ErrClosed} {
 		if errors.Is(err, own) {
 			return true
 		}

@@ -58,7 +58,7 @@ func coordinatorAt(t *testing.T, handle http.HandlerFunc) *client.Client {
 }
 
 func newLease(c *client.Client, term time.Duration) *lease {
-	return &lease{Hold: registry.Hold{Run: run, Epoch: 2}, coordinator: c, term: term, log: slog.New(slog.DiscardHandler)}
+	return &lease{Hold: registry.Hold{Run: run, Epoch: 2}, home: run, coordinator: c, term: term, log: slog.New(slog.DiscardHandler)}
 }
 
 // hashOf returns a text's SHA-256.
@@ -81,21 +81,21 @@ func TestCommitsWait(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"error": {"code": "unavailable", "message": "no leader"}}`)
 	})
-	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), "", func(uint64) bool { return false })
+	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), nil, func(uint64) bool { return false })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.run(ctx, cancel) }()
 	const inHand = 1
 	for i := range uint64(maxWaiting + inHand) {
 		commit, files := testLink(i)
-		if err := c.add(ctx, commit, files); err != nil {
+		if err := c.add(ctx, commit, files, nil); err != nil {
 			t.Fatalf("iteration %d: %v", i, err)
 		}
 	}
 	added := make(chan error)
 	go func() {
 		commit, files := testLink(maxWaiting + inHand)
-		added <- c.add(ctx, commit, files)
+		added <- c.add(ctx, commit, files, nil)
 	}()
 	select {
 	case err := <-added:
@@ -110,8 +110,8 @@ func TestCommitsWait(t *testing.T) {
 	<-ended
 }
 
-// Each commit is in the store before it is committed, and follows the one before; what lies before it is removed only
-// afterwards, and of other epochs only the earlier ones.
+// Each commit is in the store before it is committed, and follows the one before; of earlier checkpoints the last ones stay, and
+// those to keep, and of other epochs only the later.
 func TestChain(t *testing.T) {
 	s := newStore(t)
 	put := func(key string) {
@@ -119,42 +119,59 @@ func TestChain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, epoch := range []string{"epoch-1", "epoch-3", "epoch-10"} {
-		put(run + "/" + epoch + "/progress.csv")
+	var before []link
+	for i := range uint64(3) { // as many as are kept
+		c := registry.Checkpoint{Iteration: i, SHA256: hashOf(fmt.Sprint(i)), Location: path.Join(run, "epoch-1", "checkpoints", checkpoint.FileName(i))}
+		before = append(before, link{c, 0})
+		put(c.Location)
 	}
-	var commits []string
-	coordinator := coordinatorAt(t, func(w http.ResponseWriter, r *http.Request) {
-		keys, err := s.List(context.Background(), run+"/epoch-2")
+	for _, key := range []string{"epoch-1/progress.csv", "epoch-3/progress.csv", "epoch-10/progress.csv", "id-7/epoch-1/progress.csv"} {
+		put(run + "/" + key)
+	}
+	left := func(directory string) (all []string) {
+		keys, err := s.List(context.Background(), path.Join(run, directory))
 		if err != nil {
 			t.Error(err)
 		}
-		commits = append(commits, fmt.Sprint(len(keys)))
+		for _, key := range keys {
+			all = append(all, strings.TrimPrefix(key, run+"/"))
+		}
+		return all
+	}
+	var commits []string
+	coordinator := coordinatorAt(t, func(w http.ResponseWriter, r *http.Request) {
+		commits = append(commits, fmt.Sprint(len(left("epoch-1")), "+", len(left("epoch-2"))))
 		fmt.Fprint(w, `{"run": {}}`)
 	})
-	c := newCommitQueue(newLease(coordinator, time.Hour), s, hashOf("before"), func(iteration uint64) bool { return iteration == 1 })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, before, func(iteration uint64) bool { return iteration == 4 })
 	links := make(chan struct{})
 	lost := func(err error) { t.Errorf("lost: %v", err) }
 	go func() { defer close(links); c.run(t.Context(), lost) }()
-	for i := range uint64(4) {
+	for i := uint64(3); i < 9; i++ {
 		commit, files := testLink(i)
-		before := c.last
-		if err := c.add(t.Context(), commit, files); err != nil {
-			t.Fatal(err)
+		if c.last != hashOf(fmt.Sprint(i-1)) {
+			t.Errorf("iteration %d follows %s", i, c.last)
 		}
-		if i > 0 && before != hashOf(fmt.Sprint(i-1)) {
-			t.Errorf("iteration %d follows %s", i, before)
+		events := []file{{path.Join(run, "epoch-2", "events"), []byte(strings.Repeat("x", int(i)))}}
+		if err := c.add(t.Context(), commit, files, events); err != nil {
+			t.Fatal(err)
 		}
 	}
 	c.close()
 	<-links
-	if want := "1 2 2 3"; strings.Join(commits, " ") != want {
-		t.Errorf("files of the epoch at each commit: %v, want %s", commits, want)
+	if want := "4+1 2+3 1+4 0+5 0+5 0+6"; strings.Join(commits, " ") != want {
+		t.Errorf("files of the epochs at each commit: %v, want %s", commits, want)
 	}
-	keys, err := s.List(t.Context(), run)
-	want := []string{run + "/epoch-10/progress.csv", run + "/epoch-2/checkpoints/" + checkpoint.FileName(1),
-		run + "/epoch-2/checkpoints/" + checkpoint.FileName(3), run + "/epoch-3/progress.csv"}
-	if err != nil || !slices.Equal(keys, want) {
-		t.Errorf("left are %q, %v; want %q", keys, err, want)
+	of := func(i uint64) string { return "epoch-2/checkpoints/" + checkpoint.FileName(i) }
+	want := []string{"epoch-10/progress.csv", of(4), of(6), of(7), of(8), "epoch-2/events", "epoch-3/progress.csv", "id-7/epoch-1/progress.csv"}
+	if keys := left(""); !slices.Equal(keys, want) {
+		t.Errorf("left are %q; want %q", keys, want)
+	}
+	if events, err := s.Get(t.Context(), run+"/epoch-2/events"); err != nil || string(events) != "xxxxxxxx" {
+		t.Errorf("events %q, %v", events, err)
+	}
+	if _, err := s.Get(t.Context(), markerName); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -166,8 +183,8 @@ func TestRefused(t *testing.T) {
 	for name, do := range map[string]func(context.Context, context.CancelCauseFunc){
 		"lease": newLease(refusing, 30*time.Millisecond).keep,
 		"commit": func(ctx context.Context, lose context.CancelCauseFunc) {
-			c := newCommitQueue(newLease(refusing, time.Hour), newStore(t), "", func(uint64) bool { return false })
-			go func() { commit, files := testLink(0); _ = c.add(ctx, commit, files) }() // the context's end
+			c := newCommitQueue(newLease(refusing, time.Hour), newStore(t), nil, func(uint64) bool { return false })
+			go func() { commit, files := testLink(0); _ = c.add(ctx, commit, files, nil) }() // the context's end
 			c.run(ctx, lose)
 		},
 	} {
@@ -182,56 +199,161 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Only the checkpoint that was committed is ever resumed from.
-func TestFetch(t *testing.T) {
-	s := newStore(t)
-	location := run + "/epoch-1/checkpoints/" + checkpoint.FileName(5)
-	for key, text := range map[string]string{
-		location: "five",
-		run + "/epoch-1/checkpoints/" + checkpoint.FileName(6):   "not committed",
-		run + "/epoch-1/checkpoints/" + checkpoint.FileName(2):   "to keep",
-		run + "/epoch-1/checkpoints/best.safetensors":            "best",
-		run + "/epoch-1/progress.csv":                            "rows",
-		run + "/epoch-1/elsewhere/iteration-00000005.safetensor": "no",
-	} {
-		if err := s.Put(t.Context(), key, []byte(text)); err != nil {
+// history is a store with the files of a run, each of which holds its own name, and the links of its chain.
+type history struct {
+	store.Store
+	chain []link
+}
+
+func (h *history) put(t *testing.T, key string) {
+	t.Helper()
+	if err := h.Put(t.Context(), key, []byte(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commit adds a checkpoint to the chain, and puts it into the store.
+func (h *history) commit(t *testing.T, iteration uint64, home string, epoch uint64) {
+	t.Helper()
+	location := path.Join(directoryOf(home, epoch), "checkpoints", checkpoint.FileName(iteration))
+	h.chain = append(h.chain, link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 100 * iteration})
+	h.put(t, location)
+	var text []byte
+	for _, l := range h.chain {
+		text = appendLink(text, l)
+	}
+	if err := h.Put(t.Context(), path.Join(directoryOf(home, epoch), chainName), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run goes on from the newest intact checkpoint that follows the one that the coordinator has.
+func TestFind(t *testing.T) {
+	h := &history{Store: newStore(t)}
+	for i := range uint64(8) { // 0 to 3 in epoch 1, 4 to 5 in epoch 2, 6 to 7 in epoch 4, of which 5 to 7 are left
+		h.commit(t, i, run, []uint64{1, 1, 1, 1, 2, 2, 4, 4}[i])
+	}
+	for _, l := range h.chain[:5] {
+		if err := h.Remove(t.Context(), l.Location); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := "other/Swimmer-v2/npg-uapg-s1/epoch-1/checkpoints/" + checkpoint.FileName(5)
+	other := &history{Store: h.Store} // repeats 4 in epoch 3, and goes on
+	other.chain = slices.Clone(h.chain[:4])
+	other.commit(t, 4, run, 3)
+	other.commit(t, 5, run, 3)
+	reset := &history{Store: h.Store, chain: slices.Clone(h.chain[:6])} // to 5, under another ID
+	reset.commit(t, 6, run+"/id-9", 11)
+	foreign := "other/Swimmer-v2/npg-uapg-s1/epoch-1/checkpoints/" + checkpoint.FileName(5)
+	h.put(t, foreign)
+	at := func(l link) *registry.Checkpoint { return &l.Checkpoint }
+	to := func(l link) *registry.Checkpoint {
+		return &registry.Checkpoint{Iteration: l.Iteration, Location: l.Location}
+	}
 	for _, c := range []struct {
-		name       string
-		checkpoint *registry.Checkpoint
-		want       error
-		files      []string
+		name    string
+		run     registry.Run
+		want    link
+		unknown []link
+		err     error
 	}{
-		{"nothing committed", nil, nil, nil},
-		{"committed", &registry.Checkpoint{Iteration: 5, SHA256: hashOf("five"), Location: location}, nil,
-			[]string{"checkpoints/best.safetensors", "checkpoints/" + checkpoint.FileName(2), "checkpoints/" + checkpoint.FileName(5), "config.yaml", "progress.csv"}},
-		{"damaged", &registry.Checkpoint{Iteration: 5, SHA256: hashOf("six"), Location: location}, errDamaged, nil},
-		{"missing", &registry.Checkpoint{Iteration: 4, SHA256: hashOf("five"), Location: run + "/epoch-1/checkpoints/" + checkpoint.FileName(4)}, errMissing, nil},
-		{"of another iteration", &registry.Checkpoint{Iteration: 4, SHA256: hashOf("five"), Location: location}, errDamaged, nil},
-		{"of another run", &registry.Checkpoint{Iteration: 5, SHA256: hashOf("five"), Location: other}, errDamaged, nil},
-		{"outside", &registry.Checkpoint{Iteration: 5, SHA256: hashOf("five"), Location: run + "/epoch-1/../../../" + checkpoint.FileName(5)}, errDamaged, nil},
+		{"the last", registry.Run{Checkpoint: at(h.chain[7])}, h.chain[7], nil, nil},
+		{"one before", registry.Run{Checkpoint: at(h.chain[5])}, h.chain[7], h.chain[6:], nil},
+		{"of a backup", registry.Run{Checkpoint: at(h.chain[1])}, h.chain[7], h.chain[2:], nil},
+		{"nothing was committed", registry.Run{}, h.chain[7], h.chain, nil},
+		{"repeated", registry.Run{Checkpoint: at(other.chain[4])}, other.chain[5], other.chain[5:], nil},
+		{"without a chain", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, h.chain[7], h.chain[6:], nil},
+		{"not begun", registry.Run{ID: 3}, link{}, nil, nil},
+		{"reset", registry.Run{ID: 5, Start: to(h.chain[6])}, h.chain[6], h.chain[6:7], nil},
+		{"reset and begun", registry.Run{ID: 9, Start: to(h.chain[5])}, reset.chain[6], reset.chain[5:], nil},
+		{"reset and committed", registry.Run{ID: 9, Checkpoint: at(h.chain[5])}, reset.chain[6], reset.chain[6:], nil},
+		{"reset to what is gone", registry.Run{ID: 5, Start: to(h.chain[3])}, link{}, nil, errMissing},
+		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: directoryOf(run, 77) + "/checkpoints/" + checkpoint.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
+		{"damaged", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf("x"), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
+		{"missing", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf("x"), Location: h.chain[4].Location}}, link{}, nil, errMissing},
+		{"of another iteration", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
+		{"of another run", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(foreign), Location: foreign}}, link{}, nil, errDamaged},
+		{"outside", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, Location: run + "/epoch-1/../../../" + checkpoint.FileName(5)}}, link{}, nil, errDamaged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settings := &config.Settings{RunDir: t.TempDir(), KeepCheckpoints: []uint64{2, 3, 6}}
-			err := fetch(t.Context(), s, &registry.Run{Name: run, Checkpoint: c.checkpoint}, settings)
-			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-				t.Errorf("error %v, want %v", err, c.want)
+			c.run.Name = run
+			r, err := find(t.Context(), h, &c.run)
+			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (r == nil) != (c.want == link{}) {
+				t.Fatalf("%+v, %v, want %+v, %v", r, err, c.want, c.err)
 			}
-			got, err := fs.Glob(os.DirFS(settings.RunDir), "*")
-			if err != nil {
-				t.Fatal(err)
-			}
-			beside, _ := fs.Glob(os.DirFS(settings.RunDir), "*/*")
-			got = append(slices.DeleteFunc(got, func(name string) bool { return name == checkpointsName }), beside...)
-			slices.Sort(got)
-			if c.want == nil && !slices.Equal(got, c.files) {
-				t.Errorf("fetched %q, want %q", got, c.files)
+			if r != nil && (r.checkpoint() != c.want || string(r.data) != c.want.Location || !slices.Equal(r.unknown, c.unknown)) {
+				t.Errorf("%+v, want %+v, unknown %+v", r, c.want, c.unknown)
 			}
 		})
 	}
+
+	// What is damaged is passed over.
+	if err := h.Put(t.Context(), h.chain[7].Location, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: at(h.chain[1])}); err != nil || r.checkpoint() != h.chain[6] {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// The files beside a checkpoint are the newest.
+func TestFill(t *testing.T) {
+	h := &history{Store: newStore(t)}
+	h.commit(t, 5, run, 1)
+	h.commit(t, 6, run, 1)
+	h.commit(t, 7, run, 2)
+	for _, name := range []string{"checkpoints/" + checkpoint.FileName(2), "checkpoints/best.safetensors", "progress.csv", "elsewhere/iteration-00000005.safetensor"} {
+		h.put(t, directoryOf(run, 2)+"/"+name)
+	}
+	for _, last := range []int{1, 2} { // the newest is lost, or it is not
+		r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: &h.chain[1].Checkpoint})
+		if err != nil || r.checkpoint() != h.chain[3-last] {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		settings := &config.Settings{RunDir: t.TempDir(), KeepCheckpoints: []uint64{2, 3, 7}}
+		if err := r.fill(t.Context(), h, settings); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		_ = fs.WalkDir(os.DirFS(settings.RunDir), ".", func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				got = append(got, name)
+			}
+			return err
+		})
+		want := []string{"checkpoints/best.safetensors", "checkpoints/" + checkpoint.FileName(2), "checkpoints/" + checkpoint.FileName(h.chain[3-last].Iteration), "config.yaml", "progress.csv"}
+		if !slices.Equal(got, want) {
+			t.Errorf("fetched %q, want %q", got, want)
+		}
+		if err := h.Remove(t.Context(), h.chain[2].Location); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A chain ends where it is not one.
+func FuzzParseChain(f *testing.F) {
+	l := func(iteration uint64) link {
+		location := path.Join(directoryOf(run+"/id-3", 4), "checkpoints", checkpoint.FileName(iteration))
+		return link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 5}
+	}
+	good := appendLink(appendLink(nil, l(1)), l(2))
+	for text, want := range map[string]int{
+		string(good): 2, string(good[:len(good)-10]): 1, string(good) + "{}\n": 2, string(appendLink(good, l(4))): 2, "": 0,
+		strings.ReplaceAll(string(good), "id-3", "id-x"): 0, strings.ReplaceAll(string(good), run, "other/run"): 0,
+	} {
+		f.Add([]byte(text))
+		if got := parseChain(run, []byte(text)); len(got) != want {
+			f.Errorf("%s: %+v", text, got)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for i, l := range parseChain(run, text) {
+			if !strings.HasPrefix(l.Location, run+"/") || path.Clean(l.Location) != l.Location {
+				t.Fatalf("link %d is %+v", i, l)
+			}
+		}
+	})
 }
 
 // A machine's fault does not fail a run, unless it might be the run's all the same and happens again and again.
@@ -245,7 +367,6 @@ func TestOwnFault(t *testing.T) {
 		{missing, true, false},
 		{fmt.Errorf("x: %w", syscall.ENOSPC), true, false},
 		{fmt.Errorf("%w: gone", errStore), true, false},
-		{fmt.Errorf("%w: gone", errMissing), true, false},
 		{session.SetupError{}, true, false},
 		{lost, true, true},
 		{outOfMemory(false), true, true},

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/dbqpg/dbqpg/internal/scratch"
 )
 
 const (
@@ -40,7 +41,7 @@ type ServerConfig struct {
 // Server is a NATS server in this process.
 type Server struct {
 	nats  *server.Server
-	store string // a directory that the server requires but leaves empty
+	store *scratch.Directory // which the server requires but leaves empty
 	log   *slog.Logger
 }
 
@@ -55,12 +56,12 @@ func StartServer(config ServerConfig) (*Server, error) {
 	if err := checkFree(config); err != nil {
 		return nil, err
 	}
-	store, err := os.MkdirTemp("", "dbqpg-nats-")
+	store, err := scratch.New("nats")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for the NATS server: %w", err)
 	}
 	s := &Server{store: store, log: config.Log}
-	options, err := options(config, store)
+	options, err := options(config, store.Path)
 	if err == nil {
 		s.nats, err = server.NewServer(options)
 	}
@@ -144,7 +145,7 @@ func (s *Server) Close() {
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
 	}
-	if err := os.RemoveAll(s.store); err != nil {
+	if err := s.store.Close(); err != nil {
 		s.log.Warn("cannot remove the NATS server's directory", "error", err)
 	}
 }

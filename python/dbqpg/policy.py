@@ -129,9 +129,12 @@ def find(path: str | os.PathLike[str], checkpoint: str | int = "best") -> pathli
 
 
 def home(run: pathlib.Path) -> pathlib.Path:
-    """Returns the directory that has a run's files: its own, or that of its latest epoch if workers trained it."""
-    epochs = [place for place in run.glob("epoch-*") if place.name[6:].isdecimal() and place.is_dir()]
-    return max(epochs, key=lambda place: int(place.name[6:]), default=run)
+    """Returns the directory that has a run's files: its own, or, of runs that workers trained, the last one's latest epoch."""
+    for kind in ("id-", "epoch-"):
+        numbers = [place.name.removeprefix(kind) for place in run.glob(kind + "*") if place.is_dir()]
+        if latest := max((number for number in numbers if number.isdecimal()), key=int, default=""):
+            run = run / (kind + latest)
+    return run
 
 
 def _normalizer(arrays: dict[str, npt.NDArray[Any]]) -> tuple[Floats, Floats]:

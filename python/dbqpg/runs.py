@@ -74,6 +74,7 @@ def read_runs(directory: str | os.PathLike[str]) -> list[Run]:
     """Reads all runs below a directory, sorted by path."""
     found = {path.parent for path in pathlib.Path(directory).rglob("config.yaml")}
     runs = {place.parent if place.name.startswith("epoch-") else place for place in found}
+    runs = {place.parent if place.name.startswith("id-") else place for place in runs}
     return [read_run(place) for place in sorted(runs)]
 
 

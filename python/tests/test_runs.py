@@ -29,6 +29,10 @@ def test_reads_runs_of_workers(trained: pathlib.Path, tmp_path: pathlib.Path) ->
     (run,) = dbqpg.read_runs(tmp_path)
     assert run.directory == tmp_path / "run" and run.progress.rows == 2
     assert run.policy().task == "Swimmer-v2"
+    shutil.copytree(trained, tmp_path / "run/id-10/epoch-11")  # a later run of the same name
+    (tmp_path / "run/id-10/epoch-11/progress.csv").write_text("iteration\n0\n")
+    (run,) = dbqpg.read_runs(tmp_path)
+    assert run.directory == tmp_path / "run" and run.progress.rows == 1
 
 
 def test_tables_under_way(tmp_path: pathlib.Path) -> None:
