@@ -42,9 +42,11 @@ const qualityMethod = `From each checkpoint come the policy, the observation nor
 the deep kernel and its hyperparameters, all learned from earlier batches alone. Nothing that is measured is learned from afterwards:
 each batch finds the critic as the checkpoint has it.
 
-Targets: "returns" are the discounted returns R_t as they are; "less V" are R_t - V(s_t), generalised advantages with lambda = 1
-that don't continue after the time limit. V depends on the state alone and has not seen the batch, so that the expected gradient is
-the same, and no contender has a bias that another has not: with smaller lambda all would be compared by the bias of the value function.
+Targets: "returns" are the discounted returns R_t as they are; "less V" are R_t - V(s_t), generalised advantages with lambda = 1, centred
+over the batch as training's are. An episode that the time limit ends goes on with the value of its last state, in both, as in training
+(--bootstrap): V, which does not know the time, would else be wrong towards the end of each episode, and a baseline that adds variance.
+V depends on the state alone and has not seen the batch, so that the expected gradient of both is the same, and no contender has a
+bias that another has not: with smaller lambda all would be compared by the bias of the value function.
 
 Posteriors: "nominal" has the hyperparameters with which --preset paper begins (noise 1e-4, Fisher variance 1), as they are; its one
 Adam step of 1e-4 a batch would hardly change them. "Learned" is --kernel-learning converge: the hyperparameters that training
