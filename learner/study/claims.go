@@ -105,44 +105,35 @@ func (r *results) claimed(s setting, role string) *group {
 
 // summary counts the findings' outcomes, in words.
 func summary(c claim, findings []finding) string {
-	if len(findings) == 0 {
-		return "not compared: not all of these variants were run."
-	}
-	var outcomes []outcome
-	for _, f := range findings {
-		outcomes = append(outcomes, f.outcome)
-	}
-	return summarize(outcomes, "runs")
-}
-
-// summarize counts the outcomes of one claim, in words. They rest on several of what is named in the plural.
-func summarize(outcomes []outcome, these string) string {
 	counts := map[outcome]int{}
-	for _, o := range outcomes {
-		counts[o]++
+	for _, f := range findings {
+		counts[f.outcome]++
 	}
-	n := len(outcomes) - counts[unknown]
-	if n == 0 {
-		return fmt.Sprintf("fewer than five %s of each cannot tell, whatever their difference.", these)
+	n := len(findings) - counts[unknown]
+	switch {
+	case len(findings) == 0:
+		return "not compared: not all of these variants were run."
+	case n == 0:
+		return "fewer than five runs of each cannot tell, whatever their difference."
 	}
 	rest := "."
 	if counts[unknown] > 0 {
-		rest = fmt.Sprintf("; in %d more, fewer than five %s of each cannot tell.", counts[unknown], these)
+		rest = fmt.Sprintf("; in %d more, fewer than five runs of each cannot tell.", counts[unknown])
 	}
 	switch {
 	case counts[agrees] == n:
 		return fmt.Sprintf("**agrees**, in %s%s", comparisonsOf(n), rest)
 	case counts[agrees]+counts[leans] == n:
-		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the %s%s", counts[agrees], n, these, rest)
+		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs%s", counts[agrees], n, rest)
 	case counts[contradicts] == 0:
-		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the %s%s",
-			counts[agrees]+counts[leans], plural(n, "comparison"), these, rest)
+		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs%s",
+			counts[agrees]+counts[leans], plural(n, "comparison"), rest)
 	case counts[contradicts] == n:
 		return fmt.Sprintf("**disagrees**, in %s%s", comparisonsOf(n), rest)
 	}
 	text := fmt.Sprintf("**agrees in part**: in %d of %s", counts[agrees], plural(n, "comparison"))
 	if counts[leans]+counts[undecided] > 0 {
-		text += fmt.Sprintf(", %d within the scatter of the %s", counts[leans]+counts[undecided], these)
+		text += fmt.Sprintf(", %d within the scatter of the runs", counts[leans]+counts[undecided])
 	}
 	return text + fmt.Sprintf(", and disagrees in %d%s", counts[contradicts], rest)
 }

@@ -7,7 +7,7 @@
 //     compares their learning curves: `curves`, `ablation`, `kernels`, `fisher-samples`, `uncertainty`. Each is an
 //     entry in a table (comparisons.go): the variants, and what the paper claims about them.
 //   - `gradient-quality` (quality.go) takes policies of a run at several times, and compares gradients from small fresh
-//     batches with one from 10^6 samples.
+//     batches with one from 10^6 samples (measure.go). What the page needs of a policy is published (quality_results.go).
 //   - `wall-clock` (wallclock.go) measures updates against the size of the batch.
 //   - `best` (best.go) compares evaluations of runs with those of other libraries; it trains nothing.
 //

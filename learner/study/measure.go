@@ -143,7 +143,7 @@ const (
 )
 
 // baselineName tells references with this baseline from any others.
-const baselineName = "linear in time, observations and the critic's features; mean of the chunks before"
+const baselineName = "V; and linear in time, observations and the critic's features, mean of the chunks before"
 
 // reference is the "true" gradient of a policy.
 type reference struct {
@@ -156,13 +156,13 @@ type reference struct {
 }
 
 // targets returns those that the contenders have, by name: the discounted returns, and these less the value function's
-// predictions, which have the same expectation of the gradient.
+// predictions. Both go on after a time limit if training's do, so that they have the same expectation of the gradient.
 func (p *probe) targets(name string) train.Targets {
-	returns := train.Returns{Gamma: p.subject.settings.Gamma}
+	s := p.subject.settings
 	if name == rawReturns {
-		return returns
+		return train.Returns{Gamma: s.Gamma, Bootstrap: s.Bootstrap}
 	}
-	return train.Advantages{Gamma: returns.Gamma, Lambda: 1}
+	return train.Advantages{Gamma: s.Gamma, Lambda: 1, Bootstrap: s.Bootstrap}
 }
 
 // measureReference computes the reference gradient in chunks: the mean of their Monte Carlo gradients, weighted by their

@@ -34,7 +34,7 @@ type qualityOptions struct {
 const qualityQuestion = `How good are the gradients, and what of that is quadrature? Policies of a run at several iterations play fresh batches
 of several sizes. From each batch every contender takes a gradient: Monte Carlo (MC), DBQPG and UAPG; from the returns, and from
 the returns less the value function's prediction (a baseline); and with quadrature by a nominal and by a learned posterior.
-It is compared with the "true" gradient, from 10^6 other samples, by the cosine of the angle between them (accuracy); and the
+It is compared with the "true" gradient, from many other samples (in the paper 10^6), by the cosine of the angle between them (accuracy); and the
 gradients of the repeats are compared with each other, by the trace of their covariance over the squared norm of their mean
 (normalised variance), as in the paper's fig:pg_accuracy_variance.`
 
@@ -42,9 +42,11 @@ const qualityMethod = `From each checkpoint come the policy, the observation nor
 the deep kernel and its hyperparameters, all learned from earlier batches alone. Nothing that is measured is learned from afterwards:
 each batch finds the critic as the checkpoint has it.
 
-Targets: "returns" are the discounted returns R_t as they are; "less V" are R_t - V(s_t), generalised advantages with lambda = 1
-that don't continue after the time limit. V depends on the state alone and has not seen the batch, so that the expected gradient is
-the same, and no contender has a bias that another has not: with smaller lambda all would be compared by the bias of the value function.
+Targets: "returns" are the discounted returns R_t as they are; "less V" are R_t - V(s_t), generalised advantages with lambda = 1, centred
+over the batch as training's are. An episode that the time limit ends goes on with the value of its last state, in both, as in training
+(--bootstrap): V, which does not know the time, would else be wrong towards the end of each episode, and a baseline that adds variance.
+V depends on the state alone and has not seen the batch, so that the expected gradient of both is the same, and no contender has a
+bias that another has not: with smaller lambda all would be compared by the bias of the value function.
 
 Posteriors: "nominal" has the hyperparameters with which --preset paper begins (noise 1e-4, Fisher variance 1), as they are; its one
 Adam step of 1e-4 a batch would hardly change them. "Learned" is --kernel-learning converge: the hyperparameters that training
@@ -72,7 +74,7 @@ Without --run the study trains a run on each task in DIR/runs (DBQPG, --preset b
 checkpoints that it needs. With --run it measures existing runs, which must have these checkpoints:
 see learner --keep-checkpoints. Each policy's numbers go to DIR/data; the page is written from these.`,
 		Example: `  learner study gradient-quality --out quality --quick
-  learner study gradient-quality --out docs/results/gradient-quality --env Swimmer-v2,Hopper-v2 --at 0,25,75
+  learner study gradient-quality --out docs/results/gradient-quality --env Swimmer-v2,Hopper-v2 --at 0,10,50
   learner study gradient-quality --out quality --run runs/Hopper-v4/trpo-uapg-s1_preset=best --at 50,100`,
 	}
 	flags := prepare(cmd, o.run, qualityQuick)
@@ -81,7 +83,7 @@ see learner --keep-checkpoints. Each policy's numbers go to DIR/data; the page i
 	flags.StringVar(&o.algorithm, "algorithm", "trpo", "algorithm of the runs to train: vanilla, npg or trpo")
 	flags.UintVar(&o.seed, "seed", 1, "seed of the runs to train")
 	flags.StringArrayVar(&o.set, "set", nil, "setting of the runs to train, such as batch=5000; may be repeated")
-	flags.UintSliceVar(&o.at, "at", []uint{0, 25, 75}, "iterations whose policies to measure")
+	flags.UintSliceVar(&o.at, "at", []uint{0, 10, 50}, "iterations whose policies to measure")
 	flags.UintSliceVar(&o.sizes, "sizes", []uint{1000, 2000, 4000, 8000, 15000}, "minimum batch sizes in samples; batches consist of whole episodes")
 	flags.IntVar(&o.repeats, "repeats", 10, "number of batches of each size")
 	flags.IntVar(&o.reference, "reference", 1_000_000, "number of samples for the reference gradient")

@@ -248,38 +248,45 @@ func (p *page) qualityFindings(all []*quality) {
 		}
 		p.table(header, rows)
 	}
-	verdicts := func(claim string, pairs []pairing, found [][]contrast, m measure, r relation, about func(*quality) bool) {
-		p.paragraph("%s", claim)
-		p.WriteString("\n")
-		for i, pair := range pairs {
-			var outcomes []outcome
-			for k, q := range all {
-				if about(q) {
-					outcomes = append(outcomes, m.judge(r, found[i][k]))
-				}
-			}
-			if len(outcomes) > 0 {
-				p.item("%s: %s", pair.heading, summarize(outcomes, "repeats"))
-			}
+	verdicts := func(pairs []pairing, found [][]contrast, claims ...qualityClaim) {
+		header := []string{"claim"}
+		for _, pair := range pairs {
+			header = append(header, pair.heading)
 		}
+		var rows [][]string
+		for _, claim := range claims {
+			row := []string{claim.text}
+			for i := range pairs {
+				var outcomes []outcome
+				for k, q := range all {
+					if claim.after == (q.Iteration > 0) || claim.always {
+						outcomes = append(outcomes, claim.judge(claim.relation, found[i][k]))
+					}
+				}
+				row = append(row, tallied(outcomes))
+			}
+			rows = append(rows, row)
+		}
+		p.table(header, rows)
 	}
-	start := func(q *quality) bool { return q.Iteration == 0 }
-	later := func(q *quality) bool { return q.Iteration > 0 }
-	any := func(*quality) bool { return true }
 
 	p.heading(found)
 	p.paragraph("Differences of the first's mean cosine less the second's, and the first's variance over the second's (geometric mean of ratios), over all sizes, from the same batches. "+
 		"Intervals are 95%% ones over the repeats (bootstrap of differences, jackknife of ratios' logarithms), of %d repeats or more; they say nothing of other "+
-		"policies than those measured. Alike are cosines within %v and variances within a factor of %v, with their intervals. A comparison is one policy's.", enough, alikeCosine, alikeFactor)
+		"policies than those measured. The tables of claims count policies: a claim agrees with one if the interval is on its side, leans that way if only the value is, "+
+		"and disagrees if the interval is on the other. Alike are cosines within %v and variances within a factor of %v, with their intervals.", enough, alikeCosine, alikeFactor)
 	pairs := like(bayesian.directory, monteCarlo.directory)
 	first := compare(pairs)
 	p.paragraph("**DBQPG and Monte Carlo**, from the same targets: cosine − MC's, and variance / MC's.")
 	table(pairs, first, accuracyMeasure)
 	table(pairs, first, varianceMeasure)
-	verdicts("The paper: at the start of training DBQPG and Monte Carlo give gradients of nearly the same quality. Here, by the cosine:", pairs, first, accuracyMeasure, alike, start)
-	verdicts("By the variance:", pairs, first, varianceMeasure, alike, start)
-	verdicts("The paper: once kernels are learned, DBQPG's gradients are more accurate. Here, after iteration 0:", pairs, first, accuracyMeasure, above, later)
-	verdicts("The paper: their variance is considerably lower. Here, after iteration 0 (lower at all agrees):", pairs, first, varianceMeasure, above, later)
+	p.paragraph("What is left of the paper's claims: at the start of training DBQPG and Monte Carlo give gradients of nearly the same quality; once kernels are learned " +
+		"(here, after iteration 0), DBQPG's are more accurate, and their variance is considerably lower (here, lower at all).")
+	verdicts(pairs, first,
+		qualityClaim{text: "at the start, alike: cosine", measure: accuracyMeasure, relation: alike},
+		qualityClaim{text: "at the start, alike: variance", measure: varianceMeasure, relation: alike},
+		qualityClaim{text: "later, more accurate", measure: accuracyMeasure, relation: above, after: true},
+		qualityClaim{text: "later, of lower variance", measure: varianceMeasure, relation: above, after: true})
 	p.trend(all)
 
 	mc := estimation{rawReturns, monteCarlo.directory, ""}
@@ -294,7 +301,8 @@ func (p *page) qualityFindings(all []*quality) {
 	p.paragraph("**Is it a baseline's effect?** What the baseline does for Monte Carlo, and quadrature beside Monte Carlo with the baseline:")
 	table(pairs, control, accuracyMeasure)
 	table(pairs, control, varianceMeasure)
-	verdicts("That the first is more accurate, after iteration 0:", pairs, control, accuracyMeasure, above, later)
+	verdicts(pairs, control, qualityClaim{text: "after iteration 0, the first is more accurate", measure: accuracyMeasure, relation: above, after: true},
+		qualityClaim{text: "and of lower variance", measure: varianceMeasure, relation: above, after: true})
 
 	pairs = []pairing{
 		{"DBQPG, returns", estimation{rawReturns, bayesian.directory, learned}, estimation{rawReturns, bayesian.directory, nominal}},
@@ -303,7 +311,8 @@ func (p *page) qualityFindings(all []*quality) {
 	posterior := compare(pairs)
 	p.paragraph("**Does learning the posterior matter?** The learned less the nominal one:")
 	table(pairs, posterior, accuracyMeasure, varianceMeasure)
-	verdicts("That the learned one is more accurate:", pairs, posterior, accuracyMeasure, above, any)
+	verdicts(pairs, posterior, qualityClaim{text: "the learned one is more accurate", measure: accuracyMeasure, relation: above, always: true},
+		qualityClaim{text: "and of lower variance", measure: varianceMeasure, relation: above, always: true})
 
 	pairs = like(aware.directory, bayesian.directory)
 	steps := compare(pairs)
@@ -312,10 +321,42 @@ func (p *page) qualityFindings(all []*quality) {
 	table(pairs[2:], steps[2:], accuracyMeasure, spreadMeasure)
 	p.paragraph("At equal divergence, steps along natural gradients: the mean gain less DBQPG's, and its standard deviation over DBQPG's.")
 	table(pairs[2:], steps[2:], gainMeasure, gainSpread)
-	verdicts("That UAPG's step is expected to improve more, at equal norm:", pairs, steps, accuracyMeasure, above, any)
-	verdicts("That its improvement scatters less, at equal norm:", pairs, steps, spreadMeasure, above, any)
-	verdicts("That it is expected to improve more, at equal divergence:", pairs, steps, gainMeasure, above, any)
-	verdicts("That its improvement scatters less, at equal divergence:", pairs, steps, gainSpread, above, any)
+	verdicts(pairs, steps,
+		qualityClaim{text: "equal norm: UAPG improves more", measure: accuracyMeasure, relation: above, always: true},
+		qualityClaim{text: "equal norm: it scatters less", measure: spreadMeasure, relation: above, always: true},
+		qualityClaim{text: "equal divergence: UAPG improves more", measure: gainMeasure, relation: above, always: true},
+		qualityClaim{text: "equal divergence: it scatters less", measure: gainSpread, relation: above, always: true})
+}
+
+// qualityClaim is a claim about policies: those of iteration 0, or those after it, or all.
+type qualityClaim struct {
+	text string
+	measure
+	relation      relation
+	after, always bool
+}
+
+// tallied counts outcomes.
+func tallied(outcomes []outcome) string {
+	var texts []string
+	for _, kind := range []struct {
+		outcome
+		text string
+	}{{agrees, "agrees"}, {leans, "leans that way"}, {undecided, "undecided"}, {contradicts, "disagrees"}, {unknown, "too few repeats"}} {
+		n := 0
+		for _, o := range outcomes {
+			if o == kind.outcome {
+				n++
+			}
+		}
+		switch {
+		case n > 0 && n == len(outcomes):
+			return fmt.Sprintf("**%s** (%d)", kind.text, n)
+		case n > 0:
+			texts = append(texts, fmt.Sprintf("%s %d", kind.text, n))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // trend compares norms and variances at a task's first two iterations, from the largest batches.

@@ -3,9 +3,12 @@ package train
 import (
 	"errors"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -30,10 +33,14 @@ func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random)
 	return &Sampled{r, s, x, at, random}, r.Decompose(s, at, random)
 }
 
-// with returns the evaluation with targets, which the value function does not learn from.
+// with returns the evaluation with targets, which the value function does not learn from. Advantages are centred, as those
+// of an update are.
 func (b *Sampled) with(s *compute.Scope, targets Targets) *Evaluation {
-	at := *b.at
-	at.Targets = s.FromSlice(b.samples.size(), 1, targets.again(b.run.Learner, b.samples, unit{0, 1}))
+	at, y := *b.at, targets.again(b.run.Learner, b.samples, unit{0, 1})
+	if _, ok := targets.(Advantages); ok {
+		floats.AddConst(-stats.Mean(y), y)
+	}
+	at.Targets = s.FromSlice(len(y), 1, y)
 	return &at
 }
 
@@ -177,8 +184,8 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, bas
 	s := compute.NewScope(r.Backend)
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())
-	b := &Sampled{run: r, samples: x, at: r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())}
-	at, features := b.with(s, targets), r.baselineFeatures(s, x)
+	at, features := r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size()), r.baselineFeatures(s, x)
+	at.Targets = s.FromSlice(x.size(), 1, targets.again(r.Learner, x, unit{0, 1}))
 	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
 	}

@@ -125,9 +125,30 @@ func TestNaturalGradientOfAGradient(t *testing.T) {
 	if got, want := sampled.Length(d), dot(g.Plain, d)-s.Damping*dot(d, d); math.Abs(got-want) > 1e-4*want {
 		t.Errorf("d'Gd = %v, want %v", got, want)
 	}
+	var differences [][]float64
 	alone, err := run.MonteCarloGradient(episodes, run.Targets, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Returns and advantages with lambda = 1 go on alike after the time limit, and differ by what depends on the state alone.
+	gamma := run.Targets.(train.Returns).Gamma
+	episodes[0].Terminated = false
+	for _, bootstrap := range []bool{false, true} {
+		raw, err := run.MonteCarloGradient(episodes, train.Returns{Gamma: gamma, Bootstrap: bootstrap}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		less, err := run.MonteCarloGradient(episodes, train.Advantages{Gamma: gamma, Lambda: 1, Bootstrap: bootstrap}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		differences = append(differences, floats.SubTo(less.Plain, raw.Plain, less.Plain))
+		if bootstrap && slices.Equal(raw.Plain, g.Plain) {
+			t.Error("the time limit's end makes no difference")
+		}
+	}
+	if d := floats.Distance(differences[0], differences[1], 2); d > 1e-9*norm(differences[0]) {
+		t.Errorf("the time limit's ends change the baseline's part of the gradient by %v", d)
 	}
 	if !slices.Equal(alone.Plain, g.Plain) || !slices.Equal(alone.Gradient, g.Plain) {
 		t.Error("without a baseline the reference's gradient is another than Monte Carlo's")

@@ -135,7 +135,7 @@ type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estima
 
 // NewMethod returns the method that valid settings describe.
 func NewMethod(s *config.Settings, shape policy.Shape) Method {
-	m := Method{Shape: shape, Targets: Returns{s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples}
+	m := Method{Shape: shape, Targets: Returns{Gamma: s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples}
 	if s.Targets == config.GAE {
 		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap, Epochs: s.ValueEpochs}
 	}

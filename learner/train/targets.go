@@ -34,7 +34,11 @@ func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, error) {
 }
 
 // Returns are the discounted returns, not standardised.
-type Returns struct{ Gamma float64 }
+type Returns struct {
+	Gamma float64
+	// Bootstrap makes a time limit's end continue with the value of its last state, as in [Advantages]; for measurements alone.
+	Bootstrap bool
+}
 
 func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, error) {
 	targets := x.trajectories.Returns(r.Gamma)
@@ -42,7 +46,10 @@ func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, 
 	return targets, unit{0, 1}, nil
 }
 
-func (r Returns) again(_ *Learner, x Samples, _ unit) []float64 {
+func (r Returns) again(l *Learner, x Samples, _ unit) []float64 {
+	if r.Bootstrap {
+		x.trajectories.Bootstrap = l.continuations(x, true)
+	}
 	return x.trajectories.Returns(r.Gamma)
 }
 
