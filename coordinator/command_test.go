@@ -43,22 +43,36 @@ func TestCommands(t *testing.T) {
 		line string
 		want string // output, or with "error: " the complaint, of which it is a part
 	}{
-		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  DONE  FAILED  CANCELLED  SUBMITTED\n"},
+		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
+		{"submit SWEEP --dry-run --coordinator http://127.0.0.1:1", "RUN                             SETTINGS\nswimmer/Swimmer-v2/npg-mc-s1    iterations=30\nswimmer/Swimmer-v2/npg-uapg-s1  iterations=30\n"},
 		{"show swimmer", "error: there are no experiments yet"},
 		{"submit SWEEP", "swimmer: 2 runs are queued\n"},
 		{"submit SWEEP", "error: there is an experiment called swimmer"},
 		{"submit SWEEP --if-new", "swimmer is there already\n"},
 		{"submit nothing.yaml", "error: no such file"},
-		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0     0       0          TIME\n"},
-		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  LEARNER  EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1    queued  -          0      -                0      TIME\n" +
-			"swimmer/Swimmer-v2/npg-uapg-s1  queued  -          0      -                0      TIME\n"},
+		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0       0     0       0          TIME\n"},
+		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1    queued  -/30       0      -       -     -             0      TIME\n" +
+			"swimmer/Swimmer-v2/npg-uapg-s1  queued  -/30       0      -       -     -             0      TIME\n"},
 		{"list swimer", `error: did you mean swimmer?`},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "swimmer/Swimmer-v2/npg-mc-s1 is cancelled\n"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "error: swimmer/Swimmer-v2/npg-mc-s1 is over"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s2", "error: did you mean swimmer/Swimmer-v2/npg-mc-s1?"},
 		{"show swimmer/Swimmer-v2/npg-mc-s1", "run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\nalgorithm   npg\nestimator   mc\n" +
-			"seed        1\niterations  30\nepoch       0\niteration   -\nsteps       0\nupdated     TIME\n"},
+			"seed        1\niterations  30\nepoch       0\niteration   -/30\nsteps       0\nupdated     TIME\n"},
+		{"list --state cancelled --sort name --limit 1", "RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -/30       0      -       -     -             0      TIME\n"},
+		{"list swimmer --state runing", "error: --state runing: a run is queued, running, paused, done, failed or cancelled"},
+		{"list swimmer --sort size", "error: runs are sorted by best, eta, iteration, name, return or updated"},
+		{"list --tag paper", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
+		{"pause swimmer", "swimmer: 1 runs are paused\n"},
+		{"resume swimmer/Swimmer-v2/npg-uapg-s1", "swimmer/Swimmer-v2/npg-uapg-s1 is queued again\n"},
+		{"extend swimmer 40", "swimmer: 2 runs are extended\n"},
+		{"extend swimmer many", `error: "many" is not a number of iterations`},
+		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
+		{"drain gpu7", "error: there is no learner called gpu7"},
+		{"metrics swimmer/Swimmer-v2/npg-mc-s1", "error: is cancelled, and has no iteration yet"},
+		{"__complete show swimmer/", "swimmer\nswimmer/Swimmer-v2/npg-mc-s1\nswimmer/Swimmer-v2/npg-uapg-s1\n:4\n"},
 		{"remove swimmer", "error: cancel the experiment first"},
 		{"remove swimmer/Swimmer-v2/npg-mc-s1", "error: is a run, and only whole experiments are removed: coordinator remove swimmer"},
 		{"cancel swimmer", "swimmer: 1 runs are cancelled\n"},
@@ -84,6 +98,9 @@ func TestCommands(t *testing.T) {
 		}
 		if out = times.ReplaceAllString(out, "TIME"); c.line == "nodes" { // widths follow the ports
 			out, want = strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")
+		}
+		if strings.HasPrefix(c.line, "__complete") { // for shells, which don't show what it says on the side
+			complaint = ""
 		}
 		if status != 0 || out != want || complaint != "" {
 			t.Errorf("%s: status %d, complaint %q\n%s\nwant\n%s", c.line, status, complaint, out, want)

@@ -71,7 +71,7 @@ func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.R
 	return response, err
 }
 
-// take leases the first run that is free, by the renewals too. A request that has been answered before gets the same answer.
+// take leases the first free run of those with the highest priority, which is free by the renewals too. A request that has been answered before gets the same answer.
 func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, error) {
 	select {
 	case a.leases.taking <- struct{}{}:
@@ -80,22 +80,30 @@ func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, 
 		return registry.Response{}, ctx.Err()
 	}
 	wanted, nothing := *c.Take, true
+	refusal := &registry.Refusal{Code: registry.NothingNow, Message: "no run is waiting for a learner"}
 	err := a.Read(ctx, func(s *registry.State) {
 		if wanted.Run != "" && s.Run(wanted.Run) == nil || s.Answered(c.Request) {
 			nothing = false
 			return
 		}
+		if drained := s.Drained(wanted.Learner); drained != nil {
+			refusal = drained
+			return
+		}
 		now := later(a.now(), s)
 		a.leases.forget(now)
+		priority := 0
 		for i := range s.Runs {
-			run := a.leases.now(&s.Runs[i], now)
-			if nothing && (wanted.Run == "" || run.Name == wanted.Run) && run.Free(now) {
-				wanted.Run, nothing = run.Name, false
+			if only := c.Take.Run; only != "" && s.Runs[i].Name != only || !nothing && s.Runs[i].Priority <= priority {
+				continue
+			}
+			if run := a.leases.now(&s.Runs[i], now); run.Free(now) {
+				wanted.Run, priority, nothing = run.Name, run.Priority, false
 			}
 		}
 	})
 	if err != nil || nothing {
-		return registry.Response{Refusal: &registry.Refusal{Code: registry.NothingNow, Message: "no run is waiting for a learner"}}, err
+		return registry.Response{Refusal: refusal}, err
 	}
 	c.Take = &wanted
 	return a.Propose(ctx, c)

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -27,6 +30,7 @@ import (
 const (
 	variable            = "DBQPG_COORDINATOR" // the coordinator's URLs, unless --coordinator is given
 	credentialsVariable = "DBQPG_CREDENTIALS"
+	storeVariable       = "DBQPG_CHECKPOINTS"
 	defaultURL          = "http://127.0.0.1:7070"
 	watchWait           = 10 * time.Second // of each of watch's queries
 )
@@ -39,35 +43,34 @@ type session struct {
 	options
 }
 
-// options are the values of flags.
-type options struct {
-	json    bool
-	timeout time.Duration
-	ifNew   bool  // of submit: an existing experiment of that name is not an error
-	to      int64 // of reset: the iteration; -1: none
-}
-
 // entry is a command in the table below.
 type entry struct {
 	use, short string
 	least      int // minimum number of arguments
 	most       int
-	endless    bool // it runs until what it waits for has happened
 	do         func(*session, context.Context, []string) error
+	complete   completion // of the first argument
 }
 
 var entries = []entry{
-	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, false, (*session).submit},
-	{"list [EXPERIMENT]", "List the experiments, or the runs of one", 0, 1, false, (*session).list},
-	{"show NAME", "Show a run or an experiment", 1, 1, false, (*session).show},
-	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, true, (*session).watch},
-	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, false, (*session).cancel},
-	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, false, (*session).retry},
-	{"reset RUN", "Make a run begin anew, or with --to from an earlier checkpoint", 1, 1, false, (*session).reset},
-	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, false, (*session).remove},
-	{"nodes", "Show the coordinator's nodes, and the learners", 0, 0, false, (*session).showNodes},
-	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, false, (*session).leave},
-	{"backup FILE", "Write the coordinator's entire state to a file; - writes standard output", 1, 1, false, (*session).backup},
+	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, (*session).submit, nil},
+	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1, (*session).list, experimentNames},
+	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
+	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, experimentNames},
+	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
+	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
+	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, (*session).cancel, bothNames},
+	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, (*session).retry, bothNames},
+	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, (*session).pause, bothNames},
+	{"resume NAME", "Queue paused runs again", 1, 1, (*session).resume, bothNames},
+	{"extend NAME ITERATIONS", "Set how many iterations a run, or an experiment's, has in all; those that are done go on", 2, 2, (*session).extend, bothNames},
+	{"prioritize NAME PRIORITY", "Set the priority of a run, or an experiment's; free runs of the highest are taken first", 2, 2, (*session).prioritize, bothNames},
+	{"drain WORKER", "Have a worker give its run back, and keep runs from it", 1, 1, (*session).drain, learnerNames},
+	{"reset RUN", "Make a run begin anew, or with --to from an earlier checkpoint", 1, 1, (*session).reset, runNames},
+	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, (*session).remove, experimentNames},
+	{"nodes", "Show the coordinator's nodes, and the learners", 0, 0, (*session).showNodes, nil},
+	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, (*session).leave, nodeNames},
+	{"backup FILE", "Write the coordinator's entire state to a file; - writes standard output", 1, 1, (*session).backup, nil},
 }
 
 // Commands returns the commands.
@@ -80,56 +83,95 @@ func Commands() []*cobra.Command {
 }
 
 func (e entry) command() *cobra.Command {
-	var urls, directory string
-	var verbose bool
 	var o options
 	cmd := &cobra.Command{
-		Use: e.use, Short: e.short,
+		Use: e.use, Short: e.short, ValidArgsFunction: e.complete.with(&o),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < e.least || len(args) > e.most {
 				return fmt.Errorf("%d arguments given; usage: %s", len(args), cmd.UseLine())
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			level := slog.LevelWarn
-			if verbose {
-				level = slog.LevelDebug
-			}
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
-			c, err := client.Open(client.Config{URLs: addresses(urls), FailFast: true, Silence: func(err error) { reportSilence(cmd, err) }, Log: log}, directory)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			ctx := cmd.Context()
-			if !e.endless {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, o.timeout)
-				defer cancel()
-			}
-			err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), o}, ctx, args)
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", o.timeout, strings.Join(addresses(urls), ", "), err)
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, args, o) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
-	flags.StringVar(&directory, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
+	o.define(cmd.Name(), cmd.Flags())
+	return cmd
+}
+
+// options are the values of flags.
+type options struct {
+	urls, credentials string
+	json, verbose     bool
+	timeout           time.Duration
+	selection                // of list
+	ifNew, dryRun     bool   // of submit: an existing experiment of that name is not an error; only show the runs
+	off               bool   // of drain: the worker may take runs again
+	checkpoints, to   string // of metrics and fetch: the workers' store; the directory to write
+	last              int    // of metrics: number of rows
+	iteration         int64  // of reset; -1: none
+}
+
+// define defines a command's flags.
+func (o *options) define(command string, flags *pflag.FlagSet) {
+	flags.StringVar(&o.urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
+	flags.StringVar(&o.credentials, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
 	flags.BoolVar(&o.json, "json", false, "write JSON")
-	flags.BoolVar(&verbose, "verbose", false, "log retries")
-	switch cmd.Name() {
-	case "submit":
-		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
-	case "reset":
-		flags.Int64Var(&o.to, "to", -1, "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
-	}
-	if !e.endless {
+	flags.BoolVar(&o.verbose, "verbose", false, "log retries")
+	if command != "watch" {
 		flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "how long to keep trying")
 	}
-	return cmd
+	switch command {
+	case "submit":
+		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
+		flags.BoolVar(&o.dryRun, "dry-run", false, "check the sweep and list its runs, without a coordinator")
+	case "list":
+		o.selection.define(flags)
+	case "reset":
+		flags.Int64Var(&o.iteration, "to", -1, "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
+	case "drain":
+		flags.BoolVar(&o.off, "off", false, "let the worker take runs again")
+	case "fetch":
+		flags.StringVar(&o.to, "to", "", "directory to write (default the run's name)")
+		fallthrough
+	case "metrics":
+		store := os.Getenv(storeVariable)
+		flags.StringVar(&o.checkpoints, "checkpoints", cmp.Or(store, "runs"), "the workers' store: a directory or s3://bucket/prefix (default $"+storeVariable+", else runs)")
+		if command == "metrics" {
+			flags.IntVar(&o.last, "last", 0, "only the last rows, so many; 0: all")
+		}
+	}
+}
+
+// open returns a client. Its caller closes it.
+func (o *options) open(cmd *cobra.Command) (*client.Client, error) {
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	return client.Open(client.Config{
+		URLs: addresses(o.urls), FailFast: true, Silence: func(err error) { reportSilence(cmd, err) },
+		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+	}, o.credentials)
+}
+
+// run runs a command.
+func (e entry) run(cmd *cobra.Command, args []string, o options) error {
+	c, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx := cmd.Context()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+	}
+	err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), o}, ctx, args)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", o.timeout, strings.Join(addresses(o.urls), ", "), err)
+	}
+	return err
 }
 
 // reportSilence says that nobody answers, or, if err is nil, that somebody does again.
@@ -159,6 +201,10 @@ func (s *session) submit(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
+	if s.dryRun {
+		runs := spec.Expand()
+		return s.table(runs, plannedTable(runs))
+	}
 	n, err := s.Submit(ctx, *spec)
 	if s.ifNew && errors.Is(err, client.Exists) {
 		return s.say(map[string]any{"experiment": spec.Name, "runs": 0}, "%s is there already\n", spec.Name)
@@ -180,24 +226,6 @@ func (s *session) read(name string) ([]byte, error) {
 		in = file
 	}
 	return io.ReadAll(io.LimitReader(in, sweep.MaxFile+1))
-}
-
-func (s *session) list(ctx context.Context, args []string) error {
-	experiments, err := s.Experiments(ctx)
-	if err != nil {
-		return err
-	}
-	if len(args) == 0 {
-		return s.table(client.Experiments{Experiments: experiments}, experimentTable(experiments))
-	}
-	runs, err := s.Runs(ctx, client.Query{Experiment: args[0]})
-	if err != nil {
-		return err
-	}
-	if len(runs.Runs) == 0 {
-		return s.unknown(ctx, args[0], experiments)
-	}
-	return s.table(runs, runTable(runs.Runs, runs.Now))
 }
 
 // unknown returns an error that there is no run or experiment of that name, with a suggestion.
@@ -248,10 +276,45 @@ func (s *session) retry(ctx context.Context, args []string) error {
 
 func (s *session) reset(ctx context.Context, args []string) error {
 	reset := &registry.Reset{Run: args[0]}
-	if to := uint64(s.to); s.to >= 0 {
+	if to := uint64(s.iteration); s.iteration >= 0 {
 		reset.To = &to
 	}
 	return s.change(ctx, args[0], "queued, to begin anew", registry.Command{Reset: reset})
+}
+
+func (s *session) pause(ctx context.Context, args []string) error {
+	return s.change(ctx, args[0], "paused", registry.Command{Pause: &registry.Pause{Name: args[0]}})
+}
+
+func (s *session) resume(ctx context.Context, args []string) error {
+	return s.change(ctx, args[0], "queued again", registry.Command{Resume: &registry.Resume{Name: args[0]}})
+}
+
+func (s *session) extend(ctx context.Context, args []string) error {
+	n, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of iterations", args[1])
+	}
+	return s.change(ctx, args[0], "extended", registry.Command{Extend: &registry.Extend{Name: args[0], Iterations: n}})
+}
+
+func (s *session) prioritize(ctx context.Context, args []string) error {
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("%q is not a priority, a whole number; for a negative one write -- before it", args[1])
+	}
+	return s.change(ctx, args[0], fmt.Sprint("of priority ", n), registry.Command{Prioritize: &registry.Prioritize{Name: args[0], Priority: n}})
+}
+
+func (s *session) drain(ctx context.Context, args []string) error {
+	r, err := s.Do(ctx, registry.Command{Drain: &registry.Drain{Learner: args[0], Off: s.off}})
+	if err != nil {
+		return err
+	}
+	if s.off {
+		return s.say(r, "%s gets runs again\n", args[0])
+	}
+	return s.say(r, "%s gets no more runs; %d given back\n", args[0], r.Runs)
 }
 
 func (s *session) remove(ctx context.Context, args []string) error {

@@ -30,10 +30,10 @@ func (s *session) table(of any, table rows) error {
 }
 
 // states lists all states, in the order of a run's life.
-var states = []registry.RunState{registry.Queued, registry.Running, registry.Done, registry.Failed, registry.Cancelled}
+var states = []registry.RunState{registry.Queued, registry.Running, registry.Paused, registry.Done, registry.Failed, registry.Cancelled}
 
 func experimentTable(experiments []client.Experiment) rows {
-	table := rows{{"EXPERIMENT", "RUNS", "QUEUED", "RUNNING", "DONE", "FAILED", "CANCELLED", "SUBMITTED"}}
+	table := rows{{"EXPERIMENT", "RUNS", "QUEUED", "RUNNING", "PAUSED", "DONE", "FAILED", "CANCELLED", "SUBMITTED"}}
 	for _, e := range experiments {
 		row := []string{e.Spec.Name, strconv.Itoa(e.Spec.Size())}
 		for _, state := range states {
@@ -44,8 +44,8 @@ func experimentTable(experiments []client.Experiment) rows {
 	return table
 }
 
-func runTable(runs []registry.Run, now time.Time) rows {
-	table := rows{{"RUN", "STATE", "ITERATION", "STEPS", "RETURN", "LEARNER", "EPOCH", "UPDATED"}}
+func runTable(runs []listed, now time.Time) rows {
+	table := rows{{"RUN", "STATE", "ITERATION", "STEPS", "RETURN", "BEST", "ETA", "LEARNER", "EPOCH", "UPDATED"}}
 	for _, r := range runs {
 		learner := ""
 		if l := r.Lease; l != nil {
@@ -55,9 +55,40 @@ func runTable(runs []registry.Run, now time.Time) rows {
 			}
 		}
 		table = append(table, []string{
-			r.Name, string(r.State), iteration(&r), strconv.FormatUint(r.Steps, 10), metric(&r, "return_mean"),
+			r.Name, string(r.State), r.progress(), strconv.FormatUint(r.Steps, 10), metric(&r.Run, "return_mean"), metric(&r.Run, "best_return"), r.eta(),
 			learner, strconv.FormatUint(r.Epoch, 10), date(r.Updated),
 		})
+	}
+	return table
+}
+
+// progress returns the iteration and how many there will be.
+func (l *listed) progress() string {
+	if l.Total == 0 {
+		return iteration(&l.Run)
+	}
+	return iteration(&l.Run) + "/" + strconv.FormatUint(l.Total, 10)
+}
+
+func (l *listed) eta() string {
+	if l.ETA == 0 {
+		return "-"
+	}
+	if l.ETA >= time.Hour {
+		return strings.TrimSuffix(l.ETA.Round(time.Minute).String(), "0s")
+	}
+	return l.ETA.Round(time.Second).String()
+}
+
+// plannedTable shows the runs of a sweep.
+func plannedTable(runs []registry.Run) rows {
+	table := rows{{"RUN", "SETTINGS"}}
+	for _, r := range runs {
+		var settings []string
+		for _, s := range r.Settings {
+			settings = append(settings, s.Name+"="+s.Value)
+		}
+		table = append(table, []string{r.Name, strings.Join(settings, " ")})
 	}
 	return table
 }
@@ -98,10 +129,14 @@ func runDetails(r *registry.Run) rows {
 		}
 		table = append(table, []string{"learner", learner}, []string{"last heard", date(l.Heard())}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
 	}
+	if r.Priority != 0 {
+		table = append(table, []string{"priority", strconv.Itoa(r.Priority)})
+	}
 	if r.Losses > 0 {
 		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)})
 	}
-	table = append(table, []string{"iteration", iteration(r)}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
+	listing := newListed(*r)
+	table = append(table, []string{"iteration", listing.progress()}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
 	if c := r.Checkpoint; c != nil {
 		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})
 	}
@@ -117,6 +152,9 @@ func experimentDetails(e *client.Experiment) rows {
 		{"experiment", e.Spec.Name}, {"submitted", date(e.Submitted)},
 		{"tasks", strings.Join(e.Spec.Tasks, ", ")}, {"algorithms", strings.Join(e.Spec.Algorithms, ", ")},
 		{"estimators", strings.Join(e.Spec.Estimators, ", ")}, {"seeds", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Spec.Seeds), " ", ", "), "[]")},
+	}
+	if len(e.Spec.Tags) > 0 {
+		table = append(table, []string{"tags", strings.Join(e.Spec.Tags, ", ")})
 	}
 	for _, o := range e.Spec.Overrides {
 		table = append(table, []string{o.Name, strings.Join(o.Values, " | ")})

@@ -37,6 +37,7 @@ var (
 	NotFound   = &registry.Refusal{Code: registry.NotFound}
 	Exists     = &registry.Refusal{Code: registry.Exists}
 	NothingNow = &registry.Refusal{Code: registry.NothingNow}
+	Drained    = &registry.Refusal{Code: registry.Drained}
 	StaleEpoch = &registry.Refusal{Code: registry.StaleEpoch}
 	NotRunning = &registry.Refusal{Code: registry.NotRunning}
 	WrongHash  = &registry.Refusal{Code: registry.WrongHash}

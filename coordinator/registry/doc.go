@@ -16,6 +16,7 @@
 //	  +------------------ Retry --------+
 //
 // Reset queues a run from any state, and makes it begin anew.
+// Pause keeps a run that has not ended from learners until Resume. Extend queues a run that is done again.
 //
 // The expiry of a lease changes nothing by itself: it only lets another learner [Take] the
 // run. If the holder returns before that, it continues as if nothing had happened.

@@ -46,7 +46,7 @@ func (o *Submit) apply(s *State) *Response {
 }
 
 // Take leases the first free run in the order of submission: one that is queued, or whose
-// lease has expired.
+// lease has expired. Package api names the one with the highest priority.
 type Take struct {
 	Learner string        `json:"learner"`
 	TTL     time.Duration `json:"ttl"`            // of the lease, in nanoseconds
@@ -59,6 +59,9 @@ func (o *Take) check() *Refusal {
 }
 
 func (o *Take) apply(s *State) *Response {
+	if r := s.Drained(o.Learner); r != nil {
+		return refused(r)
+	}
 	expired := 0
 	for i := range s.Runs {
 		run := &s.Runs[i]
@@ -364,7 +367,7 @@ func (o *Heartbeat) check() *Refusal {
 }
 
 func (o *Heartbeat) apply(s *State) *Response {
-	outdated := s.Now.Add(-SeenFor)
+	outdated, drained := s.Now.Add(-SeenFor), o.Role == Learner && s.Drained(o.Name) != nil
 	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
 		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
 	})
@@ -374,7 +377,7 @@ func (o *Heartbeat) apply(s *State) *Response {
 	if len(s.Seen) == MaxSeen {
 		s.Seen = slices.Delete(s.Seen, 0, 1)
 	}
-	s.Seen = append(s.Seen, Seen{Role: o.Role, Name: o.Name, Run: o.Run, Slots: o.Slots, At: s.Now})
+	s.Seen = append(s.Seen, Seen{Role: o.Role, Name: o.Name, Run: o.Run, Slots: o.Slots, At: s.Now, Drained: drained})
 	return &Response{}
 }
 

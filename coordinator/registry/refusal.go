@@ -16,6 +16,7 @@ const (
 	WrongHash  Code = "wrong_hash"  // the commit does not follow the last one
 	Busy       Code = "busy"        // some runs of the experiment have not ended
 	Full       Code = "full"        // a limit on the state is reached
+	Drained    Code = "drained"     // the learner is to get no runs
 	Forgotten  Code = "forgotten"   // the client has sent a later request since
 )
 

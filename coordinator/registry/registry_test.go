@@ -281,6 +281,67 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// Runs are paused and resumed, extended, and taken from learners that are drained.
+func TestSteering(t *testing.T) {
+	c := newClock(t)
+	one := spec("a", 1, 2)
+	one.Priority, one.Tags = 3, []string{"paper"}
+	c.do("", Command{Submit: &Submit{one}})
+	first, second := c.State.Runs[0].Name, c.State.Runs[1].Name
+	state := func(want ...RunState) {
+		t.Helper()
+		if got := []RunState{c.State.Run(first).State, c.State.Run(second).State}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
+	taken := c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run
+	if taken.Name != first || taken.Priority != 3 {
+		t.Errorf("%+v", taken)
+	}
+	hold := Hold{first, taken.Epoch}
+	c.do("", Command{Pause: &Pause{"a"}})
+	state(Paused, Paused)
+	c.do(NotRunning, Command{Pause: &Pause{"a"}})
+	c.do(NotRunning, Command{Renew: &Renew{Hold: hold, TTL: time.Hour}})
+	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do(Busy, Command{Remove: &Remove{"a"}})
+	c.do("", Command{Resume: &Resume{first}})
+	state(Queued, Paused)
+	c.do(NotRunning, Command{Resume: &Resume{first}})
+	c.do(NotFound, Command{Resume: &Resume{"nobody"}})
+
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
+	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
+	c.do("", Command{Finish: &Finish{hold}})
+	c.do(NotRunning, Command{Extend: &Extend{first, 5}})
+	c.do(Invalid, Command{Extend: &Extend{first, 0}})
+	c.do("", Command{Extend: &Extend{"a", 8}})
+	state(Queued, Paused)
+	for _, run := range c.State.Runs {
+		if len(run.Settings) == 0 || run.Settings[len(run.Settings)-1] != (Setting{"iterations", "8"}) {
+			t.Errorf("%+v", run.Settings)
+		}
+	}
+	c.do("", Command{Prioritize: &Prioritize{second, -7}})
+	c.do(Invalid, Command{Prioritize: &Prioritize{second, MaxPriority + 1}})
+	if c.State.Run(first).Priority != 3 || c.State.Run(second).Priority != -7 {
+		t.Error("priorities")
+	}
+
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
+	c.do(NotFound, Command{Drain: &Drain{Learner: "nobody"}})
+	if given := c.do("", Command{Drain: &Drain{Learner: "l"}}); given.Runs != 1 {
+		t.Errorf("%+v", given)
+	}
+	state(Queued, Paused)
+	c.do(NotRunning, Command{Release: &Release{Hold: hold}})
+	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
+	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do("", Command{Drain: &Drain{Learner: "l", Off: true}})
+	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+}
+
 // Logs, snapshots and workers of the previous version say how many actors a run could use, which nobody asks for any more.
 func TestRetiredFields(t *testing.T) {
 	command, err := DecodeCommand([]byte(`{"renew":{"run":"a/t/a-e-s1","epoch":1,"ttl":1000000000,"useful":40}}`))

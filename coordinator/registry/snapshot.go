@@ -103,7 +103,7 @@ func (s *State) validate() error {
 	for i := range s.Runs {
 		run := &s.Runs[i]
 		switch run.State {
-		case Queued, Running, Done, Failed, Cancelled:
+		case Queued, Running, Paused, Done, Failed, Cancelled:
 		default:
 			return fmt.Errorf("run %q is %q", run.Name, run.State)
 		}

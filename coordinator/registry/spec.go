@@ -24,6 +24,8 @@ type Spec struct {
 	Estimators []string   `json:"estimators"`
 	Seeds      []uint64   `json:"seeds"`
 	Overrides  []Override `json:"overrides,omitempty"`
+	Priority   int        `json:"priority,omitempty"` // free runs of the highest are taken first
+	Tags       []string   `json:"tags,omitempty"`     // for whoever looks for experiments
 }
 
 // Override is a setting, by its name in a configuration file, with the values to try.
@@ -66,8 +68,16 @@ func (s *Spec) check() *Refusal {
 	if r := checkAxis("seeds", s.Seeds, seed); r != nil {
 		return r
 	}
-	if r := s.checkOverrides(); r != nil {
+	if r := firstOf(s.checkOverrides(), checkPriority(s.Priority)); r != nil {
 		return r
+	}
+	if len(s.Tags) > 0 {
+		if r := checkAxis("tags", s.Tags, checkPart); r != nil {
+			return r
+		}
+	}
+	if len(s.Tags) > maxTags {
+		return refuse(Invalid, "%d tags; at most %d are possible", len(s.Tags), maxTags)
 	}
 	if n := s.Size(); n > MaxExpanded {
 		return refuse(Invalid, "%d or more runs; an experiment has at most %d: split it", n, MaxExpanded)
@@ -161,7 +171,7 @@ func (s *Spec) Expand() []Run {
 						runs = append(runs, Run{
 							Name: fmt.Sprintf("%s-s%d", name, seed), Experiment: s.Name,
 							Task: task, Algorithm: algorithm, Estimator: estimator, Seed: seed, Settings: settings,
-							State: Queued,
+							Priority: s.Priority, State: Queued,
 						})
 					}
 				}

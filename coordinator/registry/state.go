@@ -28,6 +28,7 @@ type RunState string
 const (
 	Queued    RunState = "queued"
 	Running   RunState = "running" // leased, possibly on an expired lease
+	Paused    RunState = "paused"
 	Done      RunState = "done"
 	Failed    RunState = "failed"
 	Cancelled RunState = "cancelled"
@@ -52,6 +53,7 @@ type Run struct {
 	Estimator  string    `json:"estimator"`
 	Seed       uint64    `json:"seed"`
 	Settings   []Setting `json:"settings,omitempty"` // overridden ones
+	Priority   int       `json:"priority,omitempty"`
 
 	State  RunState `json:"state"`
 	Reason string   `json:"reason,omitempty"` // why it failed, or lost its last learner
@@ -126,6 +128,8 @@ type Seen struct {
 	Run   string    `json:"run,omitempty"`   // the run it works on
 	Slots int       `json:"slots,omitempty"` // number of actors that played its last batch
 	At    time.Time `json:"at"`              // when it was last heard of
+	// Drained keeps runs from it.
+	Drained bool `json:"drained,omitempty"`
 }
 
 // Node is a coordinator node and the URL at which it takes requests.

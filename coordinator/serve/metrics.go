@@ -32,7 +32,7 @@ func watch(m *observe.Coordinator, node *raftnode.Node) {
 
 // count sets the metrics that are counts in the registry.
 func count(m *observe.Coordinator, s *registry.State) {
-	runs := map[registry.RunState]int{registry.Queued: 0, registry.Running: 0, registry.Done: 0, registry.Failed: 0, registry.Cancelled: 0}
+	runs := map[registry.RunState]int{registry.Queued: 0, registry.Running: 0, registry.Paused: 0, registry.Done: 0, registry.Failed: 0, registry.Cancelled: 0}
 	for i := range s.Runs {
 		runs[s.Runs[i].State]++
 	}

@@ -6,6 +6,8 @@
 //	algorithms: npg                   # one value needs no list
 //	estimators: [mc, dbqpg, uapg]
 //	seeds: 1-5                        # or [1, 2, 3]
+//	priority: 10                      # free runs of the highest priority are taken first; 0 unless given
+//	tags: [paper]                     # for list --tag
 //	overrides:                        # settings by their names in a learner's config.yaml
 //	  iterations: 300
 //	  rank: [30, 60]                  # several values multiply the runs
@@ -65,7 +67,7 @@ func eachField(mapping *yaml.Node, f func(name string, value *yaml.Node) error) 
 }
 
 // fields lists the fields of a sweep.
-var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides"}
+var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides", "priority", "tags"}
 
 func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 	switch name {
@@ -79,6 +81,12 @@ func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
 		spec.Estimators, err = values(value)
 	case "seeds":
 		spec.Seeds, err = seeds(value)
+	case "priority":
+		if spec.Priority, err = strconv.Atoi(value.Value); err != nil {
+			err = fmt.Errorf("%q is not a whole number", value.Value)
+		}
+	case "tags":
+		spec.Tags, err = values(value)
 	case "overrides":
 		if value.Kind != yaml.MappingNode {
 			return errors.New("overrides must be settings, given as name: value")

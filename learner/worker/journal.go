@@ -50,7 +50,11 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 	if err := j.local.Commit(state, row, evaluation); err != nil {
 		return err
 	}
-	return j.commit(state, summary(row))
+	all := summary(row)
+	if best := state.Best; best != nil && !math.IsNaN(best.Return) && !math.IsInf(best.Return, 0) {
+		all["best_return"] = best.Return
+	}
+	return j.commit(state, all)
 }
 
 func (j *journal) commit(state *checkpoint.State, summary map[string]float64) error {

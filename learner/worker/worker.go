@@ -156,6 +156,11 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 		switch {
 		case run != nil || ctx.Err() != nil:
 			return run, ctx.Err()
+		case errors.Is(err, client.Drained):
+			if warnings.Now() {
+				w.Log.Info("no runs for this worker", "because", err)
+			}
+			pause.For(ctx, pollInterval)
 		case errors.Is(err, context.DeadlineExceeded):
 			if warnings.Now() {
 				w.Log.Warn("the coordinator does not answer; trying again", "error", err)

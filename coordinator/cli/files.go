@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/store"
+)
+
+// directory is a run's directory in the workers' store.
+type directory struct {
+	store.Store
+	path string
+}
+
+// directoryOf returns the directory of a run's last commit.
+func (s *session) directoryOf(ctx context.Context, name string) (*directory, error) {
+	run, err := s.Run(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if run.Checkpoint == nil {
+		return nil, fmt.Errorf("%s is %s, and has no iteration yet", name, run.State)
+	}
+	if !strings.HasPrefix(s.checkpoints, store.Scheme) {
+		if _, err := os.Stat(s.checkpoints); err != nil { // store.Open would make it
+			return nil, fmt.Errorf("--checkpoints %s: give the store that the workers use (%w)", s.checkpoints, err)
+		}
+	}
+	kept, err := store.Open(ctx, s.checkpoints)
+	if err != nil {
+		return nil, fmt.Errorf("--checkpoints: %w", err)
+	}
+	return &directory{kept, path.Dir(path.Dir(run.Checkpoint.Location))}, nil
+}
+
+// read returns one of the directory's files.
+func (d *directory) read(ctx context.Context, name string) ([]byte, error) {
+	data, err := d.Get(ctx, path.Join(d.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%v has no %s: are --checkpoints those of the workers? (%w)", d, path.Join(d.path, name), err)
+	}
+	return data, err
+}
+
+// metrics writes the rows of a run's iterations.
+func (s *session) metrics(ctx context.Context, args []string) error {
+	d, err := s.directoryOf(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	data, err := d.read(ctx, "progress.csv")
+	if err != nil {
+		return err
+	}
+	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		return fmt.Errorf("%s/progress.csv cannot be read: %w", d.path, err)
+	}
+	heading, rows := rows[0], rows[1:]
+	if s.last > 0 {
+		rows = rows[max(0, len(rows)-s.last):]
+	}
+	if !s.json {
+		w := csv.NewWriter(s.out)
+		return errors.Join(w.Write(heading), w.WriteAll(rows))
+	}
+	all := []map[string]string{}
+	for _, row := range rows {
+		object := map[string]string{}
+		for i, name := range heading {
+			object[name] = row[i]
+		}
+		all = append(all, object)
+	}
+	return s.writeJSON(all)
+}
+
+// fetched are the files of a run directory that fetch copies, the one that must be there first.
+var fetched = []string{"checkpoints/best.safetensors", "config.yaml", "progress.csv", "evaluations.csv"}
+
+// fetch copies a run's best policy, with its settings and rows, into a run directory.
+func (s *session) fetch(ctx context.Context, args []string) error {
+	d, err := s.directoryOf(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	to := s.to
+	if to == "" {
+		to = strings.ReplaceAll(args[0], "/", "_")
+	}
+	for i, name := range fetched {
+		data, err := d.read(ctx, name)
+		if i > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(to, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := atomicfile.Write(file, data); err != nil {
+			return err
+		}
+	}
+	return s.say(map[string]string{"run": args[0], "directory": to}, "%s: its best policy is in %s; learner evaluate %s plays it\n", args[0], to, to)
+}

@@ -1,0 +1,65 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+)
+
+// ask runs a command of the coordinator and returns what it writes.
+func (c *cluster) ask(arguments ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "coordinator"), arguments...)
+	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url, "DBQPG_CHECKPOINTS="+c.checkpoints)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+// What an operator asks of a run that a worker trains: a worker that is drained gives it up to another, its rows and its best policy
+// are to be had, and once done it is extended to the same bits as if it had been submitted so.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	short := *e
+	short.iterations--
+	c := newCluster(t)
+	first := c.worker("", "--worker-name", "first", "--lease-term", "1h")
+	name := c.submit(&short, "steered")
+	first.iterations(1)
+	if out := c.ask("drain", "first"); out != "first gets no more runs; 1 given back\n" {
+		t.Error(out)
+	}
+	first.Expect("no runs for this worker")
+	c.worker("", "--worker-name", "second").Expect("msg=taken .* epoch=2 ")
+	c.done(name)
+	listed := c.ask("list", "steered")
+	if want := strconv.Itoa(short.iterations) + "/" + strconv.Itoa(short.iterations); !strings.Contains(listed, want) {
+		t.Errorf("no %s in\n%s", want, listed)
+	}
+	if out := c.ask("metrics", name); strings.Count(out, "\n") != 1+short.iterations || !strings.HasPrefix(out, "iteration,") {
+		t.Errorf("%s", out)
+	}
+	if out := c.ask("metrics", name, "--last", "1", "--json"); strings.Count(out, `"return_mean"`) != 1 {
+		t.Errorf("%s", out)
+	}
+	to := filepath.Join(t.TempDir(), "best")
+	c.ask("fetch", name, "--to", to)
+	start(t, "learner", "evaluate", to, "--episodes", "2").Succeed()
+
+	c.ask("extend", name, strconv.Itoa(e.iterations))
+	run := c.await(name, func(run *registry.Run) bool {
+		return run.State == registry.Done && run.Iteration() > uint64(short.iterations)
+	})
+	c.requireReference(e, run, 3)
+	if _, there := run.Summary["best_return"]; !there {
+		t.Errorf("no best return in %v", run.Summary)
+	}
+}
