@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // One run's checkpoints are lost: it fails alone, with the reason, and the workers train the others. Reset, it is trained anew.
@@ -90,7 +94,7 @@ func TestNameUsedAgain(t *testing.T) {
 	second := c.worker("stop@acknowledged:3", "--lease-term", "1h")
 	second.awaitStop()
 	zombie.Signal(syscall.SIGCONT)
-	zombie.Expect("gave the run up|does not know")
+	zombie.Expect("gave the run up|is no longer this worker's")
 	if now, err := c.client.Run(t.Context(), name); err != nil || now.State != registry.Running {
 		t.Errorf("the run is %+v, %v, after another's worker said that it is done", now, err)
 	}
@@ -180,6 +184,39 @@ func TestTemporaryFiles(t *testing.T) {
 	living.Succeed()
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// The policies of runs that have ended do not stay on the NATS server that all share.
+func TestPoliciesOfEndedRuns(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	_, nats := startServer(t, "0")
+	done, cancelled, failed := c.submit(e, "done"), c.submit(e, "cancelled"), c.submit(examples[0], "failed", registry.Override{Name: "learning_rate", Values: []string{"1e300"}})
+	worker := c.worker("", "--nats", nats)
+	c.done(done)
+	c.await(cancelled, func(run *registry.Run) bool { return run.Iteration() >= 1 })
+	conn, err := bus.Connect(t.Context(), nats, bus.ConnConfig{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	policies, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := policies.Get(t.Context(), cancelled); err != nil {
+		t.Errorf("the policy of a run that is being trained: %v", err)
+	}
+	c.command("cancel", "cancelled")
+	c.await(failed, func(run *registry.Run) bool { return run.State == registry.Failed })
+	worker.Signal(syscall.SIGTERM)
+	worker.Succeed()
+	for _, run := range []string{done, cancelled, failed} {
+		if policy, _, err := policies.Get(t.Context(), run); !errors.Is(err, bus.ErrNotFound) {
+			t.Errorf("of %s there is a policy of %d bytes, %v", run, len(policy), err)
+		}
 	}
 }
 

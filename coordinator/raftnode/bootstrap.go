@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
@@ -101,7 +102,7 @@ func isEmpty(p parts) (bool, error) {
 func (b *bootstrap) state() probeReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := probeReply{Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil, Running: b.member}
+	h := probeReply{Version: registry.Version, Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil, Running: b.member}
 	if b.node != nil {
 		b.node.describe(&h)
 	}

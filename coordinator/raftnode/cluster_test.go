@@ -45,10 +45,11 @@ type cluster struct {
 	lost     int          // disks, by misfortune
 	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
-	mu    sync.Mutex
-	nodes map[string]*Node
-	wires map[string]*raft.InmemTransport
-	disks map[string]disk
+	mu      sync.Mutex
+	earlier []string // nodes that say that they know no version of the rules
+	nodes   map[string]*Node
+	wires   map[string]*raft.InmemTransport
+	disks   map[string]disk
 }
 
 // newCluster starts n nodes, n1, n2, ...
@@ -107,7 +108,12 @@ func (c *cluster) ask(_ context.Context, p Peer) (*probeReply, error) {
 	if n == nil {
 		return nil, errors.New("nobody answers")
 	}
-	reply := &probeReply{Node: p.ID}
+	reply := &probeReply{Node: p.ID, Version: registry.Version}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.earlier, p.ID) {
+		reply.Version = 0
+	}
 	n.describe(reply)
 	return reply, nil
 }

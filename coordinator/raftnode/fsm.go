@@ -1,6 +1,9 @@
 package raftnode
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -14,19 +17,29 @@ type machine struct {
 	mu      sync.RWMutex
 	state   *registry.State
 	changed chan struct{} // closed and replaced when a run changes
+	stopped error         // why no more entries are applied; nil: they are
+	stop    chan struct{} // closed when stopped is set
 }
 
-func newMachine() *machine { return &machine{state: registry.New(), changed: make(chan struct{})} }
+func newMachine() *machine {
+	return &machine{state: registry.New(), changed: make(chan struct{}), stop: make(chan struct{})}
+}
 
 // Apply executes a command from the log. A leader proposes only valid ones, but the log is a file:
-// an invalid command is refused on every node alike.
+// an invalid command is refused on every node alike. One of a newer program stops the node, which would come to another
+// state than others.
 func (m *machine) Apply(entry *raft.Log) any {
 	command, err := registry.DecodeCommand(entry.Data)
-	if err != nil {
-		return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var newer registry.NewerError
+	if errors.As(err, &newer) && m.stopped == nil {
+		m.stopped = fmt.Errorf("entry %d of the log: %w", entry.Index, err)
+		close(m.stop)
+	}
+	if err = cmp.Or(m.stopped, err); err != nil {
+		return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}
+	}
 	before := m.state.Changed
 	response := m.state.Apply(command)
 	if m.state.Changed != before {
@@ -51,7 +64,7 @@ func (m *machine) view(f func(*registry.State)) {
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return snapshot{m.state.Clone()}, nil
+	return snapshot{m.state.Clone()}, m.stopped
 }
 
 // Restore replaces the state with a snapshot's.

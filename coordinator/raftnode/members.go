@@ -45,6 +45,12 @@ func (n *Node) Leader() registry.Node {
 // from the cluster.
 func (n *Node) Ended() <-chan struct{} { return n.ended }
 
+// Err returns why the node has stopped by itself, nil if it has not, or was removed.
+func (n *Node) Err() (err error) {
+	n.machine.view(func(*registry.State) { err = n.machine.stopped })
+	return err
+}
+
 // watchEnd closes ended when raft stops.
 func (n *Node) watchEnd() {
 	var once sync.Once
@@ -131,6 +137,11 @@ func (n *Node) Join(ctx context.Context, p Peer) error {
 	own := slices.IndexFunc(n.members(), func(m raft.Server) bool { return string(m.ID) == n.id })
 	if own < 0 || len(h.Addresses) > 0 && !slices.Contains(h.Addresses, string(n.members()[own].Address)) {
 		return fmt.Errorf("%w: %s is in another cluster, of %s: start it in an empty directory", ErrUnsafe, p.ID, strings.Join(h.Addresses, ", "))
+	}
+	known := 0
+	n.machine.view(func(s *registry.State) { known = s.Version })
+	if h.Version < known {
+		return fmt.Errorf("%w: %s is an earlier program, which does not know this cluster's rules: start a newer one", ErrUnsafe, p.ID)
 	}
 	if err := n.wait(ctx, n.raft.AddNonvoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)); err != nil {
 		return err

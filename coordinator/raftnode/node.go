@@ -35,6 +35,9 @@ type Node struct {
 	disk    *diskLog
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
+	versions sync.Mutex
+	asked    time.Time // when the others' versions were asked for last
+
 	mu        sync.Mutex
 	closing   bool
 	verifying sync.WaitGroup
@@ -140,6 +143,13 @@ func start(c Config, p parts) (*Node, error) {
 	}
 	go n.filter.run(n.raft.AppliedIndex)
 	n.watchEnd()
+	go func() {
+		select {
+		case <-n.machine.stop:
+			n.raft.Shutdown()
+		case <-n.ended:
+		}
+	}()
 	n.raft.RegisterObserver(raft.NewObserver(nil, false, n.silence.observe))
 	return n, nil
 }
@@ -193,7 +203,7 @@ func (n *Node) ID() string { return n.id }
 // unless the error is a *NotLeaderError. The same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
-	c.Time, c.Term, c.Version = n.now().UTC(), n.raft.CurrentTerm(), registry.Version
+	c.Time, c.Term, c.Version = n.now().UTC(), n.raft.CurrentTerm(), n.version(ctx)
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
 	}
@@ -209,6 +219,32 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 	}
 	return future.Response().(registry.Response), nil
 }
+
+// version returns the version of the rules that a command begins, 0 for none: the newest, once all nodes know them.
+func (n *Node) version(ctx context.Context) int {
+	current := 0
+	n.machine.view(func(s *registry.State) { current = s.Version })
+	if current >= registry.Version || n.raft.State() != raft.Leader || !n.versions.TryLock() {
+		return 0
+	}
+	defer n.versions.Unlock()
+	if time.Since(n.asked) < askAgain {
+		return 0
+	}
+	for _, server := range n.members() {
+		if string(server.ID) == n.id {
+			continue
+		}
+		if h, err := n.ask(ctx, Peer{string(server.ID), string(server.Address)}); err != nil || h.Version < registry.Version {
+			n.asked = time.Now()
+			return 0
+		}
+	}
+	return registry.Version
+}
+
+// askAgain is how long a leader waits before it asks for versions again.
+const askAgain = time.Second
 
 // enqueueTimeout bounds how long a command waits to enter the leader's queue.
 const enqueueTimeout = 5 * time.Second

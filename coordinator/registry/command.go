@@ -14,7 +14,7 @@ const Version = 1
 type Command struct {
 	Time    time.Time `json:"time,omitzero"`    // when the leader proposed it
 	Term    uint64    `json:"term,omitzero"`    // that leader's term
-	Version int       `json:"version,omitzero"` // of the rules that it is applied by, and all later commands
+	Version int       `json:"version,omitzero"` // of the rules from this command on; 0: those before
 	Request Request   `json:"request,omitzero"`
 
 	Submit     *Submit     `json:"submit,omitempty"`

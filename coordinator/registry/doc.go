@@ -56,9 +56,9 @@
 //
 // # Versions
 //
-// A command is applied by the rules of the version in it, or in any earlier command, also when another program
-// replays the log later: what a node answered once is what it will come to again. A snapshot's
-// unknown fields are ignored.
+// A command is applied by the rules of the highest version in it and those before it, also when a later program
+// replays the log: what a node answered once is what it will come to again. Leaders begin a version once all nodes know
+// it. A node stops at a command of a version that it does not know; a snapshot's unknown fields are ignored.
 //
 // # Time
 //

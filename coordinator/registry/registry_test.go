@@ -268,6 +268,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"version":        strings.Replace(good, "registry 1", "registry 2", 1),
 		"cut short":      good[:len(good)-10],
 		"more":           good + "{}",
+		"newer rules":    strings.Replace(good, `"version":1`, `"version":2`, 1),
 		"ID":             strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
 		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
 		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),

@@ -65,9 +65,23 @@ func EncodeCommand(c Command) ([]byte, error) {
 	return data, err
 }
 
-// DecodeCommand decodes a command. It rejects unknown fields.
+// NewerError reports a command or a state by rules that this program does not know.
+type NewerError int
+
+func (e NewerError) Error() string {
+	return fmt.Sprintf("it is by version %d of the coordinator's rules, and this program knows %d: start a newer one", int(e), Version)
+}
+
+// DecodeCommand decodes a command. It rejects unknown fields; if the command has a version that this program does not know, the
+// error is a NewerError.
 func DecodeCommand(data []byte) (Command, error) {
 	var c Command
+	var later struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &later); err == nil && later.Version > Version {
+		return c, NewerError(later.Version)
+	}
 	if len(data) > MaxCommand {
 		return c, refuse(Invalid, "a command of %d bytes; at most %d are allowed", len(data), MaxCommand)
 	}
@@ -92,6 +106,9 @@ func DecodeStrictly(data []byte, v any) error {
 
 // validate checks what the rules take for granted, and indexes the runs.
 func (s *State) validate() error {
+	if s.Version > Version {
+		return NewerError(s.Version)
+	}
 	if len(s.Runs) > MaxRuns || len(s.Experiments) > MaxExperiments || len(s.Clients) > MaxClients ||
 		len(s.Seen) > MaxSeen || len(s.Nodes) > MaxNodes {
 		return errors.New("it exceeds the limits of a registry")

@@ -119,6 +119,9 @@ func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.No
 	case <-ctx.Done():
 		return shutdown(server)
 	case <-node.Ended():
+		if err := node.Err(); err != nil {
+			return errors.Join(err, shutdown(server))
+		}
 		out := fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory with --join", c.ID)
 		return errors.Join(out, shutdown(server))
 	}

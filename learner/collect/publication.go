@@ -51,6 +51,19 @@ func NextEpoch(ctx context.Context, conn *bus.Conn, run string, atLeast uint64) 
 	return max(atLeast, 1), nil
 }
 
+// Withdraw removes the policy of a run that has ended from the server, unless it is of a later epoch.
+func Withdraw(ctx context.Context, conn *bus.Conn, run string, epoch uint64) error {
+	store, err := conn.Store(proto.PolicyBucket)
+	if err != nil {
+		return err
+	}
+	current, revision, err := read(ctx, store, run)
+	if err != nil || current == nil || current.Epoch > epoch {
+		return err
+	}
+	return store.Delete(ctx, run, revision)
+}
+
 // read returns the run's current policy and its revision in the store, or nil and 0 if there is none.
 func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uint64, error) {
 	data, revision, err := store.Get(ctx, run)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -23,6 +24,16 @@ type Bus struct {
 
 // URL returns the address at which actors reach the bus.
 func (b *Bus) URL() string { return b.url }
+
+// Withdraw removes the policy of a leased run that has ended: what a server holds in its memory would only grow.
+func (b *Bus) Withdraw(ctx context.Context, run string, epoch uint64) error {
+	conn, err := b.connect("learner")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return collect.Withdraw(ctx, conn, run, epoch)
+}
 
 // Close stops the server, if it is in this process.
 func (b *Bus) Close() { b.stop() }

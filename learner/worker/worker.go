@@ -306,6 +306,9 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	switch {
 	case errors.As(err, &lost):
 		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", lost.why)
+		if errors.Is(lost.why, client.NotRunning) { // it was cancelled
+			w.withdraw(ctx, l)
+		}
 		return nil
 	case errors.Is(err, collect.ErrSuperseded):
 		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", err)
@@ -318,6 +321,7 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		failpoint.Hit("finishing")
 		_, err = w.Coordinator.Finish(holding, l.Hold)
 		w.logOutcome(l, "done", err)
+		w.withdraw(ctx, l)
 		return nil
 	case errors.As(err, &loss):
 		l.log.Error("cannot go on with the run", "error", err)
@@ -333,7 +337,17 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	l.log.Error("the run failed", "error", err)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
 	w.logOutcome(l, "failed", err)
+	w.withdraw(ctx, l)
 	return nil
+}
+
+// withdraw removes the policy of a run that this worker has ended.
+func (w *worker) withdraw(ctx context.Context, l *lease) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if err := w.bus.Withdraw(ctx, l.Run, l.Epoch); err != nil && ctx.Err() == nil {
+		l.log.Warn("the run's policy stays on the NATS server", "error", err)
+	}
 }
 
 // release releases the run, even if the worker is being stopped, and describes what happens to it. fault is a failure that
@@ -352,7 +366,12 @@ func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 
 // logOutcome logs what was reported to the coordinator, or that it could not be, in which case the lease will expire.
 func (w *worker) logOutcome(l *lease, what string, err error) {
-	if err != nil {
+	var refusal *registry.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		l.log.Warn("the run is no longer this worker's", "because", refusal)
+		return
+	case err != nil:
 		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
 		return
 	}

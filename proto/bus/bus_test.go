@@ -215,6 +215,18 @@ func TestStoreComparesAndSets(t *testing.T) {
 	if keys, err := store.Keys(ctx); fmt.Sprint(keys) != "[Swimmer-v2/npg=1_x]" || err != nil {
 		t.Errorf("keys: %v, %v", keys, err)
 	}
+	if err := store.Delete(ctx, "Swimmer-v2/npg=1_x", first); !errors.Is(err, bus.ErrConflict) {
+		t.Errorf("delete at an earlier revision: %v", err)
+	}
+	if err := store.Delete(ctx, "Swimmer-v2/npg=1_x", second); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := store.Get(ctx, "Swimmer-v2/npg=1_x"); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("after its deletion: %v", err)
+	}
+	if _, err := store.Put(ctx, "Swimmer-v2/npg=1_x", []byte("three"), 0); err != nil {
+		t.Errorf("put anew: %v", err)
+	}
 }
 
 // After a restart, connections and subscriptions are back and the store is empty; what is sent meanwhile

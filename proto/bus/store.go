@@ -98,6 +98,20 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, revision uint
 	return revision, nil
 }
 
+// Delete removes a key and its value if its revision is still the given one, or else returns ErrConflict.
+func (s *Store) Delete(ctx context.Context, key string, revision uint64) error {
+	ctx, cancel := s.conn.during(ctx)
+	defer cancel()
+	kv, err := s.jetstream.KeyValue(ctx, s.bucket)
+	if err == nil {
+		err = kv.Delete(ctx, key, jetstream.LastRevision(revision))
+	}
+	if err != nil {
+		return s.explain(ctx, "delete", key, err)
+	}
+	return nil
+}
+
 // create creates the bucket. A cluster that has fewer than three servers at the moment keeps it on one.
 func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 	config := jetstream.KeyValueConfig{
