@@ -203,9 +203,17 @@ func (n *Node) ID() string { return n.id }
 // unless the error is a *NotLeaderError. The same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
-	c.Time, c.Term, c.Version = n.now().UTC(), n.raft.CurrentTerm(), n.version(ctx)
+	c.Time, c.Term = n.now().UTC(), n.raft.CurrentTerm()
+	known := 0
+	n.machine.view(func(s *registry.State) { known = s.Version })
+	if known < registry.Version {
+		c.Version = n.version(ctx)
+	}
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
+	}
+	if max(known, c.Version) < c.Since() && n.raft.State() == raft.Leader {
+		return registry.Response{Refusal: &registry.Refusal{Code: registry.Busy, Message: "some of the coordinator's nodes do not know this command, or do not answer: update them first"}}, nil
 	}
 	data, err := registry.EncodeCommand(c)
 	if errors.As(err, &refusal) {
@@ -222,9 +230,7 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 
 // version returns the version of the rules that a command begins, 0 for none: the newest, once all nodes know them.
 func (n *Node) version(ctx context.Context) int {
-	current := 0
-	n.machine.view(func(s *registry.State) { current = s.Version })
-	if current >= registry.Version || n.raft.State() != raft.Leader || !n.versions.TryLock() {
+	if n.raft.State() != raft.Leader || !n.versions.TryLock() {
 		return 0
 	}
 	defer n.versions.Unlock()

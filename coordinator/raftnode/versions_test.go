@@ -32,6 +32,10 @@ func TestUpgrade(t *testing.T) {
 	if v := version("a"); v != 0 {
 		t.Errorf("version %d among earlier programs", v)
 	}
+	pause := registry.Command{Pause: &registry.Pause{Name: "a"}}
+	if r, err := c.propose(deadline(t), pause); err != nil || !errors.Is(r.Refusal, &registry.Refusal{Code: registry.Busy}) {
+		t.Errorf("a command that earlier programs do not know: %+v, %v", r, err)
+	}
 	c.mu.Lock()
 	c.earlier = []string{"n4"}
 	c.mu.Unlock()
@@ -40,6 +44,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatal("the rules stay those of earlier programs")
 		}
 	}
+	c.mustPropose(pause)
 	c.requireAgreement()
 	c.start("n4", nil)
 	var err error

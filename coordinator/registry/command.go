@@ -7,8 +7,17 @@ import (
 )
 
 // Version is the newest version of the rules that this program knows: 0 are those of commands without a version, 1 has
-// [State.Epochs], the reason for a loss, and Reset.
+// [State.Epochs], the reason for a loss, and the commands of which Since says so.
 const Version = 1
+
+// Since returns the version of the rules that a command needs.
+func (c *Command) Since() int {
+	steers := c.Reset != nil || c.Pause != nil || c.Resume != nil || c.Extend != nil || c.Prioritize != nil || c.Drain != nil
+	if steers || c.Submit != nil && (c.Submit.Spec.Priority != 0 || len(c.Submit.Spec.Tags) > 0) || c.Heartbeat != nil && c.Heartbeat.Gone {
+		return 1
+	}
+	return 0
+}
 
 // Command is a request to change the state. Exactly one of its operations is set.
 type Command struct {
