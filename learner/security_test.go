@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,11 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
+	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
 // With credentials, over TLS, learner and actor learn the same bits as without. No secret is in their logs, in
@@ -113,6 +116,46 @@ func TestListenForOthers(t *testing.T) {
 	wrong.fail("they are for role actor, required is learner")
 }
 
+// An actor with another control cost compiled in is refused, and says so, as does the learner; the run goes on as if it had
+// never come.
+func TestOtherBuild(t *testing.T) {
+	t.Parallel()
+	source, err := filepath.Abs("../sim/tasks/swimmer.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(code, []byte("controlCost = 1e-4"), []byte("controlCost = 2e-4"), 1)
+	if bytes.Equal(code, other) {
+		t.Fatal("the control cost is not where it was")
+	}
+	made := t.TempDir()
+	replaced, overlay, program := filepath.Join(made, "swimmer.go"), filepath.Join(made, "overlay.json"), filepath.Join(made, "actor")
+	files := map[string]string{replaced: string(other), overlay: fmt.Sprintf(`{"Replace":{%q:%q}}`, source, replaced)}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "../actor").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	e := examples[0]
+	directory := newDirectory(t)
+	learner := start(t, "learner", e.arguments(directory, "--actors", "0")...)
+	url := learner.Expect(`--nats (nats://\S*\d)`)[1]
+	actor := processtest.Start(t, exec.Command(program, "--nats", url, "--run", e.run, "--slots", "1"))
+	actor.MayFail()
+	actor.Expect("^actor: the learner of run .* computes Swimmer-v2 otherwise")
+	learner.Expect("refused a message.* computes Swimmer-v2 otherwise")
+	start(t, "actor", "--nats", url, "--slots", "1")
+	learner.Succeed()
+	e.requireReference(t, directory)
+}
+
 // A stranger with an actor's key that asks for tickets under many names, spoils them, and floods the learner with
 // noise can neither end a run nor change a bit of it.
 func TestHostileActor(t *testing.T) {
@@ -122,7 +165,7 @@ func TestHostileActor(t *testing.T) {
 		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials", filepath.Join(files, "learner"))...)
 		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		learner.iterations(1)
-		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run}
+		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run, digest: digestOf(t, e.run)}
 		ctx, stop := context.WithCancel(context.Background())
 		var work sync.WaitGroup
 		work.Go(func() { h.spoil(ctx) })
@@ -159,14 +202,31 @@ type hostile struct {
 	t      *testing.T
 	conn   *bus.Conn
 	run    string
+	digest string // as an honest actor has it
 	spoilt int
+}
+
+// digestOf returns the digest of a run's task.
+func digestOf(t *testing.T, run string) string {
+	t.Helper()
+	task, _, _ := strings.Cut(run, "/")
+	env, err := tasks.New(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.Close()
+	digest, err := rollout.Digest(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }
 
 // spoil asks for tickets under ever new names. It sends noise for one, and says of the next that it fails.
 func (h *hostile) spoil(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		slot := proto.Slot{Actor: "stranger-" + strconv.Itoa(i/2%1000)}
-		reply := h.request(ctx, &proto.Ask{Slot: slot})
+		reply := h.request(ctx, &proto.Ask{Slot: slot, Digest: h.digest})
 		if reply == nil || reply.Next == nil {
 			continue
 		}
@@ -191,7 +251,7 @@ func (h *hostile) request(ctx context.Context, m proto.Message) *proto.Reply {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	reply := new(proto.Reply)
-	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m), data); err != nil || proto.Unmarshal(data, reply) != nil {
+	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Key()), data); err != nil || proto.Unmarshal(data, reply) != nil {
 		return nil
 	}
 	return reply
@@ -204,7 +264,7 @@ func (h *hostile) flood(ctx context.Context) {
 	for ctx.Err() == nil {
 		for range 50 {
 			for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
-				_ = h.conn.Publish(subjects.Request(1, m), noise) // until the server is gone
+				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Key()), noise) // until the server is gone
 			}
 		}
 		// The next burst when the learner has taken in this one.

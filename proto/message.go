@@ -129,16 +129,21 @@ type Ask struct {
 	Slot Slot
 	// Engine is the slot's engine, as in [Episode].
 	Engine string
+	// Digest is of what the actor's build computes for the run's task (rollout.Digest).
+	Digest string
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
 }
 
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
-func (m *Ask) check() error { return firstError(m.Slot.check(), checkLength("engine", m.Engine)) }
+func (m *Ask) check() error {
+	return firstError(m.Slot.check(), checkLength("engine", m.Engine), checkLength("digest", m.Digest))
+}
 func (m *Ask) fields(c codec) {
 	m.Slot.fields(c)
 	c.text("engine", &m.Engine, MaxName)
+	c.text("digest", &m.Digest, MaxName)
 	c.number("abandoned", &m.Abandoned)
 }
 

@@ -152,8 +152,8 @@ func TestEncodingIsMsgpack(t *testing.T) {
 
 // The bytes on the wire change only together with Version.
 func TestEncodingIsStable(t *testing.T) {
-	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Abandoned: 300}))
-	want := "86" + "a176" + "02" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a96162616e646f6e6564" + "cd012c"
+	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Digest: "d", Abandoned: 300}))
+	want := "87" + "a176" + "03" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a6646967657374" + "a164" + "a96162616e646f6e6564" + "cd012c"
 	if got != want {
 		t.Errorf("an Ask travels as\n%s, want\n%s", got, want)
 	}
@@ -329,8 +329,8 @@ func TestReasonKeepsBothEndsAndRunesWhole(t *testing.T) {
 func TestSubjects(t *testing.T) {
 	s := proto.SubjectsOf("Swimmer-v2/npg")
 	for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
-		subject := s.Request(7, m)
-		if prefix := strings.TrimSuffix(s.Requests(7), "*"); !strings.HasPrefix(subject, prefix) {
+		subject := s.Request(7, m, "KEY")
+		if prefix := strings.TrimSuffix(s.Requests(7), "*.*"); !strings.HasPrefix(subject, prefix) {
 			t.Errorf("%q is not under %q", subject, prefix)
 		}
 		got, _ := proto.DecodeRequest(subject, nil)
@@ -338,7 +338,7 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("%q decodes a %T, want %T", subject, got, m)
 		}
 	}
-	if _, err := proto.DecodeRequest("dbqpg.r.1.delete", nil); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := proto.DecodeRequest("dbqpg.r.1.delete.KEY", nil); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("an unknown request: %v", err)
 	}
 	for _, bad := range []string{"", "a.b", "a b", "a*", ">", "é", strings.Repeat("a", 129)} {

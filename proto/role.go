@@ -37,11 +37,10 @@ func CheckRole(r Role) error {
 	return nil
 }
 
-// EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of requests to
-// learners.
-func EveryRun() (positions string, requests []string) {
+// EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of a key's requests to learners.
+func EveryRun(key string) (positions string, requests []string) {
 	for _, m := range []Message{new(Ask), new(Offer), new(Chunk), new(Return)} {
-		requests = append(requests, "dbqpg.*.*."+m.kind())
+		requests = append(requests, "dbqpg.*.*."+m.kind()+"."+key)
 	}
 	return SubjectsOf("*").Positions(), requests
 }

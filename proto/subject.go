@@ -41,31 +41,52 @@ func SubjectsOf(run string) Subjects { return Subjects{run} }
 // Positions returns the subject on which a run's learners publish [Announcement]s.
 func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
 
-// Request returns the subject on which an epoch's learner receives requests of m's kind: [Ask], [Offer], [Chunk]
-// or [Return].
-func (s Subjects) Request(epoch uint64, m Message) string {
-	return fmt.Sprintf("dbqpg.%s.%d.%s", s.run, epoch, m.kind())
+// Anyone stands for the key of a sender on a server without credentials.
+const Anyone = "anyone"
+
+// Request returns the subject on which an epoch's learner receives requests of m's kind, [Ask], [Offer], [Chunk] or [Return],
+// from the owner of a public key, or [Anyone]. A server with credentials lets nobody else publish there.
+func (s Subjects) Request(epoch uint64, m Message, key string) string {
+	return fmt.Sprintf("dbqpg.%s.%d.%s.%s", s.run, epoch, m.kind(), key)
 }
 
 // Requests returns the subject that an epoch's learner subscribes to.
 func (s Subjects) Requests(epoch uint64) string {
-	return fmt.Sprintf("dbqpg.%s.%d.*", s.run, epoch)
+	return fmt.Sprintf("dbqpg.%s.%d.*.*", s.run, epoch)
 }
 
-// DecodeRequest decodes a message that arrived on one of the subjects that Requests covers.
+// DecodeRequest decodes a message that arrived on one of the subjects that Requests covers. Unless the sender is Anyone, its
+// key precedes the actor's name in the message's Slot, so that nobody can act under another's name.
 func DecodeRequest(subject string, data []byte) (Message, error) {
+	rest, key := cutLast(subject)
+	_, kind := cutLast(rest)
 	var m Message
-	switch kind := subject[strings.LastIndexByte(subject, '.')+1:]; kind {
+	var slot *Slot
+	switch kind {
 	case "ask":
-		m = new(Ask)
+		r := new(Ask)
+		m, slot = r, &r.Slot
 	case "offer":
-		m = new(Offer)
+		r := new(Offer)
+		m, slot = r, &r.Slot
 	case "chunk":
-		m = new(Chunk)
+		r := new(Chunk)
+		m, slot = r, &r.Slot
 	case "return":
-		m = new(Return)
+		r := new(Return)
+		m, slot = r, &r.Slot
 	default:
 		return nil, fmt.Errorf("%w: a request of kind %.20q", ErrInvalid, kind)
 	}
-	return m, Unmarshal(data, m)
+	err := Unmarshal(data, m)
+	if key != Anyone {
+		slot.Actor = key + " " + slot.Actor
+	}
+	return m, err
+}
+
+// cutLast cuts a subject before its last token.
+func cutLast(subject string) (rest, token string) {
+	i := strings.LastIndexByte(subject, '.')
+	return subject[:max(i, 0)], subject[i+1:]
 }

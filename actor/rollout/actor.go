@@ -57,6 +57,7 @@ type actor struct {
 	store    *bus.Store
 	runs     *runTable
 	warnings *bus.Rarely
+	digests  digests
 	ready    chan *slot // slots that are ready to play
 	foreign  chan error // holds an element if the run's learner speaks another version
 }

@@ -43,13 +43,9 @@ func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, e
 	if e.version == p {
 		return nil
 	}
-	env, found := e.envs[p.Task]
-	if !found {
-		var err error
-		if env, err = newEnv(p.Task); err != nil {
-			return fmt.Errorf("task %s of run %s: %w", p.Task, p.Run, err)
-		}
-		e.envs[p.Task], e.players[p.Task] = env, NewPlayer(env)
+	env, err := e.env(p.Task, newEnv)
+	if err != nil {
+		return fmt.Errorf("task %s of run %s: %w", p.Task, p.Run, err)
 	}
 	spec := env.Spec()
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
@@ -62,6 +58,19 @@ func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, e
 	return nil
 }
 
+// env returns the environment of a task.
+func (e *executor) env(task string, newEnv func(task string) (sim.Env, error)) (sim.Env, error) {
+	env, found := e.envs[task]
+	if !found {
+		var err error
+		if env, err = newEnv(task); err != nil {
+			return nil, err
+		}
+		e.envs[task], e.players[task] = env, NewPlayer(env)
+	}
+	return env, nil
+}
+
 // A result is a *proto.Episode or a *proto.Segment.
 type result interface {
 	proto.Message
@@ -69,7 +78,7 @@ type result interface {
 	PlayedOn(engine string)
 }
 
-// play plays a ticket, on the executor's own thread if it is the engine's: those that wait for another process in turn share
+// play plays a ticket, on the caller's thread, an executor's own, if it is the engine's: those that wait for another process in turn share
 // threads at half the cost (BenchmarkGymnasium).
 func (e *executor) play(ticket proto.Ticket, start *proto.Start, stop func() bool) (result, error) {
 	if e.remote {

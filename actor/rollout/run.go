@@ -15,6 +15,7 @@ import (
 // run is what an actor knows about one run.
 type run struct {
 	name     string
+	task     string
 	subjects proto.Subjects
 	position atomic.Pointer[proto.Position] // the learner's latest known position
 	gone     atomic.Bool                    // forgotten: its learner has vanished
@@ -30,7 +31,7 @@ type run struct {
 }
 
 func newRun(a *proto.Announcement) *run {
-	r := &run{name: a.Run, subjects: proto.SubjectsOf(a.Run)}
+	r := &run{name: a.Run, task: a.Task, subjects: proto.SubjectsOf(a.Run)}
 	position := a.Position
 	r.position.Store(&position)
 	return r

@@ -66,8 +66,11 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 // find returns the run of an announcement, adding it if it is new, or nil if there are too many. t.mu is held.
 func (t *runTable) find(a *proto.Announcement, now time.Time) *run {
 	i, found := slices.BinarySearchFunc(t.runs, a.Run, func(r *run, name string) int { return strings.Compare(r.name, name) })
-	if found {
+	if found && t.runs[i].task == a.Task {
 		return t.runs[i]
+	}
+	if found { // its learner trains another task under the name
+		t.forget(t.runs[i])
 	}
 	if len(t.runs) == maxRuns {
 		return nil

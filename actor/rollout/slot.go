@@ -78,7 +78,7 @@ func (s *slot) playOn(ctx context.Context, executor *executor) outcome {
 		if !s.choose() {
 			return outcome{rest: idleInterval, woken: woken}
 		}
-		if err := s.ask(ctx); err != nil || s.ticket == nil {
+		if err := s.ask(ctx, executor); err != nil || s.ticket == nil {
 			return outcome{err: err} // without a ticket, another run may have one
 		}
 	}
@@ -143,11 +143,15 @@ func (s *slot) play(executor *executor) (played bool, err error) {
 }
 
 // ask asks the chosen run for a ticket. If there is none, s.ticket stays nil.
-func (s *slot) ask(ctx context.Context) error {
+func (s *slot) ask(ctx context.Context, executor *executor) error {
 	r := s.next
 	s.next = nil
+	digest, err := s.digests.of(r.task, executor, s.NewEnv)
+	if err != nil {
+		return s.giveUp(r, fmt.Errorf("task %s of run %s: %w", r.task, r.name, err))
+	}
 	reply, err := s.request(ctx, r, r.position.Load().Epoch, &proto.Ask{
-		Slot: s.id, Engine: s.Engine, Abandoned: uint64(s.wasted[r]),
+		Slot: s.id, Engine: s.Engine, Digest: digest, Abandoned: uint64(s.wasted[r]),
 	})
 	switch {
 	case fatal(err):
@@ -272,7 +276,7 @@ func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Messag
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	data, err := s.Conn.Request(ctx, r.subjects.Request(epoch, m), s.outgoing)
+	data, err := s.Conn.Request(ctx, r.subjects.Request(epoch, m, s.Conn.Key()), s.outgoing)
 	reply := new(proto.Reply)
 	if err == nil {
 		err = proto.Unmarshal(data, reply)

@@ -43,8 +43,11 @@ func (c *Collector) announce() {
 	c.announceLocked(time.Now())
 }
 
-// announceNews announces urgent news, if there is any. c.mu is held.
+// announceNews announces urgent news, if there is any, and wakes the judge if there are cases. c.mu is held.
 func (c *Collector) announceNews(now time.Time) {
+	if len(c.dispatcher.trust.cases) > 0 {
+		signal(c.disputed, struct{}{})
+	}
 	if c.dispatcher.news {
 		c.announceLocked(now)
 	}

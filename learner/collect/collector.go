@@ -2,11 +2,13 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
@@ -37,10 +39,19 @@ type Config struct {
 	StateSize int
 	// Engine is the required engine, as in proto.Episode; "" means any.
 	Engine string
+	// NewEnv makes an environment of the named task, by which the learner plays tickets that actors fail to play. nil means that
+	// these are issued again and again.
+	NewEnv func(task string) (sim.Env, error)
+	// Exact says that whoever plays a ticket has the same result, bit by bit. Actors that compute otherwise are then refused
+	// (rollout.Digest), and a sample of the tickets is replayed.
+	Exact bool
 	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
 	Lease time.Duration
 	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
+
+	digest string  // of this build, "" if any will do
+	audit  float64 // share of tickets that are replayed
 }
 
 // Collector collects batches for one learner. Its methods are for one goroutine, except Progress and Useful.
@@ -53,6 +64,7 @@ type Collector struct {
 	lost          chan struct{} // holds an element after the connection was lost and restored
 	superseded    chan error    // holds an element once another learner has taken over
 	discovered    chan struct{} // holds an element if actors ask for announcements
+	disputed      chan struct{} // holds an element if there is a case to judge
 	closing       chan struct{} // closed by Close
 	closed        sync.Once
 	announcing    sync.WaitGroup
@@ -87,6 +99,8 @@ type Stats struct {
 	Bytes int
 	// Refused counts invalid messages.
 	Refused int
+	// Audited and Disputed count tickets that the learner replayed: of a random sample, and those that an actor failed.
+	Audited, Disputed int
 	// Duplicate, Stale and Rejected count episodes that were not used: sent again, no longer wanted, and complete but
 	// invalid.
 	Duplicate, Stale, Rejected int
@@ -108,6 +122,9 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	if least := 2 * proto.InlineEpisode; conn.MaxPayload() < least {
 		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
 	}
+	if err := config.setDigest(); err != nil {
+		return nil, err
+	}
 	store, err := conn.Store(proto.PolicyBucket)
 	if err != nil {
 		return nil, err
@@ -118,6 +135,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		lost:       make(chan struct{}, 1),
 		superseded: make(chan error, 1),
 		discovered: make(chan struct{}, 1),
+		disputed:   make(chan struct{}, 1),
 		closing:    make(chan struct{}),
 		dispatcher: newDispatcher(config),
 	}
@@ -127,7 +145,28 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		return nil, err
 	}
 	c.announcing.Go(c.announceRegularly)
+	if config.NewEnv != nil {
+		c.announcing.Go(c.judge)
+	}
 	return c, nil
+}
+
+// setDigest sets what actors must compute.
+func (c *Config) setDigest() error {
+	if c.audit == 0 {
+		c.audit = auditShare
+	}
+	if c.NewEnv == nil || !c.Exact {
+		return nil
+	}
+	env, err := c.NewEnv(c.Task.Name)
+	if err != nil {
+		return err
+	}
+	if c.digest, err = rollout.Digest(env); err != nil {
+		return errors.Join(err, env.Close())
+	}
+	return env.Close()
 }
 
 // subscribe returns once the server delivers requests to the collector.
@@ -185,7 +224,7 @@ func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps 
 	if err := c.publish(ctx, publication); err != nil {
 		return nil, err
 	}
-	it := c.begin(p.Iteration, minSteps, segments)
+	it := c.begin(p.Iteration, minSteps, segments, publication.data)
 	err = c.wait(ctx, it, publication)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,11 +238,11 @@ func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps 
 }
 
 // begin starts issuing tickets.
-func (c *Collector) begin(number uint64, minSteps int, segments *segments) *iteration {
+func (c *Collector) begin(number uint64, minSteps int, segments *segments, policy []byte) *iteration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	it := c.dispatcher.begin(number, minSteps, segments, now)
+	it := c.dispatcher.begin(number, minSteps, segments, policy, now)
 	c.announceLocked(now)
 	return it
 }

@@ -15,18 +15,16 @@ const maxComplaints = 20
 // network, clock or lock: requests and the time are passed in, by one goroutine at a time.
 type dispatcher struct {
 	config   Config
-	position proto.Position       // the earliest iteration whose episodes are wanted
-	current  *iteration           // nil unless a batch is being collected
-	asked    map[string]time.Time // when actors last asked for a ticket of the newest batch
-	lengths  Lengths              // of episodes, as far as known
-	dry      bool                 // actors were told that there is no ticket
-	news     bool                 // an announcement should be sent at once
-	stamp    uint64               // of the last statement of the need
-	stats    Stats                // since the last batch
-	actors   map[string]bool      // that sent episodes since the last batch
-	proven   map[string]bool      // that have ever sent a valid one
-	engine   string               // of the latest episode
-	spare    buffers              // for uploads
+	position proto.Position  // the earliest iteration whose episodes are wanted
+	current  *iteration      // nil unless a batch is being collected
+	lengths  Lengths         // of episodes, as far as known
+	dry      bool            // actors were told that there is no ticket
+	news     bool            // an announcement should be sent at once
+	stamp    uint64          // of the last statement of the need
+	stats    Stats           // since the last batch
+	actors   map[string]bool // that sent episodes since the last batch
+	spare    buffers         // for uploads
+	trust    trust
 
 	complaints int // about actors, since the last batch
 }
@@ -35,6 +33,7 @@ type dispatcher struct {
 type iteration struct {
 	ledger   *Ledger
 	segments *segments // nil if tickets are for whole episodes
+	policy   []byte    // encoded
 	uploads  *uploads
 	started  time.Time
 	complete chan struct{} // closed when the ledger is complete
@@ -47,24 +46,23 @@ func newDispatcher(config Config) *dispatcher {
 		position: proto.Position{Epoch: config.Epoch},
 		lengths:  Lengths{Mean: float64(config.Task.TimeLimit)},
 		actors:   make(map[string]bool),
-		proven:   make(map[string]bool),
+		trust:    trust{faults: make(map[string]int), shut: make(map[string]string)},
 	}
 }
 
 // begin starts an iteration: of whole episodes, or of a segment of each stream.
-func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, now time.Time) *iteration {
+func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, policy []byte, now time.Time) *iteration {
 	first := d.ticket(number)
 	d.position.Iteration = number
 	lengths := d.lengths
 	if segments != nil {
 		lengths = Lengths{Mean: float64(segments.steps)}
 	}
-	ledger := NewLedger(first, minSteps, lengths, d.config.Lease, d.proven)
-	ledger.follow(d.asked)
-	d.asked = ledger.asked
+	clear(d.trust.faults)
 	d.current = &iteration{
-		ledger:   ledger,
+		ledger:   NewLedger(first, minSteps, lengths, d.config.Lease),
 		segments: segments,
+		policy:   policy,
 		uploads:  newUploads(proto.Credit, d.config.Lease, &d.spare),
 		started:  now,
 		complete: make(chan struct{}),
@@ -130,6 +128,9 @@ func (d *dispatcher) answer(subject string, data []byte, now time.Time) proto.Re
 	if err != nil {
 		return d.refuse(err)
 	}
+	if reason := d.trust.shut[accountable(slotOf(request))]; reason != "" {
+		return proto.Reply{Status: proto.Refused, Reason: reason}
+	}
 	switch r := request.(type) {
 	case *proto.Ask:
 		return d.ask(r, now)
@@ -165,6 +166,10 @@ func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 	if err := d.config.checkEngine(r.Engine); err != nil {
 		return d.refuse(err)
 	}
+	if d.config.digest != "" && r.Digest != d.config.digest {
+		return d.refuse(fmt.Errorf("%w: %s computes %s otherwise (digest %.12s on %s) than the learner (%.12s): run the same release on machines "+
+			"whose results agree", proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
+	}
 	// Bound the sum against hostile numbers.
 	d.stats.Wasted += int(min(r.Abandoned, uint64(max(d.config.Task.TimeLimit, d.segmentSteps()))))
 	if reply := d.grant(r.Slot, now); reply.Next != nil {
@@ -178,9 +183,14 @@ func (d *dispatcher) grant(slot proto.Slot, now time.Time) (reply proto.Reply) {
 	if d.current == nil {
 		return reply
 	}
-	if t, ok := d.current.ledger.Grant(slot, now); ok {
+	l := d.current.ledger
+	if t, ok := l.Grant(slot, now); ok {
 		reply.Next, reply.Start = &t, d.current.segments.start(t)
 	}
+	for _, t := range l.lost {
+		d.dispute(t, proto.Slot{}, "it was never answered for")
+	}
+	l.lost = nil
 	return reply
 }
 
@@ -189,7 +199,7 @@ func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
 	if most := d.maxEpisode(); r.Size > most {
 		return d.refuse(fmt.Errorf("%w: an episode of %d bytes, %s has at most %d", proto.ErrTooLarge, r.Size, d.config.Task.Name, most))
 	}
-	if !d.wanted(r.Ticket) {
+	if !d.wanted(r.Ticket, r.Slot) {
 		return d.stale(r.Ticket)
 	}
 	d.current.ledger.Renew(r.Ticket, r.Slot, now)
@@ -199,9 +209,9 @@ func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
 	return proto.Reply{}
 }
 
-// wanted reports whether the ticket's episode would be recorded.
-func (d *dispatcher) wanted(t proto.Ticket) bool {
-	return d.current != nil && d.current.ledger.Wanted(t)
+// wanted reports whether the ticket's episode would be recorded if it came from a slot.
+func (d *dispatcher) wanted(t proto.Ticket, slot proto.Slot) bool {
+	return d.current != nil && d.current.ledger.Wanted(t) && d.current.ledger.Holds(t, slot)
 }
 
 // stale answers, and counts, an episode that would not be recorded.
@@ -217,7 +227,7 @@ func (d *dispatcher) stale(t proto.Ticket) proto.Reply {
 // chunk handles a part of an episode, and records the episode with the last one.
 func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	d.stats.Bytes += len(r.Data)
-	if !d.wanted(r.Ticket) {
+	if !d.wanted(r.Ticket, r.Slot) {
 		if d.current != nil {
 			d.current.uploads.drop(r.Slot)
 		}
@@ -234,13 +244,14 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 		return proto.Reply{}
 	}
 	episodes, after, err := d.decode(data, r.Ticket)
+	sum := d.sample(data)
 	if !inline(r) { // a single chunk's memory is not worth keeping
 		d.spare.give(data)
 	}
 	if err != nil {
 		return d.reject(r, err, now)
 	}
-	return d.record(r, episodes, after, now)
+	return d.record(r, episodes, after, sum, now)
 }
 
 // decode returns the episode of a ticket, or the episodes of its segment and the stream after it.
@@ -255,64 +266,50 @@ func (d *dispatcher) decode(data []byte, t proto.Ticket) (episodes []*proto.Epis
 	return []*proto.Episode{e}, after, d.config.check(e, t)
 }
 
-// reject refuses a complete but invalid episode. Its ticket is issued again, unless that happened too often.
+// reject refuses a complete but invalid episode.
 func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Reply {
-	d.release(r.Ticket, r.Slot, err.Error(), now)
+	d.dispute(r.Ticket, r.Slot, err.Error())
+	d.wake(now)
 	d.stats.Rejected++
 	return d.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
-// release takes back a ticket; one that fails too often ends the iteration.
-func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) {
-	if err := d.current.ledger.Release(t, slot, reason, now); err != nil {
-		if s := d.current.segments; s != nil && s.restart(t) {
-			d.current.ledger.Retry(t)
-			d.config.Log.Warn("an episode is given up, and its stream starts anew: no actor can go on from its state", "stream", t.Index, "error", err)
-		} else {
-			signal(d.current.failed, err)
-		}
-	}
-	d.wake(now)
-}
-
 // record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
 // one; later the slot has to ask for it, which it does when it can play it at once.
-func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, now time.Time) proto.Reply {
+func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, sum *sum, now time.Time) proto.Reply {
 	l := d.current.ledger
-	if won, err := l.Record(episodes...); !won || err != nil {
+	if !d.enter(r.Ticket, episodes, after, now) {
 		return d.stale(r.Ticket)
 	}
-	if s := d.current.segments; s != nil {
-		s.after[r.Ticket.Index] = after
+	if len(d.actors) < maxActors {
+		d.actors[r.Slot.Actor] = true
 	}
-	d.note(r.Slot, episodes[0])
-	if l.Complete() {
-		d.finish(now)
-		return proto.Reply{}
+	if sum != nil {
+		d.trust.cases = append(d.trust.cases, d.newCase(r.Ticket, r.Slot, episodes[0].Engine, sum))
 	}
-	d.wake(now)
-	if !r.More || !l.Plenty() {
+	if !r.More || l.Complete() || !l.Plenty() {
 		return proto.Reply{}
 	}
 	return d.grant(r.Slot, now)
 }
 
-// note remembers who sends episodes, and what they run on.
-func (d *dispatcher) note(slot proto.Slot, e *proto.Episode) {
-	if len(d.actors) < maxActors {
-		d.actors[slot.Actor] = true
+// maxActors bounds the number of actors that are counted.
+const maxActors = 4096
+
+// enter enters a ticket's episodes in the ledger, and reports whether it had none.
+func (d *dispatcher) enter(t proto.Ticket, episodes []*proto.Episode, after Stream, now time.Time) bool {
+	if won, err := d.current.ledger.Record(episodes...); !won || err != nil {
+		return false
 	}
-	if len(d.proven) < maxActors {
-		d.proven[slot.Actor] = true
+	if s := d.current.segments; s != nil {
+		s.after[t.Index] = after
 	}
-	if d.engine == "" {
-		d.engine = e.Engine
+	if d.current.ledger.Complete() {
+		d.finish(now)
+	} else {
+		d.wake(now)
 	}
-	if e.Engine != d.engine {
-		d.complain("actors run different engines: batches may differ in the last bits from one time to the next",
-			"first", d.engine, "now", e.Engine, "actor", slot.Actor)
-		d.engine = e.Engine
-	}
+	return true
 }
 
 // finish ends the iteration for the actors: what is still being played is not wanted any more.
@@ -328,8 +325,13 @@ func (d *dispatcher) takeBack(r *proto.Return, now time.Time) proto.Reply {
 	if r.Reason != "" {
 		d.complain("an episode failed", "ticket", r.Ticket, "slot", r.Slot, "reason", r.Reason)
 	}
-	if d.current != nil {
-		d.release(r.Ticket, r.Slot, r.Reason, now)
+	switch {
+	case d.current == nil || !d.current.ledger.Holds(r.Ticket, r.Slot):
+	case r.Reason != "":
+		d.dispute(r.Ticket, r.Slot, r.Reason)
+	default:
+		d.current.ledger.Release(r.Ticket)
+		d.wake(now)
 	}
 	return proto.Reply{}
 }

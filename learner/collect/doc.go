@@ -45,19 +45,25 @@
 //
 // A segment is checked against what the learner knows: its first observation is the state's, the ends of episodes agree
 // with the time limit, the state after it is of the task and after the right number of steps. What the engine's state
-// contains cannot be checked: an actor is trusted with it as with its rewards.
+// contains, like rewards, is checked by replay.
 //
 // # Who gets tickets
 //
 // Learners announce how many tickets they would issue (proto.Announcement): every second, when a new actor asks, and when
 // tickets become available after there were none. Each reply says so too. Actors use this to choose whom to ask: see
-// package rollout. A ticket that failed on one actor goes to another, if there is one; it ends the run only when it has
-// failed on several trustworthy actors, so that a single broken or hostile actor cannot end it.
+// package rollout.
+//
+// # Whom to believe
+//
+// An episode is a function of its ticket, so the learner judges any case by playing the ticket itself (trust.go). It plays
+// what an actor fails to play, or does not answer for, and takes its own result; if it fails, too, the run ends. It
+// also replays a random sample and compares bits: who sends something else is shut out by its key. Actors whose build computes
+// the task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say something.
 //
 // # The parts
 //
 // [Collector] publishes policies, subscribes, and waits for batches (collector.go, publication.go); it serves requests and
 // announces the learner's position (serve.go, announce.go). Decisions are made by plain data without clock or network:
 // dispatcher answers requests, [Ledger] implements the prefix rule, uploads assembles episodes from chunks, within a
-// credit.
+// credit, and trust keeps who is shut out.
 package collect

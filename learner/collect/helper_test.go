@@ -279,7 +279,7 @@ func (s *sender) request(ctx context.Context, epoch uint64, m proto.Message) (*p
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {
 		return nil, err
 	}
-	answer, err := s.conn.Request(ctx, proto.SubjectsOf("toy").Request(epoch, m), s.outgoing)
+	answer, err := s.conn.Request(ctx, proto.SubjectsOf("toy").Request(epoch, m, s.conn.Key()), s.outgoing)
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func (c *client) request(epoch uint64, m proto.Message) *proto.Reply {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.raw(proto.SubjectsOf("toy").Request(epoch, m), data)
+	return c.raw(proto.SubjectsOf("toy").Request(epoch, m, c.conn.Key()), data)
 }
 
 func (c *client) raw(subject string, data []byte) *proto.Reply {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -14,21 +12,16 @@ import (
 )
 
 const (
-	// maxFailures is how often a ticket may fail. An episode is a function of its ticket, so one that failed this often
-	// will always fail, unless the actors are at fault.
-	maxFailures = 3
+	// maxLost is how often a ticket's lease may run out before the learner plays it itself.
+	maxLost = 2
+	// maxHold is how long a slot may hold a ticket, in leases, however often it renews.
+	maxHold = 6
 	// tail is the margin, in standard deviations, by which a batch must be expected to end before a useless ticket.
 	tail = 1
-	// maxActors bounds the number of names kept.
-	maxActors = 4096
 )
 
-var (
-	// errUnknown reports a ticket that was never issued.
-	errUnknown = errors.New("no such ticket was issued")
-	// errFailed reports a ticket that no actor can play.
-	errFailed = errors.New("a ticket fails on every actor")
-)
+// errUnknown reports a ticket that was never issued.
+var errUnknown = errors.New("no such ticket was issued")
 
 // Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch. It is
 // plain data: the time is passed in.
@@ -39,25 +32,21 @@ type Ledger struct {
 	lease    time.Duration
 
 	entries  []entry
-	prefix   int // tickets 0..prefix-1 are completed,
-	steps    int // with this many steps
-	received int // steps of all completed tickets
-	open     int // tickets not completed
-
-	asked map[string]time.Time // when each actor last asked for a ticket
-	// proven are the actors that have sent a valid episode in any iteration. Actors choose their own names: an attacker may
-	// have any number of names, but not a valid episode for each.
-	proven map[string]bool
+	prefix   int            // tickets 0..prefix-1 are completed,
+	steps    int            // with this many steps
+	received int            // steps of all completed tickets
+	open     int            // tickets not completed
+	lost     []proto.Ticket // whose leases have run out too often, since they were last taken from here
 }
 
 // entry is what the ledger knows about a ticket.
 type entry struct {
 	episodes []*proto.Episode // nil until completed: one, or those of a segment
 	steps    int              // of these
-	holder   proto.Slot
+	holder   proto.Slot       // who plays it, or has completed it
+	granted  time.Time
 	expires  time.Time // zero if no slot holds it
-	failures int
-	failed   []string // the actors on which it failed, without repetition
+	times    int       // that its lease has run out
 }
 
 // Lengths describes the lengths of episodes, in steps.
@@ -81,20 +70,9 @@ func lengthsOf(episodes []*proto.Episode) Lengths {
 
 // NewLedger returns the empty ledger of the iteration whose ticket 0 is first, for a batch of at least minSteps
 // steps. Tickets are issued for the duration lease; lengths is used to predict uncompleted episodes when the ledger
-// decides whether another ticket could still be needed. proven are the actors that have sent valid episodes before;
-// the caller may add to them.
-func NewLedger(first proto.Ticket, minSteps int, lengths Lengths, lease time.Duration, proven map[string]bool) *Ledger {
-	return &Ledger{first: first, minSteps: minSteps, lengths: lengths, lease: lease, asked: make(map[string]time.Time), proven: proven}
-}
-
-// follow takes over when the proven actors asked in the iteration before: until their lease is over they are still there,
-// though strangers may be the first to ask in this one.
-func (l *Ledger) follow(asked map[string]time.Time) {
-	for actor, at := range asked {
-		if l.proven[actor] {
-			l.asked[actor] = at
-		}
-	}
+// decides whether another ticket could still be needed.
+func NewLedger(first proto.Ticket, minSteps int, lengths Lengths, lease time.Duration) *Ledger {
+	return &Ledger{first: first, minSteps: minSteps, lengths: lengths, lease: lease}
 }
 
 // Complete reports whether the batch is complete: the completed prefix holds minSteps steps.
@@ -137,15 +115,12 @@ func (l *Ledger) extend() {
 }
 
 // Grant issues a ticket to the slot until now + lease: the first useful one that nobody holds. A slot holds at most one
-// ticket, so one it held before is free again. A ticket that failed on the slot's actor is left to others, if there are
-// any.
+// ticket, so one it held before is free again. A ticket that was never answered for too often is not issued again: it is
+// among l.lost.
 func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool) {
-	if _, known := l.asked[slot.Actor]; known || len(l.asked) < maxActors {
-		l.asked[slot.Actor] = now
-	}
 	for i := l.prefix; i < len(l.entries); i++ {
-		if e := &l.entries[i]; e.holder == slot {
-			e.expires = time.Time{}
+		if e := &l.entries[i]; e.episodes == nil && e.holder == slot {
+			e.free()
 		}
 	}
 	for i := range l.useful {
@@ -153,15 +128,39 @@ func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool)
 			l.entries = append(l.entries, entry{})
 			l.open++
 		}
-		if e := &l.entries[i]; e.free(now) && !l.spared(e, slot, now) {
-			e.holder, e.expires = slot, now.Add(l.lease)
-			t = l.first
-			t.Index = uint64(i)
-			return t, true
+		e := &l.entries[i]
+		if !e.available(now) {
+			continue
 		}
+		t = l.first
+		t.Index = uint64(i)
+		if e.holder != (proto.Slot{}) {
+			if e.times++; e.times%maxLost == 0 {
+				l.lost = append(l.lost, t)
+				continue
+			}
+		}
+		e.holder, e.granted, e.expires = slot, now, now.Add(l.lease)
+		return t, true
 	}
 	return proto.Ticket{}, false
 }
+
+// Take has the learner hold a ticket, to play it itself, unless it is completed.
+func (l *Ledger) Take(t proto.Ticket) bool {
+	e, err := l.find(t)
+	if err != nil || e.episodes != nil || l.Complete() {
+		return false
+	}
+	e.holder, e.expires = learner, never
+	return true
+}
+
+var (
+	// learner is the slot of the learner itself; actors' have names.
+	learner = proto.Slot{Number: 1}
+	never   = time.Unix(1<<40, 0)
+)
 
 // useful visits the useful tickets, as defined in the package's documentation: uncompleted ones that do not clearly lie
 // beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may be new
@@ -197,47 +196,18 @@ func (l *Ledger) Useful() int {
 func (l *Ledger) Need(now time.Time) int {
 	n := 0
 	for i := range l.useful {
-		if i >= len(l.entries) || l.entries[i].free(now) {
+		if i >= len(l.entries) || l.entries[i].available(now) {
 			n++
 		}
 	}
 	return n
 }
 
-// spared reports whether a ticket is left to others: it failed on the slot's actor before, or it failed or was never
-// answered and the actor is not proven.
-func (l *Ledger) spared(e *entry, slot proto.Slot, now time.Time) bool {
-	lost := e.failures > 0 || e.holder != proto.Slot{} && e.holder != slot
-	doubted := slices.Contains(e.failed, slot.Actor) || lost && !l.proven[slot.Actor] && l.anyProven(now)
-	return doubted && l.others(e, now)
-}
+// available reports whether a ticket can be issued.
+func (e *entry) available(now time.Time) bool { return e.episodes == nil && !e.expires.After(now) }
 
-// others reports whether some actor that asked recently has not failed on a ticket. If there are proven ones, only they
-// count.
-func (l *Ledger) others(e *entry, now time.Time) bool {
-	among := l.anyProven(now)
-	for actor, at := range l.asked {
-		if now.Sub(at) < l.lease && (l.proven[actor] || !among) && !slices.Contains(e.failed, actor) {
-			return true
-		}
-	}
-	return false
-}
-
-// anyProven reports whether some proven actor asked recently.
-func (l *Ledger) anyProven(now time.Time) bool {
-	for actor := range l.proven {
-		if at, asked := l.asked[actor]; asked && now.Sub(at) < l.lease {
-			return true
-		}
-	}
-	return false
-}
-
-// free reports whether a ticket can be issued again.
-func (e *entry) free(now time.Time) bool {
-	return e.episodes == nil && !e.expires.After(now)
-}
+// free takes a ticket from its holder.
+func (e *entry) free() { e.holder, e.expires = proto.Slot{}, time.Time{} }
 
 // Plenty reports whether the batch needs at least as many more tickets as are issued. If so, a slot may hold one that it
 // cannot play at once; of the last tickets, none should wait while another slot is idle.
@@ -245,48 +215,52 @@ func (l *Ledger) Plenty() bool {
 	return float64(l.received)+2*float64(l.open+1)*l.lengths.Mean <= float64(l.minSteps)
 }
 
-// Renew extends a slot's lease on a ticket that it is uploading.
+// Renew extends a slot's lease on a ticket that it is uploading, up to maxHold leases in all.
 func (l *Ledger) Renew(t proto.Ticket, slot proto.Slot, now time.Time) {
-	if e, err := l.find(t); err == nil && e.holder == slot {
-		e.expires = now.Add(l.lease)
+	if !l.Holds(t, slot) {
+		return
+	}
+	e := &l.entries[t.Index]
+	e.expires = now.Add(l.lease)
+	if last := e.granted.Add(maxHold * l.lease); e.expires.After(last) {
+		e.expires = last
 	}
 }
 
-// Release takes a ticket back from the slot that holds it and will not play it. A reason means that the episode failed.
-// Release returns an error that names the ticket if nobody can play it: if it failed often enough, on as many proven
-// actors, or else on all that asked for tickets recently; if any of these are proven, only they count. So an attacker that
-// makes its tickets fail, under however many names, cannot end the run while there are other actors.
-func (l *Ledger) Release(t proto.Ticket, slot proto.Slot, reason string, now time.Time) error {
+// Holds reports whether a slot is the one to which a ticket was issued last, and the ticket is not completed.
+func (l *Ledger) Holds(t proto.Ticket, slot proto.Slot) bool {
 	e, err := l.find(t)
-	if err != nil || e.episodes != nil || e.holder != slot {
-		return nil
-	}
-	e.holder, e.expires = proto.Slot{}, time.Time{}
-	if reason == "" {
-		return nil
-	}
-	e.failures++
-	if len(e.failed) < maxActors && !slices.Contains(e.failed, slot.Actor) {
-		e.failed = append(e.failed, slot.Actor)
-	}
-	proven := 0
-	for _, actor := range e.failed {
-		if l.proven[actor] {
-			proven++
-		}
-	}
-	if e.failures < maxFailures || proven < maxFailures && l.others(e, now) {
-		return nil
-	}
-	last := e.failed[max(0, len(e.failed)-maxFailures):]
-	return fmt.Errorf("%w: %v, %d times, last played by %s; the last time: %s", errFailed, t, e.failures, strings.Join(last, ", "), reason)
+	return err == nil && e.episodes == nil && e.holder == slot
 }
 
-// Retry forgets a ticket's failures.
-func (l *Ledger) Retry(t proto.Ticket) {
-	if e, err := l.find(t); err == nil {
-		e.failures, e.failed = 0, nil
+// Release takes a ticket back from whom holds it, so that it is issued again.
+func (l *Ledger) Release(t proto.Ticket) {
+	if e, err := l.find(t); err == nil && e.episodes == nil {
+		e.free()
 	}
+}
+
+// Disown takes from the slots for which it holds what they hold, and discards what they have completed. It returns the
+// number of discarded tickets, which are issued again; a complete batch stays as it is.
+func (l *Ledger) Disown(disowned func(proto.Slot) bool) (discarded int) {
+	if l.Complete() {
+		return 0
+	}
+	l.prefix, l.steps = 0, 0
+	for i := range l.entries {
+		e := &l.entries[i]
+		if !disowned(e.holder) {
+			continue
+		}
+		if e.episodes != nil {
+			discarded++
+			l.open++
+			l.received -= e.steps
+		}
+		*e = entry{times: e.times}
+	}
+	l.extend()
+	return discarded
 }
 
 // Wanted reports whether a ticket's episode would still be recorded.

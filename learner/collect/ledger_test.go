@@ -40,7 +40,7 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 		minSteps := rapid.IntRange(1, 400).Draw(t, "minSteps")
 		expected := rapid.Float64Range(1, 30).Draw(t, "expected")
 		slots := rapid.IntRange(1, 8).Draw(t, "slots")
-		l := NewLedger(ticketZero, minSteps, Lengths{Mean: expected}, time.Minute, nil)
+		l := NewLedger(ticketZero, minSteps, Lengths{Mean: expected}, time.Minute)
 		held := map[proto.Slot]proto.Ticket{}
 		now := start
 		for range 100_000 {
@@ -53,9 +53,13 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 			case !busy:
 				available := l.Need(now) > 0
 				ticket, ok := l.Grant(slot, now)
-				if available && !ok {
+				if available && !ok && l.lost == nil {
 					t.Fatal("a ticket was available, but not given out")
 				}
+				for _, lost := range l.lost { // the learner cannot play it
+					l.Release(lost)
+				}
+				l.lost = nil
 				if ok {
 					held[slot] = ticket
 				}
@@ -70,9 +74,7 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 			case action == 7: // the lease runs out although the actor lives
 				now = now.Add(time.Minute)
 			case action == 8: // the actor leaves
-				if err := l.Release(holds, slot, "", now); err != nil {
-					t.Fatal(err)
-				}
+				l.Release(holds)
 				delete(held, slot)
 			case action == 9: // the answer was lost: the slot asks again
 				delete(held, slot)
@@ -81,8 +83,11 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 		for !l.Complete() { // a slot without misfortune plays what is left, once all leases have run out
 			now = now.Add(time.Minute)
 			ticket, ok := l.Grant(slotNumber(slots), now)
-			if !ok {
+			if !ok && l.lost == nil {
 				t.Fatal("the batch is not complete, and no ticket is left")
+			}
+			if !ok { // the learner plays it
+				ticket, l.lost = l.lost[0], l.lost[1:]
 			}
 			if _, err := l.Record(played(ticket, length(int(ticket.Index)))); err != nil {
 				t.Fatal(err)
@@ -106,7 +111,7 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 		const limit = 30
 		length := rapid.IntRange(1, limit)
 		minSteps := rapid.IntRange(1, 1000).Draw(t, "minSteps")
-		l := NewLedger(ticketZero, minSteps, Lengths{Mean: limit}, time.Minute, nil)
+		l := NewLedger(ticketZero, minSteps, Lengths{Mean: limit}, time.Minute)
 		var open []proto.Ticket
 		for slots := 0; !l.Complete(); slots++ {
 			if ticket, ok := l.Grant(slotNumber(slots), start); ok {
@@ -130,7 +135,7 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 func TestFifteenTickets(t *testing.T) {
 	for _, slots := range []int{1, 2, 3, 15, 16, 64} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
-			l := NewLedger(ticketZero, 15_000, Lengths{Mean: 1000}, time.Minute, nil)
+			l := NewLedger(ticketZero, 15_000, Lengths{Mean: 1000}, time.Minute)
 			granted := 0
 			for !l.Complete() {
 				var round []proto.Ticket
@@ -158,7 +163,7 @@ func TestFifteenTickets(t *testing.T) {
 func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 	const tickets = 15
 	for executors := 1; executors <= tickets+1; executors++ {
-		l := NewLedger(ticketZero, tickets*1000, Lengths{Mean: 1000}, time.Minute, nil)
+		l := NewLedger(ticketZero, tickets*1000, Lengths{Mean: 1000}, time.Minute)
 		ahead := make([][]proto.Ticket, executors) // what each executor's slots hold and can't play yet
 		given, rounds := 0, 0
 		sending := make([]*proto.Ticket, executors)
@@ -197,7 +202,7 @@ func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 
 // Long episodes that come late are not passed over: the batch waits for them.
 func TestPrefixWaitsForTheFirst(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute)
 	first, _ := l.Grant(slotNumber(0), start)
 	for n := 1; n <= 2; n++ {
 		ticket, ok := l.Grant(slotNumber(n), start)
@@ -216,7 +221,7 @@ func TestPrefixWaitsForTheFirst(t *testing.T) {
 }
 
 func TestFirstEpisodeWins(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute)
 	ticket, _ := l.Grant(slotNumber(0), start)
 	again, ok := l.Grant(slotNumber(1), start.Add(time.Minute))
 	if !ok || again != ticket {
@@ -238,7 +243,7 @@ func TestFirstEpisodeWins(t *testing.T) {
 }
 
 func TestUnknownTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute)
 	l.Grant(slotNumber(0), start)
 	change := func(f func(*proto.Ticket)) proto.Ticket {
 		ticket := ticketZero
@@ -263,112 +268,59 @@ func TestUnknownTickets(t *testing.T) {
 	}
 }
 
-// A ticket that fails three times in its holders' hands is given up; what others say of it does not count.
-func TestFailingTicket(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute, nil)
-	for try := range maxFailures {
-		slot := slotNumber(try)
-		ticket, ok := l.Grant(slot, start)
-		if !ok || ticket.Index != 0 {
-			t.Fatalf("try %d: ticket %d, %v", try, ticket.Index, ok)
+// A ticket whose lease runs out twice, under whatever names it was held, is left to the learner, and no actor has it until then.
+func TestLostTicket(t *testing.T) {
+	l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute)
+	now := start
+	for try := range maxLost {
+		if ticket, ok := l.Grant(proto.Slot{Actor: fmt.Sprint("stranger ", try)}, now); !ok || ticket != ticketZero || l.lost != nil {
+			t.Fatalf("try %d: %v, %v, lost %v", try, ticket, ok, l.lost)
 		}
-		for range 5 {
-			if err := l.Release(ticket, slotNumber(99), "slander", start); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := l.Release(ticket, slot, "diverged", start)
-		if failed := errors.Is(err, errFailed); failed != (try == maxFailures-1) {
-			t.Errorf("try %d: %v", try, err)
-		}
+		now = now.Add(time.Minute)
+	}
+	if ticket, ok := l.Grant(proto.Slot{Actor: "honest"}, now); ok || len(l.lost) != 1 || l.lost[0] != ticketZero {
+		t.Fatalf("then: %v, %v, lost %v", ticket, ok, l.lost)
+	}
+	if !l.Take(ticketZero) {
+		t.Fatal("the learner does not get it")
+	}
+	if _, ok := l.Grant(proto.Slot{Actor: "honest"}, now.Add(time.Hour)); ok {
+		t.Error("an actor has what the learner plays")
+	}
+	l.Release(ticketZero) // it cannot
+	if _, ok := l.Grant(proto.Slot{Actor: "honest"}, now.Add(time.Hour)); !ok {
+		t.Error("nobody has what the learner cannot play")
 	}
 }
 
-// Strangers who are the first to ask for the tickets of an iteration do not end the run: an actor that proved itself is still
-// there, though it has not asked yet. Once it has been silent for a lease, they do.
-func TestStrangersAskFirst(t *testing.T) {
-	for _, silent := range []time.Duration{30 * time.Second, 2 * time.Minute} {
-		proven := map[string]bool{"honest": true}
-		before := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, proven)
-		before.Grant(proto.Slot{Actor: "honest"}, start)
-		before.Grant(proto.Slot{Actor: "stranger"}, start)
-		l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, proven)
-		l.follow(before.asked)
-		if len(l.asked) != 1 {
-			t.Errorf("the next iteration knows %v, want the proven actor alone", l.asked)
-		}
-		var failed error
-		for i := range maxFailures {
-			slot, now := slotNumber(i), start.Add(silent)
-			ticket, ok := l.Grant(slot, now)
-			if !ok { // it is left to the honest one
-				break
-			}
-			failed = l.Release(ticket, slot, "it fails, believe me", now)
-		}
-		if ended := errors.Is(failed, errFailed); ended != (silent > time.Minute) {
-			t.Errorf("after %v of silence: %v", silent, failed)
+// What a slot did is undone: its episodes are dropped, from the prefix too, and its tickets are issued again.
+func TestDisown(t *testing.T) {
+	l := NewLedger(ticketZero, 40, Lengths{Mean: 10}, time.Minute)
+	for n := range 4 {
+		ticket, _ := l.Grant(slotNumber(n), start)
+		if n < 3 {
+			l.Record(played(ticket, 10))
 		}
 	}
-}
-
-// A stranger who spoils tickets under ever new names neither ends the run nor keeps a ticket from an actor that has proven
-// itself; when all of those fail too, it ends.
-func TestStrangerSpoilsTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 3, Lengths{Mean: 1}, time.Minute, map[string]bool{"honest": true, "gone": true})
-	honest := proto.Slot{Actor: "honest"}
-	l.Grant(honest, start)
-	if err := l.Release(ticketZero, honest, "", start); err != nil { // it is there, and gave its ticket back
-		t.Fatal(err)
+	liar := func(slot proto.Slot) bool { return slot.Number == 1 || slot.Number == 3 }
+	if n := l.Disown(liar); n != 1 || l.prefix != 1 || l.steps != 10 || l.received != 20 || l.open != 2 {
+		t.Errorf("%d discarded, prefix %d of %d steps, %d received, %d open", n, l.prefix, l.steps, l.received, l.open)
 	}
-	for i := range 100 {
-		stranger := proto.Slot{Actor: fmt.Sprint("stranger ", i)}
-		ticket, ok := l.Grant(stranger, start)
-		if !ok {
-			continue
+	for _, want := range []uint64{1, 3} {
+		ticket, ok := l.Grant(slotNumber(10), start)
+		if !ok || ticket.Index != want {
+			t.Fatalf("issued again: %v, %v, want %d", ticket, ok, want)
 		}
-		if i >= 3 {
-			t.Fatalf("stranger %d is given ticket %d, which failed before", i, ticket.Index)
-		}
-		if err := l.Release(ticket, stranger, "it fails, believe me", start); err != nil {
-			t.Fatal(err)
-		}
+		l.Record(played(ticket, 10))
 	}
-	for try := range maxFailures {
-		ticket, ok := l.Grant(honest, start)
-		if !ok || ticket != ticketZero {
-			t.Fatalf("the honest actor is given %v, %v", ticket, ok)
-		}
-		if err := l.Release(ticket, honest, "diverged", start); errors.Is(err, errFailed) != (try >= maxFailures-2) {
-			t.Errorf("try %d: %v", try, err)
-		}
-	}
-}
-
-// A ticket that was never answered for goes to an actor that has proven itself, while there is one.
-func TestStrangerKeepsTickets(t *testing.T) {
-	l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute, map[string]bool{"honest": true})
-	if _, ok := l.Grant(proto.Slot{Actor: "stranger"}, start); !ok {
-		t.Fatal("no ticket")
-	}
-	honest, late := proto.Slot{Actor: "honest"}, start.Add(time.Minute)
-	if _, ok := l.Grant(honest, late.Add(-time.Second)); ok {
-		t.Fatal("a ticket that is held is given out")
-	}
-	if _, ok := l.Grant(proto.Slot{Actor: "another stranger"}, late); ok {
-		t.Error("the lost ticket goes to another stranger")
-	}
-	if _, ok := l.Grant(honest, late); !ok {
-		t.Error("the lost ticket is not given to a proven actor")
-	}
-	if _, ok := l.Grant(proto.Slot{Actor: "newcomer"}, late.Add(2*time.Minute)); !ok {
-		t.Error("it is kept for proven actors that are gone")
+	if !l.Complete() || l.Disown(liar) != 0 {
+		t.Error("a complete batch changes")
 	}
 }
 
 // A slot that asks while it holds a ticket has lost it: the ticket is given out again at once.
 func TestSlotAsksAgain(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Hour, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Hour)
 	first, _ := l.Grant(slotNumber(0), start)
 	if again, ok := l.Grant(slotNumber(0), start); !ok || again != first {
 		t.Errorf("the second time: ticket %d, %v; want ticket 0", again.Index, ok)
@@ -378,9 +330,9 @@ func TestSlotAsksAgain(t *testing.T) {
 	}
 }
 
-// A lease is renewed by its holder only.
+// A lease is renewed by its holder only, and not for ever.
 func TestRenew(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute, nil)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute)
 	ticket, _ := l.Grant(slotNumber(0), start)
 	later := start.Add(30 * time.Second)
 	l.Renew(ticket, slotNumber(1), later)
@@ -393,5 +345,13 @@ func TestRenew(t *testing.T) {
 	}
 	if got, ok := l.Grant(slotNumber(1), later.Add(time.Minute)); !ok || got != ticket {
 		t.Errorf("after the renewed lease: %v, %v", got, ok)
+	}
+	l = NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute)
+	l.Grant(slotNumber(1), later)
+	for now := later; now.Before(later.Add(time.Hour)); now = now.Add(30 * time.Second) {
+		l.Renew(ticket, slotNumber(1), now)
+	}
+	if _, ok := l.Grant(slotNumber(2), later.Add(time.Hour)); !ok {
+		t.Error("a slot renews for ever")
 	}
 }

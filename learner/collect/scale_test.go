@@ -183,7 +183,7 @@ func BenchmarkThousandActors(b *testing.B) {
 			defer conn.Close()
 			asks := new(atomic.Int64)
 			announcements := new(atomic.Int64)
-			for subject, count := range map[string]*atomic.Int64{"dbqpg.*.1.ask": asks, "dbqpg.*.position": announcements} {
+			for subject, count := range map[string]*atomic.Int64{"dbqpg.*.1.ask.*": asks, "dbqpg.*.position": announcements} {
 				if _, err := conn.Subscribe(subject, func(bus.Message) { count.Add(1) }); err != nil {
 					b.Fatal(err)
 				}

@@ -125,7 +125,7 @@ func TestScheduleIsNearTheBound(t *testing.T) {
 			_, expected := iterationOf(draw, 0)
 			for seed := range uint64(iterations) {
 				length, _ := iterationOf(draw, seed)
-				l := NewLedger(ticketZero, minSteps, expected, time.Minute, nil)
+				l := NewLedger(ticketZero, minSteps, expected, time.Minute)
 				took += schedule(t, l, slots, length)
 				least += bound(slots, minSteps, length)
 				expected = lengthsOf(l.Batch()) // as the collector has it
@@ -146,7 +146,7 @@ func TestMoreThanUsefulHardlyHelps(t *testing.T) {
 		took, twice, useful := 0, 0, 0
 		for seed := range uint64(iterations) {
 			length, expected := iterationOf(draw, seed)
-			l := NewLedger(ticketZero, minSteps, expected, time.Minute, nil)
+			l := NewLedger(ticketZero, minSteps, expected, time.Minute)
 			n := l.Useful()
 			if mean := expected.Mean; n < int(math.Ceil(minSteps/mean)) || expected.Spread == 0 && n != int(math.Ceil(minSteps/mean)) {
 				t.Fatalf("%s: %d are useful, with lengths %+v", name, n, expected)
@@ -188,7 +188,7 @@ func usefulSlowly(l *Ledger) (n int) {
 // Useful is what its definition says, Need is what Grant then gives out, and each ticket given out is useful.
 func TestUseful(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLedger(ticketZero, rapid.IntRange(1, 300).Draw(t, "minSteps"), Lengths{Mean: float64(rapid.IntRange(1, 30).Draw(t, "mean")), Spread: float64(rapid.IntRange(0, 30).Draw(t, "spread"))}, time.Minute, nil)
+		l := NewLedger(ticketZero, rapid.IntRange(1, 300).Draw(t, "minSteps"), Lengths{Mean: float64(rapid.IntRange(1, 30).Draw(t, "mean")), Spread: float64(rapid.IntRange(0, 30).Draw(t, "spread"))}, time.Minute)
 		var held []proto.Ticket
 		for slot := 0; !l.Complete() && slot < 1000; slot++ {
 			useful, need := l.Useful(), l.Need(start)
@@ -208,7 +208,7 @@ func TestUseful(t *testing.T) {
 			if len(held) > 0 && (!ok || rapid.Bool().Draw(t, "ends")) {
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 				if rapid.IntRange(0, 4).Draw(t, "dies") == 0 {
-					l.Release(held[i], l.entries[held[i].Index].holder, "", start)
+					l.Release(held[i])
 				} else if _, err := l.Record(played(held[i], rapid.IntRange(1, 60).Draw(t, "length"))); err != nil {
 					t.Fatal(err)
 				}
@@ -227,7 +227,7 @@ func TestLastUsefulSlotCounts(t *testing.T) {
 		for seed := range uint64(iterations) {
 			length, expected := iterationOf(draw, seed)
 			steps := 0
-			for index := range NewLedger(ticketZero, minSteps, expected, time.Minute, nil).Useful() - 1 {
+			for index := range NewLedger(ticketZero, minSteps, expected, time.Minute).Useful() - 1 {
 				steps += length(index)
 			}
 			if steps < minSteps {

@@ -204,7 +204,7 @@ func TestStreamStartsAnew(t *testing.T) {
 	diverging := func(string) (sim.Env, error) { return diverges{new(rollouttest.Toy)}, nil }
 	var want []trajectory
 	for _, actors := range []int{1, 3} {
-		l := newLab(t, saved)
+		l := newLab(t, saved, plays(diverging))
 		for range actors {
 			l.actor(1, diverging)
 		}
@@ -219,10 +219,11 @@ func TestStreamStartsAnew(t *testing.T) {
 			t.Errorf("%d actors collect something else than one", actors)
 		}
 	}
-	l := newLab(t, saved)
-	l.actor(1, func(string) (sim.Env, error) {
+	broken := func(string) (sim.Env, error) {
 		return &rollouttest.Toy{BeforeStep: func(int) error { return errors.New("broken") }}, nil
-	})
+	}
+	l := newLab(t, saved, plays(broken))
+	l.actor(1, broken)
 	_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 5)
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("streams that cannot start: %v", err)
@@ -291,8 +292,6 @@ func TestWrongSegments(t *testing.T) {
 		}
 		return g
 	}
-	// Each comes from a slot without the ticket, and so does not count as the ticket's failure.
-	c.slot.Number = 1
 	chunk := func(m proto.Message) *proto.Chunk {
 		data, err := proto.Marshal(nil, m)
 		if err != nil {
@@ -319,20 +318,21 @@ func TestWrongSegments(t *testing.T) {
 	} {
 		g := segment()
 		spoil(g)
+		c.ask() // it has lost the ticket
 		if reply := c.request(1, chunk(g)); reply.Status != proto.Refused || !strings.Contains(reply.Reason, what) {
 			t.Errorf("%s: %v %q", what, reply.Status, reply.Reason)
 		}
 	}
+	c.ask()
 	if reply := c.request(1, chunk(play(t, first))); reply.Status != proto.Refused {
 		t.Errorf("an episode in place of a segment: %+v", reply)
 	}
 	corrupted := chunk(segment())
 	corrupted.Data[len(corrupted.Data)-1] ^= 1
+	c.ask()
 	if reply := c.request(1, corrupted); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "checksum") {
 		t.Errorf("a corrupted state: %+v", reply)
 	}
-	c.slot.Number = 0
-	c.request(1, &proto.Return{Slot: c.slot, Ticket: first})
 	l.actor(1, rollouttest.New)
 	if got = append(got, <-done...); !reflect.DeepEqual(got, liveBatches(t, 2)) {
 		t.Error("the batch is wrong")

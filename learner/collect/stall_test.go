@@ -151,7 +151,7 @@ func TestStalledLearner(t *testing.T) {
 	t.Cleanup(server.Close)
 	chunks := make(chan uint64, 1<<16) // the iterations that they are of
 	watcher := l.connect()
-	if _, err := watcher.Subscribe("dbqpg.toy.1.chunk", func(m bus.Message) {
+	if _, err := watcher.Subscribe("dbqpg.toy.1.chunk.*", func(m bus.Message) {
 		var c proto.Chunk
 		if proto.Unmarshal(m.Data, &c) == nil {
 			chunks <- c.Ticket.Iteration

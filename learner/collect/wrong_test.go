@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
@@ -37,8 +42,6 @@ func TestWrongUploads(t *testing.T) {
 		f(&e)
 		return c.chunk(first, &e)
 	}
-	// Each comes from a slot without the ticket, and so does not count as the ticket's failure.
-	c.slot.Number = 1
 	cut := c.chunk(first, honest)
 	cut.Data = cut.Data[:len(cut.Data)/2]
 	flipped := c.chunk(first, honest)
@@ -47,14 +50,18 @@ func TestWrongUploads(t *testing.T) {
 	seedless := first
 	seedless.Seed++
 	expect("truncated", c.request(1, cut), proto.Refused, "malformed")
+	c.ask() // it has lost the ticket
 	expect("corrupted", c.request(1, flipped), proto.Refused, "checksum")
+	c.ask() // it has lost the ticket
 	expect("another ticket's episode", c.request(1, spoil(func(e *proto.Episode) { e.Ticket.Index++ })), proto.Refused, "invalid")
+	c.ask() // it has lost the ticket
 	expect("shorter than the task", c.request(1, spoil(func(e *proto.Episode) {
 		e.Terminated = false
 		e.Rewards = e.Rewards[:1]
 		e.Actions = e.Actions[:2]
 		e.Observations = e.Observations[:3]
 	})), proto.Refused, "time limit")
+	c.ask() // it has lost the ticket
 	expect("another task's", c.request(1, spoil(func(e *proto.Episode) { e.FinalObservation = []float32{1}; e.Observations = make([]float32, e.Steps()) })), proto.Refused, "shapes")
 	expect("of an earlier iteration", c.request(1, c.chunk(earlier, play(t, earlier))), proto.Stale, "")
 	expect("of a later iteration", c.request(1, c.chunk(later, play(t, later))), proto.Stale, "")
@@ -62,33 +69,51 @@ func TestWrongUploads(t *testing.T) {
 	expect("of another seed", c.request(1, c.chunk(seedless, play(t, seedless))), proto.Stale, "")
 	expect("an offer too large", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 20}), proto.Refused, "too large")
 	expect("an offer of a stale episode", c.request(1, &proto.Offer{Slot: c.slot, Ticket: earlier, Size: 1 << 10}), proto.Stale, "")
+	c.ask()
 	expect("the second of two chunks", c.request(1, &proto.Chunk{Slot: c.slot, Ticket: first, Part: 1, Parts: 2, Data: []byte{1}}), proto.Wait, "")
-	expect("noise", c.raw("dbqpg.toy.1.chunk", []byte("noise")), proto.Refused, "malformed")
-	expect("nothing", c.raw("dbqpg.toy.1.ask", nil), proto.Refused, "malformed")
-	expect("an unknown request", c.raw("dbqpg.toy.1.stop", nil), proto.Refused, "stop")
-	expect("a hostile length", c.raw("dbqpg.toy.1.ask", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}), proto.Refused, "malformed")
-	if _, err := c.conn.Request(deadline(t), "dbqpg.toy.0.ask", nil); !errors.Is(err, bus.ErrNoResponder) {
+	expect("noise", c.raw("dbqpg.toy.1.chunk.anyone", []byte("noise")), proto.Refused, "malformed")
+	expect("nothing", c.raw("dbqpg.toy.1.ask.anyone", nil), proto.Refused, "malformed")
+	expect("an unknown request", c.raw("dbqpg.toy.1.stop.anyone", nil), proto.Refused, "stop")
+	expect("a hostile length", c.raw("dbqpg.toy.1.ask.anyone", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}), proto.Refused, "malformed")
+	if _, err := c.conn.Request(deadline(t), "dbqpg.toy.0.ask.anyone", nil); !errors.Is(err, bus.ErrNoResponder) {
 		t.Errorf("a request to a lower epoch: %v", err)
 	}
-	// The right episode, from whomever, wins; then again, late and from its holder.
+	// The right episode wins if it comes from the ticket's holder; not again.
+	c.ask()
+	c.slot.Number = 1
+	expect("the right episode of another's ticket", c.request(1, c.chunk(first, honest)), proto.Stale, "")
+	expect("an offer for another's ticket", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 10}), proto.Stale, "")
+	c.slot.Number = 0
 	reply := c.request(1, c.chunk(first, honest))
 	if reply.Status != proto.OK || reply.Next == nil {
 		t.Fatalf("the right episode: %+v", reply)
 	}
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
-	c.slot.Number = 0
 	expect("the right episode again", c.request(1, c.chunk(first, honest)), proto.Stale, "")
 	reply = c.request(1, &proto.Ask{Slot: c.slot, Abandoned: math.MaxUint64})
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
 	l.actor(2, rollouttest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 5 || b.Stats.Duplicate != 1 || b.Stats.Wasted > 1000 {
+	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 7 || b.Stats.Duplicate != 1 || b.Stats.Wasted > 1000 {
 		t.Errorf("%+v, want 10 refused", b.Stats)
 	}
 }
 
-// A ticket whose episodes are never right ends the batch with an error that names it and the reason.
+// judged has the learner judge actors by environments of its own; audit is the share of tickets that it replays anyway.
+func judged(audit float64, newEnv func(string) (sim.Env, error)) func(*collect.Config) {
+	return func(c *collect.Config) {
+		c.NewEnv, c.Exact = newEnv, true
+		c.SetAudit(audit)
+	}
+}
+
+// plays has the learner play tickets that actors fail.
+func plays(newEnv func(string) (sim.Env, error)) func(*collect.Config) {
+	return func(c *collect.Config) { c.NewEnv = newEnv }
+}
+
+// A ticket that fails for the learner itself, too, ends the batch with an error that names it and the reason.
 func TestTicketThatAlwaysFails(t *testing.T) {
 	diverge := func(string) (sim.Env, error) {
 		return &rollouttest.Toy{BeforeStep: func(steps int) error {
@@ -98,7 +123,7 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 			return nil
 		}}, nil
 	}
-	l := newLab(t)
+	l := newLab(t, plays(diverge))
 	l.actor(2, diverge)
 	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
 	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "batch 0 ticket") {
@@ -108,18 +133,125 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 
 // A reward that is not finite is refused where it arises, and ends the batch by name.
 func TestRewardNotFinite(t *testing.T) {
-	l := newLab(t)
-	l.actor(1, func(string) (sim.Env, error) { return nanEnv{&rollouttest.Toy{}}, nil })
+	l := newLab(t, plays(newNaN))
+	l.actor(1, newNaN)
 	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
 	if err == nil || !strings.Contains(err.Error(), "rewards: not finite: NaN at row 0") {
 		t.Errorf("a NaN reward: %v", err)
 	}
 }
 
+// However many names say that tickets fail, the batch is a serial sampler's: the learner plays those tickets itself.
+func TestFailingNames(t *testing.T) {
+	l := newLab(t, judged(0, rollouttest.New))
+	done := make(chan *collect.Batch)
+	go func() { done <- l.collect(1) }()
+	for i := range 12 {
+		c := l.client(fmt.Sprint("stranger ", i))
+		c.slot.Number = uint64(i)
+		if reply := c.request(1, &proto.Ask{Slot: c.slot, Digest: toyDigest(t)}); reply.Next != nil {
+			c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next, Reason: "it fails, believe me"})
+		}
+	}
+	l.actor(1, rollouttest.New)
+	b := <-done
+	requireSerial(t, b, 1)
+	if b.Stats.Disputed == 0 {
+		t.Error("no ticket was disputed: the test shows nothing")
+	}
+}
+
+func toyDigest(t *testing.T) string {
+	t.Helper()
+	digest, err := rollout.Digest(&rollouttest.Toy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+// dear is the toy with another control cost; it lies only after the first steps, if a digest shall not show it.
+type dear struct {
+	*rollouttest.Toy
+	honest int
+}
+
+func (e *dear) Step(action, observation []float64) (float64, bool, error) {
+	reward, terminated, err := e.Toy.Step(action, observation)
+	if e.honest--; e.honest < 0 {
+		reward -= 1e-12 * action[0] * action[0]
+	}
+	return reward, terminated, err
+}
+
+// An actor of another build is refused, and both sides say so.
+func TestOtherBuild(t *testing.T) {
+	log := new(record)
+	l := newLab(t, judged(0, rollouttest.New), func(c *collect.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	done := make(chan *collect.Batch)
+	go func() { done <- l.collect(1) }()
+	newDear := func(string) (sim.Env, error) { return &dear{&rollouttest.Toy{}, 0}, nil }
+	err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newDear, Log: quiet})
+	if err == nil || !strings.Contains(err.Error(), "computes Toy otherwise") {
+		t.Errorf("an actor of another build: %v", err)
+	}
+	l.actor(1, rollouttest.New)
+	requireSerial(t, <-done, 1)
+	if said := log.String(); !strings.Contains(said, "computes Toy otherwise") {
+		t.Errorf("the learner does not say so: %s", said)
+	}
+}
+
+// An actor that lies is found out, shut out and named, and what it sent for the batch is played anew.
+func TestLiar(t *testing.T) {
+	for _, segments := range []bool{false, true} {
+		log := new(record)
+		l := newLab(t, judged(1, rollouttest.New), func(c *collect.Config) {
+			c.Log, c.StateSize = slog.New(slog.NewTextHandler(log, nil)), (&rollouttest.Toy{}).StateSize()
+		})
+		done := make(chan *collect.Batch)
+		go func() {
+			if !segments {
+				b, err := l.collector.Collect(deadline(t), rollouttest.Policy(1), 20*minSteps)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- b
+				return
+			}
+			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, rollouttest.Spec.TimeLimit), 30)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- b
+		}()
+		newLiar := func(string) (sim.Env, error) { return &dear{&rollouttest.Toy{}, 300}, nil }
+		err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
+		if err == nil || !strings.Contains(err.Error(), "is shut out of this run: it sent another result") {
+			t.Errorf("the liar: %v", err)
+		}
+		l.actor(1, rollouttest.New)
+		b := <-done
+		if b == nil || b.Stats.Audited == 0 || !strings.Contains(log.String(), "an actor is shut out") {
+			t.Errorf("segments %v: %+v: %s", segments, b, log)
+		}
+		for _, e := range b.Episodes {
+			if segments { // the segments' own tests compare their contents
+				break
+			}
+			if want := play(t, e.Ticket); !reflect.DeepEqual(e.Rewards, want.Rewards) {
+				t.Fatalf("the liar's %v is in the batch", e.Ticket)
+			}
+		}
+	}
+}
+
+func newNaN(string) (sim.Env, error) { return &nanEnv{Toy: &rollouttest.Toy{}}, nil }
+
 // nanEnv has rewards that are not numbers.
 type nanEnv struct{ *rollouttest.Toy }
 
-func (e nanEnv) Step(action, observation []float64) (float64, bool, error) {
+func (e *nanEnv) Step(action, observation []float64) (float64, bool, error) {
 	_, terminated, err := e.Toy.Step(action, observation)
 	return math.NaN(), terminated, err
 }
@@ -171,4 +303,22 @@ func TestOtherEngine(t *testing.T) {
 	}
 	cancel()
 	<-collected
+}
+
+// record is a log that a test reads while it is written.
+type record struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (r *record) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(line)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
 }

@@ -87,7 +87,9 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 	if err != nil {
 		return err
 	}
-	collector, err := collect.New(ctx, conn, collect.Config{Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size, Log: log})
+	collector, err := collect.New(ctx, conn, collect.Config{
+		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size, NewEnv: environments.New, Exact: true, Log: log,
+	})
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,9 @@ type access struct {
 	publish, subscribe []string
 }
 
-// accessOf returns the table of permissions; docs/security.md documents it, and a test compares both with a server.
-func accessOf(role proto.Role) access {
-	positions, requests := proto.EveryRun()
+// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security.md documents it, and a test compares both with a server.
+func accessOf(role proto.Role, key string) access {
+	positions, requests := proto.EveryRun(key)
 	policies := proto.PolicyBucket
 	readStore := []string{"STREAM.INFO.KV_" + policies, "DIRECT.GET.KV_" + policies + ".>"}
 	switch role {
@@ -44,7 +44,7 @@ func accessOf(role proto.Role) access {
 		return access{
 			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
 				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"}),
-			subscribe: []string{"dbqpg.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers
+			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers
 		}
 	case proto.RoleActor:
 		return access{
@@ -98,7 +98,7 @@ func Accounts(users []User) (string, error) {
 		if err := CheckPublicKey(u.Public); err != nil {
 			return "", fmt.Errorf("user %s: %w", u.Name, err)
 		}
-		a := accessOf(u.Role)
+		a := accessOf(u.Role, u.Public)
 		if len(a.subscribe) == 0 {
 			return "", fmt.Errorf("user %s: role %q has no access to a NATS server", u.Name, u.Role)
 		}
@@ -151,7 +151,7 @@ func newAccountUser(u User, a access) accountUser {
 // all that any outside role may publish or subscribe to. None covers another, or messages would arrive twice.
 func crossing() (services, streams []string) {
 	for _, role := range proto.Roles() {
-		if a := accessOf(role); a.outside {
+		if a := accessOf(role, "*"); a.outside {
 			services = append(services, a.publish...)
 			streams = append(streams, a.subscribe...)
 		}

@@ -192,8 +192,8 @@ func TestActorsWork(t *testing.T) {
 	g := newGuarded(t)
 	learner, actor := g.member("learner"), g.member("actor")
 	subjects := proto.SubjectsOf("toy/1")
-	ask := subjects.Request(1, new(proto.Ask))
-	if _, err := actor.Request(deadline(t), ask, nil); err == nil || !strings.Contains(err.Error(), "nobody answers") {
+	ask := func(c *bus.Conn) string { return subjects.Request(1, new(proto.Ask), c.Key()) }
+	if _, err := actor.Request(deadline(t), ask(actor), nil); err == nil || !strings.Contains(err.Error(), "nobody answers") {
 		t.Errorf("without a learner: %v", err)
 	}
 	if _, err := learner.Subscribe(subjects.Requests(1), func(m bus.Message) { m.Respond(m.Data) }); err != nil {
@@ -214,7 +214,7 @@ func TestActorsWork(t *testing.T) {
 	}
 	large := bytes.Repeat([]byte("x"), proto.MaxChunk)
 	for name, c := range map[string]*bus.Conn{"actor": actor, "local actor": learner} {
-		if got, err := c.Request(deadline(t), ask, large); err != nil || !bytes.Equal(got, large) {
+		if got, err := c.Request(deadline(t), ask(c), large); err != nil || !bytes.Equal(got, large) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
@@ -285,7 +285,7 @@ func TestAnswersStayOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := []string{
-		"dbqpg.a.1.ask",
+		"dbqpg.a.1.ask." + g.load("actor").Identity().Key.Public(),
 		"dbqpg-store.STREAM.INFO.KV_" + proto.PolicyBucket,
 		"dbqpg-store.DIRECT.GET.KV_" + proto.PolicyBucket + ".$KV." + proto.PolicyBucket + ".a",
 	}
@@ -352,7 +352,7 @@ func BenchmarkChunk(b *testing.B) {
 				data := make([]byte, size)
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, err := c.actor.Request(context.Background(), subjects.Request(1, new(proto.Chunk)), data); err != nil {
+					if _, err := c.actor.Request(context.Background(), subjects.Request(1, new(proto.Chunk), c.actor.Key()), data); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 const (
@@ -50,6 +52,7 @@ type ConnConfig struct {
 // away; subscriptions survive. It is safe for concurrent use.
 type Conn struct {
 	nats      *nats.Conn
+	key       string // public one, or proto.Anyone
 	log       *slog.Logger
 	connected chan struct{} // closed at the first connection
 	closed    chan struct{} // closed at the end of the last connection
@@ -125,7 +128,7 @@ func checkAddress(address string) (shown string, err error) {
 
 // dial connects to address, which logs and errors refer to as shown.
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
-	c := &Conn{log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1)}
+	c := &Conn{key: proto.Anyone, log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1)}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -163,8 +166,9 @@ func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn
 		nats.ErrorHandler(c.failed),
 	}
 	if config.Identity != nil {
+		c.key = config.Identity.Key.Public()
 		options = append(options, config.Identity.options()...)
-		if accessOf(config.Identity.Role).outside {
+		if accessOf(config.Identity.Role, "*").outside {
 			c.storeAPI = outsideStore
 		}
 	}
@@ -228,6 +232,9 @@ func (c *Conn) Connected() error {
 	}
 	return nil
 }
+
+// Key returns the public key by which the client is known, or [proto.Anyone].
+func (c *Conn) Key() string { return c.key }
 
 // MaxPayload returns the size of the largest message that the server accepts, in bytes.
 func (c *Conn) MaxPayload() int { return int(c.nats.MaxPayload()) }

@@ -1,0 +1,8 @@
+package collect
+
+// SetAudit sets the share of the tickets that are replayed; 0 means none.
+func (c *Config) SetAudit(share float64) {
+	if c.audit = share; share == 0 {
+		c.audit = -1
+	}
+}
