@@ -39,6 +39,7 @@ type ticketCase struct {
 	engine string     // on which
 	sum    *sum       // of what it sent; nil: it is disputed whether the ticket can be played
 	reason string     // why it is disputed
+	tries  int        // that have failed
 }
 
 // sum identifies an encoded episode or segment.
@@ -122,6 +123,10 @@ func (d *dispatcher) settle(c *ticketCase, data []byte, err error, now time.Time
 
 // fail ends the iteration because of a ticket that fails for the learner, too, unless it is a stream's that can start anew.
 func (d *dispatcher) fail(c *ticketCase, err error, now time.Time) {
+	if c.tries++; !d.config.Exact && c.tries < maxFaults { // another environment of its process may be at fault
+		d.trust.cases = append(d.trust.cases, c)
+		return
+	}
 	if s := d.current.segments; s == nil || !s.restart(c.ticket) {
 		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w", errFailed, c.ticket, c.slot, c.reason, err))
 		return
