@@ -9,8 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // serveOne starts a node that is alone.
@@ -220,6 +223,48 @@ func TestCredentials(t *testing.T) {
 	}
 	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 || !strings.Contains(complaint, "certificate") {
 		t.Error(out, complaint)
+	}
+}
+
+// Who changes something is in the log, by the certificate's name; whose certificate is revoked changes nothing any more, and whoever
+// gets the name afterwards does.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	directory, stolen := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "stolen")
+	d, err := credentials.Create(directory, nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(stolen, os.DirFS(filepath.Join(directory, "operator"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(stolen, "tls-key.pem"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(stolen, "nats.nk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := serveOne(t, "--credentials", filepath.Join(directory, "coordinator"))
+	url := strings.Replace(n.url, "http:", "https:", 1)
+	with := func(credentials string, arguments ...string) (string, int) {
+		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", credentials, "--timeout", "5s")...)
+		return out + complaint, status
+	}
+	if out, status := with(stolen, "submit", "-"); status != 0 {
+		t.Fatal(out)
+	}
+	n.Expect(`msg=changed by="operator operator" method=POST what=".*submit`)
+	if err := d.Revoke("operator"); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := with(stolen, "cancel", "swimmer"); status == 0 {
+		t.Errorf("a revoked operator cancels: %s", out)
+	}
+	if err := d.Add("operator", proto.RoleOperator, nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := with(filepath.Join(directory, "operator"), "cancel", "swimmer"); status != 0 {
+		t.Errorf("the new operator does not cancel: %s", out)
 	}
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
@@ -27,7 +31,11 @@ func (a *API) Handler() http.Handler {
 		if err := require(ctx, rightFor(&c)); err != nil {
 			return nil, err
 		}
-		return a.command(ctx, c)
+		response, err := a.command(ctx, c)
+		if err == nil && response.Refusal == nil && c.Renew == nil && c.Heartbeat == nil {
+			a.logChange(r, &c)
+		}
+		return response, err
 	})
 	handle("GET /v1/runs", look, func(_ context.Context, r *http.Request) (any, error) {
 		q, err := client.ParseQuery(r.URL.Query())
@@ -94,10 +102,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 		a.fail(w, r, a.failure(err))
 		return
 	}
+	if r.Method != http.MethodGet && needs == administer {
+		a.logChange(r, nil)
+	}
 	status := http.StatusOK
 	switch result := result.(type) {
 	case []byte:
 		w.Header().Set("Content-Type", "application/octet-stream")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTimeout)) // else the server's holds
 		write(w, result)
 		return
 	case registry.Response:
@@ -106,6 +118,26 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 		}
 	}
 	send(w, status, result)
+}
+
+// backupTimeout is how long a backup may take to be sent.
+const backupTimeout = 10 * time.Minute
+
+// logChange records who has changed what, by the name in the certificate. Commits, of which there are many, are for --log-level
+// debug.
+func (a *API) logChange(r *http.Request, c *registry.Command) {
+	by, what, level := r.RemoteAddr, r.URL.Path, slog.LevelInfo
+	if role, name, err := credentials.Peer(r.TLS); err == nil {
+		by = string(role) + " " + name
+	}
+	if c != nil {
+		data, _ := registry.EncodeCommand(*c) // it was decoded here
+		what = fmt.Sprintf("%.200s", data)
+		if c.Commit != nil {
+			level = slog.LevelDebug
+		}
+	}
+	a.log.Log(r.Context(), level, "changed", "by", by, "method", r.Method, "what", what)
 }
 
 // urls returns the URLs of all nodes.

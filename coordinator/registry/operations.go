@@ -34,6 +34,9 @@ func (o *Submit) apply(s *State) *Response {
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
 		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
 	}
+	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
+		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
+	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
 	s.Runs = append(s.Runs, runs...)
@@ -55,7 +58,11 @@ type Take struct {
 }
 
 func (o *Take) check() *Refusal {
-	return firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	r := firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	if r == nil && o.Run != "" {
+		r = checkRun(o.Run)
+	}
+	return r
 }
 
 func (o *Take) apply(s *State) *Response {
@@ -134,7 +141,7 @@ type Renew struct {
 	Useful retired       `json:"useful,omitzero"`
 }
 
-func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
+func (o *Renew) check() *Refusal { return firstOf(checkRun(o.Run), checkTTL(o.TTL)) }
 
 func (o *Renew) apply(s *State) *Response {
 	run, r := o.Held(s)
@@ -161,7 +168,7 @@ type Commit struct {
 }
 
 func (o *Commit) check() *Refusal {
-	r := firstOf(checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	r := firstOf(checkRun(o.Run), checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
 	if r == nil && o.Previous != "" {
 		r = checkHash("previous", o.Previous)
 	}
@@ -216,9 +223,13 @@ type Release struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-func (o *Finish) check() *Refusal  { return nil }
-func (o *Fail) check() *Refusal    { return checkText("reason", o.Reason, maxText) }
-func (o *Release) check() *Refusal { return checkText("fault", o.Fault, maxText) }
+func (o *Finish) check() *Refusal { return checkRun(o.Run) }
+func (o *Fail) check() *Refusal {
+	return firstOf(checkRun(o.Run), checkText("reason", o.Reason, maxText))
+}
+func (o *Release) check() *Refusal {
+	return firstOf(checkRun(o.Run), checkText("fault", o.Fault, maxText))
+}
 
 func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
 func (o *Fail) apply(s *State) *Response {
@@ -278,7 +289,7 @@ type Reset struct {
 	To  *uint64 `json:"to,omitempty"` // iteration of the checkpoint; nil: none
 }
 
-func (o *Reset) check() *Refusal { return checkName("a run's name", o.Run, proto.MaxName) }
+func (o *Reset) check() *Refusal { return checkRun(o.Run) }
 
 func (o *Reset) apply(s *State) *Response {
 	run := s.Run(o.Run)
@@ -363,7 +374,11 @@ func (o *Heartbeat) check() *Refusal {
 	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
 		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
 	}
-	return firstOf(checkName("a name", o.Name, maxName), checkText("run", o.Run, proto.MaxName))
+	r := checkName("a name", o.Name, maxName)
+	if r == nil && o.Run != "" {
+		r = checkRun(o.Run)
+	}
+	return r
 }
 
 func (o *Heartbeat) apply(s *State) *Response {

@@ -157,7 +157,7 @@ func (c *command) change(out io.Writer, change func(*Directory) error) error {
 	if err := change(d); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "This takes effect once the servers have the new %s: copy it to them, and restart or reload.\n\n", accountsFile)
+	fmt.Fprintf(out, "This takes effect once the servers have the new %s (NATS; restart or reload) and %s (coordinators): copy these to them.\n\n", accountsFile, revokedFile)
 	return d.print(out)
 }
 
