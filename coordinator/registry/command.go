@@ -103,6 +103,22 @@ func (c *Command) valid() (operation, *Refusal) {
 	return c.operation()
 }
 
+// Seconds moves the terms of leases that are given in seconds to where the log has them. A node calls it before it proposes the
+// command.
+func (c *Command) Seconds() {
+	move := func(ttl *time.Duration, seconds *float64) {
+		if *seconds > 0 && *seconds <= MaxTTL.Seconds() {
+			*ttl, *seconds = time.Duration(*seconds*float64(time.Second)), 0
+		}
+	}
+	if c.Take != nil {
+		move(&c.Take.TTL, &c.Take.Seconds)
+	}
+	if c.Renew != nil {
+		move(&c.Renew.TTL, &c.Renew.Seconds)
+	}
+}
+
 // Apply executes a command. A request that was answered before gets the same answer and
 // changes nothing.
 func (s *State) Apply(c Command) Response {

@@ -52,7 +52,8 @@ func (o *Submit) apply(s *State) *Response {
 // lease has expired. Package api names the one with the highest priority.
 type Take struct {
 	Learner string        `json:"learner"`
-	TTL     time.Duration `json:"ttl"`            // of the lease, in nanoseconds
+	TTL     time.Duration `json:"ttl"` // of the lease, in nanoseconds; or
+	Seconds float64       `json:"ttl_seconds,omitempty"`
 	NATS    string        `json:"nats,omitempty"` // where actors find the run's tickets
 	Run     string        `json:"run,omitempty"`  // only this one
 }
@@ -137,8 +138,9 @@ func (h Hold) Held(s *State) (*Run, *Refusal) {
 // (package api); that of earlier versions has them.
 type Renew struct {
 	Hold
-	TTL    time.Duration `json:"ttl"`
-	Useful retired       `json:"useful,omitzero"`
+	TTL     time.Duration `json:"ttl"` // in nanoseconds; or
+	Seconds float64       `json:"ttl_seconds,omitempty"`
+	Useful  retired       `json:"useful,omitzero"`
 }
 
 func (o *Renew) check() *Refusal { return firstOf(checkRun(o.Run), checkTTL(o.TTL)) }
