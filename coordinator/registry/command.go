@@ -81,10 +81,14 @@ func (c *Command) operation() (operation, *Refusal) {
 	return given[0], given[0].check()
 }
 
-// Check returns a *Refusal if the command would be refused in any state and so need not be
-// proposed.
+// Check returns a *Refusal if the command would be refused in any state and so need not be proposed, or is about a run whose name
+// none can have: that it is not proposed is no rule, which logs of earlier programs would contradict.
 func (c *Command) Check() error {
-	if _, r := c.valid(); r != nil {
+	o, r := c.valid()
+	if of, ok := o.(interface{ about() string }); ok && r == nil && of.about() != "" {
+		r = checkRun(of.about())
+	}
+	if r != nil {
 		return r
 	}
 	return nil

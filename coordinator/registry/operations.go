@@ -34,7 +34,7 @@ func (o *Submit) apply(s *State) *Response {
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
 		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
 	}
-	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
+	if s.Version > 0 && s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
 		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
@@ -59,11 +59,7 @@ type Take struct {
 }
 
 func (o *Take) check() *Refusal {
-	r := firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
-	if r == nil && o.Run != "" {
-		r = checkRun(o.Run)
-	}
-	return r
+	return firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
 }
 
 func (o *Take) apply(s *State) *Response {
@@ -118,6 +114,11 @@ type Hold struct {
 	Epoch uint64 `json:"epoch"`
 }
 
+// about returns the name of the run that an operation is about, "" for none.
+func (h Hold) about() string       { return h.Run }
+func (o *Take) about() string      { return o.Run }
+func (o *Heartbeat) about() string { return o.Run }
+
 // Held returns the run if it is held in that epoch, or else a refusal.
 func (h Hold) Held(s *State) (*Run, *Refusal) {
 	run := s.Run(h.Run)
@@ -143,7 +144,7 @@ type Renew struct {
 	Useful  retired       `json:"useful,omitzero"`
 }
 
-func (o *Renew) check() *Refusal { return firstOf(checkRun(o.Run), checkTTL(o.TTL)) }
+func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
 
 func (o *Renew) apply(s *State) *Response {
 	run, r := o.Held(s)
@@ -170,7 +171,7 @@ type Commit struct {
 }
 
 func (o *Commit) check() *Refusal {
-	r := firstOf(checkRun(o.Run), checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	r := firstOf(checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
 	if r == nil && o.Previous != "" {
 		r = checkHash("previous", o.Previous)
 	}
@@ -225,12 +226,12 @@ type Release struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-func (o *Finish) check() *Refusal { return checkRun(o.Run) }
+func (o *Finish) check() *Refusal { return nil }
 func (o *Fail) check() *Refusal {
-	return firstOf(checkRun(o.Run), checkText("reason", o.Reason, maxText))
+	return checkText("reason", o.Reason, maxText)
 }
 func (o *Release) check() *Refusal {
-	return firstOf(checkRun(o.Run), checkText("fault", o.Fault, maxText))
+	return checkText("fault", o.Fault, maxText)
 }
 
 func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
@@ -376,11 +377,7 @@ func (o *Heartbeat) check() *Refusal {
 	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
 		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
 	}
-	r := checkName("a name", o.Name, maxName)
-	if r == nil && o.Run != "" {
-		r = checkRun(o.Run)
-	}
-	return r
+	return firstOf(checkName("a name", o.Name, maxName), checkText("run", o.Run, proto.MaxName))
 }
 
 func (o *Heartbeat) apply(s *State) *Response {
