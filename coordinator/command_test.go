@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -9,8 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // serveOne starts a node that is alone.
@@ -221,6 +226,101 @@ func TestCredentials(t *testing.T) {
 	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 || !strings.Contains(complaint, "certificate") {
 		t.Error(out, complaint)
 	}
+}
+
+// Who changes something is in the log, by the certificate's name; whose certificate is revoked changes nothing any more, and whoever
+// gets the name afterwards does.
+func TestRevoked(t *testing.T) {
+	t.Parallel()
+	directory, stolen := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "stolen")
+	d, err := credentials.Create(directory, nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(stolen, os.DirFS(filepath.Join(directory, "operator"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(stolen, "tls-key.pem"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(stolen, "nats.nk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := serveOne(t, "--credentials", filepath.Join(directory, "coordinator"))
+	url := strings.Replace(n.url, "http:", "https:", 1)
+	with := func(credentials string, arguments ...string) (string, int) {
+		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", credentials, "--timeout", "5s")...)
+		return out + complaint, status
+	}
+	if out, status := with(stolen, "submit", "-"); status != 0 {
+		t.Fatal(out)
+	}
+	n.Expect(`msg=changed by="operator operator" method=POST what=".*submit`)
+	if err := d.Revoke("operator"); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := with(stolen, "cancel", "swimmer"); status == 0 {
+		t.Errorf("a revoked operator cancels: %s", out)
+	}
+	if err := d.Add("operator", proto.RoleOperator, nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := with(filepath.Join(directory, "operator"), "cancel", "swimmer"); status != 0 {
+		t.Errorf("the new operator does not cancel: %s", out)
+	}
+}
+
+// A token stands for a certificate, for as long as its line is in the file.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	directory, tokens := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "tokens")
+	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	token, complaint, status := run(t, "", "", "credentials", "token", "ci", "--file", tokens)
+	if status != 0 {
+		t.Fatal(complaint)
+	}
+	if _, complaint, status := run(t, "", "", "credentials", "token", "gpu", "--role", "learner", "--file", tokens); status != 1 || !strings.Contains(complaint, "learners have certificates") {
+		t.Error(complaint)
+	}
+	addresses := holdAddresses(t, 2)
+	serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"), "--tokens", tokens).Expect("msg=ready")
+	authority, err := os.ReadFile(filepath.Join(directory, "operator", "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	ask := func(method, path, token, body string, want int) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(deadline(t), method, "https://"+addresses[0]+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if answer, _ := io.ReadAll(response.Body); response.StatusCode != want {
+			t.Errorf("%s %s with token %q: %d %s, want %d", method, path, token, response.StatusCode, answer, want)
+		}
+	}
+	token = strings.TrimSpace(token)
+	ask("GET", "/v1/runs", token, "", 200)
+	ask("GET", "/v1/runs", "", "", 403)
+	ask("GET", "/v1/runs", token+"x", "", 403)
+	ask("POST", "/v1/commands", token, `{"cancel":{"name":"x"}}`, 403)
+	if err := os.WriteFile(tokens, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask("GET", "/v1/runs", token, "", 403)
 }
 
 // Metrics count requests under the names of their routes, and runs by state.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -185,6 +188,39 @@ func TestTemporaryFiles(t *testing.T) {
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
+}
+
+// A run goes on with the settings that it began with, whatever the presets of this build say, and with what an earlier build's
+// worker left, which wrote no commits.jsonl.
+func TestRunOfEarlierBuild(t *testing.T) {
+	t.Parallel()
+	e := examples[1]
+	c := newCluster(t)
+	name := c.submit(e, "earlier", registry.Override{Name: "damping", Values: []string{"0.5"}})
+	directory := newDirectory(t)
+	start(t, "learner", e.arguments(directory, "--iterations", "2")...).Succeed()
+	run, err := c.client.Take(t.Context(), registry.Take{Learner: "earlier", TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	location := name + "/epoch-1/checkpoints/" + checkpoint.FileName(2)
+	if err := os.CopyFS(filepath.Join(c.checkpoints, filepath.FromSlash(name), "epoch-1"), os.DirFS(directory)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(c.checkpoints, filepath.FromSlash(location)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := registry.Hold{Run: name, Epoch: run.Epoch}
+	commit := registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{Iteration: 2, SHA256: fmt.Sprintf("%x", sha256.Sum256(data)), Location: location}}
+	if _, err := c.client.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.Release(t.Context(), hold, ""); err != nil {
+		t.Fatal(err)
+	}
+	c.worker("")
+	c.requireReference(e, c.done(name), 2)
 }
 
 // The policies of runs that have ended do not stay on the NATS server that all share.

@@ -117,7 +117,11 @@ func header(c codec, m Message) {
 	switch {
 	case !reading || r.err != nil:
 	case version != Version:
-		r.fail(ErrVersion, "the message is of version %d, this program of version %d: run the same release on both sides", version, Version)
+		reason := ErrVersion
+		if version < Version {
+			reason = ErrOlder
+		}
+		r.fail(reason, "the message is of version %d, this program of version %d: run the same release on both sides", version, Version)
 	case kind != m.kind():
 		r.fail(ErrMalformed, "the message is of kind %q", kind)
 	}

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -57,6 +58,8 @@ func ChunkSize(maxPayload int) int {
 var (
 	// ErrVersion reports a message of another protocol version.
 	ErrVersion = errors.New("another protocol version")
+	// ErrOlder is ErrVersion for a message of an earlier version.
+	ErrOlder = fmt.Errorf("%w, an earlier one", ErrVersion)
 	// ErrMalformed reports a message that is truncated or not the expected msgpack.
 	ErrMalformed = errors.New("malformed")
 	// ErrChecksum reports an array whose CRC32C does not match.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -33,30 +34,44 @@ func rights(role proto.Role) right {
 	return 0
 }
 
-type roleKey struct{}
-
-// withRole records the role of a request's sender in its context.
-func withRole(ctx context.Context, role proto.Role) context.Context {
-	return context.WithValue(ctx, roleKey{}, role)
+// sender is who has sent a request. Without credentials everybody is an operator without a name.
+type sender struct {
+	role proto.Role
+	name string
 }
 
-// sender returns the role of a request's sender, from the connection's certificate.
-func sender(r *http.Request) proto.Role {
-	if r.TLS == nil {
-		return proto.RoleOperator
+type senderKey struct{}
+
+// withSender records a request's sender in its context.
+func (a *API) withSender(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), senderKey{}, a.sender(r)))
+}
+
+// sender returns a request's sender, from the connection's certificate or the request's token.
+func (a *API) sender(r *http.Request) (s sender) {
+	var err error
+	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case r.TLS == nil:
+		s.role = proto.RoleOperator
+	case given && len(r.TLS.PeerCertificates) == 0 && a.tokens != "":
+		if s.role, s.name, err = a.tokens.Find(token); err != nil {
+			a.log.Error("the tokens", "error", err)
+		}
+	default:
+		s.role, s.name, err = credentials.Peer(r.TLS)
 	}
-	role, _, err := credentials.Peer(r.TLS)
 	if err != nil {
-		return "" // which has no rights
+		return sender{} // which has no rights
 	}
-	return role
+	return s
 }
 
 // require returns an error if a request's sender has none of the rights.
 func require(ctx context.Context, any right) error {
-	role, _ := ctx.Value(roleKey{}).(proto.Role)
-	if rights(role)&any == 0 {
-		return &client.Error{Code: client.Forbidden, Message: fmt.Sprintf("the role %q may not do that: docs/security.md says what it may do", role)}
+	s, _ := ctx.Value(senderKey{}).(sender)
+	if rights(s.role)&any == 0 {
+		return &client.Error{Code: client.Forbidden, Message: fmt.Sprintf("the role %q may not do that: docs/security.md says what it may do", s.role)}
 	}
 	return nil
 }

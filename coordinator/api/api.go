@@ -13,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 )
 
 // Backend executes requests: a *[raftnode.Node].
@@ -36,6 +37,8 @@ type Config struct {
 	Validate func(*registry.Spec) error
 	// Expired, if not nil, is called when a run is taken whose lease had expired.
 	Expired func()
+	// Tokens is the file of tokens that stand for certificates; "" means none.
+	Tokens credentials.Tokens
 	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
@@ -49,12 +52,13 @@ type API struct {
 	expired  func()
 	log      *slog.Logger
 	now      func() time.Time
+	tokens   credentials.Tokens
 	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, now: c.Now, leases: newLeases()}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, now: c.Now, tokens: c.Tokens, leases: newLeases()}
 	if a.now == nil {
 		a.now = time.Now
 	}
@@ -83,6 +87,7 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: fmt.Sprintf("node %s at %s: %v", c.Announce.ID, c.Announce.URL, err)}}, nil
 		}
 	}
+	c.Seconds()
 	if err := c.Check(); err != nil { // Propose refuses it
 		return a.Propose(ctx, c)
 	}

@@ -67,7 +67,7 @@ func newAPI(t testing.TB) (*api.API, *raftnode.Node) {
 func newServer(t testing.TB) (*client.Client, string) {
 	t.Helper()
 	a, _ := newAPI(t)
-	server := httptest.NewServer(a.Handler())
+	server := httptest.NewServer(api.Described(t, a.Handler()))
 	t.Cleanup(server.Close)
 	return newClient(t, server.URL), server.URL
 }
@@ -112,6 +112,17 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/runs?free=maybe", "", 400, `neither true nor false`},
 		{"GET", "/v1/runs?experiment=b", "", 200, `"runs":[]`},
 		{"GET", "/v1/runs?wiat=1s", "", 400, `unknown query parameter`},
+		{"GET", "/v1/runs?limit=1", "", 200, `"next":"a/Swimmer-v2/npg-mc-s1"}`},
+		{"GET", "/v1/runs?limit=1&page=a/Swimmer-v2/npg-mc-s1", "", 200, `"runs":[{"name":"a/Swimmer-v2/npg-mc-s2"`},
+		{"GET", "/v1/runs?limit=2", "", 200, `}]}`},
+		{"GET", "/v1/runs?page=gone", "", 400, `begin with the first page`},
+		{"GET", "/v1/runs?limit=0", "", 400, `is not a whole number from 1`},
+		{"GET", "/v1/runs?after=100&wait=0.01", "", 200, `"runs":[]`},
+		{"GET", "/v1/openapi.json", "", 200, `"openapi": "3.0.3"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":0.01}}`, 400, `"error":{"code":"invalid"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":90}}`, 200, `"ttl":90000000000`},
+		{"POST", "/v1/commands", `{"pause":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"paused"`},
+		{"POST", "/v1/commands", `{"resume":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"queued"`},
 		{"GET", "/v1/runs?wait=1h", "", 400, `at most 1m0s`},
 		{"GET", "/v1/runs?after=x", "", 400, `is not an index`},
 		{"GET", "/v1/runs/a/Swimmer-v2/npg-mc-s1", "", 200, `"epoch":1`},
@@ -132,6 +143,7 @@ func TestHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("User-Agent", "a program")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -430,6 +442,52 @@ func TestSilentLearners(t *testing.T) {
 		ahead = c.ahead
 		if seen, err := clients[1].Seen(deadline(t)); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Silent != c.silent {
 			t.Errorf("after %v: %+v, %v", ahead, seen, err)
+		}
+	}
+}
+
+// A command with an Idempotency-Key is executed once, however often it is sent, and answered the same each time.
+func TestIdempotencyKey(t *testing.T) {
+	_, url := newServer(t)
+	post := func(key, agent, body string) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(deadline(t), http.MethodPost, url+"/v1/commands", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Content-Type": "application/json", "Idempotency-Key": key, "User-Agent": agent} {
+			request.Header.Set(name, value)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		answer, _ := io.ReadAll(response.Body)
+		return string(answer)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	submit := `{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1,2]}}}`
+	first := post("k1", "a program", submit)
+	if again := post("k1", "a program", submit); again != first || first != "{\"runs\":2}\n" {
+		t.Errorf("%s, then %s", first, again)
+	}
+	if other := post("k2", "a program", submit); !strings.HasPrefix(other, `{"error":{"code":"exists"`) {
+		t.Error(other)
+	}
+}
+
+// Workers of the previous version are refused in the form that they understand.
+func TestPreviousVersionsRefusals(t *testing.T) {
+	a, _ := newAPI(t)
+	for agent, want := range map[string]string{"Go-http-client/1.1": `{"refusal":{"code":"nothing_now",`, "dbqpg": `{"error":{"code":"nothing_now",`} {
+		request := httptest.NewRequest(http.MethodPost, "/v1/commands", strings.NewReader(`{"take":{"learner":"l","ttl":1000000000}}`))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("User-Agent", agent)
+		request.Host = "127.0.0.1"
+		w := httptest.NewRecorder()
+		if a.Handler().ServeHTTP(w, request); !strings.HasPrefix(w.Body.String(), want) {
+			t.Errorf("%s: %s", agent, w.Body)
 		}
 	}
 }

@@ -2,64 +2,129 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	_ "embed" // the description
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
-// Handler answers requests over HTTP. A client with a certificate may do what its role permits.
+//go:embed openapi.json
+var description []byte // of the routes below; a test holds both together
+
+// route is a kind of request.
+type route struct {
+	pattern, summary string
+	needs            right
+	parameters       []parameter // of the query
+	takes, gives     any         // values of the types of the body and of the answer; nil: none
+	answer           func(context.Context, *http.Request) (any, error)
+}
+
+type parameter struct {
+	name, description string
+	of                any // a value of its type
+}
+
+// routes lists all requests under /v1.
+func (a *API) routes() []route {
+	return []route{
+		{"POST /v1/commands", "Change something, once if the request is numbered or has an Idempotency-Key", look | train | administer,
+			nil, registry.Command{}, registry.Response{}, a.postCommand},
+		{"GET /v1/runs", "List runs, or wait for some", look, []parameter{
+			{"experiment", "only the runs of this one", ""},
+			{"state", "only runs in this state", registry.RunState("")},
+			{"free", "only runs that a learner may take now", false},
+			{"after", "only runs that have changed since the index of an earlier answer", uint64(0)},
+			{"wait", "how long to wait for one: seconds, up to 60, or with a unit, such as 500ms", ""},
+			{"limit", "at most so many; the answer then says which page is next", 0},
+			{"page", "next of an earlier answer", ""},
+		}, nil, client.Runs{}, a.getRuns},
+		{"GET /v1/runs/{name...}", "Return a run", look, nil, nil, registry.Run{},
+			func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) }},
+		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil, client.Experiments{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
+		{"GET /v1/seen", "List the learners heard of recently", look, nil, nil, client.Seen{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) }},
+		{"GET /v1/nodes", "List the coordinator's nodes", look, nil, nil, client.Nodes{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) }},
+		{"POST /v1/nodes", "Add a node", administer, nil, client.Joining{}, struct{}{},
+			withBody(func(ctx context.Context, j client.Joining) (any, error) { return struct{}{}, a.join(ctx, j) })},
+		{"POST /v1/nodes/lost", "Remove a node that has lost its directory", administer, nil, client.Joining{}, client.Lost{},
+			withBody(func(ctx context.Context, j client.Joining) (any, error) { return a.lost(ctx, j) })},
+		{"DELETE /v1/nodes/{id}", "Remove a node", administer, nil, nil, struct{}{},
+			func(ctx context.Context, r *http.Request) (any, error) {
+				return struct{}{}, a.leave(ctx, r.PathValue("id"))
+			}},
+		{"GET /v1/backup", "Return the entire state, for serve --restore", administer, nil, nil, []byte{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) }},
+	}
+}
+
+func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
+	c, err := readCommand(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := require(ctx, rightFor(&c)); err != nil {
+		return nil, err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" && c.Request == (registry.Request{}) {
+		c.Request = registry.Request{Client: fmt.Sprintf("key-%.20x", sha256.Sum256([]byte(key))), Number: 1}
+	}
+	response, err := a.command(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if refused := response.Refusal; refused != nil {
+		return nil, &client.Error{Code: refused.Code, Message: refused.Message}
+	}
+	if c.Renew == nil && c.Heartbeat == nil {
+		a.logChange(r, &c)
+	}
+	return response, nil
+}
+
+func (a *API) getRuns(_ context.Context, r *http.Request) (any, error) {
+	q, err := client.ParseQuery(r.URL.Query())
+	if err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
+	defer cancel()
+	return a.runs(ctx, q)
+}
+
+// withBody returns the handler of requests with a JSON body.
+func withBody[T any](answer func(context.Context, T) (any, error)) func(context.Context, *http.Request) (any, error) {
+	return func(ctx context.Context, r *http.Request) (any, error) {
+		var body T
+		if err := readJSON(r, &body); err != nil {
+			return nil, err
+		}
+		return answer(ctx, body)
+	}
+}
+
+// Handler answers requests over HTTP. A client with a certificate or a token may do what its role permits.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(pattern string, needs right, answer func(context.Context, *http.Request) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, needs, answer) })
+	for _, route := range a.routes() {
+		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, route.needs, route.answer) })
 	}
-	handle("POST /v1/commands", look|train|administer, func(ctx context.Context, r *http.Request) (any, error) {
-		c, err := readCommand(r)
-		if err != nil {
-			return nil, err
-		}
-		if err := require(ctx, rightFor(&c)); err != nil {
-			return nil, err
-		}
-		return a.command(ctx, c)
+	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		write(w, description)
 	})
-	handle("GET /v1/runs", look, func(_ context.Context, r *http.Request) (any, error) {
-		q, err := client.ParseQuery(r.URL.Query())
-		if err != nil {
-			return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
-		defer cancel()
-		return a.runs(ctx, q)
-	})
-	handle("GET /v1/runs/{name...}", look, func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) })
-	handle("GET /v1/experiments", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) })
-	handle("GET /v1/seen", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) })
-	handle("GET /v1/nodes", look, func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) })
-	handle("POST /v1/nodes", administer, func(ctx context.Context, r *http.Request) (any, error) {
-		var j client.Joining
-		if err := readJSON(r, &j); err != nil {
-			return nil, err
-		}
-		return struct{}{}, a.join(ctx, j)
-	})
-	handle("POST /v1/nodes/lost", administer, func(ctx context.Context, r *http.Request) (any, error) {
-		var j client.Joining
-		if err := readJSON(r, &j); err != nil {
-			return nil, err
-		}
-		return a.lost(ctx, j)
-	})
-	handle("DELETE /v1/nodes/{id}", administer, func(ctx context.Context, r *http.Request) (any, error) {
-		return struct{}{}, a.leave(ctx, r.PathValue("id"))
-	})
-	handle("GET /v1/backup", administer, func(ctx context.Context, _ *http.Request) (any, error) { return a.backup(ctx) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { write(w, []byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		leader := a.Leader()
@@ -79,7 +144,7 @@ func (a *API) Handler() http.Handler {
 func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
 	w.Header().Set(client.NodesHeader, a.urls())
 	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
-	r = r.WithContext(withRole(r.Context(), sender(r)))
+	r = a.withSender(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	var result any
@@ -94,18 +159,36 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 		a.fail(w, r, a.failure(err))
 		return
 	}
-	status := http.StatusOK
-	switch result := result.(type) {
-	case []byte:
+	if r.Method != http.MethodGet && needs == administer {
+		a.logChange(r, nil)
+	}
+	if data, raw := result.([]byte); raw {
 		w.Header().Set("Content-Type", "application/octet-stream")
-		write(w, result)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTimeout)) // else the server's holds
+		write(w, data)
 		return
-	case registry.Response:
-		if result.Refusal != nil {
-			status = statusOf(result.Refusal.Code)
+	}
+	send(w, http.StatusOK, result)
+}
+
+// backupTimeout is how long a backup may take to be sent.
+const backupTimeout = 10 * time.Minute
+
+// logChange records who has changed what, by the certificate's or the token's name. Commits, of which there are many, are for --log-level
+// debug.
+func (a *API) logChange(r *http.Request, c *registry.Command) {
+	by, what, level := r.RemoteAddr, r.URL.Path, slog.LevelInfo
+	if s, _ := r.Context().Value(senderKey{}).(sender); s.name != "" {
+		by = string(s.role) + " " + s.name
+	}
+	if c != nil {
+		data, _ := registry.EncodeCommand(*c) // it was decoded here
+		what = fmt.Sprintf("%.200s", data)
+		if c.Commit != nil {
+			level = slog.LevelDebug
 		}
 	}
-	send(w, status, result)
+	a.log.Log(r.Context(), level, "changed", "by", by, "method", r.Method, "what", what)
 }
 
 // urls returns the URLs of all nodes.
@@ -125,6 +208,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, e *client.Error) {
 	if e.Code == client.NotLeader && e.Leader != "" {
 		status = http.StatusTemporaryRedirect
 		w.Header().Set("Location", e.Leader+r.URL.RequestURI())
+	}
+	if refused := e.Refusal(); refused != nil && r.URL.Path == "/v1/commands" && strings.HasPrefix(r.UserAgent(), "Go-http-client/") {
+		send(w, status, registry.Response{Refusal: refused}) // as the previous version's workers understand it
+		return
 	}
 	send(w, status, client.Failure{Error: e})
 }

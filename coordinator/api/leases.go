@@ -40,6 +40,7 @@ func (l *leases) now(run *registry.Run, now time.Time) registry.Run {
 		lease.Expires, lease.TTL = r.expires, r.ttl
 	}
 	l.mu.Unlock()
+	lease.Seconds = lease.TTL.Seconds()
 	lease.Lost = !lease.Expires.After(now)
 	current.Lease = &lease
 	return current

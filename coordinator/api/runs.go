@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -14,8 +15,12 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 	if err := q.Check(); err != nil {
 		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
 	}
-	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
+	known := true
+	if err := a.Read(ctx, func(s *registry.State) { known = q.Page == "" || s.Run(q.Page) != nil }); err != nil {
 		return nil, err
+	}
+	if !known {
+		return nil, &client.Error{Code: client.Malformed, Message: fmt.Sprintf("page=%q: the run there is gone; begin with the first page", q.Page)}
 	}
 	s := &search{Query: q, until: time.Now().Add(q.Wait)}
 	if !q.Free { // a free run need not have changed
@@ -52,12 +57,19 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 		s.after, s.lapse = 0, time.Time{}
 	}
 	found = &client.Runs{Runs: []registry.Run{}}
+	turned := false // to the page
 	a.View(func(state *registry.State) {
-		now = later(now, state)
+		now, turned = later(now, state), s.Page == "" || state.Run(s.Page) == nil
 		for changed := range state.ChangedSince(s.after) {
-			if run := a.leases.now(changed, now); s.wants(&run, now) {
+			run := a.leases.now(changed, now)
+			if turned && s.wants(&run, now) {
+				if s.Limit > 0 && len(found.Runs) == s.Limit {
+					found.Next = found.Runs[s.Limit-1].Name
+					break
+				}
 				found.Runs = append(found.Runs, run)
 			}
+			turned = turned || run.Name == s.Page
 		}
 		found.Index, found.Now = state.Changed, now.UTC()
 	})

@@ -151,7 +151,7 @@ func (c *Client) Do(ctx context.Context, command registry.Command) (response reg
 	if err := c.call(ctx, http.MethodPost, "/v1/commands", command, &response, 0); err != nil {
 		return response, err
 	}
-	if response.Refusal != nil {
+	if response.Refusal != nil { // of a node of the previous version
 		return response, response.Refusal
 	}
 	return response, nil
@@ -208,8 +208,9 @@ func wrap(ctx context.Context, err error) error {
 // learn decides from an attempt's error which node to ask next, and reports whether to retry at all.
 func (c *Client) learn(node string, err error) (again bool) {
 	var answer *Error
+	var refusal *registry.Refusal
 	switch {
-	case err == nil:
+	case err == nil || errors.As(err, &refusal):
 		return false
 	case !errors.As(err, &answer):
 		c.nodes.pass(node) // it cannot be reached
@@ -232,6 +233,7 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 	if err != nil {
 		return &Error{Code: Internal, Message: err.Error()}
 	}
+	request.Header.Set("User-Agent", "dbqpg")
 	if data != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -272,6 +274,9 @@ func decodeBody(data []byte, result any, from string) error {
 		return &Error{Code: Internal, Message: fmt.Sprintf("the answer from %s is not a coordinator's", from)}
 	}
 	if failure.Error != nil {
+		if refusal := failure.Error.Refusal(); refusal != nil {
+			return refusal
+		}
 		return failure.Error
 	}
 	if result == nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -30,6 +31,15 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// Refusal returns the error as one of the registry's refusals, nil if it is not one.
+func (e *Error) Refusal() *registry.Refusal {
+	switch e.Code {
+	case NotLeader, Unavailable, Malformed, TooLarge, Forbidden, Internal, Disk:
+		return nil
+	}
+	return &registry.Refusal{Code: e.Code, Message: e.Message}
+}
+
 // Failure is the message that carries an Error.
 type Failure struct {
 	Error *Error `json:"error"`
@@ -47,6 +57,9 @@ type Query struct {
 	After uint64 `json:"after,omitempty"`
 	// Wait is how long to wait for a matching run.
 	Wait time.Duration `json:"wait,omitempty"`
+	// Limit is the largest number of runs to answer; 0 means all. Page is Next of the answer before.
+	Limit int    `json:"limit,omitempty"`
+	Page  string `json:"page,omitempty"`
 }
 
 // Runs is the answer to a query.
@@ -55,6 +68,7 @@ type Runs struct {
 	Index uint64         `json:"index"`
 	Now   time.Time      `json:"now"` // by the coordinator's clock
 	Runs  []registry.Run `json:"runs"`
+	Next  string         `json:"next,omitempty"` // page of the runs beyond the limit; "" if there are none
 }
 
 // Experiment is an experiment with the states of its runs.
@@ -128,17 +142,19 @@ func (q Query) values() url.Values {
 	set("free", strconv.FormatBool(q.Free), q.Free)
 	set("after", strconv.FormatUint(q.After, 10), q.After != 0)
 	set("wait", q.Wait.String(), q.Wait != 0)
+	set("limit", strconv.Itoa(q.Limit), q.Limit != 0)
+	set("page", q.Page, q.Page != "")
 	return v
 }
 
 // ParseQuery parses a query in its HTTP form.
 func ParseQuery(v url.Values) (Query, error) {
-	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state"))}
+	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state")), Page: v.Get("page")}
 	for name := range v {
 		switch name {
-		case "experiment", "state", "free", "after", "wait":
+		case "experiment", "state", "free", "after", "wait", "limit", "page":
 		default:
-			return q, fmt.Errorf("unknown query parameter %q: experiment, state, free, after and wait are allowed", name)
+			return q, fmt.Errorf("unknown query parameter %q: experiment, state, free, after, wait, limit and page are allowed", name)
 		}
 	}
 	var err error
@@ -153,8 +169,15 @@ func ParseQuery(v url.Values) (Query, error) {
 		}
 	}
 	if text := v.Get("wait"); text != "" {
-		if q.Wait, err = time.ParseDuration(text); err != nil {
-			return q, fmt.Errorf("wait=%q is not a duration such as 30s", text)
+		if seconds, failed := strconv.ParseFloat(text, 64); failed == nil && math.Abs(seconds) < 1e9 {
+			q.Wait = time.Duration(seconds * float64(time.Second))
+		} else if q.Wait, err = time.ParseDuration(text); err != nil {
+			return q, fmt.Errorf("wait=%q is neither a number of seconds nor a duration such as 500ms", text)
+		}
+	}
+	if text := v.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
+			return q, fmt.Errorf("limit=%q is not a whole number from 1", text)
 		}
 	}
 	return q, q.Check()

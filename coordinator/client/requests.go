@@ -66,7 +66,7 @@ func (c *Client) Announce(ctx context.Context, n registry.Node) error {
 func (c *Client) Run(ctx context.Context, name string) (*registry.Run, error) {
 	var run registry.Run
 	if err := c.call(ctx, http.MethodGet, "/v1/runs/"+url.PathEscape(name), nil, &run, 0); err != nil {
-		return nil, refusal(err)
+		return nil, err
 	}
 	return &run, nil
 }
@@ -75,7 +75,7 @@ func (c *Client) Run(ctx context.Context, name string) (*registry.Run, error) {
 func (c *Client) Runs(ctx context.Context, q Query) (*Runs, error) {
 	var runs Runs
 	if err := c.call(ctx, http.MethodGet, "/v1/runs?"+q.values().Encode(), nil, &runs, q.Wait); err != nil {
-		return nil, refusal(err)
+		return nil, err
 	}
 	return &runs, nil
 }
@@ -118,18 +118,10 @@ func (c *Client) Lost(ctx context.Context, j Joining) (term uint64, err error) {
 
 // Leave removes a node from the coordinator.
 func (c *Client) Leave(ctx context.Context, id string) error {
-	return refusal(c.call(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(id), nil, nil, 0))
+	return c.call(ctx, http.MethodDelete, "/v1/nodes/"+url.PathEscape(id), nil, nil, 0)
 }
 
 // Backup writes the coordinator's entire state to w. After an error w may contain part of it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	return c.call(ctx, http.MethodGet, "/v1/backup", nil, w, 0)
-}
-
-// refusal converts a not-found error to a refusal, so that callers need to check only one type.
-func refusal(err error) error {
-	if e, ok := err.(*Error); ok && e.Code == registry.NotFound { //nolint:errorlint // call returns it bare
-		return &registry.Refusal{Code: e.Code, Message: e.Message}
-	}
-	return err
 }

@@ -38,13 +38,25 @@ type probedConn struct {
 	begun  bool
 }
 
+// firstTimeout is how long a connection may take to authenticate itself and say something. A node that connects has something
+// to say.
+var firstTimeout = 10 * time.Second
+
 // Read implements [net.Conn]. After a probe it returns io.EOF.
 func (c *probedConn) Read(p []byte) (int, error) {
+	if !c.begun {
+		if err := c.SetDeadline(time.Now().Add(firstTimeout)); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.begun {
 		return n, err
 	}
 	c.begun = true
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return 0, err
+	}
 	if p[0] != probeByte {
 		return n, err
 	}

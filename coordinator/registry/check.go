@@ -31,6 +31,8 @@ func checkName(what, name string, limit int) *Refusal {
 	return nil
 }
 
+func checkRun(name string) *Refusal { return checkName("a run's name", name, proto.MaxName) }
+
 // checkText refuses a text that is too long or would disturb a terminal.
 func checkText(what, text string, limit int) *Refusal {
 	if len(text) > limit {

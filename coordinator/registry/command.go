@@ -81,10 +81,14 @@ func (c *Command) operation() (operation, *Refusal) {
 	return given[0], given[0].check()
 }
 
-// Check returns a *Refusal if the command would be refused in any state and so need not be
-// proposed.
+// Check returns a *Refusal if the command would be refused in any state and so need not be proposed, or is about a run whose name
+// none can have: that it is not proposed is no rule, which logs of earlier programs would contradict.
 func (c *Command) Check() error {
-	if _, r := c.valid(); r != nil {
+	o, r := c.valid()
+	if of, ok := o.(interface{ about() string }); ok && r == nil && of.about() != "" {
+		r = checkRun(of.about())
+	}
+	if r != nil {
 		return r
 	}
 	return nil
@@ -101,6 +105,22 @@ func (c *Command) valid() (operation, *Refusal) {
 		}
 	}
 	return c.operation()
+}
+
+// Seconds moves the terms of leases that are given in seconds to where the log has them. A node calls it before it proposes the
+// command.
+func (c *Command) Seconds() {
+	move := func(ttl *time.Duration, seconds *float64) {
+		if *seconds > 0 && *seconds <= MaxTTL.Seconds() {
+			*ttl, *seconds = time.Duration(*seconds*float64(time.Second)), 0
+		}
+	}
+	if c.Take != nil {
+		move(&c.Take.TTL, &c.Take.Seconds)
+	}
+	if c.Renew != nil {
+		move(&c.Renew.TTL, &c.Renew.Seconds)
+	}
 }
 
 // Apply executes a command. A request that was answered before gets the same answer and

@@ -34,6 +34,9 @@ func (o *Submit) apply(s *State) *Response {
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
 		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
 	}
+	if s.Version > 0 && s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
+		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
+	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
 	s.Runs = append(s.Runs, runs...)
@@ -49,7 +52,8 @@ func (o *Submit) apply(s *State) *Response {
 // lease has expired. Package api names the one with the highest priority.
 type Take struct {
 	Learner string        `json:"learner"`
-	TTL     time.Duration `json:"ttl"`            // of the lease, in nanoseconds
+	TTL     time.Duration `json:"ttl"` // of the lease, in nanoseconds; or
+	Seconds float64       `json:"ttl_seconds,omitempty"`
 	NATS    string        `json:"nats,omitempty"` // where actors find the run's tickets
 	Run     string        `json:"run,omitempty"`  // only this one
 }
@@ -110,6 +114,11 @@ type Hold struct {
 	Epoch uint64 `json:"epoch"`
 }
 
+// about returns the name of the run that an operation is about, "" for none.
+func (h Hold) about() string       { return h.Run }
+func (o *Take) about() string      { return o.Run }
+func (o *Heartbeat) about() string { return o.Run }
+
 // Held returns the run if it is held in that epoch, or else a refusal.
 func (h Hold) Held(s *State) (*Run, *Refusal) {
 	run := s.Run(h.Run)
@@ -130,8 +139,9 @@ func (h Hold) Held(s *State) (*Run, *Refusal) {
 // (package api); that of earlier versions has them.
 type Renew struct {
 	Hold
-	TTL    time.Duration `json:"ttl"`
-	Useful retired       `json:"useful,omitzero"`
+	TTL     time.Duration `json:"ttl"` // in nanoseconds; or
+	Seconds float64       `json:"ttl_seconds,omitempty"`
+	Useful  retired       `json:"useful,omitzero"`
 }
 
 func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
@@ -216,9 +226,13 @@ type Release struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-func (o *Finish) check() *Refusal  { return nil }
-func (o *Fail) check() *Refusal    { return checkText("reason", o.Reason, maxText) }
-func (o *Release) check() *Refusal { return checkText("fault", o.Fault, maxText) }
+func (o *Finish) check() *Refusal { return nil }
+func (o *Fail) check() *Refusal {
+	return checkText("reason", o.Reason, maxText)
+}
+func (o *Release) check() *Refusal {
+	return checkText("fault", o.Fault, maxText)
+}
 
 func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
 func (o *Fail) apply(s *State) *Response {
@@ -278,7 +292,7 @@ type Reset struct {
 	To  *uint64 `json:"to,omitempty"` // iteration of the checkpoint; nil: none
 }
 
-func (o *Reset) check() *Refusal { return checkName("a run's name", o.Run, proto.MaxName) }
+func (o *Reset) check() *Refusal { return checkRun(o.Run) }
 
 func (o *Reset) apply(s *State) *Response {
 	run := s.Run(o.Run)

@@ -79,6 +79,8 @@ type Lease struct {
 	Expires time.Time `json:"expires"`
 	// TTL is the term requested by Take or the last Renew.
 	TTL time.Duration `json:"ttl"`
+	// Seconds is TTL. Only answers have it, not the state.
+	Seconds float64 `json:"ttl_seconds,omitempty"`
 	// Lost says that it has expired. Only answers say so, not the state.
 	Lost bool `json:"lost,omitempty"`
 }

@@ -66,10 +66,11 @@ func (o *options) define(flags *pflag.FlagSet) {
 	flags.StringVar(&o.peers, "peers", "", "all nodes of a new cluster with their --raft addresses, n1=host:port,n2=host:port,n3=host:port")
 	flags.StringVar(&o.Join, "join", "", "URL of a node of the cluster to join")
 	flags.StringVar(&o.Restore, "restore", "", "backup (of \"coordinator backup\") from which to start a new single node; - reads standard input")
-	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs")
-	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs")
+	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs, as when that is 0.0.0.0")
+	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs, as when that is 0.0.0.0; a cluster takes in no node that does not answer there")
 	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
+	flags.StringVar((*string)(&o.Tokens), "tokens", "", "file of tokens, from \"coordinator credentials token\", for programs without a certificate; requires --credentials")
 	flags.StringVar(&o.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", observe.Text, "log format: text (key=value pairs) or json (one object per line)")
 	flags.BoolVar(&o.insecure, "insecure-listen", false, "accept other machines without credentials, on a trusted network")
@@ -94,6 +95,8 @@ func (o *options) read() (err error) {
 		if err != nil {
 			return fmt.Errorf("--credentials: %w", err)
 		}
+	case o.Tokens != "":
+		return errors.New("--tokens: they would cross the network in the open; give --credentials too")
 	case !o.insecure:
 		return requireLocal(o.HTTP, o.Raft)
 	}

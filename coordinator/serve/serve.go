@@ -42,6 +42,8 @@ type Config struct {
 	AdvertiseRaft, AdvertiseURL string
 	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
+	// Tokens is the file of tokens that stand for certificates; "" means none.
+	Tokens credentials.Tokens
 	// Metrics is the host:port to serve metrics on; "" means none.
 	Metrics string
 	// Log is the node's log.
@@ -89,7 +91,7 @@ func Run(ctx context.Context, c Config) (err error) {
 
 	watch(metrics, node)
 	defer metrics.Idle("stopping")
-	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Log: c.Log})
+	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, Log: c.Log})
 	startup.ready(metrics.Count(answers.Handler()))
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
@@ -99,7 +101,7 @@ func Run(ctx context.Context, c Config) (err error) {
 // newServer returns the API's server. Long polls end with ctx.
 func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: client.MaxWait + time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
@@ -107,7 +109,11 @@ func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Serv
 
 func (c *Config) serve(server *http.Server, web net.Listener) error {
 	members := []proto.Role{proto.RoleCoordinator, proto.RoleLearner, proto.RoleOperator, proto.RoleObserver}
-	if err := server.Serve(c.secure(web, members...)); !errors.Is(err, http.ErrServerClosed) {
+	listener := c.secure(web, members...)
+	if c.Tokens != "" {
+		listener = tls.NewListener(web, withTokens(c.Credentials.Server(members...)))
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", web.Addr(), err)
 	}
 	return nil
@@ -235,6 +241,19 @@ func (c *Config) secure(l net.Listener, roles ...proto.Role) net.Listener {
 		return l
 	}
 	return tls.NewListener(l, c.Credentials.Server(roles...))
+}
+
+// withTokens admits clients without a certificate too: the API asks these for a token.
+func withTokens(config *tls.Config) *tls.Config {
+	verify := config.VerifyConnection
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		return verify(state)
+	}
+	return config
 }
 
 func (c *Config) scheme() string {

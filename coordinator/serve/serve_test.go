@@ -9,10 +9,19 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Whoever sends or reads slowly is cut off, but not a client whose query waits as long as it may.
+func TestServerLimits(t *testing.T) {
+	s := (&Config{Log: slog.Default()}).newServer(t.Context(), nil)
+	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.IdleTimeout == 0 || s.WriteTimeout <= client.MaxWait || s.MaxHeaderBytes == 0 {
+		t.Errorf("%+v", s)
+	}
+}
 
 // A node that is stopped leaves nothing behind, whatever requests it was serving.
 func TestRunEnds(t *testing.T) {
@@ -23,10 +32,10 @@ func TestRunEnds(t *testing.T) {
 	go func() {
 		ended <- Run(ctx, Config{ID: "n1", DataDir: t.TempDir(), HTTP: addresses[0], Raft: addresses[1], Metrics: addresses[2], Log: quiet})
 	}()
-	client := &http.Client{Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
+	web := &http.Client{Timeout: 30 * time.Second}
+	defer web.CloseIdleConnections()
 	for ready := false; !ready; {
-		response, err := client.Get("http://" + addresses[0] + "/readyz")
+		response, err := web.Get("http://" + addresses[0] + "/readyz")
 		if err == nil {
 			ready = response.StatusCode == http.StatusOK
 			response.Body.Close()
@@ -40,7 +49,7 @@ func TestRunEnds(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() { // a long poll is under way when it ends
 		defer close(waiting)
-		if response, err := client.Get("http://" + addresses[0] + "/v1/runs?after=1000000&wait=20s"); err == nil {
+		if response, err := web.Get("http://" + addresses[0] + "/v1/runs?after=1000000&wait=20s"); err == nil {
 			response.Body.Close()
 		}
 	}()

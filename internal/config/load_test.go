@@ -185,6 +185,28 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// Whatever the settings are, a checkpoint's identity makes them those of its run, also of one that lacks later settings.
+func TestRecall(t *testing.T) {
+	inDirectory(t, nil)
+	then, _, err := load("--env Ant-v2 --seed 7 --segment 100 --streams 20 --noise 0.5 --hidden 8,9", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, _, err := load("--env Ant-v2 --preset best --reuse 3 --iterations 12", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := now.Recall(then.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(now.Identity(), then.Identity()) || now.Iterations != 12 {
+		t.Errorf("%v\nof a run with\n%v", now.Identity(), then.Identity())
+	}
+	if err := now.Recall(map[string]string{"later": "1"}); err == nil {
+		t.Error("a setting that does not exist is recalled")
+	}
+}
+
 // A task file takes the place of --env. What it says is kept with the run, which can go on without the file, and is part of
 // the run's identity as far as it decides results.
 func TestTaskFile(t *testing.T) {

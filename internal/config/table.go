@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -182,6 +183,20 @@ func (s *Settings) Identity() map[string]string {
 		identity["task"] = s.TaskFile.Identity()
 	}
 	return identity
+}
+
+// Recall sets the settings that determine a run's results to the identity that a checkpoint has of them. Those that it lacks did not
+// exist then, and get the values that do what was done then. So a run goes on as it began, also when presets have changed.
+func (s *Settings) Recall(identity map[string]string) error {
+	then := maps.Clone(introduced)
+	maps.Copy(then, identity)
+	delete(then, "task")
+	for name, value := range then {
+		if err := s.Set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A Hyperparameter is a setting that determines a run's results.

@@ -41,7 +41,7 @@ to yourself: whoever has it can make more. docs/security.md says more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand())
+	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand(), tokenCommand())
 	return root
 }
 
@@ -132,6 +132,26 @@ func revokeCommand() *cobra.Command {
 	return cmd
 }
 
+func tokenCommand() *cobra.Command {
+	var file, role string
+	cmd := &cobra.Command{
+		Use: "token NAME", Short: "Make a token for a program without a certificate", Args: cobra.ExactArgs(1),
+		Long: `Make a token for a program without a certificate, which it sends to the coordinator as
+"Authorization: Bearer TOKEN". It is written to the standard output and nowhere else; its hash
+is added to the file that "coordinator serve --tokens" reads. To revoke it, remove its line.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token, err := Tokens(file).Add(args[0], proto.Role(role))
+			if err == nil {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "tokens", "file to add its hash to")
+	cmd.Flags().StringVar(&role, "role", string(proto.RoleObserver), "operator or observer")
+	return cmd
+}
+
 func listCommand() *cobra.Command {
 	var c command
 	cmd := &cobra.Command{
@@ -157,7 +177,7 @@ func (c *command) change(out io.Writer, change func(*Directory) error) error {
 	if err := change(d); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "This takes effect once the servers have the new %s: copy it to them, and restart or reload.\n\n", accountsFile)
+	fmt.Fprintf(out, "This takes effect once the servers have the new %s (NATS; restart or reload) and %s (coordinators): copy these to them.\n\n", accountsFile, revokedFile)
 	return d.print(out)
 }
 

@@ -36,6 +36,7 @@ type Directory struct {
 	path      string
 	authority *authority
 	members   []member
+	revoked   map[string]time.Time // when a member of that name was revoked last
 }
 
 // Create makes a directory with a new authority and a member of each role, named like the role. Its servers are reached
@@ -52,7 +53,7 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 	if err != nil {
 		return nil, err
 	}
-	d := &Directory{path: path, authority: authority}
+	d := &Directory{path: path, authority: authority, revoked: map[string]time.Time{}}
 	if err := os.MkdirAll(filepath.Join(path, authorityDirectory), 0o700); err != nil {
 		return nil, err
 	}
@@ -89,6 +90,9 @@ func Open(path string) (*Directory, error) {
 	for _, m := range d.members {
 		err = errors.Join(err, m.check())
 	}
+	if err == nil {
+		d.revoked, err = readRevoked(at)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the members in %s: %w", path, err)
 	}
@@ -113,20 +117,24 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 	if d.find(name) >= 0 {
 		return fmt.Errorf("there already is a member %s", name)
 	}
+	if at, found := d.revoked[name]; found { // the new certificate must be later, by the second
+		time.Sleep(time.Until(at.Add(time.Second)))
+	}
 	if err := d.add(name, role, hosts, time.Now().Add(valid)); err != nil {
 		return err
 	}
 	return d.save()
 }
 
-// Revoke removes a member's key from the list that NATS servers accept, and its directory. Its certificate remains valid
-// until it expires.
+// Revoke removes a member's key from the list that NATS servers accept, and its directory, and adds its certificates to those
+// that coordinators refuse.
 func (d *Directory) Revoke(name string) error {
 	i := d.find(name)
 	if i < 0 {
 		return d.unknown(name)
 	}
 	d.members = slices.Delete(d.members, i, i+1)
+	d.revoked[name] = time.Now().UTC().Truncate(time.Second) // the resolution of certificates
 	return errors.Join(d.save(), os.RemoveAll(filepath.Join(d.path, name)))
 }
 
@@ -212,7 +220,17 @@ func (d *Directory) save() error {
 	if err != nil {
 		return err
 	}
+	revoked, err := json.MarshalIndent(d.revoked, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the revoked members: %w", err)
+	}
+	revokedFiles := map[string][]byte{revokedFile: append(revoked, '\n')}
 	for _, m := range d.members {
+		if m.Role == proto.RoleCoordinator {
+			if err := d.writeAll(m.Name, revokedFiles); err != nil {
+				return err
+			}
+		}
 		if m.Role != proto.RoleNATS && m.Role != proto.RoleLearner {
 			continue
 		}
@@ -228,7 +246,8 @@ func (d *Directory) save() error {
 	if err != nil {
 		return fmt.Errorf("the list of members: %w", err)
 	}
-	return d.writeAll(authorityDirectory, map[string][]byte{membersFile: append(members, '\n')})
+	revokedFiles[membersFile] = append(members, '\n')
+	return d.writeAll(authorityDirectory, revokedFiles)
 }
 
 // serverConfig is the configuration of a NATS server started in its member's directory.

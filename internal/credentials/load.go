@@ -25,6 +25,7 @@ const (
 	seedFile        = "nats.nk"
 	accountsFile    = "accounts.conf"
 	serverFile      = "nats-server.conf"
+	revokedFile     = "revoked.json"
 )
 
 const (
@@ -41,6 +42,8 @@ var (
 	ErrRole = errors.New("not the required role")
 	// ErrExpired reports an expired certificate.
 	ErrExpired = errors.New("the certificate has expired")
+	// ErrRevoked reports the certificate of a member that was revoked after its issue.
+	ErrRevoked = errors.New("the certificate is revoked")
 )
 
 // Credentials are a member's credentials. Printing them shows no secret.

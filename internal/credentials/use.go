@@ -3,8 +3,10 @@ package credentials
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +62,7 @@ func (c *Credentials) Server(clients ...proto.Role) *tls.Config {
 	if len(clients) > 0 {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 		config.ClientCAs = c.authority
-		config.VerifyConnection = requirePeer(clients)
+		config.VerifyConnection = c.requirePeer(clients)
 	}
 	return config
 }
@@ -74,19 +76,51 @@ func (c *Credentials) Client(servers ...proto.Role) *tls.Config {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.current(), nil },
 	}
 	if len(servers) > 0 {
-		config.VerifyConnection = requirePeer(servers)
+		config.VerifyConnection = c.requirePeer(servers)
 	}
 	return config
 }
 
-func requirePeer(roles []proto.Role) func(tls.ConnectionState) error {
+// requirePeer returns a check that the peer has one of the roles, and was not revoked.
+func (c *Credentials) requirePeer(roles []proto.Role) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		role, name, err := Peer(&state)
 		if err == nil && !slices.Contains(roles, role) {
 			err = fmt.Errorf("%w: %s is of role %s, required is %s", ErrRole, name, role, list(roles))
 		}
+		if err == nil {
+			err = c.checkRevoked(name, state.VerifiedChains[0][0])
+		}
 		return err
 	}
+}
+
+// checkRevoked returns an error for a certificate issued before its member was revoked, as the directory says now.
+func (c *Credentials) checkRevoked(name string, certificate *x509.Certificate) error {
+	revoked, err := readRevoked(c.directory)
+	if err != nil {
+		return err
+	}
+	if at, found := revoked[name]; found && !certificate.NotBefore.Add(skew).After(at) {
+		return fmt.Errorf("%w: %s, on %s", ErrRevoked, name, at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// readRevoked reads when members were revoked, by name.
+func readRevoked(directory string) (map[string]time.Time, error) {
+	revoked := map[string]time.Time{}
+	data, err := read(directory, revokedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return revoked, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &revoked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the revoked members, %s: %w", revokedFile, err)
+	}
+	return revoked, nil
 }
 
 // Peer returns the role and name of a connection's peer, whose certificate must have been verified, as by

@@ -1,6 +1,7 @@
 package collect_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -286,6 +287,41 @@ func TestBadPolicies(t *testing.T) {
 		if _, err := l.collector.Collect(deadline(t), p, minSteps); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A policy that an earlier release left under the run's name is replaced; one of a later release is not.
+func TestPolicyOfAnotherRelease(t *testing.T) {
+	for _, step := range []int{-1, 1} {
+		l := newLab(t)
+		store, err := l.conn.Store(proto.PolicyBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := rollouttest.Policy(5)
+		p.Run, p.Epoch, p.Task = "toy", 1, rollouttest.Spec.Name
+		data, err := proto.Marshal(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := bytes.Replace(data, []byte{0xa1, 'v', proto.Version}, []byte{0xa1, 'v', byte(proto.Version + step)}, 1)
+		if bytes.Equal(version, data) {
+			t.Fatal("the version is not where it was")
+		}
+		if _, err := store.Put(deadline(t), "toy", version, 0); err != nil {
+			t.Fatal(err)
+		}
+		if step > 0 {
+			if _, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps); !errors.Is(err, proto.ErrVersion) {
+				t.Errorf("a later release's: %v", err)
+			}
+			continue
+		}
+		if epoch, err := collect.NextEpoch(deadline(t), l.conn, "toy", 2); epoch != 2 || err != nil {
+			t.Errorf("epoch %d, %v", epoch, err)
+		}
+		l.actor(1, rollouttest.New)
+		requireSerial(t, l.collect(0), 0)
 	}
 }
 

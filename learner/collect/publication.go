@@ -64,7 +64,7 @@ func Withdraw(ctx context.Context, conn *bus.Conn, run string, epoch uint64) err
 	return store.Delete(ctx, run, revision)
 }
 
-// read returns the run's current policy and its revision in the store, or nil and 0 if there is none.
+// read returns the run's current policy, nil if there is none that this release understands, and its revision in the store.
 func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uint64, error) {
 	data, revision, err := store.Get(ctx, run)
 	if errors.Is(err, bus.ErrNotFound) {
@@ -74,7 +74,9 @@ func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uin
 		return nil, 0, err
 	}
 	current := new(proto.Policy)
-	if err := proto.Unmarshal(data, current); err != nil {
+	if err := proto.Unmarshal(data, current); errors.Is(err, proto.ErrOlder) {
+		return nil, revision, nil // left by an earlier release: it is replaced
+	} else if err != nil {
 		return nil, 0, fmt.Errorf("run %s: %w: %w", run, errForeign, err)
 	}
 	return current, revision, nil

@@ -149,7 +149,11 @@ func TestFailingNames(t *testing.T) {
 	for i := range 12 {
 		c := l.client(fmt.Sprint("stranger ", i))
 		c.slot.Number = uint64(i)
-		if reply := c.request(1, &proto.Ask{Slot: c.slot, Digest: toyDigest(t)}); reply.Next != nil {
+		reply := c.request(1, &proto.Ask{Slot: c.slot, Digest: toyDigest(t)})
+		for i == 0 && reply.Next == nil { // until the batch begins
+			reply = c.request(1, &proto.Ask{Slot: c.slot, Digest: toyDigest(t)})
+		}
+		if reply.Next != nil {
 			c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next, Reason: "it fails, believe me"})
 		}
 	}
@@ -159,6 +163,52 @@ func TestFailingNames(t *testing.T) {
 	if b.Stats.Disputed == 0 {
 		t.Error("no ticket was disputed: the test shows nothing")
 	}
+}
+
+// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names.
+func TestKeyIsShutOut(t *testing.T) {
+	l := newLab(t, judged(0, rollouttest.New))
+	done := make(chan *collect.Batch)
+	go func() { done <- l.collect(1) }()
+	c := l.client("a")
+	as := func(key, actor string, m proto.Message) *proto.Reply {
+		switch m := m.(type) {
+		case *proto.Ask:
+			m.Slot.Actor, m.Digest = actor, toyDigest(t)
+		case *proto.Return:
+			m.Slot.Actor = actor
+		}
+		data, err := proto.Marshal(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.raw(proto.SubjectsOf("toy").Request(1, m, key), data)
+	}
+	ask := func(key, actor string) (reply *proto.Reply) {
+		for reply = as(key, actor, new(proto.Ask)); reply.Next == nil && reply.Status == proto.Wait; reply = as(key, actor, new(proto.Ask)) {
+		}
+		return reply
+	}
+	held := ask("UHONEST", "name")
+	as("ULIAR", "name", &proto.Return{Ticket: *held.Next, Reason: "slander"}) // of another's ticket: it counts for nothing
+	reply := new(proto.Reply)
+	for i := 0; reply.Status != proto.Refused; i++ {
+		actor := fmt.Sprint("name ", i)
+		if reply = ask("ULIAR", actor); reply.Next != nil {
+			as("ULIAR", actor, &proto.Return{Ticket: *reply.Next, Reason: "it fails, believe me"})
+		}
+		if i > 100 {
+			t.Fatal("a key that fails all its tickets is not shut out")
+		}
+	}
+	if !strings.Contains(reply.Reason, "ULIAR is shut out of this run: it failed 3 tickets") {
+		t.Errorf("the key is told %q", reply.Reason)
+	}
+	if reply := as("UHONEST", "name", &proto.Return{Ticket: *held.Next}); reply.Status != proto.OK {
+		t.Errorf("another key of the same name: %+v", reply)
+	}
+	l.actor(1, rollouttest.New)
+	requireSerial(t, <-done, 1)
 }
 
 func toyDigest(t *testing.T) string {

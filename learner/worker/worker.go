@@ -24,6 +24,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/scratch"
 	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -234,6 +235,11 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 		l.log.Info("the store is ahead of the coordinator", "iteration", r.checkpoint().Iteration, "commits", n)
 	}
 	settings.Resume = config.ResumeYes
+	if _, recorded, err := checkpoint.Decode(r.data); err == nil { // rundir reports an error
+		if err := errors.Join(settings.Recall(recorded), settings.Validate()); err != nil {
+			return nil, fmt.Errorf("the settings in %s: %w", r.checkpoint().Location, err)
+		}
+	}
 	known := len(r.chain) - len(r.unknown)
 	for i := known; i < len(r.chain); i++ {
 		c := registry.Commit{Hold: l.Hold, Checkpoint: r.chain[i].Checkpoint, Steps: r.chain[i].Steps}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -185,6 +186,23 @@ func readMatrix(t *testing.T) (rows []row) {
 		}
 	}
 	return rows
+}
+
+// Who connects and does not authenticate is cut off.
+func TestSilentStranger(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(strings.TrimPrefix(g.URL(), "nats://"), "tls://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(said, []byte("INFO")) {
+		t.Errorf("a silent stranger is told %.40q, and then: %v", said, err)
+	}
 }
 
 // What an actor needs works across the accounts: announcements, requests and their absence, the store.

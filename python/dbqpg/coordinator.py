@@ -16,11 +16,12 @@ JSON = dict[str, Any]
 
 MAX_ANSWER = 64 << 20  # bytes
 MAX_WAIT = 60.0  # seconds that a query may wait
+PAGE = 1000  # runs of one answer
 ATTEMPTS = 5  # of one request, over all nodes and redirects
 
 
 class CoordinatorError(Exception):
-    """The coordinator's refusal. `code` is such as "not_found": registry/doc.go has those of the rules."""
+    """The coordinator's refusal. `code` is such as "not_found"; /v1/openapi.json describes the API."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -36,23 +37,29 @@ class Coordinator:
     >>> for run in coordinator.watch("swimmer"):
     ...     print(run["name"], run["state"], run["iteration"])
 
-    credentials is the directory of this client's certificate and key (docs/security.md), for https. Answers are as in the
-    API, dictionaries.
+    For https, credentials is the directory of this client's certificate and key (docs/security.md); or token is a token and ca the
+    file of the authority's certificate. Answers are as in the API, dictionaries.
     """
 
     def __init__(
-        self, urls: str | Sequence[str], credentials: str | os.PathLike[str] | None = None, timeout: float = 15.0
+        self,
+        urls: str | Sequence[str],
+        credentials: str | os.PathLike[str] | None = None,
+        timeout: float = 15.0,
+        token: str = "",
+        ca: str | os.PathLike[str] | None = None,
     ) -> None:
         self.urls = [url.rstrip("/") for url in ([*urls.split(",")] if isinstance(urls, str) else urls)]
         for url in self.urls:
             _parts(url)
         self.timeout = timeout
-        self.client, self.number = f"python-{uuid.uuid4()}", 0
+        self.token = token
         self.tls: ssl.SSLContext | None = None
-        if credentials is not None:
-            place = pathlib.Path(credentials)
-            self.tls = ssl.create_default_context(cafile=str(place / "ca.pem"))
+        if credentials is not None or ca is not None:
+            place = pathlib.Path(credentials or "")
+            self.tls = ssl.create_default_context(cafile=str(ca or place / "ca.pem"))
             self.tls.minimum_version = ssl.TLSVersion.TLSv1_3
+        if self.tls is not None and credentials is not None:
             self.tls.load_cert_chain(str(place / "tls.pem"), str(place / "tls-key.pem"))
 
     def experiments(self) -> list[JSON]:
@@ -61,7 +68,14 @@ class Coordinator:
 
     def runs(self, experiment: str = "", state: str = "") -> list[JSON]:
         """Returns the runs of an experiment, or all, in one state, or in any."""
-        return list(self._query({"experiment": experiment, "state": state})["runs"] or [])
+        runs: list[JSON] = []
+        page = ""
+        while True:
+            answer = self._query({"experiment": experiment, "state": state, "limit": PAGE, "page": page})
+            runs += answer["runs"]
+            page = answer.get("next", "")
+            if not page:
+                return runs
 
     def run(self, name: str) -> JSON:
         """Returns one run by its name."""
@@ -72,12 +86,12 @@ class Coordinator:
         states: dict[str, str] = {}
         index = 0
         while True:
-            answer = self._query({"experiment": experiment, "after": index or "", "wait": "30s" if index else ""}, 30)
+            answer = self._query({"experiment": experiment, "after": index or "", "wait": 30 if index else ""}, 30)
             index = answer["index"]
             for run in answer["runs"] or []:
                 states[run["name"]] = run["state"]
                 yield run
-            if states and not set(states.values()) & {"queued", "running"}:
+            if states and not set(states.values()) & {"queued", "running", "paused"}:
                 return
 
     def nodes(self) -> list[JSON]:
@@ -85,7 +99,7 @@ class Coordinator:
         return list(self._get("/v1/nodes")["nodes"])
 
     def seen(self) -> list[JSON]:
-        """Returns the learners and actors seen recently."""
+        """Returns the learners heard of recently; `silent` are those that should have been heard of since."""
         return list(self._get("/v1/seen")["seen"])
 
     def submit(self, spec: JSON) -> int:
@@ -105,18 +119,25 @@ class Coordinator:
         """Queues a run again that failed or was cancelled, or an experiment's. Returns how many."""
         return _count(self.command("retry", {"name": name}))
 
+    def pause(self, name: str) -> int:
+        """Keeps a run from workers until it is resumed, or an experiment's. Returns how many."""
+        return _count(self.command("pause", {"name": name}))
+
+    def resume(self, name: str) -> int:
+        """Queues a paused run again, or an experiment's. Returns how many."""
+        return _count(self.command("resume", {"name": name}))
+
+    def extend(self, name: str, iterations: int) -> int:
+        """Sets how many iterations a run has in all, or an experiment's. Returns how many."""
+        return _count(self.command("extend", {"name": name, "iterations": iterations}))
+
     def remove(self, experiment: str) -> int:
         """Forgets an experiment whose runs have ended. Returns how many they were."""
         return int(self.command("remove", {"experiment": experiment}).get("runs", 0))
 
     def command(self, operation: str, arguments: JSON) -> JSON:
         """Executes a command once, however often it has to be sent."""
-        self.number += 1
-        body = json.dumps({operation: arguments, "request": {"client": self.client, "number": self.number}})
-        answer = self._send("POST", "/v1/commands", body.encode(), 0)
-        if refusal := answer.get("refusal"):
-            raise CoordinatorError(refusal["code"], refusal["message"])
-        return answer
+        return self._send("POST", "/v1/commands", json.dumps({operation: arguments}).encode(), 0)
 
     def _query(self, parameters: JSON, wait: float = 0) -> JSON:
         given = {name: value for name, value in parameters.items() if value != ""}
@@ -128,9 +149,14 @@ class Coordinator:
     def _send(self, method: str, path: str, body: bytes | None, wait: float) -> JSON:
         """Asks one node after the other, following them to the leader."""
         url, failure = self.urls[0], CoordinatorError("unavailable", "")
+        headers = {"User-Agent": "dbqpg-python"}
+        if self.token:
+            headers["Authorization"] = "Bearer " + self.token
+        if body:  # the same for each attempt
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
         for attempt in range(ATTEMPTS):
             try:
-                status, location, answer = self._ask(url, method, path, body, wait)
+                status, location, answer = self._ask(url, method, path, body, headers, wait)
             except (OSError, http.client.HTTPException) as error:
                 failure = CoordinatorError("unavailable", f"{url}: {error or type(error).__name__}")
                 url = self.urls[(attempt + 1) % len(self.urls)]
@@ -150,7 +176,7 @@ class Coordinator:
                 return answer
         raise failure
 
-    def _ask(self, url: str, method: str, path: str, body: bytes | None, wait: float) -> tuple[int, str, JSON]:
+    def _ask(self, url: str, method: str, path: str, body: bytes | None, headers: dict[str, str], wait: float) -> tuple[int, str, JSON]:
         """Makes one request to one node. Returns the status, the header Location and the answer."""
         scheme, host, port = _parts(url)
         timeout = self.timeout + wait
@@ -160,7 +186,7 @@ class Coordinator:
         else:
             connection = http.client.HTTPConnection(host, port, timeout=timeout)
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            connection.request(method, path, body, headers)
             with connection.getresponse() as response:
                 data = response.read(MAX_ANSWER + 1)
         finally:

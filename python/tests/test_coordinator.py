@@ -52,6 +52,8 @@ def test_an_experiment(url: str) -> None:
     assert coordinator.run(names[0])["state"] == "queued"
     watching = coordinator.watch("small")
     assert [next(watching)["state"], next(watching)["state"]] == ["queued", "queued"]
+    assert coordinator.pause("small") == 2 and coordinator.resume("small") == 2 and coordinator.extend(names[0], 7) == 1
+    assert [next(watching)["name"], next(watching)["name"]] == names
     assert coordinator.cancel("small") == 2
     assert [run["state"] for run in watching] == ["cancelled", "cancelled"]
     assert coordinator.retry(names[1]) == 1

@@ -1,0 +1,52 @@
+package credentials
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/proto"
+)
+
+// Tokens is the name of a file of tokens, with which programs that have no certificate prove their role to a coordinator. Each line
+// has a token's SHA-256, a role and a name; the tokens themselves are nowhere. Removing a line revokes the token at once.
+type Tokens string
+
+// Add makes a token, which it returns, for a role.
+func (t Tokens) Add(name string, role proto.Role) (token string, err error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	if role != proto.RoleOperator && role != proto.RoleObserver {
+		return "", fmt.Errorf("--role %s: tokens are for operators and observers; learners have certificates", role)
+	}
+	file, err := os.OpenFile(string(t), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	token = rand.Text()
+	_, err = fmt.Fprintf(file, "%x %s %s\n", sha256.Sum256([]byte(token)), role, name)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return token, err
+}
+
+// Find returns the role and the name of a token, "" if it is not in the file.
+func (t Tokens) Find(token string) (role proto.Role, name string, err error) {
+	data, err := readSecret(filepath.Dir(string(t)), filepath.Base(string(t)))
+	if err != nil {
+		return "", "", err
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == hash {
+			role = proto.Role(fields[1])
+			return role, fields[2], proto.CheckRole(role)
+		}
+	}
+	return "", "", nil
+}
