@@ -325,9 +325,9 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		return nil
 	case err == nil:
 		failpoint.Hit("finishing")
+		w.withdraw(ctx, l)
 		_, err = w.Coordinator.Finish(holding, l.Hold)
 		w.logOutcome(l, "done", err)
-		w.withdraw(ctx, l)
 		return nil
 	case errors.As(err, &loss):
 		l.log.Error("cannot go on with the run", "error", err)
@@ -341,13 +341,13 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		return fmt.Errorf("%w; %s", err, w.release(ctx, l, fault))
 	}
 	l.log.Error("the run failed", "error", err)
+	w.withdraw(ctx, l)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
 	w.logOutcome(l, "failed", err)
-	w.withdraw(ctx, l)
 	return nil
 }
 
-// withdraw removes the policy of a run that this worker has ended.
+// withdraw removes the policy of a run that has ended, or is about to.
 func (w *worker) withdraw(ctx context.Context, l *lease) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
