@@ -236,7 +236,7 @@ func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	}
 	ask("name: official\ntasks: Swimmer-v2\noverrides: {iterations: 2, batch: 1000}\n", "submit", "-")
 	ask("", "watch", "official")
-	if shown := ask("", "list", "official"); !regexp.MustCompile(`npg-uapg-s1 +done +2 `).MatchString(shown) {
+	if shown := ask("", "list", "official"); !regexp.MustCompile(`npg-uapg-s1 +done +2/2 `).MatchString(shown) {
 		t.Error(shown)
 	}
 }

@@ -60,7 +60,7 @@ func TestTraining(t *testing.T) {
 	}
 	coordinator := nodes[len(nodes)-1]
 	coordinator.output("coordinator", "watch", "first")
-	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10 +11000 `).MatchString(shown) {
+	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10/10 +11000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {

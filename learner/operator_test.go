@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,9 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if out := c.ask("metrics", name, "--last", "1", "--json"); strings.Count(out, `"return_mean"`) != 1 {
+		t.Errorf("%s", out)
+	}
+	if out := c.ask("logs", name); !regexp.MustCompile(`(?s)msg=taken .* epoch=1 .*msg="gave the run up.*msg=taken .* epoch=2 .*msg="the run is done"`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
 	to := filepath.Join(t.TempDir(), "best")

@@ -58,6 +58,7 @@ var entries = []entry{
 	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
 	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, experimentNames},
 	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
+	{"logs RUN", "Write what the workers that had a run logged of it, from their store", 1, 1, (*session).logs, runNames},
 	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
 	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, (*session).cancel, bothNames},
 	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, (*session).retry, bothNames},
@@ -133,7 +134,7 @@ func (o *options) define(command string, flags *pflag.FlagSet) {
 	case "fetch":
 		flags.StringVar(&o.to, "to", "", "directory to write (default the run's name)")
 		fallthrough
-	case "metrics":
+	case "metrics", "logs":
 		store := os.Getenv(storeVariable)
 		flags.StringVar(&o.checkpoints, "checkpoints", cmp.Or(store, "runs"), "the workers' store: a directory or s3://bucket/prefix (default $"+storeVariable+", else runs)")
 		if command == "metrics" {

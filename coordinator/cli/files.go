@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
@@ -31,6 +33,12 @@ func (s *session) directoryOf(ctx context.Context, name string) (*directory, err
 	if run.Checkpoint == nil {
 		return nil, fmt.Errorf("%s is %s, and has no iteration yet", name, run.State)
 	}
+	kept, err := s.openStore(ctx)
+	return &directory{kept, path.Dir(path.Dir(run.Checkpoint.Location))}, err
+}
+
+// openStore opens the workers' store.
+func (s *session) openStore(ctx context.Context) (store.Store, error) {
 	if !strings.HasPrefix(s.checkpoints, store.Scheme) {
 		if _, err := os.Stat(s.checkpoints); err != nil { // store.Open would make it
 			return nil, fmt.Errorf("--checkpoints %s: give the store that the workers use (%w)", s.checkpoints, err)
@@ -40,7 +48,37 @@ func (s *session) directoryOf(ctx context.Context, name string) (*directory, err
 	if err != nil {
 		return nil, fmt.Errorf("--checkpoints: %w", err)
 	}
-	return &directory{kept, path.Dir(path.Dir(run.Checkpoint.Location))}, nil
+	return kept, nil
+}
+
+// logs writes what the workers that had a run logged of it.
+func (s *session) logs(ctx context.Context, args []string) error {
+	run, err := s.Run(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	kept, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	keys, err := kept.List(ctx, path.Join(run.Home(), "logs"))
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("%v has no log of %s: nobody has trained it yet, or --checkpoints are not those of the workers", kept, run.Name)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }) // by the epoch
+	for _, key := range keys {
+		data, err := kept.Get(ctx, key)
+		if err == nil {
+			_, err = s.out.Write(data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read returns one of the directory's files.

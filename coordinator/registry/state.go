@@ -2,6 +2,7 @@ package registry
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -99,6 +100,14 @@ type Checkpoint struct {
 	Iteration uint64 `json:"iteration"`
 	SHA256    string `json:"sha256"`   // of the whole file, in hexadecimal
 	Location  string `json:"location"` // where the file is, as the learners understand it
+}
+
+// Home returns the directory of the learners' store in which the run's epochs have theirs. No other run ever has the same.
+func (r *Run) Home() string {
+	if r.ID == 0 {
+		return r.Name
+	}
+	return r.Name + "/id-" + strconv.FormatUint(r.ID, 10)
 }
 
 // Iteration returns the last one committed, 0 before the first commit.

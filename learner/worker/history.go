@@ -70,14 +70,6 @@ func parseChain(run string, text []byte) (chain []link) {
 	return chain
 }
 
-// homeNow returns the directory of the store in which a run's epochs have theirs. No other run ever has the same.
-func homeNow(run *registry.Run) string {
-	if run.ID == 0 {
-		return run.Name
-	}
-	return path.Join(run.Name, "id-"+strconv.FormatUint(run.ID, 10))
-}
-
 // homeOf returns the home that a checkpoint's location is in, one of those that a run of that name may have had, or "" for what
 // is not a location.
 func homeOf(run string, c registry.Checkpoint) string {
@@ -125,7 +117,7 @@ func (r *resumption) checkpoint() link { return r.chain[len(r.chain)-1] }
 // had committed what it had stored.
 func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, error) {
 	known := cmp.Or(run.Checkpoint, run.Start)
-	homes := []string{homeNow(run)}
+	homes := []string{run.Home()}
 	if known != nil {
 		home := homeOf(run.Name, *known)
 		if home == "" {

@@ -32,7 +32,8 @@ type journal struct {
 	local     *rundir.Run
 	directory string
 	commits   *commitQueue
-	chain     []byte            // the commits, as the store has them
+	chain     []byte // the commits, as the store has them
+	log       *runLog
 	stored    map[string]string // SHA-256 of what the store has, by the file's path in the directory
 }
 
@@ -111,7 +112,7 @@ func (j *journal) key(name string) string {
 	return path.Join(directoryOf(j.commits.lease.home, j.commits.lease.Epoch), name)
 }
 
-// events returns the event files, for TensorBoard. Neither the next epoch nor a reader of progress.csv needs them.
+// events returns the event files, for TensorBoard, and the log. Neither the next epoch nor a reader of progress.csv needs them.
 func (j *journal) events() (events []file, err error) {
 	files := os.DirFS(j.directory)
 	for _, pattern := range rundir.EventPatterns {
@@ -127,7 +128,7 @@ func (j *journal) events() (events []file, err error) {
 			events = append(events, file{j.key(name), data})
 		}
 	}
-	return events, nil
+	return append(events, j.log.file()), nil
 }
 
 // summary returns the metrics of an iteration for the coordinator.

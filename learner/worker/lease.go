@@ -35,6 +35,7 @@ func silent(grace time.Duration, err error) error {
 type lease struct {
 	registry.Hold
 	home        string // the run's directory in the store
+	text        *runLog
 	coordinator *client.Client
 	term        time.Duration
 	log         *slog.Logger

@@ -189,10 +189,12 @@ func (w *worker) wait(ctx context.Context) error {
 
 // work trains a run and reports to the coordinator how it ended. An error is this worker's, not the run's.
 func (w *worker) work(ctx context.Context, run *registry.Run) error {
-	log := w.Log.With("run", run.Name, "epoch", run.Epoch)
+	text, whole := newRunLog(run.Home(), run.Epoch, w.Log)
+	log := whole.With("run", run.Name, "epoch", run.Epoch)
+	defer text.store(ctx, w.Store, w.Log)
 	log.Info("taken", "from iteration", run.Iteration())
 	l := &lease{
-		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, home: homeNow(run),
+		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, home: run.Home(), text: text,
 		coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,
 	}
 	holding, lose := context.WithCancelCause(ctx)
@@ -200,7 +202,7 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	defer keeping.Wait()
 	defer lose(nil)
 	keeping.Go(func() { l.keep(holding, lose) })
-	err := w.train(holding, lose, l, run)
+	err := w.train(holding, lose, l, run, whole)
 	if cause := context.Cause(holding); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
@@ -259,7 +261,7 @@ type lossError struct{ error }
 func (e *lossError) Unwrap() error { return e.error }
 
 // train resumes the run from its last commit. It returns nil once all its iterations are committed.
-func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run) error {
+func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger) error {
 	settings, err := w.settings(run)
 	if err != nil {
 		return err
@@ -278,9 +280,9 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored}, interruptible{collector, &w.actors}
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored, log: l.text}, interruptible{collector, &w.actors}
 	}
-	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, w.Log, w.Metrics)
+	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, whole, w.Metrics)
 	c.close()
 	committing.Wait()
 	return err
@@ -325,9 +327,9 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		return nil
 	case err == nil:
 		failpoint.Hit("finishing")
+		w.withdraw(ctx, l)
 		_, err = w.Coordinator.Finish(holding, l.Hold)
 		w.logOutcome(l, "done", err)
-		w.withdraw(ctx, l)
 		return nil
 	case errors.As(err, &loss):
 		l.log.Error("cannot go on with the run", "error", err)
@@ -341,13 +343,13 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		return fmt.Errorf("%w; %s", err, w.release(ctx, l, fault))
 	}
 	l.log.Error("the run failed", "error", err)
+	w.withdraw(ctx, l)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
 	w.logOutcome(l, "failed", err)
-	w.withdraw(ctx, l)
 	return nil
 }
 
-// withdraw removes the policy of a run that this worker has ended.
+// withdraw removes the policy of a run that has ended, or is about to.
 func (w *worker) withdraw(ctx context.Context, l *lease) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
