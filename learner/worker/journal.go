@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
@@ -148,7 +147,7 @@ func summary(row progress.Row) map[string]float64 {
 // interruptible is a collector with failpoints for tests, which notes how many actors play.
 type interruptible struct {
 	*collect.Collector
-	actors *atomic.Int64
+	played func(actors int)
 }
 
 // Collect plays a policy.
@@ -156,7 +155,7 @@ func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSte
 	failpoint.Hit("publishing")
 	batch, err := p.Collector.Collect(ctx, policy, minSteps)
 	if err == nil {
-		p.actors.Store(int64(batch.Stats.Actors))
+		p.played(batch.Stats.Actors)
 		failpoint.Hit("collected")
 	}
 	return batch, err
@@ -167,7 +166,7 @@ func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy
 	failpoint.Hit("publishing")
 	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
 	if err == nil {
-		p.actors.Store(int64(batch.Stats.Actors))
+		p.played(batch.Stats.Actors)
 		failpoint.Hit("collected")
 	}
 	return batch, err

@@ -69,7 +69,7 @@ type worker struct {
 	bus     *session.Bus
 	scratch *scratch.Directory     // of its run's directory
 	current atomic.Pointer[string] // the name of its run; nil: none
-	news    chan struct{}          // holds an element when current has changed
+	news    chan struct{}          // holds an element when current or actors has changed
 	actors  atomic.Int64           // number of actors that played its last batch
 }
 
@@ -114,6 +114,18 @@ func Run(ctx context.Context, c Config) error {
 // works notes on which run the worker works, for the heartbeats.
 func (w *worker) works(run *string) {
 	w.current.Store(run)
+	w.tell()
+}
+
+// played notes how many actors have played a batch, for the heartbeats.
+func (w *worker) played(actors int) {
+	if before := w.actors.Swap(int64(actors)); before != int64(actors) {
+		w.tell()
+	}
+}
+
+// tell has a heartbeat sent.
+func (w *worker) tell() {
 	select {
 	case w.news <- struct{}{}:
 	default:
@@ -280,7 +292,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored, log: l.text}, interruptible{collector, &w.actors}
+		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored, log: l.text}, interruptible{collector, w.played}
 	}
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, whole, w.Metrics)
 	c.close()
