@@ -341,7 +341,7 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 		failpoint.Hit("finishing")
 		w.withdraw(ctx, l)
 		_, err = w.Coordinator.Finish(holding, l.Hold)
-		w.logOutcome(l, "done", err)
+		w.logOutcome(holding, l, "done", err)
 		return nil
 	case errors.As(err, &loss):
 		l.log.Error("cannot go on with the run", "error", err)
@@ -357,7 +357,7 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	l.log.Error("the run failed", "error", err)
 	w.withdraw(ctx, l)
 	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
-	w.logOutcome(l, "failed", err)
+	w.logOutcome(holding, l, "failed", err)
 	return nil
 }
 
@@ -377,15 +377,18 @@ func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	defer cancel()
 	run, err := w.Coordinator.Release(ctx, l.Hold, fault)
 	if err == nil && run.State == registry.Failed {
-		w.logOutcome(l, "failed", nil)
+		w.logOutcome(ctx, l, "failed", nil)
 		return "the run has failed, for it has cost as many workers in a row as it may"
 	}
-	w.logOutcome(l, "given back", err)
+	w.logOutcome(ctx, l, "given back", err)
 	return "the run is given back, and another worker goes on from its last commit"
 }
 
 // logOutcome logs what was reported to the coordinator, or that it could not be, in which case the lease will expire.
-func (w *worker) logOutcome(l *lease, what string, err error) {
+func (w *worker) logOutcome(ctx context.Context, l *lease, what string, err error) {
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // such as a renewal that was refused meanwhile
+	}
 	var refusal *registry.Refusal
 	switch {
 	case errors.As(err, &refusal):
