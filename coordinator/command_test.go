@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 			"seed        1\niterations  30\nepoch       0\niteration   -/30\nsteps       0\nupdated     TIME\n"},
 		{"list --state cancelled --sort name --limit 1", "RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
 			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -/30       0      -       -     -             0      TIME\n"},
-		{"list swimmer --state runing", "error: --state runing: a run is queued, running, paused, done, failed or cancelled"},
+		{"list swimmer --state runs", "error: --state runs: a run is queued, running, paused, done, failed or cancelled"},
 		{"list swimmer --sort size", "error: runs are sorted by best, eta, iteration, name, return or updated"},
 		{"list --tag paper", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
 		{"pause swimmer", "swimmer: 1 runs are paused\n"},

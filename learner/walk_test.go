@@ -35,7 +35,7 @@ func TestWalk(t *testing.T) {
 	walk.Succeed()
 	for pattern, want := range map[string]int{
 		`(?m)^walk/Swimmer-v2/npg-uapg-s[12] +done +40/40 +41000 .* [12] +20`: 2,
-		`(?m)^walk/Swimmer-v2/npg-uapg-s[12] +done .* 2 +20`:               1,
+		`(?m)^walk/Swimmer-v2/npg-uapg-s[12] +done .* 2 +20`:                  1,
 		`(?m)^n[123] +leader`: 2,
 	} {
 		if n := len(regexp.MustCompile(pattern).FindAllString(walk.Log(), -1)); n != want {

@@ -288,7 +288,7 @@ func TestSteering(t *testing.T) {
 	one := spec("a", 1, 2)
 	one.Priority, one.Tags = 3, []string{"paper"}
 	c.do("", Command{Submit: &Submit{one}})
-	first, second := c.State.Runs[0].Name, c.State.Runs[1].Name
+	first, second := c.Runs[0].Name, c.State.Runs[1].Name
 	state := func(want ...RunState) {
 		t.Helper()
 		if got := []RunState{c.State.Run(first).State, c.State.Run(second).State}; !slices.Equal(got, want) {
@@ -319,7 +319,7 @@ func TestSteering(t *testing.T) {
 	c.do(Invalid, Command{Extend: &Extend{first, 0}})
 	c.do("", Command{Extend: &Extend{"a", 8}})
 	state(Queued, Paused)
-	for _, run := range c.State.Runs {
+	for _, run := range c.Runs {
 		if len(run.Settings) == 0 || run.Settings[len(run.Settings)-1] != (Setting{"iterations", "8"}) {
 			t.Errorf("%+v", run.Settings)
 		}

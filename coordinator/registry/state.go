@@ -16,8 +16,10 @@ const (
 	// MaxLosses is how many learners in a row a run may lose, without a commit in between, before it is
 	// assumed to kill them.
 	MaxLosses = 5
-	// SilentAfter is how long after its last heartbeat a learner is silent: it sends one every HeartbeatEvery.
-	HeartbeatEvery, SilentAfter = 30 * time.Second, 90 * time.Second
+	// HeartbeatEvery is the time between a learner's heartbeats.
+	HeartbeatEvery = 30 * time.Second
+	// SilentAfter is how long after its last heartbeat a learner is silent.
+	SilentAfter = 90 * time.Second
 	// SeenFor is how long a silent learner is remembered.
 	SeenFor = 24 * time.Hour
 )

@@ -226,14 +226,14 @@ func given(before string, directories []string) ([]trial, error) {
 }
 
 // check fails unless the run can be measured at these iterations.
-func (s trial) check(at []uint) error {
-	if s.settings.Estimator == config.MonteCarlo {
-		return fmt.Errorf("%s: the run has learned no kernel: measure one of --estimator dbqpg or uapg", s.settings.RunDir)
+func (t trial) check(at []uint) error {
+	if t.settings.Estimator == config.MonteCarlo {
+		return fmt.Errorf("%s: the run has learned no kernel: measure one of --estimator dbqpg or uapg", t.settings.RunDir)
 	}
-	if s.settings.FisherSamples != 1 {
-		return fmt.Errorf("%s: gradients are measured with the Fisher matrix from their own samples: take a run of --fisher-samples 1x", s.settings.RunDir)
+	if t.settings.FisherSamples != 1 {
+		return fmt.Errorf("%s: gradients are measured with the Fisher matrix from their own samples: take a run of --fisher-samples 1x", t.settings.RunDir)
 	}
-	there, err := checkpoint.Iterations(rundir.Checkpoints(s.settings.RunDir))
+	there, err := checkpoint.Iterations(rundir.Checkpoints(t.settings.RunDir))
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (s trial) check(at []uint) error {
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s has checkpoints of the iterations %v, but none of %v: train a run with --keep-checkpoints, or choose others by --at",
-			s.settings.RunDir, there, missing)
+			t.settings.RunDir, there, missing)
 	}
 	return nil
 }
