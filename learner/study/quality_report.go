@@ -65,7 +65,7 @@ func qualityFigure(all []*quality, cells [][]cell, y string, log bool, what func
 		if k == 0 || all[k-1].task() != q.task() {
 			figure = append(figure, nil)
 		}
-		panel := chart.Panel{Title: fmt.Sprintf("%s, iteration %d", q.task(), q.Iteration), X: "samples", Y: y, LogX: true, LogY: log}
+		panel := chart.Panel{Title: fmt.Sprintf("%s, iteration %d", q.task(), q.Iteration), X: "samples", Y: y, LogY: log}
 		for _, d := range drawn {
 			s := chart.Series{Name: d.name, Color: d.color, Marks: true}
 			for _, c := range cells[k] {
