@@ -215,6 +215,7 @@ func like(one, other string) (all []pairing) {
 func (p *page) qualityFindings(all []*quality) {
 	contrasts := p.csv("contrasts.csv", "task", "iteration", "one", "other", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high",
 		"cosine_spread", "cosine_spread_low", "cosine_spread_high", "gain", "gain_low", "gain_high", "gain_spread", "gain_spread_low", "gain_spread_high")
+	written := map[pairing]bool{}
 	compare := func(pairs []pairing) (found [][]contrast) { // by pair and policy
 		for _, pair := range pairs {
 			var each []contrast
@@ -224,9 +225,12 @@ func (p *page) qualityFindings(all []*quality) {
 				for _, e := range []stats.Estimate{c.cosine, c.variance, c.cosineSpread, c.gain, c.gainSpread} {
 					row = append(row, roundedTo(e)...)
 				}
-				contrasts.add(row...)
+				if !written[pairing{one: pair.one, other: pair.other}] {
+					contrasts.add(row...)
+				}
 				each = append(each, c)
 			}
+			written[pairing{one: pair.one, other: pair.other}] = true
 			found = append(found, each)
 		}
 		return found

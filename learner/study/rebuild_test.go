@@ -17,7 +17,7 @@ func TestPagesFollowFromTheirData(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := regexp.MustCompile(`(?m)^go run \./learner study (.*)$`)
-	rebuilt := []string{"wall-clock", "best"}
+	rebuilt := []string{"wall-clock", "best", "gradient-quality"}
 	for _, c := range comparisons {
 		rebuilt = append(rebuilt, c.name)
 	}
