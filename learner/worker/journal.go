@@ -69,7 +69,7 @@ func (j *journal) commit(state *checkpoint.State, summary map[string]float64) er
 	}
 	newest := registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key}
 	j.chain = appendLink(j.chain, link{newest, state.Steps})
-	files = slices.Insert(files, len(files)-1, file{j.key(chainName), j.chain})
+	files = slices.Insert(files, len(files)-1, file{j.key(chainName), j.chain}, j.log.file())
 	err = j.commits.add(j.ctx, registry.Commit{Checkpoint: newest, Steps: state.Steps, Summary: summary}, files, events)
 	failpoint.Hit("acknowledged")
 	return err
@@ -111,7 +111,7 @@ func (j *journal) key(name string) string {
 	return path.Join(directoryOf(j.commits.lease.home, j.commits.lease.Epoch), name)
 }
 
-// events returns the event files, for TensorBoard, and the log. Neither the next epoch nor a reader of progress.csv needs them.
+// events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv needs them.
 func (j *journal) events() (events []file, err error) {
 	files := os.DirFS(j.directory)
 	for _, pattern := range rundir.EventPatterns {
@@ -127,7 +127,7 @@ func (j *journal) events() (events []file, err error) {
 			events = append(events, file{j.key(name), data})
 		}
 	}
-	return append(events, j.log.file()), nil
+	return events, nil
 }
 
 // summary returns the metrics of an iteration for the coordinator.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +28,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -402,5 +404,39 @@ func TestReason(t *testing.T) {
 func TestDefaultName(t *testing.T) {
 	if err := proto.CheckRun(defaultName()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A log that has become too long is cut, and the store then has what is left of it.
+func TestLogIsCut(t *testing.T) {
+	s, directory := newStore(t), t.TempDir()
+	for _, name := range append([]string{config.FileName}, tables...) {
+		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(rundir.Checkpoints(directory), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	coordinator := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"run": {}}`) })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, nil, func(uint64) bool { return true })
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.run(t.Context(), func(err error) { t.Errorf("lost: %v", err) }) }()
+	text, log := newRunLog(run, 2, slog.New(slog.DiscardHandler))
+	j := &journal{ctx: t.Context(), directory: directory, commits: c, stored: map[string]string{}, log: text}
+	for i := range uint64(4) {
+		log.Info(strings.Repeat("x", maxLog/3), "iteration", i)
+		if err := os.WriteFile(filepath.Join(rundir.Checkpoints(directory), checkpoint.FileName(i)), []byte(fmt.Sprint(i)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: i}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.close()
+	<-ended
+	stored, err := s.Get(t.Context(), text.key)
+	if err != nil || !bytes.Equal(stored, text.file().data) || len(stored) > maxLog || !bytes.HasSuffix(stored, []byte("iteration=3\n")) {
+		t.Errorf("the store has %d bytes of the log, %v; %d are left", len(stored), err, len(text.file().data))
 	}
 }
