@@ -35,6 +35,7 @@ func ReportCommand() *cobra.Command {
 		Long: `Reads the progress.csv of each run directory, prints a Markdown table of the mean return
 over the last iterations and over all, and draws the learning curves to OUT.svg and OUT.png. Runs
 that differ in nothing but the seed are one group, named by what it differs in from the others.
+Of a run that workers trained, its latest epoch is read.
 
 A reference is any CSV file with columns that name a curve (task or env; label, or algorithm and
 estimator; seed), a column return, return_mean or avg_return, and for --axis steps a column steps;

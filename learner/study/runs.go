@@ -19,14 +19,19 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/trained"
 )
 
-// readRuns reads run directories and groups those that differ in nothing but the seed. A group is named by its estimator
+// readRuns reads runs, whose directories may be those of workers, and groups those that differ in nothing but the seed. A group is named by its estimator
 // and by what it differs in from others of the task; its runs are as long as the shortest of them.
 func readRuns(dirs []string) (*results, error) {
 	r := new(results)
 	var described []map[string]string // the settings of each group
 	for _, dir := range dirs {
+		dir, err := trained.Directory(dir)
+		if err != nil {
+			return nil, err
+		}
 		settings, err := identify(dir)
 		if err != nil {
 			return nil, err

@@ -117,6 +117,28 @@ func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint,
 	return c, nil
 }
 
+// Directory returns the run directory of a run: its own, or if it was trained by workers that of its latest epoch; of several runs of
+// the name, that of the last.
+func Directory(run string) (string, error) {
+	var epochs []string
+	for _, pattern := range []string{"epoch-*", "id-*/epoch-*"} {
+		some, err := filepath.Glob(filepath.Join(run, pattern))
+		if err != nil {
+			return "", err
+		}
+		epochs = append(epochs, some...)
+	}
+	last, lastID, lastEpoch := run, uint64(0), uint64(0)
+	for _, directory := range epochs {
+		id, rest := numbered(filepath.ToSlash(strings.TrimPrefix(directory, filepath.Clean(run)+string(filepath.Separator))), "id-")
+		epoch, _ := numbered(rest, "epoch-")
+		if epoch > 0 && cmp.Or(cmp.Compare(id, lastID), cmp.Compare(epoch, lastEpoch)) > 0 {
+			last, lastID, lastEpoch = directory, id, epoch
+		}
+	}
+	return last, nil
+}
+
 // choose returns the key of a run's checkpoint among the keys of its files.
 func choose(run string, keys []string, which string) (string, error) {
 	type file struct {

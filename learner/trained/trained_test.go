@@ -114,6 +114,26 @@ func TestOpenDirectory(t *testing.T) {
 	}
 }
 
+func TestDirectory(t *testing.T) {
+	root := t.TempDir()
+	for run, want := range map[string]string{
+		"own":    "own",
+		"worker": "worker/epoch-10",
+		"again":  "again/id-7/epoch-8",
+		"tenth":  "tenth/id-10/epoch-1",
+	} {
+		for _, made := range []string{"own/checkpoints", "worker/epoch-2", "worker/epoch-10", "again/epoch-12", "again/id-7/epoch-8", "again/id-7/epoch-x",
+			"tenth/id-9/epoch-3", "tenth/id-10/epoch-1"} {
+			if err := os.MkdirAll(filepath.Join(root, made), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := trained.Directory(filepath.Join(root, run)); err != nil || got != filepath.Join(root, want) {
+			t.Errorf("%s is trained in %s (%v), want %s", run, got, err, want)
+		}
+	}
+}
+
 func TestOpenBucket(t *testing.T) {
 	const bucket = store.Scheme + storetest.Bucket
 	storetest.Start(t).Setenv(t)
