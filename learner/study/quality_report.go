@@ -211,82 +211,109 @@ func like(one, other string) (all []pairing) {
 	return all
 }
 
+// contrasts are the comparisons of a page: of pairs of estimations, at every policy.
+type contrasts struct {
+	p        *page
+	policies []*quality
+	data     *table
+	written  map[[2]estimation]bool // pairs that have their rows in data
+}
+
+// paired are pairs of estimations and how they differ, by pair and policy.
+type paired struct {
+	*contrasts
+	pairs []pairing
+	found [][]contrast
+}
+
+func (c *contrasts) compare(pairs []pairing) paired {
+	all := paired{contrasts: c, pairs: pairs}
+	for _, pair := range pairs {
+		both := [2]estimation{pair.one, pair.other}
+		var each []contrast
+		for _, q := range c.policies {
+			found := q.compare(pair.one, pair.other)
+			row := []any{q.task(), q.Iteration, pair.one, pair.other}
+			for _, e := range []stats.Estimate{found.cosine, found.variance, found.cosineSpread, found.gain, found.gainSpread} {
+				row = append(row, roundedTo(e)...)
+			}
+			if !c.written[both] {
+				c.data.add(row...)
+			}
+			each = append(each, found)
+		}
+		c.written[both] = true
+		all.found = append(all.found, each)
+	}
+	return all
+}
+
+// from returns the comparisons from the i-th pair on.
+func (c paired) from(i int) paired {
+	return paired{c.contrasts, c.pairs[i:], c.found[i:]}
+}
+
+// table writes a line for every policy, with a column for every pair and measure.
+func (c paired) table(measures ...measure) {
+	header := []string{"policy"}
+	for _, pair := range c.pairs {
+		for _, m := range measures {
+			header = append(header, pair.heading+": "+m.name)
+		}
+	}
+	var rows [][]string
+	for k, q := range c.policies {
+		row := []string{q.String()}
+		for i := range c.pairs {
+			for _, m := range measures {
+				row = append(row, m.text(c.found[i][k]))
+			}
+		}
+		rows = append(rows, row)
+	}
+	c.p.table(header, rows)
+}
+
+// verdicts writes a line for every claim, with a column for every pair: how many of the policies agree.
+func (c paired) verdicts(claims ...qualityClaim) {
+	header := []string{"claim"}
+	for _, pair := range c.pairs {
+		header = append(header, pair.heading)
+	}
+	var rows [][]string
+	for _, claim := range claims {
+		row := []string{claim.text}
+		for i := range c.pairs {
+			var outcomes []outcome
+			for k, q := range c.policies {
+				if claim.after == (q.Iteration > 0) || claim.always {
+					outcomes = append(outcomes, claim.judge(claim.relation, c.found[i][k]))
+				}
+			}
+			row = append(row, tallied(outcomes))
+		}
+		rows = append(rows, row)
+	}
+	c.p.table(header, rows)
+}
+
 // qualityFindings hold the paper's claims against the measurements, and add what it leaves open.
 func (p *page) qualityFindings(all []*quality) {
-	contrasts := p.csv("contrasts.csv", "task", "iteration", "one", "other", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high",
-		"cosine_spread", "cosine_spread_low", "cosine_spread_high", "gain", "gain_low", "gain_high", "gain_spread", "gain_spread_low", "gain_spread_high")
-	written := map[pairing]bool{}
-	compare := func(pairs []pairing) (found [][]contrast) { // by pair and policy
-		for _, pair := range pairs {
-			var each []contrast
-			for _, q := range all {
-				c := q.compare(pair.one, pair.other)
-				row := []any{q.task(), q.Iteration, pair.one, pair.other}
-				for _, e := range []stats.Estimate{c.cosine, c.variance, c.cosineSpread, c.gain, c.gainSpread} {
-					row = append(row, roundedTo(e)...)
-				}
-				if !written[pairing{one: pair.one, other: pair.other}] {
-					contrasts.add(row...)
-				}
-				each = append(each, c)
-			}
-			written[pairing{one: pair.one, other: pair.other}] = true
-			found = append(found, each)
-		}
-		return found
-	}
-	table := func(pairs []pairing, found [][]contrast, measures ...measure) {
-		header := []string{"policy"}
-		var rows [][]string
-		for k, q := range all {
-			row := []string{q.String()}
-			for i, pair := range pairs {
-				for _, m := range measures {
-					if k == 0 {
-						header = append(header, pair.heading+": "+m.name)
-					}
-					row = append(row, m.text(found[i][k]))
-				}
-			}
-			rows = append(rows, row)
-		}
-		p.table(header, rows)
-	}
-	verdicts := func(pairs []pairing, found [][]contrast, claims ...qualityClaim) {
-		header := []string{"claim"}
-		for _, pair := range pairs {
-			header = append(header, pair.heading)
-		}
-		var rows [][]string
-		for _, claim := range claims {
-			row := []string{claim.text}
-			for i := range pairs {
-				var outcomes []outcome
-				for k, q := range all {
-					if claim.after == (q.Iteration > 0) || claim.always {
-						outcomes = append(outcomes, claim.judge(claim.relation, found[i][k]))
-					}
-				}
-				row = append(row, tallied(outcomes))
-			}
-			rows = append(rows, row)
-		}
-		p.table(header, rows)
-	}
-
+	c := &contrasts{p: p, policies: all, written: map[[2]estimation]bool{}, data: p.csv("contrasts.csv",
+		"task", "iteration", "one", "other", "cosine", "cosine_low", "cosine_high", "variance", "variance_low", "variance_high",
+		"cosine_spread", "cosine_spread_low", "cosine_spread_high", "gain", "gain_low", "gain_high", "gain_spread", "gain_spread_low", "gain_spread_high")}
 	p.heading(found)
 	p.paragraph("Differences of the first's mean cosine less the second's, and the first's variance over the second's (geometric mean of ratios), over all sizes, from the same batches. "+
 		"Intervals are 95%% ones over the repeats (bootstrap of differences, jackknife of ratios' logarithms), of %d repeats or more; they say nothing of other "+
 		"policies than those measured. The tables of claims count policies: a claim agrees with one if the interval is on its side, leans that way if only the value is, "+
 		"and disagrees if the interval is on the other. Alike are cosines within %v and variances within a factor of %v, with their intervals.", enough, alikeCosine, alikeFactor)
-	pairs := like(bayesian.directory, monteCarlo.directory)
-	first := compare(pairs)
+	first := c.compare(like(bayesian.directory, monteCarlo.directory))
 	p.paragraph("**DBQPG and Monte Carlo**, from the same targets: cosine − MC's, and variance / MC's.")
-	table(pairs, first, accuracyMeasure)
-	table(pairs, first, varianceMeasure)
+	first.table(accuracyMeasure)
+	first.table(varianceMeasure)
 	p.paragraph("What is left of the paper's claims: at the start of training DBQPG and Monte Carlo give gradients of nearly the same quality; once kernels are learned " +
 		"(here, after iteration 0), DBQPG's are more accurate, and their variance is considerably lower (here, lower at all).")
-	verdicts(pairs, first,
+	first.verdicts(
 		qualityClaim{text: "at the start, alike: cosine", measure: accuracyMeasure, relation: alike},
 		qualityClaim{text: "at the start, alike: variance", measure: varianceMeasure, relation: alike},
 		qualityClaim{text: "later, more accurate", measure: accuracyMeasure, relation: above, after: true},
@@ -295,37 +322,36 @@ func (p *page) qualityFindings(all []*quality) {
 
 	mc := estimation{rawReturns, monteCarlo.directory, ""}
 	baseline := estimation{lessValues, monteCarlo.directory, ""}
-	pairs = []pairing{
+	control := c.compare([]pairing{
 		{"MC, less V − MC", baseline, mc},
 		{"DBQPG, returns, nominal − MC, less V", estimation{rawReturns, bayesian.directory, nominal}, baseline},
 		{"DBQPG, returns, learned − MC, less V", estimation{rawReturns, bayesian.directory, learned}, baseline},
 		{"DBQPG, less V, learned − MC, less V", estimation{lessValues, bayesian.directory, learned}, baseline},
-	}
-	control := compare(pairs)
+	})
 	p.paragraph("**Is it a baseline's effect?** What the baseline does for Monte Carlo, and quadrature beside Monte Carlo with the baseline:")
-	table(pairs, control, accuracyMeasure)
-	table(pairs, control, varianceMeasure)
-	verdicts(pairs, control, qualityClaim{text: "after iteration 0, the first is more accurate", measure: accuracyMeasure, relation: above, after: true},
+	control.table(accuracyMeasure)
+	control.table(varianceMeasure)
+	control.verdicts(
+		qualityClaim{text: "after iteration 0, the first is more accurate", measure: accuracyMeasure, relation: above, after: true},
 		qualityClaim{text: "and of lower variance", measure: varianceMeasure, relation: above, after: true})
 
-	pairs = []pairing{
+	posterior := c.compare([]pairing{
 		{"DBQPG, returns", estimation{rawReturns, bayesian.directory, learned}, estimation{rawReturns, bayesian.directory, nominal}},
 		{"DBQPG, less V", estimation{lessValues, bayesian.directory, learned}, estimation{lessValues, bayesian.directory, nominal}},
-	}
-	posterior := compare(pairs)
+	})
 	p.paragraph("**Does learning the posterior matter?** The learned less the nominal one:")
-	table(pairs, posterior, accuracyMeasure, varianceMeasure)
-	verdicts(pairs, posterior, qualityClaim{text: "the learned one is more accurate", measure: accuracyMeasure, relation: above, always: true},
+	posterior.table(accuracyMeasure, varianceMeasure)
+	posterior.verdicts(
+		qualityClaim{text: "the learned one is more accurate", measure: accuracyMeasure, relation: above, always: true},
 		qualityClaim{text: "and of lower variance", measure: varianceMeasure, relation: above, always: true})
 
-	pairs = like(aware.directory, bayesian.directory)
-	steps := compare(pairs)
+	steps := c.compare(like(aware.directory, bayesian.directory))
 	p.paragraph("**UAPG and DBQPG at equal step length.** The paper: UAPG lowers the risk of large steps along uncertain directions, and so provides more reliable policy updates. " +
 		"At equal norm, the expected improvement is in the ratio of the cosines: UAPG's mean cosine less DBQPG's, and the standard deviation over the repeats over DBQPG's.")
-	table(pairs[2:], steps[2:], accuracyMeasure, spreadMeasure)
+	steps.from(2).table(accuracyMeasure, spreadMeasure)
 	p.paragraph("At equal divergence, steps along natural gradients: the mean gain less DBQPG's, and its standard deviation over DBQPG's.")
-	table(pairs[2:], steps[2:], gainMeasure, gainSpread)
-	verdicts(pairs, steps,
+	steps.from(2).table(gainMeasure, gainSpread)
+	steps.verdicts(
 		qualityClaim{text: "equal norm: UAPG improves more", measure: accuracyMeasure, relation: above, always: true},
 		qualityClaim{text: "equal norm: it scatters less", measure: spreadMeasure, relation: above, always: true},
 		qualityClaim{text: "equal divergence: UAPG improves more", measure: gainMeasure, relation: above, always: true},

@@ -44,10 +44,11 @@ func (l *Learner) center(at *Evaluation) {
 
 // learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
 // variances are those that predict each fifth of the episodes best from the others, with the
-// features that earlier batches taught, which have seen none of them, and which the estimate
-// has. The base kernel's hyperparameters and the features have their turns. The features take steps for the next batch, up the marginal likelihood of nine tenths of
-// the episodes for as long as the other tenth is predicted better. A single episode teaches
-// nothing. Earlier batches that are joined to the newest have no part in it.
+// features that earlier batches taught, which have seen none of them, and which the estimate has.
+// The base kernel's hyperparameters and the features have their turns. The features take steps for
+// the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
+// tenth is predicted better. A single episode teaches nothing. Earlier batches that are joined to
+// the newest have no part in it.
 func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) error {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
