@@ -53,7 +53,7 @@ func (s *Settings) table() []section {
 			{"task", result, taskFile(&s.TaskFile), "file that describes a task of your own, in place of --env (docs/environments.md)"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
-			{"preset", result, presetName(&s.Preset), "defaults: the authors' code, the paper's text, or small batches and learning to convergence, by trpo (README.md)"},
+			{"preset", result, presetName(&s.Preset), "defaults: the authors' code, the paper's text, or small batches and learning to convergence, by trpo (docs/settings.md)"},
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/settings.md again")
+
+// generated begins the part of docs/settings.md that is made from the tables, its last.
+const generated = "## All settings\n"
+
+// The page of settings is what the tables say.
+func TestReference(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "settings.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, _, found := strings.Cut(string(page), generated)
+	if !found {
+		t.Fatalf("%s has no heading %q", path, generated)
+	}
+	want := rest + settingsReference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(page) != want {
+		t.Errorf("%s is not what the tables say: write it again with go test ./internal/config -update", path)
+	}
+}
+
+func settingsReference() string {
+	var page strings.Builder
+	page.WriteString(generated + `
+This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. A default "by preset" or
+"by task" is in the tables at the end.
+`)
+	for _, section := range new(Settings).table() {
+		fmt.Fprintf(&page, "\n### %s\n\n| flag | meaning | default |\n|---|---|---|\n", section.title)
+		for _, s := range section.settings {
+			fmt.Fprintf(&page, "| `--%s %s` | %s | %s |\n", s.flag(), strings.ReplaceAll(s.value.Type(), "|", `\|`), linked(s.help), s.defaultOf())
+		}
+	}
+
+	page.WriteString("\n### By preset\n\n| setting |")
+	for _, preset := range presetNames {
+		fmt.Fprintf(&page, " `%s` |", preset)
+	}
+	page.WriteString("\n|---|" + strings.Repeat("---|", len(presetNames)) + "\n")
+	for _, s := range new(Settings).all() {
+		if defaults := s.defaults(); slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {
+			fmt.Fprintf(&page, "| `--%s` | %s |\n", s.flag(), strings.Join(defaults, " | "))
+		}
+	}
+
+	fmt.Fprintf(&page, "\n### By task\n\nIn the presets `authors` and `paper`, as in the authors' configuration. Other tasks have targets `%s`, rank %d and learning rate %s.\n\n"+
+		"| task | targets | rank: vanilla, npg, trpo | learning rate: vanilla, npg |\n|---|---|---|---|\n", common.Targets, common.Rank, formatNumber(common.LearningRate))
+	for _, family := range slices.Sorted(maps.Keys(tasks)) {
+		own := tasks[family]
+		rate := formatNumber(own.npg.rate)
+		if own.npg.monteCarloRate != 0 {
+			rate += " (`mc`: " + formatNumber(own.npg.monteCarloRate) + ")"
+		}
+		fmt.Fprintf(&page, "| %s | `%s` | %d, %d, %d | %s, %s |\n", family, own.targets, own.vanilla.rank, own.npg.rank, own.trpo.rank,
+			formatNumber(own.vanilla.rate), rate)
+	}
+	return page.String()
+}
+
+// linked makes links of the documents that a line of help names.
+func linked(help string) string {
+	return regexp.MustCompile(`\(docs/([a-z-]+)\.md`).ReplaceAllString(help, "([$1]($1.md)")
+}
+
+var presetNames = []Preset{Paper, Authors, Best}
+
+// defaults returns the default of a setting under each preset, of UAPG with the algorithm that the preset is made for, or "by task".
+func (s setting) defaults() []string {
+	var all []string
+	for _, preset := range presetNames {
+		algorithm := NPG
+		if preset == Best {
+			algorithm = TRPO
+		}
+		one := ""
+		for family := range tasks {
+			settings := forTask(family+"-v2", algorithm, UAPG, preset)
+			all := settings.all()
+			text := all[slices.IndexFunc(all, func(other setting) bool { return other.name == s.name })].value.String()
+			if s.name == "env" || s.name == "preset" {
+				text = ""
+			}
+			if text != "" {
+				text = "`" + text + "`"
+			}
+			if one != "" && text != one {
+				text = "by task"
+			}
+			one = text
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// defaultOf returns the default of a setting, if it is the same under all presets.
+func (s setting) defaultOf() string {
+	if s.name == "preset" {
+		return "`" + string(DefaultPreset) + "`"
+	}
+	defaults := s.defaults()
+	if slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {
+		return "by preset"
+	}
+	return defaults[0]
+}
