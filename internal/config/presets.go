@@ -65,9 +65,6 @@ var presets = map[Preset]func(s *Settings){
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL = 0.04
-		if s.Algorithm == TRPO && (s.Estimator == DBQPG || s.Estimator == UAPG) { // which need no new samples for a second step
-			s.PolicySteps = 3
-		}
 	},
 }
 
