@@ -30,7 +30,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			directory := newDirectory(t)
 			arguments := e.arguments(directory, "--resume=auto")
 			var settings string
-			for ; left > 0 && killSomewhere(t, rng, directory, arguments); left-- {
+			for ; left > 0 && killSomewhere(t, rng, directory, arguments, 20, func() {}); left-- {
 				requireAtMostOneAgain(t, directory)
 				if text, err := os.ReadFile(filepath.Join(directory, "config.yaml")); err == nil {
 					if settings == "" {
@@ -47,13 +47,14 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	})
 }
 
-// killSomewhere runs the learner and kills it. The moment is some change to the run's files, when a commit is under
-// way, or a random time after it, which may be anywhere in an iteration. It reports whether the kill hit: the run may be through before.
-func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []string) (hit bool) {
+// killSomewhere runs the learner and kills it. The moment is one of the first changes to the run's files, when a commit is under
+// way, or a random time after it, which may be anywhere in an iteration. Then worse happens, if any. It reports whether the kill
+// hit: the run may be through before.
+func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []string, within int, worse func()) (hit bool) {
 	t.Helper()
 	changes := watch(t, directory)
 	before := committed(t, directory)
-	count := rng.IntN(20)
+	count := rng.IntN(within)
 	var delay time.Duration
 	if rng.IntN(2) == 0 {
 		delay = time.Duration(rng.IntN(300)) * time.Millisecond // about an iteration's length
@@ -74,6 +75,7 @@ func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []s
 		learner.Succeed()
 		return false
 	}
+	worse()
 	after := committed(t, directory)
 	t.Logf("from iteration %d to %d: killed %v after %d changes", before, after, delay, count)
 

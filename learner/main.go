@@ -17,6 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/bench"
+	"github.com/dbqpg/dbqpg/learner/dashboard"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/export"
 	"github.com/dbqpg/dbqpg/learner/gradient"
@@ -105,7 +106,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return err
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), gradient.Command(), study.ReportCommand(), study.Command())
+	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 

@@ -79,21 +79,34 @@ func (c *cluster) killAt(e *example, name, fail string) (after time.Duration, ok
 	ok = first.endsBefore(gaveUp)
 	first.Kill()
 	died := time.Now()
-	from := second.Expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1]
+	at := second.resumed()
 	after = time.Since(died)
-	at, err := strconv.Atoi(from)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	done := strings.Count(first.Log(), `msg="iteration done"`)
-	if begun := done + 1; ok && (done > at || begun < at) {
-		c.t.Errorf("%s: the second worker went on from iteration %d; the first had %d done", fail, at, done)
+	if ok {
+		first.requireNotAgain(at)
 	}
 	run := c.done(name)
 	c.requireReference(e, run, 2+uint64(strings.Count(second.Log(), gaveUp)))
 	second.Signal(syscall.SIGTERM)
 	second.Succeed()
 	return after, ok
+}
+
+// resumed waits until a worker has taken a run for the second time, and returns the iteration that it goes on from.
+func (p *process) resumed() int {
+	p.t.Helper()
+	from, err := strconv.Atoi(p.Expect(`msg=taken .* epoch=2 "from iteration"=(\d+)`)[1])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return from
+}
+
+// requireNotAgain fails unless whoever goes on from an iteration after a worker's end repeats at most the one under way.
+func (p *process) requireNotAgain(from int) {
+	p.t.Helper()
+	if done := strings.Count(p.Log(), `msg="iteration done"`); done > from || done+1 < from {
+		p.t.Errorf("after %d iterations that were done another worker goes on from iteration %d", done, from)
+	}
 }
 
 // gaveUp is what a worker says that has lost its lease.

@@ -81,7 +81,7 @@ func (o *options) read() (err error) {
 	if o.Peers, err = raftnode.ParsePeers(o.peers); err != nil {
 		return err
 	}
-	if err := errors.Join(o.check(), observe.CheckListen(o.Metrics, false)); err != nil {
+	if err := errors.Join(o.check(), observe.CheckListen("--metrics-listen", o.Metrics, false)); err != nil {
 		return err
 	}
 	if o.Log, err = observe.NewLogger(os.Stderr, o.logFormat, o.logLevel); err != nil {

@@ -199,7 +199,7 @@ func (s *Settings) validateMachine(v *findings) {
 		v.require(s.Credentials != "" || s.InsecureListen || isLocal(host), "--listen %s: anyone who can reach that address could play for this run "+
 			"or replace its policy; add --credentials DIR (docs/security.md), or --insecure-listen on a trusted network", s.Listen)
 	}
-	if err := observe.CheckListen(s.MetricsListen, s.Pprof); err != nil {
+	if err := observe.CheckListen("--metrics-listen", s.MetricsListen, s.Pprof); err != nil {
 		*v = append(*v, err)
 	}
 	if _, err := observe.ParseLevel(s.LogLevel); err != nil {

@@ -187,7 +187,7 @@ func TestCheckListen(t *testing.T) {
 		{":http", false, "must be host:port"},
 		{":70000", false, "must be host:port"},
 	} {
-		err := observe.CheckListen(c.listen, c.pprof)
+		err := observe.CheckListen("--metrics-listen", c.listen, c.pprof)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%q, pprof %v: %v, want %q", c.listen, c.pprof, err, c.says)
 		}

@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -52,13 +53,18 @@ func (p *Process) table() []metric {
 // Config says how a process is observed.
 type Config struct {
 	// Listen is the HTTP server's host:port; "" means no server. Without a host it is 127.0.0.1; port 0 picks a free
-	// port, which is logged.
+	// port, which is logged. [AutoListen] is 127.0.0.1:8080, or a free port if that one is in use.
 	Listen string
+	// Pages answers all requests but those for metrics, health, readiness and profiles; nil: there are no others.
+	Pages http.Handler
 	// Pprof adds Go's profiles under /debug/pprof/.
 	Pprof bool
 	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
+
+// NewProcess returns the metrics that all processes have, for one that is none of the others.
+func NewProcess(kind string) *Process { return newProcess(kind) }
 
 // Start serves the metrics if the settings ask for it, and traces if the environment does, until stop is called. Call it
 // before anything is observed.

@@ -31,20 +31,29 @@ const (
 	closeTimeout   = 2 * time.Second
 )
 
-// CheckListen validates a Config's Listen and Pprof, the flags --metrics-listen and --pprof.
-func CheckListen(listen string, withPprof bool) error {
+// AutoListen stands for autoAddress, or a free port if that one is in use.
+const (
+	AutoListen  = "auto"
+	autoAddress = "127.0.0.1:8080"
+)
+
+// CheckListen validates a Config's Listen, which a flag gave, and its Pprof.
+func CheckListen(flag, listen string, withPprof bool) error {
 	if listen == "" {
 		if withPprof {
-			return errors.New("--pprof: the profiles need an address: add --metrics-listen 127.0.0.1:0")
+			return errors.New("--pprof: the profiles need an address: add "+flag+" 127.0.0.1:0")
 		}
+		return nil
+	}
+	if listen == AutoListen {
 		return nil
 	}
 	host, err := listenHost(listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s %q: %w", flag, listen, err)
 	}
 	if ip := net.ParseIP(host); withPprof && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--pprof with --metrics-listen %s: profiles are for this machine only; listen on 127.0.0.1", listen)
+		return fmt.Errorf("--pprof with %s %s: profiles are for this machine only; listen on 127.0.0.1", flag, listen)
 	}
 	return nil
 }
@@ -56,7 +65,7 @@ func listenHost(listen string) (string, error) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--metrics-listen %q: must be host:port, such as 127.0.0.1:9464; port 0 picks a free one", listen)
+		return "", errors.New("must be host:port, such as 127.0.0.1:9464; port 0 picks a free one")
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -66,20 +75,15 @@ func listenHost(listen string) (string, error) {
 
 // serve runs the HTTP server until stop is called.
 func (p *Process) serve(c Config) (stop func(), err error) {
-	if err := CheckListen(c.Listen, c.Pprof); err != nil || c.Listen == "" {
+	if err := CheckListen("--metrics-listen", c.Listen, c.Pprof); err != nil || c.Listen == "" {
 		return func() {}, err
 	}
 	if err := p.registerRuntime(); err != nil {
 		return nil, err
 	}
-	host, err := listenHost(c.Listen)
+	listener, err := listen(c.Listen)
 	if err != nil {
-		return nil, err
-	}
-	_, port, _ := net.SplitHostPort(c.Listen) // listenHost has checked it
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, fmt.Errorf("serve the metrics (--metrics-listen; port 0 picks a free one): %w", err)
+		return nil, fmt.Errorf("serve HTTP (--http or --metrics-listen; port 0 picks a free one): %w", err)
 	}
 	handler := p.handler(c)
 	if listener.Addr().(*net.TCPAddr).IP.IsLoopback() { // elsewhere, whoever scrapes them knows a name for it
@@ -93,7 +97,13 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 			c.Log.Error("the metrics server has failed", "error", err)
 		}
 	}()
-	c.Log.Info("serving metrics", "url", "http://"+listener.Addr().String()+"/metrics")
+	url := "http://" + listener.Addr().String()
+	if c.Pages != nil {
+		c.Log.Info("open this address in a browser", "url", url+"/")
+	}
+	if c.Listen != AutoListen {
+		c.Log.Info("serving metrics", "url", url+"/metrics")
+	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -102,6 +112,21 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		}
 		<-served
 	}, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	if address == AutoListen {
+		if listener, err := net.Listen("tcp", autoAddress); err == nil {
+			return listener, nil
+		}
+		address = "127.0.0.1:0"
+	}
+	host, err := listenHost(address)
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(address) // listenHost has checked it
+	return net.Listen("tcp", net.JoinHostPort(host, port))
 }
 
 func newServer(handler http.Handler, c Config) *http.Server {
@@ -146,6 +171,9 @@ func (p *Process) handler(c Config) http.Handler {
 		}
 		answer(w, http.StatusOK, "ready")
 	})
+	if c.Pages != nil {
+		mux.Handle("/", c.Pages)
+	}
 	if c.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

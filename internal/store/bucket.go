@@ -152,24 +152,65 @@ func missing(err error) bool {
 	return errors.As(err, &answer) && answer.Code == minio.NoSuchKey
 }
 
+// GetFrom reads the end of an object.
+func (b *Bucket) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
+	if offset == 0 {
+		return b.Get(ctx, key)
+	}
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	var options minio.GetObjectOptions
+	if err := options.SetRange(offset, 0); err != nil {
+		return nil, err
+	}
+	object, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, options)
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
+	}
+	defer object.Close()
+	data, err := readAll(object)
+	switch code := minio.ToErrorResponse(err).Code; {
+	case err == nil:
+		return data, nil
+	case code == minio.InvalidRange: // there is nothing after the offset
+		return nil, nil
+	case missing(err):
+		err = fs.ErrNotExist
+	}
+	return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
+}
+
 // List asks for the objects under a prefix.
 func (b *Bucket) List(ctx context.Context, directory string) ([]string, error) {
 	if err := checkKey(directory); err != nil {
 		return nil, err
 	}
-	var keys []string
+	return keys(b.Files(ctx, directory))
+}
+
+// Files asks for the objects under a prefix, as List does.
+func (b *Bucket) Files(ctx context.Context, directory string) ([]File, error) {
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
+	}
+	prefix := b.prefix
+	if directory != "." {
+		prefix += directory + "/"
+	}
+	var files []File
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the listing continues in the background until then
-	for object := range b.client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + directory + "/", Recursive: true}) {
+	for object := range b.client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		if object.Err != nil {
 			return nil, fmt.Errorf("list %s in %v: %w", directory, b, object.Err)
 		}
 		if key := strings.TrimPrefix(object.Key, b.prefix); checkKey(key) == nil {
-			keys = append(keys, key)
+			files = append(files, File{key, object.Size, object.LastModified})
 		}
 	}
-	slices.Sort(keys)
-	return keys, nil
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Key, b.Key) })
+	return files, nil
 }
 
 // Remove removes an object.

@@ -108,31 +108,61 @@ func readAll(file io.Reader) ([]byte, error) {
 	return data, err
 }
 
+// GetFrom reads the end of a file.
+func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
+	return d.do(ctx, "get", key, func(name string) ([]byte, error) {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return readAll(io.NewSectionReader(file, offset, MaxSize+1))
+	})
+}
+
 // List walks a directory. It skips files that writers have not finished.
 func (d *Directory) List(ctx context.Context, directory string) ([]string, error) {
 	if err := checkKey(directory); err != nil {
 		return nil, err
 	}
-	keys, err := within(ctx, func() ([]string, error) { return d.list(directory) })
+	return keys(d.Files(ctx, directory))
+}
+
+// Files walks a directory as List does.
+func (d *Directory) Files(ctx context.Context, directory string) ([]File, error) {
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
+	}
+	files, err := within(ctx, func() ([]File, error) { return d.files(ctx, directory) })
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", directory, err)
 	}
-	return keys, nil
+	return files, nil
 }
 
-func (d *Directory) list(directory string) (keys []string, err error) {
+func (d *Directory) files(ctx context.Context, directory string) (files []File, err error) {
 	err = filepath.WalkDir(d.path(directory), func(name string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil { // nobody waits any longer
+			return ctx.Err()
+		}
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or never created
 			return nil
 		}
 		if err != nil || entry.IsDir() || strings.HasSuffix(name, atomicfile.Suffix) {
 			return err
 		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		relative, err := filepath.Rel(d.root, name)
-		keys = append(keys, filepath.ToSlash(relative))
+		files = append(files, File{filepath.ToSlash(relative), info.Size(), info.ModTime()})
 		return err
 	})
-	return keys, err
+	return files, err
 }
 
 // Remove removes a file, and the directories that it leaves empty.

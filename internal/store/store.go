@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 )
 
 // MaxSize bounds the size of files read, in bytes: some hundred times the largest checkpoint.
@@ -28,12 +29,32 @@ type Store interface {
 	Append(ctx context.Context, key string, data []byte, there int) error
 	// Get returns the contents of key. The error wraps fs.ErrNotExist if there are none.
 	Get(ctx context.Context, key string) ([]byte, error)
+	// GetFrom returns the contents of key from an offset in bytes on, none if that is its end or beyond it.
+	GetFrom(ctx context.Context, key string, offset int64) ([]byte, error)
 	// List returns the keys under a directory, in order; none if there is no such directory.
 	List(ctx context.Context, directory string) ([]string, error)
+	// Files is List with the files' sizes and times; the directory "." is the whole store.
+	Files(ctx context.Context, directory string) ([]File, error)
 	// Remove removes key. It is not an error if key does not exist.
 	Remove(ctx context.Context, key string) error
 	// String returns the store's name for display.
 	String() string
+}
+
+// File is a file of a store.
+type File struct {
+	Key      string
+	Size     int64 // bytes
+	Modified time.Time
+}
+
+// keys returns the files' keys.
+func keys(files []File, err error) ([]string, error) {
+	var all []string
+	for _, f := range files {
+		all = append(all, f.Key)
+	}
+	return all, err
 }
 
 // Open returns the store of a name: s3://bucket/prefix, which must exist, or a directory, which it creates if
@@ -63,6 +84,14 @@ func within[T any](ctx context.Context, f func() (T, error)) (value T, err error
 	case <-ctx.Done():
 		return value, ctx.Err()
 	}
+}
+
+// checkDirectory returns an error for what is neither a key's directory nor the whole store.
+func checkDirectory(directory string) error {
+	if directory == "." {
+		return nil
+	}
+	return checkKey(directory)
 }
 
 // checkKey returns an error for what is not a key, such as a path that leads out of the store.

@@ -1,0 +1,52 @@
+package main_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/faults"
+)
+
+// Three nodes lose power, mostly all at once, again and again while learners commit: each commit that was answered is there in
+// the end. Each node has a disk of its own, which keeps only what was synced.
+func TestPowerFailures(t *testing.T) {
+	t.Parallel()
+	rng, failures := faults.Rand(faults.Seed(t), 0), faults.Count(3, 200)
+	disks := []*faults.Disk{faults.NewDisk(t), faults.NewDisk(t), faults.NewDisk(t)}
+	addresses := holdAddresses(t, 6)
+	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
+	var nodes []*node
+	for i, disk := range disks {
+		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), filepath.Join(disk.Path, "data"), addresses[2*i], addresses[2*i+1], "--peers", peers))
+	}
+	for _, n := range nodes {
+		n.Expect("msg=ready")
+	}
+	w := startWorkload(t, nodes)
+	all := 0
+	for failure := range failures {
+		w.awaitCommits(rng.IntN(100))
+		hit := rng.Perm(3)
+		if failure > 0 && rng.IntN(3) == 0 {
+			hit = hit[:1+rng.IntN(2)]
+		} else {
+			all++
+		}
+		for _, i := range hit {
+			nodes[i].Kill()
+		}
+		for _, i := range hit {
+			disks[i].Cut()
+			nodes[i].start()
+		}
+		w.answered()
+		for _, i := range hit {
+			if nodes[i].Expect("msg=ready"); strings.Contains(nodes[i].Log(), "the directory is empty") {
+				t.Errorf("%s has lost its directory", nodes[i].id)
+			}
+		}
+	}
+	w.report("%d power failures, %d of all nodes at once", failures, all)
+}

@@ -1,0 +1,379 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/learner/progress"
+)
+
+const (
+	progressName    = "progress.csv"
+	evaluationsName = "evaluations.csv"
+	// readers is how many files are read at the same time.
+	readers = 8
+	// tailSize is enough for the last rows of a progress.csv, in bytes.
+	tailSize = 4 << 10
+	// maxConfig bounds a configuration file, in bytes; a complete one has less than 4 KiB.
+	maxConfig = 64 << 10
+	// A scan is followed by another after a pause of scanPause, or of ten times its duration if that is longer, if anybody asks.
+	scanPause = time.Second
+	// scanTimeout ends a scan of a store that hangs.
+	scanTimeout = 10 * time.Minute
+	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, besides the time of four
+	// iterations.
+	aliveFor = time.Minute
+)
+
+// Directory is the source of the runs in a store: every directory with a config.yaml, and of several epochs of a run the last. It
+// reads the configurations, and the ends of the tables, of those that have changed since it was last asked.
+type Directory struct {
+	store store.Store
+	now   func() time.Time
+
+	mu       sync.Mutex
+	runs     []Run
+	known    map[string]*known // by the runs' directories
+	err      error
+	scanned  chan struct{} // closed after the first scan
+	scanning bool
+	next     time.Time // of a scan
+
+	settings interned
+}
+
+// known is what a scan keeps for the next.
+type known struct {
+	run                           Run
+	config, progress, evaluations store.File
+	perIteration                  float64 // seconds
+	fresh                         bool    // its settings are not interned yet
+}
+
+// NewDirectory returns the source of the runs in a store.
+func NewDirectory(s store.Store) *Directory {
+	return &Directory{store: s, now: time.Now, scanned: make(chan struct{}), settings: interned{}}
+}
+
+// Store implements [Source].
+func (d *Directory) Store() store.Store { return d.store }
+
+// Runs implements [Source]. It waits for the first scan only; later ones are made in the background.
+func (d *Directory) Runs(ctx context.Context) ([]Run, error) {
+	d.mu.Lock()
+	if !d.scanning && !d.now().Before(d.next) {
+		d.scanning = true
+		go d.scan()
+	}
+	d.mu.Unlock()
+	select {
+	case <-d.scanned:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.runs, d.err
+}
+
+func (d *Directory) scan() {
+	ctx, cancel := context.WithTimeout(context.Background(), scanTimeout)
+	defer cancel()
+	start := d.now()
+	runs, all, err := d.read(ctx, d.known)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err = err; err == nil {
+		d.runs, d.known = runs, all
+	}
+	end := d.now()
+	d.scanning, d.next = false, end.Add(max(scanPause, 10*end.Sub(start)))
+	select {
+	case <-d.scanned:
+	default:
+		close(d.scanned)
+	}
+}
+
+// read lists the store, and reads what is new in it.
+func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, map[string]*known, error) {
+	files, err := d.store.Files(ctx, ".")
+	if err != nil {
+		return nil, nil, err
+	}
+	directories := newest(files)
+	all := make(map[string]*known, len(directories))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for directory, now := range directories {
+		was := before[directory]
+		if was == nil {
+			was = &known{}
+		}
+		if was.config == now.config && was.progress == now.progress && was.evaluations == now.evaluations {
+			all[directory] = was
+			continue
+		}
+		all[directory] = now
+		group.Go(func() error { return d.readRun(groupCtx, was, now) })
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	runs := make([]Run, 0, len(all))
+	for _, k := range all {
+		if k.fresh {
+			k.run.Settings, k.fresh = d.settings.intern(k.run.Settings), false
+		}
+		run := k.run
+		run.State, run.ETA = k.state(d.now())
+		runs = append(runs, run)
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Name, b.Name) })
+	return runs, all, nil
+}
+
+// newest finds the run directories among files, of several epochs of a run the last.
+func newest(files []store.File) map[string]*known {
+	directories := map[string]*known{}
+	for _, f := range files {
+		directory, name := path.Dir(f.Key), path.Base(f.Key)
+		k := directories[directory]
+		if k == nil && (name == config.FileName || name == progressName || name == evaluationsName) {
+			k = &known{}
+			directories[directory] = k
+		}
+		switch name {
+		case config.FileName:
+			k.config = f
+		case progressName:
+			k.progress = f
+		case evaluationsName:
+			k.evaluations = f
+		}
+	}
+	last := map[string]uint64{} // epoch of each run
+	for directory, k := range directories {
+		if k.config.Key == "" {
+			delete(directories, directory)
+		} else if home, epoch := epochOf(directory); epoch > last[home] {
+			last[home] = epoch
+		}
+	}
+	for directory, k := range directories {
+		home, epoch := epochOf(directory)
+		if epoch < last[home] {
+			delete(directories, directory)
+			continue
+		}
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: path.Join(home, "logs"), Return: None, Best: None}
+		if epoch == 0 {
+			k.run.Logs = ""
+		}
+	}
+	return directories
+}
+
+// epochOf returns the home of a run whose epochs have directories of their own, and the epoch; any other directory, and 0.
+func epochOf(directory string) (home string, epoch uint64) {
+	number, ok := strings.CutPrefix(path.Base(directory), "epoch-")
+	if n, err := strconv.ParseUint(number, 10, 64); ok && err == nil {
+		return path.Dir(directory), n
+	}
+	return directory, 0
+}
+
+// readRun completes now with the files that differ from those before.
+func (d *Directory) readRun(ctx context.Context, was, now *known) error {
+	run := &now.run
+	gone := func(err error) error { // a file may be removed while it is read
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if now.config == was.config {
+		run.Name, run.Settings, run.Iterations = was.run.Name, was.run.Settings, was.run.Iterations
+		run.Task, run.Algorithm, run.Estimator, run.Seed = was.run.Task, was.run.Algorithm, was.run.Estimator, was.run.Seed
+	} else if now.config.Size <= maxConfig {
+		data, err := d.store.Get(ctx, now.config.Key)
+		if err != nil {
+			return gone(err)
+		}
+		run.configure(parseSettings(data))
+		now.fresh = true
+	}
+	run.Iteration, run.Steps, run.Return, now.perIteration = was.run.Iteration, was.run.Steps, was.run.Return, was.perIteration
+	if now.progress != was.progress && now.progress.Size > 0 {
+		tail, err := d.store.GetFrom(ctx, now.progress.Key, max(0, now.progress.Size-tailSize))
+		if err != nil {
+			return gone(err)
+		}
+		now.end(tail)
+	}
+	run.Best = was.run.Best
+	if now.evaluations != was.evaluations && now.evaluations.Size > 0 {
+		data, err := d.store.Get(ctx, now.evaluations.Key)
+		if err != nil {
+			return gone(err)
+		}
+		run.Best = bestOf(data)
+	}
+	run.Heard = latest(now.config.Modified, now.progress.Modified, now.evaluations.Modified)
+	return nil
+}
+
+// configure sets what a run's configuration tells.
+func (r *Run) configure(settings map[string]string) {
+	r.Settings = settings
+	r.Task, r.Algorithm, r.Estimator, r.Seed = settings["env"], settings["algorithm"], settings["estimator"], settings["seed"]
+	r.Iterations, _ = strconv.ParseUint(settings["iterations"], 10, 64)
+	if r.Name == "." { // the store is the run's directory
+		r.Name = fmt.Sprintf("%s/%s-%s-s%s", r.Task, r.Algorithm, r.Estimator, r.Seed)
+	}
+}
+
+// columnAt are the places of columns in a row of progress.csv, to which later versions only add at the end.
+var columnAt = func() map[string]int {
+	at := map[string]int{}
+	for i, name := range progress.Columns[progress.Row]() {
+		at[name] = i
+	}
+	return at
+}()
+
+// end reads the end of a progress.csv.
+func (k *known) end(tail []byte) {
+	tail = tail[:bytes.LastIndexByte(tail, '\n')+1] // half a line may follow
+	lines := bytes.Split(bytes.TrimSuffix(tail, []byte("\n")), []byte("\n"))
+	for i, line := range slices.Backward(lines) {
+		row := bytes.Split(line, []byte(","))
+		number := func(column string) Number {
+			if at := columnAt[column]; at < len(row) {
+				if v, err := strconv.ParseFloat(string(row[at]), 64); err == nil {
+					return Number(v)
+				}
+			}
+			return None
+		}
+		if i == len(lines)-1 {
+			iteration := number("iteration")
+			if iteration != iteration { // the header
+				return
+			}
+			k.run.Iteration, k.run.Steps = uint64(iteration)+1, uint64(number("steps"))
+			k.perIteration = float64(number("seconds_elapsed") / (iteration + 1))
+		}
+		if k.run.Return = number("return_mean"); k.run.Return == k.run.Return {
+			return // no episode may have ended in a batch of segments
+		}
+	}
+}
+
+// bestOf returns the highest mean return in an evaluations.csv.
+func bestOf(data []byte) Number {
+	best := None
+	column := slices.Index(progress.Columns[progress.Evaluation](), "mean_action_return")
+	for line := range bytes.Lines(data) {
+		row := bytes.Split(line, []byte(","))
+		if column < len(row) {
+			if v, err := strconv.ParseFloat(string(row[column]), 64); err == nil && !(Number(v) <= best) {
+				best = Number(v)
+			}
+		}
+	}
+	return best
+}
+
+// state judges a run by its files.
+func (k *known) state(now time.Time) (State, Number) {
+	r := &k.run
+	if r.Iterations > 0 && r.Iteration >= r.Iterations {
+		return Done, None
+	}
+	alive := aliveFor
+	if k.perIteration > 0 {
+		alive += time.Duration(4 * k.perIteration * float64(time.Second))
+	}
+	if now.Sub(r.Heard) > alive {
+		return Stopped, None
+	}
+	return Running, eta(k.perIteration, r)
+}
+
+func eta(perIteration float64, r *Run) Number {
+	if !(perIteration > 0) || r.Iterations < r.Iteration {
+		return None
+	}
+	return Number(perIteration * float64(r.Iterations-r.Iteration))
+}
+
+// parseSettings reads a config.yaml as learners write it, a line name: value for each setting.
+func parseSettings(data []byte) map[string]string {
+	settings := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ": ")
+		if !found || strings.HasPrefix(name, "#") || strings.HasPrefix(name, " ") {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if n := len(value); n >= 2 && (value[0] == '"' && value[n-1] == '"' || value[0] == '\'' && value[n-1] == '\'') {
+			value = value[1 : n-1]
+		}
+		settings[name] = value
+	}
+	return settings
+}
+
+// own are settings that a run has of its own, whatever it is compared with.
+var own = []string{"seed", "run_dir", "listen", "nats", "actors", "device", "worker_name", "credentials", "insecure_listen", "metrics_listen", "http", "pprof",
+	"worker", "coordinator", "checkpoints", "lease_term", "keep_checkpoints"}
+
+// interned are sets of settings, one of each kind: runs that differ in their seeds share one.
+type interned map[string]map[string]string
+
+func (in interned) intern(settings map[string]string) map[string]string {
+	var key strings.Builder
+	kept := make(map[string]string, len(settings))
+	for _, name := range sortedNames(settings) {
+		if !slices.Contains(own, name) {
+			kept[strings.Clone(name)] = settings[name]
+			key.WriteString(name + "\x00" + settings[name] + "\x00")
+		}
+	}
+	if there, ok := in[key.String()]; ok {
+		return there
+	}
+	in[key.String()] = kept
+	return kept
+}
+
+func sortedNames(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sameMap reports whether a and b are one map.
+func sameMap(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

@@ -1,0 +1,215 @@
+// Package web serves the pages on which training can be watched: a table of runs, their curves, and a page for each. The same pages are in a
+// training process, which shows its own run, in a coordinator, which shows all, and in `learner dashboard`, which shows what lies in a store;
+// they differ in their [Source].
+//
+// The front end (ui) is TypeScript. Package bundle makes of it the files in dist, which are embedded. Requests under data/ are answered
+// in JSON; all else that the pages need is in the program.
+//
+// # Watching a policy play
+//
+// The tab "watch" of a run's page belongs to ui/play.ts, a chunk of its own, which may import three.js: it is loaded when the tab is first
+// opened. It exports
+//
+//	export function mount(element: HTMLElement, params: { run: string; checkpoint?: string }): () => void
+//
+// which shows the run in the element, which is as large as it is going to be, and returns what ends that. The requests of that page go to
+// live/, relative to the document, which [Config.Live] answers.
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/dbqpg/dbqpg/learner/progress"
+)
+
+//go:embed index.html dist
+var built embed.FS
+
+// Config says what the pages show.
+type Config struct {
+	// Source has the runs.
+	Source Source
+	// Live answers the requests under /live/ of the pages that show a policy at play; nil: there are no such pages.
+	Live http.Handler
+	// Log records what goes wrong here; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// policy is the Content-Security-Policy: nothing from elsewhere, nothing inline.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler answers the requests for the pages, and theirs. It belongs at the root of a server that refuses the requests of other sites'
+// pages (package sameorigin).
+func Handler(c Config) http.Handler {
+	s := &server{Config: c}
+	if s.Log == nil {
+		s.Log = slog.Default()
+	}
+	mux := http.NewServeMux()
+	for name, f := range assets() {
+		mux.Handle("GET /"+name, f)
+	}
+	mux.HandleFunc("GET /data/about", s.json(s.about))
+	mux.HandleFunc("GET /data/runs", s.json(s.runs))
+	if c.Live != nil {
+		mux.Handle("/live/", http.StripPrefix("/live", c.Live))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+type server struct {
+	Config
+}
+
+// asset is an embedded file.
+type asset struct {
+	kind, tag         string
+	plain, compressed []byte
+	forever           bool // its name changes with its contents
+}
+
+func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("ETag", a.tag)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "no-cache") // but asks whether it has changed
+	if a.forever {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	data := a.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		data = a.compressed
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+// assets returns the embedded files by the patterns of their paths.
+func assets() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	err := fs.WalkDir(built, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := built.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var compressed bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // a valid level
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(data)
+		a := &asset{kind: mime.TypeByExtension(path.Ext(name)), tag: fmt.Sprintf(`"%x"`, sum[:12]), plain: data, compressed: compressed.Bytes(),
+			forever: strings.Contains(name, "-")}
+		if name == "index.html" {
+			all["{$}"] = a
+			return nil
+		}
+		all["assets/"+path.Base(name)] = a
+		return nil
+	})
+	if err != nil {
+		panic(err) // the files are in the program
+	}
+	return all
+}
+
+// json answers with f's value.
+func (s *server) json(f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		value, err := f(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Vary", "Accept-Encoding")
+		if len(data) < 1<<10 || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			_, _ = w.Write(data) // the client may be gone
+			return
+		}
+		h.Set("Content-Encoding", "gzip")
+		compressed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a valid level
+		_, _ = compressed.Write(data)
+		_ = compressed.Close()
+	}
+}
+
+// failure is an error that the page shows.
+type failure struct {
+	status  int
+	message string
+}
+
+func (f *failure) Error() string { return f.message }
+
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if f, ok := err.(*failure); ok { //nolint:errorlint // made here
+		status = f.status
+	} else if r.Context().Err() == nil {
+		s.Log.Error("a page's request", "path", r.URL.Path, "error", err)
+	}
+	data, _ := json.Marshal(map[string]any{"error": map[string]string{"message": err.Error()}}) // texts can be encoded
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+}
+
+// metric describes a column of progress.csv.
+type metric struct {
+	Name  string `json:"name"`
+	Group string `json:"group"`
+	Help  string `json:"help"`
+}
+
+// about tells the pages what they are of.
+func (s *server) about(*http.Request) (any, error) {
+	return map[string]any{"metrics": metricsOf(progress.NewRow()), "live": s.Live != nil}, nil
+}
+
+func (s *server) runs(r *http.Request) (any, error) {
+	runs, err := s.Source.Runs(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	table, err := tableOf(runs, time.Now(), r.URL.Query())
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	return table, nil
+}
