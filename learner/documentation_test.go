@@ -20,7 +20,8 @@ import (
 //
 //	<!-- run -->              its commands succeed, after those of the page's earlier blocks
 //	<!-- run: background -->  the same, while the page goes on
-//	<!-- run: server -->      it runs while the page goes on, and is stopped at its end
+//	<!-- run: server -->      it runs while the page goes on, and is stopped at its end;
+//	                          <!-- run: server until COMMAND --> waits until that command succeeds
 //	<!-- flags -->            programs accept its command lines, which would take too long
 //	<!-- kubernetes -->       by helm/e2e, in a cluster
 //	<!-- not run: REASON -->
@@ -102,13 +103,18 @@ func TestDocumentation(t *testing.T) {
 		t.Skipf("the pages' commands need a network namespace, and ip from iproute2: %v: %s", err, output)
 	}
 	trained := t.TempDir()
-	for _, arguments := range []string{"--env Swimmer-v2", "--env Hopper-v2", "--env Hopper-v2 --seed 2"} {
-		cmd := exec.Command(filepath.Join(programs, "learner"), append(strings.Fields(arguments), "--iterations", "2", "--evaluate-every", "1", "--listen", "127.0.0.1:0")...)
+	for run, arguments := range map[string]string{
+		"Swimmer-v2/npg-uapg-s1": "--env Swimmer-v2",
+		"Hopper-v2/npg-uapg-s1":  "--env Hopper-v2",
+		"Hopper-v2/npg-uapg-s2":  "--env Hopper-v2 --seed 2",
+	} {
+		cmd := exec.Command(filepath.Join(programs, "learner"), append(strings.Fields(arguments), "--iterations", "2", "--batch", "1000", "--evaluate-every", "2",
+			"--listen", "127.0.0.1:0", "--run-dir", "runs/"+run)...)
 		cmd.Dir = trained
 		startCommand(t, cmd).Succeed()
 	}
 	for _, page := range pages(t) {
-		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") {
+		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") || page == "docs/kubernetes.md" || page == "README.md" {
 			continue
 		}
 		_, blocks := readPage(t, page)
@@ -122,7 +128,7 @@ func TestDocumentation(t *testing.T) {
 			cmd := exec.Command(isolated[0], append(slices.Clone(isolated[1:]), "sh", "-euc", "ip link set lo up\n"+script)...)
 			cmd.Dir = directory
 			cmd.Env = append(os.Environ(), "PROGRAMS="+programs, "PATH="+filepath.Join(directory, "bin")+":"+os.Getenv("PATH"),
-				"HOST=localhost", "DBQPG_ITERATIONS=2", "DBQPG_EVALUATE_EVERY=1", "DBQPG_LOG_LEVEL=error")
+				"HOST=localhost", "DBQPG_ITERATIONS=1", "DBQPG_EVALUATE_EVERY=0", "DBQPG_LOG_LEVEL=error")
 			processtest.Start(t, cmd).Succeed()
 		})
 	}
@@ -145,8 +151,11 @@ func pageScript(t *testing.T, blocks []block) string {
 			fmt.Fprintf(&script, "echo '%v' >&2\n%s", b, b.text)
 		case b.tag == "run: background":
 			fmt.Fprintf(&script, "echo '%v' >&2\n{\n%s} & background=\"${background:-} $!\"\n", b, b.text)
-		case b.tag == "run: server":
+		case detail == "server" || strings.HasPrefix(detail, "server until "):
 			fmt.Fprintf(&script, "echo '%v' >&2\nsetsid sh -euc %s & servers=\"${servers:-} $!\"\n", b, quoted(b.text))
+			if ready := strings.TrimPrefix(detail, "server until "); ready != detail {
+				fmt.Fprintf(&script, "until %s >/dev/null 2>&1; do sleep 0.1; done\n", ready)
+			}
 		case b.tag == "flags":
 			fmt.Fprintf(&script, "echo '%v' >&2\n(PATH=$PWD/bin/flags:$PATH\n%s)\n", b, b.text)
 		case b.tag == "kubernetes", kind == "not run" && detail != "":

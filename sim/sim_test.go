@@ -36,6 +36,7 @@ func TestUnknownTaskNamesNearest(t *testing.T) {
 		"Swimer-v2":                "Swimmer-v2",
 		"swimmer":                  "Swimmer-v5",
 		"Humanoid-v3":              "Humanoid-v5",
+		"Humanoid":                 "Humanoid-v5",
 		"Hopper-v45":               "Hopper-v5",
 		"pendulum-v5":              "InvertedPendulum-v5",
 		"humanoid-standup":         "HumanoidStandup-v5",

@@ -8,16 +8,17 @@ const longest = 100
 
 // Name returns the candidate with the fewest edits from name, ignoring case, and the number of edits; of equals, the
 // first. A name of at least three letters that is part of a candidate counts as one edit away from it
-// ("lambda" means gae_lambda, not gamma). Without candidates it returns "".
+// ("lambda" means gae_lambda, not gamma); of several such candidates the shortest is meant. Without candidates it returns "".
 func Name(name string, candidates []string) (closest string, edits int) {
 	name = strings.ToLower(name[:min(len(name), longest)])
 	for i, candidate := range candidates {
 		whole := strings.ToLower(candidate[:min(len(candidate), longest)])
 		d := distance(name, whole)
-		if len(name) >= 3 && strings.Contains(whole, name) {
+		part := len(name) >= 3 && strings.Contains(whole, name)
+		if part {
 			d = min(d, 1)
 		}
-		if i == 0 || d < edits {
+		if i == 0 || d < edits || d == edits && part && len(candidate) < len(closest) {
 			closest, edits = candidate, d
 		}
 	}
