@@ -17,6 +17,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/trace"
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
@@ -66,6 +67,7 @@ server, an actor plays for all of them, according to their demand.`,
   actor --nats nats://127.0.0.1:4222 --run 'Swimmer-v2/*,Hopper-v2/*'
   actor --nats nats://127.0.0.1:4222 --task task.yaml`,
 		Args:          cobra.NoArgs,
+		Version:       commandline.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

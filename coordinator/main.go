@@ -46,6 +46,7 @@ commands ask any of them; give its URL with --coordinator or in DBQPG_COORDINATO
   coordinator submit sweep.yaml
   coordinator list
   coordinator watch swimmer`,
+		Version:       commandline.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {

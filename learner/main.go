@@ -67,6 +67,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
   learner --env Swimmer-v2 --from runs/Swimmer-v2/npg-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
+		Version:       commandline.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -1,17 +1,19 @@
 package observe
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dbqpg/dbqpg/internal/commandline"
 )
 
 // Process contains what all kinds of processes have in common.
@@ -146,20 +148,8 @@ func (p *Process) registerRuntime() error {
 
 // build returns the program's version and commit as recorded by the go command.
 func build() (version, revision string) {
-	version, revision = "unknown", "unknown"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version, revision
-	}
-	if info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	return version, revision
+	version, revision, _ = commandline.Build()
+	return cmp.Or(version, "unknown"), cmp.Or(revision, "unknown")
 }
 
 var _ prometheus.Gatherer = (*Process)(nil)

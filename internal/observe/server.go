@@ -41,7 +41,7 @@ const (
 func CheckListen(flag, listen string, withPprof bool) error {
 	if listen == "" {
 		if withPprof {
-			return errors.New("--pprof: the profiles need an address: add "+flag+" 127.0.0.1:0")
+			return errors.New("--pprof: the profiles need an address: add " + flag + " 127.0.0.1:0")
 		}
 		return nil
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
@@ -68,28 +68,5 @@ func Machine() string {
 
 // Versions returns the versions of the software: commit, Go, MuJoCo, BLAS.
 func Versions() string {
-	return strings.Join([]string{Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"), tasks.Engine(), cpu.BLAS()}, ", ")
-}
-
-// Commit returns the commit that the program was built from, if the build recorded it: `go build` and `go install` in
-// a working tree do, `go run` does not.
-func Commit() string {
-	const unknown = "commit not recorded (go run)"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknown
-	}
-	revision, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
-		}
-	}
-	if revision == "" {
-		return unknown
-	}
-	return "commit " + revision + changed
+	return strings.Join([]string{commandline.Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"), tasks.Engine(), cpu.BLAS()}, ", ")
 }

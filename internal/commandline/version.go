@@ -1,0 +1,44 @@
+package commandline
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Build returns what the go command recorded of this program's build: the version of a release, or a pseudo-version, and the
+// revision, "" if there is none, as with go run; and whether files had been changed since.
+func Build() (version, revision string, changed bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", "", false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			changed = s.Value == "true"
+		}
+	}
+	return info.Main.Version, revision, changed
+}
+
+// Commit describes the revision that the program was built from.
+func Commit() string {
+	_, revision, changed := Build()
+	switch {
+	case revision == "":
+		return "commit not recorded (go run)"
+	case changed:
+		return "commit " + revision[:min(len(revision), 12)] + " with changes"
+	}
+	return "commit " + revision[:min(len(revision), 12)]
+}
+
+// Version is what a program's --version says of it.
+func Version() string {
+	version, _, _ := Build()
+	return fmt.Sprintf("%s, %s, Go %s", version, Commit(), strings.TrimPrefix(runtime.Version(), "go"))
+}
