@@ -14,7 +14,7 @@ test() {
 	go test -count=1 -timeout 0 -v -run "$run" "$@" || status=1
 }
 test 'TestHistories' ./coordinator/raftnode
-test 'TestKilledLeaders|TestPartitions|TestPowerFailures' ./coordinator
+test 'TestKilledLeaders|TestPartitions|TestPowerFailures|TestSkewedClocks|TestSlowVoters' ./coordinator
 test 'TestStalledLearner' ./learner/collect
 test 'TestKilledWorker|PowerFailures|TestManyKilledActors|TestManyKilledServers|TestNATSCluster' ./learner
 echo
