@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
+	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/trained"
 )
@@ -49,6 +53,27 @@ func (s *Server) Close() {
 	for range MaxViewers {
 		s.places <- struct{}{}
 	}
+}
+
+// Handler serves the viewers of a source's runs: the query says which run, by its name, and the rest for [Server.ServeRun].
+func (s *Server) Handler(source web.Source) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runs, err := source.Runs(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		i := slices.IndexFunc(runs, func(run web.Run) bool { return run.Name == r.URL.Query().Get("run") })
+		if i < 0 || source.Store() == nil {
+			http.Error(w, "there is no such run, or its checkpoints are out of reach", http.StatusNotFound)
+			return
+		}
+		key := runs[i].Directory
+		if strings.HasPrefix(path.Base(key), "epoch-") { // whichever epoch is the newest one
+			key = path.Dir(key)
+		}
+		s.ServeRun(w, r, trained.Run{Store: source.Store(), Key: key})
+	})
 }
 
 // ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query says what to begin

@@ -68,7 +68,7 @@ func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
 	return r.Open(ctx, which)
 }
 
-// Run is where a run, or a single checkpoint, is: a key of a store.
+// Run is where a run, or a single checkpoint, is: a key of a store; "." if the run is all that is there.
 type Run struct {
 	Store store.Store
 	Key   string
@@ -106,7 +106,7 @@ func (r Run) List(ctx context.Context) (names []string, err error) {
 	if strings.HasSuffix(r.Key, suffix) {
 		return nil, nil
 	}
-	keys, err := r.Store.List(ctx, r.Key)
+	keys, err := r.keys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +128,15 @@ func (r Run) List(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
+// keys returns those of the run's files.
+func (r Run) keys(ctx context.Context) (keys []string, err error) {
+	files, err := r.Store.Files(ctx, r.Key)
+	for _, f := range files {
+		keys = append(keys, f.Key)
+	}
+	return keys, err
+}
+
 // Open is the function Open for the run. If the key is the name of runs that were trained by workers, it is that of the last (with the
 // highest ID), and the files are in the directory of its latest epoch.
 func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
@@ -137,7 +146,7 @@ func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
 			return nil, fmt.Errorf("%s is one checkpoint; choose among several by naming the run", key)
 		}
 	} else {
-		keys, err := s.List(ctx, key)
+		keys, err := r.keys(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -118,6 +118,13 @@ func TestOpenDirectory(t *testing.T) {
 			t.Errorf("checkpoints of %s: %v, %v, want %s", name, names, err, want)
 		}
 	}
+	here, err := store.OpenDirectory(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if newest, err := (trained.Run{Store: here, Key: "."}).Open(t.Context(), "newest"); err != nil || newest.State.Iteration != 9 {
+		t.Errorf("the run that a store is: %v", err)
+	}
 	sweep := trained.Run{Store: s, Key: "sweep"}
 	if _, err := sweep.List(t.Context()); !errors.Is(err, trained.ErrNone) {
 		t.Errorf("checkpoints of a directory of runs: %v", err)
