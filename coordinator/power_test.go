@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,15 +14,11 @@ func TestPowerFailures(t *testing.T) {
 	t.Parallel()
 	rng, failures := faults.Rand(faults.Seed(t), 0), faults.Count(3, 200)
 	disks := []*faults.Disk{faults.NewDisk(t), faults.NewDisk(t), faults.NewDisk(t)}
-	addresses := holdAddresses(t, 6)
-	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
-	var nodes []*node
-	for i, disk := range disks {
-		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), filepath.Join(disk.Path, "data"), addresses[2*i], addresses[2*i+1], "--peers", peers))
+	var directories []string
+	for _, disk := range disks {
+		directories = append(directories, filepath.Join(disk.Path, "data"))
 	}
-	for _, n := range nodes {
-		n.Expect("msg=ready")
-	}
+	nodes := serveEach(t, make([][]string, 3), directories...)
 	w := startWorkload(t, nodes)
 	all := 0
 	for failure := range failures {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -45,15 +46,27 @@ func TestLostCheckpoint(t *testing.T) {
 	}
 }
 
-// A coordinator that is restored from a backup finds its workers still training, beyond what it knows; the run goes on from
-// its newest checkpoint.
+// A coordinator that is restored from a backup finds its workers still training, beyond what it knows, or killed; the run goes
+// on from its newest checkpoint.
 func TestRestoredCoordinator(t *testing.T) {
 	t.Parallel()
+	rng, restores := faults.Rand(faults.Seed(t), 0), faults.Count(1, 50)
 	e := examples[1]
 	c := newCluster(t)
-	name := c.submit(e, "restored")
-	worker := c.worker("stop@acknowledged:6")
-	c.await(name, func(run *registry.Run) bool { return run.Iteration() >= 1 })
+	for i := range restores {
+		known := 1 + rng.IntN(2)
+		c.restoreAndTrain(e, c.submit(e, fmt.Sprint("restored", i)), uint64(known), known+1+rng.IntN(4), i > 0 && rng.IntN(2) == 0)
+	}
+	faults.Report(t, "%d backups restored up to four iterations later; runs went on from the newest checkpoint, to the same bits", restores)
+}
+
+// restoreAndTrain has a coordinator restored from a backup that knows a run's first iterations, when more are committed. The worker
+// goes on, or is killed, and another does.
+func (c *cluster) restoreAndTrain(e *example, name string, known uint64, committed int, kill bool) {
+	t := c.t
+	t.Helper()
+	worker := c.worker(fmt.Sprint("stop@acknowledged:", committed+1))
+	c.await(name, func(run *registry.Run) bool { return run.Iteration() >= known })
 	var backup bytes.Buffer
 	if err := c.client.Backup(t.Context(), &backup); err != nil {
 		t.Fatal(err)
@@ -62,16 +75,22 @@ func TestRestoredCoordinator(t *testing.T) {
 	if err := os.WriteFile(file, backup.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	worker.awaitStop() // five iterations are committed
+	worker.awaitStop()
 	c.coordinator.Kill()
 	c.flags[2] = filepath.Join(t.TempDir(), "data")
 	c.coordinator = start(t, "coordinator", append(c.flags, "--restore", file)...)
 	c.coordinator.Expect("msg=ready")
-	worker.Signal(syscall.SIGCONT)
-	worker.Expect("gave the run up")
-	run := c.done(name)
-	c.requireReference(e, run)
-	if done := strings.Count(worker.Log(), `msg="iteration done"`); done > e.iterations+1 {
+	done := 0
+	if kill {
+		worker.Kill()
+		done = strings.Count(worker.Log(), `msg="iteration done"`)
+		worker = c.worker("")
+	} else {
+		worker.Signal(syscall.SIGCONT)
+		worker.Expect("gave the run up")
+	}
+	c.requireReference(e, c.done(name))
+	if done += strings.Count(worker.Log(), `msg="iteration done"`); done > e.iterations+1 {
 		t.Errorf("%d iterations were done, of %d", done, e.iterations)
 	}
 	worker.Signal(syscall.SIGTERM)

@@ -387,11 +387,11 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	best, err := trained.OpenIn(t.Context(), checkpoints, source, "")
+	best, err := trained.Run{Store: checkpoints, Key: source}.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := trained.OpenIn(t.Context(), checkpoints, done.Name, trained.Newest)
+	last, err := trained.Run{Store: checkpoints, Key: done.Name}.Open(t.Context(), trained.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type Backend interface {
 	Propose(context.Context, registry.Command) (registry.Response, error)
 	Read(context.Context, func(*registry.State)) error
 	View(func(*registry.State))
+	Time(*registry.State) time.Time
 	Changed(after uint64) <-chan struct{}
 	Leader() registry.Node
 	Members() []raftnode.Member
@@ -41,8 +42,6 @@ type Config struct {
 	Tokens credentials.Tokens
 	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
 }
 
 // API answers requests.
@@ -51,17 +50,13 @@ type API struct {
 	validate func(*registry.Spec) error
 	expired  func()
 	log      *slog.Logger
-	now      func() time.Time
 	tokens   credentials.Tokens
 	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, now: c.Now, tokens: c.Tokens, leases: newLeases()}
-	if a.now == nil {
-		a.now = time.Now
-	}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, tokens: c.Tokens, leases: newLeases()}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -111,7 +106,7 @@ func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	var found *registry.Run
 	err := a.Read(ctx, func(s *registry.State) {
 		if run := s.Run(name); run != nil {
-			now := a.leases.now(run, later(a.now(), s))
+			now := a.leases.now(run, a.Time(s))
 			found = &now
 		}
 	})
@@ -139,7 +134,7 @@ func (a *API) experiments(ctx context.Context) (*client.Experiments, error) {
 func (a *API) seen(ctx context.Context) (*client.Seen, error) {
 	answer := &client.Seen{Seen: []client.Learner{}}
 	err := a.Read(ctx, func(s *registry.State) {
-		answer.Now = later(a.now(), s).UTC()
+		answer.Now = a.Time(s)
 		for _, v := range s.Seen {
 			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now)})
 		}

@@ -421,11 +421,19 @@ func TestRenewalsAreNotLogged(t *testing.T) {
 	}
 }
 
+// lateNode is a node some time later.
+type lateNode struct {
+	*raftnode.Node
+	ahead *time.Duration
+}
+
+func (n lateNode) Time(s *registry.State) time.Time { return n.Node.Time(s).Add(*n.ahead) }
+
 // A learner that has sent no heartbeat for a while is silent, although nobody else tells the coordinator the time.
 func TestSilentLearners(t *testing.T) {
 	a, node := newAPI(t)
 	var ahead time.Duration
-	later := api.New(api.Config{Backend: node, Log: quiet, Now: func() time.Time { return time.Now().Add(ahead) }})
+	later := api.New(api.Config{Backend: lateNode{node, &ahead}, Log: quiet})
 	var clients []*client.Client
 	for _, handler := range []http.Handler{a.Handler(), later.Handler()} {
 		server := httptest.NewServer(handler)

@@ -46,14 +46,6 @@ func (l *leases) now(run *registry.Run, now time.Time) registry.Run {
 	return current
 }
 
-// later returns the later of the time and the state's, which is ahead if another node's clock is.
-func later(now time.Time, s *registry.State) time.Time {
-	if s.Now.After(now) {
-		return s.Now
-	}
-	return now
-}
-
 // renew renews a lease.
 func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.Response, err error) {
 	err = a.Read(ctx, func(s *registry.State) {
@@ -62,9 +54,9 @@ func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.R
 			response.Refusal = refusal
 			return
 		}
-		now := later(a.now(), s)
+		now := a.Time(s)
 		a.leases.mu.Lock()
-		a.leases.renewed[o.Hold] = renewal{now.Add(o.TTL).UTC(), o.TTL}
+		a.leases.renewed[o.Hold] = renewal{now.Add(o.TTL), o.TTL}
 		a.leases.mu.Unlock()
 		current := a.leases.now(run, now)
 		response.Run = &current
@@ -91,7 +83,7 @@ func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, 
 			refusal = drained
 			return
 		}
-		now := later(a.now(), s)
+		now := a.Time(s)
 		a.leases.forget(now)
 		priority := 0
 		for i := range s.Runs {

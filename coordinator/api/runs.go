@@ -27,7 +27,7 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 		s.after = q.After
 	}
 	for {
-		found, wait := s.at(a, a.now())
+		found, wait := s.at(a)
 		if len(found.Runs) > 0 || wait <= 0 {
 			return found, nil
 		}
@@ -52,14 +52,14 @@ type search struct {
 }
 
 // at returns the matching runs and, if there are none, how long to wait unless something changes.
-func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Duration) {
-	if !s.lapse.IsZero() && !now.Before(s.lapse) {
-		s.after, s.lapse = 0, time.Time{}
-	}
+func (s *search) at(a *API) (found *client.Runs, wait time.Duration) {
 	found = &client.Runs{Runs: []registry.Run{}}
-	turned := false // to the page
 	a.View(func(state *registry.State) {
-		now, turned = later(now, state), s.Page == "" || state.Run(s.Page) == nil
+		now := a.Time(state)
+		if !s.lapse.IsZero() && !now.Before(s.lapse) {
+			s.after, s.lapse = 0, time.Time{}
+		}
+		turned := s.Page == "" || state.Run(s.Page) == nil // to the page
 		for changed := range state.ChangedSince(s.after) {
 			run := a.leases.now(changed, now)
 			if turned && s.wants(&run, now) {
@@ -71,15 +71,12 @@ func (s *search) at(a *API, now time.Time) (found *client.Runs, wait time.Durati
 			}
 			turned = turned || run.Name == s.Page
 		}
-		found.Index, found.Now = state.Changed, now.UTC()
+		found.Index, found.Now = state.Changed, now
 	})
 	s.after = found.Index
-	end := s.until
-	if !s.lapse.IsZero() && s.lapse.Before(end) {
-		end = s.lapse
-	}
-	if wait = time.Until(end); end != s.until {
-		wait = max(wait, time.Millisecond)
+	wait = time.Until(s.until)
+	if lapse := s.lapse.Sub(found.Now); !s.lapse.IsZero() && lapse < wait {
+		wait = max(lapse, time.Millisecond)
 	}
 	return found, wait
 }

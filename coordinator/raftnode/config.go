@@ -37,7 +37,7 @@ type Config struct {
 	Restore *registry.State
 	// Log receives raft's messages; nil means slog.Default.
 	Log *slog.Logger
-	// Now is the clock that stamps commands; nil means time.Now.
+	// Now is the machine's clock; nil means time.Now.
 	Now func() time.Time
 	// Timing sets raft's timing; the zero value suits a local network.
 	Timing Timing

@@ -17,9 +17,10 @@
 //
 // # Time
 //
-// The leader stamps commands with its clock when it proposes them; the state makes that
-// monotone. Nodes' clocks should agree to well within a lease: one that is ahead makes
-// leases granted by others expire early, which wastes work but breaks nothing.
+// The leader stamps commands with its clock when it proposes them. Only how fast clocks go
+// matters, not what they show: a leader goes on from the latest time that another has
+// stamped, and its first command renews all leases for their full terms. What learners
+// say contains no times, only terms.
 //
 // # Membership
 //

@@ -27,7 +27,7 @@ type Node struct {
 	machine *machine
 	filter  *rpcFilter
 	ask     func(context.Context, Peer) (*probeReply, error)
-	now     func() time.Time
+	clock   *clock
 	log     *slog.Logger
 	closers []io.Closer
 	ended   chan struct{} // closed when raft stops
@@ -115,10 +115,7 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 }
 
 func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), now: c.Now, log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
-	if n.now == nil {
-		n.now = time.Now
-	}
+	n := &Node{id: c.ID, machine: newMachine(), clock: newClock(c.Now), log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
 	config := raftConfig(&c)
 	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
 	if err != nil {
@@ -203,9 +200,9 @@ func (n *Node) ID() string { return n.id }
 // unless the error is a *NotLeaderError. The same request may be sent again.
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
-	c.Time, c.Term = n.now().UTC(), n.raft.CurrentTerm()
+	c.Term = n.raft.CurrentTerm()
 	known := 0
-	n.machine.view(func(s *registry.State) { known = s.Version })
+	n.machine.view(func(s *registry.State) { c.Time, known = n.Time(s), s.Version })
 	if known < registry.Version {
 		c.Version = n.version(ctx)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -172,7 +173,7 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	}
 	config := raftnode.Config{
 		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers,
-		Restore: backup, Log: c.Log,
+		Restore: backup, Log: c.Log, Now: failpoint.Now,
 	}
 	if c.Credentials != nil {
 		dialer := &tls.Dialer{Config: c.Credentials.Client(proto.RoleCoordinator)}

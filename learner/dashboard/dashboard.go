@@ -11,6 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
+	"github.com/dbqpg/dbqpg/learner/play"
 )
 
 // Command is `learner dashboard`.
@@ -44,7 +45,10 @@ open them unless --http says otherwise (docs/dashboard.md).`,
 			}
 			process := observe.NewProcess("dashboard")
 			process.Watch(func() error { return nil }, nil)
-			stop, err := process.Start(observe.Config{Listen: http, Pages: web.Handler(web.Config{Source: web.NewDirectory(runs), Log: log}), Log: log})
+			source, live := web.NewDirectory(runs), play.New(log)
+			defer live.Close()
+			pages := web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: log})
+			stop, err := process.Start(observe.Config{Listen: http, Pages: pages, Log: log})
 			if err != nil {
 				return err
 			}

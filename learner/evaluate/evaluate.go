@@ -115,16 +115,20 @@ func newWorker(e *Episodes) (*worker, error) {
 	return &worker{Episodes: e, actor: actor}, nil
 }
 
-// act writes the action for an observation.
-func (w *worker) act(observation []float32, rng *rand.Rand, action []float32) {
-	if w.Action == Sampled {
-		w.actor.Act(observation, rng, action)
+// Act writes the action of a policy for an observation of a task.
+func (a Action) Act(actor *policy.Actor, spec *sim.Spec, observation []float32, rng *rand.Rand, action []float32) {
+	if a == Sampled {
+		actor.Act(observation, rng, action)
 		return
 	}
-	w.actor.ActMean(observation, rng, action)
-	for i := range w.spec.Low {
-		action[i] = min(max(action[i], float32(w.spec.Low[i])), float32(w.spec.High[i]))
+	actor.ActMean(observation, rng, action)
+	for i := range spec.Low {
+		action[i] = min(max(action[i], float32(spec.Low[i])), float32(spec.High[i]))
 	}
+}
+
+func (w *worker) act(observation []float32, rng *rand.Rand, action []float32) {
+	w.Action.Act(w.actor, &w.spec, observation, rng, action)
 }
 
 // play plays an episode, after an error again in a new environment.

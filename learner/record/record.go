@@ -82,7 +82,7 @@ func ignoreMissing(err error) error {
 // camera is an environment that is filmed.
 type camera struct {
 	sim.Env
-	scene    tasks.Scene
+	data     *mujoco.Data
 	every    int // steps a frame
 	steps    int // of the episode
 	renderer *mujoco.Renderer
@@ -91,11 +91,12 @@ type camera struct {
 }
 
 func (f Film) newCamera(env sim.Env, scene tasks.Scene, every int, out io.Writer) (*camera, error) {
-	r, err := scene.NewRenderer(f.Width, f.Height)
+	model, data := scene.Simulation()
+	r, err := mujoco.NewRenderer(model, f.Width, f.Height)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: install one (Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
 	}
-	return &camera{Env: env, scene: scene, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out}, nil
+	return &camera{Env: env, data: data, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out}, nil
 }
 
 func (c *camera) Reset(rng *rand.Rand, observation []float64) error {
@@ -115,7 +116,7 @@ func (c *camera) Step(action, observation []float64) (reward float64, terminated
 }
 
 func (c *camera) shoot() error {
-	if err := c.scene.Render(c.renderer, c.rgb); err != nil {
+	if err := c.renderer.Render(c.data, c.rgb); err != nil {
 		return err
 	}
 	_, err := c.out.Write(c.rgb)

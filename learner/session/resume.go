@@ -50,7 +50,7 @@ func (s *session) source(ctx context.Context) (c *trained.Checkpoint, err error)
 		return nil, err
 	}
 	if s.lease != nil {
-		c, err = trained.OpenIn(ctx, s.lease.Store, s.settings.From, "")
+		c, err = trained.Run{Store: s.lease.Store, Key: s.settings.From}.Open(ctx, "")
 	} else {
 		c, err = trained.Open(ctx, s.settings.From, "")
 	}

@@ -61,40 +61,92 @@ func Flag(flags *pflag.FlagSet, which *string) {
 // Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,
 // s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("": Best).
 func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
+	r, err := Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return r.Open(ctx, which)
+}
+
+// Run is where a run, or a single checkpoint, is: a key of a store; "." if the run is all that is there.
+type Run struct {
+	Store store.Store
+	Key   string
+}
+
+// ErrNone is wrapped by errors about a run that has no checkpoints.
+var ErrNone = errors.New("it has no checkpoints")
+
+// Find returns the run or checkpoint of a name, as [Open] takes it.
+func Find(ctx context.Context, name string) (r Run, err error) {
 	if strings.HasPrefix(name, store.Scheme) {
 		name = strings.TrimRight(name, "/")
 		if strings.Count(name, "/") < 3 {
-			return nil, fmt.Errorf("%s: name a run in the bucket, such as %s/NAME", name, name)
+			return r, fmt.Errorf("%s: name a run in the bucket, such as %s/NAME", name, name)
 		}
-		s, err := store.Open(ctx, name[:strings.LastIndexByte(name, '/')])
-		if err != nil {
-			return nil, err
-		}
-		return OpenIn(ctx, s, path.Base(name), which)
+		r.Key = path.Base(name)
+		r.Store, err = store.Open(ctx, name[:strings.LastIndexByte(name, '/')])
+		return r, err
 	}
 	full, err := filepath.Abs(name)
 	if err == nil {
 		_, err = os.Stat(full) // a store would create directories
 	}
 	if err != nil {
-		return nil, fmt.Errorf("neither a run nor a checkpoint: %w", err)
+		return r, fmt.Errorf("neither a run nor a checkpoint: %w", err)
 	}
-	s, err := store.OpenDirectory(filepath.Dir(full))
+	r.Key = filepath.Base(full)
+	r.Store, err = store.OpenDirectory(filepath.Dir(full))
+	return r, err
+}
+
+// List returns what Open takes for which: Best if there is one, then the iterations that have checkpoints, in order. The error
+// wraps ErrNone if there are none. For a single checkpoint List returns nothing.
+func (r Run) List(ctx context.Context) (names []string, err error) {
+	if strings.HasSuffix(r.Key, suffix) {
+		return nil, nil
+	}
+	keys, err := r.keys(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return OpenIn(ctx, s, filepath.Base(full), which)
+	var iterations []uint64
+	for _, f := range checkpoints(r.Key, keys) {
+		if iteration, ok := f.iteration(); ok {
+			iterations = append(iterations, iteration)
+		} else if f.name == Best && len(names) == 0 {
+			names = append(names, Best)
+		}
+	}
+	slices.Sort(iterations)
+	for _, iteration := range slices.Compact(iterations) {
+		names = append(names, strconv.FormatUint(iteration, 10))
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s is no run: %w", r.Key, ErrNone)
+	}
+	return names, nil
 }
 
-// OpenIn is Open for a key of a store. If the key is the name of runs that were trained by workers, it is that of the last (with the
+// keys returns those of the run's files.
+func (r Run) keys(ctx context.Context) (keys []string, err error) {
+	files, err := r.Store.Files(ctx, r.Key)
+	for _, f := range files {
+		keys = append(keys, f.Key)
+	}
+	return keys, err
+}
+
+// Open is the function Open for the run. If the key is the name of runs that were trained by workers, it is that of the last (with the
 // highest ID), and the files are in the directory of its latest epoch.
-func OpenIn(ctx context.Context, s store.Store, key, which string) (*Checkpoint, error) {
+func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
+	s, key := r.Store, r.Key
 	if strings.HasSuffix(key, suffix) {
 		if which != "" {
 			return nil, fmt.Errorf("%s is one checkpoint; choose among several by naming the run", key)
 		}
 	} else {
-		keys, err := s.List(ctx, key)
+		keys, err := r.keys(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -139,13 +191,21 @@ func Directory(run string) (string, error) {
 	return last, nil
 }
 
-// choose returns the key of a run's checkpoint among the keys of its files.
-func choose(run string, keys []string, which string) (string, error) {
-	type file struct {
-		key, name string
-		id, epoch uint64
-	}
-	var there, wanted []file
+// file is a checkpoint's file.
+type file struct {
+	key, name string // name is without its suffix
+	id, epoch uint64 // of the run, if a worker trained it
+}
+
+// iteration returns the iteration of a checkpoint that has one in its name.
+func (f file) iteration() (iteration uint64, ok bool) {
+	_, digits, _ := strings.Cut(f.name, "-")
+	iteration, err := strconv.ParseUint(digits, 10, 64)
+	return iteration, err == nil && f.name+suffix == checkpoint.FileName(iteration)
+}
+
+// checkpoints returns the checkpoints of a run, the last of its name, among the keys of its files.
+func checkpoints(run string, keys []string) (there []file) {
 	for _, key := range keys {
 		rest := strings.TrimPrefix(key, run+"/")
 		f := file{key: key}
@@ -156,31 +216,38 @@ func choose(run string, keys []string, which string) (string, error) {
 		}
 		f.name = strings.TrimSuffix(path.Base(rest), suffix)
 		if len(there) > 0 && f.id > there[0].id { // of a later run
-			there, wanted = nil, nil
+			there = nil
 		}
 		if len(there) > 0 && f.id < there[0].id {
 			continue
 		}
 		there = append(there, f)
-		iteration, err := strconv.ParseUint(which, 10, 64)
-		if f.name == which || err == nil && path.Base(rest) == checkpoint.FileName(iteration) || which == Newest && f.name != Best {
+	}
+	return there
+}
+
+// choose returns the key of a run's checkpoint among the keys of its files.
+func choose(run string, keys []string, which string) (string, error) {
+	there := checkpoints(run, keys)
+	if len(there) == 0 {
+		return "", fmt.Errorf("%s is no run: %w", run, ErrNone)
+	}
+	var wanted []file
+	var names []string
+	number, err := strconv.ParseUint(which, 10, 64)
+	for _, f := range there {
+		names = append(names, f.name)
+		if f.name == which || err == nil && f.name+suffix == checkpoint.FileName(number) || which == Newest && f.name != Best {
 			wanted = append(wanted, f)
 		}
 	}
-	if len(wanted) > 0 {
-		last := slices.MaxFunc(wanted, func(a, b file) int {
-			return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
-		})
-		return last.key, nil
+	if len(wanted) == 0 {
+		return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
 	}
-	if len(there) == 0 {
-		return "", fmt.Errorf("%s is no run: it has no checkpoints", run)
-	}
-	var names []string
-	for _, f := range there {
-		names = append(names, f.name)
-	}
-	return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
+	last := slices.MaxFunc(wanted, func(a, b file) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
+	})
+	return last.key, nil
 }
 
 // numbered cuts off a directory whose name is a prefix and a number, and returns that, or 0 if there is none.

@@ -109,6 +109,26 @@ func TestOpenDirectory(t *testing.T) {
 	if _, err := trained.Open(t.Context(), "none", ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a run that is not there: %v", err)
 	}
+	for name, want := range map[string]string{"../one": "best 8 9", "../sweep/a": "best 4 6", "../sweep/b": "3", "../one/checkpoints/best.safetensors": ""} {
+		run, err := trained.Find(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := run.List(t.Context()); err != nil || strings.Join(names, " ") != want {
+			t.Errorf("checkpoints of %s: %v, %v, want %s", name, names, err, want)
+		}
+	}
+	here, err := store.OpenDirectory(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if newest, err := (trained.Run{Store: here, Key: "."}).Open(t.Context(), "newest"); err != nil || newest.State.Iteration != 9 {
+		t.Errorf("the run that a store is: %v", err)
+	}
+	sweep := trained.Run{Store: s, Key: "sweep"}
+	if _, err := sweep.List(t.Context()); !errors.Is(err, trained.ErrNone) {
+		t.Errorf("checkpoints of a directory of runs: %v", err)
+	}
 	if left, _ := os.ReadDir("."); len(left) != 1 {
 		t.Errorf("looking for a run has created something: %v", left)
 	}

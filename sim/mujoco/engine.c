@@ -102,6 +102,21 @@ int engine_step(simulation *s, int n, int contact_forces) {
 	return LEAVE();
 }
 
+int engine_contacts(simulation *s, double *out, int most) {
+	const mjData *d = s->data;
+	int n = d->ncon < most ? d->ncon : most;
+	for (int i = 0; i < n; i++, out += 6) {
+		const mjContact *c = &d->contact[i];
+		mjtNum force[6];
+		mj_contactForce(s->model, d, i, force);
+		for (int j = 0; j < 3; j++) {
+			out[j] = c->pos[j];
+			out[3 + j] = c->frame[j] * force[0] + c->frame[3 + j] * force[1] + c->frame[6 + j] * force[2];
+		}
+	}
+	return n;
+}
+
 int engine_load(simulation *s, const double *state) {
 	ENTER(s->message);
 	mj_resetData(s->model, s->data); // what is not part of the state, such as counts of warnings

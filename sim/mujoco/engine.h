@@ -39,6 +39,10 @@ int engine_reset(simulation *s, const double *qpos, const double *qvel);
 // which the engine otherwise leaves zero.
 int engine_step(simulation *s, int n, int contact_forces);
 
+// engine_contacts writes the position and the force of each contact in the world, 6 numbers each, as the latest step has found them,
+// and returns how many it wrote, at most the given number. The force is that on the second of the two geoms.
+int engine_contacts(simulation *s, double *out, int most);
+
 // engine_load clears the whole state and sets that of mj_getState for mjSTATE_INTEGRATION.
 int engine_load(simulation *s, const double *state);
 

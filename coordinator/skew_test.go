@@ -1,0 +1,90 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/faults"
+)
+
+// The clocks of three nodes are hours apart, and another leads again and again. A learner that renews its lease keeps its run; the
+// run of one that does not is free for others in time, whichever clock it was leased by.
+func TestSkewedClocks(t *testing.T) {
+	t.Parallel()
+	rng, changes := faults.Rand(faults.Seed(t), 0), faults.Count(3, 100)
+	var within [][]string
+	for _, skew := range rng.Perm(3) {
+		within = append(within, []string{"env", fmt.Sprintf("%s=%dh%dm", failpoint.SkewVariable, 20*(skew-1), rng.IntN(60))})
+	}
+	nodes := serveEach(t, within, t.TempDir(), t.TempDir(), t.TempDir())
+	w := startWorkload(t, nodes)
+	c := newClient(t, nodes[0].url, nodes[1].url, nodes[2].url)
+	if _, err := c.Submit(deadline(t), spec("y", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := c.Take(deadline(t), registry.Take{Learner: "well", TTL: 10 * registry.MinTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := keepRenewing(t, newClient(t, nodes[0].url, nodes[1].url, nodes[2].url), registry.Hold{Run: kept.Name, Epoch: kept.Epoch})
+	defer stop()
+	longest := time.Duration(0)
+	for range changes {
+		lost, err := c.Take(deadline(t), registry.Take{Learner: "lost", TTL: registry.MinTTL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.awaitCommits(rng.IntN(50))
+		victim := leader(t, c, nodes)
+		victim.Kill()
+		w.answered()
+		victim.start()
+		victim.Expect("msg=ready")
+		began := time.Now()
+		again, err := c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL})
+		for errors.Is(err, client.NothingNow) {
+			if _, err = c.Runs(deadline(t), client.Query{Free: true, Wait: patience}); err == nil {
+				again, err = c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL})
+			}
+		}
+		if err != nil || again.Name != lost.Name || again.Epoch != lost.Epoch+1 {
+			t.Fatalf("%+v, %v is taken, where %s is free", again, err, lost.Name)
+		}
+		longest = max(longest, time.Since(began))
+		for _, command := range []registry.Command{{Cancel: &registry.Cancel{Name: lost.Name}}, {Retry: &registry.Retry{Name: lost.Name}}} {
+			if _, err := c.Do(deadline(t), command); err != nil { // its losses are forgotten
+				t.Fatal(err)
+			}
+		}
+	}
+	w.report("%d leaders killed, clocks 20 hours apart; the run of a lost learner was free after %v at most, that of another never", changes, longest.Round(time.Millisecond))
+}
+
+// keepRenewing renews a lease until it is stopped.
+func keepRenewing(t *testing.T, c *client.Client, hold registry.Hold) (stop func()) {
+	during, cancel := context.WithCancel(t.Context())
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for tick := time.NewTicker(registry.MinTTL); during.Err() == nil; {
+			if _, err := c.Renew(during, registry.Renew{Hold: hold, TTL: 10 * registry.MinTTL}); err != nil && during.Err() == nil {
+				t.Errorf("a lease that is renewed: %v", err)
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-during.Done():
+			}
+		}
+	})
+	return func() {
+		cancel()
+		renewing.Wait()
+	}
+}

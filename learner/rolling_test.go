@@ -1,0 +1,127 @@
+package main_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/processtest"
+)
+
+// earlier is the commit whose programs this build's must get along with: the one before a release, until there is one.
+const earlier = "3650323dc3f0ab32eb72c4b54977d994f823d119"
+
+// Three coordinators, two workers and their actors are replaced by those of this build, one after the other and in any order, while
+// runs go on: to the same bits, whichever programs trained them together.
+func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
+	rng, updates := faults.Rand(faults.Seed(t), 0), faults.Count(1, 20)
+	before := processtest.Earlier(t, earlier, "./learner", "./actor", "./coordinator")
+	e := examples[1]
+	for range updates {
+		f := newFleet(t, before)
+		var runs []string
+		for i := range 4 {
+			runs = append(runs, f.submit(e, fmt.Sprint("r", i)))
+		}
+		f.team(0, before, programs)
+		f.team(1, programs, before)
+		done := 0
+		for _, next := range rng.Perm(5) {
+			done += rng.IntN(3)
+			f.await(runs[0], func(run *registry.Run) bool { return run.Iteration() >= uint64(min(done, e.iterations)) })
+			if next < 3 {
+				f.nodes[next].replace(programs)
+			} else {
+				f.team(next-3, programs, programs)
+			}
+		}
+		for _, run := range runs {
+			f.requireReference(e, f.done(run))
+		}
+		if out := f.command("nodes"); strings.Contains(out, "silent") {
+			t.Errorf("after the update:\n%s", out)
+		}
+		f.end()
+	}
+	faults.Report(t, "%d updates of three coordinators, two workers and their actors from commit %.7s; %d runs with the bits of undisturbed ones", updates, earlier, 4*updates)
+}
+
+// fleet is a cluster of three coordinators, two workers and their actors.
+type fleet struct {
+	*cluster
+	nodes [3]*replica
+	teams [2][]*process
+}
+
+// replica is a coordinator of a fleet.
+type replica struct {
+	*process
+	arguments []string
+}
+
+// newFleet starts the coordinators.
+func newFleet(t *testing.T, directory string) *fleet {
+	t.Helper()
+	f := &fleet{cluster: &cluster{t: t, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}}
+	var peers, urls []string
+	for i := range f.nodes {
+		web, raft := processtest.Address(t), processtest.Address(t)
+		f.nodes[i] = &replica{arguments: []string{"serve", "--node-id", fmt.Sprint("n", i), "--data-dir", t.TempDir(), "--http", web, "--raft", raft}}
+		peers, urls = append(peers, fmt.Sprintf("n%d=%s", i, raft)), append(urls, "http://"+web)
+	}
+	for _, n := range f.nodes {
+		n.arguments = append(n.arguments, "--peers", strings.Join(peers, ","))
+		n.process = startCommand(t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+	}
+	for _, n := range f.nodes {
+		n.Expect("msg=ready")
+	}
+	f.url = strings.Join(urls, ",")
+	var err error
+	if f.client, err = client.New(client.Config{URLs: urls, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.client.Close)
+	return f
+}
+
+// replace stops a coordinator and starts another build's in its place.
+func (n *replica) replace(directory string) {
+	n.t.Helper()
+	n.Signal(syscall.SIGTERM)
+	n.Succeed()
+	n.process = startCommand(n.t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+	n.Expect("msg=ready")
+}
+
+// team puts a worker and its actor in the place of others, if any, of which the worker is killed.
+func (f *fleet) team(number int, worker, actor string) {
+	f.t.Helper()
+	for _, member := range f.teams[number] {
+		member.Kill()
+	}
+	f.programs = worker
+	w := f.worker("", "--actors", "0")
+	a := startCommand(f.t, exec.Command(filepath.Join(actor, "actor"), "--nats", w.url(), "--slots", "2"))
+	f.teams[number] = []*process{w, a}
+}
+
+// end ends all.
+func (f *fleet) end() {
+	for _, team := range f.teams {
+		for _, member := range team {
+			member.Kill()
+		}
+	}
+	for _, n := range f.nodes {
+		n.Kill()
+	}
+}
