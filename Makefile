@@ -16,7 +16,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test web python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images images-check chart-e2e image-names clean
+.PHONY: help docs setup train test web python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images images-check chart-e2e image-names clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -36,6 +36,9 @@ test: setup ## Run go vet and all tests (GPU tests only after make cuda or make 
 
 web: ## Build the browser pages (internal/web/dist), after a change in internal/web/ui; needs no Node
 	go run ./internal/web/build
+
+docs: ## Build the documentation as a site, into site/; the first run fetches its generator (160 MB)
+	@scripts/docs.sh
 
 python: setup ## Check and test the Python package; the first run fetches its environment (250 MB)
 	@scripts/python.sh
