@@ -114,7 +114,7 @@ func TestDocumentation(t *testing.T) {
 		startCommand(t, cmd).Succeed()
 	}
 	for _, page := range pages(t) {
-		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") || page == "docs/kubernetes.md" || page == "README.md" {
+		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") || page == "docs/kubernetes.md" {
 			continue
 		}
 		_, blocks := readPage(t, page)
