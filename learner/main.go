@@ -107,7 +107,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		return err
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(), gradient.Command(), study.ReportCommand(), study.Command())
+	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 

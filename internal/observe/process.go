@@ -59,6 +59,8 @@ type Config struct {
 	Listen string
 	// Pages answers all requests but those for metrics, health, readiness and profiles; nil: there are no others.
 	Pages http.Handler
+	// Page is the address of the page to be opened first, after the server's.
+	Page string
 	// Pprof adds Go's profiles under /debug/pprof/.
 	Pprof bool
 	// Log records what an operator should know; nil means slog.Default.

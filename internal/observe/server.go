@@ -99,7 +99,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	}()
 	url := "http://" + listener.Addr().String()
 	if c.Pages != nil {
-		c.Log.Info("open this address in a browser", "url", url+"/")
+		c.Log.Info("open this address in a browser", "url", url+"/"+c.Page)
 	}
 	if c.Listen != AutoListen {
 		c.Log.Info("serving metrics", "url", url+"/metrics")

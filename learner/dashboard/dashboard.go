@@ -1,7 +1,8 @@
-// Package dashboard is `learner dashboard`, which serves the pages of package web for the runs that lie in a directory or a bucket.
+// Package dashboard is `learner dashboard` and `learner play`, which serve the pages of package web for the runs that lie in a directory or a bucket.
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -27,36 +28,56 @@ open them unless --http says otherwise (docs/dashboard.md).`,
   learner dashboard s3://bucket/prefix --http 127.0.0.1:8081`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !strings.HasPrefix(args[0], store.Scheme) {
-				if _, err := os.Stat(args[0]); err != nil { // store.Open would make it
-					return fmt.Errorf("dashboard: %w", err)
-				}
-			}
-			runs, err := store.Open(cmd.Context(), args[0])
+			source, err := open(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("dashboard: %w", err)
 			}
-			if err := observe.CheckListen("--http", http, false); err != nil {
-				return err
-			}
-			log, err := observe.NewLogger(cmd.ErrOrStderr(), observe.Text, "info")
-			if err != nil {
-				return err
-			}
-			process := observe.NewProcess("dashboard")
-			process.Watch(func() error { return nil }, nil)
-			source, live := web.NewDirectory(runs), play.New(log)
-			defer live.Close()
-			pages := web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: log})
-			stop, err := process.Start(observe.Config{Listen: http, Pages: pages, Log: log})
-			if err != nil {
-				return err
-			}
-			defer stop()
-			<-cmd.Context().Done()
-			return nil
+			return serve(cmd, http, source, "")
 		},
 	}
-	cmd.Flags().StringVar(&http, "http", observe.AutoListen, "host:port to serve on, for whoever can reach it; auto is 127.0.0.1:8080, or a free port if that one is in use")
+	addHTTP(cmd, &http)
 	return cmd
+}
+
+// open returns the runs in a directory or a bucket, which must exist.
+func open(ctx context.Context, name string) (*web.Directory, error) {
+	if !strings.HasPrefix(name, store.Scheme) {
+		if _, err := os.Stat(name); err != nil { // store.Open would make it
+			return nil, err
+		}
+	}
+	runs, err := store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return web.NewDirectory(runs), nil
+}
+
+// addHTTP adds the flag --http.
+func addHTTP(cmd *cobra.Command, address *string) {
+	cmd.Flags().StringVar(address, "http", observe.AutoListen,
+		"host:port to serve on, for whoever can reach it; auto is 127.0.0.1:8080, or a free port if that one is in use")
+}
+
+// serve serves the pages of a source until the command is interrupted, and logs the address of a page.
+func serve(cmd *cobra.Command, address string, source *web.Directory, page string) error {
+	if err := observe.CheckListen("--http", address, false); err != nil {
+		return err
+	}
+	log, err := observe.NewLogger(cmd.ErrOrStderr(), observe.Text, "info")
+	if err != nil {
+		return err
+	}
+	process := observe.NewProcess("dashboard")
+	process.Watch(func() error { return nil }, nil)
+	live := play.New(log)
+	defer live.Close()
+	pages := web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: log})
+	stop, err := process.Start(observe.Config{Listen: address, Pages: pages, Page: page, Log: log})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-cmd.Context().Done()
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/sameorigin"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -71,7 +72,7 @@ func serve(t testing.TB, directory string) string {
 	}
 	run := trained.Run{Store: root, Key: filepath.Base(directory)}
 	s := play.New(slog.New(slog.DiscardHandler))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeRun(w, r, run) }))
+	server := httptest.NewServer(sameorigin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeRun(w, r, run) })))
 	t.Cleanup(server.Close)
 	t.Cleanup(s.Close)
 	return server.URL

@@ -1,6 +1,7 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import './app.css';
+import './play.css';
 import { get, type Table } from './api';
 import { Link, useRoute } from './route';
 import { RunPage } from './run';

@@ -1,0 +1,57 @@
+package dashboard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/learner/trained"
+)
+
+// PlayCommand is `learner play`.
+func PlayCommand() *cobra.Command {
+	var http, which string
+	cmd := &cobra.Command{
+		Use:   "play RUN",
+		Short: "Watch a policy play in a browser",
+		Long: `Serves the page on which a run's policy plays its task, and prints its address. There the robot can be followed, slowed down,
+stopped and pushed, and policies compared (docs/watch.md). Its episodes are those of learner evaluate. A run is its directory or
+s3://bucket/prefix/RUN; one that is being trained plays its newest policy with --checkpoint newest.`,
+		Example: `  learner play runs/Swimmer-v2/npg-uapg-s1
+  learner play runs/Swimmer-v2/npg-uapg-s1 --checkpoint newest`,
+		Args: trained.Argument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if filepath.Ext(args[0]) == ".safetensors" {
+				return errors.New("play: name the checkpoint's run, and choose the checkpoint with --checkpoint")
+			}
+			source, err := open(cmd.Context(), strings.TrimRight(args[0], "/"))
+			if err != nil {
+				return fmt.Errorf("play: %w", err)
+			}
+			runs, err := source.Runs(cmd.Context())
+			switch {
+			case err != nil:
+				return fmt.Errorf("play: %w", err)
+			case len(runs) == 0:
+				return fmt.Errorf("play: %s is no run: it has no config.yaml", args[0])
+			case len(runs) > 1:
+				return fmt.Errorf("play: %s has %d runs: name one, or see them all with learner dashboard", args[0], len(runs))
+			}
+			which = cmp.Or(which, trained.Best)
+			if _, err := trained.Open(cmd.Context(), args[0], which); err != nil {
+				return fmt.Errorf("play: %w", err)
+			}
+			page := url.Values{"tab": {"watch"}, "checkpoint": {which}}.Encode()
+			return serve(cmd, http, source, "#/run/"+(&url.URL{Path: runs[0].Name}).EscapedPath()+"?"+page)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	trained.Flag(cmd.Flags(), &which)
+	addHTTP(cmd, &http)
+	return cmd
+}
