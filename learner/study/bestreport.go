@@ -143,9 +143,12 @@ func (r *lineup) report(j *job) error {
 	p := j.newPage("The best preset beside Stable-Baselines3")
 	p.paragraph("%s", bestQuestion)
 	if len(r.begun()) > 0 {
-		p.draw("best", "Returns against environment steps and processor time", r.figure())
+		bySteps, byTime := r.panels()
+		p.draw("best", "Returns against environment steps", grid(bySteps))
 		p.paragraph("Interquartile means over the runs of the mean return of evaluations with mean actions; the bands, of %d runs or more, are 95%% bootstrap "+
-			"intervals, the thin lines the runs. Processor time is that of training alone.", enough)
+			"intervals, the thin lines the runs.", enough)
+		p.draw("time", "Returns against processor time", grid(byTime))
+		p.paragraph("Against processor time, that of training alone.")
 	}
 	r.goals(p)
 	r.addFinals(p)
@@ -163,24 +166,23 @@ func (r *lineup) report(j *job) error {
 		cmp.Or(strings.Join(r.made, ". "), "What made the runs is not recorded"))
 }
 
-// figure draws, for each task, returns against steps and against processor time.
-func (r *lineup) figure() chart.Figure {
-	var figure chart.Figure
+// panels draw, for each task, returns against steps and against processor time.
+func (r *lineup) panels() (bySteps, byTime []chart.Panel) {
 	for _, t := range r.begun() {
 		var n []int
-		bySteps, byTime := chart.Panel{X: "environment steps", Y: "return"}, chart.Panel{X: "processor seconds", Y: "return", LogX: true}
+		steps, time := chart.Panel{X: "environment steps", Y: "return"}, chart.Panel{X: "processor seconds", Y: "return", LogX: true}
 		for _, c := range contenders {
 			if runs := r.of(t.name, c.algorithm); len(runs) > 0 {
 				n = append(n, len(runs))
-				steps, times := c.lines(runs)
-				bySteps.Series, byTime.Series = append(bySteps.Series, steps...), append(byTime.Series, times...)
+				some, others := c.lines(runs)
+				steps.Series, time.Series = append(steps.Series, some...), append(time.Series, others...)
 			}
 		}
-		bySteps.Title = t.name + ", " + seeds(n)
-		byTime.Title = bySteps.Title
-		figure = append(figure, []chart.Panel{bySteps, byTime})
+		steps.Title = t.name + ", " + seeds(n)
+		time.Title = steps.Title
+		bySteps, byTime = append(bySteps, steps), append(byTime, time)
 	}
-	return figure
+	return bySteps, byTime
 }
 
 // lines returns the learning curve of a contender's runs, with its band, and above one a run, as far as all have come.
@@ -202,7 +204,7 @@ func (c contender) lines(runs []*evaluated) (bySteps, byTime []chart.Series) {
 			y, seconds[i] = e.at(x)
 			returns[i] = append(returns[i], y)
 		}
-		steps, cpu = append(steps, x), append(cpu, stats.Mean(seconds))
+		steps, cpu = append(steps, x), append(cpu, max(stats.Mean(seconds), 1)) // a logarithmic axis begins at one second
 	}
 	for _, x := range [][]float64{steps, cpu} {
 		var all []chart.Series

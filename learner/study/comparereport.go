@@ -161,23 +161,26 @@ func curves(r *results) chart.Figure {
 
 // gallery draws the tasks beside each other, with the first algorithm and preset: nil if there is only one.
 func gallery(r *results) chart.Figure {
-	const columns = 4
-	var figure chart.Figure
-	first, n := r.groups[0].setting, 0
+	var panels []chart.Panel
+	first := r.groups[0].setting
 	for _, s := range r.settings() {
-		if s.algorithm != first.algorithm || s.preset != first.preset {
-			continue
+		if s.algorithm == first.algorithm && s.preset == first.preset {
+			panels = append(panels, r.panel(s))
 		}
-		if n%columns == 0 {
-			figure = append(figure, nil)
-		}
-		panel := r.panel(s)
-		panel.Alone = true
-		figure[n/columns] = append(figure[n/columns], panel)
-		n++
 	}
-	if n < 2 {
+	if len(panels) < 2 {
 		return nil
+	}
+	return grid(panels)
+}
+
+// grid arranges panels in rows of four, each with a vertical range of its own.
+func grid(panels []chart.Panel) (figure chart.Figure) {
+	for row := range slices.Chunk(panels, 4) {
+		for i := range row {
+			row[i].Alone = true
+		}
+		figure = append(figure, row)
 	}
 	return figure
 }
