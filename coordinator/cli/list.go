@@ -24,7 +24,7 @@ type selection struct {
 }
 
 func (l *selection) define(flags *pflag.FlagSet) {
-	flags.StringVar(&l.state, "state", "", "only runs in this state: queued, running, paused, done, failed or cancelled")
+	flags.StringVar(&l.state, "state", "", "only runs in this state: "+nearest.List(stateNames()))
 	flags.StringVar(&l.sort, "sort", "", "order of runs: name, iteration, return, best, eta or updated, the largest or newest first except for names and eta")
 	flags.StringVar(&l.tag, "tag", "", "only experiments with this tag")
 	flags.IntVar(&l.limit, "limit", 0, "only so many; 0: all")
@@ -96,7 +96,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		q.Experiment = args[0]
 	}
-	if s.state != "" && !slices.Contains(states, q.State) {
+	if s.state != "" && !slices.Contains(registry.States, q.State) {
 		return fmt.Errorf("--state %s: a run is %s", s.state, nearest.List(stateNames()))
 	}
 	order, known := orders[s.sort]
@@ -126,7 +126,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 }
 
 func stateNames() (names []string) {
-	for _, state := range states {
+	for _, state := range registry.States {
 		names = append(names, string(state))
 	}
 	return names

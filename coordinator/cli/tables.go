@@ -29,14 +29,11 @@ func (s *session) table(of any, table rows) error {
 	return w.Flush()
 }
 
-// states lists all states, in the order of a run's life.
-var states = []registry.RunState{registry.Queued, registry.Running, registry.Paused, registry.Done, registry.Failed, registry.Cancelled}
-
 func experimentTable(experiments []client.Experiment) rows {
 	table := rows{{"EXPERIMENT", "RUNS", "QUEUED", "RUNNING", "PAUSED", "DONE", "FAILED", "CANCELLED", "SUBMITTED"}}
 	for _, e := range experiments {
 		row := []string{e.Spec.Name, strconv.Itoa(e.Spec.Size())}
-		for _, state := range states {
+		for _, state := range registry.States {
 			row = append(row, strconv.Itoa(e.Runs[state]))
 		}
 		table = append(table, append(row, date(e.Submitted)))
@@ -159,7 +156,7 @@ func experimentDetails(e *client.Experiment) rows {
 	for _, o := range e.Spec.Overrides {
 		table = append(table, []string{o.Name, strings.Join(o.Values, " | ")})
 	}
-	for _, state := range states {
+	for _, state := range registry.States {
 		table = append(table, []string{string(state), strconv.Itoa(e.Runs[state])})
 	}
 	return table
