@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -33,10 +32,8 @@ func (l *selection) define(flags *pflag.FlagSet) {
 // listed is a run with what follows from its settings and its summary.
 type listed struct {
 	registry.Run
-	Total uint64        `json:"iterations,omitempty"` // that it will have in all
-	ETA   time.Duration `json:"-"`                    // of a run in training; 0: not known
-	// Seconds is ETA.
-	Seconds float64 `json:"eta_seconds,omitempty"`
+	Total uint64  `json:"iterations,omitempty"`  // that it will have in all
+	ETA   float64 `json:"eta_seconds,omitempty"` // of a run in training; 0: not known
 }
 
 // newListed estimates the time left as if further iterations took as long as those so far did on average.
@@ -47,8 +44,7 @@ func newListed(run registry.Run) listed {
 	}
 	done, left := float64(run.Iteration()), float64(l.Total)-float64(run.Iteration())
 	if elapsed := run.Summary["seconds_elapsed"]; run.State == registry.Running && done > 0 && left > 0 && elapsed > 0 {
-		l.Seconds = elapsed / done * left
-		l.ETA = time.Duration(l.Seconds * float64(time.Second))
+		l.ETA = elapsed / done * left
 	}
 	return l
 }

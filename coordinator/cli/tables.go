@@ -71,10 +71,11 @@ func (l *listed) eta() string {
 	if l.ETA == 0 {
 		return "-"
 	}
-	if l.ETA >= time.Hour {
-		return strings.TrimSuffix(l.ETA.Round(time.Minute).String(), "0s")
+	left := time.Duration(l.ETA * float64(time.Second))
+	if left >= time.Hour {
+		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
 	}
-	return l.ETA.Round(time.Second).String()
+	return left.Round(time.Second).String()
 }
 
 // plannedTable shows the runs of a sweep.
