@@ -27,6 +27,16 @@ func serveOne(t testing.TB, arguments ...string) *node {
 	return n
 }
 
+// newCredentials makes credentials of all roles, with the program.
+func newCredentials(t testing.TB) (directory string) {
+	t.Helper()
+	directory = filepath.Join(t.TempDir(), "credentials")
+	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	return directory
+}
+
 const sweepFile = `name: swimmer
 tasks: Swimmer-v2
 estimators: [mc, uapg]
@@ -195,10 +205,7 @@ func TestLogOptions(t *testing.T) {
 // With credentials, three nodes and their clients know each other, and nobody else gets in.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	directory := filepath.Join(t.TempDir(), "credentials")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory := newCredentials(t)
 	addresses := holdAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
 	n.Expect("msg=ready")
@@ -273,10 +280,7 @@ func TestRevoked(t *testing.T) {
 // A token stands for a certificate, for as long as its line is in the file.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	directory, tokens := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "tokens")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory, tokens := newCredentials(t), filepath.Join(t.TempDir(), "tokens")
 	token, complaint, status := run(t, "", "", "credentials", "token", "ci", "--file", tokens)
 	if status != 0 {
 		t.Fatal(complaint)

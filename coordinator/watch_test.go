@@ -68,10 +68,7 @@ func TestWatch(t *testing.T) {
 // What no waiting mends is said at once: each command would otherwise try for an hour.
 func TestLastingErrors(t *testing.T) {
 	t.Parallel()
-	directory := filepath.Join(t.TempDir(), "credentials")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory := newCredentials(t)
 	addresses := holdAddresses(t, 3)
 	plain := serveOne(t)
 	secure := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
