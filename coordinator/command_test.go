@@ -83,6 +83,9 @@ func TestCommands(t *testing.T) {
 		{"pause swimmer", "swimmer: 1 runs are paused\n"},
 		{"resume swimmer/Swimmer-v2/npg-uapg-s1", "swimmer/Swimmer-v2/npg-uapg-s1 is queued again\n"},
 		{"extend swimmer 40", "swimmer: 2 runs are extended\n"},
+		{"extend swimmer/Swimmer-v2/npg-mc-s1 50", "swimmer/Swimmer-v2/npg-mc-s1 is extended\n"},
+		{"show swimmer", "experiment  swimmer\nsubmitted   TIME\ntasks       Swimmer-v2\nalgorithms  npg\nestimators  mc, uapg\nseeds       1\niterations  50 | 40\n" +
+			"queued      1\nrunning     0\npaused      0\ndone        0\nfailed      0\ncancelled   1\n"},
 		{"extend swimmer many", `error: "many" is not a number of iterations`},
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
 		{"drain gpu7", "error: there is no learner called gpu7"},
@@ -321,6 +324,21 @@ func TestTokens(t *testing.T) {
 	ask("GET", "/v1/runs", "", "", 403)
 	ask("GET", "/v1/runs", token+"x", "", 403)
 	ask("POST", "/v1/commands", token, `{"cancel":{"name":"x"}}`, 403)
+	held, ca, url := filepath.Join(t.TempDir(), "token"), filepath.Join(directory, "operator", "ca.pem"), "https://"+addresses[0]
+	if err := os.WriteFile(held, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func(url, line, want string) {
+		t.Helper()
+		if out, complaint, _ := run(t, url, "", append(strings.Fields(line), "--timeout", "5s")...); !strings.Contains(out+complaint, want) {
+			t.Errorf("%s: %s%s, want %q", line, out, complaint, want)
+		}
+	}
+	command(url, "list --token-file "+held+" --ca "+ca, "EXPERIMENT  RUNS")
+	command(url, "cancel x --token-file "+held+" --ca "+ca, "may not do that")
+	command(url, "list --token-file "+held, "give --ca too")
+	command(url, "list --token-file "+held+" --ca "+ca+" --credentials "+directory, "give one of them")
+	command("http://"+addresses[0], "list --token-file "+held+" --ca "+ca, "in the open")
 	if err := os.WriteFile(tokens, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

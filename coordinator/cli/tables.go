@@ -145,7 +145,8 @@ func runDetails(r *registry.Run) rows {
 	return slices.DeleteFunc(table, func(row []string) bool { return row[1] == "" })
 }
 
-func experimentDetails(e *client.Experiment) rows {
+// experimentDetails shows an experiment and its runs' settings, which may have been changed since it was submitted.
+func experimentDetails(e *client.Experiment, runs []registry.Run) rows {
 	table := rows{
 		{"experiment", e.Spec.Name}, {"submitted", date(e.Submitted)},
 		{"tasks", strings.Join(e.Spec.Tasks, ", ")}, {"algorithms", strings.Join(e.Spec.Algorithms, ", ")},
@@ -154,7 +155,19 @@ func experimentDetails(e *client.Experiment) rows {
 	if len(e.Spec.Tags) > 0 {
 		table = append(table, []string{"tags", strings.Join(e.Spec.Tags, ", ")})
 	}
-	for _, o := range e.Spec.Overrides {
+	var settings []registry.Override
+	for _, r := range runs {
+		for _, given := range r.Settings {
+			i := slices.IndexFunc(settings, func(o registry.Override) bool { return o.Name == given.Name })
+			if i < 0 {
+				i, settings = len(settings), append(settings, registry.Override{Name: given.Name})
+			}
+			if !slices.Contains(settings[i].Values, given.Value) {
+				settings[i].Values = append(settings[i].Values, given.Value)
+			}
+		}
+	}
+	for _, o := range settings {
 		table = append(table, []string{o.Name, strings.Join(o.Values, " | ")})
 	}
 	for _, state := range registry.States {
