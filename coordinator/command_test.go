@@ -27,6 +27,16 @@ func serveOne(t testing.TB, arguments ...string) *node {
 	return n
 }
 
+// newCredentials makes credentials of all roles, with the program.
+func newCredentials(t testing.TB) (directory string) {
+	t.Helper()
+	directory = filepath.Join(t.TempDir(), "credentials")
+	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
+		t.Fatal(out, complaint)
+	}
+	return directory
+}
+
 const sweepFile = `name: swimmer
 tasks: Swimmer-v2
 estimators: [mc, uapg]
@@ -73,6 +83,9 @@ func TestCommands(t *testing.T) {
 		{"pause swimmer", "swimmer: 1 runs are paused\n"},
 		{"resume swimmer/Swimmer-v2/npg-uapg-s1", "swimmer/Swimmer-v2/npg-uapg-s1 is queued again\n"},
 		{"extend swimmer 40", "swimmer: 2 runs are extended\n"},
+		{"extend swimmer/Swimmer-v2/npg-mc-s1 50", "swimmer/Swimmer-v2/npg-mc-s1 is extended\n"},
+		{"show swimmer", "experiment  swimmer\nsubmitted   TIME\ntasks       Swimmer-v2\nalgorithms  npg\nestimators  mc, uapg\nseeds       1\niterations  50 | 40\n" +
+			"queued      1\nrunning     0\npaused      0\ndone        0\nfailed      0\ncancelled   1\n"},
 		{"extend swimmer many", `error: "many" is not a number of iterations`},
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
 		{"drain gpu7", "error: there is no learner called gpu7"},
@@ -195,10 +208,7 @@ func TestLogOptions(t *testing.T) {
 // With credentials, three nodes and their clients know each other, and nobody else gets in.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	directory := filepath.Join(t.TempDir(), "credentials")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory := newCredentials(t)
 	addresses := holdAddresses(t, 2)
 	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
 	n.Expect("msg=ready")
@@ -273,10 +283,7 @@ func TestRevoked(t *testing.T) {
 // A token stands for a certificate, for as long as its line is in the file.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	directory, tokens := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "tokens")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory, tokens := newCredentials(t), filepath.Join(t.TempDir(), "tokens")
 	token, complaint, status := run(t, "", "", "credentials", "token", "ci", "--file", tokens)
 	if status != 0 {
 		t.Fatal(complaint)
@@ -317,6 +324,21 @@ func TestTokens(t *testing.T) {
 	ask("GET", "/v1/runs", "", "", 403)
 	ask("GET", "/v1/runs", token+"x", "", 403)
 	ask("POST", "/v1/commands", token, `{"cancel":{"name":"x"}}`, 403)
+	held, ca, url := filepath.Join(t.TempDir(), "token"), filepath.Join(directory, "operator", "ca.pem"), "https://"+addresses[0]
+	if err := os.WriteFile(held, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func(url, line, want string) {
+		t.Helper()
+		if out, complaint, _ := run(t, url, "", append(strings.Fields(line), "--timeout", "5s")...); !strings.Contains(out+complaint, want) {
+			t.Errorf("%s: %s%s, want %q", line, out, complaint, want)
+		}
+	}
+	command(url, "list --token-file "+held+" --ca "+ca, "EXPERIMENT  RUNS")
+	command(url, "cancel x --token-file "+held+" --ca "+ca, "may not do that")
+	command(url, "list --token-file "+held, "give --ca too")
+	command(url, "list --token-file "+held+" --ca "+ca+" --credentials "+directory, "give one of them")
+	command("http://"+addresses[0], "list --token-file "+held+" --ca "+ca, "in the open")
 	if err := os.WriteFile(tokens, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

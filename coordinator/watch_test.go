@@ -48,8 +48,11 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	good.Succeed()
+	one := watch(t, n.url, "bad/Swimmer-v2/npg-uapg-s2")
+	one.Expect("queued ")
 	n.Kill()
 	bad.MayFail()
+	one.MayFail()
 	bad.Expect("nobody answers; still trying")
 	n.start()
 	bad.Expect("the coordinator answers again")
@@ -63,15 +66,15 @@ func TestWatch(t *testing.T) {
 	if status := bad.Wait(); status != 1 || !strings.Contains(bad.Log(), "of 2 runs, 1 failed and 1 were cancelled") {
 		t.Errorf("status %d:\n%s", status, bad.Log())
 	}
+	if status := one.Wait(); status != 1 || !strings.Contains(one.Log(), "of 1 runs, 0 failed and 1 were cancelled") || strings.Contains(one.Log(), "npg-uapg-s1") {
+		t.Errorf("one run: status %d:\n%s", status, one.Log())
+	}
 }
 
 // What no waiting mends is said at once: each command would otherwise try for an hour.
 func TestLastingErrors(t *testing.T) {
 	t.Parallel()
-	directory := filepath.Join(t.TempDir(), "credentials")
-	if out, complaint, status := run(t, "", "", "credentials", "create", "--out", directory); status != 0 {
-		t.Fatal(out, complaint)
-	}
+	directory := newCredentials(t)
 	addresses := holdAddresses(t, 3)
 	plain := serveOne(t)
 	secure := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))

@@ -142,14 +142,15 @@ func (a *API) Handler() http.Handler {
 
 // serve answers one request if its sender has one of the required rights.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
-	w.Header().Set(client.NodesHeader, a.urls())
+	urls := a.urls()
+	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
 	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
 	r = a.withSender(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	var result any
 	err := require(ctx, needs)
-	if foreign := sameorigin.Check(r, sameorigin.Names(strings.Split(a.urls(), ",")...)...); foreign != nil {
+	if foreign := sameorigin.Check(r, sameorigin.Names(urls...)...); foreign != nil {
 		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
 	}
 	if err == nil {
@@ -192,14 +193,13 @@ func (a *API) logChange(r *http.Request, c *registry.Command) {
 }
 
 // urls returns the URLs of all nodes.
-func (a *API) urls() string {
-	var urls []string
+func (a *API) urls() (urls []string) {
 	a.View(func(s *registry.State) {
 		for _, n := range s.Nodes {
 			urls = append(urls, n.URL)
 		}
 	})
-	return strings.Join(urls, ",")
+	return urls
 }
 
 // fail sends an error, with a redirect if it names the leader.

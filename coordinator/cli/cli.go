@@ -24,12 +24,15 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
 const (
 	variable            = "DBQPG_COORDINATOR" // the coordinator's URLs, unless --coordinator is given
 	credentialsVariable = "DBQPG_CREDENTIALS"
+	tokenVariable       = "DBQPG_TOKEN_FILE"
+	caVariable          = "DBQPG_CA"
 	storeVariable       = "DBQPG_CHECKPOINTS"
 	defaultURL          = "http://127.0.0.1:7070"
 	watchWait           = 10 * time.Second // of each of watch's queries
@@ -56,7 +59,7 @@ var entries = []entry{
 	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, (*session).submit, nil},
 	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1, (*session).list, experimentNames},
 	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
-	{"watch [EXPERIMENT]", "Show runs as they change, until all have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, experimentNames},
+	{"watch [NAME]", "Show a run, or an experiment's, or all, as they change, until they have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, bothNames},
 	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
 	{"logs RUN", "Write what the workers that had a run logged of it, from their store", 1, 1, (*session).logs, runNames},
 	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
@@ -102,6 +105,7 @@ func (e entry) command() *cobra.Command {
 // options are the values of flags.
 type options struct {
 	urls, credentials string
+	tokenFile, ca     string
 	json, verbose     bool
 	timeout           time.Duration
 	selection                // of list
@@ -116,6 +120,8 @@ type options struct {
 func (o *options) define(command string, flags *pflag.FlagSet) {
 	flags.StringVar(&o.urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
 	flags.StringVar(&o.credentials, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
+	flags.StringVar(&o.tokenFile, "token-file", os.Getenv(tokenVariable), "file of a token, in place of --credentials (default $"+tokenVariable+")")
+	flags.StringVar(&o.ca, "ca", os.Getenv(caVariable), "with --token-file, the authority's ca.pem (default $"+caVariable+")")
 	flags.BoolVar(&o.json, "json", false, "write JSON")
 	flags.BoolVar(&o.verbose, "verbose", false, "log retries")
 	if command != "watch" {
@@ -149,10 +155,20 @@ func (o *options) open(cmd *cobra.Command) (*client.Client, error) {
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	return client.Open(client.Config{
+	config := client.Config{
 		URLs: addresses(o.urls), FailFast: true, Silence: func(err error) { reportSilence(cmd, err) },
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
-	}, o.credentials)
+	}
+	if o.tokenFile != "" {
+		if o.credentials != "" {
+			return nil, errors.New("--token-file takes the place of --credentials: give one of them")
+		}
+		var err error
+		if config.Token, config.TLS, err = credentials.Token(o.tokenFile, o.ca); err != nil {
+			return nil, err
+		}
+	}
+	return client.Open(config, o.credentials)
 }
 
 // run runs a command.
@@ -261,7 +277,11 @@ func (s *session) show(ctx context.Context, args []string) error {
 	}
 	for _, e := range experiments {
 		if e.Spec.Name == args[0] {
-			return s.table(e, experimentDetails(&e))
+			runs, err := s.Runs(ctx, client.Query{Experiment: args[0]})
+			if err != nil {
+				return err
+			}
+			return s.table(e, experimentDetails(&e, runs.Runs))
 		}
 	}
 	return s.unknown(ctx, args[0], experiments)
@@ -342,9 +362,14 @@ func (s *session) change(ctx context.Context, name, done string, c registry.Comm
 
 // watch shows runs as they change, until all have ended. It is an error if any did not succeed.
 func (s *session) watch(ctx context.Context, args []string) error {
-	q := client.Query{}
+	q, only := client.Query{}, ""
 	if len(args) > 0 {
 		q.Experiment = args[0]
+		if run, err := s.Run(ctx, args[0]); err == nil {
+			q.Experiment, only = run.Experiment, run.Name
+		} else if !errors.Is(err, client.NotFound) {
+			return err
+		}
 	}
 	states := map[string]registry.RunState{}
 	for first := true; first || slices.ContainsFunc(slices.Collect(maps.Values(states)), goesOn); first = false {
@@ -356,6 +381,9 @@ func (s *session) watch(ctx context.Context, args []string) error {
 			return s.list(ctx, args) // reports what exists instead
 		}
 		for _, r := range runs.Runs {
+			if only != "" && r.Name != only {
+				continue
+			}
 			states[r.Name] = r.State
 			if err := s.line(&r); err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -24,7 +23,7 @@ type selection struct {
 }
 
 func (l *selection) define(flags *pflag.FlagSet) {
-	flags.StringVar(&l.state, "state", "", "only runs in this state: queued, running, paused, done, failed or cancelled")
+	flags.StringVar(&l.state, "state", "", "only runs in this state: "+nearest.List(stateNames()))
 	flags.StringVar(&l.sort, "sort", "", "order of runs: name, iteration, return, best, eta or updated, the largest or newest first except for names and eta")
 	flags.StringVar(&l.tag, "tag", "", "only experiments with this tag")
 	flags.IntVar(&l.limit, "limit", 0, "only so many; 0: all")
@@ -33,10 +32,8 @@ func (l *selection) define(flags *pflag.FlagSet) {
 // listed is a run with what follows from its settings and its summary.
 type listed struct {
 	registry.Run
-	Total uint64        `json:"iterations,omitempty"` // that it will have in all
-	ETA   time.Duration `json:"-"`                    // of a run in training; 0: not known
-	// Seconds is ETA.
-	Seconds float64 `json:"eta_seconds,omitempty"`
+	Total uint64  `json:"iterations,omitempty"`  // that it will have in all
+	ETA   float64 `json:"eta_seconds,omitempty"` // of a run in training; 0: not known
 }
 
 // newListed estimates the time left as if further iterations took as long as those so far did on average.
@@ -47,8 +44,7 @@ func newListed(run registry.Run) listed {
 	}
 	done, left := float64(run.Iteration()), float64(l.Total)-float64(run.Iteration())
 	if elapsed := run.Summary["seconds_elapsed"]; run.State == registry.Running && done > 0 && left > 0 && elapsed > 0 {
-		l.Seconds = elapsed / done * left
-		l.ETA = time.Duration(l.Seconds * float64(time.Second))
+		l.ETA = elapsed / done * left
 	}
 	return l
 }
@@ -96,7 +92,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		q.Experiment = args[0]
 	}
-	if s.state != "" && !slices.Contains(states, q.State) {
+	if s.state != "" && !slices.Contains(registry.States, q.State) {
 		return fmt.Errorf("--state %s: a run is %s", s.state, nearest.List(stateNames()))
 	}
 	order, known := orders[s.sort]
@@ -126,7 +122,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 }
 
 func stateNames() (names []string) {
-	for _, state := range states {
+	for _, state := range registry.States {
 		names = append(names, string(state))
 	}
 	return names

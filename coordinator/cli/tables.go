@@ -29,14 +29,11 @@ func (s *session) table(of any, table rows) error {
 	return w.Flush()
 }
 
-// states lists all states, in the order of a run's life.
-var states = []registry.RunState{registry.Queued, registry.Running, registry.Paused, registry.Done, registry.Failed, registry.Cancelled}
-
 func experimentTable(experiments []client.Experiment) rows {
 	table := rows{{"EXPERIMENT", "RUNS", "QUEUED", "RUNNING", "PAUSED", "DONE", "FAILED", "CANCELLED", "SUBMITTED"}}
 	for _, e := range experiments {
 		row := []string{e.Spec.Name, strconv.Itoa(e.Spec.Size())}
-		for _, state := range states {
+		for _, state := range registry.States {
 			row = append(row, strconv.Itoa(e.Runs[state]))
 		}
 		table = append(table, append(row, date(e.Submitted)))
@@ -74,10 +71,11 @@ func (l *listed) eta() string {
 	if l.ETA == 0 {
 		return "-"
 	}
-	if l.ETA >= time.Hour {
-		return strings.TrimSuffix(l.ETA.Round(time.Minute).String(), "0s")
+	left := time.Duration(l.ETA * float64(time.Second))
+	if left >= time.Hour {
+		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
 	}
-	return l.ETA.Round(time.Second).String()
+	return left.Round(time.Second).String()
 }
 
 // plannedTable shows the runs of a sweep.
@@ -147,7 +145,8 @@ func runDetails(r *registry.Run) rows {
 	return slices.DeleteFunc(table, func(row []string) bool { return row[1] == "" })
 }
 
-func experimentDetails(e *client.Experiment) rows {
+// experimentDetails shows an experiment and its runs' settings, which may have been changed since it was submitted.
+func experimentDetails(e *client.Experiment, runs []registry.Run) rows {
 	table := rows{
 		{"experiment", e.Spec.Name}, {"submitted", date(e.Submitted)},
 		{"tasks", strings.Join(e.Spec.Tasks, ", ")}, {"algorithms", strings.Join(e.Spec.Algorithms, ", ")},
@@ -156,10 +155,22 @@ func experimentDetails(e *client.Experiment) rows {
 	if len(e.Spec.Tags) > 0 {
 		table = append(table, []string{"tags", strings.Join(e.Spec.Tags, ", ")})
 	}
-	for _, o := range e.Spec.Overrides {
+	var settings []registry.Override
+	for _, r := range runs {
+		for _, given := range r.Settings {
+			i := slices.IndexFunc(settings, func(o registry.Override) bool { return o.Name == given.Name })
+			if i < 0 {
+				i, settings = len(settings), append(settings, registry.Override{Name: given.Name})
+			}
+			if !slices.Contains(settings[i].Values, given.Value) {
+				settings[i].Values = append(settings[i].Values, given.Value)
+			}
+		}
+	}
+	for _, o := range settings {
 		table = append(table, []string{o.Name, strings.Join(o.Values, " | ")})
 	}
-	for _, state := range states {
+	for _, state := range registry.States {
 		table = append(table, []string{string(state), strconv.Itoa(e.Runs[state])})
 	}
 	return table

@@ -49,6 +49,8 @@ type Config struct {
 	URLs []string
 	// TLS is for https: the trusted authority and the client's certificate.
 	TLS *tls.Config
+	// Token is for https without a certificate of the client's.
+	Token string
 	// FailFast ends requests at once if no node can be reached for a reason that no waiting mends, such as that none listens, until
 	// the first answer.
 	FailFast bool
@@ -63,6 +65,7 @@ type Config struct {
 type Client struct {
 	name  string
 	http  *http.Client
+	token string
 	log   *slog.Logger
 	nodes *nodes
 	hasty atomic.Bool // FailFast, until the first answer
@@ -105,9 +108,12 @@ func New(c Config) (*Client, error) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return nil, fmt.Errorf("%q is not a coordinator's URL, like http://127.0.0.1:7070", text)
 		}
+		if c.Token != "" && u.Scheme != "https" {
+			return nil, fmt.Errorf("a token would cross the network in the open to %s: use https", text)
+		}
 		urls = append(urls, strings.TrimSuffix(text, "/"))
 	}
-	client := &Client{name: rand.Text(), http: &http.Client{}, log: c.Log, nodes: newNodes(urls), last: make(chan last, 1)}
+	client := &Client{name: rand.Text(), http: &http.Client{}, token: c.Token, log: c.Log, nodes: newNodes(urls), last: make(chan last, 1)}
 	client.last <- last{}
 	client.hasty.Store(c.FailFast)
 	if client.tell = c.Silence; c.Silence == nil {
@@ -236,6 +242,9 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 	request.Header.Set("User-Agent", "dbqpg")
 	if data != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" && request.URL.Scheme == "https" { // others' URLs are learned
+		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {

@@ -33,8 +33,7 @@ func (e *Error) Error() string { return e.Message }
 
 // Refusal returns the error as one of the registry's refusals, nil if it is not one.
 func (e *Error) Refusal() *registry.Refusal {
-	switch e.Code {
-	case NotLeader, Unavailable, Malformed, TooLarge, Forbidden, Unsafe, Internal, Disk:
+	if !e.Code.Refuses() {
 		return nil
 	}
 	return &registry.Refusal{Code: e.Code, Message: e.Message}

@@ -1,6 +1,9 @@
 package registry
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Code says why a command is refused, for programs.
 type Code string
@@ -20,6 +23,12 @@ const (
 	Forgotten  Code = "forgotten"   // the client has sent a later request since
 )
 
+// codes are all codes of refusals.
+var codes = []Code{Invalid, NotFound, Exists, NothingNow, StaleEpoch, NotRunning, WrongHash, Busy, Full, Drained, Forgotten}
+
+// Refuses reports whether it is the code of a refusal: others may have codes of their own.
+func (c Code) Refuses() bool { return slices.Contains(codes, c) }
+
 // Refusal is the answer to a command that changed nothing. It is an error.
 type Refusal struct {
 	Code    Code   `json:"code"`
@@ -35,5 +44,8 @@ func (r *Refusal) Is(target error) bool {
 }
 
 func refuse(code Code, format string, args ...any) *Refusal {
+	if !code.Refuses() {
+		panic(fmt.Sprintf("registry: %q is not in codes", code))
+	}
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }

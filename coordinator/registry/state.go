@@ -37,6 +37,9 @@ const (
 	Cancelled RunState = "cancelled"
 )
 
+// States are all states, in the order of a run's life.
+var States = []RunState{Queued, Running, Paused, Done, Failed, Cancelled}
+
 // Over reports whether a run in this state has ended.
 func (s RunState) Over() bool { return s == Done || s == Failed || s == Cancelled }
 

@@ -32,12 +32,12 @@ func watch(m *observe.Coordinator, node *raftnode.Node) {
 
 // count sets the metrics that are counts in the registry.
 func count(m *observe.Coordinator, s *registry.State) {
-	runs := map[registry.RunState]int{registry.Queued: 0, registry.Running: 0, registry.Paused: 0, registry.Done: 0, registry.Failed: 0, registry.Cancelled: 0}
+	runs := map[registry.RunState]int{}
 	for i := range s.Runs {
 		runs[s.Runs[i].State]++
 	}
-	for state, n := range runs {
-		m.Runs.WithLabelValues(string(state)).Set(float64(n))
+	for _, state := range registry.States {
+		m.Runs.WithLabelValues(string(state)).Set(float64(runs[state]))
 	}
 	learners, actors := 0, 0
 	for _, v := range s.Seen {

@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/coordinator/api"
@@ -50,7 +52,22 @@ type Config struct {
 	// Log is the node's log.
 	Log *slog.Logger
 
+	connections int // at most, on each listener; 0 means maxConnections
+
 	joinURLs []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
+}
+
+// maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its memory. Who says
+// nothing is cut off, and makes room for others.
+const maxConnections = 4096
+
+// listen listens at an address.
+func (c *Config) listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return netutil.LimitListener(l, cmp.Or(c.connections, maxConnections)), nil
 }
 
 // shutdownTimeout is how long requests in progress may take to finish.
@@ -61,7 +78,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if c.Join != "" {
 		c.joinURLs = []string{c.Join}
 	}
-	web, err := net.Listen("tcp", c.HTTP)
+	web, err := c.listen(c.HTTP)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -150,7 +167,7 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("--restore: %w", err)
 	}
-	listener, err := net.Listen("tcp", c.Raft)
+	listener, err := c.listen(c.Raft)
 	if err != nil {
 		return nil, "", fmt.Errorf("--raft: %w", err)
 	}

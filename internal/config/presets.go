@@ -43,6 +43,7 @@ var common = Settings{
 	Actors:         AutoActors,
 	Listen:         AutoListen,
 	LeaseTerm:      3 * time.Second,
+	MaxToKeep:      3,
 	LogLevel:       "info",
 	LogFormat:      observe.Text,
 	Resume:         ResumeNo,

@@ -221,6 +221,7 @@ type Settings struct {
 	Checkpoints string        // store of the checkpoints: a directory or s3://bucket/prefix
 	WorkerName  string        // "": host name and process ID
 	LeaseTerm   time.Duration // time for which a run stays with a worker that has fallen silent
+	MaxToKeep   int           // number of a run's newest checkpoints in the store
 
 	MetricsListen string // host:port of the HTTP server for metrics, health and readiness; "": none
 	Pprof         bool   // serve Go's profiles there as well

@@ -119,6 +119,7 @@ func (s *Settings) table() []section {
 			{"checkpoints", command, text(&s.Checkpoints), "store of all workers' checkpoints: the absolute path of a shared directory, or s3://bucket/prefix"},
 			{"worker_name", command, text(&s.WorkerName), "unique name of this worker (default: host name and process ID)"},
 			{"lease_term", command, duration(&s.LeaseTerm), "time after which another worker takes over the run of one that has fallen silent"},
+			{"max_to_keep", command, whole(&s.MaxToKeep), "number of a run's newest checkpoints that the store keeps, besides the best and --keep-checkpoints: as many iterations as a coordinator may be restored from before the last"},
 		}},
 		{"This invocation", []setting{
 			{"run_dir", command, text(&s.RunDir), "run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED, followed by the settings that differ from the preset)"},

@@ -52,7 +52,7 @@ func (l *Loader) loadWorker() (*Settings, error) {
 
 // refuseWorkers refuses the flags that only a worker has. In the environment they may be meant for other programs.
 func (l *Loader) refuseWorkers() error {
-	for _, name := range []string{"coordinator", "checkpoints", "worker_name", "lease_term"} {
+	for _, name := range []string{"coordinator", "checkpoints", "worker_name", "lease_term", "max_to_keep"} {
 		if flag := l.flags[name]; flag.Changed {
 			return fmt.Errorf("--%s: applies only to a worker, which takes its runs from a coordinator; add --worker, and leave out --env", flag.Name)
 		}
@@ -71,6 +71,7 @@ func (s *Settings) validateWorker(v *findings) {
 	v.require(s.Checkpoints != "", "--worker: add --checkpoints, the store of all workers' checkpoints: a shared directory, or s3://bucket/prefix")
 	v.require(s.Checkpoints == "" || strings.Contains(s.Checkpoints, "://") || filepath.IsAbs(s.Checkpoints),
 		"--checkpoints %s: must be the same directory for all workers, wherever they are started: write an absolute path", s.Checkpoints)
+	v.require(s.MaxToKeep >= 1, "--max-to-keep %d: must be at least 1", s.MaxToKeep)
 	v.require(s.LeaseTerm >= minLeaseTerm && s.LeaseTerm <= maxLeaseTerm, "--lease-term %v: must be from %v to %v", s.LeaseTerm, minLeaseTerm, maxLeaseTerm)
 }
 

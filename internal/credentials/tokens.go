@@ -3,6 +3,9 @@ package credentials
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,6 +36,29 @@ func (t Tokens) Add(name string, role proto.Role) (token string, err error) {
 		err = closed
 	}
 	return token, err
+}
+
+// Token returns what a client with a token and no certificate needs: the token that a file holds, and the configuration by which it
+// knows a coordinator, given the authority's ca.pem.
+func Token(file, authority string) (token string, config *tls.Config, err error) {
+	data, err := readSecret(filepath.Dir(file), filepath.Base(file))
+	if err != nil {
+		return "", nil, fmt.Errorf("--token-file: %w", err)
+	}
+	if authority == "" {
+		return "", nil, errors.New("--token-file: give --ca too, the authority's ca.pem, so that nobody else gets the token")
+	}
+	pem, err := os.ReadFile(authority)
+	if err != nil {
+		return "", nil, fmt.Errorf("--ca: %w", err)
+	}
+	known := &Credentials{authority: x509.NewCertPool(), directory: filepath.Dir(authority)}
+	if !known.authority.AppendCertsFromPEM(pem) {
+		return "", nil, fmt.Errorf("--ca: %s holds no certificate", authority)
+	}
+	config = known.Client(proto.RoleCoordinator)
+	config.GetClientCertificate = nil
+	return strings.TrimSpace(string(data)), config, nil
 }
 
 // Find returns the role and the name of a token, "" if it is not in the file.

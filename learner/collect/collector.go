@@ -45,6 +45,8 @@ type Config struct {
 	// Exact says that whoever plays a ticket has the same result, bit by bit. Actors that compute otherwise are then refused
 	// (rollout.Digest), and a sample of the tickets is replayed.
 	Exact bool
+	// ShutOut is a file that remembers who is shut out of the run, "" for none.
+	ShutOut string
 	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
 	Lease time.Duration
 	// Log records what an operator should know; nil means slog.Default.
@@ -125,6 +127,10 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	if err := config.setDigest(); err != nil {
 		return nil, err
 	}
+	shut, err := readShut(config.ShutOut)
+	if err != nil {
+		return nil, err
+	}
 	store, err := conn.Store(proto.PolicyBucket)
 	if err != nil {
 		return nil, err
@@ -137,7 +143,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		discovered: make(chan struct{}, 1),
 		disputed:   make(chan struct{}, 1),
 		closing:    make(chan struct{}),
-		dispatcher: newDispatcher(config),
+		dispatcher: newDispatcher(config, shut),
 	}
 	conn.OnReconnect(func() { signal(c.lost, struct{}{}) })
 	if err := c.subscribe(ctx); err != nil {

@@ -40,13 +40,13 @@ type iteration struct {
 	failed   chan error    // holds an element if the batch can never be complete
 }
 
-func newDispatcher(config Config) *dispatcher {
+func newDispatcher(config Config, shut map[string]string) *dispatcher {
 	return &dispatcher{
 		config:   config,
 		position: proto.Position{Epoch: config.Epoch},
 		lengths:  Lengths{Mean: float64(config.Task.TimeLimit)},
 		actors:   make(map[string]bool),
-		trust:    trust{faults: make(map[string]int), shut: make(map[string]string)},
+		trust:    trust{faults: make(map[string]int), shut: shut},
 	}
 }
 

@@ -2,14 +2,18 @@ package collect
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -175,6 +179,9 @@ func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 		}
 	}
 	d.trust.shut[who] = fmt.Sprintf("%s is shut out of this run: %s", who, proto.Reason(errors.New(reason)))
+	if err := d.trust.write(d.config.ShutOut); err != nil {
+		d.config.Log.Warn("who is shut out will be forgotten when this learner ends", "error", err)
+	}
 	discarded := 0
 	if d.current != nil {
 		discarded = d.current.ledger.Disown(func(slot proto.Slot) bool { return accountable(slot) == who })
@@ -182,6 +189,34 @@ func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 	}
 	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who, "engine", c.engine, "reason", reason,
 		"discarded", discarded, "batch", c.ticket.Iteration, "current", d.current == c.of)
+}
+
+// readShut reads who is shut out, and why, from a file that there may not be.
+func readShut(path string) (shut map[string]string, err error) {
+	shut = map[string]string{}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return shut, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &shut)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("who is shut out of the run: %s: %w; without the file, all are admitted", path, err)
+	}
+	return shut, nil
+}
+
+// write writes who is shut out to a file, if there is one.
+func (t *trust) write(path string) error {
+	if path == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(t.shut, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append(data, '\n'))
 }
 
 // judge replays the tickets of cases, one at a time, until Close.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -165,9 +166,12 @@ func TestFailingNames(t *testing.T) {
 	}
 }
 
-// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names.
+// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names. A learner
+// that starts again remembers it.
 func TestKeyIsShutOut(t *testing.T) {
-	l := newLab(t, judged(0, rollouttest.New))
+	remembers := func(path string) func(*collect.Config) { return func(c *collect.Config) { c.ShutOut = path } }
+	memory := filepath.Join(t.TempDir(), "shut-out.json")
+	l := newLab(t, judged(0, rollouttest.New), remembers(memory))
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
 	c := l.client("a")
@@ -209,6 +213,13 @@ func TestKeyIsShutOut(t *testing.T) {
 	}
 	l.actor(1, rollouttest.New)
 	requireSerial(t, <-done, 1)
+	c = newLab(t, judged(0, rollouttest.New), remembers(memory)).client("a")
+	if reply := as("ULIAR", "new name", new(proto.Ask)); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "it failed 3 tickets") {
+		t.Errorf("after the learner's restart: %+v", reply)
+	}
+	if reply := as("UHONEST", "name", new(proto.Ask)); reply.Status != proto.Wait {
+		t.Errorf("another key after the learner's restart: %+v", reply)
+	}
 }
 
 func toyDigest(t *testing.T) string {

@@ -123,6 +123,9 @@ func Progress(directory string) string { return filepath.Join(directory, progres
 // Evaluations returns the file of a run's evaluations.
 func Evaluations(directory string) string { return filepath.Join(directory, evaluationsName) }
 
+// ShutOut returns the file of who is shut out of a run.
+func ShutOut(directory string) string { return filepath.Join(directory, shutOutName) }
+
 // freeName returns the first of directory.1, directory.2, ... that does not exist.
 func freeName(directory string) (string, error) {
 	for i := 1; ; i++ {

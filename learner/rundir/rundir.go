@@ -4,6 +4,7 @@
 //	builds.yaml                     the commit, the versions and the machine that trained it, from which iteration on
 //	progress.csv                    a row per iteration
 //	evaluations.csv                 a row per evaluated checkpoint
+//	shut-out.json                   actors that lied, and will be heard no more
 //	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run
 //	environment_steps/              the same for the returns, at environment steps in place of iterations
 //	checkpoints/                    the newest states, the best, and those named in the settings
@@ -31,6 +32,7 @@ const (
 	progressName    = "progress.csv"
 	evaluationsName = "evaluations.csv"
 	checkpointsName = "checkpoints"
+	shutOutName     = "shut-out.json"
 )
 
 // Run is a run's directory, open and locked.

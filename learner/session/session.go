@@ -142,7 +142,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		return err
 	}
 	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
-	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New, Exact: s.settings.TaskFile == nil, Log: s.log}
+	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New, Exact: s.settings.TaskFile == nil, ShutOut: rundir.ShutOut(s.settings.RunDir), Log: s.log}
 	if f := s.settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
 	}

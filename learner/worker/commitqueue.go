@@ -53,18 +53,19 @@ type commitQueue struct {
 	waiting atomic.Int64
 	closing sync.Once
 
-	kept    []link // the last commits, whose checkpoints stay
+	most    int    // commits whose checkpoints stay
+	kept    []link // they: the last ones
 	cleaned bool   // earlier epochs' files are removed
 	keep    func(iteration uint64) bool
 	sent    map[string]int // bytes of event files that the store has, by key
 }
 
-// newCommitQueue returns the queue of a run whose commits so far end with chain.
-func newCommitQueue(l *lease, s store.Store, chain []link, keep func(iteration uint64) bool) *commitQueue {
-	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), keep: keep, sent: map[string]int{}}
+// newCommitQueue returns the queue of a run whose commits so far end with chain. The store keeps most checkpoints, and those to keep.
+func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(iteration uint64) bool) *commitQueue {
+	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), most: most, keep: keep, sent: map[string]int{}}
 	if len(chain) > 0 {
 		c.last = chain[len(chain)-1].SHA256
-		c.kept = slices.Clone(chain[max(0, len(chain)-keptCommits):])
+		c.kept = slices.Clone(chain[max(0, len(chain)-most):])
 	}
 	return c
 }
@@ -181,7 +182,7 @@ func (c *commitQueue) committed(ctx context.Context, l *pendingCommit) {
 		}
 	}
 	var old []string
-	if c.kept = append(c.kept, link{l.commit.Checkpoint, l.commit.Steps}); len(c.kept) > keptCommits {
+	if c.kept = append(c.kept, link{l.commit.Checkpoint, l.commit.Steps}); len(c.kept) > c.most {
 		oldest := c.kept[0]
 		c.kept = c.kept[1:]
 		epoch, own := epochOf(c.lease.home, oldest.Location)

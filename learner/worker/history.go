@@ -23,9 +23,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
-// keptCommits is how many of a run's last checkpoints the store keeps.
-const keptCommits = 3
-
 const (
 	// chainName is the file of an epoch that has the run's commits, a [link] per line.
 	chainName = "commits.jsonl"
@@ -221,7 +218,7 @@ func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.
 		return err
 	}
 	own := path.Join(checkpointsName, checkpoint.FileName(r.checkpoint().Iteration))
-	names := append(slices.Clone(tables), path.Join(checkpointsName, checkpoint.BestName))
+	names := append(slices.Clone(tables), shutOutName, path.Join(checkpointsName, checkpoint.BestName))
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
 			names = append(names, path.Join(checkpointsName, checkpoint.FileName(iteration)))

@@ -91,6 +91,9 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 			names = append(names, name)
 		}
 	}
+	if _, err := os.Stat(rundir.ShutOut(j.directory)); err == nil {
+		names = append(names, shutOutName)
+	}
 	for _, name := range append(names, newest) {
 		data, err := os.ReadFile(filepath.Join(j.directory, filepath.FromSlash(name)))
 		if err != nil {
@@ -174,6 +177,9 @@ func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy
 
 // tables are the files of rows in a run's directory.
 var tables = []string{filepath.Base(rundir.Progress("")), filepath.Base(rundir.Evaluations(""))}
+
+// shutOutName is the file of who is shut out, if anybody is.
+var shutOutName = filepath.Base(rundir.ShutOut(""))
 
 // checkpointsName is the directory of checkpoints in a run's directory.
 var checkpointsName = filepath.Base(rundir.Checkpoints(""))

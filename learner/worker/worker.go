@@ -288,7 +288,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 		text = appendLink(text, link)
 	}
 	kept := settings.KeepCheckpoints
-	c := newCommitQueue(l, w.Store, chain, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
+	c := newCommitQueue(l, w.Store, chain, w.Settings.MaxToKeep, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {

@@ -83,7 +83,7 @@ func TestCommitsWait(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"error": {"code": "unavailable", "message": "no leader"}}`)
 	})
-	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), nil, func(uint64) bool { return false })
+	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), nil, 3, func(uint64) bool { return false })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.run(ctx, cancel) }()
@@ -145,7 +145,7 @@ func TestChain(t *testing.T) {
 		commits = append(commits, fmt.Sprint(len(left("epoch-1")), "+", len(left("epoch-2"))))
 		fmt.Fprint(w, `{"run": {}}`)
 	})
-	c := newCommitQueue(newLease(coordinator, time.Hour), s, before, func(iteration uint64) bool { return iteration == 4 })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, before, 3, func(iteration uint64) bool { return iteration == 4 })
 	links := make(chan struct{})
 	lost := func(err error) { t.Errorf("lost: %v", err) }
 	go func() { defer close(links); c.run(t.Context(), lost) }()
@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 	for name, do := range map[string]func(context.Context, context.CancelCauseFunc){
 		"lease": newLease(refusing, 30*time.Millisecond).keep,
 		"commit": func(ctx context.Context, lose context.CancelCauseFunc) {
-			c := newCommitQueue(newLease(refusing, time.Hour), newStore(t), nil, func(uint64) bool { return false })
+			c := newCommitQueue(newLease(refusing, time.Hour), newStore(t), nil, 3, func(uint64) bool { return false })
 			go func() { commit, files := testLink(0); _ = c.add(ctx, commit, files, nil) }() // the context's end
 			c.run(ctx, lose)
 		},
@@ -407,10 +407,33 @@ func TestDefaultName(t *testing.T) {
 	}
 }
 
-// A log that has become too long is cut, and the store then has what is left of it.
+// The store keeps as many of a run's checkpoints as --max-to-keep says.
+func TestMaxToKeep(t *testing.T) {
+	coordinator := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"run": {}}`) })
+	for _, most := range []int{1, 4} {
+		s := newStore(t)
+		c := newCommitQueue(newLease(coordinator, time.Hour), s, nil, most, func(uint64) bool { return false })
+		ended := make(chan struct{})
+		go func() { defer close(ended); c.run(t.Context(), func(err error) { t.Errorf("lost: %v", err) }) }()
+		for i := range uint64(6) {
+			commit, files := testLink(i)
+			if err := c.add(t.Context(), commit, files, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.close()
+		<-ended
+		if keys, err := s.List(t.Context(), run+"/epoch-2/checkpoints"); err != nil || len(keys) != most {
+			t.Errorf("%q, %v, want %d checkpoints", keys, err, most)
+		}
+	}
+}
+
+// A log that has become too long is cut, and the store then has what is left of it. Who is shut out of the run is known to the next
+// worker.
 func TestLogIsCut(t *testing.T) {
 	s, directory := newStore(t), t.TempDir()
-	for _, name := range append([]string{config.FileName}, tables...) {
+	for _, name := range append([]string{config.FileName, shutOutName}, tables...) {
 		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +442,7 @@ func TestLogIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	coordinator := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"run": {}}`) })
-	c := newCommitQueue(newLease(coordinator, time.Hour), s, nil, func(uint64) bool { return true })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, nil, 3, func(uint64) bool { return true })
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.run(t.Context(), func(err error) { t.Errorf("lost: %v", err) }) }()
 	text, log := newRunLog(run, 2, slog.New(slog.DiscardHandler))
@@ -438,5 +461,13 @@ func TestLogIsCut(t *testing.T) {
 	stored, err := s.Get(t.Context(), text.key)
 	if err != nil || !bytes.Equal(stored, text.file().data) || len(stored) > maxLog || !bytes.HasSuffix(stored, []byte("iteration=3\n")) {
 		t.Errorf("the store has %d bytes of the log, %v; %d are left", len(stored), err, len(text.file().data))
+	}
+	next := &config.Settings{RunDir: t.TempDir()}
+	r := &resumption{chain: c.kept, directory: run + "/epoch-2"}
+	if err := r.fill(t.Context(), s, next); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(rundir.ShutOut(next.RunDir)); err != nil {
+		t.Error(err)
 	}
 }

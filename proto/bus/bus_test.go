@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/internal/processtest"
@@ -50,6 +51,18 @@ func connect(t testing.TB, s *bus.Server) *bus.Conn {
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// A server admits so many clients, and another one once there is room.
+func TestConnections(t *testing.T) {
+	s := startServer(t, bus.ServerConfig{Connections: 2})
+	first, _ := connect(t, s), connect(t, s)
+	if third, err := nats.Connect(s.URL()); err == nil { // it is told why, or finds the connection closed
+		third.Close()
+		t.Error("a third client is admitted")
+	}
+	first.Close()
+	connect(t, s) // however often it tries
 }
 
 func quiet() bus.ConnConfig { return bus.ConnConfig{Log: slog.New(slog.DiscardHandler)} }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,8 @@ const (
 	serverPayload = 8 << 20
 	// serverMemory bounds what the embedded server's store holds.
 	serverMemory = 256 << 20
+	// serverConnections bounds the connections to an embedded server; an actor has one.
+	serverConnections = 4096
 	// startTimeout is how long an embedded server may take to come up; 30 ms is usual.
 	startTimeout = 10 * time.Second
 )
@@ -32,6 +35,8 @@ type ServerConfig struct {
 	Host string
 	// Port is the port to listen on; 0 picks a free one.
 	Port int
+	// Connections bounds their number; 0 means 4096.
+	Connections int
 	// Log records the server's warnings; nil means slog.Default.
 	Log *slog.Logger
 	// Auth says whom the server admits; nil admits everybody, without TLS.
@@ -98,6 +103,7 @@ func options(config ServerConfig, store string) (*server.Options, error) {
 		Host:               config.Host,
 		Port:               port,
 		NoSigs:             true,
+		MaxConn:            cmp.Or(config.Connections, serverConnections),
 		MaxPayload:         serverPayload,
 		JetStream:          true,
 		JetStreamMaxMemory: serverMemory,
