@@ -52,7 +52,7 @@ func (c comparison) command() *cobra.Command {
 	if c.name == "curves" {
 		queueHelp = `
 
-With --queue the runs are those of a file (docs/studies.md), and --env, --algorithm, --estimator and
+With --queue the runs are those of a file (docs/studies-training.md), and --env, --algorithm, --estimator and
 --seeds select among them.`
 	}
 	cmd := &cobra.Command{
