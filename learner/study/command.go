@@ -66,7 +66,7 @@ With --quick each study takes about two minutes on two cores: a demonstration, n
 	}
 	cmd.FParseErrWhitelist.UnknownFlags = true // of a study that is misspelt
 	cmd.AddCommand(qualityCommand(), integralsCommand())
-	cmd.AddCommand(bestCommand())
+	cmd.AddCommand(bestCommand(), calibrationCommand())
 	for _, c := range comparisons {
 		cmd.AddCommand(c.command())
 		if c.name == "curves" {

@@ -1,0 +1,207 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/internal/chart"
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/stats"
+	"github.com/dbqpg/dbqpg/learner/rundir"
+)
+
+const calibrationQuestion = `Does the posterior mean what it says? Of the targets of episodes that the process has not seen, 50 and 90 % should lie
+within its intervals of these levels, and they should be more likely than under a Gaussian with the mean and variance of
+the other episodes' targets.`
+
+func calibrationCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "calibration --out DIR [RUN...]",
+		Short: "Compare the posterior's intervals with held-out targets over training",
+		Long: calibrationQuestion + `
+
+Copies the figures of the complete runs that are named, trained with --kernel-learning converge, into
+DIR/data, and writes the page from there; without a name it rewrites the page alone. It trains nothing.`,
+		Example: "  learner study calibration --out docs/results/calibration runs/Hopper-v4/trpo-uapg-s1_preset=best",
+	}
+	prepare(cmd, runCalibration, nil)
+	cmd.Args = cobra.ArbitraryArgs
+	return cmd
+}
+
+// calibrationColumns are those of a run's progress.csv that the page needs.
+var calibrationColumns = []string{"steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
+
+func runCalibration(cmd *cobra.Command) error {
+	j, err := newJob(cmd)
+	if err != nil {
+		return err
+	}
+	runs, err := given("", cmd.Flags().Args())
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if err := j.publishCalibration(run.settings); err != nil {
+			return err
+		}
+	}
+	calibrations, made, err := j.readCalibrations()
+	if err != nil {
+		return err
+	}
+	return j.calibrationPage(calibrations, made)
+}
+
+func (j *job) publishCalibration(s *config.Settings) error {
+	if complete, err := rundir.Complete(s); err != nil || !complete {
+		return errors.Join(err, fmt.Errorf("%s is not complete: resume it first", s.RunDir))
+	}
+	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
+		return fmt.Errorf("%s: its process predicts no held-out episodes: train with --kernel-learning converge --estimator uapg", s.RunDir)
+	}
+	columns, err := readColumns(rundir.Progress(s.RunDir), calibrationColumns...)
+	if err != nil {
+		return err
+	}
+	lines := [][]string{append([]string{"iteration"}, calibrationColumns...)}
+	for i, steps := range columns[0] {
+		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", steps)}
+		for _, column := range columns[1:] {
+			line = append(line, short(column[i], otherDigits))
+		}
+		lines = append(lines, line)
+	}
+	name := fmt.Sprintf("%s-%s-%s%s-s%d", s.Algorithm, s.Estimator, s.Preset, differences(s), s.Seed)
+	return writeData(j.path("data", s.Env, name), s, lines)
+}
+
+// calibration is a run of the page, an entry an iteration.
+type calibration struct {
+	task, name    string
+	steps         []float64
+	covered       [2][]float64 // by the intervals of 50 and of 90 %
+	aboveGaussian []float64    // log likelihood, in nats a sample
+}
+
+// readCalibrations reads all of data/, and what trained the runs.
+func (j *job) readCalibrations() (all []calibration, made []string, err error) {
+	paths, err := filepath.Glob(j.path("data", "*", "*.csv"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(paths) == 0 {
+		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from", j.out)
+	}
+	for _, path := range paths {
+		columns, err := readColumns(path, calibrationColumns...)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(columns[0]) <= settled {
+			return nil, nil, fmt.Errorf("%s: what is judged begins with iteration %d, and it has %d", path, settled, len(columns[0]))
+		}
+		c := calibration{task: filepath.Base(filepath.Dir(path)), name: strings.TrimSuffix(filepath.Base(path), ".csv"), steps: columns[0]}
+		c.covered[0], c.covered[1] = columns[1], columns[2]
+		for i, x := range columns[3] {
+			c.aboveGaussian = append(c.aboveGaussian, x-columns[4][i])
+		}
+		all = append(all, c)
+		program, err := madeBy(strings.TrimSuffix(path, ".csv") + ".yaml")
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.Contains(made, program) {
+			made = append(made, program)
+		}
+	}
+	return all, made, nil
+}
+
+const (
+	settled   = 20   // the iteration from which on calibration is judged
+	windows   = 20   // of a run, whose means are drawn
+	tolerance = 0.05 // of a mean coverage
+)
+
+// levels are the intervals' probabilities.
+var levels = [2]float64{0.5, 0.9}
+
+// calibrationPage writes the page.
+func (j *job) calibrationPage(all []calibration, made []string) error {
+	p := j.newPage("Calibration of the process")
+	p.paragraph("%s", calibrationQuestion)
+	var panels []chart.Panel
+	for _, c := range all {
+		panels = append(panels, c.panel())
+	}
+	p.draw("calibration", "Coverage of held-out targets over training", grid(panels))
+	p.paragraph("Fractions of held-out targets within the intervals, means over twentieths of each run; dashed, the levels.")
+
+	var rows [][]string
+	within, above := 0, 0
+	for _, c := range all {
+		row := []string{c.task, c.name, fmt.Sprintf("%d to %d", settled, len(c.steps)-1)}
+		good := true
+		for i, level := range levels {
+			mean, low, high := c.summary(c.covered[i])
+			row = append(row, fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*mean, 100*low, 100*high))
+			good = good && mean >= level-tolerance && mean <= level+tolerance
+		}
+		mean, low, high := c.summary(c.aboveGaussian)
+		row = append(row, fmt.Sprintf("%.2f (%.2f to %.2f)", mean, low, high))
+		rows = append(rows, row)
+		if good {
+			within++
+		}
+		if mean > 0 {
+			above++
+		}
+	}
+	p.heading("Coverage and likelihood")
+	p.paragraph("**Both means are within 5 points of their levels in %d of %d runs, and the process is above the Gaussian in the mean of %d.**", within, len(all), above)
+	p.table([]string{"task", "run", "iterations", "in 50 % intervals", "in 90 % intervals", "log likelihood above the Gaussian's, nats a sample"}, rows)
+	p.paragraph("Means over the iterations; in brackets the lowest and the highest of their tenths.")
+	return j.save(p, "Runs of `--kernel-learning converge` ([kernel learning](../../kernel-learning.md)), copied into `data/` from their progress.csv "+
+		"([columns](../../metrics.md)). The process predicts each fifth of the episodes from the others.", strings.Join(made, ". "))
+}
+
+// panel draws the coverage over a run.
+func (c calibration) panel() chart.Panel {
+	panel := chart.Panel{Title: c.task, X: "environment steps", Y: "within"}
+	last := c.steps[len(c.steps)-1]
+	for i, level := range levels {
+		name := fmt.Sprintf("%.0f %% intervals", 100*level)
+		line := chart.Series{Name: name, Color: i}
+		steps, covered := inParts(c.steps, windows), inParts(c.covered[i], windows)
+		for k := range steps {
+			line.X, line.Y = append(line.X, stats.Mean(steps[k])), append(line.Y, stats.Mean(covered[k]))
+		}
+		panel.Series = append(panel.Series, line, chart.Series{Name: "their level", Dashed: true, Color: chart.Gray, X: []float64{0, last}, Y: []float64{level, level}})
+	}
+	return panel
+}
+
+// summary returns the mean over the iterations that are judged, and the lowest and highest of the means of their tenths.
+func (c calibration) summary(x []float64) (mean, low, high float64) {
+	var means []float64
+	for _, part := range inParts(x[settled:], 10) {
+		means = append(means, stats.Mean(part))
+	}
+	return stats.Mean(x[settled:]), slices.Min(means), slices.Max(means)
+}
+
+// inParts cuts values into n parts whose lengths differ by one at most, or as many as there are values.
+func inParts(x []float64, n int) (parts [][]float64) {
+	n = min(n, len(x))
+	for k := range n {
+		parts = append(parts, x[k*len(x)/n:(k+1)*len(x)/n])
+	}
+	return parts
+}

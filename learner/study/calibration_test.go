@@ -1,0 +1,40 @@
+package study
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The page has what can be computed by hand of a made-up run, does not change when it is rebuilt, and is not made of too little.
+func TestCalibration(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	rows := []string{"iteration,steps,coverage_50,coverage_90,held_out_log_likelihood,gaussian_log_likelihood"}
+	for i := range 120 { // the first 20 do not count; the next 50 are at 0.40 and 0.90, the last 50 at 0.56 and 0.80
+		first, second, held := 0.1, 0.2, -9.0
+		switch {
+		case i >= 70:
+			first, second, held = 0.56, 0.8, -1
+		case i >= 20:
+			first, second, held = 0.4, 0.9, -1.5
+		}
+		rows = append(rows, fmt.Sprintf("%d,%d,%g,%g,%g,-2", i, 2000*(i+1), first, second, held))
+	}
+	path := filepath.Join(out, "data", "Hopper-v4", "trpo-uapg-best-s1.csv")
+	write(t, path, strings.Join(rows, "\n")+"\n")
+	mustStudy(t, "calibration", "--out", out)
+	page := read(t, out, pageName)
+	contains(t, page, "| Hopper-v4 | trpo-uapg-best-s1 | 20 to 119 | 48 % (40 to 56) | 85 % (80 to 90) | 0.75 (0.50 to 1.00) |",
+		"within 5 points of their levels in 1 of 1 runs, and the process is above the Gaussian in the mean of 1")
+	pictures(t, filepath.Join(out, "calibration"))
+	mustStudy(t, "calibration", "--out", out)
+	if read(t, out, pageName) != page {
+		t.Error("the page has changed")
+	}
+	write(t, path, strings.Join(rows[:20], "\n")+"\n")
+	if err := study(t, "calibration", "--out", out); err == nil || !strings.Contains(err.Error(), "begins with iteration 20") {
+		t.Errorf("a run of 19 iterations: %v", err)
+	}
+}
