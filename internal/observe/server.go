@@ -90,6 +90,8 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		handler = sameorigin.Handler(handler)
 	}
 	server := newServer(handler, c)
+	ctx, end := context.WithCancel(context.Background())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -105,6 +107,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		c.Log.Info("serving metrics", "url", url+"/metrics")
 	}
 	return func() {
+		end() // of the pages' streams
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -153,6 +156,11 @@ func newServer(handler http.Handler, c Config) *http.Server {
 		server.WriteTimeout = profileTimeout
 	}
 	return server
+}
+
+// Metrics answers with the metrics, for a program whose server is its own.
+func (p *Process) Metrics(log *slog.Logger) (http.Handler, error) {
+	return p.handler(Config{Log: log}), p.registerRuntime()
 }
 
 // handler serves the metrics, health and readiness.
