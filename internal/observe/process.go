@@ -25,9 +25,11 @@ type Process struct {
 	BuildInfo *prometheus.GaugeVec // version, revision, goversion
 	Connected prometheus.Gauge
 
-	mu      sync.Mutex
-	ready   func() error
-	refresh func()
+	mu       sync.Mutex
+	ready    func() error
+	refresh  func()
+	works    bool   // [Process.Watch] has been called
+	announce func() // says where the pages are, once the process works; nil if that is said
 }
 
 // newProcess registers the tables' metrics, and those that all processes have.
@@ -94,7 +96,11 @@ func (p *Process) Start(c Config) (stop func(), err error) {
 func (p *Process) Watch(ready func() error, refresh func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ready, p.refresh = ready, refresh
+	p.ready, p.refresh, p.works = ready, refresh, true
+	if p.announce != nil {
+		p.announce()
+		p.announce = nil
+	}
 }
 
 // SetConnected records whether err, of connecting to the NATS server, is nil.
@@ -108,7 +114,9 @@ func (p *Process) SetConnected(err error) {
 // Idle marks the process as not ready, and says why.
 func (p *Process) Idle(reason string) {
 	err := errors.New(reason)
-	p.Watch(func() error { return err }, nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready, p.refresh = func() error { return err }, nil
 }
 
 // Update calls f, which sets metrics that belong together: a reader sees all of its changes or none.

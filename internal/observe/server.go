@@ -101,7 +101,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	}()
 	url := "http://" + listener.Addr().String()
 	if c.Pages != nil {
-		c.Log.Info("open this address in a browser", "url", url+"/"+c.Page)
+		p.tell(func() { c.Log.Info("open this address in a browser", "url", url+"/"+c.Page) })
 	}
 	if c.Listen != AutoListen {
 		c.Log.Info("serving metrics", "url", url+"/metrics")
@@ -115,6 +115,17 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		}
 		<-served
 	}, nil
+}
+
+// tell calls announce once the process works: nobody looks at one that ends before.
+func (p *Process) tell(announce func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.works {
+		announce()
+		return
+	}
+	p.announce = announce
 }
 
 func listen(address string) (net.Listener, error) {
