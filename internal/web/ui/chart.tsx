@@ -126,7 +126,7 @@ function describe(u: uPlot, legend: HTMLDListElement | null, lines: Line[], axis
 		const [value, low, high] = [1, 2, 3].map((c) => u.data[3 * i + c]?.[k]);
 		let text = number(value);
 		if (line.low && low !== null && low !== undefined) text += ` [${number(low)}, ${number(high)}]`;
-		if (line.count?.[k]) text += `, ${line.count[k]} runs`;
+		if ((line.count?.[k] ?? 0) > 1) text += `, ${line.count![k]} runs`;
 		if (cells[i]) cells[i].textContent = `${text} at ${place(u.data[0][k], axis)}`;
 	});
 }
