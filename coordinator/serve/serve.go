@@ -306,7 +306,7 @@ func (c *Config) scheme() string {
 
 // join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
-	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
+	isMember := slices.ContainsFunc(node.Members(), func(m registry.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
 	joins := len(c.joinURLs) > 0 && !isMember
 	urls := []string{self.URL}
 	if joins {
