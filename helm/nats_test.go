@@ -48,7 +48,7 @@ func renderNATS(t *testing.T) *rendering {
 	install.DryRun, install.ClientOnly, install.Replace = true, true, true
 	install.ReleaseName, install.Namespace = "nats", namespace
 	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
-	made, err := install.Run(c, valuesFile(t, "nats/official.yaml"))
+	made, err := install.Run(c, valuesFile(t, filepath.Join(chartDirectory, "presets", "nats-official.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ type officialServer struct {
 	monitor string // a URL
 }
 
-// NATS's own chart, with the values beside this test, is a cluster of three servers that all roles can log in to, and that keeps
+// NATS's own chart, with the chart's values for it, is a cluster of three servers that all roles can log in to, and that keeps
 // policies three times.
 func TestOfficialNATS(t *testing.T) {
 	r := renderNATS(t)

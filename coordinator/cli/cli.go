@@ -56,7 +56,7 @@ type entry struct {
 }
 
 var entries = []entry{
-	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, (*session).submit, nil},
+	{"submit SWEEP.yaml...", "Submit experiments; - reads standard input", 1, 100, (*session).submit, nil},
 	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1, (*session).list, experimentNames},
 	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
 	{"watch [NAME]", "Show a run, or an experiment's, or all, as they change, until they have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, bothNames},
@@ -210,14 +210,25 @@ func addresses(flag string) []string {
 }
 
 func (s *session) submit(ctx context.Context, args []string) error {
-	data, err := s.read(args[0])
-	if err != nil {
-		return fmt.Errorf("read the sweep: %w", err)
+	specs := make([]*registry.Spec, len(args))
+	for i, name := range args { // all before the first is submitted
+		data, err := s.read(name)
+		if err != nil {
+			return fmt.Errorf("read the sweep: %w", err)
+		}
+		if specs[i], err = sweep.Parse(data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	spec, err := sweep.Parse(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", args[0], err)
+	for _, spec := range specs {
+		if err := s.submitOne(ctx, spec); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (s *session) submitOne(ctx context.Context, spec *registry.Spec) error {
 	if s.dryRun {
 		runs := spec.Expand()
 		return s.table(runs, plannedTable(runs))

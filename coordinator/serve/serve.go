@@ -91,6 +91,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer stopMetrics()
+	if c.Credentials != nil {
+		metrics.WatchCertificate(c.Credentials.Expires)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
 	if self.URL == "" {
