@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the chart in a real single-node cluster (helm/cluster) and tests it there:
+# Installs the chart in a real single-node cluster (helm/offline) and tests it there:
 #   scripts/chart_e2e.sh [TEST FLAG...]     such as -test.run Presets
 #   scripts/chart_e2e.sh --shell            a shell with helm and kubectl instead of the tests
 #
@@ -32,14 +32,14 @@ programs=$PWD/.deps/kubernetes/bin
 mkdir -p "$programs"
 
 # The linker sets the version that Kubernetes reports.
-version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/kubernetes/go.mod)
+version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/offline/kubernetes/go.mod)
 minor=${version#v*.}
 flags="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 	flags="$flags -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%.*}"
 done
 echo "chart-e2e: Kubernetes $version"
-(cd helm/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
+(cd helm/offline/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 scripts/setup.sh
 go build -o "$programs/" ./learner
 [ -x .deps/bin/versitygw ] || make --no-print-directory s3-server

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/helm/cluster"
+	"github.com/dbqpg/dbqpg/helm/offline"
 )
 
 // What scripts/chart_e2e.sh gives.
@@ -22,7 +22,7 @@ var (
 	shell     = os.Getenv("DBQPG_E2E_SHELL")  // to run in place of the tests
 )
 
-var kubernetes *cluster.Cluster
+var kubernetes *offline.Cluster
 
 // TestMain starts the cluster for all tests.
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func inCluster(test func() int) (status int, err error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	kubernetes, err = cluster.Start(ctx, cluster.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
+	kubernetes, err = offline.Start(ctx, offline.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
 	if err != nil {
 		return 1, err
 	}

@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func (c *Cluster) fill(name, text string) error {
 // startRuntime starts what runs containers.
 func (c *Cluster) startRuntime(ctx context.Context) error {
 	if err := os.Mkdir(c.path("cni"), 0o755); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	if err := c.fill("cni/pods.conflist", networkConfiguration); err != nil {
 		return err
@@ -104,12 +104,12 @@ func (c *Cluster) makeCgroups() error {
 	hierarchies := []string{root}
 	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {
 		if hierarchies, err = filepath.Glob(root + "/*"); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 	}
 	for _, hierarchy := range hierarchies {
 		if err := os.MkdirAll(filepath.Join(hierarchy, c.cgroup()), 0o755); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ const kubeletHome = "/var/lib/kubelet"
 func (c *Cluster) makeHome(ctx context.Context) error {
 	for _, directory := range []string{kubeletHome, c.path("kubelet")} {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 	}
 	_, err := run(ctx, "mount", "--bind", c.path("kubelet"), kubeletHome)

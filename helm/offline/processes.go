@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (c *Cluster) start(path string, args ...string) error {
 	s.log = c.path(s.name + ".log")
 	output, err := os.Create(s.log)
 	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	defer output.Close()
 	s.command = exec.Command(path, args...)
@@ -32,7 +32,7 @@ func (c *Cluster) start(path string, args ...string) error {
 	s.command.Env = append(os.Environ(), "HOME="+c.directory)
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the keyboard is the test's to answer
 	if err := s.command.Start(); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	go func() {
 		_ = s.command.Wait() // the state says how
@@ -52,13 +52,13 @@ func (c *Cluster) until(ctx context.Context, what string, ask func(context.Conte
 		for _, s := range c.servers {
 			select {
 			case <-s.ended:
-				return fmt.Errorf("cluster: %s ended (%v) while waiting until %s", s.name, s.command.ProcessState, what)
+				return fmt.Errorf("offline: %s ended (%v) while waiting until %s", s.name, s.command.ProcessState, what)
 			default:
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("cluster: %w while waiting until %s: %w", ctx.Err(), what, failure)
+			return fmt.Errorf("offline: %w while waiting until %s: %w", ctx.Err(), what, failure)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		return err
 	}
 	if strings.Count(links, "\n") != 1 {
-		return fmt.Errorf("cluster: this is not a network namespace of its own, there is more than a loopback device:\n%s", links)
+		return fmt.Errorf("offline: this is not a network namespace of its own, there is more than a loopback device:\n%s", links)
 	}
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},
@@ -89,7 +89,7 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		}
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *Cluster) makeKeys(context.Context) error {
 	}
 	c.Kubeconfig = c.path("administrator.kubeconfig")
 	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	c.Config.QPS = -1 // no limit
 	c.Client, err = kubernetes.NewForConfig(c.Config)
@@ -139,7 +139,7 @@ func (c *Cluster) makeKubeconfig(a *authority, user, group string) error {
 
 func (c *Cluster) write(name, text string) error {
 	if err := os.WriteFile(c.path(name), []byte(text), 0o600); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	output, err := command.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("cluster: %s: %w\n%s", command, err, output)
+		return "", fmt.Errorf("offline: %s: %w\n%s", command, err, output)
 	}
 	return string(output), nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (c *Cluster) startPolicies(context.Context) error {
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{pods.Informer(), namespaces.Informer(), policies.Informer()} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 		synced = append(synced, informer.HasSynced)
 	}
@@ -56,7 +56,7 @@ func (c *Cluster) startPolicies(context.Context) error {
 		command := exec.Command("nft", "--file", "-")
 		command.Stdin = strings.NewReader(rules)
 		if output, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("cluster: nft: %w\n%s\n%s", err, output, rules)
+			return fmt.Errorf("offline: nft: %w\n%s\n%s", err, output, rules)
 		}
 		return nil
 	}

@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -20,12 +20,12 @@ func (c *Cluster) makeVolumes(ctx context.Context) error {
 		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &waits,
 	}
 	if _, err := c.Client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	for i := range c.options.Volumes {
 		name := fmt.Sprint("volume-", i)
 		if err := os.Mkdir(c.path(name), 0o755); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 		volume := &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -42,7 +42,7 @@ func (c *Cluster) makeVolumes(ctx context.Context) error {
 			},
 		}
 		if _, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("cluster: %w", err)
+			return fmt.Errorf("offline: %w", err)
 		}
 	}
 	return nil

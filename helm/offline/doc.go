@@ -9,4 +9,4 @@
 // [Start] wants root, and network, mount and process namespaces of its own, so that nothing that it makes is left on the machine
 // but its directory, control groups of that name, and an empty /var/lib/kubelet. `make chart-e2e` (scripts/chart_e2e.sh) makes and
 // removes them, builds Kubernetes and the images, and names everything else that has to be installed.
-package cluster
+package offline

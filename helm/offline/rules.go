@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"cmp"
@@ -39,13 +39,13 @@ func (n network) rules() (string, error) {
 				continue
 			}
 			if slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
-				return "", fmt.Errorf("cluster: %s/%s is about what goes out, which this cluster does not hold to", policy.Namespace, policy.Name)
+				return "", fmt.Errorf("offline: %s/%s is about what goes out, which this cluster does not hold to", policy.Namespace, policy.Name)
 			}
 			selected = true
 			for _, rule := range policy.Spec.Ingress {
 				accept, err := n.accept(policy.Namespace, rule, pod)
 				if err != nil {
-					return "", fmt.Errorf("cluster: %s/%s: %w", policy.Namespace, policy.Name, err)
+					return "", fmt.Errorf("offline: %s/%s: %w", policy.Namespace, policy.Name, err)
 				}
 				accepts = append(accepts, accept...)
 			}

@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"crypto/ecdsa"
@@ -80,7 +80,7 @@ func (a *authority) issue(path, user, group string, hosts ...string) error {
 
 func writePEM(path, kind string, der []byte) error {
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+		return fmt.Errorf("offline: %w", err)
 	}
 	return nil
 }

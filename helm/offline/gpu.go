@@ -1,4 +1,4 @@
-package cluster
+package offline
 
 import (
 	"context"
@@ -21,15 +21,15 @@ const (
 func (c *Cluster) AddGPU(libraries string) (remove func(), err error) {
 	mounted, err := filepath.Glob(filepath.Join(libraries, "*.so.*"))
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
+		return nil, fmt.Errorf("offline: %w", err)
 	}
 	if len(mounted) == 0 {
-		return nil, fmt.Errorf("cluster: no libraries of a driver in %q", libraries)
+		return nil, fmt.Errorf("offline: no libraries of a driver in %q", libraries)
 	}
 	sockets := filepath.Join(kubeletHome, "device-plugins")
 	listener, err := net.Listen("unix", filepath.Join(sockets, "gpu.sock"))
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
+		return nil, fmt.Errorf("offline: %w", err)
 	}
 	server := grpc.NewServer()
 	api.RegisterDevicePluginServer(server, &plugin{libraries: mounted})
@@ -43,7 +43,7 @@ func (c *Cluster) AddGPU(libraries string) (remove func(), err error) {
 	}
 	if err != nil {
 		server.Stop()
-		return nil, fmt.Errorf("cluster: the kubelet takes no device plugin: %w", err)
+		return nil, fmt.Errorf("offline: the kubelet takes no device plugin: %w", err)
 	}
 	return server.Stop, nil
 }
