@@ -160,9 +160,7 @@ func presets(t testing.TB) map[string]map[string]any {
 	}
 	all := map[string]map[string]any{}
 	for _, path := range paths {
-		if name := strings.TrimSuffix(filepath.Base(path), ".yaml"); name != "nats-official" { // another chart's
-			all[name] = valuesFile(t, path)
-		}
+		all[strings.TrimSuffix(filepath.Base(path), ".yaml")] = valuesFile(t, path)
 	}
 	return all
 }

@@ -44,11 +44,11 @@ which no pod mounts. With cert-manager the certificates are in further Secrets.
 {{/* Host names of the servers, as JSON. */}}
 {{- define "dbqpg.hosts" -}}
 {{- $hosts := list }}
-{{- range list "coordinator" "nats" }}
-{{- $service := printf "%s-%s" (include "dbqpg.name" $) . }}
+{{- range $service := list (printf "%s-coordinator" (include "dbqpg.name" .)) (include "dbqpg.nats" .) }}
 {{- $hosts = append $hosts (printf "%s.%s.svc" $service $.Release.Namespace) }}
 {{- $hosts = append $hosts (printf "*.%s-headless.%s.svc" $service $.Release.Namespace) }}
 {{- end }}
+{{- if .Values.natschart.enabled }}{{ $hosts = append $hosts (printf "*.%s-headless" (include "dbqpg.nats" .)) }}{{ end }}
 {{- with .Values.dashboard.ingress.host }}{{ $hosts = append $hosts . }}{{ end }}
 {{- toJson (concat $hosts .Values.credentials.hosts) }}
 {{- end }}

@@ -196,8 +196,18 @@ readinessProbe:
 https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:7070
 {{- end }}
 
+{{/* Whether the chart's own NATS servers are installed. */}}
+{{- define "dbqpg.ownNATS" -}}
+{{- not (or .Values.nats.external .Values.natschart.enabled) }}
+{{- end }}
+
+{{/* Beginning of the names of the objects of the servers, whichever chart's. */}}
+{{- define "dbqpg.nats" -}}
+{{- printf "%s-nats" (ternary .Release.Name (include "dbqpg.name" .) .Values.natschart.enabled) }}
+{{- end }}
+
 {{- define "dbqpg.natsURL" -}}
-{{- .Values.nats.external | default (printf "tls://%s-nats.%s.svc:4222" (include "dbqpg.name" .) .Release.Namespace) }}
+{{- .Values.nats.external | default (printf "tls://%s.%s.svc:4222" (include "dbqpg.nats" .) .Release.Namespace) }}
 {{- end }}
 
 {{/* A series' selector of this release: (list $ "learner") */}}
