@@ -127,18 +127,23 @@ program() {
 	commit "$container" "$1"
 }
 
+# of MODULE VERSION PACKAGE: builds a program of another module, by that module's own go.mod, as $dir/program.
+of() {
+	CGO_ENABLED=0 go build -C "$(go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",*/\1/p')" -trimpath -o "$dir/program" "$3"
+}
+
 programs() {
 	there "$nats" || {
 		CGO_ENABLED=0 go build -C helm -trimpath -o "$dir/nats-server" github.com/nats-io/nats-server/v2
 		program "$nats" "$dir/nats-server" /usr/local/bin/nats-server
 	}
 	there "$reloader" || {
-		CGO_ENABLED=0 GOBIN=$dir go install -trimpath "github.com/nats-io/nack/cmd/nats-server-config-reloader@v${reloader##*:}"
-		program "$reloader" "$dir/nats-server-config-reloader" /usr/local/bin/nats-server-config-reloader
+		of github.com/nats-io/nack "v${reloader##*:}" ./cmd/nats-server-config-reloader
+		program "$reloader" "$dir/program" /usr/local/bin/nats-server-config-reloader
 	}
 	there "$exporter" || {
-		CGO_ENABLED=0 GOBIN=$dir go install -trimpath "github.com/nats-io/prometheus-nats-exporter@v${exporter##*:}"
-		program "$exporter" "$dir/prometheus-nats-exporter" /prometheus-nats-exporter
+		of github.com/nats-io/prometheus-nats-exporter "v${exporter##*:}" .
+		program "$exporter" "$dir/program" /prometheus-nats-exporter
 	}
 	there "$pause" || {
 		module=$(go list -C helm/offline/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
