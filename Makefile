@@ -12,6 +12,7 @@ DOCKER ?= docker
 BUILDFLAGS ?=
 REGISTRY ?= ghcr.io/dbqpg
 TAG ?= $(shell sed -n 's/^appVersion: //p' charts/dbqpg/Chart.yaml)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
@@ -82,7 +83,7 @@ cuda-check: ## Test and measure the GPU backend on a machine with a GPU (without
 
 images: ## Build the chart's images with Docker (or DOCKER=podman or buildah); REGISTRY and TAG are optional
 	@for target in $(IMAGES); do \
-		$(DOCKER) build $(BUILDFLAGS) --file charts/images/Dockerfile --target $$target \
+		$(DOCKER) build $(BUILDFLAGS) --build-arg VERSION=$(TAG) --build-arg REVISION=$(REVISION) --file charts/images/Dockerfile --target $$target \
 			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
 	done
 

@@ -154,6 +154,7 @@ func connectAndPlay(ctx context.Context, s settings, environments *external.Envi
 		if err := own.Require(proto.RoleActor); err != nil {
 			return err
 		}
+		metrics.WatchCertificate(own.Expires)
 		config.Identity = own.Identity()
 	}
 	conn, err := bus.Connect(ctx, s.nats, config)

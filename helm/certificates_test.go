@@ -10,8 +10,6 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net/url"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,9 +25,8 @@ func TestNamesAreCertified(t *testing.T) {
 	t.Parallel()
 	r := render(t, parse(t, "credentials: {hosts: [dbqpg.example]}"))
 	c := newCluster(t, r)
-	c.makeSecret()
-	secret := c.secrets["dbqpg-credentials"]
-	c.checkNames(func(server string) []byte { return secret[server+".tls.pem"] })
+	c.makeSecrets()
+	c.checkNames(func(server string) []byte { return c.secrets["dbqpg-credentials-"+server]["tls.pem"] })
 }
 
 // checkNames checks that servers' certificates, in PEM, hold the names by which the manifests call them, and dbqpg.example.
@@ -80,13 +77,13 @@ func TestCertManager(t *testing.T) {
 	}
 	t.Parallel()
 	values := trainingValues(t)
-	merge(values, "credentials", parse(t, "{mode: cert-manager, secret: keys, issuer: {name: dbqpg}, hosts: [dbqpg.example]}"))
+	merge(values, "credentials", parse(t, "{mode: cert-manager, issuer: {name: dbqpg}, hosts: [dbqpg.example]}"))
 	r := render(t, values)
 	for name, chain := range map[string][]authority{"root": newAuthorities(t, 1), "intermediate": newAuthorities(t, 2)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, r)
-			c.secrets["keys"] = c.keys()
+			c.makeSecrets()
 			for _, o := range r.ofKind("Certificate") {
 				certificate := convert[cmapi.Certificate](t, o.Object)
 				c.secrets[certificate.Spec.SecretName] = issue(t, chain, certificate)
@@ -98,26 +95,6 @@ func TestCertManager(t *testing.T) {
 			c.train()
 		})
 	}
-}
-
-// keys returns the nkeys and accounts.conf that cert-manager does not make, in a Secret as docs/kubernetes.md says.
-func (c *cluster) keys() map[string][]byte {
-	c.t.Helper()
-	directory := filepath.Join(c.t.TempDir(), "credentials")
-	if output, err := exec.Command(program(c.t, "coordinator"), "credentials", "create", "--out", directory).CombinedOutput(); err != nil {
-		c.t.Fatalf("%v\n%s", err, output)
-	}
-	keys := map[string][]byte{}
-	for _, pattern := range []string{"*/nats.nk", "*/accounts.conf"} {
-		paths, err := filepath.Glob(filepath.Join(directory, pattern))
-		if err != nil || len(paths) == 0 {
-			c.t.Fatal(pattern, paths, err)
-		}
-		for _, path := range paths {
-			keys[filepath.Base(filepath.Dir(path))+"."+filepath.Base(path)] = []byte(mustRead(c.t, path))
-		}
-	}
-	return keys
 }
 
 // checkMember checks what a member's certificate says of it: its role, for how long, and that nobody else is taken for a server.

@@ -24,8 +24,10 @@ var kubernetes = []string{"1.32.1", "1.33.1", "1.34.1"}
 // kinds are all of Kubernetes' own that the chart makes, by the names of their definitions.
 var kinds = map[string]string{
 	"ConfigMap":               "io.k8s.api.core.v1.ConfigMap",
+	"CronJob":                 "io.k8s.api.batch.v1.CronJob",
 	"Deployment":              "io.k8s.api.apps.v1.Deployment",
 	"HorizontalPodAutoscaler": "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+	"Ingress":                 "io.k8s.api.networking.v1.Ingress",
 	"Job":                     "io.k8s.api.batch.v1.Job",
 	"NetworkPolicy":           "io.k8s.api.networking.v1.NetworkPolicy",
 	"PersistentVolumeClaim":   "io.k8s.api.core.v1.PersistentVolumeClaim",

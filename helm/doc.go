@@ -1,4 +1,4 @@
-// Package helm holds the values presets of the chart charts/dbqpg (*.yaml) and the chart's tests.
+// Package helm holds the tests of the chart charts/dbqpg.
 //
 // It is a module of its own, so that the product's go.mod stays free of Helm and Kubernetes. The tests render the
 // chart by Helm's own library and look at the objects that come out, run what these say as processes of this machine

@@ -74,7 +74,7 @@ func TestValuesOfFlags(t *testing.T) {
 // ourProgram returns the program that a container runs, if it is one of the product's.
 func ourProgram(c corev1.Container) (name string, ours bool) {
 	for _, name := range []string{"coordinator", "learner", "actor"} {
-		if len(c.Command) == 0 && strings.Contains(c.Image, "/"+name+":") {
+		if len(c.Command) == 0 && strings.Contains(c.Image, "dbqpg/"+name) {
 			return name, true
 		}
 	}

@@ -19,9 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,28 +31,24 @@ import (
 // natsChart names the directory of NATS's own chart: helm/charts/nats of a checkout of github.com/nats-io/k8s.
 const natsChart = "NATS_CHART"
 
-// renderNATS renders NATS's own chart with our values, as `helm install nats` does.
+// renderNATS renders the chart with NATS's own in place of its servers, and returns what that makes.
 func renderNATS(t *testing.T) *rendering {
 	t.Helper()
 	directory := os.Getenv(natsChart)
 	if directory == "" {
 		t.Skipf("%s is not set: it names the directory helm/charts/nats of a checkout of github.com/nats-io/k8s", natsChart)
 	}
-	c, err := loader.Load(directory)
+	official, err := loader.Load(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	install := action.NewInstall(new(action.Configuration))
-	install.DryRun, install.ClientOnly, install.Replace = true, true, true
-	install.ReleaseName, install.Namespace = "nats", namespace
-	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
-	made, err := install.Run(c, valuesFile(t, "nats/official.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	c := loadChart(t)
+	if wanted := c.Metadata.Dependencies[0]; official.Name() != wanted.Name || official.Metadata.Version != wanted.Version {
+		t.Fatalf("%s %s is there; Chart.yaml names %s %s", official.Name(), official.Metadata.Version, wanted.Name, wanted.Version)
 	}
-	t.Logf("%s %s", c.Name(), c.Metadata.Version)
-	r := &rendering{manifest: made.Manifest}
-	if r.objects, err = decode(r.manifest); err != nil {
+	c.SetDependencies(official)
+	r, err := tryRender(c, presets(t)["nats-official"])
+	if err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -68,21 +62,25 @@ type officialServer struct {
 	monitor string // a URL
 }
 
-// NATS's own chart, with the values beside this test, is a cluster of three servers that all roles can log in to, and that keeps
+// NATS's own chart, with the chart's values for it, is a cluster of three servers that all roles can log in to, and that keeps
 // policies three times.
 func TestOfficialNATS(t *testing.T) {
 	r := renderNATS(t)
 	var set appsv1.StatefulSet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "nats").Object, &set); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "dbqpg-nats").Object, &set); err != nil {
 		t.Fatal(err)
 	}
 	if *set.Spec.Replicas != 3 {
 		t.Fatalf("%d replicas", *set.Spec.Replicas)
 	}
-	r.find(t, "PodDisruptionBudget", "nats")
+	r.find(t, "PodDisruptionBudget", "dbqpg-nats")
 	credentials := filepath.Join(t.TempDir(), "credentials")
-	// These are the names in docs/kubernetes.md.
-	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", credentials, "--host", "nats.training.svc", "--host", "*.nats-headless")
+	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", credentials)
+	for _, arg := range podOf(t, r.find(t, "Job", "dbqpg-credentials-setup")).Spec.Containers[0].Args { // the names that the chart has certified
+		if strings.HasPrefix(arg, "--host=") {
+			create.Args = append(create.Args, arg)
+		}
+	}
 	if output, err := create.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -104,7 +102,7 @@ func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
 	if len(routes) != 3 {
 		t.Fatal(routes)
 	}
-	for _, call := range append(routes, "tls://nats.training.svc:4222") {
+	for _, call := range append(routes, "tls://dbqpg-nats.training.svc:4222") {
 		u, err := url.Parse(call)
 		if err != nil {
 			t.Fatal(err)
@@ -113,8 +111,8 @@ func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
-	r.find(t, "Service", "nats")
-	r.find(t, "Service", "nats-headless")
+	r.find(t, "Service", "dbqpg-nats")
+	r.find(t, "Service", "dbqpg-nats-headless")
 }
 
 // startOfficial starts the servers with the chart's configuration. In it are this machine's ports in place of pods' names, and
@@ -132,7 +130,7 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credenti
 		s.fill(r, set.Spec.Template.Spec, credentials)
 		replace := []string{`"port": 4222`, `"port": ` + ports[i][0], `"port": 6222`, `"port": ` + ports[i][1], `"http_port": 8222`, `"http_port": ` + ports[i][2]}
 		for j := range ports {
-			replace = append(replace, fmt.Sprintf(`tls://nats-%d.nats-headless:6222`, j), "tls://127.0.0.1:"+ports[j][1])
+			replace = append(replace, fmt.Sprintf(`tls://dbqpg-nats-%d.dbqpg-nats-headless:6222`, j), "tls://127.0.0.1:"+ports[j][1])
 		}
 		for _, path := range []string{"/etc/", "/data", "/var/run/"} {
 			replace = append(replace, `"`+path, `"`+s.root+path)
@@ -147,7 +145,7 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credenti
 		if err := os.WriteFile(config, []byte(strings.NewReplacer(replace...).Replace(text)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.start(fmt.Sprint("nats-", i), set.Spec.Template.Spec.Containers[0])
+		s.start(fmt.Sprint("dbqpg-nats-", i), set.Spec.Template.Spec.Containers[0])
 		servers = append(servers, s)
 	}
 	return servers
@@ -178,7 +176,7 @@ func (s *officialServer) fill(r *rendering, pod corev1.PodSpec, credentials stri
 				}
 			}
 		case v.Secret != nil:
-			if v.Secret.SecretName != "nats-server" {
+			if v.Secret.SecretName != "dbqpg-credentials-nats" {
 				s.t.Fatalf("the Secret %s is mounted", v.Secret.SecretName)
 			}
 			if err := os.CopyFS(directory, os.DirFS(filepath.Join(credentials, "nats"))); err != nil {
@@ -217,10 +215,11 @@ func (s *officialServer) awaitReady(c corev1.Container) {
 func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	t.Helper()
 	as := func(role string) string { return filepath.Join(credentials, role) }
-	at := processtest.Address(t)
+	at, health := processtest.Address(t), processtest.Address(t)
 	web := "https://" + at
 	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at, "--raft", processtest.Address(t),
-		"--credentials", as("coordinator")))
+		"--metrics-listen", health, "--credentials", as("coordinator")))
+	processtest.AwaitOK(t, "http://"+health+"/readyz")
 	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
 	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))

@@ -24,6 +24,12 @@ func podOf(t testing.TB, o *unstructured.Unstructured) (pod *corev1.PodTemplateS
 			t.Fatal(err)
 		}
 		return convert[corev1.PodTemplateSpec](t, template)
+	case "CronJob":
+		template, _, err := unstructured.NestedMap(o.Object, "spec", "jobTemplate", "spec", "template")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return convert[corev1.PodTemplateSpec](t, template)
 	case "Pod":
 		return convert[corev1.PodTemplateSpec](t, o.Object)
 	}
@@ -54,7 +60,7 @@ func TestRestricted(t *testing.T) {
 			if pod == nil {
 				continue
 			}
-			for _, fault := range faultsOf(pod, o.GetName() == "dbqpg-credentials") {
+			for _, fault := range faultsOf(pod, strings.HasPrefix(o.GetName(), "dbqpg-credentials")) {
 				t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), fault)
 			}
 		}
@@ -68,7 +74,7 @@ func faultsOf(pod *corev1.PodTemplateSpec, mayHaveToken bool) (faults []string) 
 		}
 	}
 	spec, security := pod.Spec, pod.Spec.SecurityContext
-	check(security != nil && security.RunAsNonRoot != nil && *security.RunAsNonRoot && *security.RunAsUser > 0, "may be root")
+	check(security != nil && security.RunAsNonRoot != nil && *security.RunAsNonRoot && (security.RunAsUser == nil || *security.RunAsUser > 0), "may be root")
 	check(security != nil && security.SeccompProfile != nil && security.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "no seccomp profile")
 	check(spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "has a token")
 	check(!spec.HostNetwork && !spec.HostPID && !spec.HostIPC, "is in the host's namespaces")
@@ -111,7 +117,7 @@ func TestPorts(t *testing.T) {
 						t.Errorf("%s: the %s probe asks port %s, which there is not", o.GetName(), kind, &probe.HTTPGet.Port)
 					}
 				}
-				if len(c.Ports) > 0 && (c.LivenessProbe == nil || c.StartupProbe == nil) {
+				if len(c.Ports) > 0 && c.Name != "exporter" && (c.LivenessProbe == nil || c.StartupProbe == nil) {
 					t.Errorf("%s has no probes", o.GetName())
 				}
 			}
@@ -124,7 +130,7 @@ func TestPorts(t *testing.T) {
 			}
 			for _, port := range service.Spec.Ports {
 				for _, pod := range pods {
-					if portOf(pod.Spec.Containers[0], port.TargetPort.StrVal) == 0 {
+					if portIn(pod, port.TargetPort.StrVal) == 0 {
 						t.Errorf("Service %s: no port %s", o.GetName(), &port.TargetPort)
 					}
 				}
@@ -140,6 +146,14 @@ func portOf(c corev1.Container, name string) int32 {
 		}
 	}
 	return 0
+}
+
+// portIn returns the port of that name of any of a pod's containers.
+func portIn(pod *corev1.PodTemplateSpec, name string) (port int32) {
+	for _, c := range pod.Spec.Containers {
+		port = max(port, portOf(c, name))
+	}
+	return port
 }
 
 // selected returns the pods that a selector selects.
@@ -219,7 +233,7 @@ func TestNetworkPolicies(t *testing.T) {
 						t.Errorf("%s lets everybody in, or to every port", o.GetName())
 					}
 					for _, port := range rule.Ports {
-						if portOf(pod.Spec.Containers[0], port.Port.StrVal) == 0 {
+						if portIn(pod, port.Port.StrVal) == 0 {
 							t.Errorf("%s: %s has no port %s", o.GetName(), pod.Labels["app.kubernetes.io/component"], port.Port)
 						}
 						letIn[pod.Labels["app.kubernetes.io/component"]+" "+port.Port.StrVal] = true
@@ -252,8 +266,12 @@ func TestDevices(t *testing.T) {
 	eachSet(t, func(t *testing.T, name string, r *rendering) {
 		c := podOf(t, r.find(t, "Deployment", "dbqpg-learner")).Spec.Containers[0]
 		gpus := c.Resources.Limits["nvidia.com/gpu"]
+		if name == "shared-volume" {
+			gpus = c.Resources.Limits["nvidia.com/mig-1g.10gb"]
+		}
 		onCPU := slices.Contains(c.Args, "--device=cpu")
-		if onCPU != gpus.IsZero() || onCPU != strings.HasSuffix(c.Image, "-cpu") || onCPU != (name == "cpu" || name == "kind") {
+		byDigest := strings.Contains(c.Image, "@sha256:")
+		if onCPU != gpus.IsZero() || onCPU != (strings.HasSuffix(c.Image, "-cpu") || byDigest) || onCPU != (name == "cpu" || name == "kind" || name == "platform") {
 			t.Errorf("%s GPUs, %s, %v", &gpus, c.Image, c.Args)
 		}
 		if memory := c.Resources.Limits.Memory(); memory.IsZero() {

@@ -22,6 +22,7 @@ type definition struct{ module, version, path string }
 // cluster can install them, without the descriptions; go test -run Conform -update makes them from the projects' modules.
 var definitions = map[string]definition{
 	"Certificate":    {"github.com/cert-manager/cert-manager", "v1.21.2", "deploy/crds/cert-manager.io_certificates.yaml"},
+	"PrometheusRule": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1", "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
 	"ScaledObject":   {"github.com/kedacore/keda/v2", "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
 	"ServiceMonitor": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1", "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
 }
@@ -102,7 +103,7 @@ func TestOneVersion(t *testing.T) {
 func TestMonitors(t *testing.T) {
 	r := render(t, valueSets(t)["monitoring"])
 	monitors := r.ofKind("ServiceMonitor")
-	if len(monitors) != 3 {
+	if len(monitors) != 4 {
 		t.Fatal(len(monitors))
 	}
 	for _, o := range monitors {
@@ -164,7 +165,7 @@ func TestScaledObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"query":"0.5 * sum(max_over_time(dbqpg_learner_useful_actors{namespace=\"training\"}[5m]))",` +
+	const want = `{"authModes":"bearer","query":"0.5 * sum(max_over_time(dbqpg_learner_useful_actors{namespace=\"training\",service=\"dbqpg-learner\"}[5m]))",` +
 		`"serverAddress":"http://prometheus-operated.monitoring.svc:9090","threshold":"8"}`
 	if string(data) != want {
 		t.Errorf("the trigger is\n%s, want\n%s", data, want)

@@ -204,6 +204,7 @@ func (c *cluster) fill(pod string, template *corev1.PodTemplateSpec, env, mounts
 		}
 		for _, source := range v.Projected.Sources {
 			switch {
+			case source.ConfigMap != nil && source.ConfigMap.Name == "kube-root-ca.crt": // which every namespace has
 			case source.ConfigMap != nil:
 				data := c.configMap(source.ConfigMap.Name)
 				for _, item := range source.ConfigMap.Items {
@@ -265,18 +266,25 @@ func (p *process) ready() {
 	}
 }
 
-// output runs a command to its end, as `kubectl exec` in a pod's container does.
-func (p *process) output(args ...string) string {
-	p.t.Helper()
-	command := exec.CommandContext(processtest.Context(p.t), program(p.t, args[0]), args[1:]...)
-	command.Env = p.Cmd.Env
+// ask runs a command of the coordinator's command line as an operator does who reaches a pod by `kubectl port-forward`.
+func (c *cluster) ask(args ...string) string {
+	c.t.Helper()
+	directory := filepath.Join(c.volumes, "operator")
+	for name, data := range c.secrets["dbqpg-credentials-operator"] {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			c.t.Fatal(err)
+		}
+		c.write(filepath.Join(directory, name), data)
+	}
+	command := exec.CommandContext(processtest.Context(c.t), program(c.t, "coordinator"), args...)
+	command.Env = append(os.Environ(), "DBQPG_CREDENTIALS="+directory, fmt.Sprint("DBQPG_COORDINATOR=https://localhost:", c.port("dbqpg-coordinator-0", 7070)))
 	output, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
 			output = append(output, failed.Stderr...)
 		}
-		p.t.Fatalf("%s: %v\n%s", command, err, bytes.TrimSpace(output))
+		c.t.Fatalf("%s: %v\n%s", command, err, bytes.TrimSpace(output))
 	}
 	return string(output)
 }

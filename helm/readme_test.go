@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -80,5 +81,29 @@ func flow(node *yaml.Node) {
 	}
 	for _, child := range node.Content {
 		flow(child)
+	}
+}
+
+// Each command of docs/kubernetes is one that the tests in a cluster run.
+func TestDocumentationIsRun(t *testing.T) {
+	tests, err := filepath.Glob(filepath.Join("e2e", "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, path := range tests {
+		code.WriteString(mustRead(t, path))
+	}
+	pages, err := filepath.Glob("../docs/kubernetes/*.md")
+	if err != nil || len(pages) != 5 {
+		t.Fatal(pages, err)
+	}
+	for _, path := range pages {
+		page := strings.TrimSuffix(filepath.Base(path), ".md")
+		for _, found := range regexp.MustCompile(`<!-- kubernetes: (.*) -->`).FindAllStringSubmatch(mustRead(t, path), -1) {
+			if call := fmt.Sprintf("%q, %q)", page, found[1]); !strings.Contains(code.String(), call) {
+				t.Errorf("%s: no test runs %q", path, found[1])
+			}
+		}
 	}
 }

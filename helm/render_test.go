@@ -151,16 +151,16 @@ func parse(t testing.TB, text string) map[string]any {
 	return values
 }
 
-// presets returns the values files beside this one, by name.
+// presets returns the chart's values files, by name.
 func presets(t testing.TB) map[string]map[string]any {
 	t.Helper()
-	paths, err := filepath.Glob("*.yaml")
-	if err != nil || len(paths) != 5 {
+	paths, err := filepath.Glob(filepath.Join(chartDirectory, "presets", "*.yaml"))
+	if err != nil || len(paths) < 5 {
 		t.Fatal(paths, err)
 	}
 	all := map[string]map[string]any{}
 	for _, path := range paths {
-		all[path[:len(path)-len(".yaml")]] = valuesFile(t, path)
+		all[strings.TrimSuffix(filepath.Base(path), ".yaml")] = valuesFile(t, path)
 	}
 	return all
 }
@@ -175,25 +175,33 @@ func valueSets(t testing.TB) map[string]map[string]any {
 checkpoints: {store: s3, s3: {url: "s3://runs/prefix", endpoint: "https://minio.minio.svc:9000", region: eu-1, existingSecret: keys}}
 learner: {replicas: 3}`,
 		"shared-volume": `
-checkpoints: {volume: {accessMode: ReadWriteMany, class: nfs}}
-learner: {replicas: 4, runtimeClassName: nvidia, gpus: 2, extraArgs: ["--lease-term=20s", "--log-level=debug"]}`,
+checkpoints: {volume: {accessMode: ReadWriteMany, storageClassName: nfs}}
+learner: {replicas: 4, runtimeClassName: nvidia, gpuResource: nvidia.com/mig-1g.10gb, extraArgs: ["--lease-term=20s", "--log-level=debug"]}`,
 		"existing-claim": "checkpoints: {volume: {existingClaim: mine}}\nkeepVolumes: false",
-		"cert-manager":   "credentials: {mode: cert-manager, secret: nkeys, issuer: {name: dbqpg, kind: ClusterIssuer}, hosts: [dbqpg.example]}",
+		"cert-manager":   "credentials: {mode: cert-manager, secretPrefix: nkeys, issuer: {name: dbqpg, kind: ClusterIssuer}, hosts: [dbqpg.example]}",
 		"autoscaling": `
 actors:
   pools:
     standard: {replicas: null, autoscaling: {type: cpu, max: 32}}
-    useful: {slots: 8, run: "Humanoid-v2/*", autoscaling: {type: keda, min: 0, max: 20, fraction: 0.5}}`,
+    useful: {slots: 8, run: "Humanoid-v2/*", autoscaling: {type: keda, min: 0, max: 20, fraction: 0.5}}
+learner: {autoscaling: {enabled: true, max: 8}}
+checkpoints: {volume: {accessMode: ReadWriteMany}}
+keda: {authenticationRef: {name: prometheus, kind: ClusterTriggerAuthentication}}`,
 		"monitoring": `
-metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}, rules: {enabled: true, labels: {release: prometheus}}}
+nats: {exporter: {enabled: true}}
 tracing: {endpoint: "http://otel-collector.monitoring.svc:4318"}
-images: {registry: registry.example/dbqpg, tag: v9, pullPolicy: Always, pullSecrets: [pull]}`,
+common: {image: {tag: v9, pullPolicy: Always}}
+global: {imageRegistry: registry.example}
+imagePullSecrets: [{name: pull}]`,
 		"five-nodes": `
-coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {class: fast}}
+coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {storageClassName: fast}}
 nats: {replicas: 5, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}}
 networkPolicy: {natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}], coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}], metricsFrom: []}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
 		"no-policies": "networkPolicy: {enabled: false}",
+		"dashboard":   "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}",
+		"names":       "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: trainer}\ncommonLabels: {team: control}",
 	} {
 		sets[name] = parse(t, text)
 	}

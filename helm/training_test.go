@@ -2,6 +2,8 @@ package helm
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -9,16 +11,18 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/dbqpg/dbqpg/helm/internal/progress"
+	"github.com/dbqpg/dbqpg/internal/credentials/credentialstest"
 )
 
 const experiment = `
 coordinator: {replicas: 3}
 nats: {replicas: 3}
 actors: {pools: {standard: {replicas: 2}}}
-experiment: {name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 1000}}`
+experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 1000}}]`
 
 // What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
 // configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those all servers and coordinators are
@@ -29,7 +33,7 @@ func TestTraining(t *testing.T) {
 	}
 	t.Parallel()
 	c := newCluster(t, render(t, trainingValues(t)))
-	c.makeSecret()
+	c.makeSecrets()
 	var nodes []*process
 	for _, workload := range []string{"dbqpg-nats", "dbqpg-coordinator"} {
 		nodes = append(nodes, c.startAll("StatefulSet", workload)...)
@@ -58,9 +62,8 @@ func TestTraining(t *testing.T) {
 	for _, p := range c.startAll("Deployment", "dbqpg-actor-standard") {
 		p.ready()
 	}
-	coordinator := nodes[len(nodes)-1]
-	coordinator.output("coordinator", "watch", "first")
-	if shown := coordinator.output("coordinator", "list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10/10 +11000 `).MatchString(shown) {
+	c.ask("watch", "first")
+	if shown := c.ask("list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10/10 +11000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
@@ -93,7 +96,7 @@ func trainingValues(t testing.TB) map[string]any {
 func merge(into map[string]any, key string, value any) {
 	old, ok := into[key].(map[string]any)
 	fields, also := value.(map[string]any)
-	if !ok || !also || key == "experiment" {
+	if !ok || !also {
 		into[key] = value
 		return
 	}
@@ -102,27 +105,26 @@ func merge(into map[string]any, key string, value any) {
 	}
 }
 
-// makeSecret does what the Job before the installation does: the container that makes the credentials, and kubectl's part by the
-// arguments that it is given.
-func (c *cluster) makeSecret() {
+// makeSecrets runs the Job before the installation, with a stand-in for Kubernetes' API.
+func (c *cluster) makeSecrets() {
 	c.t.Helper()
-	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials"))
-	if status := c.start("dbqpg-credentials-0", job, job.Spec.InitContainers[0]).Wait(); status != 0 {
+	api := credentialstest.NewSecrets(c.t)
+	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials-setup"))
+	container := job.Spec.Containers[0]
+	container.Args = append(container.Args, "--service-account=/var/run/secrets/kubernetes.io/serviceaccount") // where this machine's is not
+	if err := os.CopyFS(filepath.Join(c.volumes, "dbqpg-credentials-0-token"), os.DirFS(api.ServiceAccount())); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
+		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: api.Getenv(name)})
+	}
+	if status := c.start("dbqpg-credentials-0", job, container).Wait(); status != 0 {
 		c.t.Fatalf("the credentials are not made: status %d", status)
 	}
-	store := job.Spec.Containers[0].Args
-	if !slices.Equal(store[:3], []string{"create", "secret", "generic"}) {
-		c.t.Fatal(store)
+	maps.Copy(c.secrets, api.Data())
+	if len(c.secrets) < 7 {
+		c.t.Fatal(slices.Collect(maps.Keys(c.secrets)))
 	}
-	secret := map[string][]byte{}
-	for _, arg := range store[4:] {
-		if from, ok := strings.CutPrefix(arg, "--from-file="); ok {
-			key, path, _ := strings.Cut(from, "=")
-			path = strings.Replace(path, "/work", filepath.Join(c.volumes, "dbqpg-credentials-0-work"), 1)
-			secret[key] = []byte(mustRead(c.t, path))
-		}
-	}
-	c.secrets[store[3]] = secret
 }
 
 // startAll starts all pods of a workload.

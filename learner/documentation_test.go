@@ -23,7 +23,7 @@ import (
 //	<!-- run: server -->      it runs while the page goes on, and is stopped at its end;
 //	                          <!-- run: server until COMMAND --> waits until that command succeeds
 //	<!-- flags -->            programs accept its command lines, which would take too long
-//	<!-- kubernetes -->       by helm/e2e, in a cluster
+//	<!-- kubernetes: NAME --> by helm/e2e, in a cluster
 //	<!-- not run: REASON -->
 type block struct {
 	page     string
@@ -114,7 +114,7 @@ func TestDocumentation(t *testing.T) {
 		startCommand(t, cmd).Succeed()
 	}
 	for _, page := range pages(t) {
-		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") || page == "docs/kubernetes.md" {
+		if strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") {
 			continue
 		}
 		_, blocks := readPage(t, page)
@@ -158,7 +158,7 @@ func pageScript(t *testing.T, blocks []block) string {
 			}
 		case b.tag == "flags":
 			fmt.Fprintf(&script, "echo '%v' >&2\n(PATH=$PWD/bin/flags:$PATH\n%s)\n", b, b.text)
-		case b.tag == "kubernetes", kind == "not run" && detail != "":
+		case kind == "kubernetes", kind == "not run" && detail != "":
 		default:
 			t.Errorf("%v: the comment before the block, %q, does not say how it is tested", b, b.tag)
 		}

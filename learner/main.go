@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,11 +18,13 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/dashboard"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/export"
 	"github.com/dbqpg/dbqpg/learner/gradient"
+	"github.com/dbqpg/dbqpg/learner/play"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/record"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -91,7 +95,10 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 			return err
 		}
 		metrics := observe.NewLearner()
-		stop, err := metrics.Start(observe.Config{Listen: settings.MetricsListen, Pprof: settings.Pprof, Log: log})
+		live := play.New(log)
+		defer live.Close()
+		watched, log := pages(settings, live, log)
+		stop, err := metrics.Start(observe.Config{Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log})
 		if err != nil {
 			return err
 		}
@@ -109,6 +116,17 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
 	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
+}
+
+// pages returns the pages that show the run, nil if there are none, and a logger whose lines they show too.
+func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http.Handler, *slog.Logger) {
+	if settings.Worker || !settings.Pages() {
+		return nil, log
+	}
+	own := web.NewOwn(settings.Name(), settings.RunDir)
+	handler := web.Handler(web.Config{Source: own, Live: live.Handler(own), Log: log})
+	level, _ := observe.ParseLevel(settings.LogLevel) // which Load has checked
+	return handler, slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})))
 }
 
 // noArguments rejects arguments that are neither a flag nor a command.

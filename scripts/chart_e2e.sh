@@ -1,9 +1,11 @@
 #!/bin/sh
-# Installs the chart in a real single-node cluster (helm/cluster) and tests it there:
+# Installs the chart in a real single-node cluster (helm/offline) and tests it there:
 #   scripts/chart_e2e.sh [TEST FLAG...]     such as -test.run Presets
 #   scripts/chart_e2e.sh --shell            a shell with helm and kubectl instead of the tests
 #
-# Everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The
+# With KUBECONFIG set, the tests run in that cluster, which must have the images (kind load docker-image $(make -s image-names)),
+# a default StorageClass and room for a few cores; tests of what only the offline cluster has are skipped, by name. Otherwise
+# everything is built from source: Kubernetes (minutes, the first time), and the images by charts/images/check.sh. The
 # cluster runs in namespaces of its own and leaves nothing behind, except its files and logs after a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,6 +15,18 @@ if [ "${1:-}" = --shell ]; then
 	shift
 	shell=${SHELL:-sh}
 fi
+programs=$PWD/.deps/kubernetes/bin
+mkdir -p "$programs"
+scripts/setup.sh
+go build -o "$programs/" ./learner ./coordinator
+(cd helm && go build -o "$programs/" helm.sh/helm/v3/cmd/helm && go test -tags e2e -c -o "$programs/e2e.test" ./e2e)
+if [ -n "${KUBECONFIG:-}" ]; then
+	kubectl=$(command -v kubectl) || { echo "chart-e2e: kubectl not found" >&2; exit 1; }
+	ln -sf "$kubectl" "$programs/kubectl"
+	cd helm/e2e
+	DBQPG_E2E_PROGRAMS=$programs exec "$programs/e2e.test" -test.timeout 90m -test.v "$@"
+fi
+
 missing=
 need() { [ -n "$(command -v "$1")" ] || { echo "chart-e2e: $1 not found: install it (Debian, Ubuntu: apt install $2)" >&2; missing=1; }; }
 need etcd etcd-server
@@ -28,26 +42,20 @@ need debootstrap debootstrap
 [ "$(id -u)" -eq 0 ] || { echo "chart-e2e: only root can start a kubelet: run it as root" >&2; missing=1; }
 [ -z "$missing" ] || exit 1
 
-programs=$PWD/.deps/kubernetes/bin
-mkdir -p "$programs"
-
 # The linker sets the version that Kubernetes reports.
-version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/kubernetes/go.mod)
+version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/offline/kubernetes/go.mod)
 minor=${version#v*.}
 flags="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 	flags="$flags -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%.*}"
 done
 echo "chart-e2e: Kubernetes $version"
-(cd helm/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
-scripts/setup.sh
-go build -o "$programs/" ./learner
+[ ! -L "$programs/kubectl" ] || rm "$programs/kubectl" # another cluster's
+(cd helm/offline/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 [ -x .deps/bin/versitygw ] || make --no-print-directory s3-server
-(cd helm && go build -o "$programs/" helm.sh/helm/v3/cmd/helm)
 scripts/setup_cuda.sh --compiler
 scripts/cuda.sh --emulator true # builds the emulator, which is the driver of the node's GPU
 charts/images/check.sh
-(cd helm && go test -tags e2e -c -o "$programs/e2e.test" ./e2e)
 
 cluster=$(mktemp -d "$PWD/.deps/kubernetes/cluster.XXXXXX")
 # The node's control groups are named after the directory. The containers end with the process namespace.

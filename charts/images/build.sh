@@ -9,11 +9,16 @@ kind=$1
 out=$2
 scripts/setup.sh
 mkdir -p "$out/bin" "$out/lib" "$out/licenses"
+commandline=github.com/dbqpg/dbqpg/internal/commandline
+flags="-s -w -X $commandline.release=${VERSION:-} -X $commandline.commit=${REVISION:-}"
 case $kind in
-cpu) go build -trimpath -o "$out/bin/" ./coordinator ./actor ./learner ;;
+cpu)
+	CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$out/bin/" ./coordinator # a static program
+	go build -trimpath -ldflags "$flags" -o "$out/bin/" ./actor ./learner
+	;;
 cuda)
 	scripts/setup_cuda.sh
-	scripts/cuda.sh go build -trimpath -tags gpu -o "$out/bin/" ./learner
+	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags gpu -o "$out/bin/" ./learner
 	;;
 *)
 	echo "images: $kind: must be cpu or cuda" >&2

@@ -31,7 +31,7 @@ flock --nonblock 9 || { echo "images: waiting for another check in $dir" && floc
 recipe=$({
 	cat charts/images/standins.sh
 	sed -n '/^ARG/p; /^FROM.*[/]/p; /apt-get/p' charts/images/Dockerfile
-	sed -n '/^ *nats: .*[/]/p; /kubectl: /p' charts/dbqpg/values.yaml
+	sed -n '/repository: .*nats/p' charts/dbqpg/values.yaml
 } | sha256sum)
 if [ "$(cat "$dir/recipe" 2>/dev/null)" != "$recipe" ]; then
 	rm -rf "$dir/storage" "$dir/run"
@@ -84,7 +84,7 @@ starts() {
 	program=$(setting Entrypoint)
 	program=${program% }
 	linker=$(readelf -l "$root$program" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
-	for file in "$program" $(cd "$root" && find usr/local/lib/dbqpg -type f 2>/dev/null); do
+	for file in ${linker:+"$program" $(cd "$root" && find usr/local/lib/dbqpg -type f 2>/dev/null)}; do # a static program has none
 		lacks=$(inside "$linker" --list "/${file#/}" 2>&1 | grep -i 'not found\|error' || true)
 		[ -z "$lacks" ] || fail "/${file#/}: $lacks"
 	done
@@ -129,7 +129,7 @@ archive() {
 mkdir -p "$dir/oci"
 current=
 for target in coordinator actor learner-cpu learner; do archive "$(name $target)"; done
-for image in $(sed -n 's/^  nats: \(.*\/.*\)/\1/p; s/^  kubectl: //p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
+for image in $(sed -n 's|.*{registry: \(.*\), repository: \(.*nats.*\), tag: \(.*\), digest.*|\1/\2:\3|p' charts/dbqpg/values.yaml) registry.k8s.io/pause:3.10; do
 	archive "$image"
 done
 for file in "$dir"/oci/*.tar; do # remove archives of other versions

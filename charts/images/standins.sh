@@ -4,7 +4,7 @@
 # They are stored under the names of the real images in buildah's storage (CONTAINERS_STORAGE_CONF), and are made once; DIR
 # holds the files that check.sh mounts into builds. A stand-in has nothing that the real image lacks and a build could come to
 # depend on: Debian is made by debootstrap; golang is Debian with the compilers of the real image and this machine's Go;
-# distroless has the files of six packages and no shell; CUDA's has an empty package of cuBLAS. NATS, kubectl and pause have
+# distroless has the files of four packages and no shell; CUDA's has an empty package of cuBLAS. NATS, its sidecars and pause have
 # only the program, built from the module of the requested version.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -12,7 +12,7 @@ dir=$(cd "$1" && pwd)
 
 there() { buildah inspect --type image "$1" >/dev/null 2>&1; }
 argument() { sed -n "s/^ARG $1=//p" charts/images/Dockerfile; }
-value() { sed -n "s/^ *$1: //p" charts/dbqpg/values.yaml | head -n 1; }
+value() { sed -n "s|.*{registry: \(.*\), repository: \($1\), tag: \(.*\), digest.*|\1/\2:\3|p" charts/dbqpg/values.yaml; }
 # commit CONTAINER NAME [PATHS]
 commit() {
 	buildah config --env PATH="${3-}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$1"
@@ -83,7 +83,7 @@ distroless() {
 	script "$container" --volume "$root:/mnt" <<-'END'
 		apt-get update
 		cd /tmp
-		apt-get download base-files ca-certificates libc6 libssl3 netbase tzdata
+		apt-get download base-files ca-certificates netbase tzdata
 		for package in *.deb; do dpkg-deb --extract "$package" /mnt; done
 	END
 	buildah rm "$container" >/dev/null
@@ -127,17 +127,26 @@ program() {
 	commit "$container" "$1"
 }
 
+# of MODULE VERSION PACKAGE: builds a program of another module, by that module's own go.mod, as $dir/program.
+of() {
+	CGO_ENABLED=0 go build -C "$(go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",*/\1/p')" -trimpath -o "$dir/program" "$3"
+}
+
 programs() {
 	there "$nats" || {
 		CGO_ENABLED=0 go build -C helm -trimpath -o "$dir/nats-server" github.com/nats-io/nats-server/v2
 		program "$nats" "$dir/nats-server" /usr/local/bin/nats-server
 	}
-	there "$kubectl" || {
-		CGO_ENABLED=0 go build -C helm/kubernetes -trimpath -ldflags='-s -w' -o "$dir/kubectl" k8s.io/kubernetes/cmd/kubectl
-		program "$kubectl" "$dir/kubectl" /bin/kubectl
+	there "$reloader" || {
+		of github.com/nats-io/nack "v${reloader##*:}" ./cmd/nats-server-config-reloader
+		program "$reloader" "$dir/program" /usr/local/bin/nats-server-config-reloader
+	}
+	there "$exporter" || {
+		of github.com/nats-io/prometheus-nats-exporter "v${exporter##*:}" .
+		program "$exporter" "$dir/program" /prometheus-nats-exporter
 	}
 	there "$pause" || {
-		module=$(go list -C helm/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
+		module=$(go list -C helm/offline/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
 		gcc -static -Os -DVERSION="${pause##*:}" -o "$dir/pause" "$module/build/pause/linux/pause.c"
 		program "$pause" "$dir/pause" /pause
 	}
@@ -149,8 +158,9 @@ debian=docker.io/library/debian:$release-slim
 golang=docker.io/library/golang:$go-$release
 distroless=$(sed -n 's/^FROM \(gcr.io[^ ]*\).*/\1/p' charts/images/Dockerfile)
 cuda=$(sed -n 's|^FROM \([^ ]*/cuda:[^ ]*\).*|\1|p' charts/images/Dockerfile)
-nats=$(value nats)
-kubectl=$(value kubectl)
+nats=$(value library/nats)
+reloader=$(value natsio/nats-server-config-reloader)
+exporter=$(value natsio/prometheus-nats-exporter)
 pause=registry.k8s.io/pause:3.10
 settings
 debian

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/sameorigin"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -51,6 +53,9 @@ func (a *API) withSender(r *http.Request) *http.Request {
 func (a *API) sender(r *http.Request) (s sender) {
 	var err error
 	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if cookie, err := r.Cookie(TokenCookie); err == nil && !given { // of a browser, whose requests for other sites' pages sameorigin refuses
+		token, given = cookie.Value, true
+	}
 	switch {
 	case r.TLS == nil:
 		s.role = proto.RoleOperator
@@ -65,6 +70,49 @@ func (a *API) sender(r *http.Request) (s sender) {
 		return sender{} // which has no rights
 	}
 	return s
+}
+
+// TokenCookie is the name of the cookie in which a browser sends its user's token.
+const TokenCookie = "dbqpg-token"
+
+// Sender returns the name of who has sent a request, and whether they may look and administer.
+func (a *API) Sender(r *http.Request) (name string, mayLook, mayAdminister bool) {
+	s := a.sender(r)
+	name = strings.TrimSpace(string(s.role) + " " + s.name)
+	return name, rights(s.role)&look != 0, rights(s.role)&administer != 0
+}
+
+// ForLookers refuses the requests of those who may not look to a handler.
+func (a *API) ForLookers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, look, _ := a.Sender(r); !look {
+			http.Error(w, "log in first, or send a token or a certificate: docs/security.md", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// CheckToken returns an error for what is not a token of this node's file.
+func (a *API) CheckToken(token string) error {
+	if a.tokens == "" {
+		return errors.New("this coordinator knows no tokens: start it with --tokens FILE")
+	}
+	role, _, err := a.tokens.Find(token)
+	if err != nil {
+		a.log.Error("the tokens", "error", err)
+	}
+	if rights(role)&look == 0 {
+		return errors.New("that is not a token of this coordinator, or it has been revoked")
+	}
+	return nil
+}
+
+// Guard refuses the requests of other sites' pages to a handler, as to the API's own.
+func (a *API) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sameorigin.Handler(next, sameorigin.Names(a.urls()...)...).ServeHTTP(w, r)
+	})
 }
 
 // require returns an error if a request's sender has none of the rights.

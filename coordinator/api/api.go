@@ -24,7 +24,7 @@ type Backend interface {
 	Time(*registry.State) time.Time
 	Changed(after uint64) <-chan struct{}
 	Leader() registry.Node
-	Members() []raftnode.Member
+	Members() []registry.Member
 	Join(context.Context, raftnode.Peer) error
 	Remove(ctx context.Context, id string) error
 	Forget(ctx context.Context, p raftnode.Peer) (term uint64, err error)
@@ -143,12 +143,8 @@ func (a *API) seen(ctx context.Context) (*client.Seen, error) {
 }
 
 func (a *API) nodes(ctx context.Context) (*client.Nodes, error) {
-	answer := &client.Nodes{Nodes: []client.Node{}}
 	err := a.Read(ctx, func(*registry.State) {})
-	for _, m := range a.Members() {
-		answer.Nodes = append(answer.Nodes, client.Node(m))
-	}
-	return answer, err
+	return &client.Nodes{Nodes: append([]client.Node{}, a.Members()...)}, err
 }
 
 func (a *API) join(ctx context.Context, j client.Joining) error {

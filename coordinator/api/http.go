@@ -71,9 +71,13 @@ func (a *API) routes() []route {
 }
 
 func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
-	c, err := readCommand(r)
+	data, err := readBody(r)
 	if err != nil {
 		return nil, err
+	}
+	c, err := registry.DecodeCommand(data)
+	if err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
 	}
 	if err := require(ctx, rightFor(&c)); err != nil {
 		return nil, err
@@ -107,9 +111,13 @@ func (a *API) getRuns(_ context.Context, r *http.Request) (any, error) {
 // withBody returns the handler of requests with a JSON body.
 func withBody[T any](answer func(context.Context, T) (any, error)) func(context.Context, *http.Request) (any, error) {
 	return func(ctx context.Context, r *http.Request) (any, error) {
-		var body T
-		if err := readJSON(r, &body); err != nil {
+		data, err := readBody(r)
+		if err != nil {
 			return nil, err
+		}
+		var body T
+		if err := registry.DecodeStrictly(data, &body); err != nil {
+			return nil, &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
 		}
 		return answer(ctx, body)
 	}
@@ -209,10 +217,6 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, e *client.Error) {
 		status = http.StatusTemporaryRedirect
 		w.Header().Set("Location", e.Leader+r.URL.RequestURI())
 	}
-	if refused := e.Refusal(); refused != nil && r.URL.Path == "/v1/commands" && strings.HasPrefix(r.UserAgent(), "Go-http-client/") {
-		send(w, status, registry.Response{Refusal: refused}) // as the previous version's workers understand it
-		return
-	}
 	send(w, status, client.Failure{Error: e})
 }
 
@@ -250,31 +254,6 @@ func statusOf(code registry.Code) int {
 	return http.StatusConflict
 }
 
-func readCommand(r *http.Request) (registry.Command, error) {
-	data, err := readBody(r)
-	if err != nil {
-		return registry.Command{}, err
-	}
-	return decodeCommand(data)
-}
-
-// decodeCommand decodes a command that came over a network.
-func decodeCommand(data []byte) (registry.Command, error) {
-	c, err := registry.DecodeCommand(data)
-	if err != nil {
-		return c, &client.Error{Code: client.Malformed, Message: err.Error()}
-	}
-	return c, nil
-}
-
-func readJSON(r *http.Request, v any) error {
-	data, err := readBody(r)
-	if err != nil {
-		return err
-	}
-	return decodeJSON(data, v)
-}
-
 func readBody(r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
@@ -285,12 +264,4 @@ func readBody(r *http.Request) ([]byte, error) {
 		return nil, &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
 	}
 	return data, nil
-}
-
-// decodeJSON decodes one value, rejecting fields that v does not have.
-func decodeJSON(data []byte, v any) error {
-	if err := registry.DecodeStrictly(data, v); err != nil {
-		return &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
-	}
-	return nil
 }

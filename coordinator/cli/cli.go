@@ -56,17 +56,17 @@ type entry struct {
 }
 
 var entries = []entry{
-	{"submit SWEEP.yaml", "Submit an experiment; - reads standard input", 1, 1, (*session).submit, nil},
+	{"submit SWEEP.yaml...", "Submit experiments; - reads standard input", 1, 100, (*session).submit, nil},
 	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1, (*session).list, experimentNames},
 	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
 	{"watch [NAME]", "Show a run, or an experiment's, or all, as they change, until they have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, bothNames},
 	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
 	{"logs RUN", "Write what the workers that had a run logged of it, from their store", 1, 1, (*session).logs, runNames},
 	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
-	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, (*session).cancel, bothNames},
-	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, (*session).retry, bothNames},
-	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, (*session).pause, bothNames},
-	{"resume NAME", "Queue paused runs again", 1, 1, (*session).resume, bothNames},
+	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, named("cancelled", func(n string) registry.Command { return registry.Command{Cancel: &registry.Cancel{Name: n}} }), bothNames},
+	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Retry: &registry.Retry{Name: n}} }), bothNames},
+	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, named("paused", func(n string) registry.Command { return registry.Command{Pause: &registry.Pause{Name: n}} }), bothNames},
+	{"resume NAME", "Queue paused runs again", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Resume: &registry.Resume{Name: n}} }), bothNames},
 	{"extend NAME ITERATIONS", "Set how many iterations a run, or an experiment's, has in all; those that are done go on", 2, 2, (*session).extend, bothNames},
 	{"prioritize NAME PRIORITY", "Set the priority of a run, or an experiment's; free runs of the highest are taken first", 2, 2, (*session).prioritize, bothNames},
 	{"drain WORKER", "Have a worker give its run back, and keep runs from it", 1, 1, (*session).drain, learnerNames},
@@ -210,14 +210,25 @@ func addresses(flag string) []string {
 }
 
 func (s *session) submit(ctx context.Context, args []string) error {
-	data, err := s.read(args[0])
-	if err != nil {
-		return fmt.Errorf("read the sweep: %w", err)
+	specs := make([]*registry.Spec, len(args))
+	for i, name := range args { // all before the first is submitted
+		data, err := s.read(name)
+		if err != nil {
+			return fmt.Errorf("read the sweep: %w", err)
+		}
+		if specs[i], err = sweep.Parse(data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	spec, err := sweep.Parse(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", args[0], err)
+	for _, spec := range specs {
+		if err := s.submitOne(ctx, spec); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (s *session) submitOne(ctx context.Context, spec *registry.Spec) error {
 	if s.dryRun {
 		runs := spec.Expand()
 		return s.table(runs, plannedTable(runs))
@@ -246,15 +257,10 @@ func (s *session) read(name string) ([]byte, error) {
 }
 
 // unknown returns an error that there is no run or experiment of that name, with a suggestion.
-func (s *session) unknown(ctx context.Context, name string, experiments []client.Experiment) error {
-	var names []string
-	for _, e := range experiments {
-		names = append(names, e.Spec.Name)
-	}
-	if runs, err := s.Runs(ctx, client.Query{}); err == nil {
-		for _, r := range runs.Runs {
-			names = append(names, r.Name)
-		}
+func (s *session) unknown(ctx context.Context, name string) error {
+	names, err := bothNames(ctx, s.Client)
+	if err != nil {
+		return err
 	}
 	if len(names) == 0 {
 		return errors.New("there are no experiments yet: submit one")
@@ -284,15 +290,14 @@ func (s *session) show(ctx context.Context, args []string) error {
 			return s.table(e, experimentDetails(&e, runs.Runs))
 		}
 	}
-	return s.unknown(ctx, args[0], experiments)
+	return s.unknown(ctx, args[0])
 }
 
-func (s *session) cancel(ctx context.Context, args []string) error {
-	return s.change(ctx, args[0], "cancelled", registry.Command{Cancel: &registry.Cancel{Name: args[0]}})
-}
-
-func (s *session) retry(ctx context.Context, args []string) error {
-	return s.change(ctx, args[0], "queued again", registry.Command{Retry: &registry.Retry{Name: args[0]}})
+// named returns what a command does that takes only a name.
+func named(done string, of func(name string) registry.Command) func(*session, context.Context, []string) error {
+	return func(s *session, ctx context.Context, args []string) error {
+		return s.change(ctx, args[0], done, of(args[0]))
+	}
 }
 
 func (s *session) reset(ctx context.Context, args []string) error {
@@ -301,14 +306,6 @@ func (s *session) reset(ctx context.Context, args []string) error {
 		reset.To = &to
 	}
 	return s.change(ctx, args[0], "queued, to begin anew", registry.Command{Reset: reset})
-}
-
-func (s *session) pause(ctx context.Context, args []string) error {
-	return s.change(ctx, args[0], "paused", registry.Command{Pause: &registry.Pause{Name: args[0]}})
-}
-
-func (s *session) resume(ctx context.Context, args []string) error {
-	return s.change(ctx, args[0], "queued again", registry.Command{Resume: &registry.Resume{Name: args[0]}})
 }
 
 func (s *session) extend(ctx context.Context, args []string) error {
@@ -350,8 +347,7 @@ func (s *session) change(ctx context.Context, name, done string, c registry.Comm
 	r, err := s.Do(ctx, c)
 	switch {
 	case errors.Is(err, client.NotFound):
-		experiments, _ := s.Experiments(ctx) // without them treat the name as a run's
-		return s.unknown(ctx, name, experiments)
+		return s.unknown(ctx, name)
 	case err != nil:
 		return err
 	case r.Run != nil:

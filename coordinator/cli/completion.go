@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
 // completion lists the names that a command's first argument may be.
@@ -37,24 +37,29 @@ func (c completion) with(o *options) cobra.CompletionFunc {
 	}
 }
 
-func experimentNames(ctx context.Context, c *client.Client) (names []string, err error) {
-	experiments, err := c.Experiments(ctx)
-	for _, e := range experiments {
-		names = append(names, e.Spec.Name)
+// namesOf returns a completion by the names of what a request lists.
+func namesOf[T any](list func(*client.Client, context.Context) ([]T, error), name func(*T) string) completion {
+	return func(ctx context.Context, c *client.Client) (names []string, err error) {
+		all, err := list(c, ctx)
+		for i := range all {
+			names = append(names, name(&all[i]))
+		}
+		return names, err
 	}
-	return names, err
 }
 
-func runNames(ctx context.Context, c *client.Client) (names []string, err error) {
-	runs, err := c.Runs(ctx, client.Query{})
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range runs.Runs {
-		names = append(names, r.Name)
-	}
-	return names, nil
-}
+var (
+	experimentNames = namesOf((*client.Client).Experiments, func(e *client.Experiment) string { return e.Spec.Name })
+	nodeNames       = namesOf((*client.Client).Nodes, func(n *client.Node) string { return n.ID })
+	runNames        = namesOf(func(c *client.Client, ctx context.Context) ([]registry.Run, error) {
+		runs, err := c.Runs(ctx, client.Query{})
+		return runs.Runs, err
+	}, func(r *registry.Run) string { return r.Name })
+	learnerNames = namesOf(func(c *client.Client, ctx context.Context) ([]client.Learner, error) {
+		seen, err := c.Seen(ctx)
+		return seen.Seen, err
+	}, func(l *client.Learner) string { return l.Name })
+)
 
 func bothNames(ctx context.Context, c *client.Client) ([]string, error) {
 	experiments, err := experimentNames(ctx, c)
@@ -62,24 +67,5 @@ func bothNames(ctx context.Context, c *client.Client) ([]string, error) {
 		return nil, err
 	}
 	runs, err := runNames(ctx, c)
-	return slices.Concat(experiments, runs), err
-}
-
-func nodeNames(ctx context.Context, c *client.Client) (names []string, err error) {
-	nodes, err := c.Nodes(ctx)
-	for _, n := range nodes {
-		names = append(names, n.ID)
-	}
-	return names, err
-}
-
-func learnerNames(ctx context.Context, c *client.Client) (names []string, err error) {
-	seen, err := c.Seen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range seen.Seen {
-		names = append(names, l.Name)
-	}
-	return names, nil
+	return append(experiments, runs...), err
 }

@@ -104,7 +104,7 @@ func (s *session) list(ctx context.Context, args []string) error {
 		return err
 	}
 	if unknown := func(e client.Experiment) bool { return e.Spec.Name == q.Experiment }; q.Experiment != "" && !slices.ContainsFunc(experiments, unknown) {
-		return s.unknown(ctx, q.Experiment, experiments)
+		return s.unknown(ctx, q.Experiment)
 	}
 	var all []listed
 	for _, r := range runs.Runs {

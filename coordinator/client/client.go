@@ -157,9 +157,6 @@ func (c *Client) Do(ctx context.Context, command registry.Command) (response reg
 	if err := c.call(ctx, http.MethodPost, "/v1/commands", command, &response, 0); err != nil {
 		return response, err
 	}
-	if response.Refusal != nil { // of a node of the previous version
-		return response, response.Refusal
-	}
 	return response, nil
 }
 

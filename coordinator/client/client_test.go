@@ -135,7 +135,7 @@ func TestUnansweredTake(t *testing.T) {
 // A refusal, or what is no answer of a coordinator, is final; the end of the context ends everything else, and its error says what was wrong.
 func TestGivesUp(t *testing.T) {
 	asked := 0
-	answer := `{"refusal":{"code":"stale_epoch","message":"another has it"}}`
+	answer := `{"error":{"code":"stale_epoch","message":"another has it"}}`
 	url := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		io.WriteString(w, answer)

@@ -94,15 +94,7 @@ type Learner struct {
 }
 
 // Node is one of the coordinator's nodes.
-type Node struct {
-	ID      string `json:"id"`
-	Address string `json:"address"`       // of its raft listener
-	URL     string `json:"url,omitempty"` // where it takes requests
-	Leader  bool   `json:"leader"`
-	Voter   bool   `json:"voter"` // it counts for majorities
-	// Silent is since when the leader has not been able to reach it; zero if it is well.
-	Silent time.Time `json:"silent_since,omitzero"`
-}
+type Node = registry.Member
 
 // Nodes lists the coordinator's nodes as known to the leader.
 type Nodes struct {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
@@ -64,43 +65,36 @@ func (c *Client) Announce(ctx context.Context, n registry.Node) error {
 
 // Run returns a run by its name.
 func (c *Client) Run(ctx context.Context, name string) (*registry.Run, error) {
-	var run registry.Run
-	if err := c.call(ctx, http.MethodGet, "/v1/runs/"+url.PathEscape(name), nil, &run, 0); err != nil {
-		return nil, err
-	}
-	return &run, nil
+	return get[registry.Run](ctx, c, "/v1/runs/"+url.PathEscape(name), 0)
 }
 
 // Runs returns the runs that match a query. To watch runs, query again with After set to the last answer's Index.
 func (c *Client) Runs(ctx context.Context, q Query) (*Runs, error) {
-	var runs Runs
-	if err := c.call(ctx, http.MethodGet, "/v1/runs?"+q.values().Encode(), nil, &runs, q.Wait); err != nil {
-		return nil, err
-	}
-	return &runs, nil
+	return get[Runs](ctx, c, "/v1/runs?"+q.values().Encode(), q.Wait)
 }
 
 // Experiments returns all experiments.
 func (c *Client) Experiments(ctx context.Context) ([]Experiment, error) {
-	var all Experiments
-	err := c.call(ctx, http.MethodGet, "/v1/experiments", nil, &all, 0)
+	all, err := get[Experiments](ctx, c, "/v1/experiments", 0)
 	return all.Experiments, err
 }
 
-// Seen returns the learners and actors seen recently.
-func (c *Client) Seen(ctx context.Context) (*Seen, error) {
-	var seen Seen
-	if err := c.call(ctx, http.MethodGet, "/v1/seen", nil, &seen, 0); err != nil {
-		return nil, err
-	}
-	return &seen, nil
-}
+// Seen returns the learners seen recently.
+func (c *Client) Seen(ctx context.Context) (*Seen, error) { return get[Seen](ctx, c, "/v1/seen", 0) }
 
 // Nodes returns the coordinator's nodes.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	var nodes Nodes
-	err := c.call(ctx, http.MethodGet, "/v1/nodes", nil, &nodes, 0)
+	nodes, err := get[Nodes](ctx, c, "/v1/nodes", 0)
 	return nodes.Nodes, err
+}
+
+// get returns the answer to a request, the zero value with an error.
+func get[T any](ctx context.Context, c *Client, path string, wait time.Duration) (*T, error) {
+	answer := new(T)
+	if err := c.call(ctx, http.MethodGet, path, nil, answer, wait); err != nil {
+		return new(T), err
+	}
+	return answer, nil
 }
 
 // Join adds a node to the coordinator.

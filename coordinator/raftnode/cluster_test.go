@@ -248,7 +248,7 @@ func (c *cluster) requireAgreement() {
 	c.t.Helper()
 	ctx := deadline(c.t)
 	c.mustPropose(submit("last", 1))
-	var members []Member
+	var members []registry.Member
 	var last uint64 // which may be a repetition of that command
 	var want, from string
 	if err := c.probe(ctx, func(n *Node) error {

@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,17 +61,12 @@ type Timing struct {
 }
 
 func (t Timing) orDefault() Timing {
-	d := Timing{Heartbeat: 500 * time.Millisecond, SnapshotEvery: 8192, SnapshotInterval: 30 * time.Second, Trailing: 4096}
-	if t.Heartbeat != 0 {
-		d.Heartbeat = t.Heartbeat
+	if t.SnapshotEvery == 0 {
+		t.SnapshotEvery, t.Trailing = 8192, 4096
 	}
-	if t.SnapshotEvery != 0 {
-		d.SnapshotEvery, d.Trailing = t.SnapshotEvery, t.Trailing
-	}
-	if t.SnapshotInterval != 0 {
-		d.SnapshotInterval = t.SnapshotInterval
-	}
-	return d
+	t.Heartbeat = cmp.Or(t.Heartbeat, 500*time.Millisecond)
+	t.SnapshotInterval = cmp.Or(t.SnapshotInterval, 30*time.Second)
+	return t
 }
 
 // ParsePeers reads "n1=host:port,n2=host:port".

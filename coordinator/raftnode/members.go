@@ -14,17 +14,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// Member is a node of the cluster.
-type Member struct {
-	ID      string `json:"id"`
-	Address string `json:"address"`       // of its raft listener
-	URL     string `json:"url,omitempty"` // where it takes requests, once announced
-	Leader  bool   `json:"leader"`
-	Voter   bool   `json:"voter"` // it counts for majorities; a new node does once it has caught up
-	// Silent is since when the leader, if that is this node, has not been able to reach it; zero if it is well.
-	Silent time.Time `json:"silent_since,omitzero"`
-}
-
 // Status is a node's position in the log.
 type Status struct {
 	Term      uint64
@@ -63,36 +52,17 @@ func (n *Node) watchEnd() {
 	n.raft.RegisterObserver(observer)
 }
 
-// WaitLeader waits until this node knows a leader.
-func (n *Node) WaitLeader(ctx context.Context) error {
-	changes := make(chan raft.Observation, 1)
-	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
-		_, leader := o.Data.(raft.LeaderObservation)
-		return leader
-	})
-	n.raft.RegisterObserver(observer)
-	defer n.raft.DeregisterObserver(observer)
-	for n.Leader().ID == "" {
-		select {
-		case <-changes:
-		case <-ctx.Done():
-			return fmt.Errorf("no leader: %w", ctx.Err())
-		}
-	}
-	return nil
-}
-
 // Status returns this node's position in the log.
 func (n *Node) Status() Status {
 	return Status{Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex()}
 }
 
 // Members returns the cluster's nodes as known to this one.
-func (n *Node) Members() []Member {
+func (n *Node) Members() []registry.Member {
 	leader := n.Leader().ID
-	var members []Member
+	var members []registry.Member
 	for _, server := range n.members() {
-		m := Member{
+		m := registry.Member{
 			ID: string(server.ID), Address: string(server.Address), Leader: string(server.ID) == leader,
 			Voter: server.Suffrage == raft.Voter, Silent: n.silence.of(server.ID),
 		}

@@ -314,10 +314,6 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }() // returns when raft has decided or shuts down
-	return n.await(ctx, done)
-}
-
-func (n *Node) await(ctx context.Context, done <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

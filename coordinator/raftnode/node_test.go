@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -26,6 +27,25 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
+// waitLeader waits until a node knows a leader.
+func waitLeader(ctx context.Context, n *Node) error {
+	changes := make(chan raft.Observation, 1)
+	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		_, leader := o.Data.(raft.LeaderObservation)
+		return leader
+	})
+	n.raft.RegisterObserver(observer)
+	defer n.raft.DeregisterObserver(observer)
+	for n.Leader().ID == "" {
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return fmt.Errorf("no leader: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
 // open opens a node that is alone, over TCP and on disk.
 func open(t testing.TB, directory string) *Node {
 	t.Helper()
@@ -36,7 +56,7 @@ func open(t testing.TB, directory string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.WaitLeader(deadline(t)); err != nil {
+	if err := waitLeader(deadline(t), n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -116,7 +136,7 @@ func TestLeadership(t *testing.T) {
 			continue
 		}
 		n := c.node(id)
-		if err := n.WaitLeader(ctx); err != nil {
+		if err := waitLeader(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 		var elsewhere *NotLeaderError

@@ -141,7 +141,6 @@ type Renew struct {
 	Hold
 	TTL     time.Duration `json:"ttl"` // in nanoseconds; or
 	Seconds float64       `json:"ttl_seconds,omitempty"`
-	Useful  retired       `json:"useful,omitzero"`
 }
 
 func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }

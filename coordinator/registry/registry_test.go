@@ -343,22 +343,6 @@ func TestSteering(t *testing.T) {
 	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}})
 }
 
-// Logs, snapshots and workers of the previous version say how many actors a run could use, which nobody asks for any more.
-func TestRetiredFields(t *testing.T) {
-	command, err := DecodeCommand([]byte(`{"renew":{"run":"a/t/a-e-s1","epoch":1,"ttl":1000000000,"useful":40}}`))
-	if err != nil || command.Renew.TTL != time.Second {
-		t.Error(command, err)
-	}
-	c := newClock(t)
-	c.do("", Command{Submit: &Submit{spec("a", 1)}})
-	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Second}})
-	now := string(encoded(t, c.State))
-	before := strings.Replace(now, `"learner":"l"`, `"learner":"l","useful":40`, 1)
-	if s, err := Decode(strings.NewReader(before)); err != nil || before == now || string(encoded(t, s)) != now {
-		t.Error(err)
-	}
-}
-
 // Whatever a snapshot holds, it is refused or can be gone on with.
 func FuzzDecode(f *testing.F) {
 	s := New()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
@@ -161,9 +162,7 @@ func (s *State) validate() error {
 	}
 	for i := range s.Runs {
 		run := &s.Runs[i]
-		switch run.State {
-		case Queued, Running, Paused, Done, Failed, Cancelled:
-		default:
+		if !slices.Contains(States, run.State) {
 			return fmt.Errorf("run %q is %q", run.Name, run.State)
 		}
 		if run.ID > run.Epoch {

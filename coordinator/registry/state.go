@@ -81,7 +81,6 @@ type Run struct {
 type Lease struct {
 	Learner string    `json:"learner"`
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
-	Useful  retired   `json:"useful,omitzero"`
 	Expires time.Time `json:"expires"`
 	// TTL is the term requested by Take or the last Renew.
 	TTL time.Duration `json:"ttl"`
@@ -93,12 +92,6 @@ type Lease struct {
 
 // Heard is when the learner was last heard of.
 func (l *Lease) Heard() time.Time { return l.Expires.Add(-l.TTL) }
-
-// retired is a field of earlier versions, which logs, snapshots and programs of these may contain.
-type retired struct{}
-
-// UnmarshalJSON accepts and forgets anything.
-func (retired) UnmarshalJSON([]byte) error { return nil }
 
 // Checkpoint is a run's state after an iteration, kept elsewhere.
 type Checkpoint struct {
@@ -152,6 +145,17 @@ type Seen struct {
 type Node struct {
 	ID  string `json:"id"`
 	URL string `json:"url"`
+}
+
+// Member is a node of the coordinator's cluster, of which the state knows the URL alone.
+type Member struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`       // of its raft listener
+	URL     string `json:"url,omitempty"` // where it takes requests, once announced
+	Leader  bool   `json:"leader"`
+	Voter   bool   `json:"voter"` // it counts for majorities; a new node does once it has caught up
+	// Silent is since when the leader has not been able to reach it; zero if it is well.
+	Silent time.Time `json:"silent_since,omitzero"`
 }
 
 // State is everything the coordinator knows. The order of all its parts is determined by the

@@ -26,12 +26,12 @@ func watch(m *observe.Coordinator, node *raftnode.Node) {
 		m.Term.Set(float64(status.Term))
 		m.CommitIndex.Set(float64(status.Committed))
 		m.AppliedIndex.Set(float64(status.Applied))
-		node.View(func(s *registry.State) { count(m, s) })
+		node.View(func(s *registry.State) { count(m, s, node.Time(s)) })
 	})
 }
 
 // count sets the metrics that are counts in the registry.
-func count(m *observe.Coordinator, s *registry.State) {
+func count(m *observe.Coordinator, s *registry.State, now time.Time) {
 	runs := map[registry.RunState]int{}
 	for i := range s.Runs {
 		runs[s.Runs[i].State]++
@@ -41,7 +41,7 @@ func count(m *observe.Coordinator, s *registry.State) {
 	}
 	learners, actors := 0, 0
 	for _, v := range s.Seen {
-		if now := time.Now(); v.Role == registry.Learner && !v.Silent(now) {
+		if v.Role == registry.Learner && !v.Silent(now) {
 			learners, actors = learners+1, actors+v.Slots
 		}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	Credentials *credentials.Credentials
 	// Tokens is the file of tokens that stand for certificates; "" means none.
 	Tokens credentials.Tokens
+	// Checkpoints is the workers' store, of which the pages show the runs' curves and files; "": they show only what the registry has.
+	Checkpoints string
 	// Metrics is the host:port to serve metrics on; "" means none.
 	Metrics string
 	// Log is the node's log.
@@ -89,6 +91,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer stopMetrics()
+	if c.Credentials != nil {
+		metrics.WatchCertificate(c.Credentials.Expires)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	self := registry.Node{ID: c.ID, URL: c.AdvertiseURL}
 	if self.URL == "" {
@@ -110,10 +115,31 @@ func Run(ctx context.Context, c Config) (err error) {
 	watch(metrics, node)
 	defer metrics.Idle("stopping")
 	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, Log: c.Log})
-	startup.ready(metrics.Count(answers.Handler()))
+	pages, closePages, err := c.pages(ctx, self.URL, answers)
+	if err != nil {
+		return errors.Join(err, shutdown(server), group.Wait())
+	}
+	defer closePages()
+	read, err := metrics.Metrics(c.Log)
+	if err != nil {
+		return errors.Join(err, shutdown(server), group.Wait())
+	}
+	startup.ready(withPages(metrics.Count(answers.Handler()), pages, answers.Guard(answers.ForLookers(read))))
+	c.Log.Info("open this address in a browser", "url", self.URL+"/")
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
 	return group.Wait()
+}
+
+// withPages has the API answer its own requests, and the pages theirs.
+func withPages(api, pages, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", api)
+	mux.Handle("/metrics", metrics)
+	for _, path := range []string{"/{$}", "/assets/", "/data/", "/live/"} {
+		mux.Handle(path, pages)
+	}
+	return mux
 }
 
 // newServer returns the API's server. Long polls end with ctx.
@@ -283,7 +309,7 @@ func (c *Config) scheme() string {
 
 // join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
-	isMember := slices.ContainsFunc(node.Members(), func(m raftnode.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
+	isMember := slices.ContainsFunc(node.Members(), func(m registry.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
 	joins := len(c.joinURLs) > 0 && !isMember
 	urls := []string{self.URL}
 	if joins {

@@ -13,16 +13,21 @@ import (
 	"github.com/dbqpg/dbqpg/helm/internal/progress"
 )
 
+// bucket are the values for the server of serveBuckets.
+const bucket = "checkpoints: {store: s3, s3: {url: s3://bucket/runs, region: us-east-1, endpoint: 'http://198.18.255.1:7480', existingSecret: s3-keys}}"
+
 // Two workers keep checkpoints in a bucket, as documented. While it is not there, they say so. Then they train two runs at the same
 // time, one of them is lost in the middle, and the runs end with the bits of one process alone.
 func TestBucket(t *testing.T) {
-	u := newUser(t, "bucket")
+	needsOwn(t, "a server of buckets on the node")
+	u := newUser(t)
 	buckets := u.serveBuckets("key", "secret-key")
-	u.follow("Scale", "s3-keys \\", "KEY_ID=...", "KEY_ID=key", "ACCESS_KEY=...", "ACCESS_KEY=secret-key")
-	values := u.file(u.changed("Scale", "store: s3", "replicas: 4", "replicas: 2", "region: eu-central-1", "region: us-east-1, endpoint: http://198.18.255.1:7480") + `
+	u.extra = []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret-key"}
+	u.run("values", "keys")
+	u.install("kind", bucket+`
+learner: {replicas: 2}
 actors: {pools: {standard: {replicas: 0}}}
-experiment: {name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overrides: {iterations: 30, batch: 2000}}`)
-	u.helm("install", "dbqpg", "charts/dbqpg", "--values", "helm/kind.yaml", "--values", values)
+experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overrides: {iterations: 30, batch: 2000}}]`)
 
 	u.untilRestarted("learner", 1)
 	last := u.lastWords("learner")

@@ -9,84 +9,61 @@ import (
 	"testing"
 )
 
-// sectionOf returns a section of docs/kubernetes.md, without its heading.
-func sectionOf(t *testing.T, heading string) string {
+// page returns a page of docs/kubernetes.
+func page(t *testing.T, name string) string {
 	t.Helper()
-	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes", name+".md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, content, found := strings.Cut(string(document), "\n## "+heading+"\n")
-	if !found {
-		t.Fatalf("docs/kubernetes.md has no section %q", heading)
-	}
-	content, _, _ = strings.Cut(content, "\n## ")
-	return content
+	return string(text)
 }
 
-// documented returns the one block of a section of docs/kubernetes.md in which there is a text.
-func documented(t *testing.T, section, text string) string {
+// block returns the commands that a page has under a name: <!-- kubernetes: NAME --> is before the block.
+func block(t *testing.T, in, name string) string {
 	t.Helper()
-	var blocks []string
-	for i, part := range strings.Split(sectionOf(t, section), "\n```") { // each second part is a block, which begins with its language
-		if _, block, _ := strings.Cut(part, "\n"); i%2 == 1 && strings.Contains(block, text) {
-			blocks = append(blocks, block)
-		}
+	parts := strings.Split(page(t, in), "\n<!-- kubernetes: "+name+" -->\n```sh\n")
+	if len(parts) != 2 {
+		t.Fatalf("docs/kubernetes/%s.md has %d blocks %q", in, len(parts)-1, name)
 	}
-	if len(blocks) != 1 {
-		t.Fatalf("%q has %d blocks with %q", section, len(blocks), text)
-	}
-	return blocks[0]
+	commands, _, _ := strings.Cut(parts[1], "\n```")
+	return commands
 }
 
-// changed is documented with a name of the user's namespace, and changes: pairs of a text that must be there and what takes its place.
-func (u *user) changed(section, text string, changes ...string) string {
+// run runs a block as it stands.
+func (u *user) run(in, name string) string {
 	u.t.Helper()
-	block := documented(u.t, section, text)
-	for i := 0; i < len(changes); i += 2 {
-		if !strings.Contains(block, changes[i]) {
-			u.t.Fatalf("%q is not in:\n%s", changes[i], block)
-		}
-		block = strings.ReplaceAll(block, changes[i], changes[i+1])
-	}
-	block = strings.ReplaceAll(block, "-n training", "-n "+u.namespace)
-	return strings.ReplaceAll(block, ".training.svc", "."+u.namespace+".svc")
+	return u.shell(block(u.t, in, name))
 }
 
-// follow runs the commands of changed, and returns what they say.
-func (u *user) follow(section, text string, changes ...string) string {
+// connected runs commands of somebody who has an operator's credentials and a port-forward, as documented.
+func (u *user) connected(commands string) string {
 	u.t.Helper()
-	return u.shell(u.changed(section, text, changes...))
+	u.kubectl("rollout", "status", "statefulset", "dbqpg-coordinator", "--timeout", patience.String())
+	const listens = "\nuntil coordinator nodes > /dev/null 2>&1; do sleep 0.1; done\n"
+	return u.shell(block(u.t, "install", "connect") + listens + commands)
 }
 
-// checkOut gives the user a checkout like this one to write in.
-func (u *user) checkOut() {
-	u.t.Helper()
-	original, err := filepath.Abs(u.checkout)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	changes := u.t.TempDir()
-	u.shell("cd " + changes + "; mkdir upper work merged; mount -t overlay overlay merged -o lowerdir=" + original + ",upperdir=upper,workdir=work")
-	u.t.Cleanup(func() {
-		u.checkout = original // to be in it would keep it mounted
-		if _, err := u.try("sh", "-c", "umount "+changes+"/merged"); err != nil {
-			u.t.Error(err)
-		}
-	})
-	u.checkout = filepath.Join(changes, "merged")
-}
-
-// coordinator runs the command line in the first coordinator's pod.
+// coordinator runs a command of the coordinator's.
 func (u *user) coordinator(arguments ...string) string {
 	u.t.Helper()
-	return u.kubectl(append([]string{"exec", "-i", "dbqpg-coordinator-0", "--", "coordinator"}, arguments...)...)
+	return u.connected("coordinator " + strings.Join(arguments, " "))
+}
+
+// submit submits an experiment.
+func (u *user) submit(sweep string) string {
+	u.t.Helper()
+	return u.connected("coordinator submit - <<END\n" + sweep + "\nEND")
 }
 
 // row returns the columns of the one row of the table "When a pod does not start" that has a text in the first of them.
 func row(t *testing.T, text string) (columns []string) {
 	t.Helper()
-	for line := range strings.Lines(sectionOf(t, "When a pod does not start")) {
+	_, table, found := strings.Cut(page(t, "operate"), "\n## When a pod does not start\n")
+	if !found {
+		t.Fatal("there is no such table")
+	}
+	for line := range strings.Lines(table) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.Contains(cells[1], text) {
 			if columns != nil {
 				t.Fatalf("the table has two rows with %q", text)

@@ -38,7 +38,7 @@ spec:
         defaultMode: 0440
         sources:
           - secret:
-              name: nats-server
+              name: dbqpg-credentials-nats
               items: [{key: ca.pem, path: ca.pem}, {key: tls.pem, path: tls.pem}, {key: tls-key.pem, path: tls-key.pem}, {key: accounts.conf, path: accounts.conf}]
           - configMap: {name: nats}
     - {name: data, emptyDir: {}}
@@ -51,16 +51,15 @@ spec:
   ports: [{port: 4222}]
 `
 
-// The commands for a NATS server of one's own, with another one in place of that of NATS's own chart.
+// A server that is not the chart's, with the Secret that the chart's Job makes for it.
 func TestOwnNATS(t *testing.T) {
-	u := newUser(t, "own-nats")
-	u.checkOut()
-	u.follow("A NATS server of your own", "credentials create",
-		"kubectl create namespace training\n", "",
-		"helm repo add nats https://nats-io.github.io/k8s/helm/charts/\n", "",
-		"helm install nats nats/nats --version 2.14.2 -n training --values helm/nats/official.yaml", "kubectl -n training apply --filename "+u.file(serverOfOnesOwn),
-		"--values helm/gpu.yaml", "--values helm/kind.yaml",
-		"--set nats.external", "--values "+u.file("experiment: {overrides: {iterations: 2, batch: 1000}}")+" --set nats.external")
+	u := newUser(t)
+	u.values("kind", `
+nats: {external: "tls://nats.training.svc:4222"}
+credentials: {hosts: [nats.training.svc]}
+experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch: 1000}}]`)
+	u.kubectl("apply", "--filename", u.file(serverOfOnesOwn))
+	u.run("install", "install")
 	u.coordinator("watch", "first")
 	if runs := u.runs("first"); states(runs) != "done" {
 		t.Errorf("in the end: %v", runs)

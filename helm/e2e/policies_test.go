@@ -12,11 +12,11 @@ import (
 // pod is reached by whom it does not need: who plays does not reach the coordinator, and nobody the NATS servers' monitors or the
 // ports by which they and the coordinators talk among themselves. That all others do what they need, the other tests show.
 func TestPolicies(t *testing.T) {
-	u := newUser(t, "policies")
-	if _, err := u.try("kubectl", "--namespace", u.namespace, "run", "free", "--image=registry.k8s.io/pause:3.10"); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
+	u := newUser(t)
+	if _, err := u.try("kubectl", "--namespace", namespace, "run", "free", "--image=registry.k8s.io/pause:3.10"); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Fatalf("a pod that restricts itself in nothing: %v", err)
 	}
-	u.install("kind", "experiment: null", "--wait")
+	u.install("kind", "experiments: []", "--wait")
 	defer u.helm("uninstall", "dbqpg")
 	actor, learner := u.pods("actor")[0].Name, u.pods("learner")[0].Name
 	coordinator, nats := u.pods("coordinator")[0].Status.PodIP, u.pods("nats")[0].Status.PodIP

@@ -14,7 +14,7 @@ import (
 
 // The preset for one small machine installs on one, as it is, and trains.
 func TestSmallMachine(t *testing.T) {
-	u := newUser(t, "kind")
+	u := newUser(t)
 	u.install("kind", "", "--wait")
 	u.untilSteps("first", 1)
 	u.helm("uninstall", "dbqpg", "--wait")
@@ -34,7 +34,8 @@ func TestPresets(t *testing.T) {
 		{"external-nats", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor": "large"}, "Insufficient nvidia.com/gpu"},
 	} {
 		t.Run(test.preset, func(t *testing.T) {
-			u := newUser(t, test.preset)
+			needsOwn(t, "nodes that the scheduler alone knows")
+			u := newUser(t)
 			u.install(test.preset, "")
 			defer u.helm("uninstall", "dbqpg") // before the nodes go, or all pods would crowd on the one that there is
 			u.until(func() string {
@@ -94,13 +95,13 @@ func (u *user) addNode(name string, cores int64, taints map[string]string) {
 	}
 	node.Status.Allocatable = node.Status.Capacity
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	nodes := kubernetes.Client.CoreV1().Nodes()
+	nodes := client.CoreV1().Nodes()
 	if _, err := nodes.Create(u.ctx, node, metav1.CreateOptions{}); err != nil {
 		u.t.Fatal(err)
 	}
 	u.t.Cleanup(func() { // with the pods that it was given, which nobody would end
 		at := metav1.ListOptions{FieldSelector: "spec.nodeName=" + name}
-		err := kubernetes.Client.CoreV1().Pods(u.namespace).DeleteCollection(u.ctx, *metav1.NewDeleteOptions(0), at)
+		err := client.CoreV1().Pods(namespace).DeleteCollection(u.ctx, *metav1.NewDeleteOptions(0), at)
 		if err == nil {
 			err = nodes.Delete(u.ctx, name, metav1.DeleteOptions{})
 		}

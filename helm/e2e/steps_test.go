@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,21 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// noted returns the one command among the notes of an installation that has a text in it.
-func noted(t *testing.T, notes, text string) string {
-	t.Helper()
-	var found []string
-	for line := range strings.Lines(notes) {
-		if strings.HasPrefix(line, "  ") && strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d commands have %q:\n%s", len(found), text, notes)
-	}
-	return found[0]
-}
 
 // scaleActors does `kubectl scale`, and waits until as many are ready.
 func (u *user) scaleActors(pods int) {
@@ -81,7 +65,7 @@ func (u *user) untilSteps(experiment string, steps int) {
 // claims counts the claims of volumes.
 func (u *user) claims() int {
 	u.t.Helper()
-	list, err := kubernetes.Client.CoreV1().PersistentVolumeClaims(u.namespace).List(u.ctx, metav1.ListOptions{})
+	list, err := client.CoreV1().PersistentVolumeClaims(namespace).List(u.ctx, metav1.ListOptions{})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -100,7 +84,7 @@ func (u *user) evict(component string) {
 	for _, pod := range old {
 		gone[string(pod.UID)] = true
 		u.until(func() string {
-			err := kubernetes.Client.CoreV1().Pods(u.namespace).EvictV1(u.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
+			err := client.CoreV1().Pods(namespace).EvictV1(u.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
 			if apierrors.IsTooManyRequests(err) { // the budget
 				return err.Error()
 			}
@@ -127,7 +111,7 @@ func (u *user) evict(component string) {
 // loseVolume removes the second coordinator's claim and pod, as documented, and waits until the pod that comes back is ready.
 func (u *user) loseVolume() {
 	u.t.Helper()
-	u.follow("Upgrade, roll back, remove", "--wait=false")
+	u.run("upgrade", "volume")
 	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/dbqpg-coordinator-1")
 }
 

@@ -10,55 +10,115 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // patience is how long a test waits for what must happen, on a machine however loaded.
 const patience = 5 * time.Minute
 
-// user is somebody at a terminal in a checkout, with helm, kubectl and the documentation, and a namespace in which Pod Security
-// "restricted" is enforced.
+// namespace is that of the documentation.
+const namespace = "training"
+
+// user is somebody at a terminal with helm, kubectl, the product's programs, the chart and the documentation, and a namespace in which
+// Pod Security "restricted" is enforced.
 type user struct {
 	t         *testing.T
 	ctx       context.Context
-	namespace string
-	checkout  string // path
+	directory string // with charts/, my-values.yaml and whatever the documentation makes
+	extra     []string
 }
 
-func newUser(t *testing.T, namespace string) *user {
+func newUser(t *testing.T) *user {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(stop)
-	u := &user{t, ctx, namespace, filepath.Join("..", "..")}
+	u := &user{t: t, ctx: ctx, directory: t.TempDir()}
+	if err := os.CopyFS(filepath.Join(u.directory, "charts"), os.DirFS(filepath.Join("..", "..", "charts"))); err != nil {
+		t.Fatal(err)
+	}
+	u.withoutDependency()
 	u.kubectl("create", "namespace", namespace)
+	t.Cleanup(func() {
+		if _, err := u.try("kubectl", "delete", "namespace", namespace, "--timeout", patience.String()); err != nil {
+			t.Error(err)
+		}
+	})
 	u.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	return u
+}
+
+// withoutDependency takes NATS's chart out of the chart's dependencies unless `helm dependency build` has fetched it.
+func (u *user) withoutDependency() {
+	u.t.Helper()
+	chart := filepath.Join(u.directory, "charts", "dbqpg")
+	if _, err := os.Stat(filepath.Join(chart, "charts")); err == nil {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(chart, "Chart.yaml"))
+	if err == nil {
+		text, _, _ = bytes.Cut(text, []byte("\ndependencies:"))
+		err = os.WriteFile(filepath.Join(chart, "Chart.yaml"), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// values writes my-values.yaml: a preset, and values over it.
+func (u *user) values(preset, text string) {
+	u.t.Helper()
+	all, err := chartutil.ReadValuesFile(filepath.Join("..", "..", "charts", "dbqpg", "presets", preset+".yaml"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	over, err := chartutil.ReadValues([]byte(text))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	data, err := yaml.Marshal(overlay(all, over))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(u.directory, "my-values.yaml"), data, 0o600)
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// overlay returns values with others over them, nulls kept.
+func overlay(into, from map[string]any) map[string]any {
+	for key, value := range from {
+		old, isMap := into[key].(map[string]any)
+		if fields, also := value.(map[string]any); isMap && also {
+			value = overlay(old, fields)
+		}
+		into[key] = value
+	}
+	return into
 }
 
 // install does `helm install dbqpg` with a preset and values over it, and returns what is noted. Further flags are such as --wait.
 func (u *user) install(preset, values string, flags ...string) (notes string) {
 	u.t.Helper()
-	_, notes, noted := strings.Cut(u.release("install", preset, values, flags), "\nNOTES:\n")
+	u.values(preset, values)
+	_, notes, noted := strings.Cut(u.helm(append([]string{"install", "dbqpg", "charts/dbqpg", "--values", "my-values.yaml"}, flags...)...), "\nNOTES:\n")
 	if !noted {
 		u.t.Fatal("helm install has no notes")
 	}
 	return notes
 }
 
-// upgrade does `helm upgrade dbqpg`.
-func (u *user) upgrade(preset, values string, flags ...string) {
+// upgrade does `helm upgrade dbqpg`, as documented.
+func (u *user) upgrade(preset, values string) {
 	u.t.Helper()
-	u.release("upgrade", preset, values, flags)
-}
-
-func (u *user) release(command, preset, values string, flags []string) string {
-	u.t.Helper()
-	arguments := []string{command, "dbqpg", "charts/dbqpg", "--values", filepath.Join("helm", preset+".yaml"), "--values", u.file(values)}
-	return u.helm(append(arguments, flags...)...)
+	u.values(preset, values)
+	u.run("upgrade", "upgrade")
 }
 
 // file writes a file, such as one of values, and returns its path.
@@ -74,13 +134,13 @@ func (u *user) file(text string) string {
 // helm runs helm in the user's namespace.
 func (u *user) helm(arguments ...string) string {
 	u.t.Helper()
-	return u.finish("helm", append([]string{"--namespace", u.namespace, "--timeout", patience.String()}, arguments...)...)
+	return u.finish("helm", append([]string{"--namespace", namespace, "--timeout", patience.String()}, arguments...)...)
 }
 
 // kubectl runs kubectl in the user's namespace.
 func (u *user) kubectl(arguments ...string) string {
 	u.t.Helper()
-	return u.finish("kubectl", append([]string{"--namespace", u.namespace}, arguments...)...)
+	return u.finish("kubectl", append([]string{"--namespace", namespace}, arguments...)...)
 }
 
 // shell runs a line of the documentation.
@@ -89,7 +149,7 @@ func (u *user) shell(line string) string {
 	return u.finish("sh", "-euc", line)
 }
 
-// finish runs a command to its end, in the checkout, and returns its output.
+// finish runs a command to its end, in the user's directory, and returns its output.
 func (u *user) finish(name string, arguments ...string) string {
 	u.t.Helper()
 	output, err := u.try(name, arguments...)
@@ -99,31 +159,48 @@ func (u *user) finish(name string, arguments ...string) string {
 	return output
 }
 
-// try is finish for a command that may fail.
+// try is finish for a command that may fail. What it leaves in the background ends with it.
 func (u *user) try(name string, arguments ...string) (string, error) {
 	if name != "sh" {
 		name = filepath.Join(programs, name)
 	}
 	command := exec.CommandContext(u.ctx, name, arguments...)
-	command.Dir = u.checkout
-	command.Env = surroundings()
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	output, err := command.Output()
+	command.Dir, command.Env = u.directory, append(surroundings(), u.extra...)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said := [2]*os.File{} // not pipes, which a port-forward would keep open
+	for i := range said {
+		file, err := os.CreateTemp(u.directory, "said-")
+		if err != nil {
+			return "", err
+		}
+		defer os.Remove(file.Name())
+		defer file.Close()
+		said[i] = file
+	}
+	command.Stdout, command.Stderr = said[0], said[1]
+	err := command.Run()
+	if command.Process != nil {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	}
+	output, failed := os.ReadFile(said[0].Name())
+	if err == nil {
+		err = failed
+	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s%s", strings.Join(command.Args, " "), err, output, complaint.Bytes())
+		complaint, _ := os.ReadFile(said[1].Name())
+		err = fmt.Errorf("%s: %w\n%s%s", strings.Join(command.Args, " "), err, output, complaint)
 	}
 	return string(output), err
 }
 
-// surroundings returns the environment in which helm and kubectl are found and find the cluster.
+// surroundings returns the environment in which programs are found and find the cluster.
 func surroundings() []string {
-	return append(os.Environ(), "KUBECONFIG="+kubernetes.Kubeconfig, "PATH="+programs+":"+os.Getenv("PATH"), "HOME="+filepath.Dir(kubernetes.Kubeconfig))
+	return append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+programs+":"+os.Getenv("PATH"))
 }
 
 // state returns what a user would look at to diagnose a failure.
 func (u *user) state() string {
-	state, err := u.try("kubectl", "--namespace", u.namespace, "get", "pods,jobs,pvc,events")
+	state, err := u.try("kubectl", "--namespace", namespace, "get", "pods,jobs,pvc,events")
 	if err != nil {
 		return err.Error()
 	}
@@ -151,7 +228,7 @@ func (u *user) pods(component string) []corev1.Pod {
 	if component != "" {
 		options.LabelSelector = "app.kubernetes.io/component=" + component
 	}
-	list, err := kubernetes.Client.CoreV1().Pods(u.namespace).List(u.ctx, options)
+	list, err := client.CoreV1().Pods(namespace).List(u.ctx, options)
 	if err != nil {
 		u.t.Fatal(err)
 	}

@@ -8,23 +8,23 @@ import (
 )
 
 const broken = `
-images: {tag: absent}
+common: {image: {tag: absent}}
 credentials: {mode: existing}
-coordinator: {storage: {class: absent}}
+coordinator: {storage: {storageClassName: absent}}
 learner: {nodeSelector: {kubernetes.io/hostname: tainted}}
 actors: {pools: {standard: {replicas: 1}}}
-experiment: null`
+experiments: []`
 
 // The table "When a pod does not start" has what Kubernetes says.
 func TestPodsDoNotStart(t *testing.T) {
-	u := newUser(t, "waiting")
-	u.checkOut()
+	needsOwn(t, "nodes that the scheduler alone knows")
+	u := newUser(t)
 	u.addNode("tainted", 16, map[string]string{"spot": "true"})
-	u.helm("install", "dbqpg", "charts/dbqpg", "--values", "helm/kind.yaml", "--values", u.file(broken))
+	u.install("kind", broken)
 	u.untilIs("coordinator", "Pending", "unbound")
 	u.untilIs("learner", "Pending", "taint")
 	u.untilIs("nats", "ContainerCreating", "secret")
-	u.follow("Credentials", "credentials create")
+	u.run("credentials", "create")
 	u.untilIs("actor", "ImagePullBackOff", "ImagePullBackOff")
 	u.untilSaid("ghcr.io/dbqpg/actor:absent", "describe", "pods") // "the image's name in the event"
 	u.helm("uninstall", "dbqpg")
@@ -32,10 +32,9 @@ func TestPodsDoNotStart(t *testing.T) {
 
 // Credentials with the names of another namespace: what somebody has who takes the documentation's commands as they are.
 func TestOtherNames(t *testing.T) {
-	u := newUser(t, "names")
-	u.checkOut()
-	u.shell(strings.ReplaceAll(documented(t, "Credentials", "credentials create"), "-n training", "-n names"))
-	u.install("kind", "{credentials: {mode: existing}, experiment: null}")
+	u := newUser(t)
+	u.shell(strings.ReplaceAll(block(t, "credentials", "create"), ".training.svc", ".elsewhere.svc"))
+	u.install("kind", "{credentials: {mode: existing}, experiments: []}")
 	if !strings.Contains(row(t, "restarts at once")[2], "under a name that is not in its certificate") {
 		t.Error(row(t, "restarts at once"))
 	}

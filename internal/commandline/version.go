@@ -1,18 +1,22 @@
 package commandline
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
 )
 
+// release and commit are set by the linker where the go command knows neither, as in an image.
+var release, commit string
+
 // Build returns what the go command recorded of this program's build: the version of a release, or a pseudo-version, and the
 // revision, "" if there is none, as with go run; and whether files had been changed since.
 func Build() (version, revision string, changed bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", "", false
+		return release, commit, false
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -22,7 +26,7 @@ func Build() (version, revision string, changed bool) {
 			changed = s.Value == "true"
 		}
 	}
-	return info.Main.Version, revision, changed
+	return cmp.Or(release, info.Main.Version), cmp.Or(commit, revision), changed
 }
 
 // Commit describes the revision that the program was built from.

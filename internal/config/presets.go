@@ -42,6 +42,7 @@ var common = Settings{
 	EvaluateEvery:  50,
 	Actors:         AutoActors,
 	Listen:         AutoListen,
+	HTTP:           observe.AutoListen,
 	LeaseTerm:      3 * time.Second,
 	MaxToKeep:      3,
 	LogLevel:       "info",

@@ -223,7 +223,10 @@ type Settings struct {
 	LeaseTerm   time.Duration // time for which a run stays with a worker that has fallen silent
 	MaxToKeep   int           // number of a run's newest checkpoints in the store
 
-	MetricsListen string // host:port of the HTTP server for metrics, health and readiness; "": none
+	// HTTP is the host:port of the HTTP server for pages that show the run, metrics, health and readiness; NoHTTP: none;
+	// observe.AutoListen. A worker, whose runs the coordinator's pages show, has none unless it is told to.
+	HTTP          string
+	MetricsListen string // its address in place of HTTP; ""
 	Pprof         bool   // serve Go's profiles there as well
 
 	LogLevel  string // debug, info, warn or error

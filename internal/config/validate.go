@@ -199,13 +199,41 @@ func (s *Settings) validateMachine(v *findings) {
 		v.require(s.Credentials != "" || s.InsecureListen || isLocal(host), "--listen %s: anyone who can reach that address could play for this run "+
 			"or replace its policy; add --credentials DIR (docs/security.md), or --insecure-listen on a trusted network", s.Listen)
 	}
-	if err := observe.CheckListen("--metrics-listen", s.MetricsListen, s.Pprof); err != nil {
+	flag := "--http"
+	if s.MetricsListen != "" {
+		flag = "--metrics-listen"
+	}
+	if err := observe.CheckListen(flag, s.HTTPAddress(), s.Pprof); err != nil {
 		*v = append(*v, err)
+	} else if flag == "--http" {
+		v.require(s.Pages() || s.HTTPAddress() == "", "--http %s: anyone who can reach that address could see this run and its files; add "+
+			"--insecure-listen on a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", s.HTTP)
 	}
 	if _, err := observe.ParseLevel(s.LogLevel); err != nil {
 		*v = append(*v, err)
 	}
 	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: give one or the other: start over, or resume")
+}
+
+// NoHTTP is the value of HTTP without a server.
+const NoHTTP = "off"
+
+// HTTPAddress returns the host:port of the HTTP server, or observe.AutoListen; "" if there is none.
+func (s *Settings) HTTPAddress() string {
+	switch {
+	case s.MetricsListen != "":
+		return s.MetricsListen
+	case s.HTTP == NoHTTP, s.Worker && s.HTTP == observe.AutoListen && !s.Pprof:
+		return ""
+	}
+	return s.HTTP
+}
+
+// Pages reports whether the HTTP server may have pages: only for this machine, unless the settings say that others are trusted.
+func (s *Settings) Pages() bool {
+	address := s.HTTPAddress()
+	host, _, err := net.SplitHostPort(address)
+	return address == observe.AutoListen || err == nil && (isLocal(host) || s.InsecureListen)
 }
 
 // isLocal reports whether only this machine can reach a listening address.

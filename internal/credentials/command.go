@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -25,7 +26,7 @@ type command struct {
 	hosts     []string
 }
 
-// Command returns the command line of `credentials`: create, add, renew, revoke and list.
+// Command returns the command line of `credentials`: create, add, renew, revoke, list, token and kubernetes.
 func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "credentials",
@@ -41,7 +42,7 @@ to yourself: whoever has it can make more. docs/security.md says more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand(), tokenCommand())
+	root.AddCommand(createCommand(), addCommand(), renewCommand(), revokeCommand(), listCommand(), tokenCommand(), kubernetesCommand())
 	return root
 }
 
@@ -149,6 +150,59 @@ is added to the file that "coordinator serve --tokens" reads. To revoke it, remo
 	}
 	cmd.Flags().StringVar(&file, "file", "tokens", "file to add its hash to")
 	cmd.Flags().StringVar(&role, "role", string(proto.RoleObserver), "operator or observer")
+	return cmd
+}
+
+func kubernetesCommand() *cobra.Command {
+	var c command
+	var prefix, mounted string
+	var renew int
+	labels := map[string]string{}
+	cmd := &cobra.Command{
+		Use: "kubernetes --prefix NAME", Short: "Make a Secret for each role in a pod's namespace, and renew what expires soon", Args: cobra.NoArgs,
+		Long: `Make the Secrets NAME-ROLE, with a member's files each, and NAME-authority, in the namespace of
+the pod in which this runs; its service account must be permitted to get, create and update
+them. What is there and valid is left as it is; certificates that expire soon, or are for other
+hosts, are renewed. A member whose Secret is missing gets a new key, and the old one is revoked.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			valid, err := c.valid()
+			if err != nil {
+				return err
+			}
+			if err := checkName(prefix); err != nil {
+				return fmt.Errorf("--prefix: %w", err)
+			}
+			if renew < 1 || renew >= c.days {
+				return fmt.Errorf("--renew-before %d: must be at least 1, and less than --days %d", renew, c.days)
+			}
+			store, err := inCluster(mounted, os.Getenv)
+			if err != nil {
+				return err
+			}
+			scratch, err := os.MkdirTemp("", "credentials-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(scratch)
+			members := clusterMembers{
+				store: store, prefix: prefix, labels: labels, hosts: c.hosts, valid: valid, renew: time.Duration(renew) * day,
+				scratch: filepath.Join(scratch, "members"),
+			}
+			done, err := members.sync(cmd.Context())
+			for _, line := range done {
+				fmt.Fprintln(cmd.OutOrStdout(), line)
+			}
+			if err == nil && len(done) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "all is there, and valid")
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "beginning of the Secrets' names")
+	cmd.Flags().IntVar(&renew, "renew-before", 30, "days before expiry from which on certificates are renewed")
+	cmd.Flags().StringVar(&mounted, "service-account", serviceAccount, "directory of the pod's token and certificate")
+	cmd.Flags().StringToStringVar(&labels, "label", nil, "label of new Secrets, KEY=VALUE; may be repeated")
+	c.certificateFlags(cmd)
 	return cmd
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// Expires returns when the certificate expires.
-func (c *Credentials) Expires() time.Time { return c.certificate.Leaf.NotAfter }
+// Expires returns when the certificate that is presented now expires.
+func (c *Credentials) Expires() time.Time { return c.current().Leaf.NotAfter }
 
 // Format prints the member's role and name, whatever the verb, and nothing secret.
 func (c *Credentials) Format(f fmt.State, _ rune) {

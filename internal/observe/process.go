@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,10 +25,14 @@ type Process struct {
 
 	BuildInfo *prometheus.GaugeVec // version, revision, goversion
 	Connected prometheus.Gauge
+	Expiry    *prometheus.GaugeVec // no labels; absent without credentials
 
-	mu      sync.Mutex
-	ready   func() error
-	refresh func()
+	mu       sync.Mutex
+	ready    func() error
+	refresh  func()
+	works    bool             // [Process.Watch] has been called
+	announce func()           // says where the pages are, once the process works; nil if that is said
+	expires  func() time.Time // nil without credentials
 }
 
 // newProcess registers the tables' metrics, and those that all processes have.
@@ -48,6 +53,7 @@ func (p *Process) table() []metric {
 	return []metric{
 		{"dbqpg_build_info", gauges(&p.BuildInfo, open("version"), open("revision"), open("goversion")),
 			"1, with the program's version, its commit if known to the build, and Go's version in the labels."},
+		{"dbqpg_certificate_expiry_timestamp_seconds", gauges(&p.Expiry), "When the certificate that the process presents expires, in Unix time; absent without --credentials."},
 		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while connected to the NATS server."},
 	}
 }
@@ -94,7 +100,18 @@ func (p *Process) Start(c Config) (stop func(), err error) {
 func (p *Process) Watch(ready func() error, refresh func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ready, p.refresh = ready, refresh
+	p.ready, p.refresh, p.works = ready, refresh, true
+	if p.announce != nil {
+		p.announce()
+		p.announce = nil
+	}
+}
+
+// WatchCertificate sets the function that tells when the process's certificate expires.
+func (p *Process) WatchCertificate(expires func() time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expires = expires
 }
 
 // SetConnected records whether err, of connecting to the NATS server, is nil.
@@ -108,7 +125,9 @@ func (p *Process) SetConnected(err error) {
 // Idle marks the process as not ready, and says why.
 func (p *Process) Idle(reason string) {
 	err := errors.New(reason)
-	p.Watch(func() error { return err }, nil)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready, p.refresh = func() error { return err }, nil
 }
 
 // Update calls f, which sets metrics that belong together: a reader sees all of its changes or none.
@@ -131,6 +150,9 @@ func (p *Process) Gather() ([]*dto.MetricFamily, error) {
 	defer p.mu.Unlock()
 	if p.refresh != nil {
 		p.refresh()
+	}
+	if p.expires != nil {
+		p.Expiry.WithLabelValues().Set(float64(p.expires().Unix()))
 	}
 	return p.registry.Gather()
 }

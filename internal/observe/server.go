@@ -90,6 +90,8 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		handler = sameorigin.Handler(handler)
 	}
 	server := newServer(handler, c)
+	ctx, end := context.WithCancel(context.Background())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -99,12 +101,13 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	}()
 	url := "http://" + listener.Addr().String()
 	if c.Pages != nil {
-		c.Log.Info("open this address in a browser", "url", url+"/"+c.Page)
+		p.tell(func() { c.Log.Info("open this address in a browser", "url", url+"/"+c.Page) })
 	}
 	if c.Listen != AutoListen {
 		c.Log.Info("serving metrics", "url", url+"/metrics")
 	}
 	return func() {
+		end() // of the pages' streams
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -112,6 +115,17 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		}
 		<-served
 	}, nil
+}
+
+// tell calls announce once the process works: nobody looks at one that ends before.
+func (p *Process) tell(announce func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.works {
+		announce()
+		return
+	}
+	p.announce = announce
 }
 
 func listen(address string) (net.Listener, error) {
@@ -153,6 +167,11 @@ func newServer(handler http.Handler, c Config) *http.Server {
 		server.WriteTimeout = profileTimeout
 	}
 	return server
+}
+
+// Metrics answers with the metrics, for a program whose server is its own.
+func (p *Process) Metrics(log *slog.Logger) (http.Handler, error) {
+	return p.handler(Config{Log: log}), p.registerRuntime()
 }
 
 // handler serves the metrics, health and readiness.

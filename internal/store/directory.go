@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ func OpenDirectory(root string) (*Directory, error) {
 	}
 	return &Directory{root}, nil
 }
+
+// Local returns the store in a directory, which is created by the first file that is put there.
+func Local(root string) *Directory { return &Directory{root} }
 
 func (d *Directory) String() string { return d.root }
 
@@ -116,7 +120,13 @@ func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]by
 			return nil, err
 		}
 		defer file.Close()
-		return readAll(io.NewSectionReader(file, offset, MaxSize+1))
+		size := int64(0)
+		if info, err := file.Stat(); err == nil {
+			size = min(max(0, info.Size()-offset), MaxSize)
+		}
+		data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+		_, err = data.ReadFrom(io.NewSectionReader(file, offset, MaxSize))
+		return data.Bytes(), err
 	})
 }
 

@@ -53,20 +53,19 @@ type Directory struct {
 	scanning bool
 	next     time.Time // of a scan
 
-	settings interned
+	settings map[string]map[string]string // of runs that differ in their seeds only, by the lines that they share; used by one scan at a time
 }
 
 // known is what a scan keeps for the next.
 type known struct {
 	run                           Run
 	config, progress, evaluations store.File
-	perIteration                  float64 // seconds
-	fresh                         bool    // its settings are not interned yet
+	shared                        string // lines of the settings that it shares with other runs, until they are parsed
 }
 
 // NewDirectory returns the source of the runs in a store.
 func NewDirectory(s store.Store) *Directory {
-	return &Directory{store: s, now: time.Now, scanned: make(chan struct{}), settings: interned{}}
+	return &Directory{store: s, now: time.Now, scanned: make(chan struct{}), settings: map[string]map[string]string{}}
 }
 
 // Store implements [Source].
@@ -122,7 +121,7 @@ func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, 
 	for directory, now := range directories {
 		was := before[directory]
 		if was == nil {
-			was = &known{}
+			was = &known{run: Run{Return: None, Best: None, Elapsed: None}}
 		}
 		if was.config == now.config && was.progress == now.progress && was.evaluations == now.evaluations {
 			all[directory] = was
@@ -136,8 +135,11 @@ func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, 
 	}
 	runs := make([]Run, 0, len(all))
 	for _, k := range all {
-		if k.fresh {
-			k.run.Settings, k.fresh = d.settings.intern(k.run.Settings), false
+		if k.shared != "" {
+			if d.settings[k.shared] == nil {
+				d.settings[k.shared] = parseSettings(k.shared)
+			}
+			k.run.Settings, k.shared = d.settings[k.shared], ""
 		}
 		run := k.run
 		run.State, run.ETA = k.state(d.now())
@@ -180,7 +182,7 @@ func newest(files []store.File) map[string]*known {
 			delete(directories, directory)
 			continue
 		}
-		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: path.Join(home, "logs"), Return: None, Best: None}
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: path.Join(home, "logs"), Return: None, Best: None, Elapsed: None}
 		if epoch == 0 {
 			k.run.Logs = ""
 		}
@@ -214,10 +216,9 @@ func (d *Directory) readRun(ctx context.Context, was, now *known) error {
 		if err != nil {
 			return gone(err)
 		}
-		run.configure(parseSettings(data))
-		now.fresh = true
+		now.configure(data)
 	}
-	run.Iteration, run.Steps, run.Return, now.perIteration = was.run.Iteration, was.run.Steps, was.run.Return, was.perIteration
+	run.Iteration, run.Steps, run.Return, run.Elapsed = was.run.Iteration, was.run.Steps, was.run.Return, was.run.Elapsed
 	if now.progress != was.progress && now.progress.Size > 0 {
 		tail, err := d.store.GetFrom(ctx, now.progress.Key, max(0, now.progress.Size-tailSize))
 		if err != nil {
@@ -237,14 +238,54 @@ func (d *Directory) readRun(ctx context.Context, was, now *known) error {
 	return nil
 }
 
-// configure sets what a run's configuration tells.
-func (r *Run) configure(settings map[string]string) {
-	r.Settings = settings
-	r.Task, r.Algorithm, r.Estimator, r.Seed = settings["env"], settings["algorithm"], settings["estimator"], settings["seed"]
-	r.Iterations, _ = strconv.ParseUint(settings["iterations"], 10, 64)
+// configure reads a config.yaml as learners write it, a line name: value for each setting.
+func (k *known) configure(data []byte) {
+	r := &k.run
+	fields := map[string]*string{"env": &r.Task, "algorithm": &r.Algorithm, "estimator": &r.Estimator, "seed": &r.Seed}
+	var shared strings.Builder
+	for line := range strings.Lines(string(data)) {
+		name, value, found := setting(line)
+		if !found {
+			continue
+		}
+		if field := fields[name]; field != nil {
+			*field = strings.Clone(value)
+		}
+		if name == "iterations" {
+			r.Iterations, _ = strconv.ParseUint(value, 10, 64)
+		}
+		if !own[name] {
+			shared.WriteString(line)
+		}
+	}
+	k.shared = shared.String()
 	if r.Name == "." { // the store is the run's directory
 		r.Name = fmt.Sprintf("%s/%s-%s-s%s", r.Task, r.Algorithm, r.Estimator, r.Seed)
 	}
+}
+
+// setting reads a line of a config.yaml.
+func setting(line string) (name, value string, found bool) {
+	name, value, found = strings.Cut(strings.TrimRight(line, "\r\n"), ": ")
+	if !found || strings.HasPrefix(name, "#") || strings.HasPrefix(name, " ") {
+		return "", "", false
+	}
+	value = strings.TrimSpace(value)
+	if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+		value = value[1 : n-1]
+	}
+	return name, value, true
+}
+
+// parseSettings returns all settings of a config.yaml.
+func parseSettings(data string) map[string]string {
+	settings := map[string]string{}
+	for line := range strings.Lines(data) {
+		if name, value, found := setting(line); found {
+			settings[name] = value
+		}
+	}
+	return settings
 }
 
 // columnAt are the places of columns in a row of progress.csv, to which later versions only add at the end.
@@ -275,8 +316,7 @@ func (k *known) end(tail []byte) {
 			if iteration != iteration { // the header
 				return
 			}
-			k.run.Iteration, k.run.Steps = uint64(iteration)+1, uint64(number("steps"))
-			k.perIteration = float64(number("seconds_elapsed") / (iteration + 1))
+			k.run.Iteration, k.run.Steps, k.run.Elapsed = uint64(iteration)+1, uint64(number("steps")), number("seconds_elapsed")
 		}
 		if k.run.Return = number("return_mean"); k.run.Return == k.run.Return {
 			return // no episode may have ended in a batch of segments
@@ -305,71 +345,29 @@ func (k *known) state(now time.Time) (State, Number) {
 	if r.Iterations > 0 && r.Iteration >= r.Iterations {
 		return Done, None
 	}
+	perIteration := r.Elapsed / Number(r.Iteration)
 	alive := aliveFor
-	if k.perIteration > 0 {
-		alive += time.Duration(4 * k.perIteration * float64(time.Second))
+	if perIteration > 0 && perIteration < 1e6 {
+		alive += time.Duration(4 * float64(perIteration) * float64(time.Second))
 	}
 	if now.Sub(r.Heard) > alive {
 		return Stopped, None
 	}
-	return Running, eta(k.perIteration, r)
+	return Running, r.Remaining()
 }
 
-func eta(perIteration float64, r *Run) Number {
-	if !(perIteration > 0) || r.Iterations < r.Iteration {
+// Remaining returns how many seconds the rest of a run takes if its iterations take as long as those so far.
+func (r *Run) Remaining() Number {
+	if r.Iteration == 0 || r.Iterations < r.Iteration {
 		return None
 	}
-	return Number(perIteration * float64(r.Iterations-r.Iteration))
-}
-
-// parseSettings reads a config.yaml as learners write it, a line name: value for each setting.
-func parseSettings(data []byte) map[string]string {
-	settings := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ": ")
-		if !found || strings.HasPrefix(name, "#") || strings.HasPrefix(name, " ") {
-			continue
-		}
-		value = strings.TrimSpace(value)
-		if n := len(value); n >= 2 && (value[0] == '"' && value[n-1] == '"' || value[0] == '\'' && value[n-1] == '\'') {
-			value = value[1 : n-1]
-		}
-		settings[name] = value
-	}
-	return settings
+	return r.Elapsed / Number(r.Iteration) * Number(r.Iterations-r.Iteration)
 }
 
 // own are settings that a run has of its own, whatever it is compared with.
-var own = []string{"seed", "run_dir", "listen", "nats", "actors", "device", "worker_name", "credentials", "insecure_listen", "metrics_listen", "http", "pprof",
-	"worker", "coordinator", "checkpoints", "lease_term", "keep_checkpoints"}
-
-// interned are sets of settings, one of each kind: runs that differ in their seeds share one.
-type interned map[string]map[string]string
-
-func (in interned) intern(settings map[string]string) map[string]string {
-	var key strings.Builder
-	kept := make(map[string]string, len(settings))
-	for _, name := range sortedNames(settings) {
-		if !slices.Contains(own, name) {
-			kept[strings.Clone(name)] = settings[name]
-			key.WriteString(name + "\x00" + settings[name] + "\x00")
-		}
-	}
-	if there, ok := in[key.String()]; ok {
-		return there
-	}
-	in[key.String()] = kept
-	return kept
-}
-
-func sortedNames(m map[string]string) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true, "worker_name": true,
+	"credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true, "pprof": true, "log_level": true, "log_format": true,
+	"worker": true, "coordinator": true, "checkpoints": true, "lease_term": true, "keep_checkpoints": true}
 
 // sameMap reports whether a and b are one map.
 func sameMap(a, b map[string]string) bool {

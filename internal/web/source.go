@@ -42,6 +42,7 @@ type Run struct {
 	Epoch      uint64    `json:"epoch,omitempty"`
 	Heard      time.Time `json:"heard,omitzero"` // when it last gave a sign of life
 
+	Elapsed   Number `json:"-"` // seconds of training so far
 	Directory string `json:"-"` // key of its run directory in the store; "" while it has none
 	Logs      string `json:"-"` // key of the directory of its logs; "" if there are none
 }
@@ -72,7 +73,7 @@ var None = Number(math.NaN())
 func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 
 // Numbers is a list of them.
-type Numbers []float64
+type Numbers []float32
 
 // MarshalJSON implements [json.Marshaler].
 func (n Numbers) MarshalJSON() ([]byte, error) {
@@ -81,7 +82,7 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendNumber(out, v)
+		out = appendNumber(out, float64(v))
 	}
 	return append(out, ']'), nil
 }

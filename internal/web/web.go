@@ -23,12 +23,15 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dbqpg/dbqpg/learner/progress"
@@ -41,11 +44,36 @@ var built embed.FS
 type Config struct {
 	// Source has the runs.
 	Source Source
+	// Actions carries out what users want done; nil: the pages only read.
+	Actions Actions
 	// Live answers the requests under /live/ of the pages that show a policy at play; nil: there are no such pages.
 	Live http.Handler
 	// Log records what goes wrong here; nil means slog.Default.
 	Log *slog.Logger
 }
+
+// Actions is what users may do beyond looking, and who they are.
+type Actions interface {
+	// User returns who sent a request, "" for anyone, and the actions that they may take. An error means that they may not even look.
+	User(r *http.Request) (name string, actions []string, err error)
+	// Login returns the cookie for a token, for "" one to be forgotten.
+	Login(token string) (*http.Cookie, error)
+	// Do takes an action for the sender of a request, and says what was done.
+	Do(r *http.Request, a Action) (message string, err error)
+}
+
+// Action is something that a user wants done.
+type Action struct {
+	Action string `json:"action"` // check, submit, cancel, retry or remove
+	Name   string `json:"name"`   // of a run or an experiment
+	Sweep  string `json:"sweep"`  // to check or submit, as a sweep.yaml
+}
+
+// curvesTimeout is how long it may take to read ten thousand tables for the first time.
+const curvesTimeout = 2 * time.Minute
+
+// maxAction bounds the body of a request, in bytes.
+const maxAction = 512 << 10
 
 // policy is the Content-Security-Policy: nothing from elsewhere, nothing inline.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
@@ -55,6 +83,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // pages (package sameorigin).
 func Handler(c Config) http.Handler {
 	s := &server{Config: c}
+	if kept := c.Source.Store(); kept != nil {
+		s.columns = newColumns(kept)
+	}
 	if s.Log == nil {
 		s.Log = slog.Default()
 	}
@@ -62,8 +93,20 @@ func Handler(c Config) http.Handler {
 	for name, f := range assets() {
 		mux.Handle("GET /"+name, f)
 	}
+	mux.HandleFunc("POST /data/login", s.json(s.login))
+	mux.HandleFunc("POST /data/logout", s.json(s.logout))
+	mux.HandleFunc("POST /data/action", s.json(s.act))
 	mux.HandleFunc("GET /data/about", s.json(s.about))
 	mux.HandleFunc("GET /data/runs", s.json(s.runs))
+	mux.HandleFunc("GET /data/curves", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(curvesTimeout)) // else the server's holds
+		s.json(s.curves)(w, r)
+	})
+	mux.HandleFunc("GET /data/run", s.json(s.run))
+	mux.HandleFunc("GET /data/rows", s.json(s.rows))
+	mux.HandleFunc("GET /data/log", s.json(s.log))
+	mux.HandleFunc("GET /data/file", s.file)
+	mux.HandleFunc("GET /data/events", s.events)
 	if c.Live != nil {
 		mux.Handle("/live/", http.StripPrefix("/live", c.Live))
 	}
@@ -74,12 +117,31 @@ func Handler(c Config) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if err := s.admit(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
+// admit returns an error for a request for data from somebody who may not look.
+func (s *server) admit(r *http.Request) error {
+	public := r.URL.Path == "/data/login" || !strings.HasPrefix(r.URL.Path, "/data/") && !strings.HasPrefix(r.URL.Path, "/live/")
+	if s.Actions == nil || public {
+		return nil
+	}
+	if _, _, err := s.Actions.User(r); err != nil {
+		return &failure{http.StatusUnauthorized, err.Error()}
+	}
+	return nil
+}
+
 type server struct {
 	Config
+	columns   *columns // nil without a store
+	streams   streams
+	downloads sync.Mutex
 }
 
 // asset is an embedded file.
@@ -155,6 +217,10 @@ func (s *server) json(f func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		h := w.Header()
+		if c, ok := value.(withCookie); ok {
+			c.cookie.HttpOnly, c.cookie.SameSite = true, http.SameSiteStrictMode
+			http.SetCookie(w, c.cookie)
+		}
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Vary", "Accept-Encoding")
@@ -190,16 +256,21 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(data)
 }
 
-// metric describes a column of progress.csv.
-type metric struct {
-	Name  string `json:"name"`
-	Group string `json:"group"`
-	Help  string `json:"help"`
-}
-
 // about tells the pages what they are of.
-func (s *server) about(*http.Request) (any, error) {
-	return map[string]any{"metrics": metricsOf(progress.NewRow()), "live": s.Live != nil}, nil
+func (s *server) about(r *http.Request) (any, error) {
+	user, actions := "", []string{}
+	if s.Actions != nil {
+		var err error
+		if user, actions, err = s.Actions.User(r); err != nil {
+			return nil, err
+		}
+	}
+	_, one := s.Source.(Logger)
+	return map[string]any{
+		"user": user, "actions": actions, "login": user != "", "one": one,
+		"metrics": append(metricsOf(progress.NewRow(), ""), metricsOf(progress.Evaluation{}, evaluationPrefix)...),
+		"live":    s.Live != nil, "files": s.columns != nil,
+	}, nil
 }
 
 func (s *server) runs(r *http.Request) (any, error) {
@@ -212,4 +283,76 @@ func (s *server) runs(r *http.Request) (any, error) {
 		return nil, &failure{http.StatusBadRequest, err.Error()}
 	}
 	return table, nil
+}
+
+// login answers a token with a cookie.
+func (s *server) login(r *http.Request) (any, error) {
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := readBody(r, &body); err != nil {
+		return nil, err
+	}
+	if s.Actions == nil {
+		return nil, &failure{http.StatusNotFound, "nobody logs in here"}
+	}
+	cookie, err := s.Actions.Login(body.Token)
+	if err != nil {
+		return nil, &failure{http.StatusUnauthorized, err.Error()}
+	}
+	return withCookie{cookie}, nil
+}
+
+// logout answers with a cookie that is over.
+func (s *server) logout(*http.Request) (any, error) {
+	if s.Actions == nil {
+		return nil, &failure{http.StatusNotFound, "nobody logs in here"}
+	}
+	cookie, err := s.Actions.Login("")
+	if err != nil {
+		return nil, &failure{http.StatusNotFound, err.Error()}
+	}
+	cookie.MaxAge = -1
+	return withCookie{cookie}, nil
+}
+
+// withCookie is an answer that sets a cookie, which scripts cannot read and other sites' requests do not carry.
+type withCookie struct{ cookie *http.Cookie }
+
+// MarshalJSON implements [json.Marshaler].
+func (withCookie) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
+func (s *server) act(r *http.Request) (any, error) {
+	var a Action
+	if err := readBody(r, &a); err != nil {
+		return nil, err
+	}
+	if s.Actions == nil {
+		return nil, &failure{http.StatusNotFound, "these pages only read"}
+	}
+	_, may, err := s.Actions.User(r)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(may, a.Action) {
+		return nil, &failure{http.StatusForbidden, fmt.Sprintf("you may not %.20s here: docs/security.md says who may", a.Action)}
+	}
+	message, err := s.Actions.Do(r, a)
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	return map[string]string{"message": message}, nil
+}
+
+// readBody decodes a request's body, which must be declared as JSON: a form of another site cannot be.
+func readBody(r *http.Request, body any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &failure{http.StatusUnsupportedMediaType, "the body must be application/json"}
+	}
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxAction))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(body); err != nil {
+		return &failure{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -39,8 +40,8 @@ func (b *Bus) Withdraw(ctx context.Context, run string, epoch uint64) error {
 func (b *Bus) Close() { b.stop() }
 
 // OpenBus returns the NATS server that the settings name, or one that it starts in this process.
-func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (*Bus, error) {
-	identity, auth, err := loadCredentials(settings, log)
+func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger, metrics *observe.Learner) (*Bus, error) {
+	identity, auth, err := loadCredentials(settings, log, metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger) (
 
 // loadCredentials returns the learner's identity and whom a server in this process admits. Both are nil if the settings
 // name no credentials.
-func loadCredentials(settings *config.Settings, log *slog.Logger) (*bus.Identity, *bus.ServerAuth, error) {
+func loadCredentials(settings *config.Settings, log *slog.Logger, metrics *observe.Learner) (*bus.Identity, *bus.ServerAuth, error) {
 	if settings.Credentials == "" {
 		return nil, nil, nil
 	}
@@ -84,6 +85,9 @@ func loadCredentials(settings *config.Settings, log *slog.Logger) (*bus.Identity
 	}
 	if err := own.Require(proto.RoleLearner); err != nil {
 		return nil, nil, err
+	}
+	if metrics != nil {
+		metrics.WatchCertificate(own.Expires)
 	}
 	if settings.NATS != "" {
 		return own.Identity(), nil, nil

@@ -76,7 +76,7 @@ type worker struct {
 // Run trains one run after another until ctx is done, which is not an error, or until something is wrong with this worker
 // rather than with a run: a full disk, an unreachable store. It then releases its current run.
 func Run(ctx context.Context, c Config) error {
-	bus, err := session.OpenBus(ctx, c.Settings, c.Log)
+	bus, err := session.OpenBus(ctx, c.Settings, c.Log, c.Metrics)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func TestChain(t *testing.T) {
 // A refusal ends the queue at once, and the lease.
 func TestRefused(t *testing.T) {
 	refusing := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"refusal": {"code": "stale_epoch", "message": "it is at epoch 3"}}`)
+		fmt.Fprint(w, `{"error": {"code": "stale_epoch", "message": "it is at epoch 3"}}`)
 	})
 	for name, do := range map[string]func(context.Context, context.CancelCauseFunc){
 		"lease": newLease(refusing, 30*time.Millisecond).keep,

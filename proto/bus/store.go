@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -131,32 +129,6 @@ func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 		kv, err = s.jetstream.CreateKeyValue(ctx, config)
 	}
 	return kv, err
-}
-
-// Keys returns the keys that have a value, sorted. It asks only for the bucket's state: the library's own listing
-// creates a consumer, which read-only clients may not do.
-func (s *Store) Keys(ctx context.Context) ([]string, error) {
-	ctx, cancel := s.conn.during(ctx)
-	defer cancel()
-	const streamPrefix, subjectPrefix = "KV_", "$KV."
-	prefix := subjectPrefix + s.bucket + "."
-	stream, err := s.jetstream.Stream(ctx, streamPrefix+s.bucket)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, s.explain(ctx, "list", "*", err)
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
-	if err != nil {
-		return nil, s.explain(ctx, "list", "*", err)
-	}
-	var keys []string
-	for subject := range info.State.Subjects {
-		keys = append(keys, strings.TrimPrefix(subject, prefix))
-	}
-	slices.Sort(keys)
-	return keys, nil
 }
 
 // explain maps the library's errors to those that callers distinguish, and says what to do about a server without JetStream.

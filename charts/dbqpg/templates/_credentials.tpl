@@ -1,39 +1,33 @@
 {{/*
-The credentials directory of a member (docs/security.md) as a volume. The Secret holds the files of all members under
-MEMBER.FILE; a pod mounts only those of its own member. With cert-manager each certificate is in a Secret of its own.
+The credentials directory of a member (docs/security.md) as a volume. Each role has a Secret of its own, and so has the authority,
+which no pod mounts. With cert-manager the certificates are in further Secrets.
 */}}
 
-{{- define "dbqpg.secret" -}}
-{{- .Values.credentials.secret | default (printf "%s-credentials" (include "dbqpg.name" .)) }}
-{{- end }}
-
-{{/* File names of a member's credentials, separated by spaces. */}}
-{{- define "dbqpg.files" -}}
-{{- if eq . "nats" }}ca.pem tls.pem tls-key.pem accounts.conf
-{{- else }}ca.pem tls.pem tls-key.pem nats.nk{{ end }}
+{{- define "dbqpg.secretPrefix" -}}
+{{- .Values.credentials.secretPrefix | default (printf "%s-credentials" (include "dbqpg.name" .)) }}
 {{- end }}
 
 {{/* Sources of a projected volume: (list $ "actor") */}}
 {{- define "dbqpg.credentialSources" -}}
-{{- $root := first . -}}
-{{- $member := last . -}}
-{{- $fromIssuer := eq $root.Values.credentials.mode "cert-manager" -}}
+{{- $root := first . }}
+{{- $member := last . }}
+{{- $certificates := list (list "ca.pem" "ca.crt") (list "tls.pem" "tls.crt") (list "tls-key.pem" "tls.key") }}
+{{- $others := get (dict "nats" (list "accounts.conf") "coordinator" (list "nats.nk" "revoked.json")) $member | default (list "nats.nk") }}
+{{- $issued := eq $root.Values.credentials.mode "cert-manager" -}}
 - secret:
-    name: {{ include "dbqpg.secret" $root }}
+    name: {{ include "dbqpg.secretPrefix" $root }}-{{ $member }}
     items:
-      {{- range splitList " " (include "dbqpg.files" $member) }}
-      {{- if not (and $fromIssuer (hasSuffix ".pem" .)) }}
-      - {key: {{ $member }}.{{ . }}, path: {{ . }}}
+      {{- range $others }}
+      - {key: {{ . }}, path: {{ . }}}
       {{- end }}
-      {{- end }}
-{{- if $fromIssuer }}
+{{- if $issued }}
 - secret:
     name: {{ include "dbqpg.name" $root }}-{{ $member }}-tls
     items:
-      - {key: ca.crt, path: ca.pem}
-      - {key: tls.crt, path: tls.pem}
-      - {key: tls.key, path: tls-key.pem}
 {{- end }}
+      {{- range $certificates }}
+      - {key: {{ ternary (last .) (first .) $issued }}, path: {{ first . }}}
+      {{- end }}
 {{- end }}
 
 {{- define "dbqpg.credentialVolume" -}}
@@ -50,10 +44,11 @@ MEMBER.FILE; a pod mounts only those of its own member. With cert-manager each c
 {{/* Host names of the servers, as JSON. */}}
 {{- define "dbqpg.hosts" -}}
 {{- $hosts := list }}
-{{- range list "coordinator" "nats" }}
-{{- $service := printf "%s-%s" (include "dbqpg.name" $) . }}
+{{- range $service := list (printf "%s-coordinator" (include "dbqpg.name" .)) (include "dbqpg.nats" .) }}
 {{- $hosts = append $hosts (printf "%s.%s.svc" $service $.Release.Namespace) }}
 {{- $hosts = append $hosts (printf "*.%s-headless.%s.svc" $service $.Release.Namespace) }}
 {{- end }}
+{{- if .Values.natschart.enabled }}{{ $hosts = append $hosts (printf "*.%s-headless" (include "dbqpg.nats" .)) }}{{ end }}
+{{- with .Values.dashboard.ingress.host }}{{ $hosts = append $hosts . }}{{ end }}
 {{- toJson (concat $hosts .Values.credentials.hosts) }}
 {{- end }}

@@ -1,99 +1,176 @@
-{{/* Names, labels and the fields that all pods share. */}}
+{{/* Names, labels, and the one template of all pods. */}}
 
 {{- define "dbqpg.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- $chart := .Values.nameOverride | default .Chart.Name }}
+{{- $name := printf "%s-%s" .Release.Name $chart }}
+{{- if contains $chart .Release.Name }}{{ $name = .Release.Name }}{{ end }}
+{{- .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "dbqpg.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "dbqpg.name" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
 {{/* Selector labels of the pods of a component: (list $ "learner") */}}
 {{- define "dbqpg.selector" -}}
-{{- $root := first . -}}
 app.kubernetes.io/name: dbqpg
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/instance: {{ (first .).Release.Name }}
 app.kubernetes.io/component: {{ last . }}
 {{- end }}
 
+{{/* Labels of an object: (list $ "learner"). Those of pods are without the versions, so that a new chart restarts nothing. */}}
 {{- define "dbqpg.labels" -}}
 {{- $root := first . -}}
 {{ include "dbqpg.selector" . }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
-{{/* Name of one of the project's images: (list $ "learner" "-cpu") */}}
-{{- define "dbqpg.image" -}}
-{{- $root := first . -}}
-{{ printf "%s/%s:%s%s" $root.Values.images.registry (index . 1) ($root.Values.images.tag | default $root.Chart.AppVersion) (index . 2) }}
-{{- end }}
-
-{{/* Pod fields required by Pod Security "restricted". The group lets the process read its private keys. */}}
-{{- define "dbqpg.pod" -}}
-serviceAccountName: {{ include "dbqpg.name" . }}
-automountServiceAccountToken: false
-enableServiceLinks: false
-{{- with .Values.images.pullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . }}
+{{/* Metadata of a Deployment or StatefulSet, besides its name: (list $ "learner" SETTINGS) */}}
+{{- define "dbqpg.workload" -}}
+{{- $settings := last . -}}
+labels: {{- include "dbqpg.labels" (list (first .) (index . 1)) | nindent 2 }}
+  {{- with $settings.labels }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- end }}
-{{ include "dbqpg.podSecurity" . }}
-{{- end }}
-
-{{- define "dbqpg.podSecurity" -}}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile: {type: RuntimeDefault}
-{{- end }}
-
-{{/* Container fields required by Pod Security "restricted". */}}
-{{- define "dbqpg.container" -}}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
-{{- end }}
-
-{{/* Placement of pods: (list $ .Values.learner) */}}
-{{- define "dbqpg.placement" -}}
-{{- $where := index . 1 }}
-{{- with $where.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $where.tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $where.affinity }}
-affinity: {{- toYaml . | nindent 2 }}
+{{- with $settings.annotations }}
+annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{/* Puts the values of one map into another, maps into maps: (list INTO FROM). Unlike merge, it takes 0, false and "" as given. */}}
+{{- define "dbqpg.overlay" -}}
+{{- $into := first . }}
+{{- range $key, $value := last . }}
+{{- if and (kindIs "map" $value) (kindIs "map" (get $into $key)) }}{{ include "dbqpg.overlay" (list (get $into $key) $value) }}
+{{- else if kindIs "map" $value }}{{ $_ := set $into $key (deepCopy $value) }}
+{{- else }}{{ $_ := set $into $key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Name of an image: (list $ IMAGE SUFFIX). A digest takes the place of the tag. */}}
+{{- define "dbqpg.image" -}}
+{{- $root := first . }}
+{{- $image := index . 1 }}
+{{- $name := printf "%s/%s" ($root.Values.global.imageRegistry | default $image.registry) $image.repository | trimPrefix "/" }}
+{{- if $image.digest }}{{ $name }}@{{ $image.digest }}
+{{- else }}{{ $name }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ last . }}
+{{- end }}
+{{- end }}
+
+{{/*
+The pods of a component, from a dict of
+  root        the chart's context
+  component   coordinator, nats, learner, actor, client or credentials: their label
+  settings    .Values.common with the component's values over it
+  part        the templates with the main container's fields (dbqpg.PART.container), environment (.env), mounts, volumes and, optional,
+              sidecars
+and optionally labels, annotations, serviceAccount, restartPolicy and imageSuffix.
+*/}}
+{{- define "dbqpg.podTemplate" -}}
+{{- $root := .root }}
+{{- $settings := .settings -}}
+metadata:
+  labels: {{- include "dbqpg.selector" (list $root .component) | nindent 4 }}
+    {{- range list $root.Values.commonLabels $settings.podLabels .labels }}
+    {{- with . }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+  {{- if or $settings.podAnnotations .annotations }}
+  annotations:
+    {{- range list $settings.podAnnotations .annotations }}
+    {{- with . }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ .serviceAccount | default (include "dbqpg.serviceAccount" $root) }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- with .restartPolicy }}
+  restartPolicy: {{ . }}
+  {{- end }}
+  {{- with $root.Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $settings.podSecurityContext }}
+  securityContext: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" "runtimeClassName" "terminationGracePeriodSeconds" "shareProcessNamespace" }}
+  {{- with get $settings $field }}
+  {{- dict $field . | toYaml | nindent 2 }}
+  {{- end }}
+  {{- end }}
+  {{- with $settings.initContainers }}
+  initContainers: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .part }}
+      image: {{ include "dbqpg.image" (list $root $settings.image (.imageSuffix | default "")) }}
+      imagePullPolicy: {{ $settings.image.pullPolicy }}
+      {{- with $settings.securityContext }}
+      securityContext: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- include (printf "dbqpg.%s.container" .part) . | trim | nindent 6 }}
+        {{- range $settings.extraArgs }}
+        - {{ . | quote }}
+        {{- end }}
+      {{- $env := include (printf "dbqpg.%s.env" .part) . | trim }}
+      {{- if or $env $settings.extraEnv }}
+      env:
+        {{- with $env }}
+        {{- nindent 8 . }}
+        {{- end }}
+        {{- with $settings.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      {{- with $settings.envFrom }}
+      envFrom: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      resources: {{- toYaml $settings.resources | nindent 8 }}
+      volumeMounts:
+        {{- include (printf "dbqpg.%s.mounts" .part) . | trim | nindent 8 }}
+        {{- with $settings.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with .sidecars }}
+    {{- include . $ | trim | nindent 4 }}
+    {{- end }}
+    {{- with $settings.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include (printf "dbqpg.%s.volumes" .part) . | trim | nindent 4 }}
+    {{- with $settings.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* Affinity that prefers different nodes: (list $ "nats") */}}
 {{- define "dbqpg.spread" -}}
-affinity:
-  podAntiAffinity:
-    preferredDuringSchedulingIgnoredDuringExecution:
-      - weight: 100
-        podAffinityTerm:
-          topologyKey: kubernetes.io/hostname
-          labelSelector:
-            matchLabels: {{- include "dbqpg.selector" . | nindent 14 }}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels: {{- include "dbqpg.selector" . | nindent 12 }}
 {{- end }}
 
-{{/* Environment variable with the name of the pod. */}}
-{{- define "dbqpg.podName" -}}
+{{/* Environment of the project's programs. */}}
+{{- define "dbqpg.environment" -}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
-{{- end }}
-
-{{- define "dbqpg.tracing" -}}
 {{- with .Values.tracing.endpoint }}
-- name: OTEL_EXPORTER_OTLP_ENDPOINT
-  value: {{ . | quote }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
 {{- end }}
 {{- end }}
 
@@ -119,6 +196,24 @@ readinessProbe:
 https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:7070
 {{- end }}
 
+{{/* Whether the chart's own NATS servers are installed. */}}
+{{- define "dbqpg.ownNATS" -}}
+{{- not (or .Values.nats.external .Values.natschart.enabled) }}
+{{- end }}
+
+{{/* Beginning of the names of the objects of the servers, whichever chart's. */}}
+{{- define "dbqpg.nats" -}}
+{{- printf "%s-nats" (ternary .Release.Name (include "dbqpg.name" .) .Values.natschart.enabled) }}
+{{- end }}
+
 {{- define "dbqpg.natsURL" -}}
-{{- .Values.nats.external | default (printf "tls://%s-nats.%s.svc:4222" (include "dbqpg.name" .) .Release.Namespace) }}
+{{- .Values.nats.external | default (printf "tls://%s.%s.svc:4222" (include "dbqpg.nats" .) .Release.Namespace) }}
+{{- end }}
+
+{{/* A series' selector of this release: (list $ "learner") */}}
+{{- define "dbqpg.series" -}}
+{{- $root := first . }}
+{{- $component := last . }}
+{{- $own := get $root.Values.keda.selectors $component | replace (upper $component) (printf "%s-%s" (include "dbqpg.name" $root) $component) }}
+{{- printf "{namespace=%q,%s}" $root.Release.Namespace $own | replace ",}" "}" }}
 {{- end }}

@@ -1,8 +1,22 @@
 // What the server tells (package web), and how it is asked.
 
-export type State = 'queued' | 'running' | 'lost' | 'paused' | 'stopped' | 'done' | 'failed' | 'cancelled';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
-export interface Run {
+export type State = 'queued' | 'running' | 'lost' | 'paused' | 'stopped' | 'done' | 'failed' | 'cancelled';
+type Value = number | null;
+
+/** Row is what runs and groups of them have in common in the table. */
+interface Row {
+	iteration: Value;
+	iterations: Value;
+	steps: Value;
+	return: Value;
+	best: Value;
+	eta: Value; // seconds
+	heard?: string;
+}
+
+export interface Run extends Row {
 	name: string;
 	experiment?: string;
 	task: string;
@@ -11,31 +25,17 @@ export interface Run {
 	seed: string;
 	state: State;
 	reason?: string;
-	iteration: number;
-	iterations: number;
-	steps: number;
-	return: number | null;
-	best: number | null;
-	eta: number | null;
 	learner?: string;
 	epoch?: number;
-	heard?: string;
 }
 
-export interface Group {
+export interface Group extends Row {
 	query: string;
 	values: string[];
 	runs: number;
 	states: Partial<Record<State, number>>;
-	iteration: number | null;
-	iterations: number | null;
-	steps: number | null;
-	return: number | null;
-	low: number | null;
-	high: number | null;
-	best: number | null;
-	eta: number | null;
-	heard?: string;
+	low: Value;
+	high: Value;
 }
 
 export interface Table {
@@ -48,6 +48,36 @@ export interface Table {
 	groups?: Group[];
 }
 
+export interface Curve {
+	query: string;
+	runs: number;
+	value: Value[];
+	low: Value[];
+	high: Value[];
+	count: number[];
+}
+
+export interface Curves {
+	x: number[];
+	curves: Curve[];
+}
+
+export type Columns = Record<string, Value[]>;
+
+export interface Rows {
+	from: number;
+	rows: number;
+	columns: Columns;
+}
+
+export interface Details {
+	run: Run;
+	settings: Record<string, string>;
+	files: { name: string; size: number; modified: string }[];
+	events: { time?: string; level: string; text: string }[];
+	evaluations: Columns;
+}
+
 export interface Metric {
 	name: string;
 	group: string;
@@ -56,16 +86,95 @@ export interface Metric {
 
 export interface About {
 	metrics: Metric[];
-	live: boolean;
+	live: boolean; // whether policies can be watched
+	files: boolean; // whether there are curves
+	one: boolean; // whether there is one run only, a process's own
+	actions: string[]; // that the user may take
+	login: boolean; // whether a token can be given
+	user?: string;
 }
 
-/** get asks for JSON under data/; an error's message is the server's. */
-export async function get<T>(path: string, params: Record<string, string> | URLSearchParams = {}, signal?: AbortSignal): Promise<T> {
-	const query = new URLSearchParams(params).toString();
-	const response = await fetch('data/' + path + (query && '?' + query), { signal });
+/** Failure is an error with the server's status. */
+export class Failure extends Error {
+	constructor(
+		readonly status: number,
+		message: string,
+	) {
+		super(message);
+	}
+}
+
+async function ask<T>(path: string, options: RequestInit): Promise<T> {
+	let response: Response;
+	try {
+		response = await fetch('data/' + path, options);
+	} catch (error) {
+		if (options.signal?.aborted) throw error;
+		throw new Failure(0, 'The server does not answer. Is the program still running? This page goes on by itself once it is.');
+	}
 	const body = await response.json().catch(() => undefined);
 	if (!response.ok || body === undefined) {
-		throw new Error(body?.error?.message ?? `the server answers ${response.status}`);
+		throw new Failure(response.status, body?.error?.message ?? `The server answers ${response.status}.`);
 	}
 	return body as T;
+}
+
+/** get asks for JSON under data/. */
+export function get<T>(path: string, params: URLSearchParams | Record<string, string>, signal?: AbortSignal): Promise<T> {
+	const query = new URLSearchParams(params).toString();
+	return ask<T>(path + (query && '?' + query), { signal });
+}
+
+/** post sends JSON to data/. */
+export function post<T>(path: string, body: unknown): Promise<T> {
+	return ask<T>(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+}
+
+export interface Answer<T> {
+	data?: T; // the newest answer, also while another is awaited
+	error?: Error;
+	loading: boolean;
+}
+
+/** useData asks for JSON, again whenever the address or the version changes, but for the latter at most every pause milliseconds. */
+export function useData<T>(path: string | null, params: URLSearchParams, version: unknown = 0, pause = 2000): Answer<T> {
+	const [answer, setAnswer] = useState<Answer<T>>({ loading: true });
+	const address = path === null ? null : path + '?' + params;
+	const asked = useRef({ address: '', time: 0 });
+	useEffect(() => {
+		if (address === null) return;
+		const again = asked.current.address === address;
+		const wait = again ? Math.max(0, asked.current.time + pause - Date.now()) : 0;
+		const abort = new AbortController();
+		const timer = setTimeout(() => {
+			asked.current = { address, time: Date.now() };
+			get<T>(path!, params, abort.signal).then(
+				(data) => setAnswer({ data, loading: false }),
+				(error) => abort.signal.aborted || setAnswer((before) => ({ data: again ? before.data : undefined, error, loading: false })),
+			);
+		}, wait);
+		if (!again) setAnswer((before) => ({ ...before, loading: true }));
+		return () => {
+			clearTimeout(timer);
+			abort.abort();
+		};
+	}, [address, version]);
+	return answer;
+}
+
+/** useEvents listens to server-sent events until the address changes; it calls lost with whether there is no connection. */
+export function useEvents(params: URLSearchParams | null, handlers: Record<string, (data: any) => void>, lost: (now: boolean) => void) {
+	const current = useRef(handlers);
+	current.current = handlers;
+	const address = params && 'data/events?' + params;
+	useEffect(() => {
+		if (address === null) return;
+		const events = new EventSource(address);
+		for (const name of Object.keys(handlers)) {
+			events.addEventListener(name, (event) => current.current[name](JSON.parse((event as MessageEvent).data)));
+		}
+		events.onopen = () => lost(false);
+		events.onerror = () => lost(true);
+		return () => events.close();
+	}, [address]);
 }
