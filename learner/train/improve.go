@@ -56,11 +56,14 @@ func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimator
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
 func (l *Learner) objective(at *Evaluation, x Samples, e *estimators.Estimate) optim.Objective {
 	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
-	if m := at.onAll.Samples(); m <= 2000 || m >= 2*objective.Gradient.Rows {
+	if m := at.onAll.Samples(); m <= largeBatch || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
 	return objective
 }
+
+// largeBatch is the number of samples above which [Learner.objective] judges a decomposition by how many samples there are to a parameter.
+const largeBatch = 2000
 
 // stepAgain takes another step from samples that the current policy did not take, as
 // quadrature may (docs/reuse.md): it conditions the process on them with the current scores
