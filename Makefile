@@ -17,7 +17,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help docs setup train test web python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images images-check chart-e2e image-names clean
+.PHONY: help docs setup train test web browser python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images images-check chart-e2e image-names clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,8 +32,12 @@ test: setup ## Run go vet and all tests (GPU tests only after make cuda or make 
 	go vet ./...
 	go test ./...
 	@scripts/test_cuda.sh
+	@command -v chromium >/dev/null || echo "test: the pages are not tested in a browser: run make browser first, or install Chromium"
 	@[ -x .deps/bin/versitygw ] || echo "test: checkpoints in buckets are not tested: run make s3-server first"
 	cd helm && go vet -tags e2e ./... && go test ./...
+
+browser: ## Fetch what the tests of the browser's pages need: npm packages, and Chromium (as root on Debian)
+	@scripts/setup_browser.sh
 
 web: ## Build the browser pages (internal/web/dist), after a change in internal/web/ui; needs no Node
 	go run ./internal/web/build
