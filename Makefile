@@ -17,7 +17,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help docs setup train test web python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images images-check chart-e2e image-names clean
+.PHONY: help docs setup train test web browser python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart-e2e image-names clean distclean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,8 +32,12 @@ test: setup ## Run go vet and all tests (GPU tests only after make cuda or make 
 	go vet ./...
 	go test ./...
 	@scripts/test_cuda.sh
+	@command -v chromium >/dev/null || echo "test: the pages are not tested in a browser: run make browser first, or install Chromium"
 	@[ -x .deps/bin/versitygw ] || echo "test: checkpoints in buckets are not tested: run make s3-server first"
 	cd helm && go vet -tags e2e ./... && go test ./...
+
+browser: ## Fetch what the tests of the browser's pages need: npm packages, and Chromium (as root on Debian)
+	@scripts/setup_browser.sh
 
 web: ## Build the browser pages (internal/web/dist), after a change in internal/web/ui; needs no Node
 	go run ./internal/web/build
@@ -44,7 +48,7 @@ docs: ## Build the documentation as a site, into site/; the first run fetches it
 python: setup ## Check and test the Python package; the first run fetches its environment (250 MB)
 	@scripts/python.sh
 
-lint: setup ## Check style and import rules (.golangci.yml), scripts and the Dockerfile; the first run builds the linter
+lint: setup ## Check style and import rules (.golangci.yml), scripts, workflows and the Dockerfile; the first run builds the linters
 	@scripts/lint.sh
 	go run $(GOLANGCI_LINT) run ./...
 	cd helm && go run $(GOLANGCI_LINT) run --config ../.golangci.yml --build-tags e2e ./...
@@ -87,14 +91,24 @@ images: ## Build the chart's images with Docker (or DOCKER=podman or buildah); R
 			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
 	done
 
+release: setup ## Build a release into dist/: programs, bill of materials, chart, checksums (scripts/release.sh); TAG is its version
+	@scripts/release.sh $(TAG) dist
+
+release-images: ## Build the images of a release for several platforms with docker buildx; BUILDFLAGS=--push publishes them
+	REGISTRY=$(REGISTRY) VERSION=$(TAG) REVISION=$(REVISION) $(DOCKER) buildx bake --file charts/images/docker-bake.hcl $(BUILDFLAGS)
+
 images-check: ## Build the images without access to a registry, and start each (root, on Debian)
 	@charts/images/check.sh
 
-chart-e2e: ## Install the chart in a real single-node cluster and test it (root; scripts/chart_e2e.sh; half an hour the first time)
+chart-e2e: ## Test the chart in the cluster of KUBECONFIG, or in one built here (root; half an hour the first time)
 	@scripts/chart_e2e.sh
 
 image-names: ## List the names of the images that make images builds, for kind load docker-image
 	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done
 
-clean: ## Remove fetched and built files; runs/ is kept
-	rm -rf .deps .deps-* bin sim/tasks/assets/*.xml
+clean: ## Remove fetched and built files; runs/ and what takes half an hour to build (.deps/kubernetes, .deps/images) are kept
+	[ ! -d .deps ] || find .deps -mindepth 1 -maxdepth 1 ! -name kubernetes ! -name images -exec rm -rf {} +
+	rm -rf .deps-* bin dist site sim/tasks/assets/*.xml
+
+distclean: clean ## Remove these too
+	rm -rf .deps

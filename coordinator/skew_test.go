@@ -29,7 +29,7 @@ func TestSkewedClocks(t *testing.T) {
 	if _, err := c.Submit(deadline(t), spec("y", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := c.Take(deadline(t), registry.Take{Learner: "well", TTL: 10 * registry.MinTTL})
+	kept, err := c.Take(deadline(t), registry.Take{Learner: "well", TTL: keptTerm})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +67,16 @@ func TestSkewedClocks(t *testing.T) {
 	w.report("%d leaders killed, clocks 20 hours apart; the run of a lost learner was free after %v at most, that of another never", changes, longest.Round(time.Millisecond))
 }
 
+// keptTerm is far longer than a renewal may take, and far shorter than the clocks are apart.
+const keptTerm = time.Minute
+
 // keepRenewing renews a lease until it is stopped.
 func keepRenewing(t *testing.T, c *client.Client, hold registry.Hold) (stop func()) {
 	during, cancel := context.WithCancel(t.Context())
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for tick := time.NewTicker(registry.MinTTL); during.Err() == nil; {
-			if _, err := c.Renew(during, registry.Renew{Hold: hold, TTL: 10 * registry.MinTTL}); err != nil && during.Err() == nil {
+			if _, err := c.Renew(during, registry.Renew{Hold: hold, TTL: keptTerm}); err != nil && during.Err() == nil {
 				t.Errorf("a lease that is renewed: %v", err)
 				return
 			}

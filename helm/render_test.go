@@ -199,9 +199,10 @@ coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {stor
 nats: {replicas: 5, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}}
 networkPolicy: {natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}], coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}], metricsFrom: []}
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
-		"no-policies": "networkPolicy: {enabled: false}",
-		"dashboard":   "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}",
-		"names":       "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: trainer}\ncommonLabels: {team: control}",
+		"no-policies":      "networkPolicy: {enabled: false}",
+		"dashboard":        "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}\ncheckpoints: {store: s3, s3: {url: 's3://runs', existingSecret: keys}}",
+		"dashboard-volume": "coordinator: {tokensSecret: tokens}\ndashboard: {service: {enabled: true}}\ncheckpoints: {volume: {accessMode: ReadWriteMany}}",
+		"names":            "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: trainer}\ncommonLabels: {team: control}",
 	} {
 		sets[name] = parse(t, text)
 	}

@@ -46,11 +46,8 @@ func TestWorkersPowerFailures(t *testing.T) {
 	for i := range repetitions {
 		for _, p := range rng.Perm(len(points))[:count] {
 			point := points[p]
-			name := c.submit(e, fmt.Sprintf("dark-%s-%d", point.name, i))
-			first := c.worker(fmt.Sprintf("kill@%s:%d", point.name, 1+rng.IntN(point.times(e))), "--lease-term", "2s")
-			if first.endsBefore(gaveUp); !first.Killed() {
-				t.Fatalf("%s was not killed", first)
-			}
+			fail := fmt.Sprintf("kill@%s:%d", point.name, 1+rng.IntN(point.times(e)))
+			name, first := c.killedAt(e, fmt.Sprintf("dark-%s-%d", point.name, i), fail)
 			c.coordinator.Kill()
 			records.Cut()
 			checkpoints.Cut()
@@ -63,4 +60,21 @@ func TestWorkersPowerFailures(t *testing.T) {
 		}
 	}
 	faults.Report(t, "%d power failures of a worker, the coordinator and the store at %d points; the same bits, at most one iteration again", repetitions*count, count)
+}
+
+// killedAt submits a run, and returns it with a worker that was killed at a point of it. A worker that lost its lease before, as on a
+// machine that stands still, does not count.
+func (c *cluster) killedAt(e *example, experiment, fail string) (run string, killed *process) {
+	c.t.Helper()
+	for try := range 5 {
+		name := fmt.Sprint(experiment, "-", try)
+		run, killed = c.submit(e, name), c.worker(fail, "--lease-term", "2s")
+		if killed.endsBefore(gaveUp) {
+			return run, killed
+		}
+		killed.Kill()
+		c.command("cancel", name)
+	}
+	c.t.Fatalf("no worker came to %s before it lost its lease", fail)
+	return "", nil
 }

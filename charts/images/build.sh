@@ -10,7 +10,8 @@ out=$2
 scripts/setup.sh
 mkdir -p "$out/bin" "$out/lib" "$out/licenses"
 commandline=github.com/dbqpg/dbqpg/internal/commandline
-flags="-s -w -X $commandline.release=${VERSION:-} -X $commandline.commit=${REVISION:-}"
+# RPATH is where the programs look for libraries first, unless LD_LIBRARY_PATH says it.
+flags="-s -w ${RPATH:+-extldflags=-Wl,-rpath,$RPATH} -X $commandline.release=${VERSION:-} -X $commandline.commit=${REVISION:-}"
 case $kind in
 cpu)
 	CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$out/bin/" ./coordinator # a static program

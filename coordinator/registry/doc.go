@@ -64,6 +64,6 @@
 //
 // A command carries the time, stamped by the leader that proposes it. The state's own time
 // is the latest it has seen, so it never goes back when another node, whose clock is behind,
-// becomes the leader. A new leader's first command renews all leases: while there was no
+// becomes the leader: that one goes on from there. A new leader's first command renews all leases: while there was no
 // leader, no holder could.
 package registry

@@ -72,7 +72,7 @@ func (u *user) withoutDependency() {
 }
 
 // values writes my-values.yaml: a preset, and values over it.
-func (u *user) values(preset, text string) {
+func (u *user) values(preset, text string, further ...map[string]any) {
 	u.t.Helper()
 	all, err := chartutil.ReadValuesFile(filepath.Join("..", "..", "charts", "dbqpg", "presets", preset+".yaml"))
 	if err != nil {
@@ -81,6 +81,9 @@ func (u *user) values(preset, text string) {
 	over, err := chartutil.ReadValues([]byte(text))
 	if err != nil {
 		u.t.Fatal(err)
+	}
+	for _, more := range further {
+		over = overlay(over, more)
 	}
 	data, err := yaml.Marshal(overlay(all, over))
 	if err == nil {

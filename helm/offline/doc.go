@@ -1,4 +1,4 @@
-// Package cluster is a Kubernetes cluster of one node for tests: etcd, Kubernetes' own servers, a kubelet with containerd and
+// Package offline is a Kubernetes cluster of one node for tests: etcd, Kubernetes' own servers, a kubelet with containerd and
 // runc, kube-proxy and CoreDNS, as processes of this machine.
 //
 // Nothing of it is made up: what runs in a pod runs in a container of the image that its manifest names, under its user, with its

@@ -154,3 +154,21 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	}
 	return c.start(c.program("coredns"), "-conf", c.path("Corefile"))
 }
+
+// Mirror gives an image that the cluster has the name that it has by digest in another registry, and returns the digest.
+func (c *Cluster) Mirror(ctx context.Context, image, registry string) (digest string, err error) {
+	images := []string{"--address", c.path("containerd.sock"), "--namespace", "k8s.io", "images"}
+	listed, err := run(ctx, "ctr", append(images, "list", "name=="+image)...)
+	if err != nil {
+		return "", err
+	}
+	_, rows, _ := strings.Cut(listed, "\n") // the head
+	fields := strings.Fields(rows)
+	if len(fields) < 3 {
+		return "", fmt.Errorf("offline: there is no image %s:\n%s", image, listed)
+	}
+	_, path, _ := strings.Cut(image, "/")
+	name, _, _ := strings.Cut(path, ":")
+	_, err = run(ctx, "ctr", append(images, "tag", "--force", image, registry+"/"+name+"@"+fields[2])...)
+	return fields[2], err
+}

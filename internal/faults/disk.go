@@ -62,6 +62,11 @@ func (d *Disk) Cut() {
 		d.t.Fatalf("cut the power of %s: %v", d.Path, err)
 	}
 	d.run("umount", d.Path)
+	// Other mount namespaces, as of other tests, may still have the file system, which would be mounted again as it is now.
+	d.run("cp", "--sparse=always", d.image, d.image+".next")
+	if err := os.Rename(d.image+".next", d.image); err != nil {
+		d.t.Fatal(err)
+	}
 	d.run("mount", "-o", diskOptions, d.image, d.Path)
 }
 

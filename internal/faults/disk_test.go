@@ -2,8 +2,10 @@ package faults
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -27,6 +29,21 @@ func TestDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := exec.Command("unshare", "--mount", "sh", "-c", "echo ready; exec sleep 1000") // it has the file system too
+	said, err := elsewhere.StdoutPipe()
+	if err == nil {
+		err = elsewhere.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(said, make([]byte, len("ready"))); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = elsewhere.Process.Kill()
+		_ = elsewhere.Wait()
+	}()
 	disk.Cut()
 	if data, err := os.ReadFile(path("synced")); err != nil || string(data) != "first" {
 		t.Errorf("synced holds %q, %v", data, err)

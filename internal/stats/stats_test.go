@@ -219,3 +219,37 @@ func TestRliable(t *testing.T) {
 		same(fmt.Sprintf("profile at %g", threshold), x, Pooled(Above(threshold)), want.Profile[i], want.Low[i], want.High[i], 1e-9) // of 18 runs
 	}
 }
+
+// Without trimming the interval is Student's; with it, the value is the interquartile mean, and of normal numbers the interval covers their
+// mean about as often as it says.
+func TestTrimmedMean(t *testing.T) {
+	x := []float64{1, 2, 4, 9}
+	e := TrimmedMean(x, 0)
+	near(t, "mean", e.Value, 4, 1e-12)
+	near(t, "half width", (e.High-e.Low)/2, 3.182446305*StdDev(x)/2, 1e-6) // the t distribution with three degrees of freedom
+	const trials, seed = 4000, 11
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, trim := range []float64{0, 0.25} {
+		covered := 0
+		for range trials {
+			sample := make([]float64, 12)
+			for i := range sample {
+				sample[i] = rng.NormFloat64()
+			}
+			e := TrimmedMean(sample, trim)
+			if trim > 0 {
+				near(t, "interquartile mean", e.Value, IQM(sample), 1e-12)
+			}
+			if e.Low <= 0 && 0 <= e.High {
+				covered++
+			}
+		}
+		near(t, fmt.Sprintf("coverage with %v trimmed", trim), float64(covered)/trials, 0.95, 0.02) // it is an approximation
+	}
+	if e := TrimmedMean([]float64{3}, 0); e.Value != 3 || e.Low == e.Low {
+		t.Errorf("of one value: %v", e)
+	}
+	if e := TrimmedMean(nil, 0.25); e.Value == e.Value {
+		t.Errorf("of none: %v", e)
+	}
+}

@@ -47,6 +47,18 @@ func conform(t *testing.T, s store.Store) {
 			t.Errorf("%s: %d bytes, %v; want %d", key, len(got), err, len(want))
 		}
 	}
+	for offset, want := range map[int64]string{0: "two", 1: "wo", 3: "", 9: ""} {
+		if got, err := s.GetFrom(ctx, run+"/epoch-2/a", offset); err != nil || string(got) != want {
+			t.Errorf("from byte %d on: %q, %v", offset, got, err)
+		}
+	}
+	if _, err := s.GetFrom(ctx, run+"/epoch-3/a", 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("get the end of what is not there: %v", err)
+	}
+	if files, err := s.Files(ctx, "."); err != nil || len(files) != len(contents) || files[1].Key != run+"/epoch-1/checkpoints/b" ||
+		files[1].Size != int64(len(contents[files[1].Key])) || files[1].Modified.IsZero() {
+		t.Errorf("all files: %v, %v", files, err)
+	}
 	list := func(directory string, want ...string) {
 		t.Helper()
 		if keys, err := s.List(ctx, directory); err != nil || !slices.Equal(keys, want) {
@@ -61,7 +73,11 @@ func conform(t *testing.T, s store.Store) {
 	for _, key := range []string{"", ".", "/a", "a/", "a//b", "../a", "a/../../b", `a\b`, "a\x00"} {
 		_, get := s.Get(ctx, key)
 		_, list := s.List(ctx, key)
-		for _, err := range []error{get, list, s.Put(ctx, key, nil), s.Remove(ctx, key)} {
+		_, from := s.GetFrom(ctx, key, 1)
+		if _, err := s.Files(ctx, key); key != "." && err == nil {
+			t.Errorf("the files of %q", key)
+		}
+		for _, err := range []error{get, list, from, s.Put(ctx, key, nil), s.Remove(ctx, key)} {
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("key %q: %v", key, err)
 			}

@@ -28,6 +28,7 @@ type columns struct {
 	tables map[string]*list.Element // of *table by keys
 	recent *list.List               // the most recently used first
 	bytes  int
+	bound  int // of bytes: maxCached
 }
 
 // table is what is kept of a file.
@@ -44,7 +45,7 @@ type table struct {
 }
 
 func newColumns(s store.Store) *columns {
-	return &columns{store: s, tables: map[string]*list.Element{}, recent: list.New()}
+	return &columns{store: s, tables: map[string]*list.Element{}, recent: list.New(), bound: maxCached}
 }
 
 // read returns columns of a table in a run's directory, NaN where the table has no number; all of them if none are named. A table that
@@ -92,7 +93,7 @@ func (c *columns) resize(t *table) {
 	}
 	c.bytes += size - t.size
 	t.size = size
-	for c.bytes > maxCached && c.recent.Len() > 1 {
+	for c.bytes > c.bound && c.recent.Len() > 1 {
 		oldest := c.recent.Remove(c.recent.Back()).(*table)
 		delete(c.tables, oldest.key)
 		c.bytes -= oldest.size

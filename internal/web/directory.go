@@ -329,7 +329,7 @@ func bestOf(data []byte) Number {
 	best := None
 	column := slices.Index(progress.Columns[progress.Evaluation](), "mean_action_return")
 	for line := range bytes.Lines(data) {
-		row := bytes.Split(line, []byte(","))
+		row := bytes.Split(bytes.TrimRight(line, "\n"), []byte(","))
 		if column < len(row) {
 			if v, err := strconv.ParseFloat(string(row[column]), 64); err == nil && !(Number(v) <= best) {
 				best = Number(v)

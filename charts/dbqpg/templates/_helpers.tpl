@@ -217,3 +217,27 @@ https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:70
 {{- $own := get $root.Values.keda.selectors $component | replace (upper $component) (printf "%s-%s" (include "dbqpg.name" $root) $component) }}
 {{- printf "{namespace=%q,%s}" $root.Release.Namespace $own | replace ",}" "}" }}
 {{- end }}
+
+{{/* Environment for a bucket of checkpoints. */}}
+{{- define "dbqpg.bucket" }}
+{{- if eq .Values.checkpoints.store "s3" }}
+{{- with .Values.checkpoints.s3.endpoint }}
+- {name: AWS_ENDPOINT_URL_S3, value: {{ . | quote }}}
+{{- end }}
+{{- with .Values.checkpoints.s3.region }}
+- {name: AWS_REGION, value: {{ . | quote }}}
+{{- end }}
+{{- with .Values.checkpoints.s3.existingSecret }}
+{{- range $key := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- name: {{ $key }}
+  valueFrom: {secretKeyRef: {name: {{ $.Values.checkpoints.s3.existingSecret }}, key: {{ $key }}}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether coordinators read the checkpoints, for the curves on their pages: where there are pages, from a bucket or a volume for several pods. */}}
+{{- define "dbqpg.curves" -}}
+{{- $shared := or (eq .Values.checkpoints.store "s3") (eq .Values.checkpoints.volume.accessMode "ReadWriteMany") }}
+{{- and $shared (or .Values.dashboard.service.enabled .Values.dashboard.ingress.enabled) }}
+{{- end }}

@@ -2,26 +2,46 @@ package browsertest
 
 import (
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 const published = "../../../docs/results/swimmer"
 
-// The table of the runs in a directory, and their curves.
+// The table of the runs in a directory, their groups and curves, and the page that compares.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	needPackages(t)
-	url := address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0"))
-	p := open(t, url, "")
+	p := open(t, address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0")), "")
 	p.says("npg-uapg-s1")
 	p.drawn(1)
 	p.look("runs")
 	p.accessible()
 	p.to("#/?group=task+algorithm+estimator")
 	p.says("Swimmer-v2, npg, uapg")
-	p.drawn(1)
+	p.until(`document.querySelectorAll('.legend dt').length === 3`)
 	p.look("groups")
+	p.accessible()
+	p.do(chromedp.Click(chromedp.CSS(`input[aria-label="curve of task=Swimmer-v2 algorithm=npg estimator=mc"]`))) // leaves two
+	p.until(`document.querySelectorAll('.legend dt').length === 2`)
+	p.do(chromedp.Click(chromedp.CSS(`a.button`)))
+	p.says("Add the runs of")
+	p.until(`document.querySelectorAll('.legend dt').length === 2`)
+	p.look("compare")
+	p.accessible()
+	shared := evaluate[string](p, `location.hash`)
+	again := open(t, p.url, shared) // an address says all
+	again.until(`document.querySelectorAll('.legend dt').length === 2`)
+	p.to("#/?q=estimator%3Duapg")
+	p.until(`document.querySelectorAll('tbody tr').length === 2`)
+	p.to("#/?q=nothing-is-called-so")
+	p.says("No run matches")
 	p.accessible()
 	p.to("#/run/npg-uapg-s1")
 	p.drawn(10)
 	p.look("run")
 	p.accessible()
+	p.to("#/run/nobody")
+	p.says("there is no run called")
+	p.expectComplaint("404")
 }

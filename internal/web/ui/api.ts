@@ -141,16 +141,21 @@ export function useData<T>(path: string | null, params: URLSearchParams, version
 	const [answer, setAnswer] = useState<Answer<T>>({ loading: true });
 	const address = path === null ? null : path + '?' + params;
 	const asked = useRef({ address: '', time: 0 });
+	const [attempt, setAttempt] = useState(0); // after an error
 	useEffect(() => {
 		if (address === null) return;
 		const again = asked.current.address === address;
 		const wait = again ? Math.max(0, asked.current.time + pause - Date.now()) : 0;
 		const abort = new AbortController();
-		const timer = setTimeout(() => {
+		let timer = setTimeout(() => {
 			asked.current = { address, time: Date.now() };
 			get<T>(path!, params, abort.signal).then(
 				(data) => setAnswer({ data, loading: false }),
-				(error) => abort.signal.aborted || setAnswer((before) => ({ data: again ? before.data : undefined, error, loading: false })),
+				(error) => {
+					if (abort.signal.aborted) return;
+					setAnswer((before) => ({ data: again ? before.data : undefined, error, loading: false }));
+					timer = setTimeout(() => setAttempt((n) => n + 1), 5000);
+				},
 			);
 		}, wait);
 		if (!again) setAnswer((before) => ({ ...before, loading: true }));
@@ -158,7 +163,7 @@ export function useData<T>(path: string | null, params: URLSearchParams, version
 			clearTimeout(timer);
 			abort.abort();
 		};
-	}, [address, version]);
+	}, [address, version, attempt]);
 	return answer;
 }
 

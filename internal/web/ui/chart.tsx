@@ -88,7 +88,9 @@ export function Chart(props: {
 	};
 	return (
 		<figure class="chart">
-			<figcaption title={props.help}>{props.title}</figcaption>
+			<figcaption title={props.help}>
+				{props.title} <span class="place" />
+			</figcaption>
 			<div
 				class="plot"
 				ref={element}
@@ -127,7 +129,8 @@ function describe(u: uPlot, legend: HTMLDListElement | null, lines: Line[], axis
 		let text = number(value);
 		if (line.low && low !== null && low !== undefined) text += ` [${number(low)}, ${number(high)}]`;
 		if ((line.count?.[k] ?? 0) > 1) text += `, ${line.count![k]} runs`;
-		if (cells[i]) cells[i].textContent = `${text} at ${place(u.data[0][k], axis)}`;
+		if (cells[i]) cells[i].textContent = text;
+		if (i === 0) legend.closest('figure')!.querySelector('.place')!.textContent = 'at ' + place(u.data[0][k], axis);
 	});
 }
 
