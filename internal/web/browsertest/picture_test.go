@@ -15,7 +15,7 @@ func TestPicture(t *testing.T) {
 	}
 	p := open(t, address(start(t, "learner", "dashboard", directory, "--http", "127.0.0.1:0")), "")
 	p.do(chromedp.EmulateViewport(1200, 760))
-	p.to("#/?group=task+estimator&statistic=iqm&smooth=0.5&axis=steps")
+	p.to("#/?group=task+estimator&smooth=0.6")
 	p.drawn(1)
 	p.until(`document.querySelectorAll('.legend dt').length === document.querySelectorAll('tbody tr').length`)
 	p.look("picture")
