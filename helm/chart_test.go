@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 var update = flag.Bool("update", false, "write the golden manifests, the schemas of Kubernetes, the operators' definitions and the chart's README.md again")
@@ -128,6 +130,32 @@ func TestDashboard(t *testing.T) {
 		if base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, ""); !known[name] && !known[base] {
 			t.Errorf("there is no metric %s", name)
 		}
+	}
+}
+
+// A pool goes with null, and with nothing else: one whose number of pods is left alone, and that has no other value, remains.
+func TestPools(t *testing.T) {
+	for text, want := range map[string]int{
+		"actors: {pools: {standard: null}}": 0, "actors: {pools: {standard: {replicas: null}}}": 1, "actors: {pools: {standard: {}, spot: {}}}": 2,
+	} {
+		r := render(t, parse(t, text))
+		pools := 0
+		for _, o := range r.ofKind("Deployment") {
+			if o.GetLabels()["dbqpg.io/pool"] != "" {
+				pools++
+			}
+		}
+		if pools != want {
+			t.Errorf("%s: %d pools, want %d", text, pools, want)
+		}
+	}
+	r := render(t, parse(t, "actors: {common: {slots: 8, nodeSelector: {a: b}}, pools: {standard: {replicas: 0, nodeSelector: {c: d}, slots: 2}, other: {}}}"))
+	standard, other := podOf(t, r.find(t, "Deployment", "dbqpg-actor-standard")).Spec, podOf(t, r.find(t, "Deployment", "dbqpg-actor-other")).Spec
+	if len(standard.NodeSelector) != 2 || len(other.NodeSelector) != 1 || !slices.Contains(standard.Containers[0].Args, "--slots=2") || !slices.Contains(other.Containers[0].Args, "--slots=8") {
+		t.Errorf("%v %v\n%v %v", standard.NodeSelector, standard.Containers[0].Args, other.NodeSelector, other.Containers[0].Args)
+	}
+	if replicas, given, _ := unstructured.NestedInt64(r.find(t, "Deployment", "dbqpg-actor-standard").Object, "spec", "replicas"); replicas != 0 || !given {
+		t.Error("0 pods are not what is given", replicas, given)
 	}
 }
 

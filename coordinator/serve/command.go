@@ -69,6 +69,7 @@ func (o *options) define(flags *pflag.FlagSet) {
 	flags.StringVar(&o.AdvertiseURL, "advertise-url", "", "URL at which others reach --http, if it differs, as when that is 0.0.0.0")
 	flags.StringVar(&o.AdvertiseRaft, "advertise-raft", "", "host:port at which others reach --raft, if it differs, as when that is 0.0.0.0; a cluster takes in no node that does not answer there")
 	flags.StringVar(&o.Checkpoints, "checkpoints", os.Getenv("DBQPG_CHECKPOINTS"), "the workers' store, for the curves and files on the browser's pages: a shared directory, or s3://bucket/prefix; also DBQPG_CHECKPOINTS")
+	flags.StringVar(&o.Play, "play", "", "URL of a \"learner dashboard\" on that store, which plays the runs' policies for the browser's pages (docs/watch.md)")
 	flags.StringVar(&o.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&o.credentials, "credentials", "", "directory of this node's keys and certificates, from \"coordinator credentials create\"")
 	flags.StringVar((*string)(&o.Tokens), "tokens", "", "file of tokens, from \"coordinator credentials token\", for programs without a certificate; requires --credentials")

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -52,8 +53,8 @@ type kind struct {
 }
 
 // pages returns the handler of the pages, which forward what users want done to the leader.
-func (c *Config) pages(ctx context.Context, url string, answers *api.API) (http.Handler, func(), error) {
-	cluster, err := c.newClient(url)
+func (c *Config) pages(ctx context.Context, self string, answers *api.API) (http.Handler, func(), error) {
+	cluster, err := c.newClient(self)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,8 +64,11 @@ func (c *Config) pages(ctx context.Context, url string, answers *api.API) (http.
 			return nil, nil, fmt.Errorf("--checkpoints: %w", err)
 		}
 	}
-	handler := web.Handler(web.Config{Source: source, Actions: &actions{answers, cluster, c.Log}, Log: c.Log})
-	return answers.Guard(handler), cluster.Close, nil
+	config := web.Config{Source: source, Actions: &actions{answers, cluster, c.Log}, Log: c.Log}
+	if player, err := url.Parse(c.Play); err == nil && c.Play != "" { // Run has checked it
+		config.Live = web.Relay(player)
+	}
+	return answers.Guard(web.Handler(config)), cluster.Close, nil
 }
 
 // Store implements [web.Source].

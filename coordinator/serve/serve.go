@@ -49,6 +49,8 @@ type Config struct {
 	Tokens credentials.Tokens
 	// Checkpoints is the workers' store, of which the pages show the runs' curves and files; "": they show only what the registry has.
 	Checkpoints string
+	// Play is the URL of `learner dashboard` on that store, which plays the runs' policies for the pages; "": they cannot be watched.
+	Play string
 	// Metrics is the host:port to serve metrics on; "" means none.
 	Metrics string
 	// Log is the node's log.
@@ -101,6 +103,11 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	if err := checkURL("--advertise-url", self.URL); err != nil {
 		return err
+	}
+	if c.Play != "" {
+		if err := checkURL("--play", c.Play); err != nil {
+			return err
+		}
 	}
 	startup := new(startupHandler)
 	server := c.newServer(ctx, startup)

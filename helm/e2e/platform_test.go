@@ -49,7 +49,7 @@ learner: {resources: {requests: {cpu: 250m, memory: 512Mi}}}
 actors: {common: {slots: 1, resources: {requests: {cpu: 250m, memory: 128Mi}}}, pools: {standard: {replicas: 1}}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch: 1000}}]
 `+bucket, digests)
-	const apply = "helm template dbqpg charts/dbqpg --namespace training --skip-tests --values my-values.yaml > rendered.yaml; kubectl -n training apply --filename rendered.yaml"
+	const apply = "helm template dbqpg charts/dbqpg --namespace training --kube-version 1.34.1 --skip-tests --values my-values.yaml > rendered.yaml; kubectl -n training apply --filename rendered.yaml"
 	u.shell(apply)
 	u.untilReady()
 	u.coordinator("watch", "first")

@@ -68,6 +68,7 @@ func serve(cmd *cobra.Command, address string, source *web.Directory, page strin
 	if err != nil {
 		return err
 	}
+	go func() { _, _ = source.Runs(cmd.Context()) }() // the first scan, before anybody asks
 	process := observe.NewProcess("dashboard")
 	process.Watch(func() error { return nil }, nil)
 	live := play.New(log)

@@ -20,9 +20,11 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
+	"github.com/dbqpg/dbqpg/internal/web/bundle"
 	"github.com/dbqpg/dbqpg/learner/play"
 )
 
@@ -38,6 +40,7 @@ func serveSite(t testing.TB, directory string) (url string, end func()) {
 	server := httptest.NewServer(sameorigin.Handler(web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: quiet})))
 	end = sync.OnceFunc(func() {
 		live.Close()
+		server.CloseClientConnections() // the pages' streams
 		server.Close()
 	})
 	t.Cleanup(end)
@@ -58,7 +61,7 @@ func page(t testing.TB, width, height int, url string, flags ...chromedp.ExecAll
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, processtest.Patience)
 	t.Cleanup(cancel)
 	messages := chromedp.Console(ctx)
 	listening.Go(func() {
@@ -66,7 +69,8 @@ func page(t testing.TB, width, height int, url string, flags ...chromedp.ExecAll
 			if err != nil { // the browser is closed
 				return
 			}
-			if (m.IsException() || m.Type == "error" || m.Type == "warning") && !strings.Contains(m.Text, "WebSocket connection to") { // which was lost
+			lost := strings.Contains(m.Text, "WebSocket connection to") || strings.Contains(m.Text, "net::ERR_") // the server has ended
+			if (m.IsException() || m.Type == "error" || m.Type == "warning") && !lost {
 				t.Errorf("console: %v", m)
 			}
 		}
@@ -113,7 +117,7 @@ func text(selector, wanted string) chromedp.Action[chromedp.Void] {
 // until waits until an expression is true.
 func until(expression string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
-		if _, err = chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond))(ctx, t); err != nil {
+		if _, err = chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0))(ctx, t); err != nil {
 			err = fmt.Errorf("%s: %w", expression, err)
 		}
 		return v, err
@@ -183,7 +187,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	url, end := serveSite(t, root)
-	ctx := page(t, 800, 700, url+"/#/run/run?tab=watch", software...)
+	ctx := page(t, 500, 500, url+"/#/run/run?tab=watch", software...)
 	const stage = ".play-stage"
 	do(t, ctx, steps(2), text(".play-head", "policy of iteration 9"), chromedp.KeyEvent("."), text(".play-controls", "Play"))
 	first := picture(t, ctx, stage, "watch")
@@ -219,10 +223,18 @@ func TestPage(t *testing.T) {
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
 		})
 		return err
-	}), chromedp.EmulateViewport(400, 900), chromedp.KeyEvent(" "),
+	}), chromedp.EmulateViewport(400, 900), chromedp.Navigate(url+"/?anew#/run/run?tab=watch"), steps(2),
 		chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('.play-controls button')].at(-1).click()`),
 		until("document.querySelectorAll('.play-view[data-steps]').length === 2"),
 		until("document.querySelector('.play-view:last-child select[aria-label=run]')?.options.length === 2"), steps(2))
+	if axe, err := os.ReadFile(filepath.Join(bundle.Cache(), "node_modules", "axe-core", "axe.min.js")); err == nil {
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](string(axe)+";0"))
+		violations, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](
+			"axe.run(document.querySelector('.play')).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.html)))", chromedp.EvalAwaitPromise))
+		if err != nil || len(violations) > 0 {
+			t.Errorf("axe: %v %v", violations, err)
+		}
+	}
 	both := picture(t, ctx, "body", "watch-both")
 	if dark := colors(both, 0x14, 0x18, 0x1d); dark < 2000 {
 		t.Errorf("%d pixels of the dark sky", dark)

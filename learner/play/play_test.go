@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/play"
@@ -389,6 +391,43 @@ func TestViewersAreIndependent(t *testing.T) {
 		if m, _ := another.read(); m.Type == "scene" {
 			return
 		}
+	}
+}
+
+// A program without the engine passes its viewers on, by the names of its own runs.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	directory := filepath.Join(root, "sweep", "a", "id-3", "epoch-4")
+	save(t, directory, "Hopper-v4", 5, 7)
+	if err := os.WriteFile(filepath.Join(directory, "config.yaml"), []byte("env: Hopper-v4\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	site, _ := serveSite(t, root)
+	to, err := url.Parse(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := httptest.NewServer(web.Handler(web.Config{Source: web.NewDirectory(nil), Live: web.Relay(to)}))
+	defer relay.Close()
+	own, foreign := http.Header{"Origin": {relay.URL}}, http.Header{"Origin": {"https://example.org"}}
+	conn, _, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=sweep/a", &websocket.DialOptions{HTTPHeader: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(1 << 20)
+	v := &viewer{t: t, ctx: t.Context(), conn: conn}
+	if m := v.told("policy"); m.Iteration != 5 {
+		t.Errorf("told %+v", m)
+	}
+	v.do(`{"do":"speed","speed":4}`)
+	v.until(ended)
+	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=sweep/a", &websocket.DialOptions{HTTPHeader: foreign}); err == nil || answer.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site: %v", err)
+	}
+	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=none", nil); err == nil || answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a run that is not there: %v", err)
 	}
 }
 

@@ -54,7 +54,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Handler serves the viewers of a source's runs: the query says which run, by its name, and the rest for [Server.ServeRun].
+// Handler serves the viewers of a source's runs: the query says which run, by its name or its key in the store, which is its name at a
+// coordinator, and the rest for [Server.ServeRun].
 func (s *Server) Handler(source web.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		runs, err := source.Runs(r.Context())
@@ -62,17 +63,24 @@ func (s *Server) Handler(source web.Source) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		i := slices.IndexFunc(runs, func(run web.Run) bool { return run.Name == r.URL.Query().Get("run") })
+		name := r.URL.Query().Get("run")
+		i := slices.IndexFunc(runs, func(run web.Run) bool { return run.Name == name || home(run.Directory) == name })
 		if i < 0 || source.Store() == nil {
 			http.Error(w, "there is no such run, or its checkpoints are out of reach", http.StatusNotFound)
 			return
 		}
-		key := runs[i].Directory
-		if strings.HasPrefix(path.Base(key), "epoch-") { // whichever epoch is the newest one
-			key = path.Dir(key)
-		}
-		s.ServeRun(w, r, trained.Run{Store: source.Store(), Key: key})
+		s.ServeRun(w, r, trained.Run{Store: source.Store(), Key: home(runs[i].Directory)})
 	})
+}
+
+// home returns the key of a run, whichever epoch of it has a directory.
+func home(directory string) string {
+	for _, prefix := range []string{"epoch-", "id-"} {
+		if strings.HasPrefix(path.Base(directory), prefix) {
+			directory = path.Dir(directory)
+		}
+	}
+	return directory
 }
 
 // ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query says what to begin

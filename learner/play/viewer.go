@@ -22,6 +22,9 @@ import (
 const (
 	// frameInterval is the time between frames, at least.
 	frameInterval = time.Second / 60
+	// burst is how far ahead of time steps are taken: those of a Humanoid, 15 ms long, in pairs. The processor wakes, and the engine's
+	// data come into its caches, half as often, and the page moves smoothly between frames.
+	burst = 20 * time.Millisecond
 	// retryInterval is how long a viewer of a run without a policy waits before it looks again.
 	retryInterval = time.Second
 	// endInterval is how long the end of an episode is shown.
@@ -146,7 +149,11 @@ func (v *viewer) stop(ctx context.Context) bool {
 	for !v.restart && ctx.Err() == nil {
 		var due <-chan time.Time
 		if !v.paused || v.single > 0 {
-			v.timer.Reset(time.Until(v.next))
+			ahead := time.Until(v.next)
+			if ahead < burst {
+				ahead = 0
+			}
+			v.timer.Reset(ahead)
 			due = v.timer.C
 		}
 		if v.obey(ctx, due) {

@@ -21,9 +21,9 @@ func TestFrontEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0")), "healthz")
-	evaluate[chromedp.Void](p, "{"+string(script)+"}")
-	if checks := evaluate[int](p, "checks"); checks < 20 {
+	p := open(t, address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0")), "")
+	evaluate[chromedp.Void](p, "{"+string(script)+"}; undefined")
+	if checks := evaluate[int](p, "checks"); checks < 15 {
 		t.Errorf("%d checks", checks)
 	}
 	for _, failure := range evaluate[[]string](p, "failures") {

@@ -46,6 +46,8 @@ export function Chart(props: {
 	const element = useRef<HTMLDivElement>(null);
 	const legend = useRef<HTMLDListElement>(null);
 	const plot = useRef<uPlot | null>(null);
+	const visible = useRef(true);
+	const draw = useRef(() => {}); // what has come while the chart was out of sight
 	const { x, lines, axis } = props;
 	const data = useMemo(() => {
 		const columns: (number | null)[][] = [x];
@@ -64,14 +66,24 @@ export function Chart(props: {
 		plot.current = chart;
 		const observer = new ResizeObserver(([entry]) => chart.setSize({ width: Math.max(120, entry.contentRect.width), height: props.height }));
 		observer.observe(element.current!);
+		const sight = new IntersectionObserver(([entry]) => {
+			visible.current = entry.isIntersecting;
+			if (visible.current) draw.current();
+		});
+		sight.observe(element.current!);
 		return () => {
 			observer.disconnect();
+			sight.disconnect();
 			chart.destroy();
 		};
 	}, [shape]);
 	useEffect(() => {
-		plot.current!.setData(data);
-		describe(plot.current!, legend.current, lines, axis);
+		draw.current = () => {
+			draw.current = () => {};
+			plot.current!.setData(data);
+			describe(plot.current!, legend.current, lines, axis);
+		};
+		if (visible.current) draw.current();
 	}, [data]);
 
 	const key = (event: KeyboardEvent) => {
@@ -89,7 +101,8 @@ export function Chart(props: {
 	return (
 		<figure class="chart">
 			<figcaption title={props.help}>
-				{props.title} <span class="place" />
+				<span>{props.title}</span>
+				<span class="place" />
 			</figcaption>
 			<div
 				class="plot"
@@ -134,6 +147,13 @@ function describe(u: uPlot, legend: HTMLDListElement | null, lines: Line[], axis
 	});
 }
 
+/** range returns the ends of the vertical axis: the values with some room, more for intervals, which may be far wider than the curves. */
+function range(low: number | null, high: number | null, log?: boolean, intervals?: boolean): uPlot.Range.MinMax {
+	if (low === null || high === null) return log ? [1, 10] : [0, 1];
+	if (log) return uPlot.rangeLog(low, high, 10, false);
+	return uPlot.rangeNum(low, high, intervals ? 0.3 : 0.1, true);
+}
+
 function place(x: number | undefined, axis: string): string {
 	return x === undefined ? '–' : axis === 'time' ? duration(x) : axis === 'steps' ? short(x) + ' steps' : 'iteration ' + Math.round(x);
 }
@@ -152,7 +172,7 @@ function options(
 		const { color: name, dash } = style(i);
 		const stroke = color(name);
 		series.push({ label: line.name, stroke, width: 2, dash, points: { show: (u) => u.data[0].length < 40, size: 5 }, spanGaps: true });
-		for (let edge = 0; edge < 2; edge++) series.push({ stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true });
+		for (let edge = 0; edge < 2; edge++) series.push({ stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true, auto: false });
 		if (line.low) bands.push({ series: [3 * i + 3, 3 * i + 2], fill: stroke + '2b' });
 	});
 	return {
@@ -162,7 +182,7 @@ function options(
 		bands,
 		legend: { show: false },
 		padding: [8, 12, 0, 0],
-		scales: { x: { time: false }, y: { distr: props.log ? 3 : 1 } },
+		scales: { x: { time: false }, y: { distr: props.log ? 3 : 1, range: (_, low, high) => range(low, high, props.log, bands.length > 0) } },
 		axes: [
 			{ ...axes, size: 28, values: (_, ticks) => ticks.map((v) => (props.axis === 'time' ? duration(v) : short(v))), space: props.axis === 'time' ? 90 : 60 },
 			{ ...axes, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? '' : short(v))) },

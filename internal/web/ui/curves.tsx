@@ -1,6 +1,6 @@
 // The curves of groups of runs, and the choice of what they show.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useData, type About, type Curves } from './api';
 import { Chart } from './chart';
 import { changed } from './route';
@@ -69,7 +69,8 @@ export function Controls(props: { about: About; params: URLSearchParams; change:
 	const { params } = props;
 	const set = (name: string, value: string | undefined) => props.change(changed(params, { [name]: value }));
 	const groups = [...new Set(props.about.metrics.map((m) => m.group))];
-	const [smooth, setSmooth] = useState(choice(params, 'smooth'));
+	const [smooth, setSmooth] = useState(choice(params, 'smooth')); // while the slider moves
+	useEffect(() => setSmooth(choice(params, 'smooth')), [params.get('smooth')]);
 	return (
 		<div class="controls">
 			{props.groups && (

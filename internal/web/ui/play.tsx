@@ -221,7 +221,7 @@ function OneView(props: ViewProps) {
 		self.current!.link.send({ do: 'checkpoint', checkpoint });
 	};
 	return (
-		<section ref={section} class="play-view" aria-label={'policy of ' + run}>
+		<section ref={section} class="play-view" aria-label={(props.other ? 'the other policy, of ' : 'policy of ') + run}>
 			<div class="play-head">
 				{props.other && runs.length > 1 && (
 					<select aria-label="run" value={run} onChange={(e) => { asked.current = 'newest'; setRun(e.currentTarget.value); }}>

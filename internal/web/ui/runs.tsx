@@ -97,7 +97,7 @@ export function RunsPage(props: { params: URLSearchParams; about: About; version
 								<th class="choice">
 									<span class="hidden">Curve</span>
 								</th>
-								<Heading name={grouping ? grouping.split(' ')[0] : 'name'} title={grouping ? grouping.replaceAll(' ', ', ') : 'Run'} params={params} sort={sort} narrow />
+								<Heading name={grouping ? grouping.split(' ')[0] : 'name'} title={grouping ? grouping.replaceAll(' ', ', ') : 'Run'} params={params} sort={sort} narrow first />
 								<Heading name={grouping ? 'runs' : 'state'} title={grouping ? 'Runs' : 'State'} params={params} sort={sort} narrow />
 								{columns.map((c) => (
 									<Heading key={c.name} {...c} params={params} sort={sort} />
@@ -199,11 +199,11 @@ function States(props: { of: Partial<Record<State, number>> }) {
 	);
 }
 
-function Heading(props: { name: string; title: string; help?: string; narrow?: boolean; params: URLSearchParams; sort: (name: string) => void }) {
+function Heading(props: { name: string; title: string; help?: string; narrow?: boolean; first?: boolean; params: URLSearchParams; sort: (name: string) => void }) {
 	const sorted = props.params.get('sort') === props.name;
 	const direction = props.params.has('desc') ? 'descending' : 'ascending';
 	return (
-		<th scope="col" class={(props.narrow ? '' : 'wide ') + 'col-' + props.name} aria-sort={sorted ? direction : undefined}>
+		<th scope="col" class={(props.narrow ? '' : 'wide ') + 'col-' + (props.first ? 'name' : props.name)} aria-sort={sorted ? direction : undefined}>
 			<button type="button" title={props.help} onClick={() => props.sort(props.name)}>
 				{props.title}
 				<span aria-hidden="true">{sorted ? (direction === 'descending' ? ' ↓' : ' ↑') : ''}</span>

@@ -105,10 +105,11 @@ export class View {
 		const { cameras, extent, center } = this.about.scene;
 		const camera = cameras.find((c) => c.name === 'track') ?? cameras[0];
 		this.tracked = camera?.body || 1;
-		const offset = camera ? new THREE.Vector3(...camera.offset) : new THREE.Vector3(0, -1, 0.8).multiplyScalar(1.6 * extent);
+		const offset = camera ? new THREE.Vector3(...camera.offset) : new THREE.Vector3(0, -1, 0.8).multiplyScalar(extent);
 		offset.z += 0.15 * offset.length();
+		offset.multiplyScalar(0.85);
 		this.camera.fov = camera?.fieldOfView ?? 45;
-		this.size = 0.35 * offset.length();
+		this.size = 0.4 * offset.length();
 		this.last.set(...center);
 		this.controls.target.copy(this.last);
 		this.camera.position.copy(this.last).add(offset);
@@ -156,7 +157,8 @@ export class View {
 
 	/** place moves the camera, the light and the floor along with the robot; share: how much of the way up or down. */
 	private place(share: number) {
-		const at = this.model!.bodies[this.tracked].position;
+		const at = this.model!.bodies[this.tracked].position.clone();
+		at.z *= 0.75; // robots have legs
 		const way = at.clone().sub(this.last);
 		way.z *= share;
 		this.last.add(way);
