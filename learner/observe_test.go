@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -323,7 +324,7 @@ func requireJSONLog(t *testing.T, p *process, run string) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if fields["msg"] == "sending traces" || fields["msg"] == "serving metrics" {
+		if slices.Contains([]any{"sending traces", "serving metrics", "open this address in a browser"}, fields["msg"]) {
 			continue // of the process
 		}
 		_, has := fields["iteration"].(float64)
