@@ -183,7 +183,7 @@ func madeBy(path string) (string, error) {
 		return "", nil
 	}
 	var r struct {
-		record    `yaml:",inline"`
+		Builds    []rundir.Build
 		Versions  map[string]string // of a baseline's packages
 		Processor string
 	}

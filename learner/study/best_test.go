@@ -36,7 +36,7 @@ func TestBest(t *testing.T) {
 	}
 	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-mc-best", 1, 50)
 	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-uapg-best_gamma=0.9", 1, 10)
-	write(t, filepath.Join(out, "baselines", "Hopper-v4", "trpo-s1.yaml"), "versions: {torch: 1.2.3, gymnasium: 4.5.6}\nprocessor: a processor\n")
+	write(t, filepath.Join(out, "baselines", "Hopper-v4", "trpo-s1.yaml"), "versions: {torch: 1.2.3, gymnasium: 4.5.6}\nprocessor: a processor\nsettings: {gamma: 0.9, policy_kwargs: {net_arch: [64, 64]}}\n")
 	mustStudy(t, "best", "--out", out)
 
 	// The last tenth are evaluations 46 to 50: 48 on average.

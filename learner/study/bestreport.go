@@ -406,6 +406,7 @@ func (r *lineup) goals(p *page) {
 	for _, g := range bestGoals {
 		var above, beyond int
 		var missing []string
+		settled := true // by as many runs as it takes
 		for i, t := range bestTasks {
 			ours, _, _ := r.finals(t.name, us.algorithm, budget)
 			theirs, _, _ := r.finals(t.name, g.against.algorithm, budget)
@@ -415,6 +416,7 @@ func (r *lineup) goals(p *page) {
 			} else {
 				lead := ahead(ours, theirs)
 				text = signed(lead)
+				settled = settled && min(len(ours), len(theirs)) >= min(enough, t.theirs)
 				if lead.Value > 0 {
 					above++
 				}
@@ -426,7 +428,7 @@ func (r *lineup) goals(p *page) {
 		}
 		head = append(head, us.name+" − "+g.against.name)
 		p.item("%s above %s on %d of %d tasks: %s; it is on %d of %d compared, on %d beyond the scatter of the runs.%s", us.name, g.against.name, g.tasks,
-			len(bestTasks), outcomeOf(above, len(missing), g.tasks), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
+			len(bestTasks), outcomeOf(above, len(missing), g.tasks, settled), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
 	}
 	within := 0
 	var missing []string
@@ -446,14 +448,19 @@ func (r *lineup) goals(p *page) {
 		}
 		rows[i] = append(rows[i], text)
 	}
-	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name, outcomeOf(within, len(missing), len(bestTasks)),
+	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name, outcomeOf(within, len(missing), len(bestTasks), true),
 		within, len(bestTasks)-len(missing), notCompared(missing))
 	p.table(append(head, "share of its processor time"), rows)
 	p.paragraph("Differences of interquartile means of the returns after %s steps, of %d runs or more each with 95%% bootstrap intervals.", million(budget), enough)
 }
 
-func outcomeOf(have, missing, want int) string {
+// outcomeOf says whether a goal is reached, on so many tasks and with others missing, unless there are too few runs to settle it.
+func outcomeOf(have, missing, want int, settled bool) string {
 	switch {
+	case !settled && have >= want:
+		return "**so far, but on too few runs**"
+	case !settled && have+missing < want:
+		return "**not so far, on too few runs**"
 	case have >= want:
 		return "**reached**"
 	case have+missing < want:
