@@ -228,7 +228,7 @@ func (a *actions) Do(r *http.Request, action web.Action) (string, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
 	defer cancel()
 	var command registry.Command
-	verb := ""
+	var verb string
 	switch action.Action {
 	case "check", "submit":
 		spec, err := sweep.Parse([]byte(action.Sweep))

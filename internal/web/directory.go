@@ -313,12 +313,12 @@ func (k *known) end(tail []byte) {
 		}
 		if i == len(lines)-1 {
 			iteration := number("iteration")
-			if iteration != iteration { // the header
+			if !iteration.given() { // the header
 				return
 			}
 			k.run.Iteration, k.run.Steps, k.run.Elapsed = uint64(iteration)+1, uint64(number("steps")), number("seconds_elapsed")
 		}
-		if k.run.Return = number("return_mean"); k.run.Return == k.run.Return {
+		if k.run.Return = number("return_mean"); k.run.Return.given() {
 			return // no episode may have ended in a batch of segments
 		}
 	}
