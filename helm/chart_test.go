@@ -40,6 +40,7 @@ func TestValuesRefused(t *testing.T) {
 		{"actors: {pools: {spot: {tolerations: [{effects: NoSchedule}]}}}", `additional properties 'effects' not allowed`},
 		{"actors: {pools: {Spot: {slots: 2}}}", `at '/actors/pools': additional properties 'Spot' not allowed`},
 		{"coordinator: {replicas: 2}", `at '/coordinator/replicas': value must be one of 1, 3, 5`},
+		{"common: {extraArgs: [--log-level=debug]}", `at '/common': additional properties 'extraArgs' not allowed`}, // of different programs
 		{"learner: {device: gpu}", `at '/learner/device': value must be one of 'cuda', 'cpu'`},
 		{"learner: {replicas: many}", `at '/learner/replicas': got string, want`},
 		{"learner: {resources: {limits: {memory: 8 gigabytes}}}", `at '/learner/resources/limits/memory': '8 gigabytes' does not match pattern`},

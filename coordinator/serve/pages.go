@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -60,8 +61,8 @@ func (c *Config) pages(ctx context.Context, self string, answers *api.API) (http
 	}
 	source := &runs{cluster: cluster, known: map[string]registry.Run{}, kinds: map[string]kind{}}
 	if c.Checkpoints != "" {
-		if source.kept, err = store.Open(ctx, c.Checkpoints); err != nil {
-			return nil, nil, fmt.Errorf("--checkpoints: %w", err)
+		if source.kept, err = openStore(ctx, c.Checkpoints); err != nil { // on which no experiment depends
+			c.Log.Warn("the pages have no curves and files: start this node again once its --checkpoints can be reached", "error", err)
 		}
 	}
 	config := web.Config{Source: source, Actions: &actions{answers, cluster, c.Log}, Log: c.Log}
@@ -69,6 +70,22 @@ func (c *Config) pages(ctx context.Context, self string, answers *api.API) (http
 		config.Live = web.Relay(player)
 	}
 	return answers.Guard(web.Handler(config)), cluster.Close, nil
+}
+
+// openStore opens the workers' store, which it does not make.
+func openStore(ctx context.Context, name string) (store.Store, error) {
+	if !strings.HasPrefix(name, store.Scheme) {
+		if _, err := os.Stat(name); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	kept, err := store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return kept, nil
 }
 
 // Store implements [web.Source].
@@ -228,7 +245,7 @@ func (a *actions) Do(r *http.Request, action web.Action) (string, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
 	defer cancel()
 	var command registry.Command
-	verb := ""
+	var verb string
 	switch action.Action {
 	case "check", "submit":
 		spec, err := sweep.Parse([]byte(action.Sweep))

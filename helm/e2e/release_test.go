@@ -44,7 +44,7 @@ func TestRelease(t *testing.T) {
 	u.loseVolume()
 	u.nothingRestarts(func() { u.upgrade("kind", small) })
 	u.upgrade("kind", small+`
-common: {extraArgs: ["--log-level=debug"]}
+learner: {extraArgs: ["--log-level=debug"]}
 tracing: {endpoint: "http://nowhere.training.svc:4318"}`)
 	u.untilReady()
 	u.helm("rollback", "dbqpg", "1", "--wait")

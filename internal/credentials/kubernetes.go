@@ -213,7 +213,7 @@ func (c *clusterMembers) pull(ctx context.Context, name string) error {
 	}
 	for file, data := range found.Data {
 		if !filepath.IsLocal(file) || filepath.Base(file) != file {
-			return fmt.Errorf("Secret %s: %q is not the name of a file", c.name(name), file)
+			return fmt.Errorf("the Secret %s: %q is not the name of a file", c.name(name), file)
 		}
 		if err := writeFile(filepath.Join(directory, file), data); err != nil {
 			return err

@@ -253,3 +253,36 @@ func count(t *testing.T, g prometheus.Gatherer, name string, values ...string) u
 	}
 	return 0
 }
+
+// Pages are refused under the names of strangers wherever they are served, and the metrics only on this machine.
+func TestPagesUnderOtherNames(t *testing.T) {
+	process := observe.NewProcess("test")
+	process.Watch(func() error { return nil }, nil)
+	var log strings.Builder
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	stop, err := process.Start(observe.Config{Listen: "0.0.0.0:0", Pages: pages, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	_, rest, _ := strings.Cut(log.String(), "url=http://localhost:")
+	port, _, _ := strings.Cut(rest, "/")
+	for _, c := range []struct {
+		path, host string
+		want       int
+	}{{"/", "", http.StatusTeapot}, {"/", "evil.example", http.StatusForbidden}, {"/metrics", "prometheus.example", http.StatusOK}} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = c.host
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != c.want {
+			t.Errorf("%s as %q: %d, want %d", c.path, c.host, response.StatusCode, c.want)
+		}
+	}
+}

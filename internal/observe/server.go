@@ -85,6 +85,10 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP (--http or --metrics-listen; port 0 picks a free one): %w", err)
 	}
+	if c.Pages != nil { // which browsers open: not for other sites, nor under a name that may have been pointed here
+		host, _, _ := net.SplitHostPort(c.Listen) // "" for AutoListen
+		c.Pages = sameorigin.Handler(c.Pages, host)
+	}
 	handler := p.handler(c)
 	if listener.Addr().(*net.TCPAddr).IP.IsLoopback() { // elsewhere, whoever scrapes them knows a name for it
 		handler = sameorigin.Handler(handler)
@@ -100,6 +104,9 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		}
 	}()
 	url := "http://" + listener.Addr().String()
+	if at := listener.Addr().(*net.TCPAddr); at.IP.IsUnspecified() { // which is no address to open
+		url = "http://localhost:" + strconv.Itoa(at.Port)
+	}
 	if c.Pages != nil {
 		p.tell(func() { c.Log.Info("open this address in a browser", "url", url+"/"+c.Page) })
 	}

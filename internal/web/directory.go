@@ -49,9 +49,9 @@ type Directory struct {
 	runs     []Run
 	known    map[string]*known // by the runs' directories
 	err      error
-	scanned  chan struct{} // closed after the first scan
-	scanning bool
-	next     time.Time // of a scan
+	scanning chan struct{} // closed at the end of a scan; nil: there is none
+	next     time.Time     // of a scan
+	stale    time.Time     // from when on runs are too old to be shown
 
 	settings map[string]map[string]string // of runs that differ in their seeds only, by the lines that they share; used by one scan at a time
 }
@@ -65,24 +65,32 @@ type known struct {
 
 // NewDirectory returns the source of the runs in a store.
 func NewDirectory(s store.Store) *Directory {
-	return &Directory{store: s, now: time.Now, scanned: make(chan struct{}), settings: map[string]map[string]string{}}
+	return &Directory{store: s, now: time.Now, settings: map[string]map[string]string{}}
 }
 
 // Store implements [Source].
 func (d *Directory) Store() store.Store { return d.store }
 
-// Runs implements [Source]. It waits for the first scan only; later ones are made in the background.
+// Runs implements [Source]. It waits for the first scan, and for one after a time in which nobody asked; others are made in the
+// background.
 func (d *Directory) Runs(ctx context.Context) ([]Run, error) {
 	d.mu.Lock()
-	if !d.scanning && !d.now().Before(d.next) {
-		d.scanning = true
+	now := d.now()
+	if d.scanning == nil && !now.Before(d.next) {
+		d.scanning = make(chan struct{})
 		go d.scan()
 	}
+	scanning := d.scanning
+	if now.Before(d.stale) {
+		scanning = nil
+	}
 	d.mu.Unlock()
-	select {
-	case <-d.scanned:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if scanning != nil {
+		select {
+		case <-scanning:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,12 +108,10 @@ func (d *Directory) scan() {
 		d.runs, d.known = runs, all
 	}
 	end := d.now()
-	d.scanning, d.next = false, end.Add(max(scanPause, 10*end.Sub(start)))
-	select {
-	case <-d.scanned:
-	default:
-		close(d.scanned)
-	}
+	pause := max(scanPause, 10*end.Sub(start))
+	d.next, d.stale = end.Add(pause), end.Add(2*pause)
+	close(d.scanning)
+	d.scanning = nil
 }
 
 // read lists the store, and reads what is new in it.
@@ -313,12 +319,12 @@ func (k *known) end(tail []byte) {
 		}
 		if i == len(lines)-1 {
 			iteration := number("iteration")
-			if iteration != iteration { // the header
+			if !iteration.given() { // the header
 				return
 			}
 			k.run.Iteration, k.run.Steps, k.run.Elapsed = uint64(iteration)+1, uint64(number("steps")), number("seconds_elapsed")
 		}
-		if k.run.Return = number("return_mean"); k.run.Return == k.run.Return {
+		if k.run.Return = number("return_mean"); k.run.Return.given() {
 			return // no episode may have ended in a batch of segments
 		}
 	}

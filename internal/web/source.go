@@ -69,6 +69,9 @@ type Number float64
 // None is the number that is not there.
 var None = Number(math.NaN())
 
+// given reports whether the number is there.
+func (n Number) given() bool { return !math.IsNaN(float64(n)) }
+
 // MarshalJSON implements [json.Marshaler].
 func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 

@@ -238,7 +238,7 @@ func newGroup(key string, names []string, runs []*Run) *Group {
 	for _, r := range runs {
 		g.States[r.State]++
 		g.Heard = latest(g.Heard, r.Heard)
-		if !(g.ETA >= r.ETA) && r.ETA == r.ETA {
+		if !(g.ETA >= r.ETA) && r.ETA.given() {
 			g.ETA = r.ETA
 		}
 	}

@@ -54,7 +54,7 @@ func parse(data []byte) (c Command, err error) {
 	if err := decoder.Decode(&c); err != nil {
 		return c, fmt.Errorf("a command: %w", err)
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // as documented
+	if _, err := decoder.Token(); err != io.EOF {
 		return c, errors.New("more than one command in a message")
 	}
 	switch c.Do {

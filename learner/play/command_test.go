@@ -9,7 +9,7 @@ import (
 func TestParse(t *testing.T) {
 	for text, wrong := range map[string]string{
 		`{"do":"pause"}`:                                           "",
-		` {"do":"speed","speed":0.125} `:                           "",
+		`{ "do":"speed","speed":0.125 }`:                           "",
 		`{"do":"speed","speed":4}`:                                 "",
 		`{"do":"speed","speed":4.1}`:                               "speed 4.1",
 		`{"do":"speed"}`:                                           "speed 0",

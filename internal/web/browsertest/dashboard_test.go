@@ -17,6 +17,14 @@ func TestDashboard(t *testing.T) {
 	p.drawn(1)
 	p.look("runs")
 	p.accessible()
+	jumps := evaluate[float64](p, `new Promise((done) => {
+		let sum = 0;
+		new PerformanceObserver((list) => list.getEntries().forEach((e) => (sum += e.value))).observe({type: 'layout-shift', buffered: true});
+		setTimeout(() => done(sum), 100);
+	})`)
+	if jumps > 0.1 {
+		t.Errorf("the layout has jumped by %.2f; 0.1 is called good", jumps)
+	}
 	p.to("#/?group=task+algorithm+estimator")
 	p.says("Swimmer-v2, npg, uapg")
 	p.until(`document.querySelectorAll('.legend dt').length === 3`)

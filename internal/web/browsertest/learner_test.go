@@ -23,6 +23,7 @@ func TestLearner(t *testing.T) {
 	p.says("running")
 	p.drawn(10)
 	p.until(`+document.querySelector('.plot').dataset.points > 5`) // rows come by themselves
+	p.says("stages of an update")
 	p.look("curves")
 	p.accessible()
 	for _, tab := range []struct{ name, says string }{

@@ -15,10 +15,14 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
-// Sources, Built and Cache are the directories of the sources, of what is made of them, and of the packages.
+// Sources returns the directory of the sources.
 func Sources() string { return filepath.Join(Root(), "internal", "web", "ui") }
-func Built() string   { return filepath.Join(Root(), "internal", "web", "dist") }
-func Cache() string   { return filepath.Join(Root(), ".deps", "npm") }
+
+// Built returns the directory of what is made of them.
+func Built() string { return filepath.Join(Root(), "internal", "web", "dist") }
+
+// Cache returns the directory of the packages.
+func Cache() string { return filepath.Join(Root(), ".deps", "npm") }
 
 // Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the chunks that it loads
 // when they are needed. The packages must have been fetched.

@@ -151,6 +151,7 @@ function Metrics(props: { rows?: Rows; about: About; params: URLSearchParams; ch
 				);
 			})}
 			{rows && <Calibration rows={rows} />}
+			{about.one && <Stages version={Math.floor((rows?.rows ?? 0) / 10)} />}
 		</>
 	);
 }
@@ -198,6 +199,43 @@ function Calibration(props: { rows: Rows }) {
 							<td>{coverage === null ? '–' : `${(100 * coverage).toFixed(1)} %`}</td>
 							<td>
 								<meter min={0} max={1} value={coverage ?? 0} low={level / 100 - 0.05} high={level / 100 + 0.05} optimum={level / 100} aria-label={`coverage of the ${level} % interval`} />
+							</td>
+						</tr>
+					))}
+				</tbody>
+			</table>
+		</section>
+	);
+}
+
+/** Stages shows how long the stages of an update take, by the metrics of the program that serves this page and trains. */
+function Stages(props: { version: number }) {
+	const [stages, setStages] = useState<[string, number][]>([]);
+	useEffect(() => {
+		fetch('metrics')
+			.then((r) => r.text())
+			.then((text) => {
+				const found = [...text.matchAll(/^dbqpg_learner_stage_seconds_(sum|count)\{stage="(\w+)"\} (\S+)$/gm)];
+				const of = (kind: string) => new Map(found.filter((m) => m[1] === kind).map((m) => [m[2], Number(m[3])]));
+				const counts = of('count');
+				setStages([...of('sum')].map(([stage, sum]): [string, number] => [stage, sum / (counts.get(stage) || 1)]).sort((a, b) => b[1] - a[1]));
+			})
+			.catch(() => {}); // the next version asks again
+	}, [props.version]);
+	if (stages.length === 0) return null;
+	const longest = Math.max(...stages.map(([, seconds]) => seconds));
+	return (
+		<section class="panel">
+			<h2>stages of an update</h2>
+			<table class="small">
+				<caption>Mean time of each since the program started</caption>
+				<tbody>
+					{stages.map(([stage, seconds]) => (
+						<tr key={stage}>
+							<th scope="row">{stage}</th>
+							<td>{seconds < 1 ? `${number(1000 * seconds)} ms` : `${number(seconds)} s`}</td>
+							<td>
+								<progress max={longest} value={seconds} aria-label={`time of ${stage}`} />
 							</td>
 						</tr>
 					))}

@@ -3,6 +3,7 @@
 import { labels } from '../curves';
 import { style } from '../chart';
 import { ago, bytes, duration, exact, number, short } from '../format';
+import { decode, type Scene } from '../play/link';
 import { address, changed, parse } from '../route';
 import { smooth } from '../smooth';
 
@@ -13,6 +14,20 @@ function equal(what: string, got: unknown, want: unknown) {
 	checks++;
 	if (JSON.stringify(got) !== JSON.stringify(want)) failures.push(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
+
+// A frame of two bodies, an actuator and a contact, as learner/play writes it.
+const frame = new DataView(new ArrayBuffer(28 + 4 + 28 + 24));
+frame.setUint32(0, 7, true);
+frame.setUint32(4, 3, true);
+frame.setFloat64(8, 12.25, true);
+[[16, -0.5], [20, 1.5], [28, 0.25]].forEach(([at, value]) => frame.setFloat32(at, value, true));
+frame.setUint16(24, 2, true);
+frame.setUint16(26, 1, true);
+for (let i = 0; i < 13; i++) frame.setFloat32(32 + 4 * i, i, true);
+const { actions, bodies, contacts, ...rest } = decode(frame.buffer, { actuators: [{}], bodies: ['world', 'body'] } as Scene);
+equal('a frame', [rest, [...actions], [...bodies], [...contacts]], [
+	{ steps: 7, episode: 3, sum: 12.25, reward: -0.5, time: 1.5, end: 2 }, [0.25], [0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12],
+]);
 
 equal('numbers', [null, undefined, NaN, 0, 1234567.8, 123.456, 1.23456, 0.0123456, 1.5e-7, -2.5e12].map(number), ['–', '–', '–', '0', '1,234,568', '123.5', '1.23', '0.0123', '1.50e-7', '-2.50e12']);
 equal('short numbers', [null, 999, 16000, 1.5e6, 1e-5].map(short), ['–', '999', '16K', '1.5M', '1.0e-5']);
