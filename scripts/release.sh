@@ -31,7 +31,9 @@ for arch in amd64 arm64; do
 		-o "$dir/coordinator-$VERSION-linux-$arch" ./coordinator
 done
 
-go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 mod -json -licenses -type application -output "$dir/dbqpg-$VERSION.cdx.json" .
+cyclonedx=$(go mod download -json github.com/CycloneDX/cyclonedx-gomod@v1.10.0 | sed -n 's/^\t"Dir": "\(.*\)",*/\1/p')
+go build -C "$cyclonedx" -o "$work/cyclonedx" ./cmd/cyclonedx-gomod # by its own go.mod
+"$work/cyclonedx" mod -json -licenses -type application -output "$dir/dbqpg-$VERSION.cdx.json" .
 
 cp -r charts/dbqpg "$work/dbqpg"
 (cd helm && go build -o "$work/helm" helm.sh/helm/v3/cmd/helm)
