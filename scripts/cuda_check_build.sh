@@ -13,7 +13,7 @@ cp .deps/openblas/lib/libscipy_openblas.so .deps/mujoco/lib/libmujoco.so.* "$out
 
 # For each package with GPU tests, a test program in a directory of the same name. Tests also read testdata of other
 # packages, by paths such as ../../estimators/testdata. The learner's tests are omitted: they build programs, which needs Go.
-grep -rl --include='*_test.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u | grep -vx ./learner >"$out/packages"
+grep -rl --exclude-dir=.deps --include='*_test.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u | grep -vx ./learner >"$out/packages"
 while read -r package; do
 	mkdir -p "$out/$package"
 	scripts/cuda.sh go test -tags gpu -ldflags '-s -w' -c -o "$out/$package/run.test" "$package"

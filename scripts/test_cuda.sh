@@ -8,7 +8,7 @@ if [ ! -f .deps/cuda/include/cuda.h ]; then
 fi
 backend=./estimators/compute/cuda
 # Other packages with files for GPUs; of their tests, those whose names contain GPU.
-others=$(grep -rl --include='*.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u | grep -vx "$backend")
+others=$(grep -rl --exclude-dir=.deps --include='*.go' '^//go:build gpu' . | xargs -n 1 dirname | sort -u | grep -vx "$backend")
 scripts/cuda.sh go vet -tags gpu "$backend" $others
 scripts/cuda.sh --emulator go test -tags gpu "$backend"
 scripts/cuda.sh --emulator go test -tags gpu -run GPU $others
