@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -61,14 +62,14 @@ func (s *session) logs(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := kept.List(ctx, path.Join(run.Home(), "logs"))
+	keys, err := kept.List(ctx, epochs.Logs(run.Home()))
 	if err != nil {
 		return err
 	}
 	if len(keys) == 0 {
 		return fmt.Errorf("%v has no log of %s: nobody has trained it yet, or --checkpoints are not those of the workers", kept, run.Name)
 	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }) // by the epoch
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(epochs.OfLog(a), epochs.OfLog(b)) })
 	for _, key := range keys {
 		data, err := kept.Get(ctx, key)
 		if err == nil {

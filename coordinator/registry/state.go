@@ -2,8 +2,9 @@ package registry
 
 import (
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/dbqpg/dbqpg/internal/epochs"
 )
 
 // Limits on the state.
@@ -102,10 +103,7 @@ type Checkpoint struct {
 
 // Home returns the directory of the learners' store in which the run's epochs have theirs. No other run ever has the same.
 func (r *Run) Home() string {
-	if r.ID == 0 {
-		return r.Name
-	}
-	return r.Name + "/id-" + strconv.FormatUint(r.ID, 10)
+	return epochs.Home(r.Name, r.ID)
 }
 
 // Iteration returns the last one committed, 0 before the first commit.

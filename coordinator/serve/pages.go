@@ -21,6 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
 )
@@ -166,7 +167,7 @@ func (r *runs) show(run *registry.Run) web.Run {
 	w := web.Run{
 		Name: run.Name, Experiment: run.Experiment, Task: run.Task, Algorithm: run.Algorithm, Estimator: run.Estimator,
 		Seed: strconv.FormatUint(run.Seed, 10), Settings: k.settings, State: web.State(run.State), Reason: run.Reason, Iteration: run.Iteration(),
-		Iterations: k.iterations, Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: path.Join(run.Home(), "logs"),
+		Iterations: k.iterations, Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()),
 		Return: number(run, "return_mean"), Best: number(run, "best_return"), Elapsed: number(run, "seconds_elapsed"), ETA: web.None,
 	}
 	if run.Checkpoint != nil {

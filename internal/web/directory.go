@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
@@ -178,31 +179,22 @@ func newest(files []store.File) map[string]*known {
 	for directory, k := range directories {
 		if k.config.Key == "" {
 			delete(directories, directory)
-		} else if home, epoch := epochOf(directory); epoch > last[home] {
+		} else if home, epoch := epochs.Split(directory); epoch > last[home] {
 			last[home] = epoch
 		}
 	}
 	for directory, k := range directories {
-		home, epoch := epochOf(directory)
+		home, epoch := epochs.Split(directory)
 		if epoch < last[home] {
 			delete(directories, directory)
 			continue
 		}
-		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: path.Join(home, "logs"), Return: None, Best: None, Elapsed: None}
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: epochs.Logs(home), Return: None, Best: None, Elapsed: None}
 		if epoch == 0 {
 			k.run.Logs = ""
 		}
 	}
 	return directories
-}
-
-// epochOf returns the home of a run whose epochs have directories of their own, and the epoch; any other directory, and 0.
-func epochOf(directory string) (home string, epoch uint64) {
-	number, ok := strings.CutPrefix(path.Base(directory), "epoch-")
-	if n, err := strconv.ParseUint(number, 10, 64); ok && err == nil {
-		return path.Dir(directory), n
-	}
-	return directory, 0
 }
 
 // readRun completes now with the files that differ from those before.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -164,7 +166,7 @@ func (s *server) logs(ctx context.Context, run *Run) []runLog {
 	if own, ok := s.Source.(Logger); ok {
 		return []runLog{{text: own.Tail(run)}}
 	}
-	const epochs = 8
+	const shown = 8
 	if run.Logs == "" || s.columns == nil {
 		return nil
 	}
@@ -173,9 +175,9 @@ func (s *server) logs(ctx context.Context, run *Run) []runLog {
 		s.Log.Warn("the logs of a run", "run", run.Name, "error", err)
 		return nil
 	}
-	slices.SortFunc(files, func(a, b store.File) int { return int(epochOfLog(a.Key)) - int(epochOfLog(b.Key)) })
+	slices.SortFunc(files, func(a, b store.File) int { return cmp.Compare(epochs.OfLog(a.Key), epochs.OfLog(b.Key)) })
 	var logs []runLog
-	for _, f := range files[max(0, len(files)-epochs):] {
+	for _, f := range files[max(0, len(files)-shown):] {
 		text, err := s.Source.Store().GetFrom(ctx, f.Key, max(0, f.Size-logSize))
 		if err != nil {
 			continue // it was removed meanwhile
@@ -186,11 +188,6 @@ func (s *server) logs(ctx context.Context, run *Run) []runLog {
 		logs = append(logs, runLog{strings.TrimSuffix(path.Base(f.Key), ".txt"), text})
 	}
 	return logs
-}
-
-func epochOfLog(key string) uint64 {
-	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(path.Base(key), "epoch-"), ".txt"), 10, 32)
-	return n
 }
 
 // logLine is a line as slog writes it.

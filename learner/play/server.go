@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/trained"
@@ -75,12 +74,8 @@ func (s *Server) Handler(source web.Source) http.Handler {
 
 // home returns the key of a run, whichever epoch of it has a directory.
 func home(directory string) string {
-	for _, prefix := range []string{"epoch-", "id-"} {
-		if strings.HasPrefix(path.Base(directory), prefix) {
-			directory = path.Dir(directory)
-		}
-	}
-	return directory
+	directory, _ = epochs.Split(directory)
+	return epochs.Run(directory)
 }
 
 // ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query says what to begin

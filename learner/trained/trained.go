@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -172,18 +173,18 @@ func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
 // Directory returns the run directory of a run: its own, or if it was trained by workers that of its latest epoch; of several runs of
 // the name, that of the last.
 func Directory(run string) (string, error) {
-	var epochs []string
+	var directories []string
 	for _, pattern := range []string{"epoch-*", "id-*/epoch-*"} {
 		some, err := filepath.Glob(filepath.Join(run, pattern))
 		if err != nil {
 			return "", err
 		}
-		epochs = append(epochs, some...)
+		directories = append(directories, some...)
 	}
 	last, lastID, lastEpoch := run, uint64(0), uint64(0)
-	for _, directory := range epochs {
-		id, rest := numbered(filepath.ToSlash(strings.TrimPrefix(directory, filepath.Clean(run)+string(filepath.Separator))), "id-")
-		epoch, _ := numbered(rest, "epoch-")
+	for _, directory := range directories {
+		id, rest, _ := epochs.CutID(filepath.ToSlash(strings.TrimPrefix(directory, filepath.Clean(run)+string(filepath.Separator))))
+		epoch, _, _ := epochs.CutEpoch(rest)
 		if epoch > 0 && cmp.Or(cmp.Compare(id, lastID), cmp.Compare(epoch, lastEpoch)) > 0 {
 			last, lastID, lastEpoch = directory, id, epoch
 		}
@@ -209,8 +210,8 @@ func checkpoints(run string, keys []string) (there []file) {
 	for _, key := range keys {
 		rest := strings.TrimPrefix(key, run+"/")
 		f := file{key: key}
-		f.id, rest = numbered(rest, "id-")
-		f.epoch, rest = numbered(rest, "epoch-")
+		f.id, rest, _ = epochs.CutID(rest)
+		f.epoch, rest, _ = epochs.CutEpoch(rest)
 		if path.Dir(rest) != "checkpoints" || !strings.HasSuffix(rest, suffix) {
 			continue
 		}
@@ -248,17 +249,6 @@ func choose(run string, keys []string, which string) (string, error) {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
 	})
 	return last.key, nil
-}
-
-// numbered cuts off a directory whose name is a prefix and a number, and returns that, or 0 if there is none.
-func numbered(name, prefix string) (number uint64, rest string) {
-	directory, rest, _ := strings.Cut(name, "/")
-	digits, found := strings.CutPrefix(directory, prefix)
-	number, err := strconv.ParseUint(digits, 10, 64)
-	if !found || err != nil {
-		return 0, name
-	}
-	return number, rest
 }
 
 // Task returns the name of the task that the policy was trained on.

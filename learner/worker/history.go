@@ -13,11 +13,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -72,29 +72,21 @@ func parseChain(run string, text []byte) (chain []link) {
 func homeOf(run string, c registry.Checkpoint) string {
 	directory := path.Dir(path.Dir(c.Location))
 	home := path.Dir(directory)
-	id, isID := strings.CutPrefix(home, run+"/id-")
-	_, err := strconv.ParseUint(id, 10, 64)
-	if _, ok := epochOf(home, c.Location); !ok || home != run && (!isID || err != nil) ||
+	if _, ok := epochOf(home, c.Location); !ok || home != run && epochs.Run(home) != run ||
 		c.Location != path.Join(directory, checkpointsName, checkpoint.FileName(c.Iteration)) {
 		return ""
 	}
 	return home
 }
 
-// directoryOf returns the directory of an epoch.
-func directoryOf(home string, epoch uint64) string {
-	return path.Join(home, "epoch-"+strconv.FormatUint(epoch, 10))
-}
-
-// epochOf returns the epoch that a key is of.
+// epochOf returns the epoch that a key in a run's home is of.
 func epochOf(home, key string) (epoch uint64, ok bool) {
-	rest, ok := strings.CutPrefix(key, home+"/epoch-")
+	rest, ok := strings.CutPrefix(key, home+"/")
 	if !ok {
 		return 0, false
 	}
-	number, _, ok := strings.Cut(rest, "/")
-	epoch, err := strconv.ParseUint(number, 10, 64)
-	return epoch, ok && err == nil
+	epoch, rest, ok = epochs.CutEpoch(rest)
+	return epoch, ok && rest != ""
 }
 
 // resumption is a checkpoint from which a run may go on.
@@ -159,7 +151,7 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 	}
 	for _, key := range keys {
 		epoch, ok := epochOf(home, key)
-		if !ok || key != path.Join(directoryOf(home, epoch), chainName) {
+		if !ok || key != path.Join(epochs.Directory(home, epoch), chainName) {
 			continue
 		}
 		text, err := in.Get(ctx, key)

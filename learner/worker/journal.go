@@ -17,6 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -111,7 +112,7 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 
 // key returns the key of a file in the run's directory.
 func (j *journal) key(name string) string {
-	return path.Join(directoryOf(j.commits.lease.home, j.commits.lease.Epoch), name)
+	return path.Join(epochs.Directory(j.commits.lease.home, j.commits.lease.Epoch), name)
 }
 
 // events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv needs them.

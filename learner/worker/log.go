@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"path"
-	"strconv"
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -28,7 +27,7 @@ type runLog struct {
 
 // newRunLog returns the log of an epoch, and a logger that writes to it as well as to log.
 func newRunLog(home string, epoch uint64, log *slog.Logger) (*runLog, *slog.Logger) {
-	l := &runLog{key: path.Join(home, "logs", "epoch-"+strconv.FormatUint(epoch, 10)+".txt")}
+	l := &runLog{key: epochs.Log(home, epoch)}
 	return l, slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(l, nil)))
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/rundir"
@@ -217,14 +218,14 @@ func (h *history) put(t *testing.T, key string) {
 // commit adds a checkpoint to the chain, and puts it into the store.
 func (h *history) commit(t *testing.T, iteration uint64, home string, epoch uint64) {
 	t.Helper()
-	location := path.Join(directoryOf(home, epoch), "checkpoints", checkpoint.FileName(iteration))
+	location := path.Join(epochs.Directory(home, epoch), "checkpoints", checkpoint.FileName(iteration))
 	h.chain = append(h.chain, link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 100 * iteration})
 	h.put(t, location)
 	var text []byte
 	for _, l := range h.chain {
 		text = appendLink(text, l)
 	}
-	if err := h.Put(t.Context(), path.Join(directoryOf(home, epoch), chainName), text); err != nil {
+	if err := h.Put(t.Context(), path.Join(epochs.Directory(home, epoch), chainName), text); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,7 +271,7 @@ func TestFind(t *testing.T) {
 		{"reset and begun", registry.Run{ID: 9, Start: to(h.chain[5])}, reset.chain[6], reset.chain[5:], nil},
 		{"reset and committed", registry.Run{ID: 9, Checkpoint: at(h.chain[5])}, reset.chain[6], reset.chain[6:], nil},
 		{"reset to what is gone", registry.Run{ID: 5, Start: to(h.chain[3])}, link{}, nil, errMissing},
-		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: directoryOf(run, 77) + "/checkpoints/" + checkpoint.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
+		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: epochs.Directory(run, 77) + "/checkpoints/" + checkpoint.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
 		{"damaged", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf("x"), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
 		{"missing", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf("x"), Location: h.chain[4].Location}}, link{}, nil, errMissing},
 		{"of another iteration", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
@@ -305,7 +306,7 @@ func TestFill(t *testing.T) {
 	h.commit(t, 6, run, 1)
 	h.commit(t, 7, run, 2)
 	for _, name := range []string{"checkpoints/" + checkpoint.FileName(2), "checkpoints/best.safetensors", "progress.csv", "elsewhere/iteration-00000005.safetensor"} {
-		h.put(t, directoryOf(run, 2)+"/"+name)
+		h.put(t, epochs.Directory(run, 2)+"/"+name)
 	}
 	for _, last := range []int{1, 2} { // the newest is lost, or it is not
 		r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: &h.chain[1].Checkpoint})
@@ -336,7 +337,7 @@ func TestFill(t *testing.T) {
 // A chain ends where it is not one.
 func FuzzParseChain(f *testing.F) {
 	l := func(iteration uint64) link {
-		location := path.Join(directoryOf(run+"/id-3", 4), "checkpoints", checkpoint.FileName(iteration))
+		location := path.Join(epochs.Directory(run+"/id-3", 4), "checkpoints", checkpoint.FileName(iteration))
 		return link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 5}
 	}
 	good := appendLink(appendLink(nil, l(1)), l(2))
