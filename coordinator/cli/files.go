@@ -40,13 +40,11 @@ func (s *session) directoryOf(ctx context.Context, name string) (*directory, err
 
 // openStore opens the workers' store.
 func (s *session) openStore(ctx context.Context) (store.Store, error) {
-	if !strings.HasPrefix(s.checkpoints, store.Scheme) {
-		if _, err := os.Stat(s.checkpoints); err != nil { // store.Open would make it
-			return nil, fmt.Errorf("--checkpoints %s: give the store that the workers use (%w)", s.checkpoints, err)
-		}
-	}
-	kept, err := store.Open(ctx, s.checkpoints)
-	if err != nil {
+	kept, err := store.OpenExisting(ctx, s.checkpoints)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("--checkpoints %s: give the store that the workers use (%w)", s.checkpoints, err)
+	case err != nil:
 		return nil, fmt.Errorf("--checkpoints: %w", err)
 	}
 	return kept, nil

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -62,7 +61,11 @@ func (c *Config) pages(ctx context.Context, self string, answers *api.API) (http
 	}
 	source := &runs{cluster: cluster, known: map[string]registry.Run{}, kinds: map[string]kind{}}
 	if c.Checkpoints != "" {
-		if source.kept, err = openStore(ctx, c.Checkpoints); err != nil { // on which no experiment depends
+		opening, cancel := context.WithTimeout(ctx, actTimeout)
+		kept, err := store.OpenExisting(opening, c.Checkpoints)
+		if cancel(); err == nil {
+			source.kept = kept
+		} else { // no experiment depends on it
 			c.Log.Warn("the pages have no curves and files: start this node again once its --checkpoints can be reached", "error", err)
 		}
 	}
@@ -71,22 +74,6 @@ func (c *Config) pages(ctx context.Context, self string, answers *api.API) (http
 		config.Live = web.Relay(player)
 	}
 	return answers.Guard(web.Handler(config)), cluster.Close, nil
-}
-
-// openStore opens the workers' store, which it does not make.
-func openStore(ctx context.Context, name string) (store.Store, error) {
-	if !strings.HasPrefix(name, store.Scheme) {
-		if _, err := os.Stat(name); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, actTimeout)
-	defer cancel()
-	kept, err := store.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return kept, nil
 }
 
 // Store implements [web.Source].

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 )
@@ -67,6 +68,16 @@ func Open(ctx context.Context, name string) (Store, error) {
 		return nil, fmt.Errorf("%q: must be a directory, or s3://bucket/prefix", name)
 	}
 	return OpenDirectory(name)
+}
+
+// OpenExisting is [Open] for those who only read: a directory that there is not is an error that wraps fs.ErrNotExist.
+func OpenExisting(ctx context.Context, name string) (Store, error) {
+	if !strings.HasPrefix(name, Scheme) {
+		if _, err := os.Stat(name); err != nil {
+			return nil, err
+		}
+	}
+	return Open(ctx, name)
 }
 
 // within returns f's result, or ctx's error if that comes first.

@@ -4,8 +4,6 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,12 +39,7 @@ open them unless --http says otherwise (docs/dashboard.md).`,
 
 // open returns the runs in a directory or a bucket, which must exist.
 func open(ctx context.Context, name string) (*web.Directory, error) {
-	if !strings.HasPrefix(name, store.Scheme) {
-		if _, err := os.Stat(name); err != nil { // store.Open would make it
-			return nil, err
-		}
-	}
-	runs, err := store.Open(ctx, name)
+	runs, err := store.OpenExisting(ctx, name)
 	if err != nil {
 		return nil, err
 	}
