@@ -1,11 +1,10 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"slices"
-	"sync"
 
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -13,12 +12,12 @@ import (
 type Own struct {
 	*Directory
 	name string
-	log  tail
+	log  *observe.Tail
 }
 
 // NewOwn returns the source of the run of that name in a directory, which need not exist yet.
 func NewOwn(name, directory string) *Own {
-	return &Own{Directory: NewDirectory(store.Local(directory)), name: name}
+	return &Own{Directory: NewDirectory(store.Local(directory)), name: name, log: observe.NewTail(2 * logSize)}
 }
 
 // Runs implements [Source]. The run is running, for its process is.
@@ -35,30 +34,7 @@ func (o *Own) Runs(ctx context.Context) ([]Run, error) {
 }
 
 // Tail implements [Logger].
-func (o *Own) Tail(*Run) []byte { return o.log.end() }
+func (o *Own) Tail(*Run) []byte { return o.log.Bytes() }
 
 // Write takes the lines of the process's log: it implements [io.Writer].
 func (o *Own) Write(line []byte) (int, error) { return o.log.Write(line) }
-
-// tail keeps the end of a log.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-// Write implements [io.Writer].
-func (t *tail) Write(line []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.text = append(t.text, line...); len(t.text) > 2*logSize { // half makes room, from the beginning of a line
-		_, rest, _ := bytes.Cut(t.text[len(t.text)-logSize:], []byte("\n"))
-		t.text = bytes.Clone(rest)
-	}
-	return len(line), nil
-}
-
-func (t *tail) end() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return bytes.Clone(t.text)
-}

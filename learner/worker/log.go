@@ -1,13 +1,12 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/epochs"
+	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -20,33 +19,18 @@ const (
 
 // runLog is what a worker logs of a run, for "coordinator logs".
 type runLog struct {
-	key  string // in the store
-	mu   sync.Mutex
-	text []byte
+	key string // in the store
+	*observe.Tail
 }
 
 // newRunLog returns the log of an epoch, and a logger that writes to it as well as to log.
 func newRunLog(home string, epoch uint64, log *slog.Logger) (*runLog, *slog.Logger) {
-	l := &runLog{key: epochs.Log(home, epoch)}
+	l := &runLog{epochs.Log(home, epoch), observe.NewTail(maxLog)}
 	return l, slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(l, nil)))
 }
 
-// Write implements [io.Writer].
-func (l *runLog) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.text = append(l.text, line...); len(l.text) > maxLog {
-		l.text = bytes.Clone(l.text[len(l.text)/2:])
-	}
-	return len(line), nil
-}
-
 // file returns the log as it is now.
-func (l *runLog) file() file {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return file{l.key, bytes.Clone(l.text)}
-}
+func (l *runLog) file() file { return file{l.key, l.Bytes()} }
 
 // store stores the log, also of a worker that is being stopped.
 func (l *runLog) store(ctx context.Context, in store.Store, log *slog.Logger) {
