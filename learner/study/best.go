@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
@@ -43,18 +44,9 @@ into DIR/data; without a name it rewrites the page alone. It trains nothing.`,
 }
 
 func runBest(cmd *cobra.Command) error {
-	j, err := newJob(cmd)
+	j, err := newJobOfRuns(cmd, (*job).publishEvaluations)
 	if err != nil {
 		return err
-	}
-	runs, err := given("", cmd.Flags().Args())
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
-		if err := j.publishEvaluations(run); err != nil {
-			return err
-		}
 	}
 	results, err := j.readEvaluations()
 	if err != nil {
@@ -67,12 +59,40 @@ func runBest(cmd *cobra.Command) error {
 // on the wall, and of the processor.
 var evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return"}
 
-// publishEvaluations copies what the page needs of a complete run to data/.
-func (j *job) publishEvaluations(t trial) error {
-	s := t.settings
-	if complete, err := rundir.Complete(s); err != nil || !complete {
-		return errors.Join(err, fmt.Errorf("%s is not complete: resume it first", s.RunDir))
+// newJobOfRuns returns the job of a study whose arguments are complete runs, of which it copies to data/ what its page needs.
+func newJobOfRuns(cmd *cobra.Command, publish func(*job, *config.Settings) error) (*job, error) {
+	j, err := newJob(cmd)
+	if err != nil {
+		return nil, err
 	}
+	runs, err := given("", cmd.Flags().Args())
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		complete, err := rundir.Complete(run.settings)
+		if err != nil || !complete {
+			return nil, errors.Join(err, fmt.Errorf("%s is not complete: resume it first", run.settings.RunDir))
+		}
+		if err := publish(j, run.settings); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
+
+// labelOf names what a run's method is, and what it differs in from its preset.
+func labelOf(s *config.Settings) string {
+	return fmt.Sprintf("%s-%s-%s%s", s.Algorithm, s.Estimator, s.Preset, differences(s))
+}
+
+// publishData writes a run's data to data/.
+func (j *job) publishData(s *config.Settings, lines [][]string) error {
+	return writeData(j.path("data", s.Env, fmt.Sprintf("%s-s%d", labelOf(s), s.Seed)), s, lines)
+}
+
+// publishEvaluations copies what the page needs of a run.
+func (j *job) publishEvaluations(s *config.Settings) error {
 	evaluations, err := readColumns(rundir.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return")
 	if err != nil {
 		return fmt.Errorf("%w; train with --evaluate-every", err)
@@ -82,7 +102,7 @@ func (j *job) publishEvaluations(t trial) error {
 		return err
 	}
 	lines := [][]string{evaluationColumns}
-	label := fmt.Sprintf("%s-%s-%s%s", s.Algorithm, s.Estimator, s.Preset, differences(s))
+	label := labelOf(s)
 	seconds, processor, done := 0.0, 0.0, 0
 	for i, iteration := range evaluations[0] {
 		for ; done < int(iteration) && done < len(times[0]); done++ {
@@ -91,7 +111,7 @@ func (j *job) publishEvaluations(t trial) error {
 		lines = append(lines, []string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]),
 			short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits)})
 	}
-	return writeData(j.path("data", s.Env, fmt.Sprintf("%s-s%d", label, s.Seed)), s, lines)
+	return j.publishData(s, lines)
 }
 
 // evaluated is a run of the page, an entry an evaluation.

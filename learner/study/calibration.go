@@ -1,7 +1,6 @@
 package study
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,18 +38,9 @@ DIR/data, and writes the page from there; without a name it rewrites the page al
 var calibrationColumns = []string{"steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
 
 func runCalibration(cmd *cobra.Command) error {
-	j, err := newJob(cmd)
+	j, err := newJobOfRuns(cmd, (*job).publishCalibration)
 	if err != nil {
 		return err
-	}
-	runs, err := given("", cmd.Flags().Args())
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
-		if err := j.publishCalibration(run.settings); err != nil {
-			return err
-		}
 	}
 	calibrations, made, err := j.readCalibrations()
 	if err != nil {
@@ -60,9 +50,6 @@ func runCalibration(cmd *cobra.Command) error {
 }
 
 func (j *job) publishCalibration(s *config.Settings) error {
-	if complete, err := rundir.Complete(s); err != nil || !complete {
-		return errors.Join(err, fmt.Errorf("%s is not complete: resume it first", s.RunDir))
-	}
 	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: its process predicts no held-out episodes: train with --kernel-learning converge --estimator uapg", s.RunDir)
 	}
@@ -78,8 +65,7 @@ func (j *job) publishCalibration(s *config.Settings) error {
 		}
 		lines = append(lines, line)
 	}
-	name := fmt.Sprintf("%s-%s-%s%s-s%d", s.Algorithm, s.Estimator, s.Preset, differences(s), s.Seed)
-	return writeData(j.path("data", s.Env, name), s, lines)
+	return j.publishData(s, lines)
 }
 
 // calibration is a run of the page, an entry an iteration.

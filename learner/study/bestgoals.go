@@ -1,0 +1,135 @@
+package study
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// goal is what the first contender should do against another one: return more, on so many tasks.
+type goal struct {
+	against contender
+	tasks   int
+}
+
+var bestGoals = []goal{{contenders[2], 7}, {contenders[3], 5}, {contenders[1], 5}}
+
+// bestShare is the share of their TRPO's processor time that ours should take.
+const bestShare = 0.1
+
+// goals holds what is wanted of the first contender against the runs.
+func (r *lineup) goals(p *page) {
+	p.heading("Goals, and what was found")
+	us, budget := contenders[0], budgets[0]
+	rows := make([][]string, len(bestTasks))
+	for i, t := range bestTasks {
+		rows[i] = []string{t.name}
+	}
+	head := []string{"task"}
+	p.WriteString("\n")
+	for _, g := range bestGoals {
+		var above, beyond int
+		var missing []string
+		settled := true // by as many runs as it takes
+		for i, t := range bestTasks {
+			ours, _, _ := r.finals(t.name, us.algorithm, budget)
+			theirs, _, _ := r.finals(t.name, g.against.algorithm, budget)
+			text := "missing"
+			if len(ours) == 0 || len(theirs) == 0 {
+				missing = append(missing, t.name)
+			} else {
+				lead := ahead(ours, theirs)
+				text = signed(lead)
+				settled = settled && min(len(ours), len(theirs)) >= min(enough, t.theirs)
+				if lead.Value > 0 {
+					above++
+				}
+				if lead.Low > 0 {
+					beyond++
+				}
+			}
+			rows[i] = append(rows[i], text)
+		}
+		head = append(head, us.name+" − "+g.against.name)
+		p.item("%s above %s on %d of %d tasks: %s; it is on %d of %d compared, on %d beyond the scatter of the runs.%s", us.name, g.against.name, g.tasks,
+			len(bestTasks), outcomeOf(above, len(missing), g.tasks, settled), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
+	}
+	within := 0
+	var missing []string
+	theirs := contenders[2]
+	for i, t := range bestTasks {
+		_, _, our := r.finals(t.name, us.algorithm, budget)
+		_, _, their := r.finals(t.name, theirs.algorithm, budget)
+		text := "missing"
+		if len(our) == 0 || len(their) == 0 || math.IsNaN(middle(our)) {
+			missing = append(missing, t.name)
+		} else {
+			share := middle(our) / middle(their)
+			text = figures(share)
+			if share <= bestShare {
+				within++
+			}
+		}
+		rows[i] = append(rows[i], text)
+	}
+	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name, outcomeOf(within, len(missing), len(bestTasks), true),
+		within, len(bestTasks)-len(missing), notCompared(missing))
+	p.table(append(head, "share of its processor time"), rows)
+	p.paragraph("Differences of interquartile means of the returns after %s steps, of %d runs or more each with 95%% bootstrap intervals.", million(budget), enough)
+}
+
+// outcomeOf says whether a goal is reached, on so many tasks and with others missing, unless there are too few runs to settle it.
+func outcomeOf(have, missing, want int, settled bool) string {
+	switch {
+	case !settled && have >= want:
+		return "**so far, but on too few runs**"
+	case !settled && have+missing < want:
+		return "**not so far, on too few runs**"
+	case have >= want:
+		return "**reached**"
+	case have+missing < want:
+		return "**not reached**"
+	}
+	return "**not known yet**"
+}
+
+func notCompared(missing []string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return " Not compared, because runs are missing: " + strings.Join(missing, ", ") + "."
+}
+
+// variants writes the final returns of what is not a contender, beside the first.
+func (r *lineup) variants(p *page) {
+	us, budget := contenders[0], budgets[0]
+	var rows [][]string
+	for _, t := range bestTasks {
+		var names []string
+		for _, e := range r.runs {
+			other := !slices.ContainsFunc(contenders, func(c contender) bool { return c.algorithm == e.algorithm })
+			if e.task == t.name && other && !slices.Contains(names, e.algorithm) {
+				names = append(names, e.algorithm)
+			}
+		}
+		for _, name := range names {
+			values, _, cpu := r.finals(t.name, name, budget)
+			ours, _, _ := r.finals(t.name, us.algorithm, budget)
+			row := []string{t.name, name, summarise(values, len(r.of(t.name, name))), "missing", "missing"}
+			if len(values) > 0 {
+				row[4] = figures(middle(cpu)) + " s"
+			}
+			if len(values) > 0 && len(ours) > 0 {
+				row[3] = signed(ahead(values, ours))
+			}
+			rows = append(rows, row)
+		}
+	}
+	p.heading("What the parts contribute")
+	if len(rows) == 0 {
+		p.paragraph("No variants were run.")
+		return
+	}
+	p.table([]string{"task", "variant", "return", "− " + us.name, "processor time"}, rows)
+	p.paragraph("Runs that differ from %s in the settings that their names have, after %s steps.", us.name, million(budget))
+}
