@@ -277,3 +277,25 @@ func anchor(heading string) string {
 		return -1
 	}, heading)
 }
+
+// A page of the documentation takes two screens: what is longer is two pages. Tables and blocks do not count, nor do results,
+// decisions and the glossary, in which readers look things up.
+func TestLength(t *testing.T) {
+	t.Parallel()
+	const most = 1000 // words
+	for _, page := range pages(t) {
+		if !strings.HasPrefix(page, "docs/") || strings.HasPrefix(page, "docs/results/") || strings.HasPrefix(page, "docs/adr/") || page == "docs/glossary.md" {
+			continue
+		}
+		prose, _ := readPage(t, page)
+		words := 0
+		for _, line := range prose {
+			if !strings.HasPrefix(line, "|") {
+				words += len(strings.Fields(line))
+			}
+		}
+		if words > most {
+			t.Errorf("%s has %d words outside its tables and blocks, more than %d: make it two pages", page, words, most)
+		}
+	}
+}

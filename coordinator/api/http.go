@@ -143,7 +143,7 @@ func (a *API) Handler() http.Handler {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/coordinator.md"})
+		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"})
 	})
 	return mux
 }

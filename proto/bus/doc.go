@@ -4,7 +4,7 @@
 // and a key-value store with compare-and-set ([Store]).
 //
 // A server either authenticates nobody or has a [ServerAuth]: then connections need an [Identity], whose role decides what
-// they may publish and subscribe to (access.go and docs/security.md).
+// they may publish and subscribe to (access.go and docs/security-model.md).
 //
 // Requests and replies are core NATS: delivered at most once, and immediately or not at all.
 // Nothing is kept for an absent receiver, so requesters must be prepared to retry. Only
