@@ -67,18 +67,18 @@ s3-server: ## Build the S3 server (minutes) for the tests of checkpoints in buck
 	GOBIN=$(CURDIR)/.deps/bin go install $(S3_SERVER)
 
 cuda: ## Build bin/learner with GPU support, on any machine
-	@scripts/setup_cuda.sh
+	@scripts/setup.sh cuda
 	scripts/cuda.sh go build -tags gpu -o bin/learner ./learner
 
 ptx: ## Compile the GPU kernels to PTX, after changing one
 	@scripts/ptx.sh
 
 cuda-golden: ## Run all golden cases on an emulated GPU (minutes; meant for nightly runs)
-	@scripts/setup_cuda.sh --compiler
+	@scripts/setup.sh cuda ptx
 	CUDA_EMULATOR_GOLDEN=all scripts/cuda.sh --emulator go test -tags gpu -count=1 -timeout 60m -v -run TestGoldenOnGPU ./learner/gradient
 
 cuda-check-build: ## Build bin/cuda-check, the programs of make cuda-check, on any machine
-	@scripts/setup_cuda.sh
+	@scripts/setup.sh cuda
 	@scripts/cuda_check_build.sh
 
 cuda-check: ## Test and measure the GPU backend on a machine with a GPU (without Go: bin/cuda-check/run.sh)

@@ -53,7 +53,7 @@ echo "chart-e2e: Kubernetes $version"
 [ ! -L "$programs/kubectl" ] || rm "$programs/kubectl" # another cluster's
 (cd helm/offline/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 [ -x .deps/bin/versitygw ] || make --no-print-directory s3-server
-scripts/setup_cuda.sh --compiler
+scripts/setup.sh cuda ptx
 scripts/cuda.sh --emulator true # builds the emulator, which is the driver of the node's GPU
 charts/images/check.sh
 

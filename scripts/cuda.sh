@@ -5,13 +5,13 @@
 #	scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/
 #
 # With --emulator the command uses the emulated driver and cuBLAS of estimators/compute/cuda/emulator, so that it finds a
-# device on a machine without a GPU. scripts/setup_cuda.sh fetches the header.
+# device on a machine without a GPU. scripts/setup.sh cuda fetches the header.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 deps=$root/.deps/cuda
 source=$root/estimators/compute/cuda
 if [ ! -f "$deps/include/cuda.h" ]; then
-	echo "cuda: the driver's header is missing: run scripts/setup_cuda.sh" >&2
+	echo "cuda: the driver's header is missing: run scripts/setup.sh cuda" >&2
 	exit 1
 fi
 

@@ -1,5 +1,5 @@
 """Compiles CUDA C++ to PTX with NVRTC: ptx.py FOLDER SOURCE.cu TARGET.ptx [ARCHITECTURE]. FOLDER is .deps/ptx, which
-scripts/setup_cuda.sh --compiler fills; ARCHITECTURE defaults to compute_70. No GPU is needed. The result depends only
+scripts/setup.sh ptx fills; ARCHITECTURE defaults to compute_70. No GPU is needed. The result depends only
 on the source, not on its path.
 """
 

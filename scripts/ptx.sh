@@ -3,7 +3,7 @@
 # of the repository: run this (make ptx) after changing a kernel.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup_cuda.sh --compiler
+scripts/setup.sh cuda ptx
 kernels=estimators/compute/cuda/kernels
 for source in "$kernels"/*.cu; do
 	python3 scripts/ptx.py .deps/ptx "$source" "${source%.cu}.ptx"

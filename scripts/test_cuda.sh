@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 if [ ! -f .deps/cuda/include/cuda.h ]; then
-	echo "test: the GPU backend is not tested: run scripts/setup_cuda.sh --compiler first"
+	echo "test: the GPU backend is not tested: run scripts/setup.sh cuda ptx first"
 	exit 0
 fi
 backend=./estimators/compute/cuda

@@ -18,7 +18,7 @@ cpu)
 	go build -trimpath -ldflags "$flags" -o "$out/bin/" ./actor ./learner
 	;;
 cuda)
-	scripts/setup_cuda.sh
+	scripts/setup.sh cuda
 	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags gpu -o "$out/bin/" ./learner
 	;;
 *)

@@ -16,7 +16,6 @@ need debootstrap debootstrap
 need unshare util-linux
 need flock util-linux
 need gcc build-essential
-need python3 python3-pip
 command -v go >/dev/null || { echo "images: go not found: install it from https://go.dev/dl" >&2; missing=1; }
 [ "$(id -u)" -eq 0 ] || { echo "images: only root can create root file systems: run it as root" >&2; missing=1; }
 [ -z "$missing" ] || exit 1

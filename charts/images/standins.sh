@@ -28,17 +28,11 @@ script() {
 	}
 }
 
-# Copies this machine's network settings for use in another root: those of apt, pip and Go, and the certificate authorities.
+# Copies this machine's network settings for use in another root: those of apt and Go, and the certificate authorities.
 settings() {
 	mkdir -p "$dir/host" "$dir/cache"
 	apt-config dump | grep -i '^Acquire::\(http\|https\|ftp\|Check\|Retries\|ForceIP\)' >"$dir/host/apt.conf" || true
 	cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$dir/host/ca.crt"
-	{
-		echo '[global]'
-		python3 -m pip config list |
-			sed -n "s/^[^.]*\.\.\{0,1\}\(index-url\|extra-index-url\|trusted-host\|proxy\|timeout\|default-timeout\)='\(.*\)'/\1 = \2/p"
-		echo 'cert = /etc/pki/tls/certs/host.crt' # Go looks there as well
-	} >"$dir/host/pip.conf"
 	for name in GOPROXY GONOPROXY GOPRIVATE GOSUMDB GONOSUMDB GOINSECURE; do
 		echo "$name=$(go env $name)"
 	done >"$dir/host/goenv"
@@ -69,10 +63,9 @@ golang() {
 		rm -rf /var/lib/apt/lists/*
 	END
 	buildah add --quiet "$container" "$(GOTOOLCHAIN="go$go" go env GOROOT)" /usr/local/go >/dev/null
-	buildah add --quiet "$container" "$dir/host/ca.crt" /etc/pki/tls/certs/host.crt >/dev/null
-	buildah add --quiet "$container" "$dir/host/pip.conf" /etc/pip.conf >/dev/null
+	buildah add --quiet "$container" "$dir/host/ca.crt" /etc/pki/tls/certs/host.crt >/dev/null # Go looks there as well
 	buildah add --quiet "$container" "$dir/host/goenv" /root/.config/go/env >/dev/null
-	buildah config --workingdir /go --env GOLANG_VERSION="$go" --env GOTOOLCHAIN=local --env GOPATH=/go "$container"
+	buildah config --workingdir /go --env GOLANG_VERSION="$go" --env GOTOOLCHAIN=local --env GOPATH=/go --env PIP_INDEX_URL="${PIP_INDEX_URL:-}" "$container"
 	commit "$container" "$golang" /go/bin:/usr/local/go/bin:
 }
 

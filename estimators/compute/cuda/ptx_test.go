@@ -21,7 +21,7 @@ func fetched(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(full); err != nil {
-		t.Skipf("%s is not there: run scripts/setup_cuda.sh --compiler", path)
+		t.Skipf("%s is not there: run scripts/setup.sh cuda ptx", path)
 	}
 	return full
 }

