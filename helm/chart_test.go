@@ -50,6 +50,7 @@ func TestValuesRefused(t *testing.T) {
 		{"experiments: [{name: x}]", `at '/experiments/0': missing property 'tasks'`},
 		{"coordinator: {image: {digest: latest}}", `at '/coordinator/image/digest': 'latest' does not match pattern`},
 		{"dashboard: {ingress: {enabled: true, host: x.example}}", `browsers have no certificate: set coordinator.tokensSecret`},
+		{"dashboard: {player: {enabled: true}}", `dashboard.player.enabled: it reads the workers' checkpoints`},
 		{"learner: {autoscaling: {enabled: true}}", `learner.replicas: 4 workers share their checkpoints`},
 		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name the cert-manager issuer`},
 		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min, 20, exceeds max, 16`},

@@ -2,9 +2,13 @@ package helm
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +76,7 @@ type cluster struct {
 
 func newCluster(t testing.TB, r *rendering) *cluster {
 	c := &cluster{t: t, r: r, volumes: t.TempDir(), secrets: map[string]map[string][]byte{}, ports: map[string]int{}, names: map[string]int{}}
-	for _, o := range r.ofKind("StatefulSet") {
+	for _, o := range append(r.ofKind("StatefulSet"), r.ofKind("Deployment")...) {
 		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		c.names[o.GetName()] = int(replicas)
 	}
@@ -266,8 +270,8 @@ func (p *process) ready() {
 	}
 }
 
-// ask runs a command of the coordinator's command line as an operator does who reaches a pod by `kubectl port-forward`.
-func (c *cluster) ask(args ...string) string {
+// operator returns the directory of an operator's credentials.
+func (c *cluster) operator() string {
 	c.t.Helper()
 	directory := filepath.Join(c.volumes, "operator")
 	for name, data := range c.secrets["dbqpg-credentials-operator"] {
@@ -276,8 +280,41 @@ func (c *cluster) ask(args ...string) string {
 		}
 		c.write(filepath.Join(directory, name), data)
 	}
+	return directory
+}
+
+// page returns what a coordinator's pages answer to an operator at a path, after the status.
+func (c *cluster) page(path string) string {
+	c.t.Helper()
+	own, err := tls.LoadX509KeyPair(filepath.Join(c.operator(), "tls.pem"), filepath.Join(c.operator(), "tls-key.pem"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	authority := x509.NewCertPool()
+	authority.AppendCertsFromPEM([]byte(mustRead(c.t, filepath.Join(c.operator(), "ca.pem"))))
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: authority}}}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(processtest.Context(c.t), http.MethodGet, fmt.Sprintf("https://localhost:%d/%s", c.port("dbqpg-coordinator-0", 7070), path), nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return fmt.Sprint(response.StatusCode, " ", string(body))
+}
+
+// ask runs a command of the coordinator's command line as an operator does who reaches a pod by `kubectl port-forward`.
+func (c *cluster) ask(args ...string) string {
+	c.t.Helper()
 	command := exec.CommandContext(processtest.Context(c.t), program(c.t, "coordinator"), args...)
-	command.Env = append(os.Environ(), "DBQPG_CREDENTIALS="+directory, fmt.Sprint("DBQPG_COORDINATOR=https://localhost:", c.port("dbqpg-coordinator-0", 7070)))
+	command.Env = append(os.Environ(), "DBQPG_CREDENTIALS="+c.operator(), fmt.Sprint("DBQPG_COORDINATOR=https://localhost:", c.port("dbqpg-coordinator-0", 7070)))
 	output, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError

@@ -201,7 +201,8 @@ networkPolicy: {natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}], coordinatorFrom: [{
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
 		"no-policies":      "networkPolicy: {enabled: false}",
 		"dashboard":        "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}\ncheckpoints: {store: s3, s3: {url: 's3://runs', existingSecret: keys}}",
-		"dashboard-volume": "coordinator: {tokensSecret: tokens}\ndashboard: {service: {enabled: true}}\ncheckpoints: {volume: {accessMode: ReadWriteMany}}",
+		"dashboard-volume": "coordinator: {tokensSecret: tokens}\ndashboard: {service: {enabled: true}, player: {enabled: true}}\ncheckpoints: {volume: {accessMode: ReadWriteMany}}",
+		"player":           "dashboard: {player: {enabled: true, nodeSelector: {disk: ssd}}}\ncheckpoints: {store: s3, s3: {url: 's3://runs', existingSecret: keys, readOnlySecret: reading}}",
 		"names":            "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: trainer}\ncommonLabels: {team: control}",
 	} {
 		sets[name] = parse(t, text)

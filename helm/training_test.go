@@ -22,11 +22,14 @@ const experiment = `
 coordinator: {replicas: 3}
 nats: {replicas: 3}
 actors: {pools: {standard: {replicas: 2}}}
+dashboard: {player: {enabled: true}}
+checkpoints: {volume: {accessMode: ReadWriteMany}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 1000}}]`
 
 // What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
 // configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those all servers and coordinators are
-// replaced, one after the other. The result is the same bits as that of one process on one machine.
+// replaced, one after the other. The result is the same bits as that of one process on one machine. A coordinator's pages have its curves, and
+// pass viewers on to the pod that plays its policy.
 func TestTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -69,6 +72,19 @@ func TestTraining(t *testing.T) {
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
 		t.Errorf("helm test: status %d", status)
 	}
+	player := c.startAll("Deployment", "dbqpg-player")[0]
+	player.ready()
+	for path, want := range map[string]string{
+		"data/about":                                "200 .*\"files\":true,\"live\":true",
+		"data/curves?q=":                            "200 .*\"runs\":1,",
+		"live/?run=first/Swimmer-v2/npg-uapg-s1":    "426 .*Upgrade", // it would be played over a WebSocket
+		"live/?run=first/Swimmer-v2/npg-uapg-s1234": "404 there is no such run",
+	} {
+		if got := c.page(path); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s: %s; want %s", path, got, want)
+		}
+	}
+	player.drain()
 	worker.drain()
 	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1"), alone(t)
 	if err := progress.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {

@@ -218,8 +218,10 @@ https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:70
 {{- printf "{namespace=%q,%s}" $root.Release.Namespace $own | replace ",}" "}" }}
 {{- end }}
 
-{{/* Environment for a bucket of checkpoints. */}}
+{{/* Environment for a bucket of checkpoints: (list $ SECRET) */}}
 {{- define "dbqpg.bucket" }}
+{{- $secret := last . }}
+{{- with first . }}
 {{- if eq .Values.checkpoints.store "s3" }}
 {{- with .Values.checkpoints.s3.endpoint }}
 - {name: AWS_ENDPOINT_URL_S3, value: {{ . | quote }}}
@@ -227,17 +229,47 @@ https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:70
 {{- with .Values.checkpoints.s3.region }}
 - {name: AWS_REGION, value: {{ . | quote }}}
 {{- end }}
-{{- with .Values.checkpoints.s3.existingSecret }}
+{{- if $secret }}
 {{- range $key := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
 - name: {{ $key }}
-  valueFrom: {secretKeyRef: {name: {{ $.Values.checkpoints.s3.existingSecret }}, key: {{ $key }}}}
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $key }}}}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Whether coordinators read the checkpoints, for the curves on their pages: where there are pages, from a bucket or a volume for several pods. */}}
+{{/* The store of the checkpoints, as the programs name it. */}}
+{{- define "dbqpg.store" -}}
+{{- eq .Values.checkpoints.store "volume" | ternary "/checkpoints" .Values.checkpoints.s3.url }}
+{{- end }}
+
+{{- define "dbqpg.checkpointVolume" -}}
+{{- if eq .Values.checkpoints.store "volume" }}
+- name: checkpoints
+  persistentVolumeClaim:
+    claimName: {{ .Values.checkpoints.volume.existingClaim | default (printf "%s-checkpoints" (include "dbqpg.name" .)) }}
+{{- end }}
+{{- end }}
+
+{{/* Access of those that only read the checkpoints. */}}
+{{- define "dbqpg.readBucket" -}}
+{{- include "dbqpg.bucket" (list . (.Values.checkpoints.s3.readOnlySecret | default .Values.checkpoints.s3.existingSecret)) }}
+{{- end }}
+
+{{- define "dbqpg.readMount" -}}
+{{- if eq .Values.checkpoints.store "volume" }}
+- {name: checkpoints, mountPath: /checkpoints, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Whether several pods can have the checkpoints. */}}
+{{- define "dbqpg.sharedStore" -}}
+{{- or (eq .Values.checkpoints.store "s3") (eq .Values.checkpoints.volume.accessMode "ReadWriteMany") }}
+{{- end }}
+
+{{/* Whether coordinators read the checkpoints, for the curves on their pages: where browsers come, and several pods can have them. */}}
 {{- define "dbqpg.curves" -}}
-{{- $shared := or (eq .Values.checkpoints.store "s3") (eq .Values.checkpoints.volume.accessMode "ReadWriteMany") }}
-{{- and $shared (or .Values.dashboard.service.enabled .Values.dashboard.ingress.enabled) }}
+{{- and (eq (include "dbqpg.sharedStore" .) "true")
+        (or .Values.dashboard.service.enabled .Values.dashboard.ingress.enabled .Values.dashboard.player.enabled (ne .Values.coordinator.tokensSecret "")) }}
 {{- end }}
