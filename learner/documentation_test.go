@@ -102,6 +102,9 @@ func TestDocumentation(t *testing.T) {
 	if output, err := exec.Command(isolated[0], append(slices.Clone(isolated[1:]), "ip", "link", "set", "lo", "up")...).CombinedOutput(); err != nil {
 		t.Skipf("the pages' commands need a network namespace, and ip from iproute2: %v: %s", err, output)
 	}
+	if _, err := buildNATS(); err != nil {
+		t.Fatal(err)
+	}
 	trained := t.TempDir()
 	for run, arguments := range map[string]string{
 		"Swimmer-v2/npg-uapg-s1": "--env Swimmer-v2",
@@ -128,7 +131,7 @@ func TestDocumentation(t *testing.T) {
 			cmd := exec.Command(isolated[0], append(slices.Clone(isolated[1:]), "sh", "-euc", "ip link set lo up\n"+script)...)
 			cmd.Dir = directory
 			cmd.Env = append(os.Environ(), "PROGRAMS="+programs, "PATH="+filepath.Join(directory, "bin")+":"+os.Getenv("PATH"),
-				"HOST=localhost", "DBQPG_ITERATIONS=1", "DBQPG_EVALUATE_EVERY=0", "DBQPG_LOG_LEVEL=error")
+				"HOST=localhost", "ITERATIONS=20", "DBQPG_ITERATIONS=1", "DBQPG_EVALUATE_EVERY=0", "DBQPG_LOG_LEVEL=error")
 			processtest.Start(t, cmd).Succeed()
 		})
 	}
@@ -166,7 +169,7 @@ func pageScript(t *testing.T, blocks []block) string {
 	if script.Len() == 0 {
 		return ""
 	}
-	return "trap 'for server in ${servers:-}; do kill -- -$server; done; wait' EXIT\n" + script.String() + "for process in ${background:-}; do wait $process; done\n"
+	return "trap 'for server in ${servers:-}; do kill -- -$server 2>/dev/null || :; done; wait' EXIT\n" + script.String() + "for process in ${background:-}; do wait $process; done\n"
 }
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
@@ -209,10 +212,12 @@ func clone(t *testing.T, trained string) string {
 esac
 exec ` + compiler + ` "$@"
 `}
-	for _, program := range []string{"actor", "coordinator", "learner"} {
+	for _, program := range []string{"actor", "coordinator", "learner", "nats-server"} {
 		scripts[program] = `exec "$PROGRAMS/` + program + `" "$@"` + "\n"
 		scripts["flags/"+program] = `"$PROGRAMS/` + program + `" "$@" --help >/dev/null` + "\n"
 	}
+	// A worker's sweep says what is learned.
+	scripts["learner"] = `case " $* " in *" --worker "*) unset DBQPG_ITERATIONS DBQPG_EVALUATE_EVERY ;; esac` + "\n" + scripts["learner"]
 	for name, text := range scripts {
 		path := filepath.Join(directory, "bin", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
