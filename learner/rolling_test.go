@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -54,6 +56,53 @@ func TestRollingUpdate(t *testing.T) {
 		f.end()
 	}
 	faults.Report(t, "%d updates of three coordinators, two workers and their actors from commit %.7s; %d runs with the bits of undisturbed ones", updates, earlier, 4*updates)
+}
+
+// A node of this build's has an earlier one's leader answer; an earlier one's node refers to the leader, and clients go on to others.
+func TestEarlierLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, processtest.Earlier(t, earlier, "./learner", "./actor", "./coordinator"))
+	leader := func() int {
+		nodes, err := f.client.Nodes(processtest.Context(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.IndexFunc(nodes, func(n client.Node) bool { return n.Leader })
+	}
+	now := (leader() + 1) % 3
+	f.nodes[now].replace(programs)
+	for leader() == now { // it leaves the lead to an earlier one
+		f.nodes[now].replace(programs)
+	}
+	urls := strings.Split(f.url, ",")
+	ask := func(method, path, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(processtest.Context(t), method, urls[now]+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultTransport.RoundTrip(request) // which follows nobody
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s is answered %s: %s", method, path, response.Status, answer)
+		}
+	}
+	ask("POST", "/v1/commands", `{"submit":{"spec":{"name":"x","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["uapg"],"seeds":[1]}}}`)
+	ask("GET", "/v1/runs/x%2FSwimmer-v2%2Fnpg-uapg-s1", "")
+	ask("GET", "/v1/backup", "")
+	c, err := client.New(client.Config{URLs: []string{urls[3-now-leader()]}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if experiments, err := c.Experiments(processtest.Context(t)); err != nil || len(experiments) != 1 {
+		t.Errorf("through an earlier build's node: %+v, %v", experiments, err)
+	}
+	f.end()
 }
 
 // fleet is a cluster of three coordinators, two workers and their actors.
