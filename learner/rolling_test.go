@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
@@ -105,6 +107,25 @@ func TestEarlierLeader(t *testing.T) {
 	f.end()
 }
 
+// A worker of a release takes runs once the coordinator's nodes are of that release, or a later one.
+func TestUpgradeOrder(t *testing.T) {
+	t.Parallel()
+	const before, after = failpoint.ReleaseVariable + "=1.9.1", failpoint.ReleaseVariable + "=1.10.0"
+	f := newFleet(t, programs, before)
+	f.programs, f.environment = programs, []string{after}
+	w := f.worker("", "--actors", "1")
+	for i, n := range f.nodes {
+		w.ExpectTimes(1, `waiting until the coordinator's nodes are of this worker's release.*release=v1.10.0 earlier=".*v1.9.1`)
+		if log := w.Log(); strings.Contains(log, "waiting for runs") {
+			t.Fatalf("%d coordinators are of an earlier release, and the worker waits for runs:\n%s", 3-i, log)
+		}
+		n.replace(programs, after)
+	}
+	w.Expect("waiting for runs")
+	w.Kill()
+	f.end()
+}
+
 // fleet is a cluster of three coordinators, two workers and their actors.
 type fleet struct {
 	*cluster
@@ -118,8 +139,8 @@ type replica struct {
 	arguments []string
 }
 
-// newFleet starts the coordinators.
-func newFleet(t *testing.T, directory string) *fleet {
+// newFleet starts the coordinators, in an environment.
+func newFleet(t *testing.T, directory string, environment ...string) *fleet {
 	t.Helper()
 	f := &fleet{cluster: &cluster{t: t, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}}
 	var peers, urls []string
@@ -130,7 +151,7 @@ func newFleet(t *testing.T, directory string) *fleet {
 	}
 	for _, n := range f.nodes {
 		n.arguments = append(n.arguments, "--peers", strings.Join(peers, ","))
-		n.process = startCommand(t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+		n.start(t, directory, environment)
 	}
 	for _, n := range f.nodes {
 		n.Expect("msg=ready")
@@ -144,12 +165,19 @@ func newFleet(t *testing.T, directory string) *fleet {
 	return f
 }
 
+func (n *replica) start(t testing.TB, directory string, environment []string) {
+	t.Helper()
+	command := exec.Command(filepath.Join(directory, "coordinator"), n.arguments...)
+	command.Env = append(os.Environ(), environment...)
+	n.process = startCommand(t, command)
+}
+
 // replace stops a coordinator and starts another build's in its place.
-func (n *replica) replace(directory string) {
+func (n *replica) replace(directory string, environment ...string) {
 	n.t.Helper()
 	n.Signal(syscall.SIGTERM)
 	n.Succeed()
-	n.process = startCommand(n.t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+	n.start(n.t, directory, environment)
 	n.Expect("msg=ready")
 }
 
