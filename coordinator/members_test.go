@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -104,7 +105,8 @@ func TestLeaveKeepsMajority(t *testing.T) {
 	if err := c.Leave(deadline(t), "n2"); err != nil {
 		t.Errorf("the second of two does not leave: %v", err)
 	}
-	nodes[1].Kill()
+	nodes[1].Signal(syscall.SIGKILL) // unless it has learned that it was removed, and ended
+	nodes[1].Wait()
 	if err := c.Leave(deadline(t), "n1"); !errors.As(err, &refused) || refused.Code != client.Unsafe {
 		t.Errorf("the last leaves: %v", err)
 	}

@@ -18,7 +18,7 @@ func TestPowerFailures(t *testing.T) {
 	for _, disk := range disks {
 		directories = append(directories, filepath.Join(disk.Path, "data"))
 	}
-	nodes := serveEach(t, make([][]string, 3), directories...)
+	nodes := serveEach(t, make([][]string, 3), directories)
 	w := startWorkload(t, nodes)
 	all := 0
 	for failure := range failures {

@@ -84,19 +84,19 @@ func holdAddresses(t testing.TB, n int) []string {
 }
 
 // serveThree starts a cluster of three.
-func serveThree(t testing.TB) []*node {
+func serveThree(t testing.TB, arguments ...string) []*node {
 	t.Helper()
-	return serveEach(t, make([][]string, 3), t.TempDir(), t.TempDir(), t.TempDir())
+	return serveEach(t, make([][]string, 3), []string{t.TempDir(), t.TempDir(), t.TempDir()}, arguments...)
 }
 
 // serveEach starts a cluster of three, each node in a directory and started by another program, if any.
-func serveEach(t testing.TB, within [][]string, directories ...string) []*node {
+func serveEach(t testing.TB, within [][]string, directories []string, arguments ...string) []*node {
 	t.Helper()
 	addresses := holdAddresses(t, 6)
 	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
 	var nodes []*node
 	for i, directory := range directories {
-		nodes = append(nodes, serveWithin(t, within[i], fmt.Sprint("n", i+1), directory, addresses[2*i], addresses[2*i+1], "--peers", peers))
+		nodes = append(nodes, serveWithin(t, within[i], fmt.Sprint("n", i+1), directory, addresses[2*i], addresses[2*i+1], append(arguments, "--peers", peers)...))
 	}
 	for _, n := range nodes {
 		n.Expect("msg=ready")

@@ -23,7 +23,7 @@ func TestSkewedClocks(t *testing.T) {
 	for _, skew := range rng.Perm(3) {
 		within = append(within, []string{"env", fmt.Sprintf("%s=%dh%dm", failpoint.SkewVariable, 20*(skew-1), rng.IntN(60))})
 	}
-	nodes := serveEach(t, within, t.TempDir(), t.TempDir(), t.TempDir())
+	nodes := serveEach(t, within, []string{t.TempDir(), t.TempDir(), t.TempDir()})
 	w := startWorkload(t, nodes)
 	c := newClient(t, nodes[0].url, nodes[1].url, nodes[2].url)
 	if _, err := c.Submit(deadline(t), spec("y", 1, 2)); err != nil {

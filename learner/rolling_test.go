@@ -2,7 +2,10 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
@@ -56,6 +60,72 @@ func TestRollingUpdate(t *testing.T) {
 	faults.Report(t, "%d updates of three coordinators, two workers and their actors from commit %.7s; %d runs with the bits of undisturbed ones", updates, earlier, 4*updates)
 }
 
+// A node of this build's has an earlier one's leader answer; an earlier one's node refers to the leader, and clients go on to others.
+func TestEarlierLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, processtest.Earlier(t, earlier, "./learner", "./actor", "./coordinator"))
+	leader := func() int {
+		nodes, err := f.client.Nodes(processtest.Context(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.IndexFunc(nodes, func(n client.Node) bool { return n.Leader })
+	}
+	now := (leader() + 1) % 3
+	f.nodes[now].replace(programs)
+	for leader() == now { // it leaves the lead to an earlier one
+		f.nodes[now].replace(programs)
+	}
+	urls := strings.Split(f.url, ",")
+	ask := func(method, path, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(processtest.Context(t), method, urls[now]+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultTransport.RoundTrip(request) // which follows nobody
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s is answered %s: %s", method, path, response.Status, answer)
+		}
+	}
+	ask("POST", "/v1/commands", `{"submit":{"spec":{"name":"x","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["uapg"],"seeds":[1]}}}`)
+	ask("GET", "/v1/runs/x%2FSwimmer-v2%2Fnpg-uapg-s1", "")
+	ask("GET", "/v1/backup", "")
+	c, err := client.New(client.Config{URLs: []string{urls[3-now-leader()]}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if experiments, err := c.Experiments(processtest.Context(t)); err != nil || len(experiments) != 1 {
+		t.Errorf("through an earlier build's node: %+v, %v", experiments, err)
+	}
+	f.end()
+}
+
+// A worker of a release takes runs once the coordinator's nodes are of that release, or a later one.
+func TestUpgradeOrder(t *testing.T) {
+	t.Parallel()
+	const before, after = failpoint.ReleaseVariable + "=1.9.1", failpoint.ReleaseVariable + "=1.10.0"
+	f := newFleet(t, programs, before)
+	f.programs, f.environment = programs, []string{after}
+	w := f.worker("", "--actors", "1")
+	for i, n := range f.nodes {
+		w.ExpectTimes(1, `waiting until the coordinator's nodes are of this worker's release.*release=v1.10.0 earlier=".*v1.9.1`)
+		if log := w.Log(); strings.Contains(log, "waiting for runs") {
+			t.Fatalf("%d coordinators are of an earlier release, and the worker waits for runs:\n%s", 3-i, log)
+		}
+		n.replace(programs, after)
+	}
+	w.Expect("waiting for runs")
+	w.Kill()
+	f.end()
+}
+
 // fleet is a cluster of three coordinators, two workers and their actors.
 type fleet struct {
 	*cluster
@@ -69,8 +139,8 @@ type replica struct {
 	arguments []string
 }
 
-// newFleet starts the coordinators.
-func newFleet(t *testing.T, directory string) *fleet {
+// newFleet starts the coordinators, in an environment.
+func newFleet(t *testing.T, directory string, environment ...string) *fleet {
 	t.Helper()
 	f := &fleet{cluster: &cluster{t: t, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}}
 	var peers, urls []string
@@ -81,7 +151,7 @@ func newFleet(t *testing.T, directory string) *fleet {
 	}
 	for _, n := range f.nodes {
 		n.arguments = append(n.arguments, "--peers", strings.Join(peers, ","))
-		n.process = startCommand(t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+		n.start(t, directory, environment)
 	}
 	for _, n := range f.nodes {
 		n.Expect("msg=ready")
@@ -95,12 +165,19 @@ func newFleet(t *testing.T, directory string) *fleet {
 	return f
 }
 
+func (n *replica) start(t testing.TB, directory string, environment []string) {
+	t.Helper()
+	command := exec.Command(filepath.Join(directory, "coordinator"), n.arguments...)
+	command.Env = append(os.Environ(), environment...)
+	n.process = startCommand(t, command)
+}
+
 // replace stops a coordinator and starts another build's in its place.
-func (n *replica) replace(directory string) {
+func (n *replica) replace(directory string, environment ...string) {
 	n.t.Helper()
 	n.Signal(syscall.SIGTERM)
 	n.Succeed()
-	n.process = startCommand(n.t, exec.Command(filepath.Join(directory, "coordinator"), n.arguments...))
+	n.start(n.t, directory, environment)
 	n.Expect("msg=ready")
 }
 

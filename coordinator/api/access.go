@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,9 @@ func rights(role proto.Role) right {
 
 // sender is who has sent a request. Without credentials everybody is an operator without a name.
 type sender struct {
-	role proto.Role
-	name string
+	role    proto.Role
+	name    string
+	through string // the node that passed it on, "" if none did
 }
 
 type senderKey struct{}
@@ -52,6 +54,7 @@ func (a *API) withSender(r *http.Request) *http.Request {
 // sender returns a request's sender, from the connection's certificate or the request's token.
 func (a *API) sender(r *http.Request) (s sender) {
 	var err error
+	passedOn, node := r.Header.Get(forwardedHeader), r.TLS == nil
 	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if cookie, err := r.Cookie(TokenCookie); err == nil && !given { // of a browser, whose requests for other sites' pages sameorigin refuses
 		token, given = cookie.Value, true
@@ -65,11 +68,30 @@ func (a *API) sender(r *http.Request) (s sender) {
 		}
 	default:
 		s.role, s.name, err = credentials.Peer(r.TLS)
+		node = s.role == proto.RoleCoordinator
 	}
-	if err != nil {
+	if err != nil || passedOn != "" && !node {
 		return sender{} // which has no rights
 	}
+	switch {
+	case passedOn == "":
+	case r.TLS == nil:
+		s.name, s.through = passedOn, r.RemoteAddr
+	default:
+		s.through = s.name
+		role, name, _ := strings.Cut(passedOn, " ")
+		s.role, s.name = proto.Role(role), name
+	}
 	return s
+}
+
+// who names a request's sender: by role and name or, without credentials, by address.
+func who(r *http.Request) string {
+	s, _ := r.Context().Value(senderKey{}).(sender)
+	if r.TLS == nil {
+		return cmp.Or(s.name, r.RemoteAddr)
+	}
+	return string(s.role) + " " + s.name
 }
 
 // TokenCookie is the name of the cookie in which a browser sends its user's token.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -40,6 +41,8 @@ type Config struct {
 	Expired func()
 	// Tokens is the file of tokens that stand for certificates; "" means none.
 	Tokens credentials.Tokens
+	// Nodes makes requests to the other nodes, as one of them; nil means http.DefaultTransport.
+	Nodes http.RoundTripper
 	// Log records internal errors; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -51,12 +54,13 @@ type API struct {
 	expired  func()
 	log      *slog.Logger
 	tokens   credentials.Tokens
+	others   http.RoundTripper
 	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, tokens: c.Tokens, leases: newLeases()}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, tokens: c.Tokens, others: c.Nodes, leases: newLeases()}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -205,7 +209,7 @@ func (a *API) failure(err error) *client.Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &elsewhere):
-		return &client.Error{Code: client.NotLeader, Message: elsewhere.Error(), Leader: elsewhere.Leader.URL}
+		return &client.Error{Code: client.Unavailable, Message: elsewhere.Error() + ": retry; if this lasts, start the nodes that are missing of a majority (docs/coordinator.md)"}
 	case errors.Is(err, raftnode.ErrUnsafe):
 		return &client.Error{Code: client.Unsafe, Message: err.Error()}
 	case errors.Is(err, raftnode.ErrDisk):

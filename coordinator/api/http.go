@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the description
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
@@ -143,7 +145,7 @@ func (a *API) Handler() http.Handler {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"})
+		a.fail(w, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"})
 	})
 	return mux
 }
@@ -152,7 +154,8 @@ func (a *API) Handler() http.Handler {
 func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
 	urls := a.urls()
 	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
-	r.Body = http.MaxBytesReader(w, r.Body, registry.MaxCommand)
+	var body bytes.Buffer // what answer has read
+	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
 	r = a.withSender(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
@@ -164,15 +167,20 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	if err == nil {
 		result, err = answer(ctx, r)
 	}
+	var elsewhere *raftnode.NotLeaderError
+	if errors.As(err, &elsewhere) && elsewhere.Leader.URL != "" && r.Header.Get(forwardedHeader) == "" {
+		a.forward(w, r, body.Bytes(), elsewhere.Leader)
+		return
+	}
 	if err != nil {
-		a.fail(w, r, a.failure(err))
+		a.fail(w, a.failure(err))
 		return
 	}
 	if r.Method != http.MethodGet && needs == administer {
 		a.logChange(r, nil)
 	}
 	if data, raw := result.([]byte); raw {
-		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Type", octets)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTimeout)) // else the server's holds
 		write(w, data)
 		return
@@ -180,15 +188,17 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 	send(w, http.StatusOK, result)
 }
 
+const octets = "application/octet-stream"
+
 // backupTimeout is how long a backup may take to be sent.
 const backupTimeout = 10 * time.Minute
 
 // logChange records who has changed what, by the certificate's or the token's name. Commits, of which there are many, are for --log-level
 // debug.
 func (a *API) logChange(r *http.Request, c *registry.Command) {
-	by, what, level := r.RemoteAddr, r.URL.Path, slog.LevelInfo
-	if s, _ := r.Context().Value(senderKey{}).(sender); s.name != "" {
-		by = string(s.role) + " " + s.name
+	by, what, level := who(r), r.URL.Path, slog.LevelInfo
+	if s, _ := r.Context().Value(senderKey{}).(sender); s.through != "" {
+		by += " through " + s.through
 	}
 	if c != nil {
 		data, _ := registry.EncodeCommand(*c) // it was decoded here
@@ -210,14 +220,9 @@ func (a *API) urls() (urls []string) {
 	return urls
 }
 
-// fail sends an error, with a redirect if it names the leader.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, e *client.Error) {
-	status := statusOf(e.Code)
-	if e.Code == client.NotLeader && e.Leader != "" {
-		status = http.StatusTemporaryRedirect
-		w.Header().Set("Location", e.Leader+r.URL.RequestURI())
-	}
-	send(w, status, client.Failure{Error: e})
+// fail sends an error.
+func (a *API) fail(w http.ResponseWriter, e *client.Error) {
+	send(w, statusOf(e.Code), client.Failure{Error: e})
 }
 
 func send(w http.ResponseWriter, status int, body any) {
@@ -240,7 +245,7 @@ func statusOf(code registry.Code) int {
 		return http.StatusBadRequest
 	case registry.NotFound:
 		return http.StatusNotFound
-	case client.NotLeader, client.Unavailable:
+	case client.Unavailable:
 		return http.StatusServiceUnavailable
 	case client.Forbidden:
 		return http.StatusForbidden

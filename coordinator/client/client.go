@@ -160,7 +160,7 @@ func (c *Client) Do(ctx context.Context, command registry.Command) (response reg
 	return response, nil
 }
 
-// call repeats a request to the leader until it is answered. The answer is decoded into result, or
+// call repeats a request, to one node after the other, until it is answered. The answer is decoded into result, or
 // copied if that is an io.Writer.
 func (c *Client) call(ctx context.Context, method, path string, body, result any, wait time.Duration) error {
 	var data []byte
@@ -172,7 +172,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 	}
 	rest, asked, patience := firstPause, 0, firstAttempt
 	for hopeless := true; ; {
-		node := c.nodes.leader()
+		node := c.nodes.first()
 		err := c.attempt(ctx, method, node+path, data, result, wait+patience)
 		if again := c.learn(node, err); !again || ctx.Err() != nil {
 			c.hasty.Store(false)
@@ -208,6 +208,9 @@ func wrap(ctx context.Context, err error) error {
 	return err
 }
 
+// notLeader is the code by which nodes of builds that do not pass requests on say that another leads.
+const notLeader registry.Code = "not_leader"
+
 // learn decides from an attempt's error which node to ask next, and reports whether to retry at all.
 func (c *Client) learn(node string, err error) (again bool) {
 	var answer *Error
@@ -218,10 +221,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case !errors.As(err, &answer):
 		c.nodes.pass(node) // it cannot be reached
 		return true
-	case answer.Code == NotLeader && answer.Leader != "" && answer.Leader != node:
-		c.nodes.prefer(answer.Leader)
-		return true
-	case answer.Code == NotLeader || answer.Code == Unavailable || answer.Code == Disk:
+	case answer.Code == Unavailable || answer.Code == Disk || answer.Code == notLeader:
 		c.nodes.pass(node)
 		return true
 	}

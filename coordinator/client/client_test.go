@@ -51,8 +51,9 @@ func fail(w http.ResponseWriter, e Error) {
 	json.NewEncoder(w).Encode(Failure{&e})
 }
 
-// A client goes from nodes that are gone, do not lead, or cannot tell, to the one that leads, with the same request each time.
-func TestFindsLeader(t *testing.T) {
+// A client goes from nodes that are gone, know no leader, or refer to it as earlier builds did, to one that answers, with the same
+// request each time.
+func TestFindsNode(t *testing.T) {
 	var mu sync.Mutex
 	var numbers []registry.Request
 	note := func(r *http.Request) {
@@ -64,19 +65,21 @@ func TestFindsLeader(t *testing.T) {
 		}
 		numbers = append(numbers, c.Request)
 	}
-	leader := listen(t, func(w http.ResponseWriter, r *http.Request) {
+	well := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		note(r)
 		io.WriteString(w, `{"runs":3}`)
 	})
-	follower := listen(t, func(w http.ResponseWriter, r *http.Request) {
+	earlier := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		note(r)
-		fail(w, Error{Code: NotLeader, Leader: leader})
+		w.Header().Set("Location", well)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		io.WriteString(w, `{"error":{"code":"not_leader","message":"ask n2","leader":"`+well+`"}}`)
 	})
 	undecided := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		note(r)
 		fail(w, Error{Code: Unavailable})
 	})
-	c := connect(t, "http://"+processtest.Address(t), undecided, follower) // nobody listens at the first
+	c := connect(t, "http://"+processtest.Address(t), undecided, earlier, well) // nobody listens at the first
 	for range 2 {
 		if r, err := c.Do(deadline(t), registry.Command{Cancel: &registry.Cancel{Name: "a"}}); err != nil || r.Runs != 3 {
 			t.Fatal(r, err)

@@ -12,7 +12,6 @@ import (
 
 // Codes of errors in addition to those of refusals.
 const (
-	NotLeader   registry.Code = "not_leader"  // ask the node named in the Error, if any
 	Unavailable registry.Code = "unavailable" // no leader for now: retry
 	Malformed   registry.Code = "malformed"   // the request cannot be read
 	TooLarge    registry.Code = "too_large"   // the request, or an answer with a size limit
@@ -26,7 +25,6 @@ const (
 type Error struct {
 	Code    registry.Code `json:"code"`
 	Message string        `json:"message"`
-	Leader  string        `json:"leader,omitempty"` // URL of the node to ask
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -17,10 +17,16 @@ type nodes struct {
 
 func newNodes(urls []string) *nodes { return &nodes{urls: slices.Clone(urls)} }
 
-func (n *nodes) leader() string {
+func (n *nodes) first() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.urls[0]
+}
+
+func (n *nodes) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.urls)
 }
 
 func (n *nodes) count() int {
@@ -36,14 +42,6 @@ func (n *nodes) pass(url string) {
 	if n.urls[0] == url {
 		n.urls = append(n.urls[1:], url)
 	}
-}
-
-// prefer moves a node, which may be new, to the front.
-func (n *nodes) prefer(url string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	rest := slices.DeleteFunc(n.urls, func(u string) bool { return u == url })
-	n.urls = append([]string{url}, rest...)
 }
 
 // add appends unknown URLs.

@@ -121,7 +121,9 @@ func Run(ctx context.Context, c Config) (err error) {
 
 	watch(metrics, node)
 	defer metrics.Idle("stopping")
-	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, Log: c.Log})
+	nodes := c.newTransport()
+	defer nodes.CloseIdleConnections()
+	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, Nodes: nodes, Log: c.Log})
 	pages, closePages, err := c.pages(ctx, self.URL, answers)
 	if err != nil {
 		return errors.Join(err, shutdown(server), group.Wait())
@@ -256,6 +258,19 @@ func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining)
 	}
 	return term, nil
 }
+
+// newTransport returns what makes requests to other nodes' APIs for this one's clients, of whom many wait at a time.
+func (c *Config) newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
+	if c.Credentials != nil {
+		t.TLSClientConfig = c.Credentials.Client(proto.RoleCoordinator)
+	}
+	return t
+}
+
+// dialTimeout is how long another node may take to accept a connection.
+const dialTimeout = 2 * time.Second
 
 func (c *Config) newClient(urls ...string) (*client.Client, error) {
 	settings := client.Config{URLs: urls, Log: c.Log}

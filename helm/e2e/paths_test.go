@@ -18,7 +18,7 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch
 `
 
 // What Kubernetes does not change in place is changed by the documented commands while a run is under way: the coordinators' volumes, one NATS
-// server to three, the order of a new release, and the volume of checkpoints to a bucket. The run ends with the bits of one process alone.
+// server to three, and the volume of checkpoints to a bucket. The run ends with the bits of one process alone.
 func TestPaths(t *testing.T) {
 	needsOwn(t, "a server of buckets on the node")
 	u := newUser(t)
@@ -33,7 +33,6 @@ func TestPaths(t *testing.T) {
 	u.values("kind", values)
 	u.run("upgrade", "nats")
 	u.untilReady()
-	u.run("upgrade", "staged")
 	reached := u.steps("first")
 	u.untilSteps("first", min(reached+2*batch, iterations*batch))
 

@@ -26,7 +26,7 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch
 )
 
 // A release from its installation to its end. A run is under way all the time: actors are scaled from none to some and back, all
-// pods are evicted, a coordinator loses its volume, the release is upgraded and rolled back, and the run ends with the same bits as
+// pods are evicted, a coordinator loses its volume, a worker of a later release waits for coordinators of that, the release is upgraded and rolled back, and the run ends with the same bits as
 // that of one process alone. Then all is removed, the volumes remain, and a new installation has the run.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
@@ -43,6 +43,12 @@ func TestRelease(t *testing.T) {
 	u.evict("nats")
 	u.loseVolume()
 	u.nothingRestarts(func() { u.upgrade("kind", small) })
+	const newer = ": {extraEnv: [{name: DBQPG_TEST_RELEASE, value: 99.0.0}]}"
+	u.upgrade("kind", small+"\nlearner"+newer)
+	logs := []string{"logs", "--selector=app.kubernetes.io/component=learner", "--tail=-1"}
+	u.untilSaid("waiting until the coordinator's nodes are of this worker's release", logs...)
+	u.upgrade("kind", small+"\ncommon"+newer)
+	u.untilSaid("waiting for runs", logs...)
 	u.upgrade("kind", small+`
 learner: {extraArgs: ["--log-level=debug"]}
 tracing: {endpoint: "http://nowhere.training.svc:4318"}`)

@@ -1,5 +1,5 @@
-// Package failpoint lets tests kill or stop a process at a named point of its work, and put its clock forward or back. Unless the
-// environment variables are set it does nothing.
+// Package failpoint lets tests kill or stop a process at a named point of its work, put its clock forward or back, and have it be of
+// another release. Unless the environment variables are set it does nothing.
 package failpoint
 
 import (

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -48,10 +47,10 @@ type commitQueue struct {
 	store store.Store
 	log   *slog.Logger
 
-	last    string // SHA-256 of the checkpoint added last, "" before the first
-	pending chan *pendingCommit
-	waiting atomic.Int64
-	closing sync.Once
+	last     string // SHA-256 of the checkpoint added last, "" before the first
+	pending  chan *pendingCommit
+	patience time.Duration // of training, for a commit
+	closing  sync.Once
 
 	most    int    // commits whose checkpoints stay
 	kept    []link // they: the last ones
@@ -62,7 +61,7 @@ type commitQueue struct {
 
 // newCommitQueue returns the queue of a run whose commits so far end with chain. The store keeps most checkpoints, and those to keep.
 func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(iteration uint64) bool) *commitQueue {
-	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), most: most, keep: keep, sent: map[string]int{}}
+	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), patience: commitWait, most: most, keep: keep, sent: map[string]int{}}
 	if len(chain) > 0 {
 		c.last = chain[len(chain)-1].SHA256
 		c.kept = slices.Clone(chain[max(0, len(chain)-most):])
@@ -70,27 +69,25 @@ func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(i
 	return c
 }
 
-// add queues an iteration to be committed, and waits for the commit unless the coordinator is unavailable. commit lacks its
-// hold and the previous hash. The error is ctx's cause.
+// add queues an iteration to be committed, and waits a while for the commit: if the store or the coordinator takes longer, training
+// goes on, and whoever takes the run after this worker's death repeats what was not committed. commit lacks its hold and the
+// previous hash. The error is ctx's cause.
 func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files, events []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
 	l := &pendingCommit{commit, files, events, make(chan struct{})}
-	behind := c.waiting.Add(1) > 1
 	select {
 	case c.pending <- l:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if behind {
-		return nil
-	}
-	timer := time.NewTimer(commitWait)
+	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	select {
 	case <-l.done:
 		return nil
 	case <-timer.C:
+		c.log.Info("training goes on before its commit", "iteration", commit.Checkpoint.Iteration)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -115,7 +112,6 @@ func (c *commitQueue) run(ctx context.Context, lose context.CancelCauseFunc) {
 				lose(err)
 				return
 			}
-			c.waiting.Add(-1)
 			close(l.done)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,6 +86,7 @@ func TestCommitsWait(t *testing.T) {
 		fmt.Fprint(w, `{"error": {"code": "unavailable", "message": "no leader"}}`)
 	})
 	c := newCommitQueue(newLease(unavailable, time.Hour), newStore(t), nil, 3, func(uint64) bool { return false })
+	c.patience = time.Millisecond
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.run(ctx, cancel) }()
@@ -110,6 +112,66 @@ func TestCommitsWait(t *testing.T) {
 	if err := <-added; !errors.Is(err, why) {
 		t.Errorf("error %v, want %v", err, why)
 	}
+	<-ended
+}
+
+// slowStore is a store that writes once its gate is open.
+type slowStore struct {
+	store.Store
+	gate chan struct{}
+}
+
+func (s *slowStore) Put(ctx context.Context, key string, data []byte) error {
+	<-s.gate
+	return s.Store.Put(ctx, key, data)
+}
+
+// While the store takes longer for a commit than training waits, training goes on and says so for each iteration; that is what
+// another worker would repeat. Once the store is as fast as usual training waits for each commit again.
+func TestSlowStore(t *testing.T) {
+	committed := make(chan uint64, maxWaiting)
+	coordinator := coordinatorAt(t, func(w http.ResponseWriter, r *http.Request) {
+		var c registry.Command
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+			t.Error(err)
+		}
+		committed <- c.Commit.Checkpoint.Iteration
+		fmt.Fprint(w, `{}`)
+	})
+	s := &slowStore{newStore(t), make(chan struct{})}
+	var log bytes.Buffer
+	l := newLease(coordinator, time.Hour)
+	l.log = slog.New(slog.NewTextHandler(&log, nil))
+	c := newCommitQueue(l, s, nil, maxWaiting, func(uint64) bool { return false })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.run(ctx, cancel) }()
+	add := func(iteration uint64) {
+		t.Helper()
+		commit, files := testLink(iteration)
+		if err := c.add(ctx, commit, files, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.patience = time.Millisecond
+	for i := range uint64(2) {
+		add(i)
+		if n := len(committed); n > 0 || !strings.Contains(log.String(), fmt.Sprintf("training goes on before its commit\" iteration=%d\n", i)) {
+			t.Fatalf("%d commits; log:\n%s", n, &log)
+		}
+	}
+	close(s.gate)
+	c.patience = time.Hour
+	add(2)
+	if n := len(committed); n != 3 || strings.Contains(log.String(), "iteration=2") {
+		t.Errorf("%d commits; log:\n%s", n, &log)
+	}
+	for i := range uint64(3) {
+		if at := <-committed; at != i {
+			t.Errorf("commit %d is of iteration %d", i, at)
+		}
+	}
+	c.close()
 	<-ended
 }
 

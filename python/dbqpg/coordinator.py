@@ -17,7 +17,7 @@ JSON = dict[str, Any]
 MAX_ANSWER = 64 << 20  # bytes
 MAX_WAIT = 60.0  # seconds that a query may wait
 PAGE = 1000  # runs of one answer
-ATTEMPTS = 5  # of one request, over all nodes and redirects
+ATTEMPTS = 5  # of one request, over all nodes
 
 
 class CoordinatorError(Exception):
@@ -147,37 +147,30 @@ class Coordinator:
         return self._send("GET", path, None, wait)
 
     def _send(self, method: str, path: str, body: bytes | None, wait: float) -> JSON:
-        """Asks one node after the other, following them to the leader."""
-        url, failure = self.urls[0], CoordinatorError("unavailable", "")
+        """Asks one node after the other."""
+        failure = CoordinatorError("unavailable", "")
         headers = {"User-Agent": "dbqpg-python"}
         if self.token:
             headers["Authorization"] = "Bearer " + self.token
         if body:  # the same for each attempt
             headers |= {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
         for attempt in range(ATTEMPTS):
+            url = self.urls[attempt % len(self.urls)]
             try:
-                status, location, answer = self._ask(url, method, path, body, headers, wait)
+                answer = self._ask(url, method, path, body, headers, wait)
             except (OSError, http.client.HTTPException) as error:
                 failure = CoordinatorError("unavailable", f"{url}: {error or type(error).__name__}")
-                url = self.urls[(attempt + 1) % len(self.urls)]
                 continue
             refused = answer.get("error")
-            if status == 307 and location:
-                parts = urllib.parse.urlsplit(location)
-                url = f"{parts.scheme}://{parts.netloc}"
-                _parts(url)
-                failure = CoordinatorError("not_leader", "the nodes disagree on who leads")
-            elif isinstance(refused, dict):
-                failure = CoordinatorError(str(refused.get("code")), str(refused.get("message")))
-                if failure.code != "unavailable":
-                    raise failure
-                url = self.urls[(attempt + 1) % len(self.urls)]
-            else:
+            if not isinstance(refused, dict):
                 return answer
+            failure = CoordinatorError(str(refused.get("code")), str(refused.get("message")))
+            if failure.code not in ("unavailable", "not_leader"):  # as nodes of earlier versions have it
+                raise failure
         raise failure
 
-    def _ask(self, url: str, method: str, path: str, body: bytes | None, headers: dict[str, str], wait: float) -> tuple[int, str, JSON]:
-        """Makes one request to one node. Returns the status, the header Location and the answer."""
+    def _ask(self, url: str, method: str, path: str, body: bytes | None, headers: dict[str, str], wait: float) -> JSON:
+        """Makes one request to one node."""
         scheme, host, port = _parts(url)
         timeout = self.timeout + wait
         connection: http.client.HTTPConnection
@@ -199,7 +192,7 @@ class Coordinator:
             answer = None
         if not isinstance(answer, dict):
             raise CoordinatorError("malformed", f"{url}: no coordinator: {response.status} {data[:80]!r}")
-        return response.status, response.headers.get("Location", ""), answer
+        return answer
 
 
 def _count(answer: JSON) -> int:
