@@ -140,10 +140,19 @@ func (a *API) seen(ctx context.Context) (*client.Seen, error) {
 	err := a.Read(ctx, func(s *registry.State) {
 		answer.Now = a.Time(s)
 		for _, v := range s.Seen {
-			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now)})
+			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now) || a.hasLost(s.Run(v.Run), &v, answer.Now)})
 		}
 	})
 	return answer, err
+}
+
+// hasLost reports whether a learner no longer holds the run that it last said it works on, nil for none: a learner that gives a run up says so.
+func (a *API) hasLost(run *registry.Run, v *registry.Seen, now time.Time) bool {
+	if run == nil || run.Lease == nil {
+		return false
+	}
+	lease := a.leases.now(run, now).Lease
+	return lease.Lost || lease.Learner != v.Name
 }
 
 func (a *API) nodes(ctx context.Context) (*client.Nodes, error) {

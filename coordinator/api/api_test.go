@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -432,7 +433,8 @@ type lateNode struct {
 
 func (n lateNode) Time(s *registry.State) time.Time { return n.Node.Time(s).Add(*n.ahead) }
 
-// A learner that has sent no heartbeat for a while is silent, although nobody else tells the coordinator the time.
+// A learner is silent that has sent no heartbeat for a while, that has let its run's lease expire, or whose run is another's, although
+// nobody else tells the coordinator the time.
 func TestSilentLearners(t *testing.T) {
 	a, node := newAPI(t)
 	var ahead time.Duration
@@ -443,16 +445,36 @@ func TestSilentLearners(t *testing.T) {
 		t.Cleanup(server.Close)
 		clients = append(clients, newClient(t, server.URL))
 	}
-	if err := clients[0].Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
+	if _, err := clients[0].Submit(deadline(t), spec("a", 1)); err != nil {
 		t.Fatal(err)
+	}
+	run, err := clients[0].Take(deadline(t), registry.Take{Learner: "holds", TTL: registry.SilentAfter / 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]string{"idle": "", "holds": run.Name, "held": run.Name} {
+		if err := clients[0].Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: name, Run: run}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		ahead  time.Duration
-		silent bool
-	}{{0, false}, {registry.HeartbeatEvery, false}, {2 * registry.SilentAfter, true}} {
+		silent []string
+	}{{0, []string{"held"}}, {registry.SilentAfter * 3 / 4, []string{"held", "holds"}}, {2 * registry.SilentAfter, []string{"held", "holds", "idle"}}} {
 		ahead = c.ahead
-		if seen, err := clients[1].Seen(deadline(t)); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Silent != c.silent {
-			t.Errorf("after %v: %+v, %v", ahead, seen, err)
+		seen, err := clients[1].Seen(deadline(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var silent []string
+		for _, l := range seen.Seen {
+			if l.Silent {
+				silent = append(silent, l.Name)
+			}
+		}
+		slices.Sort(silent)
+		if !slices.Equal(silent, c.silent) {
+			t.Errorf("after %v %q are silent, want %q", ahead, silent, c.silent)
 		}
 	}
 }

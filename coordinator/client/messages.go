@@ -85,7 +85,7 @@ type Seen struct {
 	Seen []Learner `json:"seen"`
 }
 
-// Learner is a learner, and whether it has been silent for longer than it should.
+// Learner is a learner, and whether it has been silent for longer than it should: than the lease of its run, or registry.SilentAfter.
 type Learner struct {
 	registry.Seen
 	Silent bool `json:"silent"`
