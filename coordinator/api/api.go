@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -120,19 +121,38 @@ func (a *API) run(ctx context.Context, name string) (*registry.Run, error) {
 	return found, err
 }
 
-func (a *API) experiments(ctx context.Context) (*client.Experiments, error) {
-	all := &client.Experiments{Experiments: []client.Experiment{}}
+// experiments answers a query's page of experiments.
+func (a *API) experiments(ctx context.Context, q client.Query) (*client.Experiments, error) {
+	all, known := &client.Experiments{Experiments: []client.Experiment{}}, true
 	err := a.Read(ctx, func(s *registry.State) {
+		page := s.Experiments
+		if q.Page != "" {
+			last := slices.IndexFunc(page, func(e registry.Experiment) bool { return e.Spec.Name == q.Page })
+			page, known = page[last+1:], last >= 0
+		}
+		if q.Limit > 0 && len(page) > q.Limit {
+			page, all.Next = page[:q.Limit], page[q.Limit-1].Spec.Name
+		}
 		counts := map[string]map[registry.RunState]int{}
-		for _, e := range s.Experiments {
+		for _, e := range page {
 			counts[e.Spec.Name] = map[registry.RunState]int{}
 			all.Experiments = append(all.Experiments, client.Experiment{Experiment: e, Runs: counts[e.Spec.Name]})
 		}
 		for i := range s.Runs {
-			counts[s.Runs[i].Experiment][s.Runs[i].State]++
+			if count := counts[s.Runs[i].Experiment]; count != nil {
+				count[s.Runs[i].State]++
+			}
 		}
 	})
+	if err == nil && !known {
+		err = gone(q.Page)
+	}
 	return all, err
+}
+
+// gone is the error of a page that cannot be found again.
+func gone(page string) error {
+	return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("page=%.80q: what was there is gone; begin with the first page", page)}
 }
 
 func (a *API) seen(ctx context.Context) (*client.Seen, error) {

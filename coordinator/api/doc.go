@@ -4,7 +4,7 @@
 //	GET    /v1/openapi.json     the description of all of these
 //	GET    /v1/runs             runs; ?experiment= ?state= ?free=true ?after=INDEX ?wait=30 (long poll) ?limit= ?page=
 //	GET    /v1/runs/NAME        one run
-//	GET    /v1/experiments      experiments, with the states of their runs
+//	GET    /v1/experiments      experiments, with the states of their runs; ?limit= ?page=
 //	GET    /v1/seen             learners heard of recently
 //	GET    /v1/nodes            the coordinator's nodes
 //	POST   /v1/nodes            adds a node, {"id":"n4","address":"host:port"}

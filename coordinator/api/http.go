@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the description
@@ -11,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,24 +39,34 @@ type parameter struct {
 	of                any // a value of its type
 }
 
+// pages are the parameters of lists that are answered in parts.
+var pages = []parameter{
+	{"limit", "at most so many; the answer then says which page is next", 0},
+	{"page", "next of an earlier answer", ""},
+}
+
 // routes lists all requests under /v1.
 func (a *API) routes() []route {
 	return []route{
 		{"POST /v1/commands", "Change something, once if the request is numbered or has an Idempotency-Key", look | train | administer,
 			nil, registry.Command{}, registry.Response{}, a.postCommand},
-		{"GET /v1/runs", "List runs, or wait for some", look, []parameter{
+		{"GET /v1/runs", "List runs, or wait for some", look, append([]parameter{
 			{"experiment", "only the runs of this one", ""},
 			{"state", "only runs in this state", registry.RunState("")},
 			{"free", "only runs that a learner may take now", false},
 			{"after", "only runs that have changed since the index of an earlier answer", uint64(0)},
 			{"wait", "how long to wait for one: seconds, up to 60, or with a unit, such as 500ms", ""},
-			{"limit", "at most so many; the answer then says which page is next", 0},
-			{"page", "next of an earlier answer", ""},
-		}, nil, client.Runs{}, a.getRuns},
+		}, pages...), nil, client.Runs{}, a.getRuns},
 		{"GET /v1/runs/{name...}", "Return a run", look, nil, nil, registry.Run{},
 			func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) }},
-		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil, client.Experiments{},
-			func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
+		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, pages, nil, client.Experiments{},
+			func(ctx context.Context, r *http.Request) (any, error) {
+				q, err := query(r)
+				if err != nil {
+					return nil, err
+				}
+				return a.experiments(ctx, q)
+			}},
 		{"GET /v1/seen", "List the learners heard of recently", look, nil, nil, client.Seen{},
 			func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) }},
 		{"GET /v1/nodes", "List the coordinator's nodes", look, nil, nil, client.Nodes{},
@@ -101,13 +113,36 @@ func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
 }
 
 func (a *API) getRuns(_ context.Context, r *http.Request) (any, error) {
-	q, err := client.ParseQuery(r.URL.Query())
+	q, err := query(r)
 	if err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
 	defer cancel()
 	return a.runs(ctx, q)
+}
+
+func query(r *http.Request) (client.Query, error) {
+	q, err := client.ParseQuery(r.URL.Query())
+	if err != nil {
+		return q, &client.Error{Code: client.Malformed, Message: err.Error()}
+	}
+	return q, nil
+}
+
+// checkParameters returns an error if a request has one that its route does not know.
+func (route *route) checkParameters(r *http.Request) error {
+	var known []string
+	for _, p := range route.parameters {
+		known = append(known, p.name)
+	}
+	for name := range r.URL.Query() {
+		if !slices.Contains(known, name) {
+			allowed := cmp.Or(strings.Join(known, ", "), "none")
+			return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("unknown query parameter %.40q: allowed here: %s", name, allowed)}
+		}
+	}
+	return nil
 }
 
 // withBody returns the handler of requests with a JSON body.
@@ -129,7 +164,7 @@ func withBody[T any](answer func(context.Context, T) (any, error)) func(context.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range a.routes() {
-		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, route.needs, route.answer) })
+		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, &route) })
 	}
 	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -151,21 +186,24 @@ func (a *API) Handler() http.Handler {
 }
 
 // serve answers one request if its sender has one of the required rights.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer func(context.Context, *http.Request) (any, error)) {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	urls := a.urls()
 	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
-	var body bytes.Buffer // what answer has read
+	var body bytes.Buffer // what has been read of it
 	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
 	r = a.withSender(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	var result any
-	err := require(ctx, needs)
+	err := require(ctx, route.needs)
 	if foreign := sameorigin.Check(r, sameorigin.Names(urls...)...); foreign != nil {
 		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
 	}
 	if err == nil {
-		result, err = answer(ctx, r)
+		err = route.checkParameters(r)
+	}
+	if err == nil {
+		result, err = route.answer(ctx, r)
 	}
 	var elsewhere *raftnode.NotLeaderError
 	if errors.As(err, &elsewhere) && elsewhere.Leader.URL != "" && r.Header.Get(forwardedHeader) == "" {
@@ -176,7 +214,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, needs right, answer 
 		a.fail(w, a.failure(err))
 		return
 	}
-	if r.Method != http.MethodGet && needs == administer {
+	if r.Method != http.MethodGet && route.needs == administer {
 		a.logChange(r, nil)
 	}
 	if data, raw := result.([]byte); raw {

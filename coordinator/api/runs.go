@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -20,7 +19,7 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 		return nil, err
 	}
 	if !known {
-		return nil, &client.Error{Code: client.Malformed, Message: fmt.Sprintf("page=%q: the run there is gone; begin with the first page", q.Page)}
+		return nil, gone(q.Page)
 	}
 	s := &search{Query: q, until: time.Now().Add(q.Wait)}
 	if !q.Free { // a free run need not have changed

@@ -77,6 +77,7 @@ type Experiment struct {
 // Experiments lists all experiments, in the order of submission.
 type Experiments struct {
 	Experiments []Experiment `json:"experiments"`
+	Next        string       `json:"next,omitempty"` // page of those beyond the limit; "" if there are none
 }
 
 // Seen lists the learners heard of recently that have not left, the one silent longest first.
@@ -136,16 +137,9 @@ func (q Query) values() url.Values {
 	return v
 }
 
-// ParseQuery parses a query in its HTTP form.
+// ParseQuery parses a query in its HTTP form. It ignores unknown names.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state")), Page: v.Get("page")}
-	for name := range v {
-		switch name {
-		case "experiment", "state", "free", "after", "wait", "limit", "page":
-		default:
-			return q, fmt.Errorf("unknown query parameter %q: experiment, state, free, after, wait, limit and page are allowed", name)
-		}
-	}
 	var err error
 	if text := v.Get("free"); text != "" {
 		if q.Free, err = strconv.ParseBool(text); err != nil {

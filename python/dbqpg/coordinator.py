@@ -16,7 +16,7 @@ JSON = dict[str, Any]
 
 MAX_ANSWER = 64 << 20  # bytes
 MAX_WAIT = 60.0  # seconds that a query may wait
-PAGE = 1000  # runs of one answer
+PAGE = 1000  # runs, or experiments, of one answer
 ATTEMPTS = 5  # of one request, over all nodes
 
 
@@ -64,18 +64,11 @@ class Coordinator:
 
     def experiments(self) -> list[JSON]:
         """Returns all experiments, each with the number of its runs in each state."""
-        return list(self._get("/v1/experiments")["experiments"])
+        return self._pages("/v1/experiments", "experiments", {})
 
     def runs(self, experiment: str = "", state: str = "") -> list[JSON]:
         """Returns the runs of an experiment, or all, in one state, or in any."""
-        runs: list[JSON] = []
-        page = ""
-        while True:
-            answer = self._query({"experiment": experiment, "state": state, "limit": PAGE, "page": page})
-            runs += answer["runs"]
-            page = answer.get("next", "")
-            if not page:
-                return runs
+        return self._pages("/v1/runs", "runs", {"experiment": experiment, "state": state})
 
     def run(self, name: str) -> JSON:
         """Returns one run by its name."""
@@ -86,7 +79,7 @@ class Coordinator:
         states: dict[str, str] = {}
         index = 0
         while True:
-            answer = self._query({"experiment": experiment, "after": index or "", "wait": 30 if index else ""}, 30)
+            answer = self._query("/v1/runs", {"experiment": experiment, "after": index or "", "wait": 30 if index else ""}, 30)
             index = answer["index"]
             for run in answer["runs"] or []:
                 states[run["name"]] = run["state"]
@@ -139,9 +132,20 @@ class Coordinator:
         """Executes a command once, however often it has to be sent."""
         return self._send("POST", "/v1/commands", json.dumps({operation: arguments}).encode(), 0)
 
-    def _query(self, parameters: JSON, wait: float = 0) -> JSON:
+    def _pages(self, path: str, name: str, parameters: JSON) -> list[JSON]:
+        """Returns a list that is answered in parts."""
+        items: list[JSON] = []
+        page = ""
+        while True:
+            answer = self._query(path, {**parameters, "limit": PAGE, "page": page})
+            items += answer[name]
+            page = answer.get("next", "")
+            if not page:
+                return items
+
+    def _query(self, path: str, parameters: JSON, wait: float = 0) -> JSON:
         given = {name: value for name, value in parameters.items() if value != ""}
-        return self._get("/v1/runs?" + urllib.parse.urlencode(given), wait)
+        return self._get(path + "?" + urllib.parse.urlencode(given), wait)
 
     def _get(self, path: str, wait: float = 0) -> JSON:
         return self._send("GET", path, None, wait)

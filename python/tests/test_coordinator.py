@@ -65,6 +65,19 @@ def test_an_experiment(url: str) -> None:
     assert coordinator.seen() == []
 
 
+def test_lists_come_in_pages(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator = Coordinator(url)
+    for name in ("first", "second"):
+        coordinator.submit({**SPEC, "name": name})
+    runs, experiments = coordinator.runs(), coordinator.experiments()
+    assert len(runs) == 4 and len(experiments) == 2
+    monkeypatch.setattr("dbqpg.coordinator.PAGE", 1)
+    assert coordinator.runs() == runs and coordinator.experiments() == experiments
+    for name in ("first", "second"):
+        coordinator.cancel(name)
+        coordinator.remove(name)
+
+
 def test_refusals(url: str) -> None:
     coordinator = Coordinator(url)
     with pytest.raises(CoordinatorError, match="no run called") as refusal:
