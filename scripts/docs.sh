@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the documentation's site into site/, in an environment of its own (.deps/docs, 160 MB). A link that leads nowhere is an error.
+# Builds the documentation's site into site/, in an environment of its own (.deps/docs, 160 MB). A link that leads nowhere is an error. The
+# site has all that it needs: a browser asks nobody else.
 set -eu
 cd "$(dirname "$0")/.."
 docs=.deps/docs
@@ -12,5 +13,6 @@ if ! cmp -s scripts/requirements-docs.txt "$docs/stamp"; then
 	fi
 	cp scripts/requirements-docs.txt "$docs/stamp"
 fi
+go run ./internal/web/build --diagrams
 NO_MKDOCS_2_WARNING=1 "$docs/bin/mkdocs" --quiet build --clean
 echo "docs: open site/index.html"

@@ -1,5 +1,5 @@
 // Command build makes the files of internal/web/dist, which are committed: run it after a change in internal/web/ui (make web). With --fetch
-// it only fetches the npm packages, also those that tests use.
+// it only fetches the npm packages, also those that tests use, with --diagrams that of the documentation's diagrams.
 package main
 
 import (
@@ -17,19 +17,23 @@ import (
 
 func main() {
 	fetch := flag.Bool("fetch", false, "only fetch the npm packages, also those of the tests")
+	diagrams := flag.Bool("diagrams", false, "only fetch the npm package that draws the documentation's diagrams")
 	flag.Parse()
-	if err := run(*fetch); err != nil {
+	if err := run(*fetch, *diagrams); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(fetch bool) error {
+func run(fetch, diagrams bool) error {
 	ctx, packages := context.Background(), bundle.Libraries
-	if fetch {
+	switch {
+	case diagrams:
+		packages = bundle.Diagrams
+	case fetch:
 		packages = slices.Concat(packages, bundle.Checkers)
 	}
-	if err := bundle.Fetch(ctx, bundle.Cache(), packages...); err != nil || fetch {
+	if err := bundle.Fetch(ctx, bundle.Cache(), packages...); err != nil || fetch || diagrams {
 		return err
 	}
 	files, err := bundle.Build()

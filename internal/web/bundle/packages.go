@@ -42,6 +42,11 @@ var Checkers = []Package{
 	{"axe-core", "4.14.1", "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="},
 }
 
+// Diagrams draws those of the documentation's site (make docs).
+var Diagrams = []Package{
+	{"mermaid", "11.17.2", "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg=="},
+}
+
 // ErrFetch says that a package could not be fetched, as without a network.
 var ErrFetch = errors.New("an npm package cannot be fetched")
 
