@@ -161,10 +161,9 @@ func (l *Loader) readResumed() error {
 	}
 	if s.RunDir == "" {
 		complete := *s
-		if err := complete.fill(func(s setting) bool { return l.origin[s.name] == "" }); err != nil {
+		if _, err := l.complete(&complete); err != nil {
 			return err
 		}
-		complete.CompleteBatch(func(name string) bool { return l.origin[name] != "" })
 		s.RunDir, l.origin["run_dir"] = complete.DefaultRunDir(), "preset"
 	}
 	err := l.readFile(filepath.Join(s.RunDir, FileName))
@@ -199,26 +198,35 @@ func (l *Loader) readPreset() error {
 	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
-	if s.Preset == Best && l.origin["algorithm"] == "" {
-		s.Algorithm = TRPO
-	}
-	err := s.fill(func(s setting) bool {
-		missing := l.origin[s.name] == ""
-		if missing {
-			l.origin[s.name] = "preset"
-		}
-		return missing
-	})
+	computed, err := l.complete(s)
 	if err != nil {
 		return err
 	}
-	if computed := s.CompleteBatch(func(name string) bool { return l.origin[name] != "preset" }); computed != "" {
+	for _, s := range s.all() {
+		if l.origin[s.name] == "" {
+			l.origin[s.name] = "preset"
+		}
+	}
+	if computed != "" {
 		l.origin[computed] = "segment"
 	}
 	if s.RunDir == "" {
 		s.RunDir = s.DefaultRunDir()
 	}
 	return nil
+}
+
+// complete gives s the values of its preset for what no source has given, and returns the name of the setting that was computed from
+// others, "" for none.
+func (l *Loader) complete(s *Settings) (computed string, err error) {
+	given := func(name string) bool { return l.origin[name] != "" }
+	if s.Preset == Best && !given("algorithm") {
+		s.Algorithm = TRPO
+	}
+	if err := s.fill(func(s setting) bool { return !given(s.name) }); err != nil {
+		return "", err
+	}
+	return s.CompleteBatch(given), nil
 }
 
 // fill sets the settings that are missing to the values of the task's preset.

@@ -358,6 +358,7 @@ func TestBadSettings(t *testing.T) {
 		{"--resume", "", "--resume: name the run"},
 		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
 		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
+		{"--resume --env Ant-v2 --preset best", "", "--resume: there is no run in runs/Ant-v2/trpo-uapg-s1_preset=best"},
 		{"--env Ant-v2 --resume=perhaps", "", `"perhaps" is not no, yes or auto`},
 		{"--env Ant-v2", "DBQPG_BATCH=many", `DBQPG_BATCH in the environment: "many" is not a whole number`},
 		{"--env Ant-v2", "DBQPG_BACTH=100", "DBQPG_BACTH in the environment is not a setting; did you mean DBQPG_BATCH?"},
