@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,7 +25,17 @@ func TestSizes(t *testing.T) {
 	}
 	c := newCluster(t)
 	idle := peak(t, c.coordinator)
-	nodes, url := startNATSCluster(t, 1)
+	program, err := buildNATS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "nats.conf")
+	text := fmt.Sprintf("max_payload: 8MB\njetstream { store_dir: %q, max_mem: 256MB, max_file: 1MB }\n", filepath.Join(t.TempDir(), "store"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nats := startCommand(t, exec.Command(program, "-c", config, "-a", "127.0.0.1", "-p", "-1"))
+	url := "nats://" + nats.Expect(`Listening for client connections on (\S+)`)[1]
 	var table strings.Builder
 	fmt.Fprintln(&table, "| task | slots | iterations | worker (MiB) | actor (MiB) | worker (core-s an iteration) | actor (core-s an iteration) | a checkpoint (kB) | the run (kB) | scratch at most (kB) |")
 	fmt.Fprintln(&table, "|---|---|---|---|---|---|---|---|---|---|")
@@ -33,9 +44,9 @@ func TestSizes(t *testing.T) {
 			fmt.Fprintln(&table, c.sizes(url, task, of.slots, of.iterations))
 		}
 	}
-	nodes[0].Signal(syscall.SIGTERM)
-	nodes[0].Wait()
-	fmt.Fprintf(&table, "\nNATS server after all of that: %d MiB, %.0f s of processors\n", peakAtEnd(nodes[0].process), processors(nodes[0].process))
+	nats.Signal(syscall.SIGTERM)
+	nats.Wait()
+	fmt.Fprintf(&table, "\nNATS server after all of that: %d MiB, %.0f s of processors\n", peakAtEnd(nats), processors(nats))
 	for i := range 10 {
 		spec := registry.Spec{Name: fmt.Sprintf("many%d", i), Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}}
 		for seed := range uint64(1000) {

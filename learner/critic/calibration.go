@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -35,40 +36,74 @@ func LogDensity(targets, mean, variance []float64) float64 {
 	return sum / float64(len(targets))
 }
 
-// degrees are the degrees of freedom that [Degrees] chooses from.
-var degrees = []float64{3, 4, 5, 7, 10, 15, 30}
+// Tails is the distribution of targets about what a process predicts: Student's t with these degrees of freedom, +Inf for the normal
+// distribution, and a scale that is this multiple of the predicted standard deviation. A Gaussian process's predictions are the best linear
+// ones whatever the noise's distribution; this is how heavy the noise's tails are.
+type Tails struct{ Degrees, Scale float64 }
 
-// Degrees returns the degrees of freedom of Student's t distribution under which targets are most
-// likely, given the means and variances of their predictive distributions; +Inf stands for the
-// normal distribution. The predictions of a Gaussian process are the best linear ones whatever
-// the noise's distribution; this is how heavy the noise's tails are.
-func Degrees(targets, mean, variance []float64) float64 {
-	best, most := math.Inf(1), LogDensity(targets, mean, variance)
+// degrees are the degrees of freedom that [TailsOf] chooses from.
+var degrees = []float64{1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 30, math.Inf(1)}
+
+// A scale is found in steps of expectation maximisation, until one changes its square by less than this fraction.
+const (
+	scaleTolerance = 1e-6
+	scaleSteps     = 100
+)
+
+// TailsOf returns the tails under which targets are most likely, given the means and variances of their predictive distributions.
+func TailsOf(targets, mean, variance []float64) (best Tails) {
+	squares := make([]float64, len(targets)) // of standardised errors
+	for i, y := range targets {
+		squares[i] = (y - mean[i]) * (y - mean[i]) / variance[i]
+	}
+	if floats.Max(squares) == 0 {
+		return Tails{Degrees: math.Inf(1)}
+	}
+	most := math.Inf(-1)
 	for _, nu := range degrees {
-		sum := 0.0
-		for i, y := range targets {
-			sum += distuv.StudentsT{Mu: mean[i], Sigma: math.Sqrt(variance[i] * (nu - 2) / nu), Nu: nu}.LogProb(y)
-		}
-		if sum /= float64(len(targets)); sum > most {
-			best, most = nu, sum
+		scale, likelihood := scaleOf(squares, nu)
+		if likelihood > most {
+			best, most = Tails{nu, scale}, likelihood
 		}
 	}
 	return best
 }
 
-// Narrowed returns the variances whose central normal intervals of a level are those of Student's t
-// distributions with variances and degrees of freedom above 2, for [Coverage].
-func Narrowed(level, degrees float64, variance []float64) []float64 {
-	if math.IsInf(degrees, 1) {
-		return variance
+// scaleOf returns the most likely scale of the squares of values that are distributed like Student's t, and the mean logarithm of their
+// density, up to a constant that is the same for all degrees of freedom: s² is the mean of the squares z², weighted by
+// (nu + 1)/(nu + z²/s²), which is 1 for the normal distribution (Lange, Little and Taylor, 1989).
+func scaleOf(squares []float64, nu float64) (scale, likelihood float64) {
+	n := float64(len(squares))
+	if math.IsInf(nu, 1) {
+		s2 := floats.Sum(squares) / n
+		return math.Sqrt(s2), -(math.Log(2*math.Pi*s2) + 1) / 2
 	}
-	t := distuv.StudentsT{Sigma: math.Sqrt((degrees - 2) / degrees), Nu: degrees}.Quantile((1 + level) / 2)
-	ratio := t / (math.Sqrt2 * math.Erfinv(level))
-	narrowed := make([]float64, len(variance))
-	for i, v := range variance {
-		narrowed[i] = v * ratio * ratio
+	s2 := 1.0
+	for range scaleSteps {
+		sum := 0.0
+		for _, z2 := range squares {
+			sum += z2 * (nu + 1) / (nu + z2/s2)
+		}
+		old := s2
+		if s2 = sum / n; math.Abs(s2-old) <= scaleTolerance*old {
+			break
+		}
 	}
-	return narrowed
+	sum := 0.0
+	for _, z2 := range squares {
+		sum += math.Log1p(z2 / (nu * s2))
+	}
+	above, _ := math.Lgamma((nu + 1) / 2)
+	below, _ := math.Lgamma(nu / 2)
+	return math.Sqrt(s2), above - below - math.Log(math.Pi*nu*s2)/2 - (nu+1)/2*sum/n
+}
+
+// Coverage returns the fraction of targets within the central intervals of a level, in (0, 1), of these tails.
+func (t Tails) Coverage(level float64, targets, mean, variance []float64) float64 {
+	if math.IsInf(t.Degrees, 1) {
+		return within(t.Scale*math.Sqrt2*math.Erfinv(level), targets, mean, variance)
+	}
+	return within(distuv.StudentsT{Sigma: t.Scale, Nu: t.Degrees}.Quantile((1+level)/2), targets, mean, variance)
 }
 
 // Coverage returns the fraction of targets that lie within the central intervals of the
@@ -76,10 +111,15 @@ func Narrowed(level, degrees float64, variance []float64) []float64 {
 // calibrated critic it equals the level up to sampling error; for an overconfident one it is
 // smaller. Without targets it is NaN.
 func Coverage(level float64, targets, mean, variance []float64) float64 {
+	return within(math.Sqrt2*math.Erfinv(level), targets, mean, variance)
+}
+
+// within returns the fraction of targets that are no more than so many standard deviations from their means.
+func within(width float64, targets, mean, variance []float64) float64 {
 	if len(mean) != len(targets) || len(variance) != len(targets) {
 		panic(fmt.Sprintf("critic: %d means and %d variances for %d targets", len(mean), len(variance), len(targets)))
 	}
-	width, inside := math.Sqrt2*math.Erfinv(level), 0
+	inside := 0
 	for i, y := range targets {
 		if math.Abs(y-mean[i]) <= width*math.Sqrt(variance[i]) {
 			inside++

@@ -3,7 +3,6 @@ package critic
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -161,29 +160,59 @@ func TestLogDensity(t *testing.T) {
 	}
 }
 
-// Heavy tails are told from normal ones, and intervals narrowed for them hold what they should.
-func TestDegrees(t *testing.T) {
+// Heavy tails are told from normal ones, and intervals of them hold what they should, also where the predicted variances are off.
+func TestTails(t *testing.T) {
 	const n = 20000
 	rng := rand.New(rand.NewPCG(3, 0))
-	mean, variance := make([]float64, n), slices.Repeat([]float64{4}, n)
-	normal, heavy := make([]float64, n), make([]float64, n)
-	student := distuv.StudentsT{Sigma: math.Sqrt(4 * 2. / 4), Nu: 4, Src: rng} // of variance 4
-	for i := range n {
-		normal[i], heavy[i] = 2*rng.NormFloat64(), student.Rand()
-	}
-	if nu := Degrees(normal, mean, variance); nu < 30 {
-		t.Errorf("normal targets have %g degrees of freedom", nu)
-	}
-	nu := Degrees(heavy, mean, variance)
-	if nu != 4 {
-		t.Errorf("Student's t with 4 degrees of freedom has %g", nu)
-	}
-	for _, level := range []float64{0.5, 0.9} {
-		if c := Coverage(level, heavy, mean, Narrowed(level, nu, variance)); !(math.Abs(c-level) < 0.015) {
-			t.Errorf("intervals of %g hold %g", level, c)
+	for _, c := range []Tails{{math.Inf(1), 1}, {math.Inf(1), 0.5}, {4, 1}, {4, 2}, {2, 0.3}, {1, 1}} {
+		targets, mean, variance := make([]float64, n), make([]float64, n), make([]float64, n)
+		for i := range n {
+			mean[i], variance[i] = rng.NormFloat64(), 1+9*rng.Float64()
+			scale := c.Scale * math.Sqrt(variance[i])
+			if math.IsInf(c.Degrees, 1) {
+				targets[i] = mean[i] + scale*rng.NormFloat64()
+			} else {
+				targets[i] = distuv.StudentsT{Mu: mean[i], Sigma: scale, Nu: c.Degrees, Src: rng}.Rand()
+			}
 		}
-		if c := Coverage(level, normal, mean, Narrowed(level, math.Inf(1), variance)); !(math.Abs(c-level) < 0.015) {
-			t.Errorf("normal intervals of %g hold %g", level, c)
+		found := TailsOf(targets, mean, variance)
+		if found.Degrees != c.Degrees && !(c.Degrees > 30 && found.Degrees == 30) || math.Abs(found.Scale/c.Scale-1) > 0.03 {
+			t.Errorf("%v is found to be %v", c, found)
+		}
+		for _, level := range []float64{0.5, 0.9} {
+			if share := found.Coverage(level, targets, mean, variance); !(math.Abs(share-level) < 0.015) {
+				t.Errorf("%v: intervals of %g hold %g", c, level, share)
+			}
+		}
+	}
+}
+
+// The likelihood is that of the distributions, target by target.
+func TestTailsLikelihood(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 0))
+	squares := make([]float64, 50)
+	for i := range squares {
+		squares[i] = 3 * rng.ExpFloat64()
+	}
+	for _, nu := range degrees {
+		scale, got := scaleOf(squares, nu)
+		density := func(scale float64) (mean float64) {
+			for _, z2 := range squares {
+				if math.IsInf(nu, 1) {
+					mean += distuv.Normal{Sigma: scale}.LogProb(math.Sqrt(z2)) / float64(len(squares))
+				} else {
+					mean += distuv.StudentsT{Sigma: scale, Nu: nu}.LogProb(math.Sqrt(z2)) / float64(len(squares))
+				}
+			}
+			return mean
+		}
+		if want := density(scale); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%g degrees: %g, want %g", nu, got, want)
+		}
+		for _, other := range []float64{0.999 * scale, 1.001 * scale} {
+			if density(other) >= got {
+				t.Errorf("%g degrees: a scale of %g is more likely than %g", nu, other, scale)
+			}
 		}
 	}
 }

@@ -68,7 +68,7 @@ type Row struct {
 
 	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
 
-	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which held-out targets are most likely, with the variance predicted; only with --kernel-learning converge, empty for a normal distribution."`
+	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which the errors of held-out targets, in predicted standard deviations, are most likely; only with --kernel-learning converge, empty for a normal distribution."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

@@ -121,27 +121,41 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 }
 
 // calibrateOn measures the calibration on the predictions that the hyperparameters were learned from,
-// of standardised targets (n), whose unit has a logarithm.
+// of standardised targets (n), whose unit has a logarithm. What is compared with a fold's targets knows
+// nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others.
 func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *progress.Row) {
-	var at []float64 // of the points
+	all := predictions(learned, targets, func(int) bool { return true })
 	gaussian := prediction{}
-	for _, i := range learned.Points {
-		at = append(at, targets[i])
-	}
+	row.Coverage50, row.Coverage90 = 0, 0
 	for _, f := range folds {
-		mean, deviation := stats.MeanStdDev(slices.Concat(targets[:f[0]], targets[f[1]:]))
-		for _, i := range learned.Points {
-			if i >= f[0] && i < f[1] {
-				gaussian.targets = append(gaussian.targets, targets[i])
-				gaussian.means, gaussian.variances = append(gaussian.means, mean), append(gaussian.variances, deviation*deviation)
-			}
+		held := func(i int) bool { return f[0] <= i && i < f[1] }
+		of, others := predictions(learned, targets, held), predictions(learned, targets, func(i int) bool { return !held(i) })
+		if len(of.targets) == 0 || len(others.targets) == 0 {
+			continue
 		}
+		share := float64(len(of.targets)) / float64(len(all.targets))
+		tails := critic.TailsOf(others.targets, others.means, others.variances)
+		row.Coverage50 += share * tails.Coverage(0.5, of.targets, of.means, of.variances)
+		row.Coverage90 += share * tails.Coverage(0.9, of.targets, of.means, of.variances)
+		mean, deviation := stats.MeanStdDev(slices.Concat(targets[:f[0]], targets[f[1]:]))
+		gaussian.targets = append(gaussian.targets, of.targets...)
+		gaussian.means = append(gaussian.means, slices.Repeat([]float64{mean}, len(of.targets))...)
+		gaussian.variances = append(gaussian.variances, slices.Repeat([]float64{deviation * deviation}, len(of.targets))...)
 	}
-	nu := critic.Degrees(at, learned.Mean, learned.Variance)
-	row.Coverage50 = critic.Coverage(0.5, at, learned.Mean, critic.Narrowed(0.5, nu, learned.Variance))
-	row.Coverage90 = critic.Coverage(0.9, at, learned.Mean, critic.Narrowed(0.9, nu, learned.Variance))
 	row.HeldOutLogLikelihood, row.GaussianLogLikelihood = learned.LogLikelihood-unit, gaussian.logLikelihood()-unit
-	if !math.IsInf(nu, 1) {
+	if nu := critic.TailsOf(all.targets, all.means, all.variances).Degrees; !math.IsInf(nu, 1) {
 		row.NoiseDegrees = nu
 	}
+}
+
+// predictions returns the predictions of those samples that are wanted, and their targets.
+func predictions(learned gp.Validation, targets []float64, wanted func(sample int) bool) (p prediction) {
+	for k, i := range learned.Points {
+		if wanted(i) {
+			p.targets = append(p.targets, targets[i])
+			p.means = append(p.means, learned.Mean[k])
+			p.variances = append(p.variances, learned.Variance[k])
+		}
+	}
+	return p
 }
