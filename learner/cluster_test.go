@@ -111,6 +111,11 @@ func (c *cluster) submit(e *example, name string, more ...registry.Override) (ru
 // await waits until a run is as wanted.
 func (c *cluster) await(name string, wanted func(*registry.Run) bool) *registry.Run {
 	c.t.Helper()
+	return c.awaitFor(patience, name, wanted)
+}
+
+func (c *cluster) awaitFor(patience time.Duration, name string, wanted func(*registry.Run) bool) *registry.Run {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(processtest.Context(c.t), patience)
 	defer cancel()
 	for index := uint64(0); ; {
@@ -129,12 +134,14 @@ func (c *cluster) await(name string, wanted func(*registry.Run) bool) *registry.
 
 func (c *cluster) done(name string) *registry.Run {
 	c.t.Helper()
-	return c.await(name, func(run *registry.Run) bool {
-		if run.State == registry.Failed {
-			c.t.Fatalf("%s failed: %s", name, run.Reason)
-		}
-		return run.State == registry.Done
-	})
+	return c.await(name, c.isDone)
+}
+
+func (c *cluster) isDone(run *registry.Run) bool {
+	if run.State == registry.Failed {
+		c.t.Fatalf("%s failed: %s", run.Name, run.Reason)
+	}
+	return run.State == registry.Done
 }
 
 // requireReference fails unless the run that the coordinator has as done is the undisturbed run, bit by bit. epochs are how often

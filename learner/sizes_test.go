@@ -88,7 +88,7 @@ func (c *cluster) sizes(nats, task string, slots, iterations int) string {
 			}
 		}
 	}()
-	run := c.done(name)
+	run := c.awaitFor(time.Hour, name, c.isDone)
 	close(done)
 	for _, p := range []*process{worker, actor} {
 		p.Signal(syscall.SIGTERM)
