@@ -189,6 +189,7 @@ func (a *API) Handler() http.Handler {
 func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	urls := a.urls()
 	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
+	w.Header().Set(client.LeaderHeader, a.Leader().URL)
 	var body bytes.Buffer // what has been read of it
 	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
 	r = a.withSender(r)
