@@ -17,7 +17,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help docs setup train test web browser python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart-e2e image-names clean distclean
+.PHONY: help docs setup train test web browser python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart chart-e2e image-names clean distclean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -102,6 +102,9 @@ images-check: ## Build the images without access to a registry, and start each (
 
 chart-e2e: ## Test the chart in the cluster of KUBECONFIG, or in one built here (root; half an hour the first time)
 	@scripts/chart_e2e.sh
+
+chart: ## Fetch NATS's official chart, which the chart has inside: a checkout needs it once, before helm install charts/dbqpg
+	@scripts/chart.sh
 
 image-names: ## List the names of the images that make images builds, for kind load docker-image
 	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,6 +147,49 @@ func TestFollowersForward(t *testing.T) {
 	for range 3 { // whether or not it has noticed
 		if answer := p.ask(503, "GET", "/v1/runs", ""); !strings.Contains(answer, `"unavailable"`) || !strings.Contains(answer, "retry; if this lasts") {
 			t.Error(answer)
+		}
+	}
+}
+
+// The nodes know each other by names that nobody else can resolve, as in Kubernetes, where a client comes by a forwarded port: one
+// node is enough for it, whichever leads.
+func TestPortForward(t *testing.T) {
+	t.Parallel()
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(hosts, []byte("127.0.0.1 n1.invalid n2.invalid n3.invalid\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	within := []string{"unshare", "--map-root-user", "--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}
+	if out, err := exec.Command(within[0], append(within[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("this machine allows no mount namespaces: %v %s", err, out)
+	}
+	addresses := holdAddresses(t, 6)
+	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
+	var nodes []*node
+	for i := range 3 {
+		id, web := fmt.Sprint("n", i+1), addresses[2*i]
+		_, port, _ := net.SplitHostPort(web)
+		nodes = append(nodes, serveWithin(t, within, id, t.TempDir(), web, addresses[2*i+1], "--peers", peers, "--advertise-url", "http://"+id+".invalid:"+port))
+	}
+	for _, n := range nodes {
+		n.Expect("msg=ready")
+	}
+	follows, leads := follower(t, newClient(t, nodes[0].url), nodes)
+	c := newClient(t, follows.url)
+	for i := range 3 {
+		if _, err := c.Submit(deadline(t), spec(fmt.Sprint("x", i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leads.Kill() // the client's node, or the one that it cannot reach, leads next
+	if experiments, err := c.Experiments(deadline(t)); err != nil || len(experiments) != 3 {
+		t.Errorf("%+v, %v", experiments, err)
+	}
+	leads.start()
+	leads.Expect("msg=ready")
+	for _, n := range nodes {
+		if out, complaint, status := run(t, n.url, "", "list"); status != 0 || !strings.Contains(out, "x2") {
+			t.Errorf("at %s: %s%s", n.id, out, complaint)
 		}
 	}
 }

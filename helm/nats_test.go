@@ -19,7 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -302,5 +305,41 @@ func refuseStrangers(t *testing.T, address string) {
 	answer, err := io.ReadAll(conn)
 	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
 		t.Errorf("a stranger is answered %q, %v", answer, err)
+	}
+}
+
+// NATS's chart in charts/, where `make chart` puts it, becomes part of this one and of its package.
+func TestDependency(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "dbqpg")
+	if err := os.CopyFS(directory, os.DirFS("../charts/dbqpg")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(directory, "charts")); err != nil {
+		t.Fatal(err)
+	}
+	wanted := loadChart(t).Metadata.Dependencies[0]
+	stub := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: wanted.Name, Version: wanted.Version}}
+	if _, err := chartutil.Save(stub, filepath.Join(directory, "charts")); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := loader.LoadDir(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := chartutil.Save(whole, t.TempDir())
+	if err == nil {
+		whole, err = loader.LoadFile(packed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := whole.Dependencies(); len(found) != 1 || found[0].Name() != wanted.Name {
+		t.Errorf("the package has %d charts inside", len(found))
+	}
+	if err := action.CheckDependencies(whole, whole.Metadata.Dependencies); err != nil {
+		t.Error(err)
+	}
+	if !slices.ContainsFunc(whole.Raw, func(f *chart.File) bool { return f.Name == "presets/kind.yaml" }) {
+		t.Error("the package has no presets")
 	}
 }

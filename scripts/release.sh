@@ -5,7 +5,7 @@
 #   dbqpg-VERSION.cdx.json                 a bill of materials (CycloneDX) of the Go modules
 #   dbqpg-VERSION.tgz                      the chart, and with HELM_KEY and HELM_KEYRING dbqpg-VERSION.tgz.prov, its provenance
 #   SHA256SUMS
-# NATS's chart, which the chart may use, is fetched from its repository; without access to that, CHART_DEPENDENCIES=0 leaves it out.
+# NATS's chart, which is inside the chart, is fetched from its repository, or taken from NATS_CHART (scripts/chart.sh).
 set -eu
 cd "$(dirname "$0")/.."
 VERSION=$1
@@ -37,11 +37,7 @@ go build -C "$cyclonedx" -o "$work/cyclonedx" ./cmd/cyclonedx-gomod # by its own
 
 cp -r charts/dbqpg "$work/dbqpg"
 (cd helm && go build -o "$work/helm" helm.sh/helm/v3/cmd/helm)
-if [ "${CHART_DEPENDENCIES:-1}" = 1 ]; then
-	"$work/helm" dependency build "$work/dbqpg"
-else
-	sed -i '/^dependencies:/,$d' "$work/dbqpg/Chart.yaml"
-fi
+scripts/chart.sh "$work/dbqpg"
 set -- package "$work/dbqpg" --version "$VERSION" --app-version "$VERSION" --destination "$dir"
 [ -z "${HELM_KEY:-}" ] || set -- "$@" --sign --key "$HELM_KEY" --keyring "$HELM_KEYRING"
 "$work/helm" "$@"

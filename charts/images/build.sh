@@ -10,22 +10,25 @@ out=$2
 scripts/setup.sh
 mkdir -p "$out/bin" "$out/lib" "$out/licenses"
 commandline=github.com/dbqpg/dbqpg/internal/commandline
-# RPATH is where the programs look for libraries first, unless LD_LIBRARY_PATH says it.
+# RPATH is where the programs look for libraries, unless LD_LIBRARY_PATH says it. The tag keeps them from looking in this directory.
 flags="-s -w ${RPATH:+-extldflags=-Wl,-rpath,$RPATH} -X $commandline.release=${VERSION:-} -X $commandline.commit=${REVISION:-}"
 case $kind in
 cpu)
 	CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$out/bin/" ./coordinator # a static program
-	go build -trimpath -ldflags "$flags" -o "$out/bin/" ./actor ./learner
+	go build -trimpath -tags packaged -ldflags "$flags" -o "$out/bin/" ./actor ./learner
 	;;
 cuda)
 	scripts/setup.sh cuda
-	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags gpu -o "$out/bin/" ./learner
+	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags gpu,packaged -o "$out/bin/" ./learner
 	;;
 *)
 	echo "images: $kind: must be cpu or cuda" >&2
 	exit 2
 	;;
 esac
+
+paths=$(readelf -d "$out"/bin/* | sed -n 's/.*(\(RPATH\|RUNPATH\)).*\[\(.*\)\]/\2/p' | sort -u)
+[ "$paths" = "${RPATH:-}" ] || { echo "images: the programs look for libraries in $paths" >&2; exit 1; }
 
 # Copy only the libraries that the programs need, under the names by which they are linked.
 needed() { readelf -d "$@" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u; }

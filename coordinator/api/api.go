@@ -42,6 +42,8 @@ type Config struct {
 	Expired func()
 	// Tokens is the file of tokens that stand for certificates; "" means none.
 	Tokens credentials.Tokens
+	// URL is this node's own, whose name it answers to even before the others know it.
+	URL string
 	// Nodes makes requests to the other nodes, as one of them; nil means http.DefaultTransport.
 	Nodes http.RoundTripper
 	// Log records internal errors; nil means slog.Default.
@@ -55,13 +57,14 @@ type API struct {
 	expired  func()
 	log      *slog.Logger
 	tokens   credentials.Tokens
+	url      string
 	others   http.RoundTripper
 	leases   leases
 }
 
 // New returns an API.
 func New(c Config) *API {
-	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, tokens: c.Tokens, others: c.Nodes, leases: newLeases()}
+	a := &API{Backend: c.Backend, validate: c.Validate, expired: c.Expired, log: c.Log, tokens: c.Tokens, url: c.URL, others: c.Nodes, leases: newLeases()}
 	if a.log == nil {
 		a.log = slog.Default()
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
@@ -30,7 +31,7 @@ func (a *API) forward(w http.ResponseWriter, r *http.Request, body []byte, leade
 	q, _ := client.ParseQuery(r.URL.Query()) // it was asked here first
 	answered := time.AfterFunc(min(q.Wait, client.MaxWait)+timeout, func() { cancel(context.DeadlineExceeded) })
 	defer answered.Stop()
-	out, err := http.NewRequestWithContext(ctx, r.Method, leader.URL+r.URL.RequestURI(), bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(ctx, r.Method, strings.TrimSuffix(leader.URL, "/")+r.URL.RequestURI(), bytes.NewReader(body))
 	if err == nil && r.TLS != nil && out.URL.Scheme != "https" {
 		err = errors.New("its URL does not begin with https://")
 	}
@@ -55,7 +56,8 @@ func (a *API) forward(w http.ResponseWriter, r *http.Request, body []byte, leade
 			if response.StatusCode == http.StatusTemporaryRedirect { // of an earlier build's
 				return errors.New("it says that another leads")
 			}
-			response.Header.Del(client.NodesHeader) // this node's answer has it
+			response.Header.Del(client.NodesHeader) // this node's answer has both
+			response.Header.Del(client.LeaderHeader)
 			answered.Reset(backupTimeout)
 			if response.Header.Get("Content-Type") == octets {
 				_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTimeout))

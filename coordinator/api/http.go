@@ -187,8 +187,8 @@ func (a *API) Handler() http.Handler {
 
 // serve answers one request if its sender has one of the required rights.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
-	urls := a.urls()
-	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
+	w.Header().Set(client.NodesHeader, strings.Join(a.urls(), ","))
+	w.Header().Set(client.LeaderHeader, a.Leader().URL)
 	var body bytes.Buffer // what has been read of it
 	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
 	r = a.withSender(r)
@@ -196,7 +196,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	defer cancel()
 	var result any
 	err := require(ctx, route.needs)
-	if foreign := sameorigin.Check(r, sameorigin.Names(urls...)...); foreign != nil {
+	if foreign := sameorigin.Check(r, a.names()...); foreign != nil {
 		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
 	}
 	if err == nil {
@@ -247,6 +247,9 @@ func (a *API) logChange(r *http.Request, c *registry.Command) {
 	}
 	a.log.Log(r.Context(), level, "changed", "by", by, "method", r.Method, "what", what)
 }
+
+// names returns the names by which this node may be asked: a name that leads to another one was not pointed here by a stranger either.
+func (a *API) names() []string { return sameorigin.Names(append(a.urls(), a.url)...) }
 
 // urls returns the URLs of all nodes.
 func (a *API) urls() (urls []string) {

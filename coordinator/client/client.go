@@ -219,7 +219,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case err == nil || errors.As(err, &refusal):
 		return false
 	case !errors.As(err, &answer):
-		c.nodes.pass(node) // it cannot be reached
+		c.nodes.fail(node)
 		return true
 	case answer.Code == Unavailable || answer.Code == Disk || answer.Code == notLeader:
 		c.nodes.pass(node)
@@ -250,6 +250,7 @@ func (c *Client) attempt(ctx context.Context, method, target string, data []byte
 	defer response.Body.Close()
 	if urls := response.Header.Get(NodesHeader); urls != "" {
 		c.nodes.add(strings.Split(urls, ","))
+		c.nodes.prefer(response.Header.Get(LeaderHeader))
 	}
 	return decode(response, result)
 }

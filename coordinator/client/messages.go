@@ -117,6 +117,8 @@ const (
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
+	// LeaderHeader is the header with the URL of the leader, which answers sooner than those that have to ask it.
+	LeaderHeader = "Dbqpg-Leader"
 )
 
 // values returns the query in its HTTP form.

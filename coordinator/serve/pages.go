@@ -122,6 +122,7 @@ func (r *runs) look(ctx context.Context) error {
 			return err
 		}
 		clear(r.known)
+		clear(r.kinds) // and what only its runs had in common
 		r.take(everything.Runs)
 	}
 	names := slices.Sorted(maps.Keys(r.known))
@@ -153,7 +154,7 @@ func (r *runs) show(run *registry.Run) web.Run {
 	k := r.kind(run)
 	w := web.Run{
 		Name: run.Name, Experiment: run.Experiment, Task: run.Task, Algorithm: run.Algorithm, Estimator: run.Estimator,
-		Seed: strconv.FormatUint(run.Seed, 10), Settings: k.settings, State: web.State(run.State), Reason: run.Reason, Iteration: run.Iteration(),
+		Seed: strconv.FormatUint(run.Seed, 10), Settings: k.settings, State: run.State, Reason: run.Reason, Iteration: run.Iteration(),
 		Iterations: k.iterations, Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()),
 		Return: number(run, "return_mean"), Best: number(run, "best_return"), Elapsed: number(run, "seconds_elapsed"), ETA: web.None,
 	}

@@ -123,7 +123,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer metrics.Idle("stopping")
 	nodes := c.newTransport()
 	defer nodes.CloseIdleConnections()
-	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, Nodes: nodes, Log: c.Log})
+	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, URL: self.URL, Nodes: nodes, Log: c.Log})
 	pages, closePages, err := c.pages(ctx, self.URL, answers)
 	if err != nil {
 		return errors.Join(err, shutdown(server), group.Wait())

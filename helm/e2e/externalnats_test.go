@@ -3,7 +3,12 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // serverOfOnesOwn is a NATS server with what the documentation says that it needs, from the Secret that it has one make.
@@ -66,6 +71,36 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch:
 	}
 	if servers := u.pods("nats"); len(servers) != 0 {
 		t.Errorf("the chart has servers too: %d", len(servers))
+	}
+	u.helm("uninstall", "dbqpg", "--wait")
+}
+
+// Three servers of NATS's official chart in place of this chart's own.
+func TestOfficialNATS(t *testing.T) {
+	chart := filepath.Join("..", "..", "charts", "dbqpg")
+	if found, err := filepath.Glob(filepath.Join(chart, "charts", "nats-*.tgz")); err != nil || len(found) == 0 {
+		t.Skip("NATS's official chart is not in the checkout: run make chart first")
+	}
+	preset, err := os.ReadFile(filepath.Join(chart, "presets", "nats-official.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := chartutil.ReadValues([]byte(`
+natschart: {container: {merge: {resources: {requests: {cpu: 50m, memory: 128Mi}}}}}
+experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch: 1000}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUser(t)
+	u.values("kind", string(preset), small)
+	u.run("install", "install")
+	u.untilReady()
+	u.coordinator("watch", "first")
+	if runs := u.runs("first"); states(runs) != "done" {
+		t.Errorf("in the end: %v", runs)
+	}
+	if replicas := u.kubectl("get", "statefulset", "dbqpg-nats", "--output", "jsonpath={.status.readyReplicas} {.metadata.labels.helm\\.sh/chart}"); !strings.HasPrefix(replicas, "3 natschart-") {
+		t.Errorf("the servers are %s", replicas)
 	}
 	u.helm("uninstall", "dbqpg", "--wait")
 }

@@ -54,7 +54,7 @@ func newUser(t *testing.T) *user {
 	return u
 }
 
-// withoutDependency takes NATS's chart out of the chart's dependencies unless `helm dependency build` has fetched it.
+// withoutDependency takes NATS's chart out of the chart's dependencies unless `make chart` has fetched it.
 func (u *user) withoutDependency() {
 	u.t.Helper()
 	chart := filepath.Join(u.directory, "charts", "dbqpg")

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
@@ -341,7 +342,7 @@ func bestOf(data []byte) Number {
 func (k *known) state(now time.Time) (State, Number) {
 	r := &k.run
 	if r.Iterations > 0 && r.Iteration >= r.Iterations {
-		return Done, None
+		return registry.Done, None
 	}
 	perIteration := r.Elapsed / Number(r.Iteration)
 	alive := aliveFor
@@ -351,7 +352,7 @@ func (k *known) state(now time.Time) (State, Number) {
 	if now.Sub(r.Heard) > alive {
 		return Stopped, None
 	}
-	return Running, r.Remaining()
+	return registry.Running, r.Remaining()
 }
 
 // Remaining returns how many seconds the rest of a run takes if its iterations take as long as those so far.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
@@ -28,7 +29,7 @@ func (o *Own) Runs(ctx context.Context) ([]Run, error) {
 	}
 	runs = slices.Clone(runs)
 	if runs[0].Name = o.name; runs[0].State == Stopped {
-		runs[0].State, runs[0].ETA = Running, runs[0].Remaining()
+		runs[0].State, runs[0].ETA = registry.Running, runs[0].Remaining()
 	}
 	return runs, err
 }

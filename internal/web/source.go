@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -47,20 +48,13 @@ type Run struct {
 	Logs      string `json:"-"` // key of the directory of its logs; "" if there are none
 }
 
-// State is the state of a run.
-type State string
+// State is the state of a run: one of a coordinator's registry, or Lost or Stopped.
+type State = registry.RunState
 
-// The states: those of a coordinator's registry, Lost for a run whose learner has fallen silent, and Stopped for one without a
-// coordinator that nobody trains.
+// States that no registry records.
 const (
-	Queued    State = "queued"
-	Running   State = "running"
-	Lost      State = "lost"
-	Paused    State = "paused"
-	Stopped   State = "stopped"
-	Done      State = "done"
-	Failed    State = "failed"
-	Cancelled State = "cancelled"
+	Lost    State = "lost"    // its learner has fallen silent
+	Stopped State = "stopped" // it has no coordinator, and nobody trains it
 )
 
 // Number is a number whose JSON is null if it is NaN or infinite.

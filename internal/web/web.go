@@ -19,6 +19,7 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/json"
@@ -117,7 +118,8 @@ func Handler(c Config) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		if err := s.admit(r); err != nil {
+		r, err := s.admit(r)
+		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -125,16 +127,34 @@ func Handler(c Config) http.Handler {
 	})
 }
 
-// admit returns an error for a request for data from somebody who may not look.
-func (s *server) admit(r *http.Request) error {
+// user is the sender of a request, with the actions that they may take.
+type user struct {
+	name    string
+	actions []string
+}
+
+// userKey is the key of a request's user in its context.
+type userKey struct{}
+
+// userOf returns the user whom admit has found; without Actions, anyone, who may take none.
+func userOf(r *http.Request) user {
+	if u, ok := r.Context().Value(userKey{}).(user); ok {
+		return u
+	}
+	return user{actions: []string{}}
+}
+
+// admit returns a request for data with its user, or an error if they may not look.
+func (s *server) admit(r *http.Request) (*http.Request, error) {
 	public := r.URL.Path == "/data/login" || !strings.HasPrefix(r.URL.Path, "/data/") && !strings.HasPrefix(r.URL.Path, "/live/")
 	if s.Actions == nil || public {
-		return nil
+		return r, nil
 	}
-	if _, _, err := s.Actions.User(r); err != nil {
-		return &failure{http.StatusUnauthorized, err.Error()}
+	name, actions, err := s.Actions.User(r)
+	if err != nil {
+		return r, &failure{http.StatusUnauthorized, err.Error()}
 	}
-	return nil
+	return r.WithContext(context.WithValue(r.Context(), userKey{}, user{name, actions})), nil
 }
 
 type server struct {
@@ -258,16 +278,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // about tells the pages what they are of.
 func (s *server) about(r *http.Request) (any, error) {
-	user, actions := "", []string{}
-	if s.Actions != nil {
-		var err error
-		if user, actions, err = s.Actions.User(r); err != nil {
-			return nil, err
-		}
-	}
+	u := userOf(r)
 	_, one := s.Source.(Logger)
 	return map[string]any{
-		"user": user, "actions": actions, "login": user != "", "one": one,
+		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one,
 		"metrics": append(metricsOf(progress.NewRow(), ""), metricsOf(progress.Evaluation{}, evaluationPrefix)...),
 		"live":    s.Live != nil, "files": s.columns != nil,
 	}, nil
@@ -330,11 +344,7 @@ func (s *server) act(r *http.Request) (any, error) {
 	if s.Actions == nil {
 		return nil, &failure{http.StatusNotFound, "these pages only read"}
 	}
-	_, may, err := s.Actions.User(r)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(may, a.Action) {
+	if !slices.Contains(userOf(r).actions, a.Action) {
 		return nil, &failure{http.StatusForbidden, fmt.Sprintf("you may not %.20s here: docs/security.md says who may", a.Action)}
 	}
 	message, err := s.Actions.Do(r, a)

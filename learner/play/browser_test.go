@@ -136,6 +136,9 @@ func until(expression string) chromedp.Action[chromedp.Void] {
 	}
 }
 
+// drawn waits until what has happened so far is drawn.
+var drawn = chromedp.Evaluate[chromedp.Void]("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))", chromedp.EvalAwaitPromise)
+
 // steps waits until the first view has had more steps than that.
 func steps(n int) chromedp.Action[chromedp.Void] {
 	return until(fmt.Sprintf("+document.querySelector('.play-view')?.dataset.steps > %d", n))
@@ -215,15 +218,17 @@ func TestPage(t *testing.T) {
 	}
 
 	// Where the mouse takes the robot, it is pulled.
-	do(t, ctx, chromedp.KeyEvent("h"), chromedp.KeyEvent("r"), chromedp.Sleep(300*time.Millisecond))
-	corner, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64]("(box => [box.x, box.y])(document.querySelector('.play-stage').getBoundingClientRect())"))
+	do(t, ctx, chromedp.KeyEvent("h"), chromedp.KeyEvent("r"), until("document.querySelector('.play-view').dataset.steps === '0'"))
+	x, y := robot(t, still(t, ctx, stage, "watch-again"))
+	corner, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](
+		"(stage => { stage.scrollIntoView(); const box = stage.getBoundingClientRect(); return [box.x, box.y] })(document.querySelector('.play-stage'))"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, y := robot(t, picture(t, ctx, stage, "watch-again"))
 	x, y = x+corner[0], y+corner[1]
 	do(t, ctx, chromedp.MouseEvent(chromedp.MousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)),
-		chromedp.MouseEvent(chromedp.MouseMoved, x+120, y-60, chromedp.ButtonLeft), chromedp.Sleep(200*time.Millisecond))
+		chromedp.MouseEvent(chromedp.MouseMoved, x+120, y-60, chromedp.ButtonLeft))
+	do(t, ctx, until("document.querySelector('canvas.pulled') !== null"), drawn)
 	if rope := colors(picture(t, ctx, stage, "watch-push"), 213, 94, 0); rope < 100 {
 		t.Errorf("the mouse pulls on %d pixels of rope", rope)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -58,6 +59,7 @@ func BenchmarkTraining(b *testing.B) {
 	const stretch = 2 // iterations
 	for _, task := range []string{"HalfCheetah-v5", "HumanoidStandup-v5"} {
 		b.Run(task, func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // actors change it
 			run := filepath.Join(b.TempDir(), "run")
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 			loader := config.NewLoader(flags)

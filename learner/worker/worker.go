@@ -172,9 +172,10 @@ func (w *worker) awaitRelease(ctx context.Context, own string) {
 		switch {
 		case errors.As(err, &refusal) || err == nil && len(earlier) == 0: // a worker that is refused hears why when it takes a run
 			return
-		case warnings.Now() && err == nil:
+		case !warnings.Now():
+		case err == nil:
 			w.Log.Warn("waiting until the coordinator's nodes are of this worker's release: upgrade them first", "release", own, "earlier", earlier)
-		case err != nil && warnings.Now():
+		default:
 			w.Log.Warn("the coordinator does not answer; trying again", "error", err)
 		}
 		pause.For(ctx, pollInterval)

@@ -7,7 +7,8 @@ package mujoco
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../../.deps/mujoco/include
-#cgo LDFLAGS: -L${SRCDIR}/../../.deps/mujoco/lib -lmujoco -Wl,-rpath,${SRCDIR}/../../.deps/mujoco/lib
+#cgo LDFLAGS: -L${SRCDIR}/../../.deps/mujoco/lib -lmujoco
+#cgo !packaged LDFLAGS: -Wl,-rpath,${SRCDIR}/../../.deps/mujoco/lib
 #include <stdlib.h>
 #include "engine.h"
 */

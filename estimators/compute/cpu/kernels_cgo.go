@@ -4,7 +4,8 @@ package cpu
 
 /*
 #cgo CFLAGS: -O3 -I${SRCDIR}/../../../.deps/openblas/include
-#cgo LDFLAGS: -L${SRCDIR}/../../../.deps/openblas/lib -lscipy_openblas -lm -Wl,-rpath,${SRCDIR}/../../../.deps/openblas/lib
+#cgo LDFLAGS: -L${SRCDIR}/../../../.deps/openblas/lib -lscipy_openblas -lm
+#cgo !packaged LDFLAGS: -Wl,-rpath,${SRCDIR}/../../../.deps/openblas/lib
 #if !__has_include(<cblas.h>)
 #error "OpenBLAS is not set up: run `make setup` first (or build with the tag purego for the slower one in Go)"
 #endif

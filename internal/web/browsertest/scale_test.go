@@ -209,7 +209,7 @@ func TestTenThousand(t *testing.T) {
 		fmt.Sprintf("| page of 100 groups complete, with 5 curves, in a new tab | | %s |", round(seen)),
 		fmt.Sprintf("| server's memory, at most (VmHWM) | | %s |", field(string(status), "VmHWM")),
 		fmt.Sprintf("| without the live view: page, script and style, compressed | 350 KB | %.0f KB |", float64(compressed(t, base, "", "assets/app.js", "assets/app.css", chunk(t, "chunk-")))/1000),
-		fmt.Sprintf("| the live view, loaded when it is opened, compressed | | %.0f KB |", float64(compressed(t, base, chunk(t, "play-")))/1000),
+		fmt.Sprintf("| the live view, loaded when it is opened, compressed | | %.0f KB |", float64(compressed(t, base, chunk(t, "play-"), chunk(t, "three-")))/1000),
 	}
 	lines = append(lines, hour(t)...)
 	text := fmt.Sprintf("%s\n\n| | promised | measured |\n|---|---|---|\n%s\n", fmt.Sprintf("%d cores, load average %s", runtime.NumCPU(), strings.TrimSpace(string(load))), strings.Join(lines, "\n"))

@@ -3,6 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 
@@ -25,22 +26,40 @@ func Built() string { return filepath.Join(Root(), "internal", "web", "dist") }
 func Cache() string { return filepath.Join(Root(), ".deps", "npm") }
 
 // Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the chunks that it loads
-// when they are needed. The packages must have been fetched.
-func Build() (map[string][]byte, error) { return build(true, "app.tsx") }
+// when they are needed. Of these three.js is built apart, so that its bytes and its name change with nothing else. The packages must have
+// been fetched.
+func Build() (map[string][]byte, error) {
+	files, err := build(api.BuildOptions{EntryPoints: []string{"three.ts"}, EntryNames: "[name]-[hash]"})
+	if err != nil {
+		return nil, err
+	}
+	apart := api.Plugin{Name: "apart", Setup: func(b api.PluginBuild) {
+		b.OnResolve(api.OnResolveOptions{Filter: `/three$`}, func(api.OnResolveArgs) (api.OnResolveResult, error) {
+			for name := range files {
+				return api.OnResolveResult{Path: "./" + name, External: true}, nil
+			}
+			return api.OnResolveResult{}, errors.New("three.ts is not built")
+		})
+	}}
+	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]", Splitting: true, Plugins: []api.Plugin{apart}})
+	maps.Copy(rest, files)
+	return rest, err
+}
 
 // BuildTests returns a file of JavaScript with all tests of the sources (test/all.ts).
 func BuildTests() ([]byte, error) {
-	files, err := build(false, "test/all.ts")
+	files, err := build(api.BuildOptions{EntryPoints: []string{"test/all.ts"}, EntryNames: "[name]"})
 	return files["all.js"], err
 }
 
-func build(split bool, entry string) (map[string][]byte, error) {
-	result := api.Build(api.BuildOptions{
-		AbsWorkingDir: Sources(), EntryPoints: []string{entry}, Outdir: Built(), EntryNames: "[name]", ChunkNames: "[name]-[hash]",
-		Bundle: true, Splitting: split, Format: api.FormatESModule, Target: api.ES2022, NodePaths: []string{filepath.Join(Cache(), "node_modules")},
-		MinifyWhitespace: true, MinifySyntax: true, MinifyIdentifiers: true, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
-		JSX: api.JSXAutomatic, JSXImportSource: "preact", LogLevel: api.LogLevelSilent,
-	})
+// build builds what options say, with those that are the same for all.
+func build(options api.BuildOptions) (map[string][]byte, error) {
+	options.AbsWorkingDir, options.Outdir, options.Bundle, options.Format, options.Target = Sources(), Built(), true, api.FormatESModule, api.ES2022
+	options.NodePaths = []string{filepath.Join(Cache(), "node_modules")}
+	options.MinifyWhitespace, options.MinifySyntax, options.MinifyIdentifiers = true, true, true
+	options.LegalComments, options.Charset, options.LogLevel = api.LegalCommentsNone, api.CharsetUTF8, api.LogLevelSilent
+	options.JSX, options.JSXImportSource = api.JSXAutomatic, "preact"
+	result := api.Build(options)
 	var errs []error
 	for _, m := range result.Errors {
 		where := ""

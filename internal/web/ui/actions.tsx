@@ -121,13 +121,16 @@ export function LoginPage(props: { done: () => void; why?: string }) {
 		<>
 			<h1>Log in</h1>
 			<form
-				class="panel"
+				class="panel login"
 				onSubmit={(e) => {
 					e.preventDefault();
 					post('login', { token: token.trim() }).then(props.done, (failed) => setError(failed.message));
 				}}
 			>
-				<p>A token is made by coordinator credentials token NAME --role observer --file tokens, or with --role operator for one who may also act.</p>
+				<p>
+					Whoever runs the coordinator makes a token by <code>coordinator credentials token NAME --role observer --file tokens</code>, or with{' '}
+					<code>--role operator</code> for one who may also act.
+				</p>
 				<label>
 					Token
 					<input type="password" autocomplete="off" value={token} onInput={(e) => setToken(e.currentTarget.value)} />

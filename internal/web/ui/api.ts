@@ -167,19 +167,38 @@ export function useData<T>(path: string | null, params: URLSearchParams, version
 	return answer;
 }
 
-/** useEvents listens to server-sent events until the address changes; it calls lost with whether there is no connection. */
+/**
+ * useEvents listens to server-sent events until the address changes; it calls lost with whether there is no connection. A page that is out of sight
+ * does not listen: a browser has six connections to a server, which other tabs need.
+ */
 export function useEvents(params: URLSearchParams | null, handlers: Record<string, (data: any) => void>, lost: (now: boolean) => void) {
 	const current = useRef(handlers);
 	current.current = handlers;
 	const address = params && 'data/events?' + params;
 	useEffect(() => {
 		if (address === null) return;
-		const events = new EventSource(address);
-		for (const name of Object.keys(handlers)) {
-			events.addEventListener(name, (event) => current.current[name](JSON.parse((event as MessageEvent).data)));
-		}
-		events.onopen = () => lost(false);
-		events.onerror = () => lost(true);
-		return () => events.close();
+		let events: EventSource | undefined;
+		const listen = () => {
+			events?.close();
+			if (document.hidden) return;
+			events = new EventSource(address);
+			for (const name of Object.keys(handlers)) {
+				events.addEventListener(name, (event) => current.current[name](JSON.parse((event as MessageEvent).data)));
+			}
+			events.onopen = () => lost(false);
+			events.onerror = () => lost(true);
+		};
+		const leave = () => events?.close(); // the browser may keep the page, to go back to
+		const back = (event: PageTransitionEvent) => event.persisted && listen();
+		listen();
+		document.addEventListener('visibilitychange', listen);
+		addEventListener('pagehide', leave);
+		addEventListener('pageshow', back);
+		return () => {
+			leave();
+			document.removeEventListener('visibilitychange', listen);
+			removeEventListener('pagehide', leave);
+			removeEventListener('pageshow', back);
+		};
 	}, [address]);
 }

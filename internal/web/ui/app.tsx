@@ -8,6 +8,7 @@ import { ComparePage } from './compare';
 import { go, Link, useRoute } from './route';
 import { RunPage } from './run';
 import { RunsPage } from './runs';
+import { nextTheme, useTheme } from './theme';
 
 const none = new URLSearchParams();
 
@@ -17,7 +18,7 @@ function App() {
 	const [failure, setFailure] = useState<Failure>();
 	const [version, setVersion] = useState('');
 	const [lost, setLost] = useState(false);
-	const [theme, switchTheme] = useTheme();
+	const { theme } = useTheme();
 	const load = useCallback(() => {
 		setFailure(undefined);
 		get<About>('about', none).then(setAbout, setFailure);
@@ -64,39 +65,15 @@ function App() {
 				{about?.user && about.login && (
 					<button type="button" onClick={() => post('logout', {}).then(load)}>Log out</button>
 				)}
-				<button type="button" onClick={switchTheme} aria-label={`theme: ${theme}`} title={`theme: ${theme}`}>
+				<button type="button" onClick={nextTheme} aria-label={`theme: ${theme}`} title={`theme: ${theme}`}>
 					{{ system: '◐', light: '☀', dark: '☾' }[theme]}
 				</button>
 			</header>
-			<main id="main" tabIndex={-1} key={theme + (dark() ? 'dark' : '')}>
+			<main id="main" tabIndex={-1}>
 				{page}
 			</main>
 		</>
 	);
-}
-
-const themes = ['system', 'light', 'dark'] as const;
-const systemDark = matchMedia('(prefers-color-scheme: dark)');
-const dark = () => systemDark.matches;
-
-/** useTheme returns the chosen theme and what chooses the next, and renders anew when the system's changes. */
-function useTheme(): [(typeof themes)[number], () => void] {
-	const [theme, setTheme] = useState(() => themes.find((t) => t === localStorage.getItem('theme')) ?? 'system');
-	const [, again] = useState(false);
-	document.documentElement.dataset.theme = theme;
-	useEffect(() => {
-		const changed = () => again(dark());
-		systemDark.addEventListener('change', changed);
-		return () => systemDark.removeEventListener('change', changed);
-	}, []);
-	return [
-		theme,
-		() => {
-			const next = themes[(themes.indexOf(theme) + 1) % themes.length];
-			localStorage.setItem('theme', next);
-			setTheme(next);
-		},
-	];
 }
 
 render(<App />, document.getElementById('app')!);

@@ -3,15 +3,17 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { duration, number, short } from './format';
+import { Cut, duration, number, short } from './format';
 import { smooth } from './smooth';
+import { useTheme } from './theme';
 
 export interface Line {
 	name: string;
 	value: (number | null)[];
 	low?: (number | null)[];
 	high?: (number | null)[];
-	count?: number[];
+	count?: number[]; // runs at each place
+	runs?: number; // of the group
 }
 
 /** style returns a curve's colour, as a variable of the style sheet, and its dashes: no two of twelve agree in both. */
@@ -41,10 +43,10 @@ export function Chart(props: {
 	log?: boolean;
 	sync?: string; // charts of the same name have their cursors at the same place
 	zoom?: (from: number, to: number) => void; // instead of the chart's own
-	legend?: boolean;
 }) {
 	const element = useRef<HTMLDivElement>(null);
-	const legend = useRef<HTMLDListElement>(null);
+	const figure = useRef<HTMLElement>(null);
+	const { dark } = useTheme();
 	const plot = useRef<uPlot | null>(null);
 	const visible = useRef(true);
 	const draw = useRef(() => {}); // what has come while the chart was out of sight
@@ -60,9 +62,11 @@ export function Chart(props: {
 		return columns as uPlot.AlignedData;
 	}, [x, lines, props.smoothing, props.log]);
 
-	const shape = [lines.map((l) => l.name).join('\n'), axis, props.log, props.height].join('|');
+	const alone = lines.length === 1 && lines[0].name === props.title; // needs no legend
+	const nothing = props.log && lines.length > 0 && lines.every((_, i) => (data[3 * i + 1] as (number | null)[]).every((v) => v === null));
+	const shape = [lines.map((l) => l.name).join('\n'), axis, props.log, props.height, dark].join('|');
 	useEffect(() => {
-		const chart = new uPlot(options(props, element.current!, (u) => describe(u, legend.current, lines, axis)), data, element.current!);
+		const chart = new uPlot(options(props, element.current!, (u) => describe(u, figure.current!, lines, axis)), data, element.current!);
 		plot.current = chart;
 		const observer = new ResizeObserver(([entry]) => chart.setSize({ width: Math.max(120, entry.contentRect.width), height: props.height }));
 		observer.observe(element.current!);
@@ -81,7 +85,7 @@ export function Chart(props: {
 		draw.current = () => {
 			draw.current = () => {};
 			plot.current!.setData(data);
-			describe(plot.current!, legend.current, lines, axis);
+			describe(plot.current!, figure.current!, lines, axis);
 		};
 		if (visible.current) draw.current();
 	}, [data]);
@@ -99,10 +103,14 @@ export function Chart(props: {
 		}
 	};
 	return (
-		<figure class="chart">
-			<figcaption title={props.help}>
-				<span>{props.title}</span>
-				<span class="place" />
+		<figure class="chart" ref={figure}>
+			<figcaption>
+				<span class={props.help && 'helped'} title={props.help}>
+					{props.title}
+				</span>
+				<span class="place">
+					{alone && <strong />} <span />
+				</span>
 			</figcaption>
 			<div
 				class="plot"
@@ -113,13 +121,14 @@ export function Chart(props: {
 				aria-label={`${props.title}. Arrow keys move the cursor, Escape shows all.`}
 				onKeyDown={key}
 			/>
-			{props.legend !== false && (
-				<dl class="legend" ref={legend}>
+			{nothing && <p class="empty">No value is positive: there is nothing to draw on a log scale.</p>}
+			{!alone && (
+				<dl class="legend">
 					{lines.map((line, i) => (
-						<div key={line.name}>
+						<div key={line.name} title={line.name}>
 							<dt>
 								<Swatch index={i} />
-								{line.name}
+								<Cut text={line.name} />
 							</dt>
 							<dd>&nbsp;</dd>
 						</div>
@@ -130,20 +139,19 @@ export function Chart(props: {
 	);
 }
 
-/** describe writes the values under the cursor, or the last ones, into the legend. */
-function describe(u: uPlot, legend: HTMLDListElement | null, lines: Line[], axis: string) {
-	if (!legend) return;
+/** describe writes the values under the cursor, or the last ones, into the legend or, of a single curve, the caption. */
+function describe(u: uPlot, figure: HTMLElement, lines: Line[], axis: string) {
 	const at = u.cursor.idx;
-	const cells = legend.querySelectorAll('dd');
+	const cells = figure.querySelectorAll('dd, .place strong');
 	lines.forEach((line, i) => {
 		let k = at ?? line.value.length - 1;
 		if (at === null || at === undefined) while (k > 0 && line.value[k] === null) k--;
 		const [value, low, high] = [1, 2, 3].map((c) => u.data[3 * i + c]?.[k]);
 		let text = number(value);
 		if (line.low && low !== null && low !== undefined) text += ` [${number(low)}, ${number(high)}]`;
-		if ((line.count?.[k] ?? 0) > 1) text += `, ${line.count![k]} runs`;
+		if (line.count && line.count[k] > 0 && line.count[k] !== line.runs) text += `, ${line.count[k]} of them`;
 		if (cells[i]) cells[i].textContent = text;
-		if (i === 0) legend.closest('figure')!.querySelector('.place')!.textContent = 'at ' + place(u.data[0][k], axis);
+		if (i === 0) figure.querySelector('.place > span')!.textContent = 'at ' + place(u.data[0][k], axis);
 	});
 }
 
@@ -157,6 +165,14 @@ function range(low: number | null, high: number | null, log?: boolean, intervals
 function place(x: number | undefined, axis: string): string {
 	return x === undefined ? '–' : axis === 'time' ? duration(x) : axis === 'steps' ? short(x) + ' steps' : 'iteration ' + Math.round(x);
 }
+
+/** increments are the distances between ticks: whole iterations and steps, and times that clocks have. */
+const increments = {
+	count: Array.from({ length: 12 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat(),
+	time: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].concat([2, 5, 10, 20, 50, 100].map((n) => n * 86400)),
+};
+
+const titles: Record<string, string> = { iterations: 'iteration', steps: 'environment steps', time: 'time of training' };
 
 function options(
 	props: { lines: Line[]; axis: string; height: number; log?: boolean; sync?: string; zoom?: (from: number, to: number) => void },
@@ -184,7 +200,14 @@ function options(
 		padding: [8, 12, 0, 0],
 		scales: { x: { time: false }, y: { distr: props.log ? 3 : 1, range: (_, low, high) => range(low, high, props.log, bands.length > 0) } },
 		axes: [
-			{ ...axes, size: 28, values: (_, ticks) => ticks.map((v) => (props.axis === 'time' ? duration(v) : short(v))), space: props.axis === 'time' ? 90 : 60 },
+			{
+				...axes,
+				size: 28,
+				incrs: props.axis === 'time' ? increments.time : increments.count,
+				values: (_, ticks) => ticks.map((v) => (props.axis === 'time' ? duration(v) : short(v))),
+				space: props.axis === 'time' ? 90 : 60,
+				...(props.height > 200 && { label: titles[props.axis], labelSize: 18, labelGap: 0, labelFont: axes.font }),
+			},
 			{ ...axes, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? '' : short(v))) },
 		],
 		cursor: {

@@ -76,12 +76,23 @@ export function Ago(props: { time?: string }) {
 
 const symbols: Record<State, string> = { queued: '…', running: '▶', lost: '!', paused: '‖', stopped: '■', done: '✓', failed: '✕', cancelled: '⊘' };
 
+/** Cut is a name whose end stays where there is no room for all of it: what tells runs apart is behind the last slash. */
+export function Cut(props: { text: string }) {
+	const at = props.text.lastIndexOf('/') + 1;
+	return (
+		<span class="cut">
+			<span>{props.text.slice(0, at)}</span>
+			<span>{props.text.slice(at)}</span>
+		</span>
+	);
+}
+
 /** Badge shows a state by its colour, a symbol and its name. */
 export function Badge(props: { state: State; count?: number; reason?: string }) {
 	return (
 		<span class={'badge ' + props.state} title={props.reason}>
 			<span aria-hidden="true">{symbols[props.state]}</span> {props.count !== undefined && props.count + ' '}
-			{props.state}
+			<span class="word">{props.state}</span>
 		</span>
 	);
 }

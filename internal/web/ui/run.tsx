@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Actions } from './actions';
-import { get, useData, useEvents, type About, type Columns, type Details, type Rows, type Run } from './api';
+import { get, useData, useEvents, type About, type Columns, type Details, type Rows, type Run, type Table } from './api';
 import { Chart, type Line } from './chart';
 import { choice, Controls } from './curves';
 import { Ago, Badge, bytes, duration, number, short } from './format';
@@ -96,19 +96,19 @@ function useRows(name: string, lost: (now: boolean) => void): { rows?: Rows; run
 
 function Facts(props: { run: Run }) {
 	const { run } = props;
-	const facts: [string, any][] = [
+	const facts: [string, any][] = [ // those that there are
 		['State', <Badge state={run.state} reason={run.reason} />],
 		['Iterations', <Progress done={run.iteration} all={run.iterations} />],
 		['Steps', short(run.steps)],
 		['Return', number(run.return)],
 		['Best evaluation', number(run.best)],
-		['Time left', duration(run.eta)],
-		['Learner', run.learner ? `${run.learner}${run.epoch ? `, epoch ${run.epoch}` : ''}` : '–'],
+		['Time left', run.eta !== null && duration(run.eta)],
+		['Learner', run.learner && `${run.learner}${run.epoch ? `, epoch ${run.epoch}` : ''}`],
 		['Last heard of', <Ago time={run.heard} />],
 	];
 	return (
 		<dl class="facts">
-			{facts.map(([title, value]) => (
+			{facts.filter(([, value]) => value).map(([title, value]) => (
 				<div key={title}>
 					<dt>{title}</dt>
 					<dd>{value}</dd>
@@ -122,12 +122,20 @@ function Facts(props: { run: Run }) {
 function Metrics(props: { rows?: Rows; about: About; params: URLSearchParams; change: (params: URLSearchParams) => void }) {
 	const { rows, about, params } = props;
 	const axis = choice(params, 'axis');
-	const x = (rows?.columns[{ iterations: 'iteration', steps: 'steps', time: 'seconds_elapsed' }[axis] ?? 'iteration'] ?? []) as number[];
+	const [from, to] = ['from', 'to'].map((bound) => params.get(bound));
+	const { x, columns } = useMemo(() => {
+		const all = rows?.columns ?? {};
+		const along = (all[{ iterations: 'iteration', steps: 'steps', time: 'seconds_elapsed' }[axis] ?? 'iteration'] ?? []) as number[];
+		if (from === null && to === null) return { x: along, columns: all };
+		const shown = (_: unknown, i: number) => along[i] >= Number(from ?? -Infinity) && along[i] <= Number(to ?? Infinity);
+		return { x: along.filter(shown), columns: Object.fromEntries(Object.entries(all).map(([name, values]) => [name, values.filter(shown)])) };
+	}, [rows, axis, from, to]);
+	const zoom = (from: number, to: number) => props.change(changed(params, { from: from || undefined, to: to || undefined }));
 	const groups = [...new Set(about.metrics.filter((m) => !m.name.includes('/')).map((m) => m.group))].sort((a, b) => Number(a === 'run') - Number(b === 'run'));
 	const smoothing = Number(choice(params, 'smooth'));
 	const chart = (title: string, help: string, names: string[]) => {
-		const lines = names.filter((n) => rows?.columns[n]?.some((v) => v !== null)).map((n) => ({ name: n, value: rows!.columns[n] }));
-		return lines.length > 0 && <LiveChart key={title} title={title} help={help} x={x} lines={lines} axis={axis} smoothing={smoothing} log={params.has('log')} />;
+		const lines = names.filter((n) => columns[n]?.some((v) => v !== null)).map((n) => ({ name: n, value: columns[n] }));
+		return lines.length > 0 && <LiveChart key={title} title={title} help={help} x={x} lines={lines} axis={axis} smoothing={smoothing} log={params.has('log')} zoom={zoom} />;
 	};
 	if (rows && rows.rows === 0) return <p class="empty">No iteration is complete yet; this page shows the first as soon as it is.</p>;
 	return (
@@ -165,7 +173,7 @@ const together = [
 ];
 
 /** LiveChart keeps the lines' identity while their values stay, so that only what has changed is drawn. */
-function LiveChart(props: { title: string; help: string; x: number[]; lines: Line[]; axis: string; smoothing: number; log: boolean }) {
+function LiveChart(props: { title: string; help: string; x: number[]; lines: Line[]; axis: string; smoothing: number; log: boolean; zoom: (from: number, to: number) => void }) {
 	const lines = useMemo(() => props.lines, [props.x, props.lines.map((l) => l.name).join()]);
 	return <Chart {...props} lines={lines} height={190} sync="run" />;
 }
@@ -182,7 +190,10 @@ function Calibration(props: { rows: Rows }) {
 		<section class="panel">
 			<h2>calibration</h2>
 			<table class="small">
-				<caption>Coverage of held-out targets over the last tenth of the run, against the level of the interval</caption>
+				<caption>
+					Share of held-out targets within the critic's intervals over the last tenth of the run, against the intervals' level (the mark). Below it the critic is
+					too sure, above it not sure enough.
+				</caption>
 				<thead>
 					<tr>
 						<th scope="col">Level</th>
@@ -198,7 +209,11 @@ function Calibration(props: { rows: Rows }) {
 							<th scope="row">{level} %</th>
 							<td>{coverage === null ? '–' : `${(100 * coverage).toFixed(1)} %`}</td>
 							<td>
-								<meter min={0} max={1} value={coverage ?? 0} low={level / 100 - 0.05} high={level / 100 + 0.05} optimum={level / 100} aria-label={`coverage of the ${level} % interval`} />
+								<svg class="coverage" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+									<rect width="100" height="10" fill="var(--soft)" />
+									<rect width={100 * (coverage ?? 0)} height="10" fill="var(--curve-0)" />
+									<rect x={level - 0.5} width="1" height="10" fill="var(--text)" />
+								</svg>
 							</td>
 						</tr>
 					))}
@@ -268,8 +283,8 @@ function Evaluations(props: { columns?: Columns; about: About }) {
 					<thead>
 						<tr>
 							{['iteration', 'steps', 'episodes', 'mean_action_return', 'mean_action_iqm', 'sampled_action_return', 'mean_action_length'].map((c) => (
-								<th scope="col" key={c}>
-									{c.replaceAll('_', ' ')}
+								<th scope="col" key={c} title={props.about.metrics.find((m) => m.name === 'evaluation/' + c)?.help}>
+									{c.replaceAll('_', ' ').replace('iqm', 'IQM')}
 								</th>
 							))}
 						</tr>
@@ -295,6 +310,7 @@ function Settings(props: { settings?: Record<string, string>; params: URLSearchP
 	const with_ = props.params.get('with') ?? '';
 	const [other, setOther] = useState(with_);
 	const { data, error } = useData<Details>(with_ ? 'run' : null, new URLSearchParams({ name: with_ }));
+	const others = useData<Table>('runs', new URLSearchParams({ limit: '500' })).data?.runs ?? [];
 	const settings = props.settings ?? {};
 	const names = [...new Set([...Object.keys(settings), ...Object.keys(with_ ? (data?.settings ?? {}) : {})])];
 	const compared = with_ !== '' && data !== undefined;
@@ -310,7 +326,12 @@ function Settings(props: { settings?: Record<string, string>; params: URLSearchP
 			>
 				<label class="search">
 					Difference to the run
-					<input value={other} onInput={(e) => setOther(e.currentTarget.value)} placeholder="name of another run" spellcheck={false} />
+					<input list="others" value={other} onInput={(e) => setOther(e.currentTarget.value)} placeholder="name of another run" spellcheck={false} />
+					<datalist id="others">
+						{others.map((r) => (
+							<option key={r.name} value={r.name} />
+						))}
+					</datalist>
 				</label>
 				<button>Compare</button>
 			</form>
@@ -337,7 +358,7 @@ function Settings(props: { settings?: Record<string, string>; params: URLSearchP
 					</tbody>
 				</table>
 			</div>
-			{compared && rows.length === 0 && <p class="empty">The two have the same settings.</p>}
+			{compared && <p class="empty">{rows.length === 0 ? 'The two have the same settings.' : `The other ${names.length - rows.length} settings are the same.`}</p>}
 		</section>
 	);
 }

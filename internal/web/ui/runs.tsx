@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useData, type About, type Group, type Run, type State, type Table } from './api';
 import { Swatch } from './chart';
 import { CurvesPanel } from './curves';
-import { Ago, Badge, duration, number, short } from './format';
+import { Ago, Badge, Cut, duration, number, short } from './format';
 import { changed, go, Link } from './route';
 
 const pageSize = 100;
@@ -35,7 +35,7 @@ const columns: Column[] = [
 		),
 	},
 	{ name: 'best', title: 'Best', help: 'mean return of the best evaluation', cell: (r) => number(r.best) },
-	{ name: 'eta', title: 'Left', help: 'if the remaining iterations take as long as those so far', cell: (r) => duration(r.eta) },
+	{ name: 'eta', title: 'Time left', help: 'if the remaining iterations take as long as those so far', cell: (r) => duration(r.eta) },
 	{ name: 'heard', title: 'Last heard of', cell: (r) => <Ago time={r.heard} /> },
 ];
 
@@ -128,7 +128,7 @@ export function RunsPage(props: { params: URLSearchParams; about: About; version
 													{row.values.map((v) => v || '(none)').join(', ')}
 												</Link>
 											) : (
-												<Link to={'run/' + row.name} title={row.name}>{row.name}</Link>
+												<Link to={'run/' + row.name} title={row.name}><Cut text={row.name} /></Link>
 											)}
 										</th>
 										<td>{row.query !== undefined ? <States of={row.states} /> : <Badge state={row.state} reason={row.reason} />}</td>

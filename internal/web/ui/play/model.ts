@@ -1,6 +1,6 @@
 // The model's geoms as objects of three.js.
 
-import * as THREE from 'three';
+import * as THREE from '../three';
 import type { Geom, Scene } from './link';
 
 /** far is half the side of what is drawn of a plane that goes on beyond the horizon, in m. */

@@ -1,7 +1,6 @@
 // A view draws a model as frames come, lets the camera follow the robot, and the mouse push it.
 
-import * as THREE from 'three';
-import { OrbitControls } from 'three/addons/controls/OrbitControls.js';
+import * as THREE from '../three';
 import type { Frame, SceneMessage } from './link';
 import { Model } from './model';
 
@@ -28,7 +27,7 @@ export class View {
 	private readonly renderer: THREE.WebGLRenderer;
 	private readonly scene = new THREE.Scene();
 	private readonly camera = new THREE.PerspectiveCamera(45, 1, 0.01, 400);
-	private readonly controls: OrbitControls;
+	private readonly controls: THREE.OrbitControls;
 	private readonly sun = new THREE.DirectionalLight(0xffffff, 1.6);
 	private readonly lamp = new THREE.DirectionalLight(0xffffff, 1.1); // beside the camera, as MuJoCo's headlight
 	private readonly arrows: THREE.InstancedMesh;
@@ -62,7 +61,7 @@ export class View {
 		this.renderer.shadowMap.enabled = true;
 		this.renderer.shadowMap.type = THREE.PCFShadowMap;
 		this.camera.up.set(0, 0, 1);
-		this.controls = new OrbitControls(this.camera, canvas);
+		this.controls = new THREE.OrbitControls(this.camera, canvas);
 		this.controls.maxPolarAngle = 0.52 * Math.PI;
 		this.controls.addEventListener('change', () => (this.dirty = true));
 		this.sun.castShadow = true;
@@ -240,6 +239,7 @@ export class View {
 		};
 		const release = () => {
 			this.grabbed = undefined;
+			this.canvas.classList.remove('pulled');
 			this.controls.enabled = true;
 			this.dirty = true;
 		};
@@ -250,6 +250,7 @@ export class View {
 			const body = hit?.object.userData.body as number | undefined;
 			if (!body) return; // the world is body 0
 			this.grabbed = { body, point: this.model.bodies[body].worldToLocal(hit.point.clone()) };
+			this.canvas.classList.add('pulled');
 			this.controls.enabled = false;
 			this.canvas.setPointerCapture(e.pointerId);
 		}, { capture: true }); // before the camera's
