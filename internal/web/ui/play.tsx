@@ -6,6 +6,7 @@ import { get, type Table } from './api';
 import { type Command, type Frame, Link, type PolicyMessage, type SceneMessage, terminated } from './play/link';
 import { Strips } from './play/strips';
 import { View } from './play/view';
+import { useTheme } from './theme';
 
 export interface Params {
 	run: string;
@@ -115,7 +116,10 @@ function Play(params: Params) {
 			<div class="play-views">
 				{views.map((v, i) => <OneView key={i} {...v} task={task} other={i > 0} settings={now} shown={shown} onTask={setTask} />)}
 			</div>
-			<p class="play-help">Drag the robot to push it, beside it to turn the camera; the wheel zooms. The keys are in the buttons' tips.</p>
+			<p class="play-help">
+				Drag the robot to push it, beside it to turn the camera; the wheel zooms. Below the rewards is a row for each actuator, blue towards its lowest control and
+				orange towards its highest. The keys are in the buttons' tips.
+			</p>
 		</div>
 	);
 }
@@ -165,6 +169,7 @@ function OneView(props: ViewProps) {
 	useEffect(() => {
 		const s = new Shown();
 		self.current = s;
+		s.episode = [...props.shown][0]?.episode ?? 0; // the one that the policy beside it plays
 		try {
 			s.view = new View(canvas.current!);
 		} catch {
@@ -214,6 +219,9 @@ function OneView(props: ViewProps) {
 			s.view?.dispose();
 		};
 	}, [run]);
+
+	const { dark } = useTheme();
+	useEffect(() => self.current?.strips?.draw(), [dark]);
 
 	const choose = (checkpoint: string) => {
 		asked.current = checkpoint;
