@@ -114,7 +114,7 @@ function Play(params: Params) {
 				<button onClick={() => setBeside(!beside)} aria-pressed={beside} title="two policies side by side">Compare</button>
 			</div>
 			<div class="play-views">
-				{views.map((v, i) => <OneView key={i} {...v} task={task} other={i > 0} settings={now} shown={shown} onTask={setTask} />)}
+				{views.map((v, i) => <OneView key={i} {...v} task={task} other={i > 0} settings={now} shown={shown} onTask={setTask} together={act.again} />)}
 			</div>
 			<p class="play-help">
 				Drag the robot to push it, beside it to turn the camera; the wheel zooms. Below the rewards is a row for each actuator, blue towards its lowest control and
@@ -146,6 +146,7 @@ interface ViewProps extends Params {
 	settings: { current: Settings };
 	shown: Set<Shown>;
 	onTask(task: string): void;
+	together(): void; // has all views begin their episode now
 }
 
 function OneView(props: ViewProps) {
@@ -189,6 +190,7 @@ function OneView(props: ViewProps) {
 			message: (m) => {
 				switch (m.type) {
 					case 'scene':
+						if (props.other && !s.about) props.together();
 						s.about = m;
 						s.view!.show(m);
 						s.strips = new Strips(strips.current!, m);
