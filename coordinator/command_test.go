@@ -280,6 +280,18 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// A node that advertises a URL for which its certificate is not says so, and is not ready.
+func TestMisnamed(t *testing.T) {
+	t.Parallel()
+	addresses := holdAddresses(t, 2)
+	_, port, _ := strings.Cut(addresses[0], ":")
+	n := serve(t, "n1", t.TempDir(), "127.0.0.2:"+port, addresses[1], "--credentials", filepath.Join(newCredentials(t), "coordinator"))
+	n.Expect(`a node's certificate is not for the name by which it is reached.*not 127.0.0.2`)
+	if log := n.Log(); strings.Contains(log, "msg=ready") {
+		t.Error(log)
+	}
+}
+
 // A token stands for a certificate, for as long as its line is in the file.
 func TestTokens(t *testing.T) {
 	t.Parallel()

@@ -120,6 +120,9 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 
 // pages returns the pages that show the run, nil if there are none, and a logger whose lines they show too.
 func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http.Handler, *slog.Logger) {
+	if settings.Worker && settings.HTTPAddress() != "" {
+		log.Info("a worker serves metrics and health; its runs are on the coordinator's pages", "coordinator", settings.Coordinator)
+	}
 	if settings.Worker || !settings.Pages() {
 		return nil, log
 	}

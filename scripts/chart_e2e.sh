@@ -43,7 +43,7 @@ need debootstrap debootstrap
 [ -z "$missing" ] || exit 1
 
 # The linker sets the version that Kubernetes reports.
-version=$(sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' helm/offline/kubernetes/go.mod)
+version=$(go list -C helm/offline/kubernetes -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${version#v*.}
 flags="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do

@@ -273,11 +273,19 @@ func (c *Config) newTransport() *http.Transport {
 const dialTimeout = 2 * time.Second
 
 func (c *Config) newClient(urls ...string) (*client.Client, error) {
-	settings := client.Config{URLs: urls, Log: c.Log}
+	settings := client.Config{URLs: urls, Log: c.Log, Silence: c.misnamed}
 	if c.Credentials != nil {
 		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
 	}
 	return client.New(settings)
+}
+
+// misnamed says of a node that is not reached what waiting does not mend, and its clients will meet too.
+func (c *Config) misnamed(err error) {
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		c.Log.Warn("a node's certificate is not for the name by which it is reached: issue one with --host, or advertise another URL", "error", err)
+	}
 }
 
 // readBackup returns the state to start from, or nil.

@@ -44,6 +44,7 @@ func TestOtherNames(t *testing.T) {
 	}
 	waits := strings.Split(row(t, "a worker waits")[0], "`")[1]
 	u.untilSaid(waits, "logs", "--selector=app.kubernetes.io/component=learner", "--tail=-1")
+	u.untilSaid(waits, "logs", "--selector=app.kubernetes.io/component=coordinator", "--tail=-1")
 	u.helm("uninstall", "dbqpg")
 }
 

@@ -108,7 +108,7 @@ func (s *Settings) table() []section {
 			{"credentials", machine, text(&s.Credentials), "directory of this learner's certificate and key, for TLS and authentication on NATS (docs/security.md)"},
 			{"insecure_listen", machine, truth(&s.InsecureListen), "let --listen accept other machines without credentials, and --http"},
 			{"keep_checkpoints", machine, counts(&s.KeepCheckpoints), "iterations whose checkpoints to keep besides the newest and the best, such as 0,150,300"},
-			{"http", machine, text(&s.HTTP), "host:port of the pages that show the run in a browser, with metrics, health and readiness; auto is 127.0.0.1:8080, or a free port if that one is in use; off (docs/dashboard.md)"},
+			{"http", machine, text(&s.HTTP), "host:port of the pages that show the run in a browser, with metrics, health and readiness; auto is 127.0.0.1:8080, or a free port if that one is in use; off; a worker has no pages, its runs are on the coordinator's (docs/dashboard.md)"},
 			{"metrics_listen", machine, text(&s.MetricsListen), "the same server's host:port for who reads metrics: on other addresses than this machine's, without the pages, such as 0.0.0.0:9464 (docs/observability.md; default: that of --http)"},
 			{"pprof", machine, truth(&s.Pprof), "also serve Go's profiles there"},
 			{"log_level", machine, text(&s.LogLevel), "lowest level to log: debug, info, warn or error"},

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -52,4 +53,31 @@ func TestDashboard(t *testing.T) {
 	p.to("#/run/nobody")
 	p.says("there is no run called")
 	p.expectComplaint("404")
+}
+
+// A browser has six connections to a server. Pages that are out of sight, and those that are left, which it may keep to go back to, hold none.
+func TestHiddenPageListensToNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0")), "")
+	p.drawn(1)
+	evaluate[chromedp.Void](p, `{
+		const Real = EventSource;
+		window.made = [];
+		window.EventSource = class extends Real { constructor(url) { super(url); made.push(this); } };
+		window.hide = (hidden) => {
+			Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+			document.dispatchEvent(new Event('visibilitychange'));
+		};
+		hide(true);
+		hide(false);
+	}`)
+	for i, leave := range []string{`hide(true)`, `dispatchEvent(new PageTransitionEvent('pagehide'))`} {
+		p.until(fmt.Sprintf(`made.length === %d && made[%d].readyState === EventSource.OPEN`, i+1, i))
+		evaluate[chromedp.Void](p, leave)
+		if state := evaluate[int](p, fmt.Sprintf(`made[%d].readyState`, i)); state != 2 {
+			t.Errorf("after %s its events are in state %d", leave, state)
+		}
+		evaluate[chromedp.Void](p, `document.hidden ? hide(false) : dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))`)
+	}
+	p.until(`made.length === 3 && made[2].readyState === EventSource.OPEN`)
 }

@@ -97,7 +97,7 @@ export function SubmitPage() {
 				}}
 			>
 				<label class="tall">
-					A sweep, as in a file for coordinator submit
+					A sweep, as in a file for coordinator submit: a run for each combination of tasks, algorithms, estimators, seeds and values of overrides
 					<textarea rows={16} value={sweep} spellcheck={false} onInput={(e) => setSweep(e.currentTarget.value)} />
 				</label>
 				<p class="controls">

@@ -208,7 +208,7 @@ function options(
 				space: props.axis === 'time' ? 90 : 60,
 				...(props.height > 200 && { label: titles[props.axis], labelSize: 18, labelGap: 0, labelFont: axes.font }),
 			},
-			{ ...axes, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? '' : short(v))) },
+			{ ...axes, size: 60, values: (_, ticks) => ticks.map((v) => (v === null ? '' : short(v))) },
 		],
 		cursor: {
 			drag: { x: true, y: false, setScale: !props.zoom },
@@ -221,7 +221,8 @@ function options(
 			setSelect: [
 				(u) => {
 					if (!props.zoom || u.select.width < 4) return;
-					props.zoom(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'));
+					const [from, to] = [0, u.select.width].map((more) => +u.posToVal(u.select.left + more, 'x').toPrecision(5)); // short in an address
+					props.zoom(from, to);
 					u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
 				},
 			],

@@ -42,7 +42,7 @@ export function CurvesPanel(props: {
 	const { data, error, loading } = useData<Curves>(queries.length > 0 ? 'curves' : null, request, props.version, 3000);
 	const lines = useMemo(() => {
 		const names = labels(data?.curves.map((c) => c.query) ?? []);
-		return (data?.curves ?? []).map((c, i) => ({ name: names[i] + (c.runs === 1 ? '' : ` (${c.runs || 'no'} runs)`), ...c }));
+		return (data?.curves ?? []).map((c, i) => ({ name: names[i] + (c.runs === 1 ? '' : c.runs ? ` (${c.runs} runs)` : ' (no values yet)'), ...c }));
 	}, [data]);
 	const description = props.about.metrics.find((m) => m.name === metric);
 	return (

@@ -6,6 +6,7 @@ import { get, type Table } from './api';
 import { type Command, type Frame, Link, type PolicyMessage, type SceneMessage, terminated } from './play/link';
 import { Strips } from './play/strips';
 import { View } from './play/view';
+import { useTheme } from './theme';
 
 export interface Params {
 	run: string;
@@ -113,9 +114,12 @@ function Play(params: Params) {
 				<button onClick={() => setBeside(!beside)} aria-pressed={beside} title="two policies side by side">Compare</button>
 			</div>
 			<div class="play-views">
-				{views.map((v, i) => <OneView key={i} {...v} task={task} other={i > 0} settings={now} shown={shown} onTask={setTask} />)}
+				{views.map((v, i) => <OneView key={i} {...v} task={task} other={i > 0} settings={now} shown={shown} onTask={setTask} together={act.again} />)}
 			</div>
-			<p class="play-help">Drag the robot to push it, beside it to turn the camera; the wheel zooms. The keys are in the buttons' tips.</p>
+			<p class="play-help">
+				Drag the robot to push it, beside it to turn the camera; the wheel zooms. Below the rewards is a row for each actuator, blue towards its lowest control and
+				orange towards its highest. The keys are in the buttons' tips.
+			</p>
 		</div>
 	);
 }
@@ -142,6 +146,7 @@ interface ViewProps extends Params {
 	settings: { current: Settings };
 	shown: Set<Shown>;
 	onTask(task: string): void;
+	together(): void; // has all views begin their episode now
 }
 
 function OneView(props: ViewProps) {
@@ -165,6 +170,7 @@ function OneView(props: ViewProps) {
 	useEffect(() => {
 		const s = new Shown();
 		self.current = s;
+		s.episode = [...props.shown][0]?.episode ?? 0; // the one that the policy beside it plays
 		try {
 			s.view = new View(canvas.current!);
 		} catch {
@@ -184,6 +190,7 @@ function OneView(props: ViewProps) {
 			message: (m) => {
 				switch (m.type) {
 					case 'scene':
+						if (props.other && !s.about) props.together();
 						s.about = m;
 						s.view!.show(m);
 						s.strips = new Strips(strips.current!, m);
@@ -214,6 +221,9 @@ function OneView(props: ViewProps) {
 			s.view?.dispose();
 		};
 	}, [run]);
+
+	const { dark } = useTheme();
+	useEffect(() => self.current?.strips?.draw(), [dark]);
 
 	const choose = (checkpoint: string) => {
 		asked.current = checkpoint;

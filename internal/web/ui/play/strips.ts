@@ -3,7 +3,8 @@
 import type { Frame, SceneMessage } from './link';
 
 const columns = 240; // steps shown
-const rewardHeight = 44; // pixels
+const rewardHeight = 58; // pixels, with the line of text above it
+const textHeight = 15;
 
 /** Strips draws into a canvas. */
 export class Strips {
@@ -40,7 +41,7 @@ export class Strips {
 		requestAnimationFrame(() => this.draw());
 	}
 
-	private draw() {
+	draw() {
 		this.requested = false;
 		const { clientWidth: width, clientHeight: height } = this.canvas;
 		if (!width || !height) return;
@@ -60,7 +61,7 @@ export class Strips {
 	private reward(pen: CanvasRenderingContext2D, ink: string, width: number) {
 		const high = Math.max(0, ...this.rewards);
 		const low = Math.min(0, ...this.rewards);
-		const y = (reward: number) => 3 + ((rewardHeight - 8) * (high - reward)) / (high - low || 1);
+		const y = (reward: number) => textHeight + 3 + ((rewardHeight - textHeight - 8) * (high - reward)) / (high - low || 1);
 		pen.strokeStyle = ink;
 		pen.globalAlpha = 0.3;
 		pen.beginPath();
@@ -77,7 +78,7 @@ export class Strips {
 		pen.fillStyle = ink;
 		pen.font = '11px system-ui, sans-serif';
 		pen.globalAlpha = 0.7;
-		pen.fillText(`reward ${low.toPrecision(2)} to ${high.toPrecision(2)}`, 4, 12);
+		pen.fillText(`reward of each step, from ${low.toPrecision(2)} to ${high.toPrecision(2)}`, 0, 11);
 		pen.globalAlpha = 1;
 	}
 
