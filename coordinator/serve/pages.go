@@ -260,7 +260,10 @@ func (a *actions) Do(r *http.Request, action web.Action) (string, error) {
 	}
 	by, _, _ := a.api.Sender(r)
 	a.log.Info("changed in the browser", "by", by, "action", action.Action, "name", action.Name)
-	return fmt.Sprintf("%d runs are %s", cmp.Or(response.Runs, 1), verb), nil
+	if n := cmp.Or(response.Runs, 1); n != 1 {
+		return fmt.Sprintf("%d runs are %s", n, verb), nil
+	}
+	return "1 run is " + verb, nil
 }
 
 // describe lists the first runs of a sweep.

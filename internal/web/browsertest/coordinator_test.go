@@ -157,14 +157,14 @@ func TestActions(t *testing.T) {
 		p.says(says)
 	}
 	p.says("queued")
-	confirm("Cancel", "cancel", "1 runs are cancelled")
+	confirm("Cancel", "Cancel the run", "1 run is cancelled")
 	p.says("Retry")
 	p.look("cancelled")
-	confirm("Retry", "retry", "1 runs are queued again")
-	confirm("Remove experiment", "remove", "cancel the experiment first") // they have not ended
+	confirm("Retry", "Queue the run", "1 run is queued again")
+	confirm("Remove experiment", "Remove the experiment", "cancel the experiment first") // they have not ended
 	p.expectComplaint("400")
 	command(t, "cancel", "two", "--coordinator", strings.TrimSuffix(p.url, "/"), "--credentials", filepath.Join(directory, "operator"))
-	confirm("Remove experiment", "remove", "There are no runs")
+	confirm("Remove experiment", "Remove the experiment", "There are no runs")
 	node.Expect(`changed in the browser.*operator alice.*action=submit`)
 }
 

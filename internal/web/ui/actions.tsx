@@ -8,12 +8,19 @@ interface Done {
 	message: string;
 }
 
+interface Question {
+	action: string;
+	name: string;
+	yes: string; // on the button that does it
+	question: string;
+}
+
 /** confirmed asks before something is done that cannot be undone. */
-const questions: Record<string, (run: Run) => { action: string; name: string; question: string } | null> = {
-	cancel: (run) => (over(run) ? null : { action: 'cancel', name: run.name, question: `Cancel ${run.name}? It can be retried, and then goes on from its last checkpoint.` }),
-	retry: (run) => (run.state === 'failed' || run.state === 'cancelled' ? { action: 'retry', name: run.name, question: `Queue ${run.name} again?` } : null),
+const questions: Record<string, (run: Run) => Question | null> = {
+	cancel: (run) => (over(run) ? null : { action: 'cancel', name: run.name, yes: 'Cancel the run', question: `Cancel ${run.name}? It can be retried, and then goes on from its last checkpoint.` }),
+	retry: (run) => (run.state === 'failed' || run.state === 'cancelled' ? { action: 'retry', name: run.name, yes: 'Queue the run', question: `Queue ${run.name} again?` } : null),
 	remove: (run) =>
-		run.experiment ? { action: 'remove', name: run.experiment, question: `Remove the experiment ${run.experiment} with all of its runs? All must have ended. Their files stay in the store.` } : null,
+		run.experiment ? { action: 'remove', name: run.experiment, yes: 'Remove the experiment', question: `Remove the experiment ${run.experiment} with all of its runs? All must have ended. Their files stay in the store.` } : null,
 };
 
 const over = (run: Run) => ['done', 'failed', 'cancelled'].includes(run.state);
@@ -21,7 +28,7 @@ const over = (run: Run) => ['done', 'failed', 'cancelled'].includes(run.state);
 /** Actions are those that apply to a run. */
 export function Actions(props: { run: Run; about: About }) {
 	const dialog = useRef<HTMLDialogElement>(null);
-	const [asked, setAsked] = useState<{ action: string; name: string; question: string } | null>(null);
+	const [asked, setAsked] = useState<Question | null>(null);
 	const [said, setSaid] = useState<{ text: string; bad: boolean }>();
 	useEffect(() => {
 		if (asked) dialog.current?.showModal();
@@ -55,7 +62,7 @@ export function Actions(props: { run: Run; about: About }) {
 				<p id="question">{asked?.question}</p>
 				<p class="controls">
 					<button type="button" class="primary" onClick={act}>
-						{asked?.action}
+						{asked?.yes}
 					</button>
 					<button type="button" onClick={() => dialog.current?.close()}>
 						Leave it

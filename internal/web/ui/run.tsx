@@ -337,7 +337,7 @@ function Settings(props: { settings?: Record<string, string>; params: URLSearchP
 			</form>
 			{error && with_ && <p class="error" role="alert">{error.message}</p>}
 			<div class="scroll">
-				<table class="small">
+				<table class="small settings">
 					<thead>
 						<tr>
 							<th scope="col">Setting</th>
