@@ -40,6 +40,17 @@ func TestLearner(t *testing.T) {
 	if size < 10_000 {
 		t.Errorf("the best checkpoint is downloaded as %d bytes", size)
 	}
+	// Answers that take longer than an iteration come, too.
+	evaluate[chromedp.Void](p, `{
+		const real = fetch;
+		window.fetch = (address, options) => new Promise((resolve, reject) => {
+			options?.signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
+			setTimeout(() => resolve(real(address, options)), String(address).startsWith('data/curves') ? 2500 : 0);
+		});
+	}`)
+	p.to("#/?sort=name")
+	p.says("running")
+	p.drawn(1)
 	learner.Signal(syscall.SIGKILL)
 	p.says("no connection")
 	p.expectComplaint("Failed to load resource")

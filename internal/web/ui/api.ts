@@ -136,34 +136,51 @@ export interface Answer<T> {
 	loading: boolean;
 }
 
-/** useData asks for JSON, again whenever the address or the version changes, but for the latter at most every pause milliseconds. */
+/**
+ * useData asks for JSON, again whenever the address changes, and for another version once the last answer is there and pause milliseconds have passed
+ * since it was asked for: versions may change faster than answers come.
+ */
 export function useData<T>(path: string | null, params: URLSearchParams, version: unknown = 0, pause = 2000): Answer<T> {
 	const [answer, setAnswer] = useState<Answer<T>>({ loading: true });
 	const address = path === null ? null : path + '?' + params;
-	const asked = useRef({ address: '', time: 0 });
-	const [attempt, setAttempt] = useState(0); // after an error
+	const wanted = useRef(version);
+	wanted.current = version;
+	const check = useRef(() => {}); // whether there is a newer version
 	useEffect(() => {
 		if (address === null) return;
-		const again = asked.current.address === address;
-		const wait = again ? Math.max(0, asked.current.time + pause - Date.now()) : 0;
 		const abort = new AbortController();
-		let timer = setTimeout(() => {
-			asked.current = { address, time: Date.now() };
+		let timer = 0;
+		let busy = true; // asking, or about to
+		let asked: unknown; // version
+		let last: T | undefined; // answer
+		const ask = () => {
+			asked = wanted.current;
+			const time = Date.now();
+			const done = (next: Answer<T>, wait: number) => {
+				if (abort.signal.aborted) return;
+				setAnswer(next);
+				busy = false;
+				check.current = () => {
+					if (busy || (asked === wanted.current && !next.error)) return;
+					busy = true;
+					timer = window.setTimeout(ask, Math.max(0, time + wait - Date.now()));
+				};
+				check.current();
+			};
 			get<T>(path!, params, abort.signal).then(
-				(data) => setAnswer({ data, loading: false }),
-				(error) => {
-					if (abort.signal.aborted) return;
-					setAnswer((before) => ({ data: again ? before.data : undefined, error, loading: false }));
-					timer = setTimeout(() => setAttempt((n) => n + 1), 5000);
-				},
+				(data) => done({ data: (last = data), loading: false }, pause),
+				(error) => done({ data: last, error, loading: false }, Date.now() - time + 5000),
 			);
-		}, wait);
-		if (!again) setAnswer((before) => ({ ...before, loading: true }));
+		};
+		setAnswer((before) => ({ ...before, loading: true }));
+		ask();
 		return () => {
 			clearTimeout(timer);
 			abort.abort();
+			check.current = () => {};
 		};
-	}, [address, version, attempt]);
+	}, [address]);
+	useEffect(() => check.current(), [version]);
 	return answer;
 }
 

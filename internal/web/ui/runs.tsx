@@ -63,7 +63,7 @@ export function RunsPage(props: { params: URLSearchParams; about: About; version
 	const choose = (query: string, on: boolean) => {
 		const next = new URLSearchParams(params);
 		next.delete('g');
-		for (const q of on ? [...chosen, query] : (chosen.length > 0 ? chosen : shown).filter((g) => g !== query)) next.append('g', q);
+		for (const q of on ? [...shown, query] : shown.filter((g) => g !== query)) next.append('g', q);
 		change(next);
 	};
 	const sort = (name: string) => {
@@ -115,7 +115,7 @@ export function RunsPage(props: { params: URLSearchParams; about: About; version
 												<input
 													type="checkbox"
 													checked={at >= 0}
-													disabled={at < 0 && chosen.length >= most}
+													disabled={at < 0 && shown.length >= most}
 													aria-label={`curve of ${row.query ?? row.name}`}
 													onChange={(e) => choose(query, e.currentTarget.checked)}
 												/>
