@@ -184,12 +184,13 @@ function options(
 	const axes = { stroke: color('--muted'), grid: { stroke: color('--line'), width: 1 }, ticks: { stroke: color('--line'), width: 1 }, font: '11px system-ui, sans-serif' };
 	const series: uPlot.Series[] = [{}];
 	const bands: uPlot.Band[] = [];
+	const opacity = Math.round(255 * Math.min(0.17, 0.5 / props.lines.length)).toString(16).padStart(2, '0'); // of all of them one sees through
 	props.lines.forEach((line, i) => {
 		const { color: name, dash } = style(i);
 		const stroke = color(name);
 		series.push({ label: line.name, stroke, width: 2, dash, points: { show: (u) => u.data[0].length < 40, size: 5 }, spanGaps: true });
 		for (let edge = 0; edge < 2; edge++) series.push({ stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true, auto: false });
-		if (line.low) bands.push({ series: [3 * i + 3, 3 * i + 2], fill: stroke + '2b' });
+		if (line.low) bands.push({ series: [3 * i + 3, 3 * i + 2], fill: stroke + opacity });
 	});
 	return {
 		width: Math.max(120, element.clientWidth),

@@ -76,9 +76,14 @@ export function Ago(props: { time?: string }) {
 
 const symbols: Record<State, string> = { queued: '…', running: '▶', lost: '!', paused: '‖', stopped: '■', done: '✓', failed: '✕', cancelled: '⊘' };
 
-/** Cut is a name whose end stays where there is no room for all of it: what tells runs apart is behind the last slash. */
+/** end is where the part of a name begins that tells it from others: behind the last slash or blank, but for what follows in parentheses. */
+export function end(name: string): number {
+	return Math.max(0, name.search(/[^\s/]+( \([^)]*\))?$/));
+}
+
+/** Cut is a name whose end stays where there is no room for all of it. */
 export function Cut(props: { text: string }) {
-	const at = props.text.lastIndexOf('/') + 1;
+	const at = end(props.text);
 	return (
 		<span class="cut">
 			<span>{props.text.slice(0, at)}</span>

@@ -2,7 +2,7 @@
 
 import { labels } from '../curves';
 import { style } from '../chart';
-import { ago, bytes, duration, exact, number, short } from '../format';
+import { ago, bytes, duration, end, exact, number, short } from '../format';
 import { decode, type Scene } from '../play/link';
 import { address, changed, parse } from '../route';
 import { smooth } from '../smooth';
@@ -32,6 +32,7 @@ equal('a frame', [rest, [...actions], [...bodies], [...contacts]], [
 equal('numbers', [null, undefined, NaN, 0, 1234567.8, 123.456, 1.23456, 0.0123456, 1.5e-7, -2.5e12].map(number), ['–', '–', '–', '0', '1,234,568', '123.5', '1.23', '0.0123', '1.50e-7', '-2.50e12']);
 equal('short numbers', [null, 999, 16000, 1.5e6, 1e-5].map(short), ['–', '999', '16K', '1.5M', '1.0e-5']);
 equal('durations', [null, 0, 59, 61, 3600, 3661, 90000].map(duration), ['–', '0 s', '59 s', '1 min 1 s', '1 h', '1 h 1 min', '1 d 1 h']);
+equal('ends of names', ['a/b/c-s1', 'mc gamma=0.9', 'a/b c (5 runs)', 'mc', ''].map((name) => name.slice(end(name))), ['c-s1', 'gamma=0.9', 'c (5 runs)', 'mc', '']);
 equal('sizes', [0, 999, 270152, 5e6].map(bytes), ['0 B', '999 B', '270.2 kB', '5.0 MB']);
 const time = new Date('2026-11-22T17:00:00Z');
 equal('a time ago', [ago(time, time.getTime() + 1000), ago(time, time.getTime() + 3 * 3600e3)], ['now', '3 h ago']);
