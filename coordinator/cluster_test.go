@@ -64,8 +64,12 @@ func startWorkload(t *testing.T, nodes []*node) *workload {
 	during, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	for i := range learners {
-		c := newClient(t, urls[i%len(urls)])
-		working.Go(func() { w.committed[i] = commitOn(t, during, c, fmt.Sprint("l", i), w.progress) })
+		c, learner := newClient(t, urls[i%len(urls)]), fmt.Sprint("l", i)
+		run, err := c.Take(deadline(t), registry.Take{Learner: learner, TTL: time.Hour}) // before anybody else takes one
+		if err != nil {
+			t.Fatal(err)
+		}
+		working.Go(func() { w.committed[i] = commitOn(t, during, c, run, learner, w.progress) })
 	}
 	w.end = sync.OnceFunc(func() {
 		cancel()
@@ -140,13 +144,8 @@ func TestKilledLeaders(t *testing.T) {
 	w.report("%d coordinators killed", kills)
 }
 
-// commitOn takes a run and commits one checkpoint after the other until ctx is done. It returns the last.
-func commitOn(t *testing.T, ctx context.Context, c *client.Client, learner string, progress chan<- struct{}) registry.Checkpoint {
-	run, err := c.Take(deadline(t), registry.Take{Learner: learner, TTL: time.Hour})
-	if err != nil {
-		t.Error(err)
-		return registry.Checkpoint{}
-	}
+// commitOn commits one checkpoint of a run that a learner has taken after the other until ctx is done. It returns the last.
+func commitOn(t *testing.T, ctx context.Context, c *client.Client, run *registry.Run, learner string, progress chan<- struct{}) registry.Checkpoint {
 	last, previous := registry.Checkpoint{}, ""
 	for ctx.Err() == nil {
 		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1), Location: learner}

@@ -199,6 +199,8 @@ func seenTable(seen *client.Seen) rows {
 	for _, v := range seen.Seen {
 		state := "idle"
 		switch {
+		case v.Silent && v.Run != "":
+			state = "lost"
 		case v.Silent:
 			state = "silent"
 		case v.Run != "":
