@@ -286,7 +286,7 @@ func TestMisnamed(t *testing.T) {
 	addresses := holdAddresses(t, 2)
 	_, port, _ := strings.Cut(addresses[0], ":")
 	n := serve(t, "n1", t.TempDir(), "127.0.0.2:"+port, addresses[1], "--credentials", filepath.Join(newCredentials(t), "coordinator"))
-	n.Expect(`a node's certificate is not for the name by which it is reached.*not 127.0.0.2`)
+	n.Expect(`cannot announce its URL yet.*certificate is valid for .*not 127.0.0.2`)
 	if log := n.Log(); strings.Contains(log, "msg=ready") {
 		t.Error(log)
 	}

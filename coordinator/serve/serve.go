@@ -273,19 +273,11 @@ func (c *Config) newTransport() *http.Transport {
 const dialTimeout = 2 * time.Second
 
 func (c *Config) newClient(urls ...string) (*client.Client, error) {
-	settings := client.Config{URLs: urls, Log: c.Log, Silence: c.misnamed}
+	settings := client.Config{URLs: urls, Log: c.Log}
 	if c.Credentials != nil {
 		settings.TLS = c.Credentials.Client(proto.RoleCoordinator)
 	}
 	return client.New(settings)
-}
-
-// misnamed says of a node that is not reached what waiting does not mend, and its clients will meet too.
-func (c *Config) misnamed(err error) {
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
-		c.Log.Warn("a node's certificate is not for the name by which it is reached: issue one with --host, or advertise another URL", "error", err)
-	}
 }
 
 // readBackup returns the state to start from, or nil.
@@ -355,12 +347,24 @@ func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.No
 			return ended(ctx, fmt.Errorf("join the cluster: %w", err))
 		}
 	}
-	if err := cluster.Announce(ctx, self); err != nil {
-		return ended(ctx, fmt.Errorf("announce this node: %w", err))
+	for patience := firstPatience; ; patience = min(2*patience, longestPatience) {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		err := cluster.Announce(attempt, self)
+		late := attempt.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			c.Log.Info("ready", "node", self.ID)
+			return nil
+		case ctx.Err() != nil || !late:
+			return ended(ctx, fmt.Errorf("announce this node: %w", err))
+		}
+		c.Log.Warn("this node cannot announce its URL yet, by which clients find it; trying again", "url", self.URL, "error", err)
 	}
-	c.Log.Info("ready", "node", self.ID)
-	return nil
 }
+
+// firstPatience and longestPatience are how long a node tries to announce itself before it says that it could not.
+const firstPatience, longestPatience = 5 * time.Second, time.Minute
 
 // ended drops an error caused by the end of ctx.
 func ended(ctx context.Context, err error) error {
