@@ -45,7 +45,7 @@ func TestLearner(t *testing.T) {
 		const real = fetch;
 		window.fetch = (address, options) => new Promise((resolve, reject) => {
 			options?.signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
-			setTimeout(() => resolve(real(address, options)), String(address).startsWith('data/curves') ? 2500 : 0);
+			setTimeout(() => options?.signal?.aborted || resolve(real(address, options)), String(address).startsWith('data/curves') ? 2500 : 0);
 		});
 	}`)
 	p.to("#/?sort=name")
