@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -116,21 +115,10 @@ func bytesIn(path string) (sum int64) {
 	return sum
 }
 
-var highWater = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
-
 // peak returns the most MiB of memory that a process has had so far.
 func peak(t *testing.T, p *process) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
-	found := highWater.FindSubmatch(status)
-	if err != nil || found == nil {
-		t.Fatalf("%v: %s", err, status)
-	}
-	kB, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return (kB + 512) / 1024
+	return (processtest.Memory(t, p.Cmd.Process.Pid, "VmHWM") + 1<<19) >> 20
 }
 
 // peakAtEnd returns that of a process that has ended.

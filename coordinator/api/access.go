@@ -133,7 +133,7 @@ func (a *API) CheckToken(token string) error {
 // Guard refuses the requests of other sites' pages to a handler, as to the API's own.
 func (a *API) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sameorigin.Handler(next, a.names()...).ServeHTTP(w, r)
+		sameorigin.Handler(next, a.names(a.urls())...).ServeHTTP(w, r)
 	})
 }
 

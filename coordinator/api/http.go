@@ -132,12 +132,12 @@ func query(r *http.Request) (client.Query, error) {
 
 // checkParameters returns an error if a request has one that its route does not know.
 func (route *route) checkParameters(r *http.Request) error {
-	var known []string
-	for _, p := range route.parameters {
-		known = append(known, p.name)
-	}
 	for name := range r.URL.Query() {
-		if !slices.Contains(known, name) {
+		if !slices.ContainsFunc(route.parameters, func(p parameter) bool { return p.name == name }) {
+			var known []string
+			for _, p := range route.parameters {
+				known = append(known, p.name)
+			}
 			allowed := cmp.Or(strings.Join(known, ", "), "none")
 			return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("unknown query parameter %.40q: allowed here: %s", name, allowed)}
 		}
@@ -187,7 +187,8 @@ func (a *API) Handler() http.Handler {
 
 // serve answers one request if its sender has one of the required rights.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
-	w.Header().Set(client.NodesHeader, strings.Join(a.urls(), ","))
+	urls := a.urls()
+	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
 	w.Header().Set(client.LeaderHeader, a.Leader().URL)
 	var body bytes.Buffer // what has been read of it
 	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
@@ -196,7 +197,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	defer cancel()
 	var result any
 	err := require(ctx, route.needs)
-	if foreign := sameorigin.Check(r, a.names()...); foreign != nil {
+	if foreign := sameorigin.Check(r, a.names(urls)...); foreign != nil {
 		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
 	}
 	if err == nil {
@@ -248,8 +249,8 @@ func (a *API) logChange(r *http.Request, c *registry.Command) {
 	a.log.Log(r.Context(), level, "changed", "by", by, "method", r.Method, "what", what)
 }
 
-// names returns the names by which this node may be asked: a name that leads to another one was not pointed here by a stranger either.
-func (a *API) names() []string { return sameorigin.Names(append(a.urls(), a.url)...) }
+// names returns the names by which this node may be asked, from the URLs of all nodes: a name that leads to another one was not pointed here by a stranger either.
+func (a *API) names(urls []string) []string { return sameorigin.Names(append(urls, a.url)...) }
 
 // urls returns the URLs of all nodes.
 func (a *API) urls() (urls []string) {

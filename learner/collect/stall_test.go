@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -115,26 +115,6 @@ func (p *process) line() []string {
 	return strings.Fields(text)
 }
 
-// memory returns a line of /proc/PID/status in bytes, such as VmRSS or VmHWM, the highest that VmRSS was.
-func (p *process) memory(name string) int {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			n, err := strconv.Atoi(strings.Fields(value)[0])
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			return n << 10
-		}
-	}
-	p.t.Fatalf("no %s in %s", name, text)
-	return 0
-}
-
 // A learner that is stopped while actors send it episodes of 3 MB takes all of them in when it goes on. Nothing is dropped
 // on the way, the server cuts nobody off, and the learner never has more in its memory than the batch and as much again.
 func TestStalledLearner(t *testing.T) {
@@ -173,7 +153,7 @@ func TestStalledLearner(t *testing.T) {
 				n--
 			}
 		}
-		before := learner.memory("VmRSS")
+		before := processtest.Memory(t, learner.cmd.Process.Pid, "VmRSS")
 		stop(t, learner, length)
 		fields := learner.line()
 		var want string
@@ -183,7 +163,7 @@ func TestStalledLearner(t *testing.T) {
 		}
 		again, _ := strconv.Atoi(fields[3])
 		duplicates += again
-		grown := learner.memory("VmHWM") - before
+		grown := processtest.Memory(t, learner.cmd.Process.Pid, "VmHWM") - before
 		if growth = append(growth, grown>>20); grown > 2*size {
 			t.Errorf("the learner's memory has grown by %d MB, a batch has %d", grown>>20, size>>20)
 		}
@@ -193,7 +173,7 @@ func TestStalledLearner(t *testing.T) {
 		t.Errorf("the server has cut off %d connections", n)
 	}
 	faults.Report(t, "%d stalls of %v, %d senders of 3 MB episodes: 0 messages dropped, %d slow consumers, %d episodes twice; memory grew by %d MB, to %d MB; a batch has %d MB",
-		stalls, length, stallSenders(), server.SlowConsumers(), duplicates, growth, learner.memory("VmHWM")>>20, size>>20)
+		stalls, length, stallSenders(), server.SlowConsumers(), duplicates, growth, processtest.Memory(t, learner.cmd.Process.Pid, "VmHWM")>>20, size>>20)
 }
 
 // stop stops a process for a while.

@@ -21,6 +21,7 @@ import (
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/dbqpg/dbqpg/internal/download"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/web/bundle"
 )
@@ -260,7 +261,7 @@ var axe = sync.OnceValue(func() string {
 // needPackages fetches the packages of the tests, or skips the test where they cannot be had.
 func needPackages(t *testing.T) {
 	t.Helper()
-	if err := bundle.Fetch(t.Context(), bundle.Cache(), bundle.Checkers...); errors.Is(err, bundle.ErrFetch) {
+	if err := bundle.Fetch(t.Context(), bundle.Cache(), bundle.Checkers...); errors.Is(err, download.ErrUnavailable) {
 		t.Skipf("%v: the network is needed once, for go run ./internal/web/build --fetch", err)
 	} else if err != nil {
 		t.Fatal(err)

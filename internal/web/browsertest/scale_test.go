@@ -193,10 +193,6 @@ func TestTenThousand(t *testing.T) {
 	all := measure(t, curvesURL(base, ""), &curves)
 	again := measure(t, curvesURL(base, ""), &curves)
 	_ = table500
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", server.Cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	lines := []string{
 		fmt.Sprintf("| first answer after the start, with the scan of all runs | 1 s | %s |", round(first)),
@@ -207,7 +203,7 @@ func TestTenThousand(t *testing.T) {
 		fmt.Sprintf("| one curve of all 10,000 runs, first time, and again | | %s, %s |", round(all), round(again)),
 		fmt.Sprintf("| first contentful paint in Chromium | 1 s | %.0f ms |", paint),
 		fmt.Sprintf("| page of 100 groups complete, with 5 curves, in a new tab | | %s |", round(seen)),
-		fmt.Sprintf("| server's memory, at most (VmHWM) | | %s |", field(string(status), "VmHWM")),
+		fmt.Sprintf("| server's memory, at most (VmHWM) | | %d kB |", processtest.Memory(t, server.Cmd.Process.Pid, "VmHWM")>>10),
 		fmt.Sprintf("| without the live view: page, script and style, compressed | 350 KB | %.0f KB |", float64(compressed(t, base, "", "assets/app.js", "assets/app.css", chunk(t, "chunk-")))/1000),
 		fmt.Sprintf("| the live view, loaded when it is opened, compressed | | %.0f KB |", float64(compressed(t, base, chunk(t, "play-"), chunk(t, "three-")))/1000),
 	}
@@ -220,15 +216,6 @@ func TestTenThousand(t *testing.T) {
 }
 
 func round(d time.Duration) string { return d.Round(time.Millisecond).String() }
-
-func field(text, name string) string {
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "?"
-}
 
 // chunk returns the path of a built chunk.
 func chunk(t *testing.T, prefix string) string {

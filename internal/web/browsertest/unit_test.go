@@ -6,13 +6,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/dbqpg/dbqpg/internal/download"
 	"github.com/dbqpg/dbqpg/internal/web/bundle"
 )
 
 // The front end's own tests (internal/web/ui/test).
 func TestFrontEnd(t *testing.T) {
 	t.Parallel()
-	if err := bundle.Fetch(t.Context(), bundle.Cache(), bundle.Libraries...); errors.Is(err, bundle.ErrFetch) {
+	if err := bundle.Fetch(t.Context(), bundle.Cache(), bundle.Libraries...); errors.Is(err, download.ErrUnavailable) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)

@@ -9,13 +9,14 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/download"
 	"github.com/dbqpg/dbqpg/internal/web/bundle"
 )
 
 // fetch fetches packages, or skips the test where they cannot be had.
 func fetch(t *testing.T, packages []bundle.Package) {
 	t.Helper()
-	if err := bundle.Fetch(t.Context(), bundle.Cache(), packages...); errors.Is(err, bundle.ErrFetch) {
+	if err := bundle.Fetch(t.Context(), bundle.Cache(), packages...); errors.Is(err, download.ErrUnavailable) {
 		t.Skipf("%v: the network is needed once, for go run ./internal/web/build --fetch", err)
 	} else if err != nil {
 		t.Fatal(err)

@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/dbqpg/dbqpg/internal/download"
 )
 
 // Package is a version of an npm package.
@@ -47,13 +47,9 @@ var Diagrams = []Package{
 	{"mermaid", "11.17.2", "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg=="},
 }
 
-// ErrFetch says that a package could not be fetched, as without a network.
-var ErrFetch = errors.New("an npm package cannot be fetched")
-
 const (
 	registryVariable = "npm_config_registry" // as npm has it
 	publicRegistry   = "https://registry.npmjs.org"
-	fetchTimeout     = 2 * time.Minute
 	maxTarball       = 128 << 20 // bytes, also of its contents' sum
 )
 
@@ -74,11 +70,11 @@ func (p Package) fetch(ctx context.Context, directory string) error {
 	if there, err := os.ReadFile(stamp); err == nil && string(there) == p.Integrity {
 		return nil
 	}
-	tarball, err := p.download(ctx)
-	if err != nil {
+	var tarball bytes.Buffer
+	if _, err := download.Get(ctx, p.url(), &tarball, maxTarball); err != nil {
 		return err
 	}
-	if sum := sha512.Sum512(tarball); base64.StdEncoding.EncodeToString(sum[:]) != p.Integrity {
+	if sum := sha512.Sum512(tarball.Bytes()); base64.StdEncoding.EncodeToString(sum[:]) != p.Integrity {
 		return fmt.Errorf("its SHA-512 is %s, not the pinned one", base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
@@ -89,7 +85,7 @@ func (p Package) fetch(ctx context.Context, directory string) error {
 		return err
 	}
 	defer os.RemoveAll(made)
-	if err := unpack(tarball, made); err != nil {
+	if err := unpack(tarball.Bytes(), made); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(made, ".integrity"), []byte(p.Integrity), 0o644); err != nil {
@@ -111,28 +107,6 @@ func (p Package) url() string {
 		registry = strings.TrimSuffix(configured, "/")
 	}
 	return fmt.Sprintf("%s/%s/-/%s-%s.tgz", registry, p.Name, path.Base(p.Name), p.Version)
-}
-
-func (p Package) download(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url(), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFetch, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s", ErrFetch, response.Status)
-	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxTarball))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFetch, err)
-	}
-	return data, nil
 }
 
 // unpack writes a tarball's files, without the directory that all of them are in.

@@ -1,0 +1,46 @@
+// Package download fetches files for builds. What they contain is for the caller to check, by a pinned hash.
+package download
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// ErrUnavailable says that a file could not be fetched, as without a network.
+var ErrUnavailable = errors.New("the download failed")
+
+// timeout is for one file.
+const timeout = 10 * time.Minute
+
+// Get copies what is at an address, at most a number of bytes, and returns the address that it came from after redirects. Passwords in
+// addresses are not in its errors.
+func Get(ctx context.Context, address string, to io.Writer, most int64) (*url.URL, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "text/html, */*;q=0.1") // of indexes that have other forms, too
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w: %s answers %s", ErrUnavailable, request.URL.Redacted(), response.Status)
+	}
+	n, err := io.Copy(to, io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if n > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", request.URL.Redacted(), most)
+	}
+	return response.Request.URL, nil
+}
