@@ -111,7 +111,7 @@ func (t Tails) Coverage(level float64, targets, mean, variance []float64) float6
 // calibrated critic it equals the level up to sampling error; for an overconfident one it is
 // smaller. Without targets it is NaN.
 func Coverage(level float64, targets, mean, variance []float64) float64 {
-	return within(math.Sqrt2*math.Erfinv(level), targets, mean, variance)
+	return Tails{math.Inf(1), 1}.Coverage(level, targets, mean, variance)
 }
 
 // within returns the fraction of targets that are no more than so many standard deviations from their means.
