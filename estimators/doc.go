@@ -59,6 +59,22 @@
 // [PlainIntegral] is the paper's kappa alpha; [DampedIntegral] is for the exact kernel, which
 // has no rank but needs damping.
 //
+// # The baseline inside
+//
+// The process is a sum of a function of the state, whose prior covariance is c1 K_s, and one of the scores. The posterior
+// mean of the first at the samples is b = c1 K_s alpha, and since K alpha = y, the completed gradient is
+//
+//	g = kappa/(sigma² + kappa n) U (y - b)
+//
+// whatever the rank: Bayesian quadrature is Monte Carlo with a baseline, which the process learns from the same batch and
+// trusts as far as its hyperparameters say. And for the kernel of full rank the covariance is that of Monte Carlo, given the
+// baseline, and what the baseline's own covariance S = c1 K_s - c1 K_s K^-1 c1 K_s adds,
+//
+//	C = sigma² kappa/(sigma² + kappa n) G + (kappa/(sigma² + kappa n))² U S U'
+//
+// So where a critic has taken out of the targets what states explain (S and b are small), the mean is Monte Carlo's, and all
+// that is left of the uncertainty is G's. docs/results/best and docs/results/gradient-quality measure it.
+//
 // # Nodes of earlier policies
 //
 // The integral of the Fisher kernel, E[u(z) k_f(z, z_i)] = u(z_i), holds for a node z_i whoever sampled it, with u and G of

@@ -59,6 +59,43 @@ func TestCompletionIsExactWithoutTheStateKernel(t *testing.T) {
 	}
 }
 
+// The completed gradient is Monte Carlo's of the targets less the posterior mean of their state part, for any rank. With the
+// kernel of full rank its covariance is that of Monte Carlo, given this baseline, and what the baseline's own adds.
+func TestQuadratureIsMonteCarloWithABaseline(t *testing.T) {
+	for name, size := range map[string][2]int{"more samples": {7, 30}, "more parameters": {30, 12}} {
+		t.Run(name, func(t *testing.T) {
+			x := newProblem(t, 44, size[0], size[1])
+			state, factor := x.stateKernel(), x.kappa()/(x.kernel.Noise+x.kappa()*float64(x.n))
+			for _, rank := range []int{2, 5, x.rank()} {
+				_, _, v := x.decompose(rank)
+				var k, baseline, want mat.Dense
+				k.Mul(v, v.T())
+				k.Scale(x.kappa()*float64(x.n), &k)
+				k.Add(&k, state)
+				gain := inverse(x.noisy(&k))
+				baseline.Product(state, gain, x.targets)
+				baseline.Sub(x.targets, &baseline)
+				want.Mul(x.scores, &baseline)
+				want.Scale(factor, &want)
+				backends(t, func(t *testing.T, s *compute.Scope) {
+					x := x.solve(t, s, rank)
+					wantNear(t, "gradient", x.gradient(t, estimators.CompletedIntegral{}), &want, 1e-6)
+					if rank != x.rank() {
+						return
+					}
+					var explained, g mat.Dense
+					explained.Product(state, gain, state)
+					explained.Sub(state, &explained)
+					g.Scale(factor*x.kernel.Noise, x.fisherMatrix())
+					covariance := x.sandwich(&g, factor*factor, &explained)
+					covariance.Scale(1/x.kappa(), covariance)
+					wantNear(t, "covariance / kappa", dense(s, x.covariance(t, x.empirical(noDamping))), covariance, 1e-6)
+				})
+			}
+		})
+	}
+}
+
 // With the state kernel it is close, and the closer the more directions the rank keeps.
 func TestCompletionBesideTheStateKernel(t *testing.T) {
 	for _, noise := range []float64{0.3, 1e-2, 1e-4} {

@@ -83,7 +83,8 @@ func (PlainIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha 
 //
 //	w = kappa (rho alpha + (1 - rho) V V'alpha),  rho = sigma²/(kappa n + sigma²)
 //
-// Without the state kernel (c1 = 0) U w is exactly what the kernel of full rank gives.
+// Without the state kernel (c1 = 0) U w is exactly what the kernel of full rank gives. With it, w is the targets less the
+// posterior mean of their state part, times kappa/(sigma² + kappa n): Monte Carlo with a baseline.
 type CompletedIntegral struct{}
 
 // Weights implements [Integral].
