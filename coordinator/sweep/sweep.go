@@ -31,7 +31,8 @@ import (
 // MaxFile bounds the size of a sweep's file, in bytes.
 const MaxFile = 256 << 10
 
-// Parse reads a sweep. The defaults are npg, uapg and seed 1; a name and tasks are required.
+// Parse reads a sweep. The defaults are the preset's algorithm (of several presets the first's), uapg and seed 1; a name and
+// tasks are required.
 func Parse(data []byte) (*registry.Spec, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("it is larger than %d bytes, the limit for a sweep", MaxFile)
@@ -43,9 +44,16 @@ func Parse(data []byte) (*registry.Spec, error) {
 	if document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("a sweep consists of lines name: value; it needs a name and tasks")
 	}
-	spec := &registry.Spec{Algorithms: []string{string(config.NPG)}, Estimators: []string{string(config.UAPG)}, Seeds: []uint64{1}}
+	spec := &registry.Spec{Estimators: []string{string(config.UAPG)}, Seeds: []uint64{1}}
 	if err := eachField(document.Content[0], func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
 		return nil, err
+	}
+	if spec.Algorithms == nil {
+		preset := config.DefaultPreset
+		if i := slices.IndexFunc(spec.Overrides, func(o registry.Override) bool { return o.Name == "preset" && len(o.Values) > 0 }); i >= 0 {
+			preset = config.Preset(spec.Overrides[i].Values[0])
+		}
+		spec.Algorithms = []string{string(preset.Algorithm())}
 	}
 	return spec, Validate(spec)
 }

@@ -62,13 +62,25 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// A sweep that names no algorithm has its preset's.
 func TestDefaults(t *testing.T) {
-	spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\n"))
-	if err != nil {
-		t.Fatal(err)
+	for overrides, want := range map[string]string{
+		"":                                       "x/Swimmer-v2/npg-uapg-s1",
+		"overrides: {gamma: 0.9}\n":              "x/Swimmer-v2/npg-uapg-s1",
+		"overrides: {preset: best}\n":            "x/Swimmer-v2/trpo-uapg-s1",
+		"overrides: {preset: [best, authors]}\n": "x/Swimmer-v2/trpo-uapg-v1-s1",
+		"algorithms: npg\noverrides: {preset: best}\n": "x/Swimmer-v2/npg-uapg-s1",
+	} {
+		spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\n" + overrides))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runs := spec.Expand(); runs[0].Name != want {
+			t.Errorf("%q: %+v, want %s first", overrides, runs, want)
+		}
 	}
-	if runs := spec.Expand(); len(runs) != 1 || runs[0].Name != "x/Swimmer-v2/npg-uapg-s1" {
-		t.Errorf("%+v", runs)
+	if _, err := Parse([]byte("name: x\ntasks: Swimmer-v2\noverrides: {preset: []}\n")); err == nil {
+		t.Error("a setting without a value is accepted")
 	}
 }
 

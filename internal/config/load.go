@@ -220,8 +220,8 @@ func (l *Loader) readPreset() error {
 // others, "" for none.
 func (l *Loader) complete(s *Settings) (computed string, err error) {
 	given := func(name string) bool { return l.origin[name] != "" }
-	if s.Preset == Best && !given("algorithm") {
-		s.Algorithm = TRPO
+	if !given("algorithm") {
+		s.Algorithm = s.Preset.Algorithm()
 	}
 	if err := s.fill(func(s setting) bool { return !given(s.name) }); err != nil {
 		return "", err

@@ -53,6 +53,14 @@ var common = Settings{
 // DefaultPreset is the preset if none is named.
 const DefaultPreset = Paper
 
+// Algorithm returns the algorithm that the preset is made for, which a run has if none is named.
+func (p Preset) Algorithm() Algorithm {
+	if p == Best {
+		return TRPO
+	}
+	return NPG
+}
+
 // presets holds, side by side, the settings in which the authors' code, the paper's text and what has been found since differ.
 var presets = map[Preset]func(s *Settings){
 	Authors: func(s *Settings) {
