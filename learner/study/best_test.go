@@ -36,6 +36,8 @@ func TestBest(t *testing.T) {
 	}
 	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-mc-best", 1, 50)
 	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-uapg-best_gamma=0.9", 1, 10)
+	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-uapg-best_gamma=0.8", 6, 10) // a seed that UAPG has not
+	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-mc-best_gamma=0.9", 1, 55)
 	write(t, filepath.Join(out, "baselines", "Hopper-v4", "trpo-s1.yaml"), "versions: {torch: 1.2.3, gymnasium: 4.5.6}\nprocessor: a processor\nsettings: {gamma: 0.9, policy_kwargs: {net_arch: [64, 64]}}\n")
 	mustStudy(t, "best", "--out", out)
 
@@ -52,9 +54,11 @@ func TestBest(t *testing.T) {
 		"UAPG above TRPO (sb3-contrib) on 7 of 7 tasks: **not known yet**; it is on 1 of 1 compared, on 1 beyond the scatter of the runs. Not compared, because runs are missing: Swimmer-v4, Walker2d-v4,",
 		"In a tenth of the processor time of TRPO (sb3-contrib), on all tasks: **not reached**; on 0 of 1 compared.",
 		"## Returns after 3 million steps No run has come so far.", "## Steps to a return, within 1 million",
-		"| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | -2400 | 1000 s |",
+		"| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | -2400 (UAPG) | 1000 s |",
+		"| Hopper-v4 | trpo-uapg-best_gamma=0.8 | 480 (1 of 1) | missing | 1000 s |",
+		"| Hopper-v4 | trpo-mc-best_gamma=0.9 | 2640 (1 of 1) | +240 (MC) | 1000 s |",
 		"gymnasium 4.5.6, torch 1.2.3 on a processor", "go run ./learner study best --out")
-	if n := len(rows(t, out, "finals.csv")); n != 12 {
+	if n := len(rows(t, out, "finals.csv")); n != 14 {
 		t.Errorf("finals.csv has %d rows, want one a run", n)
 	}
 	if n := len(rows(t, out, "thresholds.csv")); n != 3*11 {

@@ -100,9 +100,10 @@ func notCompared(missing []string) string {
 	return " Not compared, because runs are missing: " + strings.Join(missing, ", ") + "."
 }
 
-// variants writes the final returns of what is not a contender, beside the first.
+// variants writes the final returns of what is not a contender, beside the runs of the same seeds that it is a variant of: if its
+// seeds were chosen because these did badly, a comparison with all of them would count chance as a gain.
 func (r *lineup) variants(p *page) {
-	us, budget := contenders[0], budgets[0]
+	budget := budgets[0]
 	var rows [][]string
 	for _, t := range bestTasks {
 		var names []string
@@ -113,14 +114,15 @@ func (r *lineup) variants(p *page) {
 			}
 		}
 		for _, name := range names {
+			of := variantOf(name)
 			values, _, cpu := r.finals(t.name, name, budget)
-			ours, _, _ := r.finals(t.name, us.algorithm, budget)
+			plain := r.finalsOfSeeds(t.name, of.algorithm, budget, r.of(t.name, name))
 			row := []string{t.name, name, summarise(values, len(r.of(t.name, name))), "missing", "missing"}
 			if len(values) > 0 {
 				row[4] = figures(middle(cpu)) + " s"
 			}
-			if len(values) > 0 && len(ours) > 0 {
-				row[3] = signed(ahead(values, ours))
+			if len(values) > 0 && len(plain) == len(values) {
+				row[3] = signed(ahead(values, plain)) + " (" + of.name + ")"
 			}
 			rows = append(rows, row)
 		}
@@ -130,6 +132,28 @@ func (r *lineup) variants(p *page) {
 		p.paragraph("No variants were run.")
 		return
 	}
-	p.table([]string{"task", "variant", "return", "− " + us.name, "processor time"}, rows)
-	p.paragraph("Runs that differ from %s in the settings that their names have, after %s steps.", us.name, million(budget))
+	p.table([]string{"task", "variant", "return", "− the same seeds of", "processor time"}, rows)
+	p.paragraph("Runs that differ from UAPG, or from MC, in the settings that their names have, after %s steps, and the difference of "+
+		"interquartile means to the runs of the same seeds without. Single seeds scatter by thousands.", million(budget))
+}
+
+// variantOf returns the contender that a variant is compared with: that which its name begins with, or else the first.
+func variantOf(name string) contender {
+	for _, c := range contenders {
+		if !c.theirs && strings.HasPrefix(name, c.algorithm+"_") {
+			return c
+		}
+	}
+	return contenders[0]
+}
+
+// finalsOfSeeds returns the final returns of the runs of an algorithm that have the seeds of others which have come so far.
+func (r *lineup) finalsOfSeeds(task, algorithm string, budget float64, others []*evaluated) (returns []float64) {
+	for _, e := range r.of(task, algorithm) {
+		f, complete := e.final(budget)
+		if complete && slices.ContainsFunc(others, func(o *evaluated) bool { _, ok := o.final(budget); return ok && o.seed == e.seed }) {
+			returns = append(returns, f.returned)
+		}
+	}
+	return returns
 }
