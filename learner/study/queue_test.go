@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 )
 
@@ -166,5 +167,26 @@ func TestProvenance(t *testing.T) {
 		"1 run by a program that kept no record. one; two"
 	if got := r.provenance(); got != want {
 		t.Errorf("provenance %q, want %q", got, want)
+	}
+}
+
+// The time left is judged by the last iterations, of which one that took an hour, because the machine slept, is one of twenty.
+func TestPace(t *testing.T) {
+	directory := t.TempDir()
+	var table strings.Builder
+	table.WriteString("iteration,seconds_sampling,seconds_updating\n")
+	for i := range 100 {
+		sampling := 7.0 // at first, which says nothing of now
+		switch {
+		case i == 90:
+			sampling = 3600
+		case i >= 80:
+			sampling = 1
+		}
+		fmt.Fprintf(&table, "%d,%g,0.5\n", i, sampling)
+	}
+	write(t, rundir.Progress(directory), table.String())
+	if pace := (trial{settings: &config.Settings{RunDir: directory}}).pace(); pace != 1.5 {
+		t.Errorf("%g s an iteration, want 1.5", pace)
 	}
 }

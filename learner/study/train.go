@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
@@ -73,18 +74,16 @@ func survey(trials []trial, parallel int) (*pacing, error) {
 // recent is the number of iterations by which the speed of a run is judged.
 const recent = 20
 
-// pace returns the duration of a run's last iterations in seconds, from whichever of its tables there is.
+// pace returns the median duration of a run's last iterations in seconds, from whichever of its tables there is: an iteration during
+// which the machine slept counts as one.
 func (t trial) pace() float64 {
 	for _, path := range []string{rundir.Progress(t.settings.RunDir), t.data + ".csv"} {
 		columns, err := readColumns(path, "seconds_sampling", "seconds_updating")
 		if n := len(columns[0]); err == nil && n > 0 {
-			sum := 0.0
-			for _, column := range columns {
-				for _, seconds := range column[max(0, n-recent):] {
-					sum += seconds
-				}
-			}
-			return sum / float64(min(n, recent))
+			lately := max(0, n-recent)
+			took := slices.Clone(columns[0][lately:])
+			floats.Add(took, columns[1][lately:])
+			return middle(took)
 		}
 	}
 	return math.NaN()
