@@ -115,9 +115,19 @@ func (r *lineup) variants(p *page) {
 		}
 		for _, name := range names {
 			of := variantOf(name)
-			values, _, cpu := r.finals(t.name, name, budget)
-			plain := r.finalsOfSeeds(t.name, of.algorithm, budget, r.of(t.name, name))
-			row := []string{t.name, name, summarise(values, len(r.of(t.name, name))), "missing", "missing"}
+			runs := r.of(t.name, name)
+			var values, plain, cpu []float64
+			for _, e := range runs {
+				f, complete := e.final(budget)
+				if !complete {
+					continue
+				}
+				values, cpu = append(values, f.returned), append(cpu, f.cpu)
+				if without, ok := r.finalOfSeed(t.name, of.algorithm, e.seed, budget); ok {
+					plain = append(plain, without.returned)
+				}
+			}
+			row := []string{t.name, name, summarise(values, len(runs)), "missing", "missing"}
 			if len(values) > 0 {
 				row[4] = figures(middle(cpu)) + " s"
 			}
@@ -147,13 +157,12 @@ func variantOf(name string) contender {
 	return contenders[0]
 }
 
-// finalsOfSeeds returns the final returns of the runs of an algorithm that have the seeds of others which have come so far.
-func (r *lineup) finalsOfSeeds(task, algorithm string, budget float64, others []*evaluated) (returns []float64) {
-	for _, e := range r.of(task, algorithm) {
-		f, complete := e.final(budget)
-		if complete && slices.ContainsFunc(others, func(o *evaluated) bool { _, ok := o.final(budget); return ok && o.seed == e.seed }) {
-			returns = append(returns, f.returned)
-		}
+// finalOfSeed returns what the run of one seed has reached, if there is one and it has come so far.
+func (r *lineup) finalOfSeed(task, algorithm string, seed uint64, budget float64) (final, bool) {
+	runs := r.of(task, algorithm)
+	i := slices.IndexFunc(runs, func(e *evaluated) bool { return e.seed == seed })
+	if i < 0 {
+		return final{}, false
 	}
-	return returns
+	return runs[i].final(budget)
 }

@@ -182,7 +182,6 @@ func TestTenThousand(t *testing.T) {
 	p.drawn(1)
 	seen := time.Since(opened)
 	paint := evaluate[float64](p, `performance.getEntriesByName('first-contentful-paint')[0].startTime`)
-	table500 := evaluate[float64](p, `performance.now()`)
 	p.look("groups")
 	if rows := evaluate[int](p, `document.querySelectorAll('tbody tr').length`); rows > 100 {
 		t.Errorf("%d rows in the browser", rows)
@@ -192,7 +191,6 @@ func TestTenThousand(t *testing.T) {
 	}
 	all := measure(t, curvesURL(base, ""), &curves)
 	again := measure(t, curvesURL(base, ""), &curves)
-	_ = table500
 	load, _ := os.ReadFile("/proc/loadavg")
 	lines := []string{
 		fmt.Sprintf("| first answer after the start, with the scan of all runs | 1 s | %s |", round(first)),
