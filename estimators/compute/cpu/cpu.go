@@ -13,7 +13,6 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
@@ -27,6 +26,7 @@ const panelRows = 512
 type Backend struct {
 	serial            // the operations, in the calling goroutine
 	workers []*serial // one per core, each with its own pool
+	helpers []helper  // of the workers but the first
 }
 
 var _ compute.Backend = (*Backend)(nil)
@@ -41,6 +41,10 @@ func New(workers int) *Backend {
 	for range workers {
 		b.workers = append(b.workers, &serial{})
 	}
+	b.helpers = make([]helper, workers-1)
+	for i := range b.helpers {
+		b.helpers[i].worker = b.workers[1+i]
+	}
 	return b
 }
 
@@ -52,36 +56,6 @@ func (b *Backend) Panels(rows int, body func(b compute.Backend, panel, lo, hi in
 	b.split(b.NumPanels(rows), func(s *serial, panel int) {
 		body(s, panel, panel*panelRows, min(rows, (panel+1)*panelRows))
 	})
-}
-
-// split calls body for 0 <= i < n, distributed over the workers.
-func (b *Backend) split(n int, body func(s *serial, i int)) {
-	workers := min(n, len(b.workers))
-	if workers <= 1 {
-		for i := range n {
-			body(b.workers[0], i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	var failure atomic.Pointer[any]
-	for _, s := range b.workers[:workers] {
-		wait.Go(func() {
-			defer func() {
-				if r := recover(); r != nil {
-					failure.CompareAndSwap(nil, &r)
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				body(s, i)
-			}
-		})
-	}
-	wait.Wait()
-	if r := failure.Load(); r != nil {
-		panic(*r) // in the caller's goroutine, where it can be recovered
-	}
 }
 
 // buffer is memory of the backend: a slice that only this package accesses.
