@@ -308,6 +308,7 @@ func TestBadSettings(t *testing.T) {
 		{"--env Humanoid-v2 --reuse 20", "", "MiB of earlier batches"},
 		{"--env Ant-v2 --estimator mc --importance-clip 0", "", "--importance-clip 0: must be"},
 		{"--env Ant-v2 --value-epochs 0", "", "--value-epochs 0: must be from 1 to 1000"},
+		{"--env Ant-v2 --cg-iterations 0", "", "--cg-iterations 0: must be from 1 to 100000"},
 		{"--env Swimmer-v2 --bootstrap", "", "--bootstrap: returns have no values to go on with; add --targets gae"},
 		{"--env Ant-v2 --gamma 0", "", "--gamma 0: must be above 0 and at most 1"},
 		{"--env Ant-v2 --gamma NaN", "", "--gamma NaN: must be"},

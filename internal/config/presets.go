@@ -25,6 +25,7 @@ var common = Settings{
 	MaxKL:          0.01,
 	PolicySteps:    1,
 	Damping:        0.1,
+	CGIterations:   50,
 	Reuse:          1,
 	ImportanceClip: 1,
 	KernelLearning: Step,

@@ -173,6 +173,7 @@ type Settings struct {
 	MaxKL        float64 // TRPO's bound on the mean KL divergence of a step, in nats
 	PolicySteps  int     // from one batch, at most
 	Damping      float64 // multiple of the identity added to the Fisher matrix
+	CGIterations int     // of conjugate gradients for a natural gradient, at most
 
 	// Bayesian quadrature.
 	C1            float64 // weight of the state kernel

@@ -81,6 +81,7 @@ func (s *Settings) table() []section {
 			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
 			{"policy_steps", result, whole(&s.PolicySteps), "trpo's steps from one batch at most: further ones while the gain that the process expects of a step exceeds its standard deviation (docs/reuse.md)"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
+			{"cg_iterations", result, whole(&s.CGIterations), "conjugate gradient iterations for a natural gradient at most; one that has not converged by then is taken as it is"},
 		}},
 		{"Bayesian quadrature (dbqpg, uapg and ubac)", []setting{
 			{"c1", result, number(&s.C1), "weight of the state kernel"},

@@ -18,14 +18,15 @@ import (
 
 // Bounds beyond which a value is taken to be a mistake.
 const (
-	maxBatch   = 10_000_000
-	maxStreams = 4096 // whose states are in every checkpoint: 5 KB each at most
-	maxLayers  = 8
-	maxWidth   = 4096
-	maxActors  = 4096
-	maxEpochs  = 1000
-	maxReuse   = 64
-	maxKept    = 256 << 20 // bytes that --reuse adds to each checkpoint
+	maxBatch        = 10_000_000
+	maxStreams      = 4096 // whose states are in every checkpoint: 5 KB each at most
+	maxLayers       = 8
+	maxWidth        = 4096
+	maxActors       = 4096
+	maxEpochs       = 1000
+	maxCGIterations = 100000
+	maxReuse        = 64
+	maxKept         = 256 << 20 // bytes that --reuse adds to each checkpoint
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -45,6 +46,7 @@ func (s *Settings) Validate() error {
 	}
 	v.positive("max-kl", s.MaxKL)
 	v.positive("damping", s.Damping)
+	v.require(s.CGIterations >= 1 && s.CGIterations <= maxCGIterations, "--cg-iterations %d: must be from 1 to %d", s.CGIterations, maxCGIterations)
 	s.validateSegments(&v)
 	s.validateReuse(&v)
 	s.validatePolicySteps(&v)

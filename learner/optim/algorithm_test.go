@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators"
@@ -187,6 +188,26 @@ func TestNPGTakesAdamsStepAlongTheNaturalGradient(t *testing.T) {
 		near(t, "parameters", got, want, 1e-5)
 		if report.Solve.Iterations == 0 || report.Solve.Residual > 1e-10 || !(report.KL > 0) {
 			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+// After a single iteration the solution is the gradient times g'g/g'Gg; after a few it is still on its way.
+func TestBoundedConjugateGradients(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		g := f.gradient()
+		product := compute.ToSlice(f.b, linop.Mul(f.s, f.Fisher.Metric(f.b), f.Gradient, false))
+		f.CGIterations = 1
+		d, solve, err := f.natural(f.s)
+		if err != nil || solve.Iterations != 1 {
+			t.Fatalf("%+v, %v", solve, err)
+		}
+		want := clone(g)
+		floats.Scale(floats.Dot(g, g)/floats.Dot(g, product), want)
+		near(t, "natural gradient", compute.ToSlice(f.b, d), want, 1e-10)
+		f.CGIterations = 4
+		if _, longer, err := f.natural(f.s); err != nil || longer.Iterations != 4 || !(longer.Residual < solve.Residual) {
+			t.Errorf("%+v after %+v, %v", longer, solve, err)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimator
 // samples per parameter: then it is too noisy to save iterations (Ant), or even costs some
 // (HumanoidStandup). Of 2,000 samples it saves half of them or more (Ant: 10 in place of 22).
 func (l *Learner) objective(at *Evaluation, x Samples, e *estimators.Estimate) optim.Objective {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e, CGIterations: l.CGIterations}
 	if m := at.onAll.Samples(); m <= largeBatch || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}
