@@ -165,6 +165,7 @@ var introduced = map[string]string{
 	"value_learning":  string(Step),
 	"kernel_learning": string(Step),
 	"value_epochs":    "5",
+	"cg_iterations":   "50",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

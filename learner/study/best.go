@@ -32,8 +32,8 @@ func bestCommand() *cobra.Command {
 
 Writes the page from the evaluations under DIR, tables of comma-separated values with the columns
 task, algorithm, seed, steps, seconds, cpu_seconds and return: those of scripts/baselines/run.sh under
-DIR/baselines, ours under DIR/data. First it copies the evaluations of the complete runs that are named
-into DIR/data; without a name it rewrites the page alone. It trains nothing.`,
+DIR/baselines, ours, with sampled_return, under DIR/data. First it copies the evaluations of the complete
+runs that are named into DIR/data; without a name it rewrites the page alone. It trains nothing.`,
 		Example: "  scripts/baselines/run.sh --seeds 1\n" +
 			"  learner --env Hopper-v4 --preset best --estimator uapg --iterations 500 --evaluate-every 10\n" +
 			"  learner study best --out docs/results/best runs/Hopper-v4/trpo-uapg-s1_preset=best",
@@ -56,8 +56,11 @@ func runBest(cmd *cobra.Command) error {
 }
 
 // evaluationColumns are those of a table of evaluations, a row each. The times are of training alone, in seconds: by the clock
-// on the wall, and of the processor.
-var evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return"}
+// on the wall, and of the processor. The return is that of mean actions; the baselines have no other.
+var evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return", "sampled_return"}
+
+// baselineColumns is the number of those that the baselines have.
+const baselineColumns = 7
 
 // newJobOfRuns returns the job of a study whose arguments are complete runs, of which it copies to data/ what its page needs.
 func newJobOfRuns(cmd *cobra.Command, publish func(*job, *config.Settings) error) (*job, error) {
@@ -93,7 +96,7 @@ func (j *job) publishData(s *config.Settings, lines [][]string) error {
 
 // publishEvaluations copies what the page needs of a run.
 func (j *job) publishEvaluations(s *config.Settings) error {
-	evaluations, err := readColumns(rundir.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return")
+	evaluations, err := readColumns(rundir.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
 	if err != nil {
 		return fmt.Errorf("%w; train with --evaluate-every", err)
 	}
@@ -109,7 +112,7 @@ func (j *job) publishEvaluations(s *config.Settings) error {
 			seconds, processor = seconds+times[0][done]+times[1][done], processor+times[2][done]
 		}
 		lines = append(lines, []string{s.Env, label, fmt.Sprint(s.Seed), fmt.Sprintf("%.0f", evaluations[1][i]),
-			short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits)})
+			short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[2][i], returnDigits), short(evaluations[3][i], returnDigits)})
 	}
 	return j.publishData(s, lines)
 }
@@ -121,6 +124,7 @@ type evaluated struct {
 	steps           []float64
 	seconds, cpu    []float64 // of training so far
 	returns         []float64 // mean, with mean actions
+	sampled         []float64 // with sampled actions; empty for a baseline
 }
 
 // lineup is all runs of the page.
@@ -132,13 +136,16 @@ type lineup struct {
 // readEvaluations reads all tables of evaluations.
 func (j *job) readEvaluations() (*lineup, error) {
 	r := new(lineup)
-	for _, directory := range []string{"data", "baselines"} {
-		paths, err := filepath.Glob(j.path(directory, "*", "*.csv"))
+	for _, of := range []struct {
+		directory string
+		columns   []string
+	}{{"data", evaluationColumns}, {"baselines", evaluationColumns[:baselineColumns]}} {
+		paths, err := filepath.Glob(j.path(of.directory, "*", "*.csv"))
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range paths {
-			if err := r.read(path); err != nil {
+			if err := r.read(path, of.columns); err != nil {
 				return nil, err
 			}
 		}
@@ -152,10 +159,10 @@ func (j *job) readEvaluations() (*lineup, error) {
 	return r, nil
 }
 
-// read adds the runs of a table.
-func (r *lineup) read(path string) error {
+// read adds the runs of a table with these columns.
+func (r *lineup) read(path string, columns []string) error {
 	var run *evaluated
-	err := readRows(path, evaluationColumns, func(row []string) error {
+	err := readRows(path, columns, func(row []string) error {
 		seed, err := strconv.ParseUint(row[2], 10, 64)
 		if err != nil {
 			return fmt.Errorf("seed: %w", err)
@@ -170,10 +177,10 @@ func (r *lineup) read(path string) error {
 			}
 			r.runs = append(r.runs, run)
 		}
-		for i, column := range []*[]float64{&run.steps, &run.seconds, &run.cpu, &run.returns} {
+		for i, column := range []*[]float64{&run.steps, &run.seconds, &run.cpu, &run.returns, &run.sampled}[:len(columns)-3] {
 			value, err := number(row[3+i])
 			if err != nil {
-				return fmt.Errorf("%s: %w", evaluationColumns[3+i], err)
+				return fmt.Errorf("%s: %w", columns[3+i], err)
 			}
 			*column = append(*column, value)
 		}

@@ -18,10 +18,10 @@ import (
 func writeEvaluations(t *testing.T, out, directory, task, algorithm string, seed int, rise float64) {
 	t.Helper()
 	var table strings.Builder
-	table.WriteString("task,algorithm,seed,steps,seconds,cpu_seconds,episodes,return\n")
+	table.WriteString("task,algorithm,seed,steps,seconds,cpu_seconds,episodes,return,sampled_return\n")
 	for k := range 51 {
 		steps := 20000 * k
-		fmt.Fprintf(&table, "%s,%s,%d,%d,%g,%g,5,%g\n", task, algorithm, seed, steps, float64(steps)*1.5e-3, float64(steps)*1e-3, rise*float64(k))
+		fmt.Fprintf(&table, "%s,%s,%d,%d,%g,%g,5,%g,%g\n", task, algorithm, seed, steps, float64(steps)*1.5e-3, float64(steps)*1e-3, rise*float64(k), rise*float64(k)/2)
 	}
 	write(t, filepath.Join(out, directory, task, fmt.Sprintf("%s-s%d.csv", algorithm, seed)), table.String())
 }
@@ -46,6 +46,7 @@ func TestBest(t *testing.T) {
 	contains(t, page,
 		"| Hopper-v4 | 2880 (5 of 10) | 2400 (1 of 10) | 1920 (5 of 5) | missing (0 of 5) |",
 		"| Walker2d-v4 | missing (0 of 10) | missing (0 of 10) | missing (0 of 5) | missing (0 of 5) |",
+		"| Hopper-v4 | 1440 (5 of 10) | 1200 (1 of 10) | +240 |", // with sampled actions
 		"| Hopper-v4 | 1000 s (1500 s) | 1000 s (1500 s) | 1000 s (1500 s) | missing |",
 		"| Hopper-v4 | 1000 | 340k (5 of 5) | 400k (1 of 1) | 500k (5 of 5) | missing |", // 60 x 17 = 1020, 50 x 20, 40 x 25
 		"| Hopper-v4 | 2000 | 680k (5 of 5) | 800k (1 of 1) | not by most (0 of 5) | missing |",
@@ -146,7 +147,7 @@ func TestBestPublishes(t *testing.T) {
 		if done > 0 && processor <= 0 {
 			t.Errorf("%d iterations took %g s of the processor", done, processor)
 		}
-		want := []string{"Hopper-v4", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps), short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[i].MeanReturn, returnDigits)}
+		want := []string{"Hopper-v4", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps), short(seconds, otherDigits), short(processor, otherDigits), short(evaluations[i].MeanReturn, returnDigits), short(evaluations[i].SampledReturn, returnDigits)}
 		if strings.Join(got[i], ",") != strings.Join(want, ",") {
 			t.Errorf("row %d: %q, want %q", i, got[i], want)
 		}

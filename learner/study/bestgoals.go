@@ -32,8 +32,7 @@ func (r *lineup) goals(p *page) {
 		var missing []string
 		settled := true // by as many runs as it takes
 		for i, t := range bestTasks {
-			ours, _, _ := r.finals(t.name, us.algorithm, budget)
-			theirs, _, _ := r.finals(t.name, g.against.algorithm, budget)
+			ours, theirs := r.finals(t.name, us.algorithm, budget).returned, r.finals(t.name, g.against.algorithm, budget).returned
 			text := "missing"
 			if len(ours) == 0 || len(theirs) == 0 {
 				missing = append(missing, t.name)
@@ -58,8 +57,7 @@ func (r *lineup) goals(p *page) {
 	var missing []string
 	theirs := contenders[2]
 	for i, t := range bestTasks {
-		_, _, our := r.finals(t.name, us.algorithm, budget)
-		_, _, their := r.finals(t.name, theirs.algorithm, budget)
+		our, their := r.finals(t.name, us.algorithm, budget).cpu, r.finals(t.name, theirs.algorithm, budget).cpu
 		text := "missing"
 		if len(our) == 0 || len(their) == 0 || math.IsNaN(middle(our)) {
 			missing = append(missing, t.name)
@@ -116,23 +114,23 @@ func (r *lineup) variants(p *page) {
 		for _, name := range names {
 			of := variantOf(name)
 			runs := r.of(t.name, name)
-			var values, plain, cpu []float64
+			var with, without finals
 			for _, e := range runs {
 				f, complete := e.final(budget)
 				if !complete {
 					continue
 				}
-				values, cpu = append(values, f.returned), append(cpu, f.cpu)
-				if without, ok := r.finalOfSeed(t.name, of.algorithm, e.seed, budget); ok {
-					plain = append(plain, without.returned)
+				with.add(f)
+				if f, complete = r.finalOfSeed(t.name, of.algorithm, e.seed, budget); complete {
+					without.add(f)
 				}
 			}
-			row := []string{t.name, name, summarise(values, len(runs)), "missing", "missing"}
-			if len(values) > 0 {
-				row[4] = figures(middle(cpu)) + " s"
-			}
-			if len(values) > 0 && len(plain) == len(values) {
-				row[3] = signed(ahead(values, plain)) + " (" + of.name + ")"
+			row := []string{t.name, name, summarise(with.returned, len(runs)), "missing", "missing"}
+			if n := len(with.returned); n > 0 {
+				row[4] = figures(middle(with.cpu)) + " s"
+				if len(without.returned) == n {
+					row[3] = signed(ahead(with.returned, without.returned)) + " (" + of.name + ")"
+				}
 			}
 			rows = append(rows, row)
 		}

@@ -88,32 +88,44 @@ func (r *lineup) begun() []bestTask {
 // final is what a run has reached after a number of steps.
 type final struct {
 	returned     float64 // mean over the last tenth of the steps
+	sampled      float64 // with sampled actions; NaN for a baseline
 	seconds, cpu float64
 }
 
+// finals are those of several runs, a list of each number.
+type finals struct{ returned, sampled, seconds, cpu []float64 }
+
 // final returns what the run has reached after that many steps, if it has come so far.
 func (e *evaluated) final(budget float64) (final, bool) {
-	var last []float64
+	var last, sampled []float64
 	for i, steps := range e.steps {
 		if steps > (1-bestLast)*budget && steps <= (1+bestSlack)*budget {
 			last = append(last, e.returns[i])
+			if len(e.sampled) > 0 {
+				sampled = append(sampled, e.sampled[i])
+			}
 		}
 	}
 	i := slices.IndexFunc(e.steps, func(steps float64) bool { return steps >= budget })
 	if i < 0 || len(last) == 0 {
 		return final{}, false
 	}
-	return final{stats.Mean(last), e.seconds[i], e.cpu[i]}, true
+	return final{stats.Mean(last), stats.Mean(sampled), e.seconds[i], e.cpu[i]}, true
 }
 
-// finals returns those of the runs that have come so far, a list of each number.
-func (r *lineup) finals(task, algorithm string, budget float64) (returns, seconds, cpu []float64) {
+// finals returns those of the runs that have come so far.
+func (r *lineup) finals(task, algorithm string, budget float64) (all finals) {
 	for _, e := range r.of(task, algorithm) {
 		if f, ok := e.final(budget); ok {
-			returns, seconds, cpu = append(returns, f.returned), append(seconds, f.seconds), append(cpu, f.cpu)
+			all.add(f)
 		}
 	}
-	return returns, seconds, cpu
+	return all
+}
+
+func (all *finals) add(f final) {
+	all.returned, all.sampled = append(all.returned, f.returned), append(all.sampled, f.sampled)
+	all.seconds, all.cpu = append(all.seconds, f.seconds), append(all.cpu, f.cpu)
 }
 
 // reached returns the first of two evaluations in a row, within so many steps, with at least that return, -1 if there are
@@ -155,6 +167,7 @@ func (r *lineup) report(j *job) error {
 	for _, budget := range budgets {
 		r.returns(p, budget)
 	}
+	r.sampled(p)
 	r.times(p)
 	r.thresholds(p)
 	r.variants(p)
@@ -228,11 +241,11 @@ func (c contender) lines(runs []*evaluated) (bySteps, byTime []chart.Series) {
 
 // addFinals adds the table of every run's final returns.
 func (r *lineup) addFinals(p *page) {
-	table := p.csv("finals.csv", "task", "algorithm", "seed", "steps", "return", "seconds", "cpu_seconds")
+	table := p.csv("finals.csv", "task", "algorithm", "seed", "steps", "return", "sampled_return", "seconds", "cpu_seconds")
 	for _, e := range r.runs {
 		for _, budget := range budgets {
 			if f, ok := e.final(budget); ok {
-				table.add(e.task, e.algorithm, e.seed, int(budget), f.returned, f.seconds, f.cpu)
+				table.add(e.task, e.algorithm, e.seed, int(budget), f.returned, f.sampled, f.seconds, f.cpu)
 			}
 		}
 	}
@@ -270,7 +283,7 @@ func (r *lineup) returns(p *page, budget float64) {
 	for _, t := range bestTasks {
 		row := []string{t.name}
 		for _, c := range contenders {
-			values, _, _ := r.finals(t.name, c.algorithm, budget)
+			values := r.finals(t.name, c.algorithm, budget).returned
 			some = some || len(values) > 0
 			row = append(row, summarise(values, c.planned(t)))
 		}
@@ -283,6 +296,23 @@ func (r *lineup) returns(p *page, budget float64) {
 	p.table(header("task"), rows)
 	p.paragraph("Each run's final return is the mean of its evaluations in the last %.0f %% of these steps. Of %d runs or more: their interquartile mean with a 95%% interval; "+
 		"of fewer: each. In brackets: runs that have come so far, of those planned.", 100*bestLast, enough)
+}
+
+// sampled writes the final returns with sampled actions.
+func (r *lineup) sampled(p *page) {
+	us, mc, budget := contenders[0], contenders[1], budgets[0]
+	p.heading("With sampled actions")
+	var rows [][]string
+	for _, t := range r.begun() {
+		ours, theirs := r.finals(t.name, us.algorithm, budget).sampled, r.finals(t.name, mc.algorithm, budget).sampled
+		lead := "missing"
+		if len(ours) > 0 && len(theirs) > 0 {
+			lead = signed(ahead(ours, theirs))
+		}
+		rows = append(rows, []string{t.name, summarise(ours, us.planned(t)), summarise(theirs, mc.planned(t)), lead})
+	}
+	p.table([]string{"task", us.name, mc.name, us.name + " − " + mc.name}, rows)
+	p.paragraph("The returns of sampled actions after %s steps: those that the gradient is of. All other tables are of mean actions.", million(budget))
 }
 
 func million(steps float64) string { return fmt.Sprintf("%g million", steps/1e6) }
@@ -298,8 +328,8 @@ func (r *lineup) times(p *page) {
 		row := []string{t.name}
 		for _, c := range contenders {
 			text := "missing"
-			if _, seconds, cpu := r.finals(t.name, c.algorithm, budgets[0]); len(cpu) > 0 {
-				text = fmt.Sprintf("%s s (%s s)", figures(middle(cpu)), figures(middle(seconds)))
+			if f := r.finals(t.name, c.algorithm, budgets[0]); len(f.cpu) > 0 {
+				text = fmt.Sprintf("%s s (%s s)", figures(middle(f.cpu)), figures(middle(f.seconds)))
 			}
 			row = append(row, text)
 		}
