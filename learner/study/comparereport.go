@@ -39,7 +39,8 @@ func (c comparison) report(j *job, r *results) error {
 func (c comparison) tables(p *page, r *results) {
 	p.heading("Returns")
 	p.paragraph("%s Interquartile means over the runs, of %d runs or more with 95%% intervals. "+
-		"The update's time is the median over all iterations: compare it only where nothing else used the machine.", r.lengths(), enough)
+		"The length of the policy's step, in all parameters, and the update's time are medians over all iterations: compare times only where nothing else "+
+		"used the machine.", r.lengths(), enough)
 	var rows [][]string
 	for _, g := range r.groups {
 		var each []string
@@ -48,9 +49,9 @@ func (c comparison) tables(p *page, r *results) {
 		}
 		rows = append(rows, []string{g.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
-			figures(median(g.updating))})
+			figures(median(g.lengths)), figures(median(g.updating))})
 	}
-	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "update, s"}, rows)
+	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
 }
 
 // findings hold the paper's claims against the runs.
@@ -133,9 +134,9 @@ func (r *results) provenance() string {
 }
 
 func (p *page) addFinals(r *results) {
-	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "update_seconds")
+	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "step_norm", "update_seconds")
 	for _, g := range r.groups {
-		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.updating))
+		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.lengths), median(g.updating))
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +122,29 @@ func pictures(t testing.TB, base string) {
 	}
 }
 
+// requireLengths fails unless the lengths of steps in the table of finals are the medians of those of the runs.
+func requireLengths(t *testing.T, out string) {
+	t.Helper()
+	for _, final := range rows(t, out, "finals.csv") {
+		paths, err := filepath.Glob(filepath.Join(out, "data", final[0], fmt.Sprintf("*-%s-s*.csv", final[2])))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no data of %q, %v", final, err)
+		}
+		var lengths []float64
+		for _, path := range paths {
+			columns, err := readColumns(path, "step_norm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lengths = append(lengths, columns[0]...)
+		}
+		want := middle(lengths)
+		if got, err := strconv.ParseFloat(final[10], 64); err != nil || !(math.Abs(got-want) <= 1e-3*want) {
+			t.Errorf("%s: steps of %v, %v, want %v", final[2], got, err, want)
+		}
+	}
+}
+
 // Every comparison trains its variants, writes all it promises, and has nothing left to train when it is run again.
 func TestComparisons(t *testing.T) {
 	for _, c := range comparisons {
@@ -135,6 +160,7 @@ func TestComparisons(t *testing.T) {
 			if got := len(rows(t, out, "finals.csv")); got != len(variants) {
 				t.Errorf("finals.csv has %d rows, want %d", got, len(variants))
 			}
+			requireLengths(t, out)
 			if got := len(returns(t, out)); got != 2*runs {
 				t.Errorf("%d rows are published, want %d", got, 2*runs)
 			}
