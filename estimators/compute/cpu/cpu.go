@@ -26,7 +26,6 @@ const panelRows = 512
 type Backend struct {
 	serial            // the operations, in the calling goroutine
 	workers []*serial // one per core, each with its own pool
-	helpers []helper  // of the workers but the first
 }
 
 var _ compute.Backend = (*Backend)(nil)
@@ -40,10 +39,6 @@ func New(workers int) *Backend {
 	b := &Backend{}
 	for range workers {
 		b.workers = append(b.workers, &serial{})
-	}
-	b.helpers = make([]helper, workers-1)
-	for i := range b.helpers {
-		b.helpers[i].worker = b.workers[1+i]
 	}
 	return b
 }
