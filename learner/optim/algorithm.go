@@ -20,7 +20,7 @@ type Objective struct {
 	// SVD is the scores' truncated decomposition, which preconditions the solution for the
 	// natural gradient; it may be nil.
 	SVD *linop.SVD
-	// CGIterations bounds those of conjugate gradients for the natural gradient; 0 means 50.
+	// CGIterations bounds those of conjugate gradients for the natural gradient; 0: as [linop.CG] has it.
 	CGIterations int
 	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
 	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.

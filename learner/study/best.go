@@ -55,12 +55,12 @@ func runBest(cmd *cobra.Command) error {
 	return results.report(j)
 }
 
-// evaluationColumns are those of a table of evaluations, a row each. The times are of training alone, in seconds: by the clock
-// on the wall, and of the processor. The return is that of mean actions; the baselines have no other.
-var evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return", "sampled_return"}
+// baselineColumns are those of a table of evaluations, a row each. The times are of training alone, in seconds: by the clock
+// on the wall, and of the processor. The return is that of mean actions.
+var baselineColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return"}
 
-// baselineColumns is the number of those that the baselines have.
-const baselineColumns = 7
+// evaluationColumns are those of ours.
+var evaluationColumns = slices.Concat(baselineColumns, []string{"sampled_return"})
 
 // newJobOfRuns returns the job of a study whose arguments are complete runs, of which it copies to data/ what its page needs.
 func newJobOfRuns(cmd *cobra.Command, publish func(*job, *config.Settings) error) (*job, error) {
@@ -139,7 +139,7 @@ func (j *job) readEvaluations() (*lineup, error) {
 	for _, of := range []struct {
 		directory string
 		columns   []string
-	}{{"data", evaluationColumns}, {"baselines", evaluationColumns[:baselineColumns]}} {
+	}{{"data", evaluationColumns}, {"baselines", baselineColumns}} {
 		paths, err := filepath.Glob(j.path(of.directory, "*", "*.csv"))
 		if err != nil {
 			return nil, err

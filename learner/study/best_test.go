@@ -96,7 +96,11 @@ func TestBestOfVariants(t *testing.T) {
 	out := t.TempDir()
 	writeEvaluations(t, out, "data", "Hopper-v4", "trpo-uapg-best_gamma=0.9", 1, 10)
 	mustStudy(t, "best", "--out", out)
-	contains(t, read(t, out, pageName), "| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | missing | 1000 s |", "What made the runs is not recorded")
+	page := read(t, out, pageName)
+	contains(t, page, "| Hopper-v4 | trpo-uapg-best_gamma=0.9 | 480 (1 of 1) | missing | 1000 s |", "What made the runs is not recorded")
+	if strings.Contains(page, "With sampled actions") {
+		t.Error("a table without a row")
+	}
 }
 
 // A threshold counts as reached when two evaluations in a row, within the steps, are not below it.

@@ -300,6 +300,9 @@ func (r *lineup) returns(p *page, budget float64) {
 
 // sampled writes the final returns with sampled actions.
 func (r *lineup) sampled(p *page) {
+	if len(r.begun()) == 0 {
+		return
+	}
 	us, mc, budget := contenders[0], contenders[1], budgets[0]
 	p.heading("With sampled actions")
 	var rows [][]string

@@ -49,7 +49,7 @@ func (c comparison) tables(p *page, r *results) {
 		}
 		rows = append(rows, []string{g.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
-			figures(median(g.lengths)), figures(median(g.updating))})
+			figures(median(g.norms)), figures(median(g.updating))})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
 }
@@ -136,7 +136,7 @@ func (r *results) provenance() string {
 func (p *page) addFinals(r *results) {
 	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "step_norm", "update_seconds")
 	for _, g := range r.groups {
-		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.lengths), median(g.updating))
+		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.norms), median(g.updating))
 	}
 }
 

@@ -18,7 +18,7 @@ type group struct {
 	seeds    []uint
 	steps    [][]float64 // environment steps so far, by seed and iteration
 	returns  [][]float64 // mean return of the episodes, by seed and iteration
-	lengths  []float64   // of the policy's steps, of all iterations
+	norms    []float64   // lengths of the policy's steps, of all iterations
 	updating []float64   // seconds of the update, of all iterations
 }
 
@@ -62,7 +62,7 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		}
 		g.seeds = append(g.seeds, m.seed)
 		g.steps, g.returns = append(g.steps, p.columns["steps"]), append(g.returns, p.columns["return_mean"])
-		g.lengths = append(g.lengths, p.columns["step_norm"]...)
+		g.norms = append(g.norms, p.columns["step_norm"]...)
 		g.updating = append(g.updating, p.columns["seconds_updating"]...)
 		r.record(p.Builds)
 		if p.Note != "" {

@@ -21,7 +21,7 @@ type Method struct {
 	Fisher        FisherMatrix
 	Damping       float64     // of the Fisher matrix
 	FisherSamples float64     // that it is taken over, as a multiple of the gradient's; at least 1
-	CGIterations  int         // for its natural gradient, at most; 0 means 50
+	CGIterations  int         // for its natural gradient, at most; 0: as linop.CG has it
 	Quadrature    *Quadrature // nil: Monte Carlo
 }
 
