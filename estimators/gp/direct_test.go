@@ -210,7 +210,7 @@ func compareHyper(t *testing.T, got, want Hyper, tolerance float64) {
 	}
 	for _, x := range numbers {
 		if math.Abs(x.got-x.want) > tolerance*math.Abs(x.want)+1e-9 {
-			t.Errorf("gradient in the %s is %.10g, by differences %.10g", x.name, x.got, x.want)
+			t.Errorf("gradient in the %s is %.10g, want %.10g", x.name, x.got, x.want)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // The two solvers agree on every kernel: with a preconditioner of the kernel's rank in
 // everything, with a poor one only as far as random probes reach in the likelihood and
-// its gradient.
+// its gradient. The closed form leaves out what is 1e-6 of a derivative of K_s, which may be 1e-5 of the
+// likelihood's, a difference of two terms.
 func TestSolversAgree(t *testing.T) {
 	x := newBatch(seeded(t, 6), 40, 2, 3)
 	for name, k := range cases() {
@@ -24,7 +25,7 @@ func TestSolversAgree(t *testing.T) {
 			solver            Iterative
 			value, derivative float64 // tolerances
 		}{
-			{"default", Iterative{}, 1e-8, 1e-5},
+			{"default", Iterative{}, 1e-8, 1e-4},
 			{"rank 12", Iterative{Rank: 12, LogDet: linop.LogDet{Probes: 200, Steps: 40}, Probes: 300}, 0.03, 0.3},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
