@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -34,8 +35,12 @@ DIR/data, and writes the page from there; without a name it rewrites the page al
 	return cmd
 }
 
-// calibrationColumns are those of a run's progress.csv that the page needs.
-var calibrationColumns = []string{"steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
+// calibrationColumns are those of a run's progress.csv that the page needs, and criticColumns those that it has of a run whose
+// value function learns lambda-returns: then the targets are its errors.
+var (
+	calibrationColumns = []string{"steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
+	criticColumns      = []string{"target_std", "explained_variance"}
+)
 
 func runCalibration(cmd *cobra.Command) error {
 	j, err := newJobOfRuns(cmd, (*job).publishCalibration)
@@ -49,19 +54,30 @@ func runCalibration(cmd *cobra.Command) error {
 	return j.calibrationPage(calibrations, made)
 }
 
+// criticDigits tell an explained variance of 0.9999 from 1.
+const criticDigits = 7
+
 func (j *job) publishCalibration(s *config.Settings) error {
 	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: its process predicts no held-out episodes: train with --kernel-learning converge --estimator uapg", s.RunDir)
 	}
-	columns, err := readColumns(rundir.Progress(s.RunDir), calibrationColumns...)
+	names := calibrationColumns
+	if s.Targets == config.GAE && s.ValueLearning == config.Converge {
+		names = slices.Concat(names, criticColumns)
+	}
+	columns, err := readColumns(rundir.Progress(s.RunDir), names...)
 	if err != nil {
 		return err
 	}
-	lines := [][]string{append([]string{"iteration"}, calibrationColumns...)}
+	lines := [][]string{append([]string{"iteration"}, names...)}
 	for i, steps := range columns[0] {
 		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", steps)}
-		for _, column := range columns[1:] {
-			line = append(line, short(column[i], otherDigits))
+		for k, column := range columns[1:] {
+			digits := otherDigits
+			if k >= len(calibrationColumns)-1 {
+				digits = criticDigits
+			}
+			line = append(line, short(column[i], digits))
 		}
 		lines = append(lines, line)
 	}
@@ -74,6 +90,8 @@ type calibration struct {
 	steps         []float64
 	covered       [2][]float64 // by the intervals of 50 and of 90 %
 	aboveGaussian []float64    // log likelihood, in nats a sample
+	unexplained   []float64    // variance of the targets, which are the value function's errors; nil: they are not
+	total         []float64    // variance of the lambda-returns
 }
 
 // readCalibrations reads all of data/, and what trained the runs.
@@ -86,7 +104,15 @@ func (j *job) readCalibrations() (all []calibration, made []string, err error) {
 		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from", j.out)
 	}
 	for _, path := range paths {
-		columns, err := readColumns(path, calibrationColumns...)
+		header, err := readHeader(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		names := calibrationColumns
+		if slices.Contains(header, criticColumns[0]) {
+			names = slices.Concat(names, criticColumns)
+		}
+		columns, err := readColumns(path, names...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -97,6 +123,10 @@ func (j *job) readCalibrations() (all []calibration, made []string, err error) {
 		c.covered[0], c.covered[1] = columns[1], columns[2]
 		for i, x := range columns[3] {
 			c.aboveGaussian = append(c.aboveGaussian, x-columns[4][i])
+			if len(names) > len(calibrationColumns) {
+				unexplained := columns[5][i] * columns[5][i]
+				c.unexplained, c.total = append(c.unexplained, unexplained), append(c.total, unexplained/(1-columns[6][i]))
+			}
 		}
 		all = append(all, c)
 		program, err := madeBy(strings.TrimSuffix(path, ".csv") + ".yaml")
@@ -154,8 +184,37 @@ func (j *job) calibrationPage(all []calibration, made []string) error {
 	p.paragraph("**Both means are within 5 points of their levels in %d of %d runs, and the process is above the Gaussian in the mean of %d.**", within, len(all), above)
 	p.table([]string{"task", "run", "iterations", "in 50 % intervals", "in 90 % intervals", "log likelihood above the Gaussian's, nats a sample"}, rows)
 	p.paragraph("Means over the iterations; in brackets the lowest and the highest of their tenths.")
+	explanation(p, all)
 	return j.save(p, "Runs of `--kernel-learning converge` ([kernel learning](../../kernel-learning.md)), copied into `data/` from their progress.csv "+
 		"([columns](../../metrics.md)). The process predicts each fifth of the episodes from the others.", strings.Join(made, ". "))
+}
+
+// explanation writes what the value functions explain.
+func explanation(p *page, all []calibration) {
+	const parts = 5 // of a run
+	var rows [][]string
+	for _, c := range all {
+		if c.total == nil {
+			continue
+		}
+		row := []string{c.task, c.name}
+		var together, single []string
+		totals := inParts(c.total, parts)
+		for k, unexplained := range inParts(c.unexplained, parts) {
+			together = append(together, fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(totals[k])))
+			each := floats.DivTo(make([]float64, len(unexplained)), unexplained, totals[k])
+			single = append(single, fmt.Sprintf("%.2f", 1-middle(each)))
+		}
+		rows = append(rows, append(row, strings.Join(together, ", "), strings.Join(single, ", ")))
+	}
+	if len(rows) == 0 {
+		return
+	}
+	p.heading("What the value function explains")
+	p.paragraph("The targets are what a value function leaves of the variance of lambda-returns, of batches that it has not learned from.")
+	p.table([]string{"task", "run", "explained, by fifths of the run", "median of single batches"}, rows)
+	p.paragraph("1 - (sum of the variances of the targets) / (sum of the variances of the lambda-returns), sums over the batches of a fifth. A batch of steady " +
+		"episodes has little to explain, and a single batch's fraction says as little.")
 }
 
 // panel draws the coverage over a run.

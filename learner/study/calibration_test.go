@@ -33,6 +33,21 @@ func TestCalibration(t *testing.T) {
 	if read(t, out, pageName) != page {
 		t.Error("the page has changed")
 	}
+
+	// A value function leaves 1 of 10 in all batches of the first four fifths and in half of the last one's; in the others, where there is next
+	// to nothing to explain, 0.9 of 1.
+	lasting := []string{rows[0] + ",target_std,explained_variance"}
+	for i, row := range rows[1:] {
+		if i >= 96 && i%2 == 0 {
+			row += ",0.9486833,0.1"
+		} else {
+			row += ",1,0.9"
+		}
+		lasting = append(lasting, row)
+	}
+	write(t, path, strings.Join(lasting, "\n")+"\n")
+	mustStudy(t, "calibration", "--out", out)
+	contains(t, read(t, out, pageName), "| Hopper-v4 | trpo-uapg-best-s1 | 0.90, 0.90, 0.90, 0.90, 0.83 | 0.90, 0.90, 0.90, 0.90, 0.50 |")
 	write(t, path, strings.Join(rows[:20], "\n")+"\n")
 	if err := study(t, "calibration", "--out", out); err == nil || !strings.Contains(err.Error(), "begins with iteration 20") {
 		t.Errorf("a run of 19 iterations: %v", err)
