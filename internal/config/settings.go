@@ -166,7 +166,9 @@ type Settings struct {
 	Bootstrap bool    // at the time limit, bootstrap from the value of the last state rather than from 0
 	// ValueLearning is how the value function of generalised advantage estimates learns.
 	ValueLearning Learning
-	ValueEpochs   int // passes over a batch that Converge makes at most
+	ValueEpochs   int // passes over each batch that Converge makes at most
+	// ValueSamples is the number of steps that Converge learns from: if the newest batch has fewer, also from those before it.
+	ValueSamples int
 
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO

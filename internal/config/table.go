@@ -74,7 +74,8 @@ func (s *Settings) table() []section {
 			{"gae_lambda", result, number(&s.GAELambda), "decay λ of generalised advantage estimates"},
 			{"bootstrap", result, truth(&s.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
 			{"value_learning", result, choice(&s.ValueLearning, Step, Converge), "learning of the value function: the authors' single step, or as many passes over a batch as pay (docs/critic.md)"},
-			{"value_epochs", result, whole(&s.ValueEpochs), "passes over a batch that --value-learning converge makes at most"},
+			{"value_epochs", result, whole(&s.ValueEpochs), "passes over each batch that --value-learning converge makes at most"},
+			{"value_samples", result, whole(&s.ValueSamples), "steps that --value-learning converge learns from: with fewer in a batch, also from those before it (docs/critic.md)"},
 		}},
 		{"The policy's step", []setting{
 			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
@@ -165,6 +166,7 @@ var introduced = map[string]string{
 	"value_learning":  string(Step),
 	"kernel_learning": string(Step),
 	"value_epochs":    "5",
+	"value_samples":   "0",
 	"cg_iterations":   "50",
 }
 

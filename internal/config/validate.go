@@ -26,7 +26,7 @@ const (
 	maxEpochs       = 1000
 	maxCGIterations = 100000
 	maxReuse        = 64
-	maxKept         = 256 << 20 // bytes that --reuse adds to each checkpoint
+	maxKept         = 256 << 20 // bytes that --reuse and --value-samples add to each checkpoint
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -96,18 +96,29 @@ func (s *Settings) validateSegments(v *findings) {
 func (s *Settings) validateReuse(v *findings) {
 	v.require(s.Reuse >= 1 && s.Reuse <= maxReuse, "--reuse %d: must be from 1, the newest batch alone, to %d", s.Reuse, maxReuse)
 	v.positive("importance-clip", s.ImportanceClip)
-	if s.Reuse <= 1 {
-		return
+	if s.Reuse > 1 {
+		v.require(s.FisherSamples == 1, "--reuse %d: earlier batches take the place of further samples; leave out --fisher-samples", s.Reuse)
+		v.require(s.Estimator == MonteCarlo || s.Solver == Direct && s.Inducing == 0,
+			"--reuse %d: only the closed form on a grid knows a noise for each batch; leave out --solver cg and --inducing", s.Reuse)
 	}
-	v.require(s.FisherSamples == 1, "--reuse %d: earlier batches take the place of further samples; leave out --fisher-samples", s.Reuse)
-	v.require(s.Estimator == MonteCarlo || s.Solver == Direct && s.Inducing == 0,
-		"--reuse %d: only the closed form on a grid knows a noise for each batch; leave out --solver cg and --inducing", s.Reuse)
+	v.require(s.ValueSamples >= 0 && s.ValueSamples <= maxBatch, "--value-samples %d: must be from 0, the newest batch alone, to %d", s.ValueSamples, maxBatch)
+	v.require(s.ValueSamples == 0 || s.ValueLearning == Converge, "--value-samples %d: a single step is taken on the newest batch alone; add --value-learning converge",
+		s.ValueSamples)
 	if task, err := s.Task(); err == nil {
 		const perNumber = 8 // bytes; a step has its observation, its action, its reward and its log probability
-		kept := (s.Reuse - 1) * s.Batch * (task.ObservationDim + task.ActionDim + 2) * perNumber
-		v.require(kept <= maxKept, "--reuse %d: each checkpoint would have %d MiB of earlier batches, and at most %d are possible; lower it, or --batch",
-			s.Reuse, kept>>20, maxKept>>20)
+		kept := (max(s.Reuse, s.ValueBatches()) - 1) * s.Batch * (task.ObservationDim + task.ActionDim + 2) * perNumber
+		v.require(kept <= maxKept, "--reuse %d and --value-samples %d: each checkpoint would have %d MiB of earlier batches, and at most %d are possible; lower them, or --batch",
+			s.Reuse, s.ValueSamples, kept>>20, maxKept>>20)
 	}
+}
+
+// ValueBatches returns the number of batches that the value function learns from, the newest included: enough of them for
+// ValueSamples.
+func (s *Settings) ValueBatches() int {
+	if s.Batch < 1 {
+		return 1
+	}
+	return min(max(1, (s.ValueSamples+s.Batch-1)/s.Batch), maxReuse)
 }
 
 // validatePolicySteps checks that the process can be integrated where it was not sampled.

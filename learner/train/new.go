@@ -21,7 +21,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Params:      shape.Init(streams.New(s.Seed, streams.Policy)),
 		Optimizer:   optimizer(s, shape.NumParams()),
 		PolicySteps: s.PolicySteps,
-		Reuse:       newReuse(s.Reuse, s.ImportanceClip),
+		Reuse:       newReuse(s.Reuse, s.ValueBatches(), s.ImportanceClip),
 	}
 	converges := s.ValueLearning == config.Converge
 	if s.Targets == config.GAE && converges {

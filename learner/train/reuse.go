@@ -13,12 +13,14 @@ import (
 )
 
 // Reuse joins the last batches to each new one (docs/reuse.md). By quadrature their samples are nodes of the process, with
-// a noise of their own for each age; for Monte Carlo they have importance ratios.
+// a noise of their own for each age; for Monte Carlo they have importance ratios. The value function learns from them too
+// (docs/critic.md).
 type Reuse struct {
-	Batches int     // K, the newest included; at least 2
+	Batches int     // K, the newest included, that a gradient is estimated from
+	Value   int     // the newest included, that the value function learns from
 	Clip    float64 // bound on importance ratios
 
-	kept  []keptBatch // the newest first, K-1 of them or, at first, fewer
+	kept  []keptBatch // the newest first, one fewer than Batches or Value or, at first, still fewer
 	noise []float64   // learned noise variance of each age, K; 0: not learned yet
 	fresh []float64   // log probabilities of the newest batch's actions, for Monte Carlo
 }
@@ -26,40 +28,54 @@ type Reuse struct {
 // keptBatch is an earlier policy's batch.
 type keptBatch struct {
 	episodes []*proto.Episode
-	logProbs []float64 // log probability of each action under the policy that took it; nil for quadrature
+	logProbs []float64 // log probability of each action under the policy that took it, if Monte Carlo joins them; else nil
 }
 
 // noiseSteps is how many steps of expectation maximisation an update takes from the noise that the last one learned.
 const noiseSteps = 5
 
 // newReuse returns nil unless there are batches to join.
-func newReuse(batches int, clip float64) *Reuse {
-	if batches < 2 {
+func newReuse(batches, value int, clip float64) *Reuse {
+	if max(batches, value) < 2 {
 		return nil
 	}
-	return &Reuse{Batches: batches, Clip: clip, noise: make([]float64, batches)}
+	return &Reuse{Batches: batches, Value: value, Clip: clip, noise: make([]float64, batches)}
 }
 
-// samples returns the newest batch's and behind them the kept ones', the newest first, in s.
-func (u *Reuse) samples(s *compute.Scope, episodes []*proto.Episode, n policy.Normalizer) Samples {
+// samples returns the newest batch's and behind them those of the kept ones that are joined to it, the newest first, in s. The
+// episodes further are for the Fisher matrix alone.
+func (u *Reuse) samples(s *compute.Scope, episodes, further []*proto.Episode, n policy.Normalizer) Samples {
+	x := u.joined(s, u.Batches, episodes, further, n)
+	if u.Value > 1 {
+		lessons := u.joined(s, u.Value, episodes, nil, n)
+		x.lessons = &lessons
+	}
+	return x
+}
+
+// joined returns the samples of so many batches, as far as there are.
+func (u *Reuse) joined(s *compute.Scope, batches int, episodes, further []*proto.Episode, n policy.Normalizer) Samples {
 	all, ages := slices.Clone(episodes), []age{{len(episodes), steps(episodes)}}
 	var logProbs []float64
-	for _, b := range u.kept {
+	for _, b := range u.kept[:min(len(u.kept), batches-1)] {
 		all = append(all, b.episodes...)
 		ages = append(ages, age{len(b.episodes), steps(b.episodes)})
 		logProbs = append(logProbs, b.logProbs...)
 	}
-	x := NewSamples(s, all, nil, n)
+	x := NewSamples(s, all, further, n)
 	if len(ages) > 1 {
 		x.ages, x.logProbs = ages, logProbs
 	}
 	return x
 }
 
+// depth returns the number of batches that are kept.
+func (u *Reuse) depth() int { return max(u.Batches, u.Value) - 1 }
+
 // keep makes a batch the newest of those kept, once the policy has learned from it.
 func (u *Reuse) keep(episodes []*proto.Episode) {
 	u.kept = slices.Insert(u.kept, 0, keptBatch{episodes, u.fresh})
-	u.kept = u.kept[:min(len(u.kept), u.Batches-1)]
+	u.kept = u.kept[:min(len(u.kept), u.depth())]
 }
 
 // age is the samples of one policy.
@@ -91,7 +107,9 @@ func (x Samples) current() Samples {
 	if x.ages == nil {
 		return x
 	}
-	return x.part(0)
+	part := x.part(0)
+	part.lessons = x.lessons
+	return part
 }
 
 // ages returns the parts of a batch, with the noise learned so far relative to the newest batch's.

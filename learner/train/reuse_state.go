@@ -59,7 +59,7 @@ func (u *Reuse) restore(arrays optim.State, shape policy.Shape, iterations uint6
 		return fmt.Errorf("the state's array %q has the number %v", "noise", slices.Min(noise))
 	}
 	var kept []keptBatch
-	if batches := int(min(iterations, uint64(u.Batches-1))); batches > 0 {
+	if batches := int(min(iterations, uint64(u.depth()))); batches > 0 {
 		if kept, err = restoreBatches(arrays, shape, batches, logProbs); err != nil {
 			return err
 		}

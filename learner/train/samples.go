@@ -23,6 +23,8 @@ type Samples struct {
 	// With the samples of earlier policies behind the current one's:
 	ages     []age     // each policy's, the current one's first; nil: all are the current one's
 	logProbs []float64 // for Monte Carlo, those of earlier policies' actions when they took them
+
+	lessons *Samples // that the value function learns from, the current policy's first; nil: these
 }
 
 // NewSamples normalises the episodes, in order, and uploads them to s. The episodes

@@ -89,7 +89,7 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 		}
 	}
 	if r.Reuse != nil {
-		if err := r.Reuse.restore(arrays.Part(reuseName), r.Shape, state.Iteration, r.Quadrature == nil); err != nil {
+		if err := r.Reuse.restore(arrays.Part(reuseName), r.Shape, state.Iteration, r.Quadrature == nil && r.Reuse.Batches > 1); err != nil {
 			return fmt.Errorf("the checkpoint's earlier batches: %w", err)
 		}
 	}

@@ -109,15 +109,27 @@ func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *progress.
 	return values, err
 }
 
-// converge returns the value function's values, and has it learn the lambda-returns.
+// converge returns the value function's values, and has it learn the lambda-returns: Epochs passes over each batch, in the first
+// iteration or spread over those in which it is among the lessons.
 func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, error) {
 	values := l.Value.Values(s, x.observations)
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
 	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
-	passes, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
+	observations, batches := x.observations, 1
+	if x.lessons != nil {
+		observations, batches = x.lessons.observations, max(1, len(x.lessons.ages))
+		returns = a.lambdaReturns(l, s, *x.lessons)
+	}
+	passes, err := l.Value.Learn(l.Backend, observations, returns, len(values), (a.Epochs+batches-1)/batches)
 	row.ValuePasses = float64(passes)
 	return values, err
+}
+
+// lambdaReturns returns those that start from the value function's present values.
+func (a Advantages) lambdaReturns(l *Learner, s *compute.Scope, x Samples) []float64 {
+	a.bootstrap(l, &x)
+	return x.trajectories.LambdaReturns(l.Value.Values(s, x.observations), a.Gamma, a.Lambda)
 }
 
 // values returns the values of states (n × o, normalised).

@@ -243,7 +243,7 @@ func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further [
 	if r.Reuse == nil {
 		return r.Update(NewSamples(scope, episodes, further, r.Normalizer()), scope, random, row, stages)
 	}
-	if err := r.Update(r.Reuse.samples(scope, episodes, r.Normalizer()), scope, random, row, stages); err != nil {
+	if err := r.Update(r.Reuse.samples(scope, episodes, further, r.Normalizer()), scope, random, row, stages); err != nil {
 		return err
 	}
 	r.Reuse.keep(episodes)

@@ -127,7 +127,7 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 
 // methods are what the tests of the loop train: batches below and above the limit of the exact decomposition, episodes
 // that the time limit ends and such as the task ends, with and without a critic, whose value function and whose
-// kernel take a step or converge.
+// kernel take a step or converge, the former on the newest batch or, with segments, on the last three.
 var methods = []struct {
 	env       string
 	algorithm config.Algorithm
@@ -161,6 +161,9 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 			if s.ValueLearning = m.learning; m.learning == config.Converge {
 				s.KernelLearning = m.learning
 				s.Targets, s.Bootstrap = config.GAE, true
+				if m.segment > 0 {
+					s.ValueSamples = 3 * m.batch
+				}
 			}
 			if s.Reuse = m.reuse; m.reuse > 1 && m.algorithm == config.TRPO {
 				s.PolicySteps = 2
@@ -363,6 +366,8 @@ func TestResumeFromIncompleteState(t *testing.T) {
 	testIncompleteState(t, s)
 	s = settings(t, "Hopper-v2", config.TRPO, config.MonteCarlo)
 	s.Batch, s.Iterations, s.Reuse = 200, 1, 3
+	testIncompleteState(t, s)
+	s.Reuse, s.Targets, s.ValueLearning, s.ValueSamples = 1, config.GAE, config.Converge, 500
 	testIncompleteState(t, s)
 }
 

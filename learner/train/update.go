@@ -85,7 +85,7 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 // has them. Monte Carlo has nothing to learn.
 func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, error) {
 	switch {
-	case l.Quadrature == nil && l.Reuse != nil:
+	case l.Quadrature == nil && l.Reuse != nil && l.Reuse.Batches > 1:
 		return l.Reuse.monteCarlo(s, at, x), nil
 	case l.Quadrature == nil:
 		return estimators.MonteCarlo{}, nil
