@@ -123,7 +123,7 @@ func summary(c claim, findings []finding) string {
 	switch {
 	case counts[agrees] == n:
 		return fmt.Sprintf("**agrees**, in %s%s", comparisonsOf(n), rest)
-	case counts[agrees]+counts[leans] == n:
+	case counts[agrees] > 0 && counts[agrees]+counts[leans] == n:
 		return fmt.Sprintf("**leans that way**: every difference is as claimed, %d of %d beyond the scatter of the runs%s", counts[agrees], n, rest)
 	case counts[contradicts] == 0:
 		return fmt.Sprintf("**undecided**: as claimed in %d of %s, and no difference the other way is beyond the scatter of the runs%s",

@@ -48,6 +48,7 @@ func TestSummary(t *testing.T) {
 		{of(agrees, unknown, unknown), "**agrees**, in the one comparison; in 2 more, fewer than five runs of each cannot tell."},
 		{of(agrees, agrees), "**agrees**, in all 2 comparisons."},
 		{of(agrees, leans), "**leans that way**: every difference is as claimed, 1 of 2 beyond"},
+		{of(leans, leans), "**undecided**: as claimed in 2 of 2 comparisons"},
 		{of(agrees, undecided, leans), "**undecided**: as claimed in 2 of 3 comparisons"},
 		{of(contradicts), "**disagrees**, in the one comparison."},
 		{of(agrees, contradicts, undecided), "**agrees in part**: in 1 of 3 comparisons, 1 within the scatter of the runs, and disagrees in 1."},
