@@ -197,23 +197,25 @@ func explanation(p *page, all []calibration) {
 		if c.total == nil {
 			continue
 		}
-		row := []string{c.task, c.name}
+		pooled := func(unexplained, total []float64) string {
+			return fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(total))
+		}
 		var together, single []string
 		totals := inParts(c.total, parts)
 		for k, unexplained := range inParts(c.unexplained, parts) {
-			together = append(together, fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(totals[k])))
+			together = append(together, pooled(unexplained, totals[k]))
 			each := floats.DivTo(make([]float64, len(unexplained)), unexplained, totals[k])
 			single = append(single, fmt.Sprintf("%.2f", 1-middle(each)))
 		}
-		rows = append(rows, append(row, strings.Join(together, ", "), strings.Join(single, ", ")))
+		rows = append(rows, []string{c.task, c.name, pooled(c.unexplained, c.total), strings.Join(together, ", "), strings.Join(single, ", ")})
 	}
 	if len(rows) == 0 {
 		return
 	}
 	p.heading("What the value function explains")
 	p.paragraph("The targets are what a value function leaves of the variance of lambda-returns, of batches that it has not learned from.")
-	p.table([]string{"task", "run", "explained, by fifths of the run", "median of single batches"}, rows)
-	p.paragraph("1 - (sum of the variances of the targets) / (sum of the variances of the lambda-returns), sums over the batches of a fifth. A batch of steady " +
+	p.table([]string{"task", "run", "explained", "by fifths of the run", "median of single batches"}, rows)
+	p.paragraph("1 - (sum of the variances of the targets) / (sum of the variances of the lambda-returns), sums over the batches. A batch of steady " +
 		"episodes has little to explain, and a single batch's fraction says as little.")
 }
 
