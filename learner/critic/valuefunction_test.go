@@ -293,8 +293,10 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 	infinite := slices.Clone(p.returns)
 	infinite[7] = math.Inf(1)
 	for what, learn := range map[string]func() (int, error){
-		"a target":       func() (int, error) { return v.Learn(b, p.observations, infinite, len(infinite), 3) },
-		"an observation": func() (int, error) { return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, len(p.returns), 3) },
+		"a target": func() (int, error) { return v.Learn(b, p.observations, infinite, len(infinite), 3) },
+		"an observation": func() (int, error) {
+			return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, len(p.returns), 3)
+		},
 	} {
 		var notFinite *optim.NotFiniteError
 		if _, err := learn(); !errors.As(err, &notFinite) {
