@@ -3,9 +3,11 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -16,6 +18,10 @@ func watchPlay(t *testing.T, pages, run string, frames int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, answer, err := websocket.Dial(ctx, pages+"/live/?run="+url.QueryEscape(run), nil)
+	for err != nil && answer != nil && answer.StatusCode == http.StatusNotFound && ctx.Err() == nil { // pages list their runs every second
+		time.Sleep(100 * time.Millisecond)
+		conn, answer, err = websocket.Dial(ctx, pages+"/live/?run="+url.QueryEscape(run), nil)
+	}
 	if err != nil {
 		t.Fatalf("watching %s: %v, %v", run, err, answer)
 	}
