@@ -177,6 +177,7 @@ func alone(t *testing.T) string {
 	directory := filepath.Join(t.TempDir(), "run")
 	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "1000", "--device", "cpu",
 		"--listen", "127.0.0.1:0", "--run-dir", directory)
+	learner.Env = []string{"TMPDIR=" + t.TempDir()} // pods have no OPENBLAS_CORETYPE either, which changes the last bits
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
