@@ -84,6 +84,7 @@ func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples
 // each of them: the first step that does not raise their own likelihood is taken back.
 func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held int) error {
 	kernel.C2 *= float64(x.size()) / float64(x.size()-held) // V belongs to all samples
+	solver := gp.Direct{FisherGram: gp.FisherGram(l.Backend, data.Fisher.RowRange(held, x.size()))}
 	best, undo := math.Inf(-1), func() {}
 	for step := range featureSteps + 1 {
 		rises, err := func() (bool, error) {
@@ -91,7 +92,7 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 			defer scope.Release()
 			embedding := l.Critic.Embed(scope, x.observations)
 			data.Features = embedding.Features()
-			posterior, err := gp.Direct{}.Fit(scope, kernel, data.RowRange(held, x.size()))
+			posterior, err := solver.Fit(scope, kernel, data.RowRange(held, x.size()))
 			if err != nil {
 				return false, err
 			}

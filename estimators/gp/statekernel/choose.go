@@ -21,7 +21,7 @@ const MaxColumns = 8192
 // hyperparameters, log 2. A rougher kernel has more, up to 128 per feature.
 func Columns(base *kernels.Kernel, features int) int {
 	k := Kernel{Base: base, Hyper: slices.Repeat([]float64{math.Ln2}, len(base.Hyperparameters()))}
-	return features * newSpectrum(k).rank()
+	return features * spectrumOf(k).rank()
 }
 
 // TooManyColumnsError reports that a state kernel has more than MaxColumns columns.
@@ -41,7 +41,7 @@ func (k Kernel) Factor(s *compute.Scope, scaled compute.Block, inducing []int) (
 	if inducing != nil {
 		return newInducingFactor(s, k, scaled, inducing)
 	}
-	spectrum := newSpectrum(k)
+	spectrum := spectrumOf(k)
 	if columns := scaled.Cols * spectrum.rank(); columns > MaxColumns {
 		return nil, &TooManyColumnsError{Features: scaled.Cols, Columns: columns}
 	}

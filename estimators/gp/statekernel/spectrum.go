@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 )
 
 // cutoff is the eigenvalue of the grid's matrix R, relative to the largest, below
@@ -28,6 +32,38 @@ type spectrum struct {
 	root    *mat.Dense   // L, 128 × q
 	nested  bool         // L is the Cholesky factor, and R Toeplitz
 	slopes  []*mat.Dense // L^-1 (dR/dh) L^-T, q × q, for each of the base kernel's hyperparameters h
+}
+
+// recent are the spectra last used, the latest first. To decompose the grid's matrix takes as long as the products over 1,000
+// samples, and it is the same for all fits of a batch whose features alone differ, and often for the next batch.
+var recent struct {
+	sync.Mutex
+	spectra []remembered
+}
+
+// remembered is a spectrum and what it was made of.
+type remembered struct {
+	base  *kernels.Kernel
+	hyper []float64
+	*spectrum
+}
+
+// mostRecent is the number of spectra that are remembered: a few values of a lengthscale that is being learned.
+const mostRecent = 4
+
+// spectrumOf returns the spectrum of the kernel's grid matrix, which nobody changes.
+func spectrumOf(k Kernel) *spectrum {
+	recent.Lock()
+	defer recent.Unlock()
+	i := slices.IndexFunc(recent.spectra, func(r remembered) bool { return r.base == k.Base && slices.Equal(r.hyper, k.Hyper) })
+	if i < 0 {
+		recent.spectra = append(recent.spectra, remembered{k.Base, slices.Clone(k.Hyper), newSpectrum(k)})
+		i = len(recent.spectra) - 1
+	}
+	found := recent.spectra[i]
+	recent.spectra = slices.Insert(slices.Delete(recent.spectra, i, i+1), 0, found)
+	recent.spectra = recent.spectra[:min(mostRecent, len(recent.spectra))]
+	return found.spectrum
 }
 
 // newSpectrum decomposes the kernel's grid matrix.

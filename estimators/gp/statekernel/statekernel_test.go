@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -185,5 +187,35 @@ func BenchmarkFactor(b *testing.B) {
 			}
 			s.Release()
 		}
+	}
+}
+
+// A spectrum is remembered by the base kernel and the values of its hyperparameters, and for as long as it is among the
+// last used.
+func TestSpectrumOf(t *testing.T) {
+	of := func(l float64) *spectrum {
+		return spectrumOf(Kernel{Base: kernels.Default(), Hyper: []float64{l}, Scale: 1})
+	}
+	hyper := []float64{0.4}
+	first := spectrumOf(Kernel{Base: kernels.Default(), Hyper: hyper, Scale: 1})
+	hyper[0] = 0.5 // the caller's, who may go on using it
+	if of(0.4) != first || of(0.5) == first {
+		t.Error("a spectrum is not that of its hyperparameters")
+	}
+	if want := newSpectrum(Kernel{Base: kernels.Default(), Hyper: []float64{0.4}}); !mat.Equal(first.root, want.root) {
+		t.Error("the spectrum has changed since it was made")
+	}
+	other, err := kernels.Lookup("matern52")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spectrumOf(Kernel{Base: other, Hyper: []float64{0.4}, Scale: 1}) == first {
+		t.Error("two kernels have a spectrum in common")
+	}
+	for i := range mostRecent {
+		of(0.6 + float64(i)/10)
+	}
+	if of(0.4) == first {
+		t.Errorf("more than %d spectra are remembered", mostRecent)
 	}
 }
