@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/lapack/lapack64"
@@ -285,36 +286,56 @@ func (v *validation) objective(base []float64) (*objective, error) {
 		return nil, err
 	}
 	_, kept := axes.Dims()
-	rotation := mat.NewDense(q+k+1, kept+k+1, nil) // [axes; I]
-	rotation.Slice(0, q, 0, kept).(*mat.Dense).Copy(axes)
-	for i := range k + 1 {
-		rotation.Set(q+i, kept+i, 1)
-	}
-	r := kept + k
-	o := &objective{state: kept, prior: v.prior}
+	o := &objective{folds: make([]fold, len(v.folds)), state: kept, prior: v.prior}
+	rows := make([]*mat.Dense, len(v.folds)) // [B, y] at each fold's points, unrotated
 	for i, f := range v.folds {
-		var half, rotated mat.Dense
-		grams[i].ScaleSym(-1, grams[i])
-		grams[i].AddSym(grams[i], all)
-		half.Mul(mat.DenseCopyOf(grams[i]), rotation) // faster than gonum's product of a symmetric matrix
-		rotated.Mul(rotation.T(), &half)
-		whole := mat.NewSymDense(r+1, rotated.RawMatrix().Data)
 		some := func(x compute.Block) compute.Block { return x.RowRange(f[0], f[1]).EveryRow(v.every) }
 		beside, state := some(v.beside), factor.Rows(s, some(v.scaled))
-		points := mat.NewDense(state.Rows, q+k+1, nil)
-		points.Slice(0, state.Rows, 0, q).(*mat.Dense).Copy(mat.NewDense(state.Rows, q, compute.ToSlice(b, state)))
-		points.Slice(0, state.Rows, q, q+k+1).(*mat.Dense).Copy(mat.NewDense(state.Rows, k+1, compute.ToSlice(b, beside)))
-		var rows mat.Dense
-		rows.Mul(points, rotation)
-		o.folds = append(o.folds, fold{
-			gram:    whole.SliceSym(0, r).(*mat.SymDense),
-			product: mat.NewVecDense(r, mat.Col(nil, r, whole)[:r]),
-			rows:    rows.Slice(0, state.Rows, 0, r).(*mat.Dense),
-			targets: mat.Col(nil, r, &rows),
-		})
+		rows[i] = mat.NewDense(state.Rows, q+k+1, nil)
+		rows[i].Slice(0, state.Rows, 0, q).(*mat.Dense).Copy(mat.NewDense(state.Rows, q, compute.ToSlice(b, state)))
+		rows[i].Slice(0, state.Rows, q, q+k+1).(*mat.Dense).Copy(mat.NewDense(state.Rows, k+1, compute.ToSlice(b, beside)))
 		o.points += state.Rows
 	}
+	var rotated sync.WaitGroup
+	for i := range o.folds {
+		rotated.Go(func() {
+			grams[i].ScaleSym(-1, grams[i])
+			grams[i].AddSym(grams[i], all)
+			o.folds[i] = newFold(grams[i], rows[i], axes)
+		})
+	}
+	rotated.Wait()
 	return o, nil
+}
+
+// newFold rotates to the axes (q × kept) what belongs to the first q columns of [B, y]: of its Gram matrix over all
+// other samples, of which the upper triangle is read, and of its rows at the fold's points.
+func newFold(gram *mat.SymDense, points, axes *mat.Dense) fold {
+	q, kept := axes.Dims()
+	m, all := points.Dims()
+	r := kept + all - q - 1
+	whole, rows := mat.NewDense(r+1, r+1, nil), mat.NewDense(m, r+1, nil)
+	beside := mat.DenseCopyOf(gram.SliceSym(q, all)) // products of the other columns with one another
+	var state mat.Dense                              // of the state columns with one another, half rotated
+	state.Mul(mat.DenseCopyOf(gram.SliceSym(0, q)), axes)
+	raw := gram.RawSymmetric()
+	across := mat.NewDense(q, all, raw.Data[:q*raw.Stride]).Slice(0, q, q, all) // of state columns with the others
+	whole.Slice(0, kept, 0, kept).(*mat.Dense).Mul(axes.T(), &state)
+	whole.Slice(0, kept, kept, r+1).(*mat.Dense).Mul(axes.T(), across)
+	whole.Slice(kept, r+1, kept, r+1).(*mat.Dense).Copy(beside)
+	rows.Slice(0, m, 0, kept).(*mat.Dense).Mul(points.Slice(0, m, 0, q), axes)
+	rows.Slice(0, m, kept, r+1).(*mat.Dense).Copy(points.Slice(0, m, q, all))
+	upper := mat.NewSymDense(r+1, whole.RawMatrix().Data)
+	product := make([]float64, r)
+	for j := range product {
+		product[j] = upper.At(j, r)
+	}
+	return fold{
+		gram:    upper.SliceSym(0, r).(*mat.SymDense),
+		product: mat.NewVecDense(r, product),
+		rows:    rows.Slice(0, m, 0, r).(*mat.Dense),
+		targets: mat.Col(nil, r, rows),
+	}
 }
 
 // principal returns the leading eigenvectors of a positive semidefinite matrix, as columns: at
@@ -350,51 +371,18 @@ func principal(a mat.Symmetric, most int) (*mat.Dense, error) {
 // and log N(y; m, s) changes by (y-m)/s dm + ((y-m)²/s - 1)/2s ds.
 func (o *objective) at(x []float64) (value float64, gradient []float64) {
 	o.evaluations++
+	parts := make([]predicted, len(o.folds))
+	var predict sync.WaitGroup
+	for i, f := range o.folds {
+		predict.Go(func() { parts[i] = f.predict(o.state, math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])) })
+	}
+	predict.Wait()
 	o.mean, o.variance = nil, nil
-	outputScale, fisherVariance, noise := math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])
 	gradient = make([]float64, 3)
-	for _, f := range o.folds {
-		r := f.product.Len()
-		var posterior mat.SymDense
-		posterior.ScaleSym(1/noise, f.gram)
-		precision := slices.Concat(slices.Repeat([]float64{1 / outputScale}, o.state), slices.Repeat([]float64{1 / fisherVariance}, r-o.state))
-		for j, p := range precision {
-			posterior.SetSym(j, j, posterior.At(j, j)+p)
-		}
-		factor, ok := lapack64.Potrf(posterior.RawSymmetric())
-		if !ok {
-			return math.Inf(1), gradient
-		}
-		points := len(f.targets)
-		both := mat.NewDense(r, points+1, nil) // the b and B'y/noise as columns, then the x and c
-		both.Slice(0, r, 0, points).(*mat.Dense).Copy(f.rows.T())
-		both.ColView(points).(*mat.VecDense).ScaleVec(1/noise, f.product)
-		lapack64.Potrs(factor, both.RawMatrix())
-		solved := mat.DenseCopyOf(both.T())
-		weights := solved.RawRowView(points)
-		var means mat.VecDense
-		means.MulVec(f.rows, mat.NewVecDense(r, weights))
-		pulled := make([]float64, r) // P c
-		floats.MulTo(pulled, precision, weights)
-		for i, y := range f.targets {
-			x := solved.RawRowView(i)
-			variance := floats.Dot(f.rows.RawRowView(i), x)
-			var dm, ds [2]float64 // in the logarithms of c_o and v
-			for part, columns := range [2][2]int{{0, o.state}, {o.state, r}} {
-				of := x[columns[0]:columns[1]]
-				dm[part] = floats.Dot(of, pulled[columns[0]:columns[1]])
-				ds[part] = floats.Dot(of, of)
-			}
-			ds[0], ds[1] = ds[0]/outputScale, ds[1]/fisherVariance
-			spread, residual := variance+noise, y-means.AtVec(i)
-			o.mean, o.variance = append(o.mean, means.AtVec(i)), append(o.variance, spread)
-			value += (math.Log(2*math.Pi*spread) + residual*residual/spread) / 2
-			toMean, toSpread := residual/spread, (residual*residual/spread-1)/2/spread
-			for part := range 2 {
-				gradient[part] -= toMean*dm[part] + toSpread*ds[part]
-			}
-			gradient[2] -= -toMean*(dm[0]+dm[1]) + toSpread*(spread-ds[0]-ds[1])
-		}
+	for _, p := range parts {
+		o.mean, o.variance = append(o.mean, p.mean...), append(o.variance, p.variance...)
+		value += p.value
+		floats.Add(gradient, p.gradient[:])
 	}
 	value /= float64(o.points)
 	floats.Scale(1/float64(o.points), gradient)
@@ -404,4 +392,57 @@ func (o *objective) at(x []float64) (value float64, gradient []float64) {
 		return math.Inf(1), gradient
 	}
 	return value, gradient
+}
+
+// predicted is what the others say of a fold: the moments of its points, the negative sum of the logarithms of their
+// densities, +Inf if there is none, and its gradient in the logarithms of c_o, v and noise.
+type predicted struct {
+	mean, variance []float64
+	value          float64
+	gradient       [3]float64
+}
+
+// predict does so, given the number of state columns and the variances.
+func (f fold) predict(state int, outputScale, fisherVariance, noise float64) (p predicted) {
+	r, points := f.product.Len(), len(f.targets)
+	var posterior mat.SymDense
+	posterior.ScaleSym(1/noise, f.gram)
+	precision := slices.Concat(slices.Repeat([]float64{1 / outputScale}, state), slices.Repeat([]float64{1 / fisherVariance}, r-state))
+	for j, p := range precision {
+		posterior.SetSym(j, j, posterior.At(j, j)+p)
+	}
+	factor, ok := lapack64.Potrf(posterior.RawSymmetric())
+	if !ok {
+		return predicted{value: math.Inf(1)}
+	}
+	both := mat.NewDense(r, points+1, nil) // the b and B'y/noise as columns, then the x and c
+	both.Slice(0, r, 0, points).(*mat.Dense).Copy(f.rows.T())
+	both.ColView(points).(*mat.VecDense).ScaleVec(1/noise, f.product)
+	lapack64.Potrs(factor, both.RawMatrix())
+	solved := mat.DenseCopyOf(both.T())
+	weights := solved.RawRowView(points)
+	var means mat.VecDense
+	means.MulVec(f.rows, mat.NewVecDense(r, weights))
+	pulled := make([]float64, r) // P c
+	floats.MulTo(pulled, precision, weights)
+	for i, y := range f.targets {
+		x := solved.RawRowView(i)
+		variance := floats.Dot(f.rows.RawRowView(i), x)
+		var dm, ds [2]float64 // in the logarithms of c_o and v
+		for part, columns := range [2][2]int{{0, state}, {state, r}} {
+			of := x[columns[0]:columns[1]]
+			dm[part] = floats.Dot(of, pulled[columns[0]:columns[1]])
+			ds[part] = floats.Dot(of, of)
+		}
+		ds[0], ds[1] = ds[0]/outputScale, ds[1]/fisherVariance
+		spread, residual := variance+noise, y-means.AtVec(i)
+		p.mean, p.variance = append(p.mean, means.AtVec(i)), append(p.variance, spread)
+		p.value += (math.Log(2*math.Pi*spread) + residual*residual/spread) / 2
+		toMean, toSpread := residual/spread, (residual*residual/spread-1)/2/spread
+		for part := range 2 {
+			p.gradient[part] -= toMean*dm[part] + toSpread*ds[part]
+		}
+		p.gradient[2] -= -toMean*(dm[0]+dm[1]) + toSpread*(spread-ds[0]-ds[1])
+	}
+	return p
 }
