@@ -4,8 +4,8 @@ package compute
 // a device that fails panics with a [*Failure]: see [Catch]. Unless said otherwise
 // dst may be the same block as an argument but must not overlap it in part.
 //
-// A Backend's methods are called from one goroutine at a time; inside
-// [Backend.Panels] the body uses the backend it is given.
+// The methods of a distant backend are called from one goroutine at a time, those of
+// another from any; inside [Backend.Panels] the body uses the backend it is given.
 type Backend interface {
 	// Name describes the device, as in "cpu (OpenBLAS, 2 cores)".
 	Name() string

@@ -54,7 +54,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 type lap = func(stage string, took time.Duration)
 
 // measured are the updates of one learner, each from its first state and with the
-// batch's upload.
+// batch's upload: whole ones, and as many by stages.
 type measured struct {
 	settings config.Settings
 	do       func(b compute.Backend, lap lap) (time.Duration, error)
@@ -69,29 +69,18 @@ type stage struct {
 	flops float64
 }
 
-// update does one, and keeps its times if it counts. Stages of a distant device overlap:
-// there the whole is one update and the stages, each waited for, are of another.
+// update does one, and keeps its times if it counts; and another by stages, each of which is waited for. In the former
+// stages of a distant device overlap, and lessons are learned beside other stages.
 func (m *measured) update(b compute.Backend, counts bool) error {
-	if b.Distant() {
-		took, err := m.do(b, nil)
-		if err != nil {
-			return err
-		}
-		if counts {
-			m.took = append(m.took, took)
-		}
+	took, err := m.do(b, nil)
+	if err != nil {
+		return err
 	}
-	took, err := m.byStages(b, counts)
-	if counts && !b.Distant() {
+	if counts {
 		m.took = append(m.took, took)
 	}
-	return err
-}
-
-// byStages does one update, waiting for each stage.
-func (m *measured) byStages(b compute.Backend, counts bool) (time.Duration, error) {
 	counter := newCounter(b)
-	return m.do(counter, func(name string, took time.Duration) {
+	_, err = m.do(counter, func(name string, took time.Duration) {
 		asked := time.Now()
 		wait(b)
 		took += time.Since(asked)
@@ -102,6 +91,7 @@ func (m *measured) byStages(b compute.Backend, counts bool) (time.Duration, erro
 		}
 		m.stages[name].took = append(m.stages[name].took, took)
 	})
+	return err
 }
 
 // print shows the medians, and that of the rounds' ratios to another's updates.
@@ -125,10 +115,11 @@ func (m *measured) name() string {
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 // Update is how long a new learner takes for an update on a batch, its upload included. lap, unless it is nil, hears
-// how long each stage took.
+// how long each stage took; then one stage comes after the other.
 func Update(b compute.Backend, settings *config.Settings, task sim.Spec, episodes []*proto.Episode, n policy.Normalizer,
 	lap lap) (time.Duration, error) {
 	learner, row := train.New(b, settings, task), progress.NewRow()
+	learner.LessonsLast = lap != nil
 	start := time.Now()
 	scope := compute.NewScope(b)
 	defer scope.Release()

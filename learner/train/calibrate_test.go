@@ -89,7 +89,7 @@ func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *progre
 	if err := l.Decompose(s, at, r); err != nil {
 		return err
 	}
-	estimator, err := l.learnKernel(s, at, x, r, row)
+	estimator, _, err := l.learnKernel(s, at, x, r, row)
 	if err != nil {
 		return err
 	}

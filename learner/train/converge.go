@@ -49,18 +49,16 @@ func (l *Learner) center(at *Evaluation) {
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
 // tenth is predicted better. A single episode teaches nothing. Earlier batches that are joined to
 // the newest have no part in it.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) error {
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) (lesson, error) {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
 	x := all.current()
 	held := x.trajectories.HeldOut()
 	if held == 0 {
-		return nil
+		return nil, nil
 	}
-	scope := compute.NewScope(l.Backend)
-	defer scope.Release()
 	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: at.Targets}.RowRange(0, x.size())
-	data.Targets = scope.New(x.size(), 1)
+	data.Targets = s.New(x.size(), 1)
 	l.Backend.Affine(data.Targets, 1/at.scale, at.Targets.RowRange(0, x.size()), 0, 0)
 	kernel := l.kernel(at)
 	kernel.Hyper = l.Critic.Hyper()
@@ -69,15 +67,15 @@ func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples
 	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Drift: drift, Ratio: turn}
 	learned, err := validation.Maximize(l.Backend, kernel, data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.Critic.SetHyper(learned.Hyper)
 	l.calibrateOn(learned, validation.Folds, compute.ToSlice(l.Backend, data.Targets), math.Log(at.scale), row)
 	if turn != 1 || !l.Critic.Deep() {
-		return nil
+		return nil, nil
 	}
 	kernel.Hyper = l.Critic.Hyper()
-	return l.learnFeatures(kernel, data, x, held)
+	return func() error { return l.learnFeatures(kernel, data, x, held) }, nil
 }
 
 // learnFeatures takes steps up the likelihood of all samples but the first held ones, which judge

@@ -78,6 +78,8 @@ type meter struct {
 	live, peak int64
 }
 
+func (m *meter) Distant() bool { return true }
+
 func (m *meter) NumPanels(int) int { return 1 }
 
 func (m *meter) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {

@@ -74,7 +74,7 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 	if hyper == nil {
 		row := progress.NewRow()
 		row.Iteration = b.run.counters.Iteration
-		estimator, err = l.learnKernel(s, at, b.samples, b.random, &row)
+		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // the features' lesson is for the next batch
 	} else {
 		at.Features = l.Critic.Embed(s, b.samples.observations).Features()
 		kernel := l.kernel(at)
@@ -159,9 +159,9 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 	return at, r.kernel(at), nil
 }
 
-// judged returns the evaluation of the policy on the samples, with their targets.
+// judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing from them.
 func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
-	targets, _, err := l.Targets.of(l, x, row)
+	targets, _, _, err := l.Targets.of(l, x, row)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 // Targets turns a batch's rewards into targets for the action values: [Returns] or
 // [Advantages].
 type Targets interface {
-	// of returns n targets, and has the learner's value function learn where they need one.
-	of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, error)
+	// of returns n targets, and what they teach the value function that they need; nil if nothing is left to learn.
+	of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error)
 	// again returns targets in a unit, from which nothing learns.
 	again(l *Learner, x Samples, u unit) []float64
 }
@@ -23,14 +23,14 @@ type Targets interface {
 // unit is how targets are standardised: the mean is subtracted, and the deviation divides the rest.
 type unit struct{ mean, deviation float64 }
 
-// targets returns those of the current policy's samples, from which the value function learns, and then those of earlier
-// policies', in the unit of the former.
-func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, error) {
-	targets, u, err := l.Targets.of(l, x.current(), row)
+// targets returns those of the current policy's samples, and then those of earlier policies', in the unit of the former; and
+// what the former teach the value function.
+func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, lesson, error) {
+	targets, u, lesson, err := l.Targets.of(l, x.current(), row)
 	for number := 1; err == nil && number < len(x.ages); number++ {
 		targets = append(targets, l.Targets.again(l, x.part(number), u)...)
 	}
-	return targets, err
+	return targets, lesson, err
 }
 
 // Returns are the discounted returns, not standardised.
@@ -40,10 +40,10 @@ type Returns struct {
 	Bootstrap bool
 }
 
-func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, error) {
+func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = stats.StdDev(targets)
-	return targets, unit{0, 1}, nil
+	return targets, unit{0, 1}, nil, nil
 }
 
 func (r Returns) again(l *Learner, x Samples, _ unit) []float64 {
@@ -61,7 +61,7 @@ type Advantages struct {
 	Epochs        int  // passes over a batch that a value function with a network of its own makes at most
 }
 
-func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, error) {
+func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
@@ -69,16 +69,16 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, uni
 	if l.Value != nil {
 		learn = a.converge
 	}
-	values, err := learn(l, s, x, row)
+	values, lesson, err := learn(l, s, x, row)
 	if err != nil {
-		return nil, unit{}, err
+		return nil, unit{}, nil, err
 	}
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
 	var u unit
 	u.mean, u.deviation = stats.MeanStdDev(targets)
 	row.TargetStd = u.deviation
 	critic.Standardize(targets)
-	return targets, u, nil
+	return targets, u, lesson, nil
 }
 
 func (a Advantages) again(l *Learner, x Samples, u unit) []float64 {
@@ -101,29 +101,36 @@ func (a Advantages) bootstrap(l *Learner, x *Samples) {
 }
 
 // step returns the value head's values, and takes a step towards the returns.
-func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, error) {
+func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, lesson, error) {
 	evaluation := l.Critic.Evaluate(s, x.observations)
 	values, returns := evaluation.Values(), x.trajectories.Returns(a.Gamma)
 	loss, err := l.Critic.StepValue(evaluation, returns)
 	row.ValueLoss, row.ExplainedVariance = loss, critic.ExplainedVariance(values, returns)
-	return values, err
+	return values, nil, err
 }
 
-// converge returns the value function's values, and has it learn the lambda-returns: Epochs passes over each batch, in the first
-// iteration or spread over those in which it is among the lessons.
-func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, error) {
+// converge returns the value function's values, from whose lambda-returns it will learn.
+func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, lesson, error) {
 	values := l.Value.Values(s, x.observations)
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
 	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
-	observations, batches := x.observations, 1
+	return values, func() error { return a.learn(l, x, returns, row) }, nil
+}
+
+// learn has the value function learn the lambda-returns: Epochs passes over each batch, in the first iteration or spread over those
+// in which it is among the lessons.
+func (a Advantages) learn(l *Learner, x Samples, returns []float64, row *progress.Row) error {
+	s := compute.NewScope(l.Backend)
+	defer s.Release()
+	newest, observations, batches := len(returns), x.observations, 1
 	if x.lessons != nil {
 		observations, batches = x.lessons.observations, max(1, len(x.lessons.ages))
 		returns = a.lambdaReturns(l, s, *x.lessons)
 	}
-	passes, err := l.Value.Learn(l.Backend, observations, returns, len(values), (a.Epochs+batches-1)/batches)
+	passes, err := l.Value.Learn(l.Backend, observations, returns, newest, (a.Epochs+batches-1)/batches)
 	row.ValuePasses = float64(passes)
-	return values, err
+	return err
 }
 
 // lambdaReturns returns those that start from the value function's present values.

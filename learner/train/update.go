@@ -22,13 +22,15 @@ type Learner struct {
 	Optimizer   optim.Algorithm       // takes the policy steps
 	PolicySteps int                   // from one batch, at most; more than 1 need TRPO and quadrature
 	Reuse       *Reuse                // of earlier batches; nil: none
+	LessonsLast bool                  // learned after the policy step, never beside it; for measurements
 }
 
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
 // and fills in the iteration's row. lap, if not nil, is called with the duration of each
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
-	stage := stages(lap)
+	stage, lessons := stages(lap), &lessons{last: l.LessonsLast || l.Backend.Distant()}
+	defer lessons.leave()
 	acted := x.fisher.observations.Rows
 	if x.ages != nil {
 		acted = x.current().size()
@@ -41,19 +43,21 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 	if err := stage("scores", nil); err != nil {
 		return err
 	}
-	targets, err := l.targets(x, row) // y, and a step on the value loss
+	targets, lesson, err := l.targets(x, row) // y, and a step on the value loss
 	if err := stage("targets", err); err != nil {
 		return err
 	}
+	lessons.take(lesson)
 	at.Targets = s.FromSlice(x.size(), 1, targets)
 	err = l.Decompose(s, at, r) // U = P S V'
 	if err := stage("decomposition", err); err != nil {
 		return err
 	}
-	estimator, err := l.learnKernel(s, at, x, r, row) // a step on the marginal likelihood
+	estimator, lesson, err := l.learnKernel(s, at, x, r, row) // a step on the marginal likelihood
 	if err := stage("kernel step", err); err != nil {
 		return err
 	}
+	lessons.take(lesson)
 	estimate, err := estimator.Estimate(s, &at.Batch) // U w, and its uncertainty
 	if err := stage("estimate", err); err != nil {
 		return err
@@ -62,7 +66,10 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 	if err := stage("calibration", err); err != nil {
 		return err
 	}
-	return stage("policy step", l.improve(at, x, estimate, r, row)) // VanillaPG, NPG or TRPO
+	if err := stage("policy step", l.improve(at, x, estimate, r, row)); err != nil { // VanillaPG, NPG or TRPO
+		return err
+	}
+	return stage("lessons", lessons.finish())
 }
 
 // stages returns a function that ends a stage: it calls lap with the stage's duration, or
@@ -82,13 +89,13 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 }
 
 // learnKernel learns the kernel and the features from the batch, and returns the estimator that
-// has them. Monte Carlo has nothing to learn.
-func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, error) {
+// has them, and what is left to learn for the next batch. Monte Carlo has nothing to learn.
+func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, lesson, error) {
 	switch {
 	case l.Quadrature == nil && l.Reuse != nil && l.Reuse.Batches > 1:
-		return l.Reuse.monteCarlo(s, at, x), nil
+		return l.Reuse.monteCarlo(s, at, x), nil, nil
 	case l.Quadrature == nil:
-		return estimators.MonteCarlo{}, nil
+		return estimators.MonteCarlo{}, nil, nil
 	}
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
@@ -97,43 +104,44 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	at.Features = embedding.Features()
 	quadrature, err := l.Estimator(s, at, l.kernel(at), r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	learn := l.stepProcess
 	if l.Quadrature.Converge {
 		learn = l.learnFromHeldOut
 	}
-	if err := learn(s, at, x, embedding, quadrature, row); err != nil {
-		return nil, err
+	lesson, err := learn(s, at, x, embedding, quadrature, row)
+	if err != nil {
+		return nil, nil, err
 	}
 	quadrature.Kernel = l.kernel(at)
 	if l.Quadrature.Converge && at.Ages != nil {
 		posterior, err := quadrature.Condition(scope, &at.Batch)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	hyper := l.Critic.Hyper()
 	row.FisherRank, row.Lengthscale, row.Noise = float64(len(at.SVD.S)), l.Critic.Lengthscale(), hyper.Noise
 	row.OutputScale, row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
-	return quadrature, nil
+	return quadrature, lesson, nil
 }
 
 // stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll), and sets the
 // features, in s, to those after it.
-func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) error {
+func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) (lesson, error) {
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
 	posterior, err := quadrature.Condition(scope, &at.Batch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	likelihood, err := posterior.LogLikelihood()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	row.LogLikelihood = likelihood.Value
 	var features compute.Block // remains the zero Block if no features are learned
@@ -142,18 +150,18 @@ func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embed
 	}
 	hyper, err := posterior.Gradient(features)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if at.Ages != nil {
 		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := l.Critic.StepProcess(embedding, features, hyper); err != nil {
-		return err
+		return nil, err
 	}
 	at.Features = l.Critic.Embed(s, x.observations).Features()
-	return nil
+	return nil, nil
 }
 
 // kernel returns the process's covariance at the critic's current hyperparameters.
