@@ -5,6 +5,7 @@ package cpu
 /*
 #include <cblas.h>
 #include <lapacke.h>
+#include "kernels.h"
 */
 import "C"
 
@@ -36,6 +37,13 @@ func trans(t blas.Transpose) uint32 {
 		return C.CblasNoTrans
 	}
 	return C.CblasTrans
+}
+
+func transposed(t blas.Transpose) C.int {
+	if t == blas.NoTrans {
+		return 0
+	}
+	return 1
 }
 
 func uplo(u blas.Uplo) uint32 {
@@ -71,8 +79,8 @@ func (o openBLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []f
 	fits("a", ra, ca, lda, a)
 	fits("b", rb, cb, ldb, b)
 	fits("c", m, n, ldc, c)
-	C.scipy_cblas_dgemm(C.CblasRowMajor, trans(tA), trans(tB), C.blasint(m), C.blasint(n), C.blasint(k), C.double(alpha),
-		ptr(a), C.blasint(lda), ptr(b), C.blasint(ldb), C.double(beta), ptr(c), C.blasint(ldc))
+	C.k_gemm(transposed(tA), transposed(tB), C.long(m), C.long(n), C.long(k), C.double(alpha),
+		ptr(a), C.long(lda), ptr(b), C.long(ldb), C.double(beta), ptr(c), C.long(ldc))
 }
 
 // Dsyrk implements blas.Float64Level3.

@@ -2,8 +2,12 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
@@ -90,4 +94,42 @@ func BenchmarkTanh(b *testing.B) {
 		backend.Tanh(z, bias)
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*512*64), "ns/element")
+}
+
+// Products are the same in the parts in which they are computed as in one piece, whatever their shapes, strides and beta.
+func TestProductsInParts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 0))
+	for _, s := range [][3]int{ // m, n, k
+		{512, 64, 64}, {513, 64, 64}, {240, 64, 64}, {1000, 6, 64}, {1000, 64, 1}, {64, 64, 512}, {17, 64, 999}, {64, 6, 5000},
+		{300, 300, 300}, {700, 230, 130}, {64, 176, 177}, {65, 64, 488}, {33, 977, 31}, {2000, 1, 3}, {1, 1, 2000000},
+	} {
+		m, n, k := s[0], s[1], s[2]
+		for _, beta := range []float64{0, 1, -0.5} {
+			for way := range 4 {
+				transA, transB := way&1 == 1, way&2 == 2
+				a, b, c := matrix(rng, m, k, transA), matrix(rng, k, n, transB), matrix(rng, m, n, false)
+				want := matrix(rng, m, n, false)
+				copy(want.Data, c.Data)
+				blas64.Gemm(transpose(transA), transpose(transB), 1.5, a, b, beta, c)
+				gonum.Implementation{}.Dgemm(transpose(transA), transpose(transB), m, n, k, 1.5, a.Data, a.Stride, b.Data, b.Stride, beta, want.Data, want.Stride)
+				for i, x := range want.Data {
+					if !(math.Abs(c.Data[i]-x) <= 1e-12*float64(k)) {
+						t.Fatalf("%d x %d by %d x %d, transposed %t and %t, beta %g: element %d is %g, want %g", m, k, k, n, transA, transB, beta, i, c.Data[i], x)
+					}
+				}
+			}
+		}
+	}
+}
+
+// matrix returns a random one, or its transpose, within a wider one.
+func matrix(rng *rand.Rand, rows, cols int, transposed bool) blas64.General {
+	if transposed {
+		rows, cols = cols, rows
+	}
+	x := blas64.General{Rows: rows, Cols: cols, Stride: cols + 3, Data: make([]float64, rows*(cols+3))}
+	for i := range x.Data {
+		x.Data[i] = rng.NormFloat64()
+	}
+	return x
 }

@@ -36,6 +36,10 @@ func (s *serial) Upload(dst compute.Block, src []float64) {
 	if to == nil {
 		return
 	}
+	if dst.Stride == dst.Cols {
+		copy(to, src)
+		return
+	}
 	for i := range dst.Rows {
 		copy(to[i*dst.Stride:], src[i*dst.Cols:(i+1)*dst.Cols])
 	}
@@ -47,6 +51,10 @@ func (s *serial) Download(dst []float64, src compute.Block) {
 	}
 	from := elements(src)
 	if from == nil {
+		return
+	}
+	if src.Stride == src.Cols {
+		copy(dst, from)
 		return
 	}
 	for i := range src.Rows {
