@@ -309,6 +309,8 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --estimator mc --importance-clip 0", "", "--importance-clip 0: must be"},
 		{"--env Ant-v2 --value-epochs 0", "", "--value-epochs 0: must be from 1 to 1000"},
 		{"--env Ant-v2 --cg-iterations 0", "", "--cg-iterations 0: must be from 1 to 100000"},
+		{"--env Ant-v2 --cg-tolerance 0", "", "--cg-tolerance 0: must be above 0 and below 1"},
+		{"--env Ant-v2 --cg-tolerance NaN", "", "--cg-tolerance NaN: must be above 0 and below 1"},
 		{"--env Swimmer-v2 --bootstrap", "", "--bootstrap: returns have no values to go on with; add --targets gae"},
 		{"--env Ant-v2 --gamma 0", "", "--gamma 0: must be above 0 and at most 1"},
 		{"--env Ant-v2 --gamma NaN", "", "--gamma NaN: must be"},

@@ -26,6 +26,7 @@ var common = Settings{
 	PolicySteps:    1,
 	Damping:        0.1,
 	CGIterations:   50,
+	CGTolerance:    1e-5,
 	Reuse:          1,
 	ImportanceClip: 1,
 	KernelLearning: Step,

@@ -176,6 +176,7 @@ type Settings struct {
 	PolicySteps  int     // from one batch, at most
 	Damping      float64 // multiple of the identity added to the Fisher matrix
 	CGIterations int     // of conjugate gradients for a natural gradient, at most
+	CGTolerance  float64 // their relative residual |g - G d| / |g| at which they stop
 
 	// Bayesian quadrature.
 	C1            float64 // weight of the state kernel

@@ -83,6 +83,7 @@ func (s *Settings) table() []section {
 			{"policy_steps", result, whole(&s.PolicySteps), "trpo's steps from one batch at most: further ones while the gain that the process expects of a step exceeds its standard deviation (docs/reuse.md)"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 			{"cg_iterations", result, whole(&s.CGIterations), "conjugate gradient iterations for a natural gradient at most; one that has not converged by then is taken as it is"},
+			{"cg_tolerance", result, number(&s.CGTolerance), "relative residual of a natural gradient at which conjugate gradients stop"},
 		}},
 		{"Bayesian quadrature (dbqpg, uapg and ubac)", []setting{
 			{"c1", result, number(&s.C1), "weight of the state kernel"},
@@ -168,6 +169,7 @@ var introduced = map[string]string{
 	"value_epochs":    "5",
 	"value_samples":   "0",
 	"cg_iterations":   "50",
+	"cg_tolerance":    "1.0e-05",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

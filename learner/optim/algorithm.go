@@ -20,8 +20,8 @@ type Objective struct {
 	// SVD is the scores' truncated decomposition, which preconditions the solution for the
 	// natural gradient; it may be nil.
 	SVD *linop.SVD
-	// CGIterations bounds those of conjugate gradients for the natural gradient; 0: as [linop.CG] has it.
-	CGIterations int
+	// CG solves for the natural gradient; its preconditioner is SVD's.
+	CG linop.CG
 	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
 	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.
 	*estimators.Estimate

@@ -197,7 +197,7 @@ func TestBoundedConjugateGradients(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		g := f.gradient()
 		product := compute.ToSlice(f.b, linop.Mul(f.s, f.Fisher.Metric(f.b), f.Gradient, false))
-		f.CGIterations = 1
+		f.CG.MaxIterations = 1
 		d, solve, err := f.natural(f.s)
 		if err != nil || solve.Iterations != 1 {
 			t.Fatalf("%+v, %v", solve, err)
@@ -205,9 +205,14 @@ func TestBoundedConjugateGradients(t *testing.T) {
 		want := clone(g)
 		floats.Scale(floats.Dot(g, g)/floats.Dot(g, product), want)
 		near(t, "natural gradient", compute.ToSlice(f.b, d), want, 1e-10)
-		f.CGIterations = 4
-		if _, longer, err := f.natural(f.s); err != nil || longer.Iterations != 4 || !(longer.Residual < solve.Residual) {
+		f.CG.MaxIterations = 4
+		_, longer, err := f.natural(f.s)
+		if err != nil || longer.Iterations != 4 || !(longer.Residual < solve.Residual) {
 			t.Errorf("%+v after %+v, %v", longer, solve, err)
+		}
+		f.CG = linop.CG{Tolerance: (longer.Residual + solve.Residual) / 2} // which the fourth iteration reaches at the latest
+		if _, loose, err := f.natural(f.s); err != nil || loose.Iterations > 4 || !(loose.Residual <= f.CG.Tolerance) {
+			t.Errorf("%+v with tolerance %g, %v", loose, f.CG.Tolerance, err)
 		}
 	})
 }

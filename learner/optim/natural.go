@@ -35,14 +35,14 @@ func (o Objective) Natural(s *compute.Scope) (compute.Block, error) {
 }
 
 // natural solves G d = g for the natural gradient (p × 1), with the damped Fisher
-// matrix G. As in the authors' code a solution that has not converged in so many
+// matrix G. As in the authors' code a solution that has not converged in the most
 // iterations (50 there) is used as it is.
 func (o Objective) natural(s *compute.Scope) (compute.Block, linop.Result, error) {
 	b := s.Backend()
 	if _, err := o.download("gradient", o.Gradient); err != nil {
 		return compute.Block{}, linop.Result{}, err
 	}
-	cg := linop.CG{MaxIterations: o.CGIterations}
+	cg := o.CG
 	if o.SVD != nil {
 		// G is U U'/n or its expectation, so that U's leading part leaves little of its
 		// spectrum above the damping for conjugate gradients to find.

@@ -21,7 +21,7 @@ type Method struct {
 	Fisher        FisherMatrix
 	Damping       float64     // of the Fisher matrix
 	FisherSamples float64     // that it is taken over, as a multiple of the gradient's; at least 1
-	CGIterations  int         // for its natural gradient, at most; 0: as linop.CG has it
+	CG            linop.CG    // solves for natural gradients
 	Quadrature    *Quadrature // nil: Monte Carlo
 }
 
@@ -136,7 +136,8 @@ type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estima
 
 // NewMethod returns the method that valid settings describe.
 func NewMethod(s *config.Settings, shape policy.Shape) Method {
-	m := Method{Shape: shape, Targets: Returns{Gamma: s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples, CGIterations: s.CGIterations}
+	m := Method{Shape: shape, Targets: Returns{Gamma: s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples,
+		CG: linop.CG{MaxIterations: s.CGIterations, Tolerance: s.CGTolerance * s.CGTolerance}}
 	if s.Targets == config.GAE {
 		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap, Epochs: s.ValueEpochs}
 	}
