@@ -52,6 +52,8 @@ func TestDashboard(t *testing.T) {
 	p.accessible()
 	p.to("#/run/nobody")
 	p.says("there is no run called")
+	p.to("#/") // that page goes on asking, for a run that has just begun
+	p.until(`document.querySelectorAll('tbody tr').length > 2`)
 	p.expectComplaint("404")
 }
 
