@@ -77,6 +77,7 @@ var presets = map[Preset]func(s *Settings){
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL = 0.04
+		s.CGIterations, s.CGTolerance = 200, 0.03 // enough for Monte Carlo's, which nothing preconditions
 	},
 }
 
