@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
@@ -85,27 +86,32 @@ func (c CrossValidation) Maximize(b compute.Backend, k Kernel, d Data) (Validati
 	if err != nil {
 		return Validation{}, err
 	}
-	best, err := v.variances(k.Hyper)
-	if err != nil {
-		return Validation{}, err
-	}
-	evaluations, ratios := best.Evaluations, []float64{LengthscaleStep, 1 / LengthscaleStep}
+	ratios := []float64{LengthscaleStep, 1 / LengthscaleStep}
 	if c.Ratio != 0 {
 		ratios = []float64{c.Ratio}
 	}
+	best, first, err := v.startAndStep(k.Hyper, ratios[0])
+	if err != nil {
+		return Validation{}, err
+	}
+	try := func(i int, ratio float64) (*Validation, error) {
+		if tried := first; tried != nil {
+			first = nil
+			return tried, nil
+		}
+		return v.step(best.Hyper, i, ratio)
+	}
+	evaluations := best.Evaluations
 	for i := range k.Hyper.Base {
 		for _, ratio := range ratios {
 			from := best.objective
 			for {
-				next := best.Hyper
-				next.Base = slices.Clone(best.Base)
-				next.Base[i] = min(max(next.Base[i]*ratio, LeastLengthscale), greatestLengthscale)
-				if next.Base[i] == best.Base[i] {
-					break
-				}
-				tried, err := v.variances(next)
+				tried, err := try(i, ratio)
 				if err != nil {
 					return Validation{}, err
+				}
+				if tried == nil {
+					break
 				}
 				evaluations += tried.Evaluations
 				if !(tried.objective > best.objective) {
@@ -119,7 +125,33 @@ func (c CrossValidation) Maximize(b compute.Backend, k Kernel, d Data) (Validati
 		}
 	}
 	best.Evaluations = evaluations
-	return best, nil
+	return *best, nil
+}
+
+// startAndStep maximises the objective from start, and after the base kernel's first step, beside one another: a single
+// one leaves a second processor idle. Both begin with the same variances, and the step is nil where there is none.
+func (v *validation) startAndStep(start Hyper, ratio float64) (at, stepped *Validation, err error) {
+	var g errgroup.Group
+	if v.backend.Distant() {
+		g.SetLimit(1)
+	}
+	g.Go(func() (err error) { at, err = v.variances(start); return err })
+	if len(start.Base) > 0 {
+		g.Go(func() (err error) { stepped, err = v.step(start, 0, ratio); return err })
+	}
+	return at, stepped, g.Wait()
+}
+
+// step maximises the objective after the base kernel's hyperparameter i has been multiplied by ratio, within its bounds:
+// nil if it stays as it is.
+func (v *validation) step(from Hyper, i int, ratio float64) (*Validation, error) {
+	next := min(max(from.Base[i]*ratio, LeastLengthscale), greatestLengthscale)
+	if next == from.Base[i] {
+		return nil, nil
+	}
+	from.Base = slices.Clone(from.Base)
+	from.Base[i] = next
+	return v.variances(from)
 }
 
 // validation is what the objective needs whatever the hyperparameters.
@@ -221,10 +253,10 @@ type objective struct {
 }
 
 // variances maximises the objective for the base kernel of start, from its variances on.
-func (v *validation) variances(start Hyper) (Validation, error) {
+func (v *validation) variances(start Hyper) (*Validation, error) {
 	o, err := v.objective(start.Base)
 	if err != nil {
-		return Validation{}, err
+		return nil, err
 	}
 	var memo struct {
 		x, gradient []float64
@@ -242,12 +274,12 @@ func (v *validation) variances(start Hyper) (Validation, error) {
 	}, logarithms(start),
 		&optimize.Settings{GradientThreshold: stationary, MajorIterations: 100}, &optimize.BFGS{})
 	if result == nil || math.IsInf(result.F, 1) {
-		return Validation{}, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w", cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
+		return nil, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w", cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
 	}
 	memo.x = nil
 	at(result.X) // the best found, even if rounding stopped the line search
 	penalty, _ := o.prior.penalty(result.X)
-	return Validation{
+	return &Validation{
 		Hyper: Hyper{
 			Base: start.Base, OutputScale: math.Exp(result.X[0]), FisherVariance: math.Exp(result.X[1]), Noise: math.Exp(result.X[2]),
 		},

@@ -39,13 +39,6 @@ func trans(t blas.Transpose) uint32 {
 	return C.CblasTrans
 }
 
-func transposed(t blas.Transpose) C.int {
-	if t == blas.NoTrans {
-		return 0
-	}
-	return 1
-}
-
 func uplo(u blas.Uplo) uint32 {
 	if u == blas.Upper {
 		return C.CblasUpper
@@ -79,7 +72,7 @@ func (o openBLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []f
 	fits("a", ra, ca, lda, a)
 	fits("b", rb, cb, ldb, b)
 	fits("c", m, n, ldc, c)
-	C.k_gemm(transposed(tA), transposed(tB), C.long(m), C.long(n), C.long(k), C.double(alpha),
+	C.k_gemm(trans(tA), trans(tB), C.long(m), C.long(n), C.long(k), C.double(alpha),
 		ptr(a), C.long(lda), ptr(b), C.long(ldb), C.double(beta), ptr(c), C.long(ldc))
 }
 

@@ -267,25 +267,24 @@ static long part(long n, long most) {
     return min(((n + parts - 1) / parts + 7) / 8 * 8, most);
 }
 
-void k_gemm(int ta, int tb, long m, long n, long k, double alpha, const double *a, long as, const double *b, long bs,
-            double beta, double *c, long cs) {
+void k_gemm(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, long m, long n, long k, double alpha, const double *a, long as,
+            const double *b, long bs, double beta, double *c, long cs) {
     static _Thread_local double transposed[WIDEST * WIDEST];
-    if (!ta && tb && m >= 4 * FEW && n <= WIDEST && k <= WIDEST) {
+    if (ta == CblasNoTrans && tb == CblasTrans && m >= 4 * FEW && n <= WIDEST && k <= WIDEST) {
         for (long l = 0; l < k; l++)
             for (long j = 0; j < n; j++)
                 transposed[l * n + j] = b[j * bs + l];
-        b = transposed, bs = n, tb = 0;
+        b = transposed, bs = n, tb = CblasNoTrans;
     }
     long rows = m, cols = n, terms = k;
-    if (!tb && m * n * k > SMALL && m >= FEW && FEW <= n && n <= WIDEST) {
+    if (tb == CblasNoTrans && m * n * k > SMALL && m >= FEW && FEW <= n && n <= WIDEST) {
         cols = part(n, MOST_COLS), terms = part(k, MOST_TERMS);
         rows = part(m, min(MOST_ROWS, SMALL / (cols * terms) / 8 * 8));
     }
     for (long i = 0; i < m; i += rows)
         for (long j = 0; j < n; j += cols)
             for (long l = 0; l < k; l += terms)
-                scipy_cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
-                                  min(rows, m - i), min(cols, n - j), min(terms, k - l), alpha,
-                                  a + (ta ? l * as + i : i * as + l), as, b + (tb ? j * bs + l : l * bs + j), bs,
-                                  l ? 1 : beta, c + i * cs + j, cs);
+                scipy_cblas_dgemm(CblasRowMajor, ta, tb, min(rows, m - i), min(cols, n - j), min(terms, k - l), alpha,
+                                  a + (ta == CblasTrans ? l * as + i : i * as + l), as,
+                                  b + (tb == CblasTrans ? j * bs + l : l * bs + j), bs, l ? 1 : beta, c + i * cs + j, cs);
 }

@@ -6,9 +6,11 @@
 
 #include <stdint.h>
 
+#include <cblas.h>
+
 // c = alpha a b + beta c, m x n, a and b with k terms, or transposed: cblas_dgemm in the parts in which it is fastest.
-void k_gemm(int ta, int tb, long m, long n, long k, double alpha, const double *a, long as, const double *b, long bs,
-            double beta, double *c, long cs);
+void k_gemm(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, long m, long n, long k, double alpha, const double *a, long as,
+            const double *b, long bs, double beta, double *c, long cs);
 void k_fill(double *x, long xs, long n, long k, double v);
 // d = alpha x + beta d + shift; a stride of 0 reads the same row of x again and again.
 void k_affine(double *d, long ds, double alpha, const double *x, long xs, double beta, double shift, long n, long k);
