@@ -76,7 +76,7 @@ var presets = map[Preset]func(s *Settings){
 		s.Batch, s.Iterations, s.EvaluateEvery, s.Rank = 2000, 500, 10, 90
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
-		s.MaxKL = 0.04
+		s.MaxKL, s.Damping = 0.04, 0.25
 		s.CGIterations, s.CGTolerance = 200, 0.03 // enough for Monte Carlo's, which nothing preconditions
 	},
 }
