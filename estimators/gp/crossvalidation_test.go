@@ -3,12 +3,14 @@ package gp
 import (
 	"errors"
 	"math"
+	"reflect"
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 )
 
@@ -208,5 +210,26 @@ func TestMaximizeWithDrift(t *testing.T) {
 	}
 	if !(last < 1e-4) {
 		t.Errorf("with next to no drift the noise's logarithm moves by %g", last)
+	}
+}
+
+// The base kernel's first step is tried beside the start, or after it on a distant backend: to the same bits.
+func TestMaximizeBeside(t *testing.T) {
+	k := someKernel()
+	x := drawn(t, 67, 60, k)
+	for _, ratio := range []float64{0, 1, LengthscaleStep} {
+		var all []Validation
+		for _, b := range []compute.Backend{cpu.New(2), computetest.Opaque(cpu.New(2))} {
+			s := compute.NewScope(b)
+			found, err := CrossValidation{Folds: thirds, Ratio: ratio}.Maximize(b, k, x.upload(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Release()
+			all = append(all, found)
+		}
+		if !reflect.DeepEqual(all[0], all[1]) {
+			t.Errorf("ratio %g: %+v beside, %+v after", ratio, all[0].Hyper, all[1].Hyper)
+		}
 	}
 }
