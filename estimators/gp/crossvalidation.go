@@ -130,16 +130,19 @@ func (c CrossValidation) Maximize(b compute.Backend, k Kernel, d Data) (Validati
 
 // startAndStep maximises the objective from start, and after the base kernel's first step, beside one another: a single
 // one leaves a second processor idle. Both begin with the same variances, and the step is nil where there is none.
+// With a distant backend both are computed in this goroutine, where the device's failure is caught ([compute.Catch]).
 func (v *validation) startAndStep(start Hyper, ratio float64) (at, stepped *Validation, err error) {
-	var g errgroup.Group
+	begin := func() (err error) { at, err = v.variances(start); return err }
+	var beside errgroup.Group
 	if v.backend.Distant() {
-		g.SetLimit(1)
+		err = begin()
+	} else {
+		beside.Go(begin)
 	}
-	g.Go(func() (err error) { at, err = v.variances(start); return err })
-	if len(start.Base) > 0 {
-		g.Go(func() (err error) { stepped, err = v.step(start, 0, ratio); return err })
+	if err == nil && len(start.Base) > 0 {
+		stepped, err = v.step(start, 0, ratio)
 	}
-	return at, stepped, g.Wait()
+	return at, stepped, cmp.Or(beside.Wait(), err)
 }
 
 // step maximises the objective after the base kernel's hyperparameter i has been multiplied by ratio, within its bounds:

@@ -233,3 +233,37 @@ func TestMaximizeBeside(t *testing.T) {
 		}
 	}
 }
+
+// lost is a distant backend whose device fails as soon as it is told to.
+type lost struct {
+	compute.Backend
+	now *bool
+}
+
+func (lost) Distant() bool { return true }
+
+func (l lost) Gemm(transA, transB bool, alpha float64, x, y compute.Block, beta float64, c compute.Block) {
+	if *l.now {
+		panic(&compute.Failure{Err: errors.New("the device is lost")})
+	}
+	l.Backend.Gemm(transA, transB, alpha, x, y, beta, c)
+}
+
+// A device's failure ends in an error at the top of the task, and not the program.
+func TestMaximizeOnALostDevice(t *testing.T) {
+	k := someKernel()
+	b := lost{cpu.New(2), new(bool)}
+	s := compute.NewScope(b)
+	v, err := CrossValidation{Folds: thirds}.prepare(s, k, drawn(t, 68, 60, k).upload(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	*b.now = true
+	func() {
+		defer compute.Catch(&err)
+		_, _, err = v.startAndStep(k.Hyper, LengthscaleStep)
+	}()
+	if failure := (*compute.Failure)(nil); !errors.As(err, &failure) {
+		t.Errorf("the error is %v, want the device's failure", err)
+	}
+}
