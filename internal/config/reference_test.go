@@ -73,6 +73,8 @@ This section is generated from the tables in ` + "`internal/config`" + ` by ` + 
 		fmt.Fprintf(&page, "| %s | `%s` | %d, %d, %d | %s, %s |\n", family, own.targets, own.vanilla.rank, own.npg.rank, own.trpo.rank,
 			formatNumber(own.vanilla.rate), rate)
 	}
+	swimmer, others := forTask("Swimmer-v2", TRPO, UAPG, Best), forTask("Hopper-v2", TRPO, UAPG, Best)
+	fmt.Fprintf(&page, "\nIn the preset `best`, gamma is %g for Swimmer and %g for all others.\n", swimmer.Gamma, others.Gamma)
 	return page.String()
 }
 
