@@ -85,6 +85,13 @@ func (r *lineup) begun() []bestTask {
 	return all
 }
 
+// arrived returns the tasks on which runs of a contender have come so far.
+func (r *lineup) arrived(budget float64) []bestTask {
+	return slices.DeleteFunc(r.begun(), func(t bestTask) bool {
+		return !slices.ContainsFunc(contenders, func(c contender) bool { return len(r.finals(t.name, c.algorithm, budget).returned) > 0 })
+	})
+}
+
 // final is what a run has reached after a number of steps.
 type final struct {
 	returned     float64 // mean over the last tenth of the steps
@@ -278,20 +285,17 @@ func summarise(values []float64, planned int) string {
 // returns writes the final returns after a number of steps.
 func (r *lineup) returns(p *page, budget float64) {
 	p.heading(fmt.Sprintf("Returns after %s steps", million(budget)))
+	if len(r.arrived(budget)) == 0 {
+		p.paragraph("No run has come so far.")
+		return
+	}
 	var rows [][]string
-	some := false
 	for _, t := range bestTasks {
 		row := []string{t.name}
 		for _, c := range contenders {
-			values := r.finals(t.name, c.algorithm, budget).returned
-			some = some || len(values) > 0
-			row = append(row, summarise(values, c.planned(t)))
+			row = append(row, summarise(r.finals(t.name, c.algorithm, budget).returned, c.planned(t)))
 		}
 		rows = append(rows, row)
-	}
-	if !some {
-		p.paragraph("No run has come so far.")
-		return
 	}
 	p.table(header("task"), rows)
 	p.paragraph("Each run's final return is the mean of its evaluations in the last %.0f %% of these steps. Of %d runs or more: their interquartile mean with a 95%% interval; "+
@@ -339,7 +343,7 @@ func (r *lineup) times(p *page) {
 		rows = append(rows, row)
 	}
 	p.table(header("task"), rows)
-	p.paragraph("Processor time, over all threads, and in brackets by the clock on a machine that did other things; medians over the runs. Here and below, tasks without any runs are left out.")
+	p.paragraph("Processor time, over all threads, and in brackets by the clock on a machine that did other things; medians over the runs. Here and below, tasks without runs that have come so far are left out.")
 }
 
 // middle returns the median of values that may be infinite.
@@ -355,7 +359,7 @@ func (r *lineup) thresholds(p *page) {
 	table := p.csv("thresholds.csv", "task", "algorithm", "seed", "within", "return", "steps", "seconds", "cpu_seconds")
 	for _, budget := range budgets {
 		var steps, times [][]string
-		for _, t := range r.begun() {
+		for _, t := range r.arrived(budget) {
 			for _, least := range t.thresholds {
 				stepsRow, timesRow := []string{t.name, figures(least)}, []string{t.name, figures(least)}
 				for _, c := range contenders {
@@ -365,7 +369,7 @@ func (r *lineup) thresholds(p *page) {
 				steps, times = append(steps, stepsRow), append(times, timesRow)
 			}
 		}
-		if len(steps) == 0 || !slices.ContainsFunc(r.runs, func(e *evaluated) bool { _, ok := e.final(budget); return ok }) {
+		if len(steps) == 0 {
 			continue
 		}
 		p.heading(fmt.Sprintf("Steps to a return, within %s", million(budget)))
