@@ -79,7 +79,7 @@ var presets = map[Preset]func(s *Settings){
 		s.MaxKL, s.Damping = 0.04, 0.25
 		s.CGIterations, s.CGTolerance = 200, 0.03 // enough for Monte Carlo's, which nothing preconditions
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
-			s.Gamma = 0.9999 // rl-baselines3-zoo's; with 0.99 it learns to twitch, not to swim (docs/results/best)
+			s.Gamma = 0.9999 // rl-baselines3-zoo's; with 0.99 what a stroke earns comes too late to count (docs/results/best)
 		}
 	},
 }

@@ -326,12 +326,13 @@ func million(steps float64) string { return fmt.Sprintf("%g million", steps/1e6)
 
 // times writes what the first of the budgets takes.
 func (r *lineup) times(p *page) {
-	if len(r.begun()) == 0 {
+	tasks := r.arrived(budgets[0])
+	if len(tasks) == 0 {
 		return
 	}
 	p.heading(fmt.Sprintf("Time for %s steps", million(budgets[0])))
 	var rows [][]string
-	for _, t := range r.begun() {
+	for _, t := range tasks {
 		row := []string{t.name}
 		for _, c := range contenders {
 			text := "missing"
