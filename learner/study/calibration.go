@@ -189,17 +189,17 @@ func (j *job) calibrationPage(all []calibration, made []string) error {
 		"([columns](../../metrics.md)). The process predicts each fifth of the episodes from the others.", strings.Join(made, ". "))
 }
 
-// explanation writes what the value functions explain.
+// explanation writes what the value functions explain: of each run, and of all runs that differ in the seed alone.
 func explanation(p *page, all []calibration) {
 	const parts = 5 // of a run
+	pooled := func(unexplained, total []float64) string {
+		return fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(total))
+	}
 	var rows [][]string
-	for _, c := range all {
-		if c.total == nil {
-			continue
-		}
-		pooled := func(unexplained, total []float64) string {
-			return fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(total))
-		}
+	var seeds calibration // the runs since that of another variant
+	runs := 0
+	all = slices.DeleteFunc(slices.Clone(all), func(c calibration) bool { return c.total == nil })
+	for i, c := range all {
 		var together, single []string
 		totals := inParts(c.total, parts)
 		for k, unexplained := range inParts(c.unexplained, parts) {
@@ -208,6 +208,16 @@ func explanation(p *page, all []calibration) {
 			single = append(single, fmt.Sprintf("%.2f", 1-middle(each)))
 		}
 		rows = append(rows, []string{c.task, c.name, pooled(c.unexplained, c.total), strings.Join(together, ", "), strings.Join(single, ", ")})
+
+		seeds.unexplained, seeds.total = append(seeds.unexplained, c.unexplained...), append(seeds.total, c.total...)
+		runs++
+		if i+1 < len(all) && all[i+1].task == c.task && all[i+1].variant() == c.variant() {
+			continue
+		}
+		if runs > 1 {
+			rows = append(rows, []string{c.task, fmt.Sprintf("%s, %d runs", c.variant(), runs), pooled(seeds.unexplained, seeds.total), "", ""})
+		}
+		seeds, runs = calibration{}, 0
 	}
 	if len(rows) == 0 {
 		return
@@ -215,8 +225,13 @@ func explanation(p *page, all []calibration) {
 	p.heading("What the value function explains")
 	p.paragraph("The targets are what a value function leaves of the variance of lambda-returns, of batches that it has not learned from.")
 	p.table([]string{"task", "run", "explained", "by fifths of the run", "median of single batches"}, rows)
-	p.paragraph("1 - (sum of the variances of the targets) / (sum of the variances of the lambda-returns), sums over the batches. A batch of steady " +
-		"episodes has little to explain, and a single batch's fraction says as little.")
+	p.paragraph("1 - (sum of the variances of the targets) / (sum of the variances of the lambda-returns), sums over the batches, of several runs over " +
+		"all of theirs. A batch of steady episodes has little to explain, and a single batch's fraction says as little.")
+}
+
+// variant is the run's name without its seed.
+func (c calibration) variant() string {
+	return c.name[:max(0, strings.LastIndex(c.name, "-s"))]
 }
 
 // panel draws the coverage over a run.
