@@ -54,10 +54,11 @@ func (a *aggregate) add(r *results, s setting) {
 	var firsts []float64
 	best := math.Inf(-1)
 	for _, v := range a.variants {
-		g := r.find(s, v.directory)
-		if g == nil {
+		i := slices.IndexFunc(r.groups, func(g *group) bool { return g.setting == s && g.variant.name == v.name })
+		if i < 0 {
 			return
 		}
+		g := r.groups[i]
 		finals = append(finals, r.finals(g))
 		best = max(best, stats.IQM(r.finals(g)))
 		for _, curve := range g.returns {

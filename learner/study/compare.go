@@ -39,7 +39,8 @@ type compareOptions struct {
 	iterations int
 	last       int
 	set        []string
-	queue      string // of curves alone
+	queue      string   // of curves alone
+	references []string // of curves alone
 	parallel   int
 	plan       bool
 	onlyReport bool
@@ -73,6 +74,7 @@ figure and the numbers are beside it, each complete run under data/.` + queueHel
 	if c.name == "curves" {
 		flags.StringSliceVar(&o.estimators, "estimator", []string{"mc", "dbqpg", "uapg"}, "estimators")
 		flags.StringVar(&o.queue, "queue", "", "file of runs to make, in its order")
+		flags.StringArrayVar(&o.references, "reference", nil, "CSV file of other curves, FILE or NAME=FILE, as for learner report; may be repeated")
 	}
 	flags.UintSliceVar(&o.seeds, "seeds", []uint{1, 2, 3}, "seeds; each variant is run with each of them")
 	flags.IntVar(&o.iterations, "iterations", 300, "number of iterations of each run")

@@ -30,6 +30,7 @@ func (c comparison) report(j *job, r *results) error {
 		p.table([]string{"task", "variant", "steps", "return"}, atTheEnd(figure))
 	}
 	c.tables(p, r)
+	p.beside(r)
 	p.overTasks(r)
 	c.findings(p, r)
 	return j.save(p, how(r), r.provenance())
@@ -52,6 +53,28 @@ func (c comparison) tables(p *page, r *results) {
 			figures(median(g.norms)), figures(median(g.updating))})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
+}
+
+// beside writes the returns of the references, and of the runs that they are of the same task and algorithm as.
+func (p *page) beside(r *results) {
+	if r.references == nil {
+		return
+	}
+	var rows [][]string
+	for _, s := range r.references.settings() {
+		for _, part := range []*results{r, r.references} {
+			for _, g := range part.of(s) {
+				if part == r && !slices.ContainsFunc(compared, func(v variant) bool { return v.name == g.variant.name }) {
+					continue // a control, which the references have not
+				}
+				rows = append(rows, []string{s.String(), g.variant.name, eachFinal(part, g), estimate(iqm(part.finals(g), resamples)),
+					estimate(iqm(part.overalls(g), resamples)), fmt.Sprint(len(g.returns[0]))})
+			}
+		}
+	}
+	p.heading("Beside other programs")
+	p.paragraph("Dashed in the figures. Of theirs as many iterations as of ours, whatever the sizes of the batches.")
+	p.table([]string{"task, algorithm", "runs", "final return of each run (seed)", "their interquartile mean", "over all iterations", "iterations"}, rows)
 }
 
 // findings hold the paper's claims against the runs.
@@ -198,10 +221,28 @@ func (r *results) panel(s setting) chart.Panel {
 		}
 		panel.Series = append(panel.Series, g.lines(g.variant.name, g.variant.color, iterations)...)
 	}
+	if r.references != nil {
+		panel.Series = append(panel.Series, r.references.dashed(s)...)
+	}
 	if len(runs) > 0 {
 		panel.Title = fmt.Sprintf("%v, %s", s, seeds(runs))
 	}
 	return panel
+}
+
+// dashed draws the references' curves of a setting.
+func (r *results) dashed(s setting) (all []chart.Series) {
+	for _, g := range r.of(s) {
+		iterations := make([]float64, len(g.returns[0]))
+		for k := range iterations {
+			iterations[k] = float64(k)
+		}
+		lines := g.lines(g.variant.name, g.variant.color, iterations)
+		mean := lines[len(lines)-1]
+		mean.Dashed = true
+		all = append(all, mean)
+	}
+	return all
 }
 
 // seeds says how many there are of each.

@@ -93,7 +93,8 @@ func differences(s *config.Settings) string {
 	return strings.Replace(strings.TrimPrefix(s.DefaultRunDir(), start), "_preset="+string(s.Preset), "", 1)
 }
 
-// distinguish gives variants without a colour one, and takes a preset that all have out of sight.
+// distinguish gives variants without a colour one, and takes a preset that all have out of sight. Variants of one name have one colour: what
+// they differ in from a preset depends on what the preset has for their task.
 func distinguish(all []member) {
 	colors := map[string]int{}
 	several := slices.ContainsFunc(all, func(m member) bool { return m.preset != all[0].preset })
@@ -105,10 +106,10 @@ func distinguish(all []member) {
 		if m.variant.color >= 0 {
 			continue
 		}
-		if _, known := colors[m.variant.directory]; !known {
-			colors[m.variant.directory] = len(compared) + len(colors) - 1 // gray is beyond the others
+		if _, known := colors[m.variant.name]; !known {
+			colors[m.variant.name] = len(compared) + len(colors) - 1 // gray is beyond the others
 		}
-		m.variant.color = colors[m.variant.directory]
+		m.variant.color = colors[m.variant.name]
 	}
 }
 

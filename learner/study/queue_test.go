@@ -97,6 +97,29 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A variant has one name on all tasks, and one colour, though GAE is what the authors' preset has on one of them and not on the other.
+func TestVariantsOfOneNameHaveOneColour(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.yaml")
+	write(t, path, "- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: [mc, uapg]}\n"+
+		"- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: mc, targets: gae, value_learning: converge, label: MC with GAE}\n"+
+		"- {env: HalfCheetah-v2, preset: authors, estimator: mc, gamma: 0.9, label: another}\n")
+	all, err := (&compareOptions{queue: path}).queued(&job{cmd: comparisons[0].command(), out: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	colors, directories := map[string]int{}, map[string]bool{}
+	for _, m := range all {
+		directories[m.variant.directory] = true
+		if color, known := colors[m.variant.name]; known && color != m.variant.color {
+			t.Errorf("%s has colours %d and %d", m.variant.name, color, m.variant.color)
+		}
+		colors[m.variant.name] = m.variant.color
+	}
+	if len(directories) != 5 || len(colors) != 4 || colors["MC with GAE"] == colors["another"] {
+		t.Errorf("directories %v, colours %v", directories, colors)
+	}
+}
+
 // The queue of docs/results has runs that can be made.
 func TestCommittedQueue(t *testing.T) {
 	queue, err := os.ReadFile("../../docs/results/curves/queue.yaml")

@@ -26,6 +26,9 @@ func TestPagesFollowFromTheirData(t *testing.T) {
 		t.Fatalf("pages are %q, %v", pages, err)
 	}
 	t.Chdir(t.TempDir())
+	if err := os.CopyFS("docs/results/reference", os.DirFS(filepath.Join(results, "reference"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range pages {
 		name := filepath.Base(filepath.Dir(path))
 		page := read(t, path)

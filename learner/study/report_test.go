@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -154,5 +155,33 @@ func TestReadColumns(t *testing.T) {
 	write(t, path, "noise\nx\n")
 	if _, err := readColumns(path, "noise"); err == nil || !strings.Contains(err.Error(), "progress.csv:2: noise") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Beside learning curves a reference is with the runs of its task and algorithm, and has as many iterations as they have.
+func TestReferencesBesideCurves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "theirs.csv")
+	write(t, path, "env,algorithm,estimator,seed,iteration,avg_return\nA,TRPO,UAPG,7,1,3\nA,TRPO,UAPG,7,2,5\nA,TRPO,UAPG,7,3,99\n"+
+		"A,TRPO,UAPG,8,1,4\nA,SAC,MC,7,1,99\nB,NPG,MC,7,1,99\n")
+	runs := &results{last: 1}
+	for _, algorithm := range []string{"npg", "trpo"} {
+		runs.groups = append(runs.groups, &group{setting: setting{"A", algorithm, ""}, variant: aware, seeds: []uint{1}, steps: [][]float64{{10, 20}}, returns: [][]float64{{1, 2}}})
+	}
+	o := compareOptions{references: []string{"theirs=" + path}}
+	if err := o.refer(runs); err != nil {
+		t.Fatal(err)
+	}
+	if len(runs.references.groups) != 1 {
+		t.Fatalf("%d groups", len(runs.references.groups))
+	}
+	g := runs.references.groups[0]
+	if g.setting.algorithm != "trpo" || g.variant.name != "UAPG, theirs" || g.variant.color != aware.color || !reflect.DeepEqual(g.returns, [][]float64{{3}, {4}}) {
+		t.Errorf("%v, %q, colour %d: %v", g.setting, g.variant.name, g.variant.color, g.returns)
+	}
+	for i, want := range map[string]string{path + "x": "no such file", "x=" + filepath.Join("testdata", "none.csv"): "no such file"} {
+		o := compareOptions{references: []string{i}}
+		if err := o.refer(runs); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--reference") {
+			t.Errorf("%s: %v", i, err)
+		}
 	}
 }

@@ -41,6 +41,8 @@ type results struct {
 	on      []string // the machines
 	notes   []count  // runs by what there is to know of them
 	last    int      // iterations that make the final return; 0: a tenth
+
+	references *results // curves of other programs, of as many iterations at most; nil: none
 }
 
 // gather reads the published runs.
@@ -80,7 +82,28 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 			}
 		}
 	}
-	return r, nil
+	return r, o.refer(r)
+}
+
+// refer reads the references, to as many iterations as the runs have.
+func (o *compareOptions) refer(r *results) error {
+	if len(o.references) == 0 {
+		return nil
+	}
+	r.references = &results{last: r.last}
+	for _, reference := range o.references {
+		if err := r.references.readReference(reference, r); err != nil {
+			return fmt.Errorf("--reference: %w", err)
+		}
+	}
+	for _, g := range r.references.groups {
+		for i, curve := range g.returns {
+			n := min(len(curve), r.iterations(g.setting))
+			g.steps[i], g.returns[i] = g.steps[i][:n], curve[:n]
+		}
+		g.cut()
+	}
+	return nil
 }
 
 // record notes what trained a run, and where.

@@ -151,7 +151,8 @@ var (
 	returnColumns = []string{"return", "return_mean", "avg_return"}
 )
 
-// readReference reads the curves of a CSV file, FILE or NAME=FILE, of the tasks that the runs have.
+// readReference reads the curves of a CSV file, FILE or NAME=FILE, of the tasks that the runs have; where these are told apart by
+// algorithm, each with that of its own, or else the first.
 func (r *results) readReference(reference string, runs *results) error {
 	name, path, named := strings.Cut(reference, "=")
 	if !named {
@@ -175,26 +176,31 @@ func (r *results) readReference(reference string, runs *results) error {
 	if labels[0] == "" {
 		labels = []string{first("algorithm"), first("estimator")}
 	}
-	wanted := slices.Concat(labels, []string{first(taskColumns...), first("seed"), first("steps"), value})
+	wanted := slices.Concat(labels, []string{first(taskColumns...), first("algorithm"), first("seed"), first("steps"), value})
+	settings := runs.settings()
 	return readRows(path, wanted, func(row []string) error {
 		label := slices.DeleteFunc(slices.Clone(row[:len(labels)]), func(text string) bool { return text == "" })
 		row = row[len(labels):]
-		s := setting{env: row[0]}
-		if row[0] == "" && len(runs.groups) > 0 {
-			s = runs.groups[0].setting // the file has one task's
-		}
-		if len(runs.of(s)) == 0 {
+		task, algorithm := row[0], row[1]
+		i := slices.IndexFunc(settings, func(s setting) bool {
+			return (task == "" || task == s.env) && (algorithm == "" || s.algorithm == "" || strings.EqualFold(algorithm, s.algorithm))
+		})
+		if i < 0 {
 			return nil
 		}
-		seed, err := strconv.ParseUint(cmp.Or(row[1], "0"), 10, 64)
-		if err != nil {
-			return fmt.Errorf("seed %.40q", row[1])
+		s := settings[i]
+		if s.algorithm != "" {
+			label = slices.DeleteFunc(label, func(text string) bool { return text == algorithm })
 		}
-		steps, err := number(row[2])
+		seed, err := strconv.ParseUint(cmp.Or(row[2], "0"), 10, 64)
+		if err != nil {
+			return fmt.Errorf("seed %.40q", row[2])
+		}
+		steps, err := number(row[3])
 		if err != nil {
 			return err
 		}
-		mean, err := strconv.ParseFloat(row[3], 64)
+		mean, err := strconv.ParseFloat(row[4], 64)
 		if err != nil {
 			return err
 		}
