@@ -175,7 +175,7 @@ func TestReferencesBesideCurves(t *testing.T) {
 		t.Fatalf("%d groups", len(runs.references.groups))
 	}
 	g := runs.references.groups[0]
-	if g.setting.algorithm != "trpo" || g.variant.name != "UAPG, theirs" || g.variant.color != aware.color || !reflect.DeepEqual(g.returns, [][]float64{{3}, {4}}) {
+	if g.algorithm != "trpo" || g.variant.name != "UAPG, theirs" || g.variant.color != aware.color || !reflect.DeepEqual(g.returns, [][]float64{{3}, {4}}) {
 		t.Errorf("%v, %q, colour %d: %v", g.setting, g.variant.name, g.variant.color, g.returns)
 	}
 	for i, want := range map[string]string{path + "x": "no such file", "x=" + filepath.Join("testdata", "none.csv"): "no such file"} {
