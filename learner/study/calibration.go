@@ -196,28 +196,22 @@ func explanation(p *page, all []calibration) {
 		return fmt.Sprintf("%.2f", 1-floats.Sum(unexplained)/floats.Sum(total))
 	}
 	var rows [][]string
-	var seeds calibration // the runs since that of another variant
-	runs := 0
-	all = slices.DeleteFunc(slices.Clone(all), func(c calibration) bool { return c.total == nil })
-	for i, c := range all {
-		var together, single []string
-		totals := inParts(c.total, parts)
-		for k, unexplained := range inParts(c.unexplained, parts) {
-			together = append(together, pooled(unexplained, totals[k]))
-			each := floats.DivTo(make([]float64, len(unexplained)), unexplained, totals[k])
-			single = append(single, fmt.Sprintf("%.2f", 1-middle(each)))
+	for _, runs := range byVariant(all) {
+		var of calibration // all of them
+		for _, c := range runs {
+			var together, single []string
+			totals := inParts(c.total, parts)
+			for k, unexplained := range inParts(c.unexplained, parts) {
+				together = append(together, pooled(unexplained, totals[k]))
+				each := floats.DivTo(make([]float64, len(unexplained)), unexplained, totals[k])
+				single = append(single, fmt.Sprintf("%.2f", 1-middle(each)))
+			}
+			rows = append(rows, []string{c.task, c.name, pooled(c.unexplained, c.total), strings.Join(together, ", "), strings.Join(single, ", ")})
+			of.unexplained, of.total = append(of.unexplained, c.unexplained...), append(of.total, c.total...)
 		}
-		rows = append(rows, []string{c.task, c.name, pooled(c.unexplained, c.total), strings.Join(together, ", "), strings.Join(single, ", ")})
-
-		seeds.unexplained, seeds.total = append(seeds.unexplained, c.unexplained...), append(seeds.total, c.total...)
-		runs++
-		if i+1 < len(all) && all[i+1].task == c.task && all[i+1].variant() == c.variant() {
-			continue
+		if len(runs) > 1 {
+			rows = append(rows, []string{runs[0].task, fmt.Sprintf("%s, %d runs", runs[0].variant(), len(runs)), pooled(of.unexplained, of.total), "", ""})
 		}
-		if runs > 1 {
-			rows = append(rows, []string{c.task, fmt.Sprintf("%s, %d runs", c.variant(), runs), pooled(seeds.unexplained, seeds.total), "", ""})
-		}
-		seeds, runs = calibration{}, 0
 	}
 	if len(rows) == 0 {
 		return
@@ -229,7 +223,22 @@ func explanation(p *page, all []calibration) {
 		"all of theirs. A batch of steady episodes has little to explain, and a single batch's fraction says as little.")
 }
 
-// variant is the run's name without its seed.
+// byVariant groups the runs, which are in the order of their names, that say what the value function explains.
+func byVariant(all []calibration) (groups [][]calibration) {
+	for _, c := range all {
+		if c.total == nil {
+			continue
+		}
+		if n := len(groups) - 1; n >= 0 && groups[n][0].task == c.task && groups[n][0].variant() == c.variant() {
+			groups[n] = append(groups[n], c)
+		} else {
+			groups = append(groups, []calibration{c})
+		}
+	}
+	return groups
+}
+
+// variant is the run's name without its seed, which is what its table's name ends with.
 func (c calibration) variant() string {
 	return c.name[:max(0, strings.LastIndex(c.name, "-s"))]
 }

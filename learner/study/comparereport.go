@@ -44,12 +44,8 @@ func (c comparison) tables(p *page, r *results) {
 		"used the machine.", r.lengths(), enough)
 	var rows [][]string
 	for _, g := range r.groups {
-		var each []string
-		for i, final := range r.finals(g) {
-			each = append(each, fmt.Sprintf("%s (%d)", figures(final), g.seeds[i]))
-		}
 		rows = append(rows, []string{g.String(), g.variant.name,
-			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), strings.Join(each, ", "),
+			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), eachFinal(r, g),
 			figures(median(g.norms)), figures(median(g.updating))})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
@@ -215,11 +211,7 @@ func (r *results) panel(s setting) chart.Panel {
 	var runs []int
 	for _, g := range r.of(s) {
 		runs = append(runs, len(g.seeds))
-		iterations := make([]float64, len(g.returns[0]))
-		for k := range iterations {
-			iterations[k] = float64(k)
-		}
-		panel.Series = append(panel.Series, g.lines(g.variant.name, g.variant.color, iterations)...)
+		panel.Series = append(panel.Series, g.byIteration(g.variant.name, g.variant.color)...)
 	}
 	if r.references != nil {
 		panel.Series = append(panel.Series, r.references.dashed(s)...)
@@ -230,14 +222,10 @@ func (r *results) panel(s setting) chart.Panel {
 	return panel
 }
 
-// dashed draws the references' curves of a setting.
+// dashed draws the mean curves of a setting, those of references.
 func (r *results) dashed(s setting) (all []chart.Series) {
 	for _, g := range r.of(s) {
-		iterations := make([]float64, len(g.returns[0]))
-		for k := range iterations {
-			iterations[k] = float64(k)
-		}
-		lines := g.lines(g.variant.name, g.variant.color, iterations)
+		lines := g.byIteration(g.variant.name, g.variant.color)
 		mean := lines[len(lines)-1]
 		mean.Dashed = true
 		all = append(all, mean)
@@ -255,6 +243,15 @@ func seeds(runs []int) string {
 
 // mostPoints is the number of points of a line beyond which more cannot be seen.
 const mostPoints = 250
+
+// byIteration returns a group's learning curve over the iterations.
+func (g *group) byIteration(name string, color int) []chart.Series {
+	iterations := make([]float64, len(g.returns[0]))
+	for k := range iterations {
+		iterations[k] = float64(k)
+	}
+	return g.lines(name, color, iterations)
+}
 
 // lines returns a group's learning curve over x, which may be shorter, with its band, and above one a seed.
 func (g *group) lines(name string, color int, x []float64) []chart.Series {

@@ -3,6 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -145,17 +146,13 @@ func (o *reportOptions) figure(r, references *results) (chart.Figure, error) {
 
 // over returns a group's lines over iterations or environment steps.
 func (g *group) over(axis, name string, color int) ([]chart.Series, error) {
-	g.cut()
-	x := make([]float64, len(g.returns[0]))
-	if axis == byStepCount {
-		x = g.meanSteps()
-		if stats.Mean(x) != stats.Mean(x) {
-			return nil, fmt.Errorf("%s, %s: there is no column steps, which --axis steps needs", g.env, g.variant.name)
-		}
-	} else {
-		for k := range x {
-			x[k] = float64(k)
-		}
+	g.cut(math.MaxInt)
+	if axis == byIterations {
+		return g.byIteration(name, color), nil
+	}
+	x := g.meanSteps()
+	if stats.Mean(x) != stats.Mean(x) {
+		return nil, fmt.Errorf("%s, %s: there is no column steps, which --axis steps needs", g.env, g.variant.name)
 	}
 	return g.lines(name, color, x), nil
 }

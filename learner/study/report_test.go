@@ -162,7 +162,7 @@ func TestReadColumns(t *testing.T) {
 func TestReferencesBesideCurves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "theirs.csv")
 	write(t, path, "env,algorithm,estimator,seed,iteration,avg_return\nA,TRPO,UAPG,7,1,3\nA,TRPO,UAPG,7,2,5\nA,TRPO,UAPG,7,3,99\n"+
-		"A,TRPO,UAPG,8,1,4\nA,SAC,MC,7,1,99\nB,NPG,MC,7,1,99\n")
+		"A,TRPO,UAPG,8,1,4\nA,SAC,MC,7,1,99\nB,NPG,MC,7,1,99\nA,NPG,another,7,1,5\n")
 	runs := &results{last: 1}
 	for _, algorithm := range []string{"npg", "trpo"} {
 		runs.groups = append(runs.groups, &group{setting: setting{"A", algorithm, ""}, variant: aware, seeds: []uint{1}, steps: [][]float64{{10, 20}}, returns: [][]float64{{1, 2}}})
@@ -171,8 +171,11 @@ func TestReferencesBesideCurves(t *testing.T) {
 	if err := o.refer(runs); err != nil {
 		t.Fatal(err)
 	}
-	if len(runs.references.groups) != 1 {
+	if len(runs.references.groups) != 2 {
 		t.Fatalf("%d groups", len(runs.references.groups))
+	}
+	if other := runs.references.groups[1]; other.algorithm != "npg" || other.variant.name != "another, theirs" || other.variant.color != 0 {
+		t.Errorf("%v, %q, colour %d", other.setting, other.variant.name, other.variant.color)
 	}
 	g := runs.references.groups[0]
 	if g.algorithm != "trpo" || g.variant.name != "UAPG, theirs" || g.variant.color != aware.color || !reflect.DeepEqual(g.returns, [][]float64{{3}, {4}}) {

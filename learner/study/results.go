@@ -77,15 +77,13 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 	for _, s := range r.settings() {
 		iterations := r.iterations(s)
 		for _, g := range r.of(s) {
-			for i := range g.returns {
-				g.steps[i], g.returns[i] = g.steps[i][:iterations], g.returns[i][:iterations]
-			}
+			g.cut(iterations)
 		}
 	}
 	return r, o.refer(r)
 }
 
-// refer reads the references, to as many iterations as the runs have.
+// refer reads the references, to as many iterations as the runs have. Those of other estimators get colours that no run has.
 func (o *compareOptions) refer(r *results) error {
 	if len(o.references) == 0 {
 		return nil
@@ -96,12 +94,15 @@ func (o *compareOptions) refer(r *results) error {
 			return fmt.Errorf("--reference: %w", err)
 		}
 	}
+	var names []string // by their colours
+	for _, g := range r.groups {
+		colorOf(&names, g.variant.name, g.variant.color)
+	}
 	for _, g := range r.references.groups {
-		for i, curve := range g.returns {
-			n := min(len(curve), r.iterations(g.setting))
-			g.steps[i], g.returns[i] = g.steps[i][:n], curve[:n]
+		g.cut(r.iterations(g.setting))
+		if g.variant.color < 0 {
+			g.variant.color = colorOf(&names, g.variant.name, 0)
 		}
-		g.cut()
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func readRuns(dirs []string) (*results, error) {
 	}
 	for i, g := range r.groups {
 		g.variant = named(described[i], described)
-		if g.cut() {
+		if g.cut(math.MaxInt) {
 			g.variant.name += fmt.Sprintf(", first %s", plural(len(g.returns[0]), "iteration"))
 		}
 	}
@@ -81,9 +81,9 @@ func (g *group) read(path string, seed uint) error {
 	return err
 }
 
-// cut makes all runs of a group as long as the shortest, and reports whether any was longer.
-func (g *group) cut() (any bool) {
-	least := math.MaxInt
+// cut makes all runs of a group as long as the shortest, and no longer than most; it reports whether any was longer.
+func (g *group) cut(most int) (any bool) {
+	least := most
 	for _, curve := range g.returns {
 		least = min(least, len(curve))
 	}
