@@ -20,7 +20,7 @@ type aggregate struct {
 	scores   [][][]float64 // by variant, task and run
 }
 
-// aggregates returns those of each algorithm and preset that has several tasks with all the variants of its first one.
+// aggregates returns those of each algorithm and preset, of the variants that most of its tasks have.
 func (r *results) aggregates() []aggregate {
 	var all []aggregate
 	for _, s := range r.settings() {
@@ -28,24 +28,37 @@ func (r *results) aggregates() []aggregate {
 		if slices.ContainsFunc(all, func(a aggregate) bool { return a.setting == key }) {
 			continue
 		}
-		a := aggregate{setting: key, runs: math.MaxInt}
-		for _, g := range r.of(s) {
-			a.variants = append(a.variants, g.variant)
-		}
+		its := slices.DeleteFunc(r.settings(), func(s setting) bool { return s.algorithm != key.algorithm || s.preset != key.preset })
+		a := aggregate{setting: key, runs: math.MaxInt, variants: r.ofMost(its)}
 		a.scores = make([][][]float64, len(a.variants))
-		for _, other := range r.settings() {
-			if other.algorithm == s.algorithm && other.preset == s.preset {
-				a.add(r, other)
-			}
+		for _, s := range its {
+			a.add(r, s)
 		}
-		for _, tasks := range a.scores {
-			for i := range tasks {
-				tasks[i] = tasks[i][:a.runs]
+		for _, scores := range a.scores {
+			for i := range scores {
+				scores[i] = scores[i][:a.runs]
 			}
 		}
 		all = append(all, a)
 	}
-	return slices.DeleteFunc(all, func(a aggregate) bool { return len(a.tasks) < 2 })
+	return slices.DeleteFunc(all, func(a aggregate) bool { return len(a.tasks) < 2 || len(a.variants) < 2 })
+}
+
+// ofMost returns the variants that more than half of the tasks have, in order.
+func (r *results) ofMost(tasks []setting) (variants []variant) {
+	var all []count
+	for _, s := range tasks {
+		for _, g := range r.of(s) {
+			all = tally(all, g.variant.name)
+		}
+	}
+	for _, c := range all {
+		if 2*c.n > len(tasks) {
+			i := slices.IndexFunc(r.groups, func(g *group) bool { return g.variant.name == c.what })
+			variants = append(variants, r.groups[i].variant)
+		}
+	}
+	return variants
 }
 
 // add adds a task, unless a variant is missing on it, or none has learned anything.

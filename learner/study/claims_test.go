@@ -3,6 +3,7 @@ package study
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,6 +115,47 @@ func TestAggregates(t *testing.T) {
 	all = some.aggregates()
 	if len(all) != 1 || fmt.Sprint(all[0].tasks) != "[A B]" || all[0].runs != 2 || len(all[0].scores[0][0]) != 2 {
 		t.Errorf("aggregates %+v", all)
+	}
+	// A variant that one task alone has, be it the first, leaves no task out.
+	control := made()
+	control.groups = append(control.groups, &group{setting: control.groups[0].setting, variant: aware, seeds: []uint{1}, returns: [][]float64{{0, 1, 1}}})
+	all = control.aggregates()
+	if len(all) != 1 || fmt.Sprint(all[0].tasks) != "[A B]" || len(all[0].variants) != 2 {
+		t.Errorf("aggregates with a control on one task %+v", all)
+	}
+}
+
+// Variants differ in what their names say; where their presets differ in more, the page says so.
+func TestConfounders(t *testing.T) {
+	r := made()
+	if all := r.confounders(r.groups[0].setting); len(all) > 0 {
+		t.Errorf("of runs that differ in nothing else %v", all)
+	}
+	r.groups[0].unnamed = map[string]string{"gamma": "0.99", "learning_rate": "0.0002", "rank": "140"}
+	r.groups[1].unnamed = map[string]string{"gamma": "0.99", "learning_rate": "0.002"} // its rank is named
+	r.groups = append(r.groups, &group{setting: r.groups[0].setting, variant: aware, unnamed: r.groups[1].unnamed})
+	const want = "[learning_rate is 0.0002 for MC, and 0.002 for DBQPG; UAPG]"
+	if got := fmt.Sprint(r.confounders(r.groups[0].setting)); got != want {
+		t.Errorf("confounders %s, want %s", got, want)
+	}
+	// The authors give Monte Carlo a learning rate of its own on HumanoidStandup, and on no other task.
+	path := filepath.Join(t.TempDir(), "queue.yaml")
+	write(t, path, "- {env: [Hopper-v2, HumanoidStandup-v2], algorithm: npg, preset: authors, estimator: [mc, uapg]}\n"+
+		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: control}\n")
+	members, err := (&compareOptions{queue: path}).queued(&job{cmd: comparisons[0].command(), out: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := new(results)
+	for _, m := range members {
+		queued.groups = append(queued.groups, &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed()})
+	}
+	if all := queued.confounders(queued.groups[0].setting); len(all) > 0 {
+		t.Errorf("on Hopper %v", all)
+	}
+	got := fmt.Sprint(queued.confounders(setting{env: "HumanoidStandup-v2", algorithm: "npg"}))
+	if want := "[learning_rate is 0.000231 for MC, and 0.0021 for UAPG]"; got != want {
+		t.Errorf("on HumanoidStandup %s, want %s", got, want)
 	}
 }
 

@@ -49,6 +49,7 @@ func (c comparison) tables(p *page, r *results) {
 			figures(median(g.norms)), figures(median(g.updating))})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
+	p.confounded(r)
 }
 
 // beside writes the returns of the references, and of the runs that they are of the same task and algorithm as.

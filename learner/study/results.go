@@ -20,6 +20,8 @@ type group struct {
 	returns  [][]float64 // mean return of the episodes, by seed and iteration
 	norms    []float64   // lengths of the policy's steps, of all iterations
 	updating []float64   // seconds of the update, of all iterations
+
+	unnamed map[string]string // settings of the first run that its variant does not name
 }
 
 // setting is a task with an algorithm, and a preset where there are several: what is compared with each other.
@@ -59,7 +61,7 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		}
 		g := r.find(m.setting, m.variant.directory)
 		if g == nil {
-			g = &group{setting: m.setting, variant: m.variant}
+			g = &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed()}
 			r.groups = append(r.groups, g)
 		}
 		g.seeds = append(g.seeds, m.seed)

@@ -1,0 +1,64 @@
+package study
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A confounder is a setting in which variants of a task and an algorithm differ although none of them is named for it: a
+// preset may give an estimator a learning rate of its own on a task, and what is then compared is not the estimators alone.
+
+// unnamed returns the settings of a run that neither its variant nor its place among the compared runs names: those that
+// its preset decides.
+func (m member) unnamed() map[string]string {
+	rest := m.settings.Identity()
+	for _, a := range m.assignments {
+		delete(rest, strings.ReplaceAll(a.name, "-", "_"))
+	}
+	maps.DeleteFunc(rest, func(name, _ string) bool { return name == "estimator" || name == "seed" })
+	return rest
+}
+
+// confounders names those of a task and an algorithm, with the variants that have each value, in the order of the names.
+func (r *results) confounders(s setting) []string {
+	names := map[string]bool{}
+	for _, g := range r.of(s) {
+		for name := range g.unnamed {
+			names[name] = true
+		}
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		var values []string
+		variants := map[string][]string{} // by value
+		for _, g := range r.of(s) {
+			value, ok := g.unnamed[name]
+			if !ok {
+				continue
+			}
+			if variants[value] == nil {
+				values = append(values, value)
+			}
+			variants[value] = append(variants[value], g.variant.name)
+		}
+		if len(values) < 2 {
+			continue
+		}
+		for i, value := range values {
+			values[i] = fmt.Sprintf("%s for %s", value, strings.Join(variants[value], "; "))
+		}
+		all = append(all, fmt.Sprintf("%s is %s", name, strings.Join(values, ", and ")))
+	}
+	return all
+}
+
+// confounded says where more than the variants differs.
+func (p *page) confounded(r *results) {
+	for _, s := range r.settings() {
+		if all := r.confounders(s); len(all) > 0 {
+			p.paragraph("**Not the variants alone differ** on %s, where the preset decides: %s.", s, strings.Join(all, "; "))
+		}
+	}
+}
