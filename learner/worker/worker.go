@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
-	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
@@ -27,7 +23,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
@@ -44,8 +39,6 @@ const (
 	releaseTimeout = 3 * time.Second
 	// findTerms is for how many lease terms a worker looks for a run's checkpoint.
 	findTerms = 3
-	// maxReason bounds the reason for a failure sent to the coordinator, in bytes.
-	maxReason = 1000
 )
 
 // Config holds a worker's settings.
@@ -109,53 +102,6 @@ func Run(ctx context.Context, c Config) error {
 		w.works(nil)
 		if err != nil || ctx.Err() != nil {
 			return err
-		}
-	}
-}
-
-// works notes on which run the worker works, for the heartbeats.
-func (w *worker) works(run *string) {
-	w.current.Store(run)
-	w.tell()
-}
-
-// played notes how many actors have played a batch, for the heartbeats.
-func (w *worker) played(actors int) {
-	if before := w.actors.Swap(int64(actors)); before != int64(actors) {
-		w.tell()
-	}
-}
-
-// tell has a heartbeat sent.
-func (w *worker) tell() {
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
-}
-
-// beat sends heartbeats to the coordinator, the last when ctx is done, to say that the worker leaves.
-func (w *worker) beat(ctx context.Context) {
-	ticker := time.NewTicker(registry.HeartbeatEvery)
-	defer ticker.Stop()
-	for {
-		beat := registry.Heartbeat{Role: registry.Learner, Name: w.Name}
-		if run := w.current.Load(); run != nil {
-			beat.Run, beat.Slots = *run, int(w.actors.Load())
-		}
-		if err := w.Coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
-			w.Log.Debug("no heartbeat", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-			defer cancel()
-			if err := w.Coordinator.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: w.Name, Gone: true}); err != nil {
-				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent", "error", err)
-			}
-			return
-		case <-ticker.C:
-		case <-w.news:
 		}
 	}
 }
@@ -340,128 +286,4 @@ func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 		return nil, errors.Join(err, os.Remove(settings.RunDir))
 	}
 	return settings, nil
-}
-
-// conclude reports to the coordinator how the training of a run has ended. It returns the error if that is this worker's
-// fault.
-func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) error {
-	var lost *lostError
-	var loss *lossError
-	switch {
-	case errors.As(err, &lost):
-		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", lost.why)
-		if errors.Is(lost.why, client.NotRunning) { // it was cancelled
-			w.withdraw(ctx, l)
-		}
-		return nil
-	case errors.Is(err, collect.ErrSuperseded):
-		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", err)
-		w.release(ctx, l, "")
-		return nil
-	case ctx.Err() != nil:
-		w.release(ctx, l, "")
-		return nil
-	case err == nil:
-		failpoint.Hit("finishing")
-		w.withdraw(ctx, l)
-		_, err = w.Coordinator.Finish(holding, l.Hold)
-		w.logOutcome(holding, l, "done", err)
-		return nil
-	case errors.As(err, &loss):
-		l.log.Error("cannot go on with the run", "error", err)
-		w.release(ctx, l, reason(err))
-		return nil
-	case ownFault(err):
-		fault := ""
-		if suspect(err) {
-			fault = reason(err)
-		}
-		return fmt.Errorf("%w; %s", err, w.release(ctx, l, fault))
-	}
-	l.log.Error("the run failed", "error", err)
-	w.withdraw(ctx, l)
-	_, err = w.Coordinator.Fail(holding, l.Hold, reason(err))
-	w.logOutcome(holding, l, "failed", err)
-	return nil
-}
-
-// withdraw removes the policy of a run that has ended, or is about to.
-func (w *worker) withdraw(ctx context.Context, l *lease) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	if err := w.bus.Withdraw(ctx, l.Run, l.Epoch); err != nil && ctx.Err() == nil {
-		l.log.Warn("the run's policy stays on the NATS server", "error", err)
-	}
-}
-
-// release releases the run, even if the worker is being stopped, and describes what happens to it. fault is a failure that
-// the run may have caused, "" for none.
-func (w *worker) release(ctx context.Context, l *lease, fault string) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	run, err := w.Coordinator.Release(ctx, l.Hold, fault)
-	if err == nil && run.State == registry.Failed {
-		w.logOutcome(ctx, l, "failed", nil)
-		return "the run has failed, for it has cost as many workers in a row as it may"
-	}
-	w.logOutcome(ctx, l, "given back", err)
-	return "the run is given back, and another worker goes on from its last commit"
-}
-
-// logOutcome logs what was reported to the coordinator, or that it could not be, in which case the lease will expire.
-func (w *worker) logOutcome(ctx context.Context, l *lease, what string, err error) {
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // such as a renewal that was refused meanwhile
-	}
-	var refusal *registry.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		l.log.Warn("the run is no longer this worker's", "because", refusal)
-		return
-	case err != nil:
-		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
-		return
-	}
-	l.log.Info("the run is " + what)
-}
-
-// ownFault reports whether an error is the fault of this worker or its machine rather than the run's, so that another run
-// could meet it as well. A run too large for the memory of such a GPU is itself at fault.
-func ownFault(err error) bool {
-	if device.TooLarge(err) {
-		return false
-	}
-	for _, own := range []error{errStore, bus.ErrNoStore, bus.ErrClosed} {
-		if errors.Is(err, own) {
-			return true
-		}
-	}
-	var (
-		path   *fs.PathError
-		number syscall.Errno
-		failed *compute.Failure
-		setup  session.SetupError
-	)
-	return errors.As(err, &path) || errors.As(err, &number) || errors.As(err, &failed) || errors.As(err, &setup)
-}
-
-// suspect reports whether the run may be to blame for a worker's error: its device failed during the run.
-func suspect(err error) bool {
-	var failed *compute.Failure
-	var setup session.SetupError
-	return errors.As(err, &failed) && !errors.As(err, &setup)
-}
-
-// reason returns an error as one line that the coordinator accepts.
-func reason(err error) string {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(err.Error(), "?"))
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
-	}
-	return text
 }
