@@ -134,7 +134,7 @@ func TestConfounders(t *testing.T) {
 	r.groups[0].unnamed = map[string]string{"gamma": "0.99", "learning_rate": "0.0002", "rank": "140"}
 	r.groups[1].unnamed = map[string]string{"gamma": "0.99", "learning_rate": "0.002"} // its rank is named
 	r.groups = append(r.groups, &group{setting: r.groups[0].setting, variant: aware, unnamed: r.groups[1].unnamed})
-	const want = "[learning_rate is 0.0002 for MC, and 0.002 for DBQPG; UAPG]"
+	const want = "[learning_rate 0.0002 (MC), 0.002 (DBQPG; UAPG)]"
 	if got := fmt.Sprint(r.confounders(r.groups[0].setting)); got != want {
 		t.Errorf("confounders %s, want %s", got, want)
 	}
@@ -154,7 +154,7 @@ func TestConfounders(t *testing.T) {
 		t.Errorf("on Hopper %v", all)
 	}
 	got := fmt.Sprint(queued.confounders(setting{env: "HumanoidStandup-v2", algorithm: "npg"}))
-	if want := "[learning_rate is 0.000231 for MC, and 0.0021 for UAPG]"; got != want {
+	if want := "[learning_rate 0.000231 (MC), 0.0021 (UAPG)]"; got != want {
 		t.Errorf("on HumanoidStandup %s, want %s", got, want)
 	}
 }

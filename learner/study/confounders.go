@@ -47,9 +47,9 @@ func (r *results) confounders(s setting) []string {
 			continue
 		}
 		for i, value := range values {
-			values[i] = fmt.Sprintf("%s for %s", value, strings.Join(variants[value], "; "))
+			values[i] = fmt.Sprintf("%s (%s)", value, strings.Join(variants[value], "; "))
 		}
-		all = append(all, fmt.Sprintf("%s is %s", name, strings.Join(values, ", and ")))
+		all = append(all, fmt.Sprintf("%s %s", name, strings.Join(values, ", ")))
 	}
 	return all
 }
@@ -58,7 +58,7 @@ func (r *results) confounders(s setting) []string {
 func (p *page) confounded(r *results) {
 	for _, s := range r.settings() {
 		if all := r.confounders(s); len(all) > 0 {
-			p.paragraph("**Not the variants alone differ** on %s, where the preset decides: %s.", s, strings.Join(all, "; "))
+			p.paragraph("**More than the variant differs** on %s, by the preset: %s.", s, strings.Join(all, "; "))
 		}
 	}
 }

@@ -57,3 +57,16 @@ func TestPagesFollowFromTheirData(t *testing.T) {
 		})
 	}
 }
+
+// Rows of a task follow one another, though its controls were trained after other tasks.
+func TestRowsOfATaskAreTogether(t *testing.T) {
+	var tasks []string
+	for _, row := range rows(t, "../../docs/results/curves", "finals.csv") {
+		if len(tasks) == 0 || tasks[len(tasks)-1] != row[0] {
+			tasks = append(tasks, row[0])
+		}
+	}
+	if repeats(tasks) || len(tasks) < 2 {
+		t.Errorf("the rows' tasks are %v", tasks)
+	}
+}

@@ -76,12 +76,15 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 	if len(r.groups) == 0 {
 		return nil, errors.New("no run is complete yet")
 	}
+	var ordered []*group // those of a setting one after the other, in whatever order they were trained
 	for _, s := range r.settings() {
+		ordered = append(ordered, r.of(s)...)
 		iterations := r.iterations(s)
 		for _, g := range r.of(s) {
 			g.cut(iterations)
 		}
 	}
+	r.groups = ordered
 	return r, o.refer(r)
 }
 
