@@ -53,10 +53,10 @@ type Row struct {
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
 	// intervals that should contain 50 % and 90 % of them (package critic); with --kernel-learning converge, on all
-	// episodes, held out a fifth at a time. Only with the closed form and at least two
+	// episodes, held out a fifth at a time, with the tails and the scale of the other folds' errors. Only with the closed form and at least two
 	// episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
-	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals."`
-	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals."`
+	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals; with --kernel-learning converge, of Student's t distribution with the degrees of freedom and the scale of the other folds' errors."`
+	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals, as of coverage_50."`
 
 	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
 
@@ -69,6 +69,10 @@ type Row struct {
 	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
 
 	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which the errors of held-out targets, in predicted standard deviations, are most likely; only with --kernel-learning converge, empty for a normal distribution."`
+
+	// The coverage of the process's own normal distributions: that of coverage_50 and coverage_90 without tails or scale.
+	NormalCoverage50 float64 `csv:"normal_coverage_50" tag:"critic/normal_coverage_50" help:"Fraction of held-out targets within the central 50 % intervals of the process's own normal distributions, of which nothing is fitted to other errors; only with --kernel-learning converge."`
+	NormalCoverage90 float64 `csv:"normal_coverage_90" tag:"critic/normal_coverage_90" help:"Fraction of held-out targets within the central 90 % intervals of the process's own normal distributions, as of normal_coverage_50."`
 }
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,

@@ -121,9 +121,12 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 
 // calibrateOn measures the calibration on the predictions that the hyperparameters were learned from,
 // of standardised targets (n), whose unit has a logarithm. What is compared with a fold's targets knows
-// nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others.
+// nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others. Beside them is the
+// coverage of the process's own normal distributions.
 func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *progress.Row) {
 	all := predictions(learned, targets, func(int) bool { return true })
+	row.NormalCoverage50 = critic.Coverage(0.5, all.targets, all.means, all.variances)
+	row.NormalCoverage90 = critic.Coverage(0.9, all.targets, all.means, all.variances)
 	gaussian := prediction{}
 	row.Coverage50, row.Coverage90 = 0, 0
 	for _, f := range folds {

@@ -73,6 +73,9 @@ func TestConvergeWithoutUnits(t *testing.T) {
 	if !(math.Abs(row.Coverage90-0.9) < 0.1) {
 		t.Errorf("90 %% intervals hold %.2f of the held-out targets", row.Coverage90)
 	}
+	if !(math.Abs(row.NormalCoverage90-0.9) < 0.1 && row.NormalCoverage50 < row.NormalCoverage90) {
+		t.Errorf("the normal distributions' 50 and 90 %% intervals hold %.2f and %.2f of the held-out targets", row.NormalCoverage50, row.NormalCoverage90)
+	}
 }
 
 // A single episode cannot be held out: the kernel and the features remain as they are.

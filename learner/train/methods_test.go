@@ -120,6 +120,9 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 	for _, name := range []string{"coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"} {
 		applies[name] = calibrated
 	}
+	for _, name := range []string{"normal_coverage_50", "normal_coverage_90"} {
+		applies[name] = calibrated && s.KernelLearning == config.Converge
+	}
 	applies["noise_degrees"] = s.KernelLearning == config.Converge && !math.IsNaN(row.NoiseDegrees) // of a normal distribution there are none
 	complain := func(bad bool, format string, args ...any) {
 		if bad {
