@@ -44,8 +44,11 @@ func StdDev(x []float64) float64 {
 }
 
 // IQM returns the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
-// down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty.
+// down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty or has a NaN.
 func IQM(x []float64) float64 {
+	if floats.HasNaN(x) {
+		return math.NaN()
+	}
 	sorted := slices.Sorted(slices.Values(x))
 	cut := len(x) / 4
 	return Mean(sorted[cut : len(x)-cut])
@@ -107,13 +110,18 @@ func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 
 // ProbabilityOfImprovement returns the probability that a run of the first method is above one of the second on the same
 // task, averaged over the tasks: the share of the pairs of runs in which it is, equal ones counting half (Mann and Whitney's
-// U). The strata are the first method's tasks, then the second's.
+// U). The strata are the first method's tasks, then the second's. It is NaN if a run's value is.
 func ProbabilityOfImprovement(strata [][]float64) float64 {
 	tasks := len(strata) / 2
 	if tasks == 0 || len(strata) != 2*tasks {
 		panic(fmt.Sprintf("stats: probability of improvement of %d strata", len(strata)))
 	}
 	sum := 0.0
+	for _, stratum := range strata {
+		if floats.HasNaN(stratum) {
+			return math.NaN()
+		}
+	}
 	for task, first := range strata[:tasks] {
 		second, wins := strata[tasks+task], 0.0
 		for _, a := range first {

@@ -42,6 +42,9 @@ func TestIQM(t *testing.T) {
 	if !math.IsNaN(IQM(nil)) {
 		t.Error("the IQM of nothing is a number")
 	}
+	if got := IQM([]float64{1, math.NaN(), 2, 3, 4}); !math.IsNaN(got) {
+		t.Errorf("of values of which one is unknown %v", got)
+	}
 }
 
 // numpy.quantile.

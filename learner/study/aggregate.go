@@ -30,14 +30,20 @@ func (r *results) aggregates() []aggregate {
 		}
 		its := slices.DeleteFunc(r.settings(), func(s setting) bool { return s.algorithm != key.algorithm || s.preset != key.preset })
 		a := aggregate{setting: key, runs: math.MaxInt, variants: r.ofMost(its)}
-		a.scores = make([][][]float64, len(a.variants))
+		var complete []setting // with all of these variants
 		for _, s := range its {
-			a.add(r, s)
-		}
-		for _, scores := range a.scores {
-			for i := range scores {
-				scores[i] = scores[i][:a.runs]
+			groups := a.of(r, s)
+			if groups == nil {
+				continue
 			}
+			complete = append(complete, s)
+			for _, g := range groups {
+				a.runs = min(a.runs, len(g.seeds))
+			}
+		}
+		a.scores = make([][][]float64, len(a.variants))
+		for _, s := range complete {
+			a.add(r, s)
 		}
 		all = append(all, a)
 	}
@@ -61,21 +67,30 @@ func (r *results) ofMost(tasks []setting) (variants []variant) {
 	return variants
 }
 
-// add adds a task, unless a variant is missing on it, or none has learned anything.
+// of returns a task's groups of all the variants, nil if one is missing.
+func (a *aggregate) of(r *results, s setting) (groups []*group) {
+	for _, v := range a.variants {
+		i := slices.IndexFunc(r.groups, func(g *group) bool { return g.setting == s && g.variant.name == v.name })
+		if i < 0 {
+			return nil
+		}
+		groups = append(groups, r.groups[i])
+	}
+	return groups
+}
+
+// add adds a task, unless no variant has learned anything: of each its first runs.
 func (a *aggregate) add(r *results, s setting) {
 	var finals [][]float64
 	var firsts []float64
 	best := math.Inf(-1)
-	for _, v := range a.variants {
-		i := slices.IndexFunc(r.groups, func(g *group) bool { return g.setting == s && g.variant.name == v.name })
-		if i < 0 {
-			return
-		}
-		g := r.groups[i]
-		finals = append(finals, r.finals(g))
-		best = max(best, stats.IQM(r.finals(g)))
-		for _, curve := range g.returns {
-			firsts = append(firsts, curve[0])
+	for _, g := range a.of(r, s) {
+		runs := r.finals(g)[:a.runs]
+		finals = append(finals, runs)
+		best = max(best, stats.IQM(runs))
+		for _, curve := range g.returns[:a.runs] {
+			first := known(curve)
+			firsts = append(firsts, first[:min(1, len(first))]...)
 		}
 	}
 	first := stats.IQM(firsts)
@@ -84,11 +99,10 @@ func (a *aggregate) add(r *results, s setting) {
 	}
 	a.tasks = append(a.tasks, s.env)
 	for i, runs := range finals {
-		var scores []float64
-		for _, final := range runs {
-			scores = append(scores, (final-first)/(best-first))
+		scores := make([]float64, len(runs))
+		for k, final := range runs {
+			scores[k] = (final - first) / (best - first)
 		}
-		a.runs = min(a.runs, len(scores))
 		a.scores[i] = append(a.scores[i], scores)
 	}
 }
@@ -102,7 +116,8 @@ func (p *page) overTasks(r *results) {
 	p.heading("Over the tasks")
 	p.paragraph("Final returns, scaled so that on each task 0 is the return of the first iteration and 1 that of the best variant; as many runs of each task. "+
 		"The score is the interquartile mean over tasks and runs; the probability that a run of one variant is above a run of the other on the same task is "+
-		"averaged over the tasks; the profile is the share of the runs above each score. Intervals, of %d runs a task or more, are stratified by task.", enough)
+		"averaged over the tasks; the profile is the share of the runs above each score. Intervals, of %d runs a task or more, are stratified by task, and take the scale "+
+		"for known.", enough)
 	var scores, pairs [][]string
 	figure := chart.Figure{nil}
 	for _, a := range all {

@@ -3,6 +3,7 @@ package study
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,5 +188,33 @@ func TestBestErrors(t *testing.T) {
 	}
 	if err := study(t, "best", "--out", t.TempDir(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "is no run's directory") {
 		t.Errorf("no run: %v", err)
+	}
+}
+
+func TestOutcomeOfGoals(t *testing.T) {
+	for _, c := range []struct {
+		have, beyond, missing, want int
+		settled                     bool
+		is                          string
+	}{
+		{5, 5, 0, 5, true, "**reached**"}, {7, 4, 0, 5, true, "**so far, but within the scatter of the runs**"},
+		{5, 5, 0, 5, false, "**so far, but on too few runs**"}, {3, 3, 1, 5, true, "**not reached**"},
+		{3, 0, 1, 5, false, "**not so far, on too few runs**"}, {3, 3, 2, 5, true, "**not known yet**"},
+	} {
+		if got := outcomeOf(c.have, c.beyond, c.missing, c.want, c.settled); got != c.is {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// A median is of what is known, which may be that a return was never reached.
+func TestMiddle(t *testing.T) {
+	for want, values := range map[float64][]float64{110: {math.NaN(), 120, math.NaN(), 100, 110}, math.Inf(1): {1, math.Inf(1), math.Inf(1)}} {
+		if got := middle(values); got != want {
+			t.Errorf("%v: %v, want %v", values, got, want)
+		}
+	}
+	if got := middle([]float64{math.NaN()}); !math.IsNaN(got) {
+		t.Errorf("of nothing that is known %v", got)
 	}
 }

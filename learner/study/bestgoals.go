@@ -30,7 +30,7 @@ func (r *lineup) goals(p *page) {
 	for _, g := range bestGoals {
 		var above, beyond int
 		var missing []string
-		settled := true // by as many runs as it takes
+		settled := true // by as many runs as an interval takes
 		for i, t := range bestTasks {
 			ours, theirs := r.finals(t.name, us.algorithm, budget).returned, r.finals(t.name, g.against.algorithm, budget).returned
 			text := "missing"
@@ -39,7 +39,7 @@ func (r *lineup) goals(p *page) {
 			} else {
 				lead := ahead(ours, theirs)
 				text = signed(lead)
-				settled = settled && min(len(ours), len(theirs)) >= min(enough, t.theirs)
+				settled = settled && min(len(ours), len(theirs)) >= enough
 				if lead.Value > 0 {
 					above++
 				}
@@ -51,42 +51,45 @@ func (r *lineup) goals(p *page) {
 		}
 		head = append(head, us.name+" − "+g.against.name)
 		p.item("%s above %s on %d of %d tasks: %s; it is on %d of %d compared, on %d beyond the scatter of the runs.%s", us.name, g.against.name, g.tasks,
-			len(bestTasks), outcomeOf(above, len(missing), g.tasks, settled), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
+			len(bestTasks), outcomeOf(above, beyond, len(missing), g.tasks, settled), above, len(bestTasks)-len(missing), beyond, notCompared(missing))
 	}
 	within := 0
 	var missing []string
-	theirs := contenders[2]
+	settled, theirs := true, contenders[2]
 	for i, t := range bestTasks {
 		our, their := r.finals(t.name, us.algorithm, budget).cpu, r.finals(t.name, theirs.algorithm, budget).cpu
-		text := "missing"
-		if len(our) == 0 || len(their) == 0 || math.IsNaN(middle(our)) {
-			missing = append(missing, t.name)
+		share := middle(our) / middle(their)
+		text := figures(share)
+		if math.IsNaN(share) {
+			text, missing = "missing", append(missing, t.name)
 		} else {
-			share := middle(our) / middle(their)
-			text = figures(share)
+			settled = settled && min(len(our), len(their)) >= enough
 			if share <= bestShare {
 				within++
 			}
 		}
 		rows[i] = append(rows[i], text)
 	}
-	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name, outcomeOf(within, len(missing), len(bestTasks), true),
-		within, len(bestTasks)-len(missing), notCompared(missing))
+	p.item("In a tenth of the processor time of %s, on all tasks: %s; on %d of %d compared.%s", theirs.name,
+		outcomeOf(within, within, len(missing), len(bestTasks), settled), within, len(bestTasks)-len(missing), notCompared(missing))
 	p.table(append(head, "share of its processor time"), rows)
 	p.paragraph("Differences of interquartile means of the returns after %s steps, of %d runs or more each with 95%% bootstrap intervals.", million(budget), enough)
 }
 
-// outcomeOf says whether a goal is reached, on so many tasks and with others missing, unless there are too few runs to settle it.
-func outcomeOf(have, missing, want int, settled bool) string {
+// outcomeOf says whether a goal is reached, as it is on so many tasks, on some of them beyond the scatter of the runs, with others
+// missing, unless there are too few runs to settle it.
+func outcomeOf(have, beyond, missing, want int, settled bool) string {
 	switch {
-	case !settled && have >= want:
-		return "**so far, but on too few runs**"
-	case !settled && have+missing < want:
-		return "**not so far, on too few runs**"
-	case have >= want:
+	case settled && beyond >= want:
 		return "**reached**"
-	case have+missing < want:
+	case settled && have >= want:
+		return "**so far, but within the scatter of the runs**"
+	case have >= want:
+		return "**so far, but on too few runs**"
+	case settled && have+missing < want:
 		return "**not reached**"
+	case have+missing < want:
+		return "**not so far, on too few runs**"
 	}
 	return "**not known yet**"
 }

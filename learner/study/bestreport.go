@@ -347,10 +347,13 @@ func (r *lineup) times(p *page) {
 	p.paragraph("Processor time, over all threads, and in brackets by the clock on a machine that did other things; medians over the runs. Here and below, tasks without runs that have come so far are left out.")
 }
 
-// middle returns the median of values that may be infinite.
+// middle returns the median of the values that are known, which may be infinite: NaN if none is.
 func middle(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(values)), math.IsNaN)
 	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,10 +36,11 @@ DIR/data, and writes the page from there; without a name it rewrites the page al
 	return cmd
 }
 
-// calibrationColumns are those of a run's progress.csv that the page needs, and criticColumns those that it has of a run whose
-// value function learns lambda-returns: then the targets are its errors.
+// calibrationColumns are those of a run's progress.csv that the page needs, normalColumns those that earlier programs did not write,
+// and criticColumns those that it has of a run whose value function learns lambda-returns: then the targets are its errors.
 var (
 	calibrationColumns = []string{"steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
+	normalColumns      = []string{"normal_coverage_50", "normal_coverage_90"}
 	criticColumns      = []string{"target_std", "explained_variance"}
 )
 
@@ -61,7 +63,14 @@ func (j *job) publishCalibration(s *config.Settings) error {
 	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: its process predicts no held-out episodes: train with --kernel-learning converge --estimator uapg", s.RunDir)
 	}
+	header, err := readHeader(rundir.Progress(s.RunDir))
+	if err != nil {
+		return err
+	}
 	names := calibrationColumns
+	if slices.Contains(header, normalColumns[0]) {
+		names = slices.Concat(names, normalColumns)
+	}
 	if s.Targets == config.GAE && s.ValueLearning == config.Converge {
 		names = slices.Concat(names, criticColumns)
 	}
@@ -74,7 +83,7 @@ func (j *job) publishCalibration(s *config.Settings) error {
 		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", steps)}
 		for k, column := range columns[1:] {
 			digits := otherDigits
-			if k >= len(calibrationColumns)-1 {
+			if slices.Contains(criticColumns, names[k+1]) {
 				digits = criticDigits
 			}
 			line = append(line, short(column[i], digits))
@@ -89,6 +98,7 @@ type calibration struct {
 	task, name    string
 	steps         []float64
 	covered       [2][]float64 // by the intervals of 50 and of 90 %
+	normal        [2][]float64 // by those of the process's own normal distributions; nil: not recorded
 	aboveGaussian []float64    // log likelihood, in nats a sample
 	unexplained   []float64    // variance of the targets, which are the value function's errors; nil: they are not
 	total         []float64    // variance of the lambda-returns
@@ -109,8 +119,10 @@ func (j *job) readCalibrations() (all []calibration, made []string, err error) {
 			return nil, nil, err
 		}
 		names := calibrationColumns
-		if slices.Contains(header, criticColumns[0]) {
-			names = slices.Concat(names, criticColumns)
+		for _, further := range [][]string{normalColumns, criticColumns} {
+			if slices.Contains(header, further[0]) {
+				names = slices.Concat(names, further)
+			}
 		}
 		columns, err := readColumns(path, names...)
 		if err != nil {
@@ -119,16 +131,12 @@ func (j *job) readCalibrations() (all []calibration, made []string, err error) {
 		if len(columns[0]) <= settled {
 			return nil, nil, fmt.Errorf("%s: what is judged begins with iteration %d, and it has %d", path, settled, len(columns[0]))
 		}
-		c := calibration{task: filepath.Base(filepath.Dir(path)), name: strings.TrimSuffix(filepath.Base(path), ".csv"), steps: columns[0]}
-		c.covered[0], c.covered[1] = columns[1], columns[2]
-		for i, x := range columns[3] {
-			c.aboveGaussian = append(c.aboveGaussian, x-columns[4][i])
-			if len(names) > len(calibrationColumns) {
-				unexplained := columns[5][i] * columns[5][i]
-				c.unexplained, c.total = append(c.unexplained, unexplained), append(c.total, unexplained/(1-columns[6][i]))
+		all = append(all, newCalibration(path, func(name string) []float64 {
+			if i := slices.Index(names, name); i >= 0 {
+				return columns[i]
 			}
-		}
-		all = append(all, c)
+			return nil
+		}))
 		program, err := madeBy(strings.TrimSuffix(path, ".csv") + ".yaml")
 		if err != nil {
 			return nil, nil, err
@@ -138,6 +146,22 @@ func (j *job) readCalibrations() (all []calibration, made []string, err error) {
 		}
 	}
 	return all, made, nil
+}
+
+// newCalibration returns the run of a table with these columns.
+func newCalibration(path string, column func(name string) []float64) calibration {
+	c := calibration{task: filepath.Base(filepath.Dir(path)), name: strings.TrimSuffix(filepath.Base(path), ".csv"), steps: column("steps")}
+	c.covered = [2][]float64{column("coverage_50"), column("coverage_90")}
+	c.normal = [2][]float64{column("normal_coverage_50"), column("normal_coverage_90")}
+	c.aboveGaussian = floats.SubTo(make([]float64, len(c.steps)), column("held_out_log_likelihood"), column("gaussian_log_likelihood"))
+	explained := column("explained_variance")
+	for i, deviation := range column("target_std") {
+		unexplained := deviation * deviation
+		if total := unexplained / (1 - explained[i]); !math.IsNaN(total) && !math.IsInf(total, 0) { // lambda-returns that vary
+			c.unexplained, c.total = append(c.unexplained, unexplained), append(c.total, total)
+		}
+	}
+	return c
 }
 
 const (
@@ -161,32 +185,42 @@ func (j *job) calibrationPage(all []calibration, made []string) error {
 	p.paragraph("Fractions of held-out targets within the intervals, means over twentieths of each run; dashed, the levels.")
 
 	var rows [][]string
-	within, above := 0, 0
+	var within, normal, recorded, above int
 	for _, c := range all {
 		row := []string{c.task, c.name, fmt.Sprintf("%d to %d", settled, len(c.steps)-1)}
-		good := true
-		for i, level := range levels {
-			mean, low, high := c.summary(c.covered[i])
-			row = append(row, fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*mean, 100*low, 100*high))
-			good = good && mean >= level-tolerance && mean <= level+tolerance
+		good, texts := c.judge(c.covered)
+		row = append(row, texts...)
+		if good {
+			within++
+		}
+		good, texts = c.judge(c.normal)
+		row = append(row, texts...)
+		if good {
+			normal++
+		}
+		if c.normal[0] != nil {
+			recorded++
 		}
 		mean, low, high := c.summary(c.aboveGaussian)
 		row = append(row, fmt.Sprintf("%.2f (%.2f to %.2f)", mean, low, high))
 		rows = append(rows, row)
-		if good {
-			within++
-		}
 		if mean > 0 {
 			above++
 		}
 	}
 	p.heading("Coverage and likelihood")
-	p.paragraph("**Both means are within 5 points of their levels in %d of %d runs, and the process is above the Gaussian in the mean of %d.**", within, len(all), above)
-	p.table([]string{"task", "run", "iterations", "in 50 % intervals", "in 90 % intervals", "log likelihood above the Gaussian's, nats a sample"}, rows)
-	p.paragraph("Means over the iterations; in brackets the lowest and the highest of their tenths.")
+	p.paragraph("**Both means are within 5 points of their levels in %d of %d runs, those of the process's own normal distributions in %d of the %d in which they were "+
+		"recorded, and the process is above the Gaussian in the mean of %d.**", within, len(all), normal, recorded, above)
+	p.table([]string{"task", "run", "iterations", "in 50 % intervals", "in 90 % intervals", "in normal 50 % intervals", "in normal 90 % intervals",
+		"log likelihood above the Gaussian's, nats a sample"}, rows)
+	p.paragraph("Means over the iterations; in brackets the lowest and the highest of their tenths. The intervals are those of Student's t distribution about what the process " +
+		"predicts, with the degrees of freedom and the scale, in predicted standard deviations, of the other folds' errors, so that they say whether the spread of " +
+		"some episodes is that of others, and cannot show a predicted variance that is wrong by a factor. The normal intervals, which take the predicted variance as it is, " +
+		"and the log likelihood can. The process's four hyperparameters are fitted to the predictions that are judged, and the Gaussian has none that are.")
 	explanation(p, all)
 	return j.save(p, "Runs of `--kernel-learning converge` ([kernel learning](../../kernel-learning.md)), copied into `data/` from their progress.csv "+
-		"([columns](../../metrics.md)). The process predicts each fifth of the episodes from the others.", strings.Join(made, ". "))
+		"([columns](../../metrics.md)). The process predicts each fifth of a batch's episodes from the others, or each of fewer episodes: of HalfCheetah, "+
+		"Swimmer and HumanoidStandup a batch of 2,000 steps has two.", strings.Join(made, ". "))
 }
 
 // explanation writes what the value functions explain: of each run, and of all runs that differ in the seed alone.
@@ -252,20 +286,39 @@ func (c calibration) panel() chart.Panel {
 		line := chart.Series{Name: name, Color: i}
 		steps, covered := inParts(c.steps, windows), inParts(c.covered[i], windows)
 		for k := range steps {
-			line.X, line.Y = append(line.X, stats.Mean(steps[k])), append(line.Y, stats.Mean(covered[k]))
+			line.X, line.Y = append(line.X, stats.Mean(steps[k])), append(line.Y, knownMean(covered[k]))
 		}
 		panel.Series = append(panel.Series, line, chart.Series{Name: "their level", Dashed: true, Color: chart.Gray, X: []float64{0, last}, Y: []float64{level, level}})
 	}
 	return panel
 }
 
-// summary returns the mean over the iterations that are judged, and the lowest and highest of the means of their tenths.
+// judge reports whether the means of both levels are within the tolerance, and describes them.
+func (c calibration) judge(covered [2][]float64) (good bool, texts []string) {
+	if covered[0] == nil {
+		return false, []string{"not recorded", "not recorded"}
+	}
+	good = true
+	for i, level := range levels {
+		mean, low, high := c.summary(covered[i])
+		texts = append(texts, fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*mean, 100*low, 100*high))
+		good = good && mean >= level-tolerance && mean <= level+tolerance
+	}
+	return good, texts
+}
+
+// summary returns the mean over the iterations that are judged and known, and the lowest and highest of the means of their tenths. Of a batch of a
+// single episode nothing is known.
 func (c calibration) summary(x []float64) (mean, low, high float64) {
+	x = known(x[settled:])
 	var means []float64
-	for _, part := range inParts(x[settled:], 10) {
+	for _, part := range inParts(x, 10) {
 		means = append(means, stats.Mean(part))
 	}
-	return stats.Mean(x[settled:]), slices.Min(means), slices.Max(means)
+	if len(means) == 0 {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	return stats.Mean(x), slices.Min(means), slices.Max(means)
 }
 
 // inParts cuts values into n parts whose lengths differ by one at most, or as many as there are values.

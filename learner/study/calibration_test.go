@@ -26,13 +26,29 @@ func TestCalibration(t *testing.T) {
 	write(t, path, strings.Join(rows, "\n")+"\n")
 	mustStudy(t, "calibration", "--out", out)
 	page := read(t, out, pageName)
-	contains(t, page, "| Hopper-v4 | trpo-uapg-best-s1 | 20 to 119 | 48 % (40 to 56) | 85 % (80 to 90) | 0.75 (0.50 to 1.00) |",
-		"within 5 points of their levels in 1 of 1 runs, and the process is above the Gaussian in the mean of 1")
+	contains(t, page, "| Hopper-v4 | trpo-uapg-best-s1 | 20 to 119 | 48 % (40 to 56) | 85 % (80 to 90) | not recorded | not recorded | 0.75 (0.50 to 1.00) |",
+		"within 5 points of their levels in 1 of 1 runs, those of the process's own normal distributions in 0 of the 0 in which they were recorded, and "+
+			"the process is above the Gaussian in the mean of 1")
 	pictures(t, filepath.Join(out, "calibration"))
 	mustStudy(t, "calibration", "--out", out)
 	if read(t, out, pageName) != page {
 		t.Error("the page has changed")
 	}
+
+	// The normal distributions' coverage, where there is one, and but for a batch of which nothing is known.
+	normal := []string{rows[0] + ",normal_coverage_50,normal_coverage_90"}
+	for i, row := range rows[1:] {
+		if i == 100 {
+			row = "100,202000,,,,,,"
+		} else {
+			row += ",0.6,0.9"
+		}
+		normal = append(normal, row)
+	}
+	write(t, path, strings.Join(normal, "\n")+"\n")
+	mustStudy(t, "calibration", "--out", out)
+	contains(t, read(t, out, pageName), "| 85 % (80 to 90) | 60 % (60 to 60) | 90 % (90 to 90) | 0.75 (0.50 to 1.00) |",
+		"own normal distributions in 0 of the 1 in which they were recorded, and the process is above the Gaussian in the mean of 1")
 
 	// A value function leaves 1 of 10 in all batches of the first four fifths and in half of the last one's; in the others, where there is next
 	// to nothing to explain, 0.9 of 1.

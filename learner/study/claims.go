@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
@@ -18,9 +19,10 @@ const (
 
 // claim is a statement of the paper about variants, as comparisons of pairs.
 type claim struct {
-	paper    string // as a sentence
-	relation relation
-	pairs    [][2]string // directories of variants
+	paper      string // as a sentence
+	relation   relation
+	pairs      [][2]string // directories of variants
+	algorithms []string    // with which it is claimed; nil: all
 }
 
 // outcome is the outcome of a comparison.
@@ -29,8 +31,8 @@ type outcome int
 const (
 	agrees      outcome = iota
 	leans               // the difference is as claimed, but within the scatter of the runs
-	undecided           // it is not as claimed, or not known to be small, but within the scatter of the runs
-	contradicts         // it is opposite to the claim, or exists where none was claimed
+	undecided           // it is not as claimed, but within the scatter of the runs; or not known to be small, nor to be large
+	contradicts         // it is opposite to the claim, or too large to be alike
 	unknown             // too few runs to know their scatter
 )
 
@@ -49,7 +51,7 @@ func (r relation) judge(difference stats.Estimate, large float64) outcome {
 		return unknown
 	case r == alike && -large < difference.Low && difference.High < large:
 		return agrees
-	case r == alike && (difference.Low > 0 || difference.High < 0):
+	case r == alike && (difference.Low >= large || difference.High <= -large):
 		return contradicts
 	case r == alike:
 		return undecided
@@ -76,6 +78,9 @@ type finding struct {
 func (r *results) check(c claim) []finding {
 	var all []finding
 	for _, s := range r.settings() {
+		if c.algorithms != nil && !slices.Contains(c.algorithms, s.algorithm) {
+			continue
+		}
 		for _, pair := range c.pairs {
 			first, second := r.claimed(s, pair[0]), r.claimed(s, pair[1])
 			if first == nil || second == nil {
@@ -132,6 +137,9 @@ func summary(c claim, findings []finding) string {
 		return fmt.Sprintf("**disagrees**, in %s%s", comparisonsOf(n), rest)
 	}
 	text := fmt.Sprintf("**agrees in part**: in %d of %s", counts[agrees], plural(n, "comparison"))
+	if counts[agrees] == 0 {
+		text = fmt.Sprintf("**agrees nowhere**, in %s", plural(n, "comparison"))
+	}
 	if counts[leans]+counts[undecided] > 0 {
 		text += fmt.Sprintf(", %d within the scatter of the runs", counts[leans]+counts[undecided])
 	}

@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{above, up, 10, agrees}, {above, down, 10, contradicts}, {above, slightly, 10, leans}, {above, hardly, 10, undecided},
 		{alike, slightly, 6, agrees}, {alike, hardly, 6, agrees}, {alike, slightly, 4, undecided}, {alike, hardly, 4, undecided},
-		{alike, up, 8, contradicts}, {alike, down, 8, contradicts}, {alike, up, 10, agrees},
+		{alike, up, 8, undecided}, {alike, down, 8, undecided}, {alike, up, 1, contradicts}, {alike, down, 1, contradicts}, {alike, up, 10, agrees},
 		{above, few, 10, unknown}, {alike, few, 10, unknown},
 	} {
 		if got := c.relation.judge(c.difference, c.large); got != c.want {
@@ -53,6 +53,7 @@ func TestSummary(t *testing.T) {
 		{of(agrees, undecided, leans), "**undecided**: as claimed in 2 of 3 comparisons"},
 		{of(contradicts), "**disagrees**, in the one comparison."},
 		{of(agrees, contradicts, undecided), "**agrees in part**: in 1 of 3 comparisons, 1 within the scatter of the runs, and disagrees in 1."},
+		{of(contradicts, undecided, leans), "**agrees nowhere**, in 3 comparisons, 2 within the scatter of the runs, and disagrees in 1."},
 	} {
 		if got := summary(claim{}, c.findings); !strings.HasPrefix(got, c.want) {
 			t.Errorf("summary %q, want %q", got, c.want)
@@ -78,6 +79,9 @@ func TestCheck(t *testing.T) {
 	found := made().check(claim{relation: above, pairs: [][2]string{{"dbqpg", "mc"}, {"uapg", "mc"}}})
 	if len(found) != 2 {
 		t.Fatalf("%d findings, want one a task: UAPG was not run", len(found))
+	}
+	if none := made().check(claim{relation: above, pairs: [][2]string{{"dbqpg", "mc"}}, algorithms: []string{"trpo"}}); len(none) > 0 {
+		t.Errorf("with NPG a claim of TRPO is compared: %+v", none)
 	}
 	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3.
 	if f := found[0]; f.final.Value != 77.5 || f.final.Low < 65 || f.final.High > 90 || f.overall.Value != 60-25.0/3 || f.outcome != agrees {
@@ -116,6 +120,11 @@ func TestAggregates(t *testing.T) {
 	if len(all) != 1 || fmt.Sprint(all[0].tasks) != "[A B]" || all[0].runs != 2 || len(all[0].scores[0][0]) != 2 {
 		t.Errorf("aggregates %+v", all)
 	}
+	for task := range all[0].tasks { // the best of the runs that count has 1
+		if best := max(stats.IQM(all[0].scores[0][task]), stats.IQM(all[0].scores[1][task])); math.Abs(best-1) > 1e-12 {
+			t.Errorf("the best variant's score on %s is %g", all[0].tasks[task], best)
+		}
+	}
 	// A variant that one task alone has, be it the first, leaves no task out.
 	control := made()
 	control.groups = append(control.groups, &group{setting: control.groups[0].setting, variant: aware, seeds: []uint{1}, returns: [][]float64{{0, 1, 1}}})
@@ -141,20 +150,22 @@ func TestConfounders(t *testing.T) {
 	// The authors give Monte Carlo a learning rate of its own on HumanoidStandup, and on no other task.
 	path := filepath.Join(t.TempDir(), "queue.yaml")
 	write(t, path, "- {env: [Hopper-v2, HumanoidStandup-v2], algorithm: npg, preset: authors, estimator: [mc, uapg]}\n"+
-		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: control}\n")
+		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: MC at 1}\n"+
+		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, learning_rate: 1, label: discounted}\n"+
+		"- {env: Hopper-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, label: discounted}\n") // but with the preset's rate here
 	members, err := (&compareOptions{queue: path}).queued(&job{cmd: comparisons[0].command(), out: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	queued := new(results)
 	for _, m := range members {
-		queued.groups = append(queued.groups, &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed()})
+		queued.groups = append(queued.groups, &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed(members)})
 	}
 	if all := queued.confounders(queued.groups[0].setting); len(all) > 0 {
 		t.Errorf("on Hopper %v", all)
 	}
 	got := fmt.Sprint(queued.confounders(setting{env: "HumanoidStandup-v2", algorithm: "npg"}))
-	if want := "[learning_rate 0.000231 (MC), 0.0021 (UAPG)]"; got != want {
+	if want := "[learning_rate 0.000231 (MC), 0.0021 (UAPG), 1 (discounted)]"; got != want {
 		t.Errorf("on HumanoidStandup %s, want %s", got, want)
 	}
 }

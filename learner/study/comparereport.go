@@ -46,7 +46,7 @@ func (c comparison) tables(p *page, r *results) {
 	for _, g := range r.groups {
 		rows = append(rows, []string{g.String(), g.variant.name,
 			estimate(iqm(r.finals(g), resamples)), estimate(iqm(r.overalls(g), resamples)), eachFinal(r, g),
-			figures(median(g.norms)), figures(median(g.updating))})
+			figures(middle(g.norms)), figures(middle(g.updating))})
 	}
 	p.table([]string{"task, algorithm", "variant", "final return", "over all iterations", "final return of each run (seed)", "step", "update, s"}, rows)
 	p.confounded(r)
@@ -91,16 +91,7 @@ func (c comparison) findings(p *page, r *results) {
 	}
 	p.paragraph("Differences of interquartile means, and the probability that a run of the first is above one of the second at the end; of %d runs or more with "+
 		"95 %% bootstrap intervals. \"Scatter\" means that the interval of the final return's difference holds 0. Two variants agree with a claim that they are "+
-		"alike only if it holds no difference of %.0f %% of the second's return.", enough, 100*margin)
-}
-
-// median returns that of the values that are known.
-func median(values []float64) float64 {
-	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	if len(known) == 0 {
-		return math.NaN()
-	}
-	return stats.Quantile(known, 0.5)
+		"alike only if it holds no difference of %.0f %% of the second's return, and disagree only if it holds no smaller one.", enough, 100*margin)
 }
 
 // lengths says over how many iterations the runs of each setting are compared.
@@ -156,7 +147,7 @@ func (r *results) provenance() string {
 func (p *page) addFinals(r *results) {
 	t := p.csv("finals.csv", "task", "algorithm", "variant", "runs", "final", "final_low", "final_high", "overall", "overall_low", "overall_high", "step_norm", "update_seconds")
 	for _, g := range r.groups {
-		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), median(g.norms), median(g.updating))
+		t.add(g.env, g.algorithm, g.variant.directory, len(g.seeds), iqm(r.finals(g), resamples), iqm(r.overalls(g), resamples), middle(g.norms), middle(g.updating))
 	}
 }
 

@@ -38,8 +38,9 @@ var comparisons = []comparison{
 		algorithms: []string{"npg"},
 		variants:   compared,
 		claims: []claim{
-			{"DBQPG outperforms Monte Carlo in final performance and in sample complexity, with every algorithm.", above, [][2]string{{"dbqpg", "mc"}}},
-			{"UAPG does at least as well as DBQPG, and better with VanillaPG and NPG; with TRPO it makes no significant difference.", above, [][2]string{{"uapg", "dbqpg"}}},
+			{paper: "DBQPG outperforms Monte Carlo in final performance, with every algorithm.", relation: above, pairs: [][2]string{{"dbqpg", "mc"}}},
+			{paper: "UAPG outperforms DBQPG with VanillaPG and NPG.", relation: above, pairs: [][2]string{{"uapg", "dbqpg"}}, algorithms: []string{"vanilla", "npg"}},
+			{paper: "With TRPO UAPG makes no significant difference to DBQPG.", relation: alike, pairs: [][2]string{{"uapg", "dbqpg"}}, algorithms: []string{"trpo"}},
 		},
 		quick: small("30", "1,2"),
 	},
@@ -54,9 +55,9 @@ var comparisons = []comparison{
 			bayesian.with("w/o DKL & SKI", "raw-inducing", 3, assignment{"features", "raw"}, assignment{"inducing", "128"}),
 			monteCarlo},
 		claims: []claim{
-			{"Without deep kernel learning there is a noticeable drop in performance.", above, [][2]string{{"dbqpg", "raw"}}},
-			{"Replacing interpolation by inducing points lowers it further.", above, [][2]string{{"raw", "raw-inducing"}}},
-			{"What is left, Bayesian actor-critic in batches, still outperforms Monte Carlo.", above, [][2]string{{"raw-inducing", "mc"}}},
+			{paper: "Without deep kernel learning there is a noticeable drop in performance.", relation: above, pairs: [][2]string{{"dbqpg", "raw"}}},
+			{paper: "Replacing interpolation by inducing points lowers it further.", relation: above, pairs: [][2]string{{"raw", "raw-inducing"}}},
+			{paper: "What is left, Bayesian actor-critic in batches, still outperforms Monte Carlo.", relation: above, pairs: [][2]string{{"raw-inducing", "mc"}}},
 		},
 		quick: small("25", "1,2"),
 	},
@@ -79,7 +80,7 @@ var comparisons = []comparison{
 		variants: []variant{
 			bayesian.with("1x", "1x", 0, assignment{"fisher_samples", "1x"}),
 			bayesian.with("3x", "3x", 3, assignment{"fisher_samples", "3x"})},
-		claims: []claim{{"Three times the samples do not appreciably improve the performance.", alike, [][2]string{{"3x", "1x"}}}},
+		claims: []claim{{paper: "Three times the samples do not appreciably improve the performance.", relation: alike, pairs: [][2]string{{"3x", "1x"}}}},
 		quick:  small("30", "1,2"),
 	},
 	{
@@ -91,7 +92,7 @@ var comparisons = []comparison{
 		variants: []variant{
 			aware.with("empirical", "empirical", 0, assignment{"fisher", "empirical"}),
 			aware.with("analytic", "analytic", 1, assignment{"fisher", "analytic"})},
-		claims: []claim{{"Either does (eqn:kernel_equations; appendix, fast kernel computation).", alike, [][2]string{{"empirical", "analytic"}}}},
+		claims: []claim{{paper: "Either does (eqn:kernel_equations; appendix, fast kernel computation).", relation: alike, pairs: [][2]string{{"empirical", "analytic"}}}},
 		quick:  small("30", "1,2"),
 	},
 	{
@@ -104,8 +105,8 @@ var comparisons = []comparison{
 			{name: "UBAC", directory: "ubac", color: 3, settings: []assignment{{"estimator", "ubac"}}},
 			bayesian},
 		claims: []claim{
-			{"UAPG outperforms UBAC.", above, [][2]string{{"uapg", "ubac"}}},
-			{"Both outperform DBQPG.", above, [][2]string{{"uapg", "dbqpg"}, {"ubac", "dbqpg"}}},
+			{paper: "UAPG outperforms UBAC.", relation: above, pairs: [][2]string{{"uapg", "ubac"}}},
+			{paper: "Both outperform DBQPG.", relation: above, pairs: [][2]string{{"uapg", "dbqpg"}, {"ubac", "dbqpg"}}},
 		},
 		quick: small("30", "1,2"),
 	},

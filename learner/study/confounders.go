@@ -8,17 +8,25 @@ import (
 )
 
 // A confounder is a setting in which variants of a task and an algorithm differ although none of them is named for it: a
-// preset may give an estimator a learning rate of its own on a task, and what is then compared is not the estimators alone.
+// preset may give an estimator a learning rate of its own on a task, or a queue its controls one, and what is then compared is not
+// the variants alone.
 
-// unnamed returns the settings of a run that neither its variant nor its place among the compared runs names: those that
-// its preset decides.
-func (m member) unnamed() map[string]string {
+// unnamed returns the settings of one of several runs that neither its variant nor its place among them names: those that its
+// preset decides, and those that not all runs of a variant of this name are given, for a label may stand for more on one task.
+func (m member) unnamed(all []member) map[string]string {
 	rest := m.settings.Identity()
 	for _, a := range m.assignments {
-		delete(rest, strings.ReplaceAll(a.name, "-", "_"))
+		if !slices.ContainsFunc(all, func(other member) bool { return other.variant.name == m.variant.name && !other.assigns(a.name) }) {
+			delete(rest, strings.ReplaceAll(a.name, "-", "_"))
+		}
 	}
 	maps.DeleteFunc(rest, func(name, _ string) bool { return name == "estimator" || name == "seed" })
 	return rest
+}
+
+// assigns reports whether the run is given a setting.
+func (m member) assigns(name string) bool {
+	return slices.ContainsFunc(m.assignments, func(a assignment) bool { return a.name == name })
 }
 
 // confounders names those of a task and an algorithm, with the variants that have each value, in the order of the names.
@@ -58,7 +66,7 @@ func (r *results) confounders(s setting) []string {
 func (p *page) confounded(r *results) {
 	for _, s := range r.settings() {
 		if all := r.confounders(s); len(all) > 0 {
-			p.paragraph("**More than the variant differs** on %s, by the preset: %s.", s, strings.Join(all, "; "))
+			p.paragraph("**More than the variant differs** on %s: %s.", s, strings.Join(all, "; "))
 		}
 	}
 }

@@ -306,7 +306,8 @@ func (p *page) qualityFindings(all []*quality) {
 	p.paragraph("Differences of the first's mean cosine less the second's, and the first's variance over the second's (geometric mean of ratios), over all sizes, from the same batches. "+
 		"Intervals are 95%% ones over the repeats (bootstrap of differences, jackknife of ratios' logarithms), of %d repeats or more; they say nothing of other "+
 		"policies than those measured. The tables of claims count policies: a claim agrees with one if the interval is on its side, leans that way if only the value is, "+
-		"and disagrees if the interval is on the other. Alike are cosines within %v and variances within a factor of %v, with their intervals.", enough, alikeCosine, alikeFactor)
+		"and disagrees if the interval is on the other. Alike are cosines within %v and variances within a factor of %v, with their intervals; those whose "+
+		"intervals are wholly beyond disagree, and the rest is undecided.", enough, alikeCosine, alikeFactor)
 	first := c.compare(like(bayesian.directory, monteCarlo.directory))
 	p.paragraph("**DBQPG and Monte Carlo**, from the same targets: cosine − MC's, and variance / MC's.")
 	first.table(accuracyMeasure)

@@ -84,10 +84,10 @@ func (o *reportOptions) run(cmd *cobra.Command, dirs []string) error {
 		}
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "| task | runs | mean return of the last %d iterations (seed) | mean over the runs | over all iterations |\n|---|---|---|---|---|\n", o.last)
+	fmt.Fprintf(out, "| task | runs | iterations | mean return of the last %d (seed) | interquartile mean | over all iterations |\n|---|---|---|---|---|---|\n", o.last)
 	for _, part := range []*results{r, references} {
 		for _, g := range part.groups {
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", g.env, g.variant.name, eachFinal(part, g),
+			fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s |\n", g.env, g.variant.name, len(g.returns[0]), eachFinal(part, g),
 				estimate(iqm(part.finals(g), resamples)), estimate(iqm(part.overalls(g), resamples)))
 		}
 	}

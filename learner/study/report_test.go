@@ -53,8 +53,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| A | MC, gamma=0.9 | 8 (1), 4 (2) | 6 | 5.67 |", "| A | MC, gamma=0.8 | 3 (1) | 3 | 2.33 |",
-		"| A | NPG, MC, authors | 4 (7), 4 (8) | 4 | 4 |", "| A | PPO, baselines | 3.5 (0) | 3.5 | 3.5 |"} {
+	for _, want := range []string{"| A | MC, gamma=0.9 | 3 | 8 (1), 4 (2) | 6 | 5.67 |", "| A | MC, gamma=0.8 | 3 | 3 (1) | 3 | 2.33 |",
+		"| A | NPG, MC, authors | 2 | 4 (7), 4 (8) | 4 | 4 |", "| A | PPO, baselines | 2 | 3.5 (0) | 3.5 | 3.5 |"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no row %q in:\n%s", want, out)
 		}
@@ -69,7 +69,16 @@ func TestReport(t *testing.T) {
 	if out, err = report(t, "--last", "1", other, short); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, out, "| A | MC, first 2 iterations | 2 (1), 2 (3) |")
+	contains(t, out, "| A | MC, first 2 iterations | 2 | 2 (1), 2 (3) |")
+	// The last iterations are a group's own, whatever others of the task are shorter, and of batches in which an episode ended.
+	if out, err = report(t, "--last", "2", first, run("e", "estimator: uapg\nseed: 1\ngamma: 0.8\n", "0,10,1\n")); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, out, "| A | MC | 3 | 8 (1) | 8 | 7 |", "| A | UAPG | 1 | 1 (1) | 1 | 1 |")
+	if out, err = report(t, "--last", "2", run("f", "estimator: mc\nseed: 1\ngamma: 0.8\n", "0,10,\n1,20,4\n2,30,\n")); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, out, "| A | MC | 3 | 4 (1) | 4 | 4 |")
 	for _, c := range []struct {
 		want      string
 		arguments []string

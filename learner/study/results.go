@@ -61,7 +61,7 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		}
 		g := r.find(m.setting, m.variant.directory)
 		if g == nil {
-			g = &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed()}
+			g = &group{setting: m.setting, variant: m.variant, unnamed: m.unnamed(members)}
 			r.groups = append(r.groups, g)
 		}
 		g.seeds = append(g.seeds, m.seed)
@@ -150,8 +150,10 @@ func (r *results) iterations(s setting) int {
 }
 
 // lastOf returns the number of iterations of a setting over which the final return is averaged.
-func (r *results) lastOf(s setting) int {
-	iterations := r.iterations(s)
+func (r *results) lastOf(s setting) int { return r.window(r.iterations(s)) }
+
+// window returns the number of iterations over which the final return is averaged, of so many.
+func (r *results) window(iterations int) int {
 	if r.last > 0 {
 		return min(r.last, iterations)
 	}
@@ -192,9 +194,9 @@ func (r *results) of(s setting) []*group {
 // finals returns the final returns of a group's runs.
 func (r *results) finals(g *group) []float64 {
 	var all []float64
-	last := r.lastOf(g.setting)
+	last := r.window(len(g.returns[0]))
 	for _, curve := range g.returns {
-		all = append(all, stats.Mean(curve[len(curve)-last:]))
+		all = append(all, knownMean(curve[len(curve)-last:]))
 	}
 	return all
 }
@@ -203,9 +205,18 @@ func (r *results) finals(g *group) []float64 {
 func (r *results) overalls(g *group) []float64 {
 	var all []float64
 	for _, curve := range g.returns {
-		all = append(all, stats.Mean(curve))
+		all = append(all, knownMean(curve))
 	}
 	return all
+}
+
+// knownMean returns the mean of the values that are known, NaN if none is: in a batch of segments no episode may have ended.
+func knownMean(values []float64) float64 {
+	return stats.Mean(known(values))
+}
+
+func known(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
 // resamples of a bootstrap; of each point of a curve there are fewer.

@@ -328,7 +328,7 @@ func TestNotes(t *testing.T) {
 	units := changed(t, filepath.Join(out, "units"))
 	mustStudy(t, arguments...)
 	requireUnchanged(t, filepath.Join(out, "units"), units)
-	contains(t, read(t, out, pageName), "## Notes It rained.", "Straight lines", "The paper: the time grows linearly", "--sizes 100,200")
+	contains(t, read(t, out, pageName), "## Notes It rained.", "Straight lines", "The paper: the time grows linearly", "Here: **cannot tell**, of two sizes", "--sizes 100,200")
 	pictures(t, filepath.Join(out, "wall-clock"))
 	if got := len(rows(t, out, "wall-clock.csv")); got != 6 {
 		t.Errorf("wall-clock.csv has %d rows", got)

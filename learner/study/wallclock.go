@@ -350,6 +350,10 @@ func (o *wallClockOptions) findings(p *page, all speeds, lines map[string]stats.
 	for _, e := range compared {
 		worst = min(worst, lines[e.directory].R2)
 	}
+	straight := verdict(worst >= linearR2)
+	if len(all[monteCarlo.directory]) < 3 {
+		straight = "**cannot tell**, of two sizes"
+	}
 	p.paragraph("The paper: the time grows linearly with the samples, for all three. Here: %s: straight lines explain at least %.2f %% of the variance "+
-		"(linearly means %.0f %%).", verdict(worst >= linearR2), 100*worst, 100*linearR2)
+		"(linearly means %.0f %%).", straight, 100*worst, 100*linearR2)
 }
