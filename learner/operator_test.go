@@ -24,6 +24,18 @@ func (c *cluster) ask(arguments ...string) string {
 	return string(out)
 }
 
+// refused runs a command of the coordinator's that must fail, and returns what it says.
+func (c *cluster) refused(arguments ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "coordinator"), arguments...)
+	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url, "DBQPG_CHECKPOINTS="+c.checkpoints)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		c.t.Errorf("%v succeeds:\n%s", cmd, out)
+	}
+	return string(out)
+}
+
 // What an operator asks of a run that a worker trains: a worker that is drained gives it up to another, its rows and its best policy
 // are to be had, and once done it is extended to the same bits as if it had been submitted so.
 func TestOperator(t *testing.T) {
@@ -57,6 +69,30 @@ func TestOperator(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "best")
 	c.ask("fetch", name, "--to", to)
 	start(t, "learner", "evaluate", to, "--episodes", "2").Succeed()
+	c.ask("fetch", name, "--to", to) // again
+
+	// It overwrites no other run, and nothing else.
+	mine := filepath.Join(t.TempDir(), "mine")
+	if err := os.CopyFS(mine, os.DirFS(to)); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"checkpoints/iteration-00000003.safetensors", "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(mine, file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out, mine+" has "+file+", which is not of a fetched run: choose another --to") {
+			t.Error(out)
+		}
+		if err := os.Remove(filepath.Join(mine, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(mine, "config.yaml"), []byte("env: Hopper-v5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out, mine+" is of another run: choose another --to") {
+		t.Error(out)
+	}
 
 	c.ask("extend", name, strconv.Itoa(e.iterations))
 	run := c.await(name, func(run *registry.Run) bool {
@@ -65,5 +101,19 @@ func TestOperator(t *testing.T) {
 	c.requireReference(e, run, 3)
 	if _, there := run.Summary["best_return"]; !there {
 		t.Errorf("no best return in %v", run.Summary)
+	}
+	// Reset to an earlier iteration, it comes to the same again.
+	for _, arguments := range [][]string{{"reset", "steered", "--to", "5"}, {"reset", name, "--to", "-3"}, {"reset", name, "--to", "99"}} {
+		if out := c.refused(arguments...); strings.Contains(out, "queued") {
+			t.Error(out)
+		}
+	}
+	before := strconv.Itoa(e.iterations - 1)
+	if out := c.ask("reset", name, "--to", before); out != name+" is queued, to go on from iteration "+before+"\n" {
+		t.Error(out)
+	}
+	c.requireReference(e, c.done(name))
+	if out := c.ask("logs", name); !strings.Contains(out, `epoch=4 "from iteration"=`+before) {
+		t.Errorf("%s", out)
 	}
 }

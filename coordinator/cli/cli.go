@@ -111,9 +111,9 @@ type options struct {
 	selection                // of list
 	ifNew, dryRun     bool   // of submit: an existing experiment of that name is not an error; only show the runs
 	off               bool   // of drain: the worker may take runs again
-	checkpoints, to   string // of metrics and fetch: the workers' store; the directory to write
+	checkpoints       string // of metrics and fetch: the workers' store
+	to                string // of fetch: the directory to write; of reset: the iteration to go back to, "" for none
 	last              int    // of metrics: number of rows
-	iteration         int64  // of reset; -1: none
 }
 
 // define defines a command's flags.
@@ -134,7 +134,7 @@ func (o *options) define(command string, flags *pflag.FlagSet) {
 	case "list":
 		o.selection.define(flags)
 	case "reset":
-		flags.Int64Var(&o.iteration, "to", -1, "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
+		flags.StringVar(&o.to, "to", "", "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
 	case "drain":
 		flags.BoolVar(&o.off, "off", false, "let the worker take runs again")
 	case "fetch":
@@ -265,6 +265,9 @@ func (s *session) unknown(ctx context.Context, name string) error {
 	if len(names) == 0 {
 		return errors.New("there are no experiments yet: submit one")
 	}
+	if slices.Contains(names, name) {
+		return fmt.Errorf("%s is an experiment: name one of its runs, which coordinator list %s shows", name, name)
+	}
 	meant, _ := nearest.Name(name, names)
 	return fmt.Errorf("there is no run or experiment called %q; did you mean %s?", name, meant)
 }
@@ -301,11 +304,15 @@ func named(done string, of func(name string) registry.Command) func(*session, co
 }
 
 func (s *session) reset(ctx context.Context, args []string) error {
-	reset := &registry.Reset{Run: args[0]}
-	if to := uint64(s.iteration); s.iteration >= 0 {
-		reset.To = &to
+	reset, done := &registry.Reset{Run: args[0]}, "queued, to begin anew"
+	if s.to != "" {
+		to, err := strconv.ParseUint(s.to, 10, 64)
+		if err != nil {
+			return fmt.Errorf("--to %s: want an iteration, whose checkpoint the workers' store still has", s.to)
+		}
+		reset.To, done = &to, fmt.Sprintf("queued, to go on from iteration %d", to)
 	}
-	return s.change(ctx, args[0], "queued, to begin anew", registry.Command{Reset: reset})
+	return s.change(ctx, args[0], done, registry.Command{Reset: reset})
 }
 
 func (s *session) extend(ctx context.Context, args []string) error {

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
@@ -123,7 +125,7 @@ func (s *session) metrics(ctx context.Context, args []string) error {
 }
 
 // fetched are the files of a run directory that fetch copies, the one that must be there first.
-var fetched = []string{"checkpoints/best.safetensors", "config.yaml", "progress.csv", "evaluations.csv"}
+var fetched = []string{"checkpoints/best.safetensors", config.FileName, "progress.csv", "evaluations.csv"}
 
 // fetch copies a run's best policy, with its settings and rows, into a run directory.
 func (s *session) fetch(ctx context.Context, args []string) error {
@@ -134,6 +136,13 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 	to := s.to
 	if to == "" {
 		to = strings.ReplaceAll(args[0], "/", "_")
+	}
+	settings, err := d.read(ctx, config.FileName)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := mayFetch(to, settings); err != nil {
+		return err
 	}
 	for i, name := range fetched {
 		data, err := d.read(ctx, name)
@@ -153,3 +162,29 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 	}
 	return s.say(map[string]string{"run": args[0], "directory": to}, "%s: its best policy is in %s; learner evaluate %s plays it\n", args[0], to, to)
 }
+
+// mayFetch returns an error unless a directory is missing, or empty, or has what was fetched of the run with these settings before.
+func mayFetch(directory string, settings []byte) error {
+	err := fs.WalkDir(os.DirFS(directory), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || slices.Contains(fetched, name) {
+			return err
+		}
+		return fmt.Errorf("%s has %s, which is not of a fetched run: choose another --to", directory, name)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	own, err := os.ReadFile(filepath.Join(directory, config.FileName))
+	if err == nil && !bytes.Equal(withoutLength(own), withoutLength(settings)) {
+		return fmt.Errorf("%s is of another run: choose another --to", directory)
+	}
+	return nil
+}
+
+// lengths are lines of settings in which a run that was extended differs from what it was.
+var lengths = regexp.MustCompile(`(?m)^\s*iterations:.*\n`)
+
+func withoutLength(settings []byte) []byte { return lengths.ReplaceAll(settings, nil) }

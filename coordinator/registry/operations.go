@@ -304,7 +304,7 @@ func (o *Reset) apply(s *State) *Response {
 		if last == nil || *o.To > last.Iteration {
 			return refused(refuse(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To))
 		}
-		start = &Checkpoint{Iteration: *o.To, Location: last.Location}
+		start = &Checkpoint{Iteration: *o.To, Location: last.Location} // which says where the run's checkpoints are
 	}
 	run.end(Queued, "")
 	run.ID, run.Start, run.Checkpoint, run.Steps, run.Summary, run.Losses = run.Epoch, start, nil, 0, nil, 0

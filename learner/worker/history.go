@@ -58,7 +58,7 @@ func appendLink(text []byte, l link) []byte {
 func parseChain(run string, text []byte) (chain []link) {
 	for line := range bytes.Lines(text) {
 		var l link
-		if registry.DecodeStrictly(line, &l) != nil || homeOf(run, l.Checkpoint) == "" ||
+		if registry.DecodeStrictly(line, &l) != nil || homeOf(run, l.Location) == "" || !locates(l.Checkpoint) ||
 			len(chain) > 0 && l.Iteration != chain[len(chain)-1].Iteration+1 {
 			break
 		}
@@ -69,14 +69,19 @@ func parseChain(run string, text []byte) (chain []link) {
 
 // homeOf returns the home that a checkpoint's location is in, one of those that a run of that name may have had, or "" for what
 // is not a location.
-func homeOf(run string, c registry.Checkpoint) string {
-	directory := path.Dir(path.Dir(c.Location))
+func homeOf(run, location string) string {
+	directory := path.Dir(path.Dir(location))
 	home := path.Dir(directory)
-	if _, ok := epochOf(home, c.Location); !ok || home != run && epochs.Run(home) != run ||
-		c.Location != path.Join(directory, checkpointsName, checkpoint.FileName(c.Iteration)) {
+	if _, ok := epochOf(home, location); !ok || home != run && epochs.Run(home) != run ||
+		location != path.Join(directory, checkpointsName, path.Base(location)) {
 		return ""
 	}
 	return home
+}
+
+// locates reports whether a checkpoint's location is one of its iteration.
+func locates(c registry.Checkpoint) bool {
+	return path.Base(c.Location) == checkpoint.FileName(c.Iteration)
 }
 
 // epochOf returns the epoch that a key in a run's home is of.
@@ -108,8 +113,8 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 	known := cmp.Or(run.Checkpoint, run.Start)
 	homes := []string{run.Home()}
 	if known != nil {
-		home := homeOf(run.Name, *known)
-		if home == "" {
+		home := homeOf(run.Name, known.Location)
+		if home == "" || run.Checkpoint != nil && !locates(*run.Checkpoint) {
 			return nil, fmt.Errorf("%w: %q is not a location of iteration %d", errDamaged, known.Location, known.Iteration)
 		}
 		if home != homes[0] { // the run was reset

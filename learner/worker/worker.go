@@ -174,7 +174,11 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	text, whole := newRunLog(run.Home(), run.Epoch, w.Log)
 	log := whole.With("run", run.Name, "epoch", run.Epoch)
 	defer text.store(ctx, w.Store, w.Log)
-	log.Info("taken", "from iteration", run.Iteration())
+	from := run.Iteration()
+	if run.Checkpoint == nil && run.Start != nil { // it was reset
+		from = run.Start.Iteration
+	}
+	log.Info("taken", "from iteration", from)
 	l := &lease{
 		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, home: run.Home(), text: text,
 		coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,

@@ -312,8 +312,8 @@ func TestFind(t *testing.T) {
 	foreign := "other/Swimmer-v2/npg-uapg-s1/epoch-1/checkpoints/" + checkpoint.FileName(5)
 	h.put(t, foreign)
 	at := func(l link) *registry.Checkpoint { return &l.Checkpoint }
-	to := func(l link) *registry.Checkpoint {
-		return &registry.Checkpoint{Iteration: l.Iteration, Location: l.Location}
+	to := func(l link) *registry.Checkpoint { // as the coordinator does: with the location of the last checkpoint
+		return &registry.Checkpoint{Iteration: l.Iteration, Location: h.chain[7].Location}
 	}
 	for _, c := range []struct {
 		name    string
