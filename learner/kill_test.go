@@ -175,7 +175,7 @@ func TestInterrupted(t *testing.T) {
 			if status := learner.Wait(); status != 130 {
 				t.Errorf("after %v the learner ended with status %d, want 130", s, status)
 			}
-			command := learner.Expect(`msg=stopped .*"go on with"="go run ./learner ([^"]*)"`)[1]
+			command := learner.Expect(`msg=stopped .*"go on with"="` + regexp.QuoteMeta(filepath.Join(programs, "learner")) + ` ([^"]*)"`)[1]
 			start(t, "learner", strings.Fields(command)...).Succeed()
 			e.requireReference(t, directory)
 		}

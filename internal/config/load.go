@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,6 +134,11 @@ func (l *Loader) readFile(path string) error {
 	if err != nil {
 		return err
 	}
+	return l.giveAll(path, entries)
+}
+
+// giveAll sets the settings of a file unless an earlier source has.
+func (l *Loader) giveAll(path string, entries []entry) error {
 	settings := l.settings.all()
 	var names []string
 	for _, s := range settings {
@@ -166,14 +173,22 @@ func (l *Loader) readResumed() error {
 		}
 		s.RunDir, l.origin["run_dir"] = complete.DefaultRunDir(), "preset"
 	}
-	err := l.readFile(filepath.Join(s.RunDir, FileName))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if s.Resume == ResumeYes {
+	path := filepath.Join(s.RunDir, FileName)
+	entries, err := readYAML(path)
+	_, missing := os.Stat(filepath.Join(s.RunDir, "checkpoints"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && missing == nil && s.Env != "":
+		return nil // the settings are compared with those in its newest checkpoint
+	case errors.Is(err, fs.ErrNotExist) && missing == nil:
+		return fmt.Errorf("--resume: %s has lost its %s: repeat the settings that the run was started with", s.RunDir, FileName)
+	case errors.Is(err, fs.ErrNotExist) && s.Resume == ResumeYes:
 		return fmt.Errorf("--resume: there is no run in %s: repeat the settings that it was started with, or name its directory with --run-dir", s.RunDir)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil || len(entries) == 0 && s.Env == "":
+		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", cmp.Or(err, fmt.Errorf("%s is empty", path)))
 	}
-	return nil
+	return l.giveAll(path, entries)
 }
 
 // nameTask sets the task's name to that of the task file, if there is one.

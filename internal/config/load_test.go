@@ -262,6 +262,9 @@ func TestBadSettings(t *testing.T) {
 		"broken.yaml":    "batch: [1, 2\nseed: 1\n",
 		"large.yaml":     strings.Repeat("# comment\n", 10_000),
 		"directory/file": "",
+
+		"lost/checkpoints/iteration-00000003.safetensors": "",
+		"damaged/config.yaml":                             "gae_lambda\n", "emptied/config.yaml": "",
 	}
 	for _, c := range []struct{ arguments, environment, want string }{
 		{"", "", "--env: name the task to learn: Ant-v5, HalfCheetah-v5, "},
@@ -360,6 +363,9 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 -x", "", "unknown shorthand flag: 'x' in -x"},
 		{"--resume", "", "--resume: name the run"},
 		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
+		{"--resume --run-dir lost", "", "--resume: lost has lost its config.yaml: repeat the settings"},
+		{"--resume --run-dir damaged", "", "--resume: damaged/config.yaml: line 1: write settings as name: value, one per line; remove it, and repeat the settings"},
+		{"--resume --run-dir emptied", "", "--resume: emptied/config.yaml is empty; remove it, and repeat the settings"},
 		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
 		{"--resume --env Ant-v2 --preset best", "", "--resume: there is no run in runs/Ant-v2/trpo-uapg-s1_preset=best"},
 		{"--env Ant-v2 --resume=perhaps", "", `"perhaps" is not no, yes or auto`},

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,10 +55,17 @@ func newPlan(settings *config.Settings) (plan, error) {
 	if p.from, err = reached(p.directory); err != nil {
 		return p, err
 	}
+	rows, err := rowsOf(p.directory)
+	if err != nil {
+		return p, err
+	}
 	switch {
 	case settings.Force:
 		p.aside, err = freeName(p.directory)
 		return p, err
+	case settings.Resume != config.ResumeNo && p.from == noCheckpoint && rows > 0:
+		return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on from: "+
+			"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows)
 	case settings.Resume != config.ResumeNo:
 		p.resume = true
 		if err := checkpoint.Check(filepath.Join(p.directory, checkpointsName), settings.Identity()); err != nil {
@@ -88,7 +96,22 @@ func inspect(directory string) (empty, run bool, err error) {
 			empty = false
 		}
 	}
-	return empty, false, nil
+	_, run, err = checkpoint.Newest(Checkpoints(directory)) // the settings are lost, but they are in the checkpoints, too
+	return empty, run, err
+}
+
+const noCheckpoint = "which has no checkpoint yet"
+
+// rowsOf returns the number of rows that a run has written, 0 for one that has not begun.
+func rowsOf(directory string) (int, error) {
+	text, err := os.ReadFile(Progress(directory))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look into the run directory: %w", err)
+	}
+	return max(0, bytes.Count(text, []byte("\n"))-1), nil
 }
 
 // reached describes how far the run in a directory has got.
@@ -98,7 +121,7 @@ func reached(directory string) (string, error) {
 		return "", err
 	}
 	if !ok {
-		return "which has no checkpoint yet", nil
+		return noCheckpoint, nil
 	}
 	return fmt.Sprintf("which has completed %d iterations", iteration), nil
 }

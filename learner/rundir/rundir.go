@@ -56,6 +56,9 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State,
 	if err != nil {
 		return nil, nil, err
 	}
+	if plan.aside != "" {
+		log.Info("moved the old run aside", "to", plan.aside)
+	}
 	r := &Run{lock: lock}
 	if !plan.resume {
 		err = writeSettings(settings) // config.yaml marks a run's directory, so it comes first
@@ -83,8 +86,10 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	if state != nil {
 		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
 	}
-	if err := writeSettings(settings); err != nil { // a run may be resumed with more iterations
-		return nil, err
+	if state == nil || state.Iteration <= settings.Iterations { // a run may be resumed with more iterations, and one that has them is left as it is
+		if err := writeSettings(settings); err != nil {
+			return nil, err
+		}
 	}
 	var rows int
 	if r.progress, rows, err = progress.OpenCSV[progress.Row](Progress(directory), next); err != nil {

@@ -266,6 +266,21 @@ func TestPlanAndOpen(t *testing.T) {
 			run.Close()
 			s.Resume = config.ResumeYes
 		}, "would resume the run in DIR, which has no checkpoint yet", 0},
+		{"a run that has lost its checkpoints", func(t *testing.T, s *config.Settings) {
+			makeRun(t, s, 4)
+			remove(t, s.RunDir, "checkpoints/iteration-*")
+			s.Resume = config.ResumeAuto
+		}, "DIR has rows of 4 iterations and no checkpoint", 0},
+		{"a run that has lost its settings", func(t *testing.T, s *config.Settings) {
+			makeRun(t, s, 4)
+			remove(t, s.RunDir, "config.yaml")
+			s.Resume = config.ResumeYes
+		}, "would resume the run in DIR, which has completed 4 iterations", 4},
+		{"a run that has lost its settings, with others", func(t *testing.T, s *config.Settings) {
+			makeRun(t, s, 4)
+			remove(t, s.RunDir, "config.yaml")
+			s.Resume, s.Gamma = config.ResumeYes, 0.9
+		}, "DIR/checkpoints/iteration-00000004.safetensors: made with other settings: gamma was 0.995 and is now 0.9", 0},
 		{"a run to start over", func(t *testing.T, s *config.Settings) {
 			mkdir(t, s.RunDir+".1")
 			makeRun(t, s, 4)
@@ -302,6 +317,37 @@ func TestPlanAndOpen(t *testing.T) {
 				t.Errorf("state %+v, want that of iteration %d", state, c.state)
 			}
 		})
+	}
+}
+
+// remove removes the files of a directory that match a pattern.
+func remove(t *testing.T, directory, pattern string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(directory, filepath.FromSlash(pattern)))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("nothing matches %s: %v", pattern, err)
+	}
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A complete run keeps its settings, though it is resumed with fewer iterations.
+func TestFewerIterations(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	s.Iterations = 4
+	makeRun(t, s, 4)
+	before, err := os.ReadFile(filepath.Join(s.RunDir, config.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Iterations, s.Resume = 3, config.ResumeYes
+	run, _, _ := mustOpen(t, s)
+	run.Close()
+	if after, err := os.ReadFile(filepath.Join(s.RunDir, config.FileName)); err != nil || string(after) != string(before) {
+		t.Errorf("%v, the settings have become\n%s", err, after)
 	}
 }
 

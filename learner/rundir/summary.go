@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
@@ -40,10 +41,10 @@ func Summary(directory string) (string, error) {
 The run is complete: %s.
 It is in %s. Next:
 
-  evaluate the best policy   go run ./learner evaluate %[2]s
-  export it                  go run ./learner export %[2]s --to policy
-  plot the run               go run ./learner report %[2]s --out plot
-  compare in TensorBoard     tensorboard --logdir %[3]s
-  train further              go run ./learner --run-dir %[2]s --resume --iterations %[4]d
-`, reached, directory, filepath.Dir(directory), 2*(last.Iteration+1)), nil
+  evaluate the best policy   %[3]s evaluate %[4]s
+  export it                  %[3]s export %[4]s --to policy
+  plot the run               %[3]s report %[4]s --out plot
+  compare in TensorBoard     tensorboard --logdir %[5]s
+  train further              %[3]s --run-dir %[4]s --resume --iterations %[6]d
+`, reached, directory, commandline.Program(), commandline.Quote(directory), commandline.Quote(filepath.Dir(directory)), 2*(last.Iteration+1)), nil
 }

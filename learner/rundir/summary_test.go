@@ -8,7 +8,7 @@ import (
 
 // The summary of a run names what was reached, the directory, and commands that exist.
 func TestSummary(t *testing.T) {
-	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	s := testSettings(t, filepath.Join(t.TempDir(), "a run"))
 	makeRun(t, s, 3)
 	text, err := Summary(s.RunDir)
 	if err != nil {
@@ -16,8 +16,8 @@ func TestSummary(t *testing.T) {
 	}
 	for _, want := range []string{
 		"3 iterations and 45000 environment steps; last return ", "best evaluation ", "It is in " + s.RunDir + ". Next:",
-		"go run ./learner evaluate " + s.RunDir + "\n", "go run ./learner export " + s.RunDir + " --to policy\n",
-		"--run-dir " + s.RunDir + " --resume --iterations 6\n",
+		"go run ./learner evaluate '" + s.RunDir + "'\n", "go run ./learner export '" + s.RunDir + "' --to policy\n",
+		"--run-dir '" + s.RunDir + "' --resume --iterations 6\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in%s", want, text)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
@@ -114,7 +115,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	resume := "go run ./learner --run-dir " + s.settings.RunDir + " --resume"
+	resume := commandline.Program() + " --run-dir " + commandline.Quote(s.settings.RunDir) + " --resume"
 	defer func() {
 		err = errors.Join(device.Advise(err, s.goOn(err, resume), fitting(s.settings, s.task)), directory.Close())
 		if errors.Is(err, context.Canceled) && s.lease == nil {

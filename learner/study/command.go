@@ -2,6 +2,8 @@ package study
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,12 +27,20 @@ func prepare(cmd *cobra.Command, run func(*cobra.Command) error, quick map[strin
 	return flags
 }
 
-// apply sets the flags that make a study quick, unless the user has set them.
+// apply sets the flags that make a study quick, unless the user has set them; settings of --set come before the user's.
 func apply(cmd *cobra.Command, values map[string]string) error {
 	if quick, err := cmd.Flags().GetBool("quick"); err != nil || !quick {
 		return nil
 	}
 	for name, value := range values {
+		if list, ok := cmd.Flags().Lookup(name).Value.(pflag.SliceValue); ok && name == "set" {
+			if setting, _, _ := strings.Cut(value, "="); !slices.ContainsFunc(list.GetSlice(), func(own string) bool { return strings.HasPrefix(own, setting+"=") }) {
+				if err := list.Replace(append([]string{value}, list.GetSlice()...)); err != nil {
+					return fmt.Errorf("--quick sets --%s %s: %w", name, value, err)
+				}
+			}
+			continue
+		}
 		if flag := cmd.Flags().Lookup(name); !flag.Changed {
 			if err := flag.Value.Set(value); err != nil {
 				return fmt.Errorf("--quick sets --%s %s: %w", name, value, err)

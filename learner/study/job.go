@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,7 +115,7 @@ func (j *job) command() string {
 				words = append(words, "--"+flag.Name)
 				continue
 			}
-			words = append(words, "--"+flag.Name, quote(value))
+			words = append(words, "--"+flag.Name, commandline.Quote(value))
 		}
 	})
 	return strings.Join(words, " ")
@@ -132,15 +131,4 @@ func values(flag *pflag.Flag) []string {
 		return list.GetSlice()
 	}
 	return []string{strings.Join(list.GetSlice(), ",")}
-}
-
-// quote quotes a word for the shell.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=,:@%+", r)
-	}
-	if word != "" && !slices.ContainsFunc([]rune(word), func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -299,6 +299,22 @@ func TestInterrupted(t *testing.T) {
 	mustStudy(t, arguments...)
 }
 
+// What makes a study quick is set beside the user's settings, unless these have it.
+func TestQuick(t *testing.T) {
+	for own, want := range map[string]string{"gamma=0.9": "[batch=4000 gamma=0.9]", "batch=500": "[batch=500]"} {
+		cmd := comparisons[0].command()
+		if err := cmd.ParseFlags([]string{"--quick", "--set", own}); err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(cmd, comparisons[0].quick); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := cmd.Flags().GetStringArray("set"); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("--set %s: %v, %v, want %s", own, got, err, want)
+		}
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	j := new(job)
 	cmd := qualityCommand()
