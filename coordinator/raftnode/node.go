@@ -114,6 +114,27 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, ask: b.stream.probe, closers: []io.Closer{transport, store}}, nil
 }
 
+// damagedError reports that what raft found in its files made it panic.
+type damagedError struct {
+	directory string
+	found     any
+}
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("the records in %s are damaged (%v): with other nodes, have this one join them again with an empty directory; else restore a backup to one (docs/coordinator.md)",
+		e.directory, e.found)
+}
+
+// newRaft starts raft, which panics when an entry of its log cannot be read.
+func newRaft(directory string, config *raft.Config, n *Node, p parts) (r *raft.Raft, err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = &damagedError{directory, found}
+		}
+	}()
+	return raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter)
+}
+
 func start(c Config, p parts) (*Node, error) {
 	n := &Node{id: c.ID, machine: newMachine(), clock: newClock(c.Now), log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
 	config := raftConfig(&c)
@@ -135,7 +156,7 @@ func start(c Config, p parts) (*Node, error) {
 	}
 	n.filter = newRPCFilter(p.transport, p.logs)
 	n.disk = &diskLog{LogStore: p.logs}
-	if n.raft, err = raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter); err != nil {
+	if n.raft, err = newRaft(c.DataDir, config, n, p); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	go n.filter.run(n.raft.AppliedIndex)

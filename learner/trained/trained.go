@@ -165,7 +165,11 @@ func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	sum := sha256.Sum256(data)
 	c := &Checkpoint{Location: strings.TrimSuffix(s.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
 	if c.State, c.Settings, err = checkpoint.Decode(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Location, err)
+		err = fmt.Errorf("%s: %w", c.Location, err)
+		if errors.Is(err, checkpoint.ErrCorrupt) && which != Newest && !strings.HasSuffix(r.Key, suffix) {
+			err = fmt.Errorf("%w; --checkpoint newest names another", err)
+		}
+		return nil, err
 	}
 	return c, nil
 }
