@@ -14,7 +14,7 @@ import (
 // kinds says what pflag's own types of flags accept, whose errors quote the function that failed.
 var kinds = map[string]string{
 	"int": "a whole number", "uint64": "a whole number from 0", "float64": "a number", "bool": "true or false",
-	"duration": "a duration such as 30s or 5m", "intSlice": "whole numbers, separated by commas",
+	"duration": "a duration such as 30s or 5m", "intSlice": "whole numbers, separated by commas", "uintSlice": "whole numbers from 0, separated by commas",
 }
 
 // Explain says of an unknown flag which of a command's flags may have been meant, and of a value that cannot be read what it

@@ -20,6 +20,7 @@ func TestExplain(t *testing.T) {
 		"--noise=a":      "--noise a: must be a number",
 		"--json=perhaps": "--json perhaps: must be true or false",
 		"--sizes=1,a":    "--sizes 1,a: must be whole numbers, separated by commas",
+		"--seeds=1-3":    "--seeds 1-3: must be whole numbers from 0, separated by commas",
 		"--tiemout=1s":   "did you mean --timeout?",
 		"-x":             "unknown shorthand flag",
 	} {
@@ -29,7 +30,8 @@ func TestExplain(t *testing.T) {
 		flags.Uint64("seed", 0, "")
 		flags.Float64("noise", 0, "")
 		flags.Bool("json", false, "")
-		flags.IntSlice("sizes", nil, "")
+		flags.UintSlice("seeds", nil, "")
+	flags.IntSlice("sizes", nil, "")
 		err := commandline.Explain(flags, flags.Parse([]string{argument}))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("%s: %v, want %q", argument, err, want)

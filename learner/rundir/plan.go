@@ -73,8 +73,12 @@ func newPlan(settings *config.Settings) (plan, error) {
 		}
 		return p, nil
 	}
-	return p, fmt.Errorf("%s already contains a run, %s: --resume continues it, --force starts over and keeps it aside, "+
-		"--seed or --run-dir starts another", p.directory, p.from)
+	resume := "--resume"
+	if newest, ok, err := checkpoint.Newest(Checkpoints(p.directory)); err == nil && ok && newest >= settings.Iterations {
+		resume = fmt.Sprintf("--resume --iterations %d", 2*newest)
+	}
+	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+
+		"--seed or --run-dir starts another", p.directory, p.from, resume)
 }
 
 // inspect reports whether a directory is missing or practically empty, and otherwise whether it is a run's.

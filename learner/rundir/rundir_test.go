@@ -251,6 +251,8 @@ func TestPlanAndOpen(t *testing.T) {
 		{"a run", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4) },
 			"DIR already contains a run, which has completed 4 iterations: --resume continues it, --force starts over and keeps it aside, " +
 				"--seed or --run-dir starts another", 0},
+		{"a complete run", func(t *testing.T, s *config.Settings) { s.Iterations = 4; makeRun(t, s, 4) },
+			"DIR already contains a run, which has completed 4 iterations: --resume --iterations 8 continues it, --force starts over", 0},
 		{"a run to resume", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeYes },
 			"would resume the run in DIR, which has completed 4 iterations", 4},
 		{"a run to resume if there is one", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeAuto },

@@ -127,6 +127,9 @@ func (s *session) run(ctx context.Context) (err error) {
 		s.log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
 		return nil
 	}
+	if s.lease == nil {
+		s.log.Info("training", "directory", s.settings.RunDir)
+	}
 	return s.train(ctx, directory, state)
 }
 

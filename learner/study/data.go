@@ -140,7 +140,7 @@ func (t trial) load() (*published, error) {
 		return nil, fmt.Errorf("%s.yaml: %w", t.data, err)
 	}
 	if different := t.differences(p.Settings); len(different) > 0 {
-		return nil, fmt.Errorf("%s.csv was %w; choose another --out, or go back to those settings", t.data, &checkpoint.MismatchError{Differences: different})
+		return nil, t.otherwise(t.data+".csv", &checkpoint.MismatchError{Differences: different})
 	}
 	columns, err := readColumns(t.data+".csv", publishedColumns...)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(columns[0]) < int(t.settings.Iterations) {

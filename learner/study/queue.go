@@ -28,7 +28,10 @@ var refused = []string{"run_dir", "resume", "force", "dry_run", "config", "keep_
 
 // queued returns the runs of a queue's file that the flags select, in order.
 func (o *compareOptions) queued(j *job) ([]member, error) {
-	for _, name := range []string{"iterations", "set", "quick"} {
+	if j.cmd.Flags().Changed("quick") {
+		return nil, fmt.Errorf("--quick: the queue, %s, says how long its runs are and how large their batches", o.queue)
+	}
+	for _, name := range []string{"iterations", "set"} {
 		if j.cmd.Flags().Changed(name) {
 			return nil, fmt.Errorf("--%s: write it into the queue, %s", name, o.queue)
 		}

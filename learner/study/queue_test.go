@@ -87,8 +87,8 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("queue %q: %v, want %q", queue, err, want)
 		}
 	}
-	for _, arguments := range []string{"--iterations 5", "--set gamma=0.9", "--quick"} {
-		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), "write it into the queue") {
+	for arguments, want := range map[string]string{"--iterations 5": "write it into the queue", "--set gamma=0.9": "write it into the queue", "--quick": "says how long its runs are"} {
+		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arguments, err)
 		}
 	}

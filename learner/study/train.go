@@ -36,11 +36,19 @@ type trial struct {
 // complete reports whether nothing is left to train, which a published run is without its directory.
 func (t trial) complete() (bool, error) {
 	complete, err := rundir.Complete(t.settings)
+	if mismatch := (*checkpoint.MismatchError)(nil); errors.As(err, &mismatch) {
+		err = t.otherwise(t.settings.RunDir, mismatch)
+	}
 	if complete || err != nil || t.data == "" {
 		return complete, err
 	}
 	p, err := t.load()
 	return p != nil, err
+}
+
+// otherwise says that a run was made with other settings.
+func (t trial) otherwise(what string, mismatch *checkpoint.MismatchError) error {
+	return fmt.Errorf("%s was %w; choose another --out, or go back to those settings", what, mismatch)
 }
 
 // pacing is what is known of the speed of runs while they are made.
