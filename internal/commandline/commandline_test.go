@@ -31,7 +31,7 @@ func TestExplain(t *testing.T) {
 		flags.Float64("noise", 0, "")
 		flags.Bool("json", false, "")
 		flags.UintSlice("seeds", nil, "")
-	flags.IntSlice("sizes", nil, "")
+		flags.IntSlice("sizes", nil, "")
 		err := commandline.Explain(flags, flags.Parse([]string{argument}))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("%s: %v, want %q", argument, err, want)
