@@ -105,11 +105,17 @@ def make(target: str, kwargs: dict[str, Any]) -> Environment:
     if kind == "gymnasium":
         import gymnasium
 
-        env = gymnasium.make(name, disable_env_checker=True, **kwargs)
+        try:
+            env = gymnasium.make(name, disable_env_checker=True, **kwargs)
+        except gymnasium.error.Error as error:  # such as a name that is not registered
+            raise ValueError(f"{target}: {error}") from error
     elif kind == "dm_control":
         env = DMControl(name, **kwargs)
     else:
-        env = getattr(importlib.import_module(kind), name)(**kwargs)
+        module = importlib.import_module(kind)
+        if not hasattr(module, name):
+            raise ValueError(f"{target}: the module {kind} has no {name}")
+        env = getattr(module, name)(**kwargs)
     if not hasattr(env.observation_space, "low"):
         import gymnasium
 

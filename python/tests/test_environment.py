@@ -138,6 +138,15 @@ def test_flattens_what_is_no_vector() -> None:
     assert described["observations"] == 3 and described["low"] == [float("-inf")] and described["steps"] == 5
 
 
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [("gymnasium:Hoper-v5", "gymnasium:Hoper-v5: .*Hoper"), ("numpy:Balanc", "the module numpy has no Balanc"), ("balance", "a target is")],
+)
+def test_describe_names_what_is_wrong(target: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        describe(target, {})
+
+
 class Nested(gymnasium.Env[Any, Any]):
     observation_space = gymnasium.spaces.Dict(
         {"a": gymnasium.spaces.Box(-1, 1, (2,)), "b": gymnasium.spaces.Box(-1, 1, (1,))}
