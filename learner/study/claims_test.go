@@ -134,6 +134,14 @@ func TestAggregates(t *testing.T) {
 	}
 }
 
+func TestGroupSort(t *testing.T) {
+	g := group{seeds: []uint{3, 1, 2}, steps: [][]float64{{3}, {1}, {2}}, returns: [][]float64{{30}, {10}, {20}}}
+	g.sort()
+	if got := fmt.Sprint(g.seeds, g.steps, g.returns); got != "[1 2 3] [[1] [2] [3]] [[10] [20] [30]]" {
+		t.Error(got)
+	}
+}
+
 // Variants differ in what their names say; where their presets differ in more, the page says so.
 func TestConfounders(t *testing.T) {
 	r := made()

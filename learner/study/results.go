@@ -77,6 +77,9 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 		return nil, errors.New("no run is complete yet")
 	}
 	var ordered []*group // those of a setting one after the other, in whatever order they were trained
+	for _, g := range r.groups {
+		g.sort()
+	}
 	for _, s := range r.settings() {
 		ordered = append(ordered, r.of(s)...)
 		iterations := r.iterations(s)
@@ -86,6 +89,16 @@ func (o *compareOptions) gather(members []member) (*results, error) {
 	}
 	r.groups = ordered
 	return r, o.refer(r)
+}
+
+// sort puts the runs into the order of their seeds.
+func (g *group) sort() {
+	seeds, steps, returns := slices.Clone(g.seeds), slices.Clone(g.steps), slices.Clone(g.returns)
+	slices.Sort(g.seeds)
+	for i, seed := range g.seeds {
+		from := slices.Index(seeds, seed)
+		g.steps[i], g.returns[i] = steps[from], returns[from]
+	}
 }
 
 // refer reads the references, to as many iterations as the runs have. Those of other estimators get colours that no run has.
