@@ -50,11 +50,11 @@ func (s *Spec) Check() error {
 }
 
 func (s *Spec) check() *Refusal {
+	if strings.Contains(s.Name, "/") || len(s.Name) <= maxName && proto.CheckRun(s.Name) != nil {
+		return refuse(Invalid, "an experiment's name, %.40q: letters, digits, - _ and = are allowed, and at least one", s.Name)
+	}
 	if r := checkName("an experiment's name", s.Name, maxName); r != nil {
 		return r
-	}
-	if strings.Contains(s.Name, "/") {
-		return refuse(Invalid, "an experiment's name cannot contain /: %q", s.Name)
 	}
 	for _, axis := range []struct {
 		name   string
