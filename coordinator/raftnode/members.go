@@ -155,7 +155,23 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 	if _, err := n.Propose(ctx, registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}); err != nil {
 		return err
 	}
-	return n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
+	err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
+	if id == n.id && n.removed() {
+		return nil
+	}
+	return err
+}
+
+// removed reports whether raft has stopped because this node is removed from the cluster.
+func (n *Node) removed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.ended:
+		return !n.closing && n.Err() == nil
+	default:
+		return false
+	}
 }
 
 // surviveWithout returns an error if a majority of the voters does not answer once a node is removed.

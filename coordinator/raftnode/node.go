@@ -331,15 +331,18 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 	return n.machine.changed
 }
 
-// wait waits for a future or ctx, and translates raft's errors.
+// wait waits for a future or ctx, and translates raft's errors. Raft drops what is committed at the moment in which it stops by
+// itself, and then its future never ends.
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
-	go func() { done <- future.Error() }() // returns when raft has decided or shuts down
+	go func() { done <- future.Error() }()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-done:
 		return n.translate(err)
+	case <-n.ended:
+		return n.translate(raft.ErrRaftShutdown)
 	}
 }
 
