@@ -33,7 +33,9 @@ func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	rng, updates := faults.Rand(faults.Seed(t), 0), faults.Count(1, 20)
 	before := processtest.Earlier(t, sameBits, "./learner", "./actor", "./coordinator")
-	e := examples[1]
+	mixed := *examples[1]
+	mixed.earlier = true
+	e := &mixed
 	for range updates {
 		f := newFleet(t, before)
 		var runs []string
