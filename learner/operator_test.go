@@ -15,25 +15,29 @@ import (
 // ask runs a command of the coordinator and returns what it writes.
 func (c *cluster) ask(arguments ...string) string {
 	c.t.Helper()
-	cmd := exec.Command(filepath.Join(programs, "coordinator"), arguments...)
-	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url, "DBQPG_CHECKPOINTS="+c.checkpoints)
-	out, err := cmd.CombinedOutput()
+	out, err := c.runCoordinator(arguments)
 	if err != nil {
-		c.t.Fatalf("%v: %v\n%s", cmd, err, out)
+		c.t.Fatalf("coordinator %v: %v\n%s", arguments, err, out)
 	}
-	return string(out)
+	return out
 }
 
 // refused runs a command of the coordinator's that must fail, and returns what it says.
 func (c *cluster) refused(arguments ...string) string {
 	c.t.Helper()
+	out, err := c.runCoordinator(arguments)
+	if err == nil {
+		c.t.Errorf("coordinator %v succeeds:\n%s", arguments, out)
+	}
+	return out
+}
+
+// runCoordinator runs a command of the coordinator's with the cluster's addresses, and returns what it says.
+func (c *cluster) runCoordinator(arguments []string) (string, error) {
 	cmd := exec.Command(filepath.Join(programs, "coordinator"), arguments...)
 	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url, "DBQPG_CHECKPOINTS="+c.checkpoints)
 	out, err := cmd.CombinedOutput()
-	if err == nil {
-		c.t.Errorf("%v succeeds:\n%s", cmd, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // What an operator asks of a run that a worker trains: a worker that is drained gives it up to another, its rows and its best policy

@@ -137,13 +137,7 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 	if to == "" {
 		to = strings.ReplaceAll(args[0], "/", "_")
 	}
-	settings, err := d.read(ctx, config.FileName)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := mayFetch(to, settings); err != nil {
-		return err
-	}
+	files := map[string][]byte{}
 	for i, name := range fetched {
 		data, err := d.read(ctx, name)
 		if i > 0 && errors.Is(err, fs.ErrNotExist) {
@@ -152,6 +146,12 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		files[name] = data
+	}
+	if err := mayFetch(to, files[config.FileName]); err != nil {
+		return err
+	}
+	for name, data := range files {
 		file := filepath.Join(to, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err

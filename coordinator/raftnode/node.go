@@ -306,14 +306,7 @@ func (n *Node) verify(ctx context.Context) error {
 	done := make(chan error, 1)
 	n.verifying.Go(func() { done <- future.Error() })
 	n.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-done:
-		return n.translate(err)
-	case <-n.ended:
-		return n.translate(raft.ErrRaftShutdown)
-	}
+	return n.answer(ctx, done)
 }
 
 // View calls f with this node's state, which may lag.
@@ -331,11 +324,16 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 	return n.machine.changed
 }
 
-// wait waits for a future or ctx, and translates raft's errors. Raft drops what is committed at the moment in which it stops by
-// itself, and then its future never ends.
+// wait waits for a future or ctx, and translates raft's errors.
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()
+	return n.answer(ctx, done)
+}
+
+// answer waits for a future's error or ctx, and translates it. Raft drops what it is asked and what it commits at the moment in which
+// it stops by itself, and then the future never ends.
+func (n *Node) answer(ctx context.Context, done <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

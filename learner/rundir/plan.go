@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,29 +53,30 @@ func newPlan(settings *config.Settings) (plan, error) {
 	case !run:
 		return p, fmt.Errorf("%s is not empty and contains no run: choose another --run-dir", p.directory)
 	}
-	if p.from, err = reached(p.directory); err != nil {
-		return p, err
-	}
-	rows, err := rowsOf(p.directory)
+	newest, begun, err := checkpoint.Newest(Checkpoints(p.directory))
 	if err != nil {
 		return p, err
 	}
+	p.from = reached(newest, begun)
 	switch {
 	case settings.Force:
 		p.aside, err = freeName(p.directory)
 		return p, err
-	case settings.Resume != config.ResumeNo && p.from == noCheckpoint && rows > 0:
-		return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on from: "+
-			"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows)
 	case settings.Resume != config.ResumeNo:
 		p.resume = true
-		if err := checkpoint.Check(filepath.Join(p.directory, checkpointsName), settings.Identity()); err != nil {
+		if !begun {
+			if rows, err := rowsOf(p.directory); rows > 0 || err != nil {
+				return p, cmp.Or(err, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on from: "+
+					"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows))
+			}
+		}
+		if err := checkpoint.Check(Checkpoints(p.directory), settings.Identity()); err != nil {
 			return p, advise(err)
 		}
 		return p, nil
 	}
 	resume := "--resume"
-	if newest, ok, err := checkpoint.Newest(Checkpoints(p.directory)); err == nil && ok && newest >= settings.Iterations {
+	if begun && newest >= settings.Iterations {
 		resume = fmt.Sprintf("--resume --iterations %d", 2*newest)
 	}
 	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+
@@ -104,8 +106,6 @@ func inspect(directory string) (empty, run bool, err error) {
 	return empty, run, err
 }
 
-const noCheckpoint = "which has no checkpoint yet"
-
 // rowsOf returns the number of rows that a run has written, 0 for one that has not begun.
 func rowsOf(directory string) (int, error) {
 	text, err := os.ReadFile(Progress(directory))
@@ -118,16 +118,12 @@ func rowsOf(directory string) (int, error) {
 	return max(0, bytes.Count(text, []byte("\n"))-1), nil
 }
 
-// reached describes how far the run in a directory has got.
-func reached(directory string) (string, error) {
-	iteration, ok, err := checkpoint.Newest(filepath.Join(directory, checkpointsName))
-	if err != nil {
-		return "", err
+// reached describes how far a run has got, by its newest checkpoint, if there is one.
+func reached(newest uint64, begun bool) string {
+	if !begun {
+		return "which has no checkpoint yet"
 	}
-	if !ok {
-		return noCheckpoint, nil
-	}
-	return fmt.Sprintf("which has completed %d iterations", iteration), nil
+	return fmt.Sprintf("which has completed %d iterations", newest)
 }
 
 // Complete reports whether the run in settings.RunDir has completed all its iterations. As for Open, an existing run
