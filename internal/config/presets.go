@@ -23,6 +23,7 @@ var common = Settings{
 	ValueEpochs:    5,
 	LearningRate:   2.1e-3,
 	MaxKL:          0.01,
+	StdRate:        1,
 	PolicySteps:    1,
 	Damping:        0.1,
 	CGIterations:   50,

@@ -173,6 +173,8 @@ type Settings struct {
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO
 	MaxKL        float64 // TRPO's bound on the mean KL divergence of a step, in nats
+	AdaptiveKL   bool    // shorten TRPO's steps where the targets vary little (optim.TRPO)
+	StdRate      float64 // step of TRPO's log standard deviations, relative to that of the mean
 	PolicySteps  int     // from one batch, at most
 	Damping      float64 // multiple of the identity added to the Fisher matrix
 	CGIterations int     // of conjugate gradients for a natural gradient, at most

@@ -80,6 +80,8 @@ func (s *Settings) table() []section {
 		{"The policy's step", []setting{
 			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
 			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
+			{"adaptive_kl", result, truth(&s.AdaptiveKL), "multiply --max-kl by 4 s²/S, if that is less than 1, with the variance s² of the batch's targets and its running mean S"},
+			{"std_rate", result, number(&s.StdRate), "step of trpo's log standard deviations, relative to the mean's; below 1 the policy explores for longer"},
 			{"policy_steps", result, whole(&s.PolicySteps), "trpo's steps from one batch at most: further ones while the gain that the process expects of a step exceeds its standard deviation (docs/reuse.md)"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 			{"cg_iterations", result, whole(&s.CGIterations), "conjugate gradient iterations for a natural gradient at most; one that has not converged by then is taken as it is"},
@@ -162,6 +164,8 @@ var introduced = map[string]string{
 	"reuse":           "1",
 	"importance_clip": "1",
 	"policy_steps":    "1",
+	"adaptive_kl":     "false",
+	"std_rate":        "1",
 	"segment":         "0",
 	"streams":         "0",
 	"value_learning":  string(Step),

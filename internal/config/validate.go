@@ -45,6 +45,7 @@ func (s *Settings) Validate() error {
 		v.positive("learning-rate", s.LearningRate)
 	}
 	v.positive("max-kl", s.MaxKL)
+	v.positive("std-rate", s.StdRate)
 	v.positive("damping", s.Damping)
 	v.require(s.CGIterations >= 1 && s.CGIterations <= maxCGIterations, "--cg-iterations %d: must be from 1 to %d", s.CGIterations, maxCGIterations)
 	v.require(s.CGTolerance > 0 && s.CGTolerance < 1, "--cg-tolerance %v: must be above 0 and below 1", s.CGTolerance)

@@ -25,6 +25,8 @@ type Objective struct {
 	// Estimate is the gradient. Its weights define TRPO's surrogate, and its correction
 	// changes the gradient for VanillaPG, the natural gradient for NPG and TRPO.
 	*estimators.Estimate
+	// TargetVariance is the variance of the batch's targets before they were standardised.
+	TargetVariance float64
 }
 
 // Report describes a policy step.

@@ -282,7 +282,7 @@ func TestStepsWithInputsThatAreZero(t *testing.T) {
 		wide.Policy = gaussian.New(f.s, shape, start, f.s.FromSlice(f.Policy.Samples(), o+zeros, observations))
 		wide.setWeights(compute.ToSlice(f.b, f.Weights))
 		for _, a := range []func(n int) Algorithm{
-			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) }, func(int) Algorithm { return TRPO{} },
+			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) }, func(int) Algorithm { return &TRPO{} },
 		} {
 			narrow, got := clone(f.params), clone(start)
 			for params, objective := range map[*[]float64]Objective{&narrow: f.Objective, &got: wide.Objective} {
@@ -294,7 +294,7 @@ func TestStepsWithInputsThatAreZero(t *testing.T) {
 			want := widen(narrow, hidden, o, func() []float64 {
 				row++
 				decayed := clone(start[row*(o+zeros)-zeros : row*(o+zeros)])
-				if _, trustRegion := a(1).(TRPO); !trustRegion {
+				if _, trustRegion := a(1).(*TRPO); !trustRegion {
 					for i, w := range decayed {
 						decayed[i] = torchAdam(w, 0.02, DefaultWeightDecay, []float64{0})
 					}
@@ -320,7 +320,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 		}{
 			"vanilla": {NewVanillaPG(len(f.params), 0.1), gradient},
 			"npg":     {NewNPG(len(f.params), 0.1), compute.ToSlice(f.b, natural)},
-			"trpo":    {TRPO{}, compute.ToSlice(f.b, natural)},
+			"trpo":    {&TRPO{}, compute.ToSlice(f.b, natural)},
 		} {
 			var seen []float64
 			o := f.Objective
@@ -346,7 +346,7 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 func TestNotFiniteGradientTakesNoStep(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		compute.Fill(f.b, f.Gradient.Row(4), math.NaN())
-		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
+		for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), &TRPO{}} {
 			params := clone(f.params)
 			var notFinite *NotFiniteError
 			if _, err := a.Step(params, f.Objective); !errors.As(err, &notFinite) || notFinite.Index != 4 {
@@ -361,14 +361,16 @@ func TestStatesRoundTrip(t *testing.T) {
 	f := newFixture(nntest.Backends()[2], 3)
 	defer f.s.Release()
 	n := len(f.params)
-	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {TRPO{}, TRPO{}}} {
+	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {&TRPO{}, &TRPO{}}, {&TRPO{Adaptive: true}, &TRPO{Adaptive: true}}} {
 		params := clone(f.params)
 		step := func(a Algorithm, params []float64) {
 			if _, err := a.Step(params, f.Objective); err != nil {
 				t.Fatal(err)
 			}
 		}
+		f.TargetVariance = 3
 		step(pair[0], params)
+		f.TargetVariance = 0.3
 		if err := pair[1].Restore(pair[0].State()); err != nil {
 			t.Fatal(err)
 		}
@@ -384,7 +386,7 @@ func TestStepsReleaseTheirBlocks(t *testing.T) {
 	b := computetest.Opaque(cpu.New(2))
 	f := newFixture(b, 4)
 	before := b.Live()
-	for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), TRPO{}} {
+	for _, a := range []Algorithm{NewVanillaPG(len(f.params), 0.1), NewNPG(len(f.params), 0.1), &TRPO{}} {
 		if _, err := a.Step(clone(f.params), f.Objective); err != nil {
 			t.Fatal(err)
 		}

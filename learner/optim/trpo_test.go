@@ -14,7 +14,7 @@ func TestTRPOStaysInTheTrustRegionAndGains(t *testing.T) {
 		for seed := range uint64(8) {
 			f := newFixture(b, seed)
 			params := clone(f.params)
-			report, err := TRPO{}.Step(params, f.Objective)
+			report, err := (&TRPO{}).Step(params, f.Objective)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestTRPOReachesTheRim(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		const bound = 1e-8
 		params := clone(f.params)
-		report, err := TRPO{MaxKL: bound}.Step(params, f.Objective)
+		report, err := (&TRPO{MaxKL: bound}).Step(params, f.Objective)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestTRPOReachesTheRim(t *testing.T) {
 func TestTRPOHalves(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		params := clone(f.params)
-		report, err := TRPO{MaxKL: 1000}.Step(params, f.Objective)
+		report, err := (&TRPO{MaxKL: 1000}).Step(params, f.Objective)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestTRPORejects(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		check := func(what string, halvings int, o Objective) {
 			params := clone(f.params)
-			report, err := TRPO{}.Step(params, o)
+			report, err := (&TRPO{}).Step(params, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,4 +114,76 @@ func TestTRPORejects(t *testing.T) {
 		compute.Fill(f.b, nan, math.NaN())
 		check("NaN weights", 10, with(nan, f.Gradient))
 	})
+}
+
+// StdRate shortens the step of the standard deviations beside that of the mean, and the step still ends on the rim.
+func TestTRPOStdRate(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const bound, rate = 1e-8, 0.25
+		ratio := func(stdRate float64) (std, mean float64) {
+			params := clone(f.params)
+			report, err := (&TRPO{MaxKL: bound, StdRate: stdRate}).Step(params, f.Objective)
+			if err != nil || report.Rejected {
+				t.Fatal(report, err)
+			}
+			squares, a := 0.0, len(f.Policy.LogStd())
+			for i := range params {
+				squares += (params[i] - f.params[i]) * (params[i] - f.params[i])
+			}
+			if got := report.KL + damping/2*squares; math.Abs(got-bound) > 1e-3*bound {
+				t.Errorf("rate %v: damped divergence %v, want %v", stdRate, got, bound)
+			}
+			last := len(params) - 1
+			return params[last] - f.params[last], params[last-a] - f.params[last-a]
+		}
+		std, mean := ratio(0)
+		slowStd, slowMean := ratio(rate)
+		if got, want := slowStd/slowMean, rate*std/mean; math.Abs(got-want) > 1e-6*math.Abs(want) {
+			t.Errorf("the standard deviation moves %v times as far as the mean's last parameter, want %v", got, want)
+		}
+	})
+}
+
+// Adaptive is a twin of the formula in its comment: the divergence of a step follows the variance of the targets once it
+// is below a quarter of its running mean, and is the bound above that.
+func TestTRPOAdaptive(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		const bound = 1e-8
+		trpo, seen := &TRPO{MaxKL: bound, Adaptive: true}, []float64{}
+		for i, variance := range []float64{2, 8, 1, 0.1, 1e-6, 100} {
+			seen = append(seen, variance)
+			mean := 0.0
+			for _, v := range seen { // of fewer than 50 batches all weigh the same
+				mean += v / float64(len(seen))
+			}
+			f.TargetVariance = variance
+			params := clone(f.params)
+			report, err := trpo.Step(params, f.Objective)
+			if err != nil || report.Rejected {
+				t.Fatal(report, err)
+			}
+			squares := 0.0
+			for i := range params {
+				squares += (params[i] - f.params[i]) * (params[i] - f.params[i])
+			}
+			want := bound * min(1, 4*variance/mean)
+			if got := report.KL + damping/2*squares; math.Abs(got-want) > 2e-3*want {
+				t.Errorf("batch %d, variance %v of a mean of %v: divergence %v, want %v", i, variance, mean, got, want)
+			}
+		}
+		f.TargetVariance = 0
+		still := clone(f.params)
+		if report, err := (&TRPO{Adaptive: true}).Step(still, f.Objective); err != nil || report.Rejected {
+			t.Errorf("targets that never vary: %+v, %v", report, err)
+		}
+	})
+}
+
+func TestTRPORestoreRefusesImpossibleStates(t *testing.T) {
+	for _, s := range []State{nil, {"variance": {1}}, {"variance": {0.5, 1}}, {"variance": {-1, 1}}, {"variance": {2, -1}}, {"variance": {2, math.NaN()}}} {
+		trpo := &TRPO{Adaptive: true}
+		if err := trpo.Restore(s); err == nil || trpo.batches != 0 {
+			t.Errorf("%v is restored, %+v", s, trpo)
+		}
+	}
 }

@@ -23,7 +23,7 @@ func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, r R
 	}
 	row.KL, row.GradientNorm, row.PolicySteps = report.KL, report.GradientNorm, 1
 	switch l.Optimizer.(type) {
-	case optim.TRPO:
+	case *optim.TRPO:
 		row.CGIterations, row.Backtracks = float64(report.Solve.Iterations), float64(report.Halvings)
 	case optim.NPG:
 		row.CGIterations = float64(report.Solve.Iterations)
@@ -56,7 +56,8 @@ func (l *Learner) step(params []float64, at *Evaluation, x Samples, e *estimator
 // (HumanoidStandup). Of 2,000 samples and the rest of an episode it saves most of them (after a
 // million steps 10 are as good as 50 without it on Hopper, and 15 better on HalfCheetah).
 func (l *Learner) objective(at *Evaluation, x Samples, e *estimators.Estimate) optim.Objective {
-	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e, CG: l.CG}
+	objective := optim.Objective{Policy: at.policy, Actions: x.actions, Fisher: at.Fisher, Estimate: e, CG: l.CG,
+		TargetVariance: at.variance}
 	if m := at.onAll.Samples(); m <= largeBatch || m >= 2*objective.Gradient.Rows {
 		objective.SVD = at.SVD
 	}

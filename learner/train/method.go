@@ -52,6 +52,7 @@ func NewRandom(seed, batch uint64) Random {
 type Evaluation struct {
 	estimators.Batch
 	scale     float64          // the targets' standard deviation, where the process's hyperparameters are relative to it
+	variance  float64          // of the targets before they were standardised
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m

@@ -51,6 +51,6 @@ func optimizer(s *config.Settings, params int) optim.Algorithm {
 	case config.NPG:
 		return optim.NewNPG(params, s.LearningRate)
 	default:
-		return optim.TRPO{MaxKL: s.MaxKL}
+		return &optim.TRPO{MaxKL: s.MaxKL, StdRate: s.StdRate, Adaptive: s.AdaptiveKL}
 	}
 }

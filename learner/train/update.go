@@ -48,7 +48,7 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 		return err
 	}
 	lessons.take(lesson)
-	at.Targets = s.FromSlice(x.size(), 1, targets)
+	at.Targets, at.variance = s.FromSlice(x.size(), 1, targets), row.TargetStd*row.TargetStd
 	err = l.Decompose(s, at, r) // U = P S V'
 	if err := stage("decomposition", err); err != nil {
 		return err
