@@ -188,6 +188,11 @@ func (l *Loader) readResumed() error {
 	case err != nil || len(entries) == 0 && s.Env == "":
 		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", cmp.Or(err, fmt.Errorf("%s is empty", path)))
 	}
+	if len(entries) > 0 { // what the file lacks did not exist when the run began
+		for name, text := range introduced {
+			entries = append(entries, entry{name: name, text: text})
+		}
+	}
 	return l.giveAll(path, entries)
 }
 

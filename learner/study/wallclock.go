@@ -132,7 +132,8 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 		processor = computer.Name()
 	}
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: settings["mc"].Hidden}
-	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(o.seed, streams.Policy))}
+	params := shape.Init(streams.New(o.seed, streams.Policy), settings["mc"].InitialStd.Of(task))
+	p := &proto.Policy{Hidden: shape.Hidden, Params: params}
 	sampling := session.Sampling{Task: task, Seed: o.seed, Actors: config.AutoActors}
 	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range o.sizes {
