@@ -30,7 +30,7 @@ type Loader struct {
 // NewLoader adds a flag for every setting, and --config, to flags.
 func NewLoader(flags *pflag.FlagSet) *Loader {
 	l := &Loader{
-		settings: Settings{Algorithm: NPG, Estimator: UAPG, Preset: DefaultPreset, Seed: 1, Resume: ResumeNo},
+		settings: Settings{Estimator: UAPG, Seed: 1, Resume: ResumeNo},
 		flags:    map[string]*pflag.Flag{},
 		origin:   map[string]string{},
 	}
@@ -240,6 +240,9 @@ func (l *Loader) readPreset() error {
 // others, "" for none.
 func (l *Loader) complete(s *Settings) (computed string, err error) {
 	given := func(name string) bool { return l.origin[name] != "" }
+	if !given("preset") {
+		s.Preset = DefaultPreset(s.Env)
+	}
 	if !given("algorithm") {
 		s.Algorithm = s.Preset.Algorithm()
 	}

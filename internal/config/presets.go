@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -53,8 +55,15 @@ var common = Settings{
 	Resume:         ResumeNo,
 }
 
-// DefaultPreset is the preset if none is named.
-const DefaultPreset = Paper
+// DefaultPreset returns the preset that a task has if none is named: Paper for the built-in -v2 tasks, which are the
+// paper's, and Best for all others.
+func DefaultPreset(task string) Preset {
+	builtIn := slices.ContainsFunc(sim.Tasks(), func(t sim.Spec) bool { return t.Name == task })
+	if builtIn && strings.HasSuffix(task, "-v2") {
+		return Paper
+	}
+	return Best
+}
 
 // Algorithm returns the algorithm that the preset is made for, which a run has if none is named.
 func (p Preset) Algorithm() Algorithm {
@@ -119,7 +128,8 @@ func (t task) step(algorithm Algorithm) step {
 	return t.trpo
 }
 
-// ForTask returns the settings of a task, complete except for RunDir. The error is a *sim.UnknownTaskError.
+// ForTask returns the settings of a task, complete except for RunDir. preset "" is the task's default. The error is a
+// *sim.UnknownTaskError.
 func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error) {
 	if _, err := sim.Lookup(name); err != nil {
 		return Settings{}, err
@@ -130,6 +140,7 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 // forTask is ForTask for a task that may be that of a task file.
 func forTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) Settings {
 	s := common
+	preset = cmp.Or(preset, DefaultPreset(name))
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)
 	family, _ := sim.SplitName(name)

@@ -136,7 +136,7 @@ const (
 // Validate reports what is wrong with the result.
 type Settings struct {
 	// What is learned. These fields and all up to Completion determine a run's results.
-	Env       string         // task, such as "Swimmer-v2"
+	Env       string         // task, such as "Swimmer-v5"
 	TaskFile  *external.File // the task named Env, if it is not a built-in one; else nil
 	Algorithm Algorithm
 	Estimator Estimator

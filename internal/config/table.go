@@ -49,11 +49,11 @@ type section struct {
 func (s *Settings) table() []section {
 	return []section{
 		{"What is learned", []setting{
-			{"env", result, text(&s.Env), "task, such as Swimmer-v2 (docs/tasks.md)"},
+			{"env", result, text(&s.Env), "task, such as Swimmer-v5 (docs/tasks.md)"},
 			{"task", result, taskFile(&s.TaskFile), "file that describes a task of your own, in place of --env (docs/environments.md)"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
-			{"preset", result, presetName(&s.Preset), "defaults: the authors' code, the paper's text, or small batches and learning to convergence, by trpo (docs/settings.md)"},
+			{"preset", result, presetName(&s.Preset), "set of defaults: best (small batches, learning to convergence, trpo), paper (its text; chosen for -v2 tasks) or authors (their code) (docs/settings.md)"},
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
