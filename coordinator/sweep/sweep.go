@@ -197,17 +197,17 @@ func complete(spec *registry.Spec) error {
 	}
 	for _, p := range presets {
 		if first := presets[0]; p.Algorithm() != first.Algorithm() {
-			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset in overrides, or submit two sweeps",
-				first, first.Algorithm(), p, p.Algorithm())
+			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset in overrides, "+
+				"or submit two sweeps", first, first.Algorithm(), p, p.Algorithm())
 		}
 		spec.Algorithms = []string{string(p.Algorithm())}
 	}
 	return nil
 }
 
-// Validate completes a spec: the defaults are the algorithm of its presets, uapg and seed 1; a name and tasks are required.
-// It returns an error if the spec is malformed, names a task or setting that does not exist, or has settings that a
-// learner would reject.
+// Validate completes a spec: the defaults are the algorithm of its presets, uapg and seed 1; a name and tasks are
+// required. It returns an error if the spec is malformed, names a task or setting that does not exist, or has settings
+// that a learner would reject.
 func Validate(spec *registry.Spec) error {
 	if err := complete(spec); err != nil {
 		return err

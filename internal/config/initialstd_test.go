@@ -25,7 +25,9 @@ func TestInitialStdRoundTrip(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", std, again, err)
 		}
 	})
-	for text, want := range map[string]config.InitialStd{"0.5": {Scale: 0.5}, "1abs": {Scale: 1, Absolute: true}, "1e-5abs": {Scale: 1e-5, Absolute: true}} {
+	for text, want := range map[string]config.InitialStd{
+		"0.5": {Scale: 0.5}, "1abs": {Scale: 1, Absolute: true}, "1e-5abs": {Scale: 1e-5, Absolute: true},
+	} {
 		var std config.InitialStd
 		if err := std.Set(text); err != nil || std != want {
 			t.Errorf("%s is read as %+v, %v", text, std, err)
@@ -91,16 +93,17 @@ func TestInitialStdSetting(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ arguments, want string }{
-		{"--env Ant-v2 --initial-std 0", "--initial-std 0: the standard deviation of component 0 of the action would be 0: must be from 1e-30"},
+		{"--env Ant-v2 --initial-std 0", "--initial-std 0: the standard deviation of component 0 of the action would be 0"},
 		{"--env Ant-v2 --initial-std=-1", "--initial-std -1: "},
 		{"--env Ant-v2 --initial-std NaN", "--initial-std NaN: "},
 		{"--env Ant-v2 --initial-std Infabs", "--initial-std +Infabs: "},
 		{"--env Ant-v2 --initial-std abs", `"abs" is neither a number, such as 0.5, nor one in the action's own units`},
 		{"--env Ant-v2 --initial-std 1rel", `"1rel" is neither`},
-		{"--task huge.yaml --initial-std 0.5", "of component 1 of the action would be 1.7e+38: must be from 1e-30 to 1e+30; 1abs is 1 whatever the action's range"},
+		{"--task huge.yaml --initial-std 0.5", "of component 1 of the action would be 1.7e+38: must be from 1e-30 to 1e+30; 1abs"},
 		{"--task unbounded.yaml --initial-std 0", "--initial-std 0: "},
 	} {
-		if _, _, err := load(c.arguments, ""); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		_, _, err := load(c.arguments, "")
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line with %q", c.arguments, err, c.want)
 		}
 	}
@@ -126,7 +129,8 @@ func TestInitialStdOfOldRuns(t *testing.T) {
 	}
 
 	old := strings.Replace(settings.YAML(), "initial_std: 1abs\n", "", 1)
-	if err := errors.Join(os.MkdirAll(settings.RunDir, 0o755), os.WriteFile(filepath.Join(settings.RunDir, config.FileName), []byte(old), 0o644)); err != nil {
+	path := filepath.Join(settings.RunDir, config.FileName)
+	if err := errors.Join(os.MkdirAll(settings.RunDir, 0o755), os.WriteFile(path, []byte(old), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	for arguments, want := range map[string]string{"": "1abs", " --initial-std 2": "2"} {

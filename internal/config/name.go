@@ -15,9 +15,9 @@ const maxDifferences = 60
 //
 //	TASK/ALGORITHM-ESTIMATOR-sSEED_SETTING=VALUE_SETTING=VALUE...
 //
-// It lists, in the order of config.yaml, the preset if it is not the task's default, and the settings that determine the
-// results and differ from the preset. A list that is too long or has free text ends with a hash of all of it. Names consist
-// of the characters of a run on the bus: others, such as decimal points, become "-".
+// It lists, in the order of config.yaml, the preset if it is not the task's default, and the settings that determine
+// the results and differ from the preset. A list that is too long or has free text ends with a hash of all of it. Names
+// consist of the characters of a run on the bus: others, such as decimal points, become "-".
 func (s *Settings) Name() string { return s.base() + clean(s.differences(), "") }
 
 // DefaultRunDir returns the run directory if none is given: runs/NAME in the working directory, where NAME is the run's

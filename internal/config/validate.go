@@ -192,8 +192,8 @@ func (s *Settings) validateTask(v *findings) {
 func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
 	for i, std := range s.InitialStd.Of(task) {
 		if !(std >= minStd && std <= maxStd) {
-			v.require(false, "--initial-std %v: the standard deviation of component %d of the action would be %v: must be from %v to %v; "+
-				"1abs is 1 whatever the action's range", s.InitialStd, i, std, minStd, maxStd)
+			v.require(false, "--initial-std %v: the standard deviation of component %d of the action would be %v: "+
+				"must be from %v to %v; 1abs is 1 whatever the action's range", s.InitialStd, i, std, minStd, maxStd)
 			return
 		}
 	}

@@ -363,7 +363,8 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		set  []string
 		want config.Preset
 	}{{nil, config.Paper}, {[]string{"preset=best"}, config.Best}} {
-		o := compareOptions{envs: []string{"Swimmer-v2", "Hopper-v5"}, algorithms: []string{"npg"}, estimators: []string{"mc"}, seeds: []uint{1}, iterations: 1, set: c.set}
+		o := compareOptions{envs: []string{"Swimmer-v2", "Hopper-v5"}, algorithms: []string{"npg"}, estimators: []string{"mc"},
+			seeds: []uint{1}, iterations: 1, set: c.set}
 		members, err := comparisons[0].members(&job{out: t.TempDir()}, &o)
 		if err != nil {
 			t.Fatal(err)
@@ -375,7 +376,7 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		}
 		for _, m := range members {
 			if m.settings.Preset != c.want || settings["mc"].Preset != c.want {
-				t.Errorf("--set %v: %s has the preset %s, and updates that are timed %s", c.set, m.name, m.settings.Preset, settings["mc"].Preset)
+				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, m.name, m.settings.Preset, settings["mc"].Preset)
 			}
 		}
 	}

@@ -110,8 +110,8 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 	}
 	all := map[string]*config.Settings{}
 	for _, e := range compared {
-		s, err := resolve(append(slices.Concat([]assignment{papers}, common, e.settings), assignment{"env", o.env}, assignment{"algorithm", o.algorithm},
-			assignment{"batch", fmt.Sprint(o.sizes[0])})...)
+		s, err := resolve(append(slices.Concat([]assignment{papers}, common, e.settings), assignment{"env", o.env},
+			assignment{"algorithm", o.algorithm}, assignment{"batch", fmt.Sprint(o.sizes[0])})...)
 		if err != nil {
 			return nil, err
 		}
