@@ -1,7 +1,6 @@
 # `make help` lists the targets. After `make setup`, plain go commands also work, without environment variables.
 
 ENV ?= HalfCheetah-v5
-PRESET ?= best
 ARGS ?=
 BENCH ?= .
 PACKAGES ?= ./...
@@ -25,8 +24,8 @@ help: ## List the targets
 setup: ## Fetch MuJoCo, OpenBLAS and the MJCF models, unless they are in place
 	@scripts/setup.sh
 
-train: setup ## Train; ENV=HalfCheetah-v5, PRESET=best and ARGS="--seed 1 ..." are optional
-	go run ./learner --env $(ENV) --preset $(PRESET) $(ARGS)
+train: setup ## Train; ENV=HalfCheetah-v5, PRESET=paper and ARGS="--seed 1 ..." are optional
+	go run ./learner --env $(ENV) $(if $(PRESET),--preset $(PRESET)) $(ARGS)
 
 test: setup ## Run go vet and all tests (GPU tests only after make cuda or make ptx)
 	go vet ./...

@@ -1,4 +1,4 @@
-// Command learner trains a policy. `learner --env Swimmer-v2` does so on one machine;
+// Command learner trains a policy. `learner --env HalfCheetah-v5` does so on one machine;
 // actors on other machines join with `actor --nats URL`.
 package main
 
@@ -63,12 +63,14 @@ With --worker, the learner trains the runs of a coordinator, one at a time. Any 
 workers share the runs, and resume those of workers that died (docs/workers.md).
 
 Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
---gae-lambda), then from the file of --config, then from the task's preset.`,
-		Example: `  learner --env Swimmer-v2
-  learner --env Swimmer-v2 --resume
-  learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3
-  learner --env Swimmer-v2 --resume --iterations 1500
-  learner --env Swimmer-v2 --from runs/Swimmer-v2/npg-uapg-s1 --run-dir runs/finer
+--gae-lambda), then from the file of --config, then from the preset:
+paper for the paper's tasks, which are named -v2, and best for all others.`,
+		Example: `  learner --env HalfCheetah-v5
+  learner --env HalfCheetah-v5 --resume
+  learner --env Hopper-v5 --estimator mc --seed 3
+  learner --env Hopper-v2 --algorithm vanilla
+  learner --env HalfCheetah-v5 --resume --iterations 1500
+  learner --env HalfCheetah-v5 --from runs/HalfCheetah-v5/trpo-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
 		Version:       commandline.Version(),
@@ -144,5 +146,5 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if meant, edits := nearest.Name(args[0], names); edits <= 2 {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], meant)
 	}
-	return fmt.Errorf("%q is neither a flag nor a command: write a task as --env Swimmer-v2, and the value of a flag that needs none as --resume=auto", args[0])
+	return fmt.Errorf("%q is neither a flag nor a command: write a task as --env Swimmer-v5, and the value of a flag that needs none as --resume=auto", args[0])
 }

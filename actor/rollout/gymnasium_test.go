@@ -89,7 +89,7 @@ func median(v []float64) float64 {
 // play has the players play episodes at the same time, until they have played so many steps.
 func play(b *testing.B, players []*rollout.Player, least int64) int64 {
 	shape := policy.Shape{Observation: 11, Action: 3, Hidden: policy.DefaultHidden()}
-	params := shape.Init(streams.New(1, streams.Policy))
+	params := shape.Init(streams.New(1, streams.Policy), nil)
 	var index atomic.Uint64
 	var steps atomic.Int64
 	var group errgroup.Group

@@ -29,7 +29,7 @@ func TestSegmentsAreTheUncutStream(t *testing.T) {
 			rng := streams.New(seed)
 			shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: []int{8}}
 			normalizer := policy.Identity(spec.ObservationDim, 5)
-			actor, err := policy.NewActor(shape, shape.Init(rng), normalizer)
+			actor, err := policy.NewActor(shape, shape.Init(rng, nil), normalizer)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ type Backend interface {
 type Config struct {
 	// Backend executes requests.
 	Backend Backend
-	// Validate checks a spec beyond its form; nil accepts all.
+	// Validate completes a spec and checks it beyond its form; nil accepts all.
 	Validate func(*registry.Spec) error
 	// Expired, if not nil, is called when a run is taken whose lease had expired.
 	Expired func()

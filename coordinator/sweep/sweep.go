@@ -31,8 +31,7 @@ import (
 // MaxFile bounds the size of a sweep's file, in bytes.
 const MaxFile = 256 << 10
 
-// Parse reads a sweep. The defaults are the preset's algorithm (of several presets the first's), uapg and seed 1; a name and
-// tasks are required.
+// Parse reads a sweep, completed and checked by [Validate].
 func Parse(data []byte) (*registry.Spec, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("it is larger than %d bytes, the limit for a sweep", MaxFile)
@@ -44,16 +43,9 @@ func Parse(data []byte) (*registry.Spec, error) {
 	if document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("a sweep consists of lines name: value; it needs a name and tasks")
 	}
-	spec := &registry.Spec{Estimators: []string{string(config.UAPG)}, Seeds: []uint64{1}}
+	spec := new(registry.Spec)
 	if err := eachField(document.Content[0], func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
 		return nil, err
-	}
-	if spec.Algorithms == nil {
-		preset := config.DefaultPreset
-		if i := slices.IndexFunc(spec.Overrides, func(o registry.Override) bool { return o.Name == "preset" && len(o.Values) > 0 }); i >= 0 {
-			preset = config.Preset(spec.Overrides[i].Values[0])
-		}
-		spec.Algorithms = []string{string(preset.Algorithm())}
 	}
 	return spec, Validate(spec)
 }
@@ -180,9 +172,46 @@ func seeds(node *yaml.Node) ([]uint64, error) {
 	return all, err
 }
 
-// Validate returns an error if a spec is malformed, names a task or setting that does not exist, or has
-// settings that a learner would reject.
+// complete fills in the axes that a spec leaves out.
+func complete(spec *registry.Spec) error {
+	if len(spec.Estimators) == 0 {
+		spec.Estimators = []string{string(config.UAPG)}
+	}
+	if len(spec.Seeds) == 0 {
+		spec.Seeds = []uint64{1}
+	}
+	if len(spec.Algorithms) > 0 {
+		return nil
+	}
+	var presets []config.Preset
+	for _, task := range spec.Tasks {
+		presets = append(presets, config.DefaultPreset(task))
+	}
+	for _, o := range spec.Overrides {
+		if o.Name == "preset" && len(o.Values) > 0 {
+			presets = nil
+			for _, value := range o.Values {
+				presets = append(presets, config.Preset(value))
+			}
+		}
+	}
+	for _, p := range presets {
+		if first := presets[0]; p.Algorithm() != first.Algorithm() {
+			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset in overrides, "+
+				"or submit two sweeps", first, first.Algorithm(), p, p.Algorithm())
+		}
+		spec.Algorithms = []string{string(p.Algorithm())}
+	}
+	return nil
+}
+
+// Validate completes a spec: the defaults are the algorithm of its presets, uapg and seed 1; a name and tasks are
+// required. It returns an error if the spec is malformed, names a task or setting that does not exist, or has settings
+// that a learner would reject.
 func Validate(spec *registry.Spec) error {
+	if err := complete(spec); err != nil {
+		return err
+	}
 	for i := range spec.Overrides {
 		if err := checkOverride(&spec.Overrides[i]); err != nil {
 			return err
@@ -238,7 +267,7 @@ func nearestField(setting string) string {
 // Settings returns the settings that a run is trained with: the task's preset with the run's overrides.
 // The learner adds where and how to run. The settings need not be consistent with each other.
 func Settings(run *registry.Run) (*config.Settings, error) {
-	chosen := config.Settings{Preset: config.DefaultPreset}
+	var chosen config.Settings
 	given := slices.Concat([]registry.Setting{
 		{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
 		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},

@@ -62,21 +62,30 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A sweep that names no algorithm has its preset's.
+// A sweep that names no algorithm has that of its presets, which are its tasks' unless it names some.
 func TestDefaults(t *testing.T) {
-	for overrides, want := range map[string]string{
-		"":                                       "x/Swimmer-v2/npg-uapg-s1",
-		"overrides: {gamma: 0.9}\n":              "x/Swimmer-v2/npg-uapg-s1",
-		"overrides: {preset: best}\n":            "x/Swimmer-v2/trpo-uapg-s1",
-		"overrides: {preset: [best, authors]}\n": "x/Swimmer-v2/trpo-uapg-v1-s1",
-		"algorithms: npg\noverrides: {preset: best}\n": "x/Swimmer-v2/npg-uapg-s1",
+	for text, want := range map[string]string{
+		"tasks: Swimmer-v2":                                                        "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v5":                                                        "Swimmer-v5/trpo-uapg-s1 best",
+		"tasks: [Swimmer-v5, Hopper-v4]":                                           "Swimmer-v5/trpo-uapg-s1 best",
+		"tasks: Swimmer-v2\noverrides: {gamma: 0.9}":                               "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v2\noverrides: {preset: best}":                             "Swimmer-v2/trpo-uapg-s1 best",
+		"tasks: [Swimmer-v5, Swimmer-v2]\noverrides: {preset: [authors, paper]}":   "Swimmer-v5/npg-uapg-v1-s1 authors",
+		"tasks: [Swimmer-v5, Swimmer-v2]\nalgorithms: npg":                         "Swimmer-v5/npg-uapg-s1 best",
+		"tasks: Swimmer-v2\nalgorithms: npg\noverrides: {preset: [best, authors]}": "Swimmer-v2/npg-uapg-v1-s1 best",
 	} {
-		spec, err := Parse([]byte("name: x\ntasks: Swimmer-v2\n" + overrides))
+		spec, err := Parse([]byte("name: x\n" + text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		run := spec.Expand()[0]
+		settings, err := Settings(&run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if runs := spec.Expand(); runs[0].Name != want {
-			t.Errorf("%q: %+v, want %s first", overrides, runs, want)
+		if got := run.Name + " " + string(settings.Preset); got != "x/"+want {
+			t.Errorf("%q: %s, want x/%s first", text, got, want)
 		}
 	}
 	if _, err := Parse([]byte("name: x\ntasks: Swimmer-v2\noverrides: {preset: []}\n")); err == nil {
@@ -130,6 +139,8 @@ func TestBadSweeps(t *testing.T) {
 		"name: x\ntasks: Swimmer-v2\nestimators: [ubac]":                                                      "--estimator ubac",
 		"name: x\ntasks: Swimmer-v2\noverrides: {preset: papre}":                                              "preset",
 		"name: x\ntasks: Swimmer-v2\nseeds: 1-1000\nestimators: [mc, uapg]\noverrides: {rank: [1,2,3,4,5,6]}": "at most 10000",
+		"name: x\ntasks: [Swimmer-v2, Hopper-v5]":                                                             "algorithms: paper is for npg and best for trpo; name the algorithms",
+		"name: x\ntasks: Swimmer-v2\noverrides: {preset: [best, paper]}":                                      "algorithms: best is for trpo and paper for npg",
 		strings.Repeat("#", MaxFile+1):                                                                        "it is larger than",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "\n") {

@@ -36,7 +36,7 @@ func TestFirstSteps(t *testing.T) {
 		}
 	}
 	// The documented experiment takes hours on this task.
-	u.connected(strings.ReplaceAll(block(t, "install", "submit"), "Humanoid-v2", "Swimmer-v2\noverrides: {iterations: 2, batch: 1000}"))
+	u.connected(strings.ReplaceAll(block(t, "install", "submit"), "Humanoid-v5", "Swimmer-v2\noverrides: {iterations: 2, batch: 1000}"))
 	if runs := u.runs("humanoid"); len(runs) != 6 || states(runs) != "done" {
 		t.Errorf("in the end: %v", runs)
 	}

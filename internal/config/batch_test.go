@@ -7,7 +7,7 @@ import (
 
 // A batch that cannot be says nothing about settings that are compared with it.
 func TestBatchAlone(t *testing.T) {
-	settings, err := ForTask("Swimmer-v2", NPG, UAPG, DefaultPreset)
+	settings, err := ForTask("Swimmer-v2", NPG, UAPG, Paper)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type Loader struct {
 // NewLoader adds a flag for every setting, and --config, to flags.
 func NewLoader(flags *pflag.FlagSet) *Loader {
 	l := &Loader{
-		settings: Settings{Algorithm: NPG, Estimator: UAPG, Preset: DefaultPreset, Seed: 1, Resume: ResumeNo},
+		settings: Settings{Estimator: UAPG, Seed: 1, Resume: ResumeNo},
 		flags:    map[string]*pflag.Flag{},
 		origin:   map[string]string{},
 	}
@@ -188,6 +188,11 @@ func (l *Loader) readResumed() error {
 	case err != nil || len(entries) == 0 && s.Env == "":
 		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", cmp.Or(err, fmt.Errorf("%s is empty", path)))
 	}
+	if len(entries) > 0 { // what the file lacks did not exist when the run began
+		for name, text := range introduced {
+			entries = append(entries, entry{name: name, text: text})
+		}
+	}
 	return l.giveAll(path, entries)
 }
 
@@ -235,6 +240,9 @@ func (l *Loader) readPreset() error {
 // others, "" for none.
 func (l *Loader) complete(s *Settings) (computed string, err error) {
 	given := func(name string) bool { return l.origin[name] != "" }
+	if !given("preset") {
+		s.Preset = DefaultPreset(s.Env)
+	}
 	if !given("algorithm") {
 		s.Algorithm = s.Preset.Algorithm()
 	}

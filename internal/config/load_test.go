@@ -54,14 +54,20 @@ func TestPrecedence(t *testing.T) {
 		{"file over preset", "--config f.yaml", "", "env=Ant-v2 batch=300 seed=3 hidden=[32, 16] learning_rate=0.001 bootstrap=true rank=90"},
 		{"segments make the batch", "--env Ant-v5 --segment 32 --streams 64", "", "batch=2048 segment=32 streams=64"},
 		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128 streams=32"},
-		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=15000 segment=100 streams=150"},
-		{"whole episodes", "--env Ant-v5", "", "batch=15000 segment=0 streams=0"},
+		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=2000 segment=100 streams=20"},
+		{"whole episodes", "--env Ant-v5", "", "batch=2000 segment=0 streams=0"},
 		{"a flag's zero counts", "--env Ant-v2 --actors 0 --gae-lambda 0 --seed 0", "DBQPG_ACTORS=3", "actors=0 gae_lambda=0 seed=0"},
 		{"a flag's false counts", "--config f.yaml --bootstrap=false", "DBQPG_BOOTSTRAP=true", "bootstrap=false"},
 		{"a flag that repeats the preset counts", "--env Swimmer-v2 --rank 30", "DBQPG_RANK=20", "rank=30"},
 		{"file named by the environment", "--env HalfCheetah-v2", "DBQPG_CONFIG=f.yaml", "env=HalfCheetah-v2 batch=300"},
 		{"presets follow what was given", "", "DBQPG_ENV=HumanoidStandup-v2 DBQPG_ESTIMATOR=mc", "rank=140 learning_rate=0.000231"},
-		{"preset of the noise", "--env Swimmer-v2 --preset paper", "", "preset=paper"},
+		{"the paper's tasks have its preset", "--env Swimmer-v2", "", "preset=paper algorithm=npg noise=0.0001"},
+		{"other tasks have the best one", "--env Swimmer-v4", "", "preset=best algorithm=trpo noise=learned"},
+		{"wherever the task is named", "--config g.yaml", "", "preset=best algorithm=trpo"},
+		{"in the environment, too", "", "DBQPG_ENV=Reacher-v5", "preset=best algorithm=trpo"},
+		{"tasks of one's own have the best one, whatever their names", "--task mine.yaml", "", "preset=best algorithm=trpo"},
+		{"another preset", "--env Swimmer-v5", "DBQPG_PRESET=authors", "preset=authors algorithm=npg"},
+		{"an algorithm alone", "--env Swimmer-v5 --algorithm npg", "", "preset=best algorithm=npg"},
 		{"the resumed run's settings", "--resume --run-dir run", "", "env=Hopper-v2 algorithm=trpo batch=400 rank=4 resume=yes"},
 		{"flag over the resumed run's", "--resume --run-dir run --batch 500", "", "batch=500 rank=4"},
 		{"file over the resumed run's", "--resume --run-dir run --config f.yaml", "", "env=Ant-v2 batch=300 rank=4"},
@@ -80,6 +86,8 @@ func TestPrecedence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inDirectory(t, map[string]string{
 				"f.yaml":          file,
+				"g.yaml":          "env: Hopper-v5\n",
+				"mine.yaml":       "name: Mine-v2\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [mine]\n",
 				"run/config.yaml": resumed,
 				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                          "batch: 700\n",
 				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
@@ -220,7 +228,7 @@ func TestTaskFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if settings.Env != "Mine" || settings.RunDir != "runs/Mine/npg-uapg-s1" || !strings.Contains(loader.Describe(), "task file") {
+	if settings.Env != "Mine" || settings.RunDir != "runs/Mine/trpo-uapg-s1" || !strings.Contains(loader.Describe(), "task file") {
 		t.Errorf("%+v", settings)
 	}
 	if task, err := settings.Task(); err != nil || task.ObservationDim != 3 || task.TimeLimit != 20 {
@@ -294,11 +302,11 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v5 --segment 1 --streams 5000", "", "--streams 5000: must be at most 4096; raise --segment"},
 		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 65536"},
 		{"--env Ant-v5 --segment -1", "", "--segment -1: must be"},
-		{"--env Ant-v5 --segment 7", "", "--batch 15000: must be --streams 2142 times --segment 7"},
+		{"--env Ant-v5 --segment 7", "", "--batch 2000: must be --streams 285 times --segment 7"},
 		{"--env Ant-v5 --segment 7 --streams 3 --batch 200", "", "--batch 200: must be --streams 3 times --segment 7; leave out --batch or --streams"},
 		{"--env Ant-v5 --segment 7 --streams -3", "", "--streams -3"},
 		{"--env Ant-v5 --segment 65536 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
-		{"--env Swimmer-v5 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae"},
+		{"--env Swimmer-v2 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae"},
 		{"--env Swimmer-v2 --value-learning converge", "", "--value-learning converge: returns have no use for values; add --targets gae"},
 		{"--env Ant-v2 --kernel-learning converge", "", "--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned"},
 		{"--env Ant-v2 --preset authors --kernel-learning converge --solver cg", "", "--kernel-learning converge: conjugate gradients do not predict held-out episodes"},

@@ -15,10 +15,9 @@ const maxDifferences = 60
 //
 //	TASK/ALGORITHM-ESTIMATOR-sSEED_SETTING=VALUE_SETTING=VALUE...
 //
-// It lists, in the order of config.yaml, the settings that determine the results and differ from the task's preset, and
-// the preset if it is not the default. A list that is too long or has free text ends
-// with a hash of all of it. Names consist of the
-// characters of a run on the bus: others, such as decimal points, become "-".
+// It lists, in the order of config.yaml, the preset if it is not the task's default, and the settings that determine
+// the results and differ from the preset. A list that is too long or has free text ends with a hash of all of it. Names
+// consist of the characters of a run on the bus: others, such as decimal points, become "-".
 func (s *Settings) Name() string { return s.base() + clean(s.differences(), "") }
 
 // DefaultRunDir returns the run directory if none is given: runs/NAME in the working directory, where NAME is the run's
@@ -35,7 +34,7 @@ func (s *Settings) base() string {
 func (s *Settings) differences() string {
 	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	preset.TaskFile = s.TaskFile // the task's name stands for it
-	preset.Seed, preset.Preset = s.Seed, DefaultPreset
+	preset.Seed, preset.Preset = s.Seed, DefaultPreset(s.Env)
 	values := preset.all()
 	var list, exact strings.Builder
 	hashed := false

@@ -10,7 +10,12 @@ import (
 // A run's directory and name list the settings that differ from the preset, and no others.
 func TestNames(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"--env Swimmer-v2": "npg-uapg-s1",
+		"--env Swimmer-v5":                           "trpo-uapg-s1",
+		"--env Swimmer-v5 --preset best --gamma 0.9": "trpo-uapg-s1_gamma=0.9",
+		"--env Swimmer-v5 --preset paper":            "npg-uapg-s1_preset=paper",
+		"--env Swimmer-v5 --initial-std 1abs":        "trpo-uapg-s1_initial-std=1abs",
+		"--env Swimmer-v2 --preset best":             "trpo-uapg-s1_preset=best",
+		"--env Swimmer-v2":                           "npg-uapg-s1",
 		"--env Swimmer-v2 --seed 3 --iterations 5 --actors 2 --batch 15000 --rank 30": "npg-uapg-s3",
 		"--env Swimmer-v2 --rank 45 --algorithm trpo --estimator mc --seed 2":         "trpo-mc-s2_rank=45",
 		"--env Swimmer-v2 --gamma 0.99 --batch 2000":                                  "npg-uapg-s1_batch=2000_gamma=0.99",
@@ -24,10 +29,10 @@ func TestNames(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", arguments, err)
 		}
-		if settings.RunDir != "runs/Swimmer-v2/"+want {
-			t.Errorf("%s: the run directory is %s, want runs/Swimmer-v2/%s", arguments, settings.RunDir, want)
+		if want := "runs/" + settings.Env + "/" + want; settings.RunDir != want {
+			t.Errorf("%s: the run directory is %s, want %s", arguments, settings.RunDir, want)
 		}
-		if want := "Swimmer-v2/" + strings.ReplaceAll(want, ".", "-"); settings.Name() != want {
+		if want := settings.Env + "/" + strings.ReplaceAll(want, ".", "-"); settings.Name() != want {
 			t.Errorf("%s: the name is %s, want %s", arguments, settings.Name(), want)
 		}
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
@@ -15,6 +17,7 @@ var common = Settings{
 	Seed:           1,
 	Batch:          15000,
 	Hidden:         []int{64, 64},
+	InitialStd:     InitialStd{1, true},
 	Clip:           5,
 	Targets:        GAE,
 	Gamma:          0.995,
@@ -53,8 +56,15 @@ var common = Settings{
 	Resume:         ResumeNo,
 }
 
-// DefaultPreset is the preset if none is named.
-const DefaultPreset = Paper
+// DefaultPreset returns the preset that a task has if none is named: Paper for the built-in -v2 tasks, which are the
+// paper's, and Best for all others.
+func DefaultPreset(task string) Preset {
+	builtIn := slices.ContainsFunc(sim.Tasks(), func(t sim.Spec) bool { return t.Name == task })
+	if builtIn && strings.HasSuffix(task, "-v2") {
+		return Paper
+	}
+	return Best
+}
 
 // Algorithm returns the algorithm that the preset is made for, which a run has if none is named.
 func (p Preset) Algorithm() Algorithm {
@@ -75,6 +85,7 @@ var presets = map[Preset]func(s *Settings){
 	Best: func(s *Settings) { // the same for all tasks, apart from Swimmer's discount
 		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
 		s.Batch, s.Iterations, s.EvaluateEvery, s.Rank = 2000, 500, 10, 90
+		s.InitialStd = InitialStd{Scale: 0.5}
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL, s.Damping = 0.04, 0.25
@@ -118,7 +129,8 @@ func (t task) step(algorithm Algorithm) step {
 	return t.trpo
 }
 
-// ForTask returns the settings of a task, complete except for RunDir. The error is a *sim.UnknownTaskError.
+// ForTask returns the settings of a task, complete except for RunDir. preset "" is the task's default. The error is a
+// *sim.UnknownTaskError.
 func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error) {
 	if _, err := sim.Lookup(name); err != nil {
 		return Settings{}, err
@@ -129,6 +141,7 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 // forTask is ForTask for a task that may be that of a task file.
 func forTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) Settings {
 	s := common
+	preset = cmp.Or(preset, DefaultPreset(name))
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)
 	family, _ := sim.SplitName(name)

@@ -117,7 +117,7 @@ func (s setting) defaults() []string {
 // defaultOf returns the default of a setting, if it is the same under all presets.
 func (s setting) defaultOf() string {
 	if s.name == "preset" {
-		return "`" + string(DefaultPreset) + "`"
+		return fmt.Sprintf("`%s`; `%s` for -v2 tasks", DefaultPreset("Ant-v5"), DefaultPreset("Ant-v2"))
 	}
 	defaults := s.defaults()
 	if slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {

@@ -136,7 +136,7 @@ const (
 // Validate reports what is wrong with the result.
 type Settings struct {
 	// What is learned. These fields and all up to Completion determine a run's results.
-	Env       string         // task, such as "Swimmer-v2"
+	Env       string         // task, such as "Swimmer-v5"
 	TaskFile  *external.File // the task named Env, if it is not a built-in one; else nil
 	Algorithm Algorithm
 	Estimator Estimator
@@ -151,7 +151,8 @@ type Settings struct {
 	// Segment is the number of steps of a segment, of which each of Streams streams of episodes plays one a batch, so that
 	// Batch is their product. 0: tickets are for whole episodes, and Streams is 0 too.
 	Segment, Streams int
-	Hidden           []int   // widths of the policy's hidden layers
+	Hidden           []int // widths of the policy's hidden layers
+	InitialStd       InitialStd
 	Clip             float64 // bound on the absolute values of normalised observations
 
 	// Reuse is the number of batches that a gradient is estimated from, the newest and those before it; 1: the newest alone.

@@ -49,11 +49,11 @@ type section struct {
 func (s *Settings) table() []section {
 	return []section{
 		{"What is learned", []setting{
-			{"env", result, text(&s.Env), "task, such as Swimmer-v2 (docs/tasks.md)"},
+			{"env", result, text(&s.Env), "task, such as Swimmer-v5 (docs/tasks.md)"},
 			{"task", result, taskFile(&s.TaskFile), "file that describes a task of your own, in place of --env (docs/environments.md)"},
 			{"algorithm", result, choice(&s.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
 			{"estimator", result, choice(&s.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
-			{"preset", result, presetName(&s.Preset), "defaults: the authors' code, the paper's text, or small batches and learning to convergence, by trpo (docs/settings.md)"},
+			{"preset", result, presetName(&s.Preset), "set of defaults: best (small batches, learning to convergence, trpo), paper (its text; chosen for -v2 tasks) or authors (their code) (docs/settings.md)"},
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
@@ -64,6 +64,7 @@ func (s *Settings) table() []section {
 			{"segment", result, whole(&s.Segment), "steps of a segment: a batch is the next segment of each of --streams streams of episodes; 0 plays whole episodes (docs/segments.md)"},
 			{"streams", result, whole(&s.Streams), "number of streams; with --segment, --batch is their product unless it is given"},
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
+			{"initial_std", result, &s.InitialStd, "the policy's initial standard deviation: a multiple of half of each action's range or, as in 1abs, in the action's own units (docs/settings.md)"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
 			{"reuse", result, whole(&s.Reuse), "number of batches that a gradient is estimated from: the newest and those before it (docs/reuse.md)"},
 			{"importance_clip", result, number(&s.ImportanceClip), "bound on the importance ratios that mc gives samples of earlier batches"},
@@ -174,6 +175,7 @@ var introduced = map[string]string{
 	"value_samples":   "0",
 	"cg_iterations":   "50",
 	"cg_tolerance":    "1.0e-05",
+	"initial_std":     "1abs",
 }
 
 // Identity returns the settings that determine a run's results, as text by name. Runs with equal identities are the

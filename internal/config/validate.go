@@ -14,6 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/sim"
 )
 
 // Bounds beyond which a value is taken to be a mistake.
@@ -26,7 +27,8 @@ const (
 	maxEpochs       = 1000
 	maxCGIterations = 100000
 	maxReuse        = 64
-	maxKept         = 256 << 20 // bytes that --reuse and --value-samples add to each checkpoint
+	maxKept         = 256 << 20   // bytes that --reuse and --value-samples add to each checkpoint
+	minStd, maxStd  = 1e-30, 1e30 // actions are float32
 )
 
 // Validate returns nil if the settings are valid, and otherwise an error that lists every problem on a line of its own,
@@ -174,6 +176,8 @@ func (s *Settings) validateTask(v *findings) {
 	task, err := s.Task()
 	if err != nil {
 		*v = append(*v, fmt.Errorf("--env: %w", err))
+	} else {
+		s.validateInitialStd(v, task)
 	}
 	if s.Estimator == MonteCarlo || !layers || err != nil {
 		return
@@ -183,6 +187,17 @@ func (s *Settings) validateTask(v *findings) {
 	v.require(s.Rank <= s.Batch || s.Batch < 1, "--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
 	v.require(s.Rank <= parameters, "--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
 	s.validateRaw(v, task.ObservationDim)
+}
+
+// validateInitialStd checks the standard deviation of each component of the action.
+func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
+	for i, std := range s.InitialStd.Of(task) {
+		if !(std >= minStd && std <= maxStd) {
+			v.require(false, "--initial-std %v: the standard deviation of component %d of the action would be %v: "+
+				"must be from %v to %v; 1abs is 1 whatever the action's range", s.InitialStd, i, std, minStd, maxStd)
+			return
+		}
+	}
 }
 
 // validateRaw checks that the closed form can handle the number of raw features.

@@ -32,7 +32,7 @@ func (l *Loader) loadWorker() (*Settings, error) {
 		}
 	}
 	s := &l.settings
-	preset, err := ForTask(sim.Tasks()[0].Name, s.Algorithm, s.Estimator, s.Preset)
+	preset, err := ForTask(sim.Tasks()[0].Name, NPG, UAPG, "") // no matter which
 	if err != nil {
 		return nil, err
 	}

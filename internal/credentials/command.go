@@ -37,7 +37,7 @@ func Command() *cobra.Command {
 directory to its machine, and give it there as --credentials. Keep the directory authority
 to yourself: whoever has it can make more. docs/security.md says more.`,
 		Example: `  credentials create --out credentials --host learner.example
-  learner --env Swimmer-v2 --listen 0.0.0.0:4222 --credentials credentials/learner
+  learner --env Swimmer-v5 --listen 0.0.0.0:4222 --credentials credentials/learner
   actor --nats tls://learner.example:4222 --credentials credentials/actor`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 // normaliser that clips some observations.
 func testActor(tb testing.TB, shape Shape, seed uint64) (*Actor, []float64, Normalizer) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	params := shape.Init(rng)
+	params := shape.Init(rng, nil)
 	for i := shape.NumParams() - shape.Action; i < len(params); i++ {
 		params[i] = 0.3 * rng.NormFloat64()
 	}
@@ -168,7 +169,7 @@ func TestNewActorRefusesBadInput(t *testing.T) {
 
 func TestInitIsTorchs(t *testing.T) {
 	shape := Shape{8, 2, DefaultHidden()}
-	params := shape.Init(rand.New(rand.NewPCG(4, 4)))
+	params := shape.Init(rand.New(rand.NewPCG(4, 4)), nil)
 	if len(params) != shape.NumParams() || len(params) != 8*64+64+64*64+64+64*2+2+2 {
 		t.Fatalf("%d parameters, NumParams %d", len(params), shape.NumParams())
 	}
@@ -193,6 +194,28 @@ func TestInitIsTorchs(t *testing.T) {
 			t.Errorf("parameter %d, a last bias or log std, is %v", i, params[i])
 		}
 	}
+}
+
+// The standard deviations are all that depends on them: of 1 their logarithms are 0, to the last bit.
+func TestInitialStandardDeviations(t *testing.T) {
+	shape := Shape{8, 2, DefaultHidden()}
+	initial := func(std []float64) []float64 { return shape.Init(rand.New(rand.NewPCG(4, 4)), std) }
+	plain, others := initial(nil), initial([]float64{0.5, 3})
+	for i, x := range initial([]float64{1, 1}) {
+		if math.Float64bits(x) != math.Float64bits(plain[i]) {
+			t.Errorf("parameter %d is %v, want %v", i, x, plain[i])
+		}
+	}
+	n := shape.NumParams() - 2
+	if !slices.Equal(others[:n], plain[:n]) || !slices.Equal(others[n:], []float64{math.Log(0.5), math.Log(3)}) {
+		t.Errorf("the log standard deviations are %v", others[n:])
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("one standard deviation for two dimensions")
+		}
+	}()
+	initial([]float64{1})
 }
 
 func BenchmarkAct(b *testing.B) {

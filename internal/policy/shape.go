@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -46,9 +47,13 @@ func (s Shape) NumParams() int { return s.Mean().NumParams() + s.Action }
 // nearly all noise (the authors' code).
 const lastLayerScale = 0.1
 
-// Init draws the initial parameters: PyTorch's default for linear layers, the
-// last layer's weights times 0.1, its bias and the log standard deviations 0.
-func (s Shape) Init(rng *rand.Rand) []float64 {
+// Init draws the initial parameters: PyTorch's default for linear layers, the last
+// layer's weights times 0.1, its bias 0. std has the standard deviation of each
+// action dimension, which is above 0; nil: 1.
+func (s Shape) Init(rng *rand.Rand, std []float64) []float64 {
+	if std != nil && len(std) != s.Action {
+		panic(fmt.Sprintf("policy: %d standard deviations for %d action dimensions", len(std), s.Action))
+	}
 	network := s.Mean()
 	params := append(network.Init(rng), make([]float64, s.Action)...)
 	layers := network.Layers()
@@ -57,5 +62,9 @@ func (s Shape) Init(rng *rand.Rand) []float64 {
 		params[i] *= lastLayerScale
 	}
 	clear(params[last.Bias:])
+	logStd := params[network.NumParams():]
+	for i, x := range std {
+		logStd[i] = math.Log(x)
+	}
 	return params
 }

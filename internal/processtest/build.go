@@ -5,7 +5,7 @@
 //	func TestMain(m *testing.M) { os.Exit(processtest.Build(m, &programs, ".")) }
 //
 //	func TestStops(t *testing.T) {
-//		p := processtest.Start(t, exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v2"))
+//		p := processtest.Start(t, exec.Command(filepath.Join(programs, "learner"), "--env", "Swimmer-v5"))
 //		address := p.Expect(`listening on (\S+)`)[1]
 //		...
 //		p.Signal(syscall.SIGTERM)

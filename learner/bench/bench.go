@@ -4,7 +4,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -138,8 +137,7 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 
 // learner returns the settings of a learner: the task's, with those given.
 func (o options) learner(task string, estimator config.Estimator) (config.Settings, error) {
-	preset := cmp.Or(config.Preset(o.settings["preset"]), config.DefaultPreset)
-	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, preset)
+	settings, err := config.ForTask(task, config.Algorithm(o.algorithm), estimator, config.Preset(o.settings["preset"]))
 	if err != nil {
 		return settings, err
 	}

@@ -35,7 +35,7 @@ func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx c
 	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: actors}, func(ctx context.Context, collector *collect.Collector) error {
 		return body(ctx, &sampler{
 			task: task, actors: actors, collector: collector,
-			params:  shape.Init(streams.New(seed, streams.Policy)),
+			params:  shape.Init(streams.New(seed, streams.Policy), nil),
 			moments: policy.NewMoments(task.ObservationDim),
 		})
 	})

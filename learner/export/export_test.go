@@ -22,7 +22,7 @@ import (
 func exampleCheckpoint(bounds bool) *trained.Checkpoint {
 	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
 	arrays := map[string][]float64{
-		"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2))),
+		"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
 		"normalizer.count": {100}, "normalizer.mean": make([]float64, 8), "normalizer.m2": slices.Repeat([]float64{99}, 8),
 	}
 	if bounds {

@@ -41,7 +41,7 @@ func BenchmarkFisher(b *testing.B) {
 		scope := compute.NewScope(backend)
 		rng := rand.New(rand.NewPCG(1, 1))
 		p := shape.NumParams()
-		g := New(scope, shape, shape.Init(rng), scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
+		g := New(scope, shape, shape.Init(rng, nil), scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
 		fisher, x, y := g.Fisher(0.1), scope.FromSlice(p, 1, normals(p, rng)), scope.New(p, 1)
 		name := fmt.Sprintf("%d-64-64-%d", shape.Observation, shape.Action)
 		b.Run(name+"/product", func(b *testing.B) {

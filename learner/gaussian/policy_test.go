@@ -84,7 +84,7 @@ func TestActorAgreesWithBlocks(t *testing.T) {
 	for _, b := range nntest.Backends() {
 		shape := policy.Shape{Observation: 11, Action: 3, Hidden: policy.DefaultHidden()}
 		rng := rand.New(rand.NewPCG(14, 0))
-		params, n := shape.Init(rng), policy.Identity(shape.Observation, 5)
+		params, n := shape.Init(rng, nil), policy.Identity(shape.Observation, 5)
 		for i := range n.Mean {
 			n.Mean[i], n.Std[i] = rng.NormFloat64(), rng.ExpFloat64()
 		}

@@ -42,7 +42,7 @@ func save(t testing.TB, directory, task string, iteration, seed uint64, settings
 		t.Fatal(err)
 	}
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: []int{16}}
-	params := shape.Init(rand.New(rand.NewPCG(seed, 0)))
+	params := shape.Init(rand.New(rand.NewPCG(seed, 0)), nil)
 	for i := range params {
 		params[i] *= 3
 	}

@@ -18,7 +18,7 @@ func TestWithoutEncoder(t *testing.T) {
 	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
 	c := &trained.Checkpoint{
 		State: &checkpoint.State{Arrays: map[string][]float64{
-			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2))),
+			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
 			"normalizer.count": {1}, "normalizer.mean": make([]float64, 8), "normalizer.m2": make([]float64, 8),
 		}},
 		Settings: map[string]string{"env": "Swimmer-v2", "hidden": "[5]", "clip": "5"},

@@ -118,8 +118,8 @@ func TestReached(t *testing.T) {
 func TestBestPublishes(t *testing.T) {
 	t.Parallel()
 	directory, out := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "best")
-	settings, err := resolve([]assignment{{"env", "Hopper-v4"}, {"algorithm", "trpo"}, {"estimator", "mc"}, {"seed", "3"}, {"iterations", "3"},
-		{"batch", "300"}, {"evaluate_every", "2"}, {"run_dir", directory}}...)
+	settings, err := resolve([]assignment{{"env", "Hopper-v4"}, papers, {"algorithm", "trpo"}, {"estimator", "mc"},
+		{"seed", "3"}, {"iterations", "3"}, {"batch", "300"}, {"evaluate_every", "2"}, {"run_dir", directory}}...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func calibrationCommand() *cobra.Command {
 
 Copies the figures of the complete runs that are named, trained with --kernel-learning converge, into
 DIR/data, and writes the page from there; without a name it rewrites the page alone. It trains nothing.`,
-		Example: "  learner study calibration --out docs/results/calibration runs/Hopper-v4/trpo-uapg-s1_preset=best",
+		Example: "  learner study calibration --out docs/results/calibration runs/Hopper-v4/trpo-uapg-s1",
 	}
 	prepare(cmd, runCalibration, nil)
 	cmd.Args = cobra.ArbitraryArgs

@@ -185,7 +185,7 @@ func (c comparison) members(j *job, o *compareOptions) ([]member, error) {
 		for _, env := range o.envs {
 			for _, algorithm := range o.algorithms {
 				for _, v := range variants {
-					assignments := slices.Concat(common, []assignment{
+					assignments := slices.Concat([]assignment{papers}, common, []assignment{
 						{"env", env}, {"algorithm", algorithm}, {"seed", fmt.Sprint(seed)}, {"iterations", fmt.Sprint(o.iterations)},
 					}, v.settings)
 					m, err := j.member(setting{env: env, algorithm: algorithm}, v, seed, assignments)

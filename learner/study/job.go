@@ -60,6 +60,9 @@ func (j *job) path(elements ...string) string {
 // assignment is a setting, by its name in a file, with its value.
 type assignment struct{ name, value string }
 
+// papers is what studies of the paper's experiments set before what they are given, whatever the task.
+var papers = assignment{"preset", string(config.Paper)}
+
 // reserved are the settings that studies set themselves, with the flags that control them.
 var reserved = map[string]string{
 	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds", "iterations": "--iterations",

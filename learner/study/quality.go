@@ -75,7 +75,7 @@ checkpoints that it needs. With --run it measures existing runs, which must have
 see learner --keep-checkpoints. Each policy's numbers go to DIR/data; the page is written from these.`,
 		Example: `  learner study gradient-quality --out quality --quick
   learner study gradient-quality --out docs/results/gradient-quality --env Swimmer-v2,Hopper-v2 --at 0,10,50
-  learner study gradient-quality --out quality --run runs/Hopper-v4/trpo-uapg-s1_preset=best --at 50,100`,
+  learner study gradient-quality --out quality --run runs/Hopper-v4/trpo-uapg-s1 --at 50,100`,
 	}
 	flags := prepare(cmd, o.run, qualityQuick)
 	flags.StringArrayVar(&o.runs, "run", nil, "run directory to measure; may be repeated, one a task (default: train a run on each task)")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // study runs `learner study` with these arguments.
@@ -352,5 +354,30 @@ func TestNotes(t *testing.T) {
 	err := study(t, append(arguments, "--rounds", "3")...)
 	if err == nil || !strings.Contains(err.Error(), "rounds was 2 and is now 3") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Studies of the paper's experiments have its preset on every task, unless they are told another.
+func TestStudiesHaveThePapersPreset(t *testing.T) {
+	for _, c := range []struct {
+		set  []string
+		want config.Preset
+	}{{nil, config.Paper}, {[]string{"preset=best"}, config.Best}} {
+		o := compareOptions{envs: []string{"Swimmer-v2", "Hopper-v5"}, algorithms: []string{"npg"}, estimators: []string{"mc"},
+			seeds: []uint{1}, iterations: 1, set: c.set}
+		members, err := comparisons[0].members(&job{out: t.TempDir()}, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := wallClockOptions{env: "Hopper-v5", algorithm: "npg", sizes: []uint{500}, set: c.set}
+		settings, err := clock.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range members {
+			if m.settings.Preset != c.want || settings["mc"].Preset != c.want {
+				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, m.name, m.settings.Preset, settings["mc"].Preset)
+			}
+		}
 	}
 }

@@ -110,8 +110,8 @@ func (o *wallClockOptions) settings() (map[string]*config.Settings, error) {
 	}
 	all := map[string]*config.Settings{}
 	for _, e := range compared {
-		s, err := resolve(append(slices.Concat(common, e.settings), assignment{"env", o.env}, assignment{"algorithm", o.algorithm},
-			assignment{"batch", fmt.Sprint(o.sizes[0])})...)
+		s, err := resolve(append(slices.Concat([]assignment{papers}, common, e.settings), assignment{"env", o.env},
+			assignment{"algorithm", o.algorithm}, assignment{"batch", fmt.Sprint(o.sizes[0])})...)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,8 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 		processor = computer.Name()
 	}
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: settings["mc"].Hidden}
-	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(o.seed, streams.Policy))}
+	params := shape.Init(streams.New(o.seed, streams.Policy), settings["mc"].InitialStd.Of(task))
+	p := &proto.Policy{Hidden: shape.Hidden, Params: params}
 	sampling := session.Sampling{Task: task, Seed: o.seed, Actors: config.AutoActors}
 	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range o.sizes {

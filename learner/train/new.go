@@ -18,7 +18,7 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 	l := &Learner{
 		Method:      NewMethod(s, shape),
 		Backend:     b,
-		Params:      shape.Init(streams.New(s.Seed, streams.Policy)),
+		Params:      shape.Init(streams.New(s.Seed, streams.Policy), s.InitialStd.Of(task)),
 		Optimizer:   optimizer(s, shape.NumParams()),
 		PolicySteps: s.PolicySteps,
 		Reuse:       newReuse(s.Reuse, s.ValueBatches(), s.ImportanceClip),

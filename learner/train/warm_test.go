@@ -44,6 +44,7 @@ func TestStartFrom(t *testing.T) {
 	c := source(t, small(t, config.UAPG))
 	s := small(t, config.UAPG)
 	s.Seed, s.LearningRate, s.C2 = 8, 1e-3, 1e-4
+	s.InitialStd = config.InitialStd{Scale: 0.5} // the donor's are kept
 	j := startFrom(t, s, c)
 	first := j.states[0]
 	if want := (checkpoint.Counters{Epoch: 1, From: "5ca1e"}); first.Counters != want || len(j.states) != 3 {

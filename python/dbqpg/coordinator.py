@@ -32,7 +32,7 @@ class Coordinator:
     """Speaks to the coordinator at one or more URLs.
 
     >>> coordinator = Coordinator("http://127.0.0.1:7070")
-    >>> coordinator.submit({"name": "swimmer", "tasks": ["Swimmer-v2"], "estimators": ["mc", "uapg"], "seeds": [1, 2]})
+    >>> coordinator.submit({"name": "swimmer", "tasks": ["Swimmer-v5"], "estimators": ["mc", "uapg"], "seeds": [1, 2]})
     4
     >>> for run in coordinator.watch("swimmer"):
     ...     print(run["name"], run["state"], run["iteration"])
@@ -98,11 +98,10 @@ class Coordinator:
     def submit(self, spec: JSON) -> int:
         """Submits an experiment and returns how many runs it has.
 
-        spec has a name, tasks, and what differs from the defaults of algorithms (["npg"]), estimators (["uapg"]), seeds
+        spec has a name, tasks, and what differs from the defaults of algorithms (the preset's), estimators (["uapg"]), seeds
         ([1]) and overrides, [{"name": "iterations", "values": ["300"]}].
         """
-        whole = {"algorithms": ["npg"], "estimators": ["uapg"], "seeds": [1], **spec}
-        return _count(self.command("submit", {"spec": whole}))
+        return _count(self.command("submit", {"spec": spec}))
 
     def cancel(self, name: str) -> int:
         """Cancels a run, or all of an experiment's that have not ended. Returns how many."""

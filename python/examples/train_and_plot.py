@@ -27,7 +27,7 @@ directory = pathlib.Path(os.environ.get("RUN_DIR", "runs/example"))
 settings = os.environ.get("SETTINGS", "--batch 5000 --evaluate-every 10").split()
 
 subprocess.run(
-    [learner, "--env", "Swimmer-v4", "--iterations", str(iterations), "--run-dir", directory, "--resume=auto", *settings],
+    [learner, "--env", "Swimmer-v5", "--iterations", str(iterations), "--run-dir", directory, "--resume=auto", *settings],
     check=True,
 )
 

@@ -75,11 +75,11 @@ func TestThreeNodes(t *testing.T) {
 	if evaluate[bool](p, `document.body.innerText.includes('Submit')`) {
 		t.Error("without credentials the pages offer to submit a sweep")
 	}
-	p.to("#/run/pendulum/InvertedPendulum-v5/npg-mc-s1")
+	p.to("#/run/pendulum/InvertedPendulum-v5/trpo-mc-s1")
 	p.drawn(8)
 	p.look("run")
 	p.accessible()
-	p.to("#/run/pendulum/InvertedPendulum-v5/npg-mc-s1?tab=log")
+	p.to("#/run/pendulum/InvertedPendulum-v5/trpo-mc-s1?tab=log")
 	p.says("iteration done")
 	worker.Signal(syscall.SIGKILL)
 	p.to("#/")
@@ -89,7 +89,7 @@ func TestThreeNodes(t *testing.T) {
 	next := start(t, "learner", "--worker", "--worker-name", "w2", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
 	next.Expect(`msg="iteration done"`)
 	p.says("running")
-	p.to("#/run/pendulum/InvertedPendulum-v5/npg-mc-s1?tab=events")
+	p.to("#/run/pendulum/InvertedPendulum-v5/trpo-mc-s1?tab=events")
 	p.says("epoch-2")
 	p.look("events")
 	p.accessible()
@@ -148,7 +148,7 @@ func TestActions(t *testing.T) {
 	p.says("two is valid: 2 runs")
 	p.do(chromedp.Click(chromedp.Search(`//button[text()='Submit']`)))
 	p.until(`document.querySelectorAll('tbody tr').length === 2`)
-	p.to("#/run/two/Swimmer-v5/npg-uapg-s1")
+	p.to("#/run/two/Swimmer-v5/trpo-uapg-s1")
 	confirm := func(button, confirmed, says string) {
 		p.do(chromedp.Click(chromedp.Search(`//button[text()='` + button + `']`)))
 		p.until(`document.querySelector('dialog').open`)

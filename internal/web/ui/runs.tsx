@@ -184,7 +184,7 @@ function Empty(props: { all: number; about: About }) {
 			There are no runs. <Link to="submit">Submit a sweep</Link>, and start a worker.
 		</p>
 	) : (
-		<p class="empty">There are no runs here yet. A run appears once its first iteration is complete: go run ./learner --env Swimmer-v2</p>
+		<p class="empty">There are no runs here yet. A run appears once its first iteration is complete: go run ./learner --env Swimmer-v5</p>
 	);
 }
 
