@@ -64,8 +64,8 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 	s := compute.NewScope(b.run.Backend)
 	defer s.Release()
 	l, at := *b.run.Learner, b.with(s, targets)
+	l.Correction = nil
 	quadrature := *l.Quadrature
-	quadrature.Correction = nil
 	quadrature.Converge = quadrature.Converge && hyper == nil
 	l.Quadrature = &quadrature
 	before := l.Critic.State()
