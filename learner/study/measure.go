@@ -323,10 +323,10 @@ func (p *probe) hyper(posterior string) *gp.Hyper {
 	return nil
 }
 
-var uncertaintyColumns = []string{"size", "targets", "posterior", "predicted", "damping", "measured"}
+var uncertaintyColumns = []string{"size", "targets", "posterior", "predicted", "undamped", "measured"}
 
 // measureUncertainty returns a table of what the posterior of a batch apart says of the variance of DBQPG's gradient along the
-// eigenvectors of its covariance, and what part of that is the Fisher matrix's damping, beside the variance of the repeats'.
+// eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the repeats'.
 func (p *probe) measureUncertainty(ctx context.Context, batches []batch) ([][]string, error) {
 	lines := [][]string{uncertaintyColumns}
 	for _, size := range p.sizes {
@@ -352,7 +352,7 @@ func (p *probe) measureUncertainty(ctx context.Context, batches []batch) ([][]st
 					return nil, err
 				}
 				for _, u := range all {
-					arrays[c.String()] = append(append(arrays[c.String()], u.Variance, u.Damping), u.Direction...)
+					arrays[c.String()] = append(append(arrays[c.String()], u.Variance, u.Undamped), u.Direction...)
 				}
 			}
 			return arrays, nil

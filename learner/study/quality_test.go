@@ -35,7 +35,7 @@ func TestQuality(t *testing.T) {
 			t.Errorf("%s has %d rows, want %d", name, got, want)
 		}
 	}
-	// Two sizes, two kinds of targets, two posteriors, eight directions: the predictions are in order, and no less than the damping.
+	// Two sizes, two kinds of targets, two posteriors, eight directions: the damping adds to the predictions.
 	uncertain := rows(t, out, "data", "Hopper-v2", "uncertainty-2.csv")
 	if len(uncertain) != 2*2*2*8 {
 		t.Errorf("uncertainty-2.csv has %d rows", len(uncertain))
@@ -46,7 +46,7 @@ func TestQuality(t *testing.T) {
 			x[i], _ = strconv.ParseFloat(row[3+i], 64)
 		}
 		if !(x[0] > x[1] && x[1] > 0 && x[2] > 0) {
-			t.Errorf("predicted, of that damping, measured: %v", row)
+			t.Errorf("predicted, undamped, measured: %v", row)
 		}
 	}
 	cells := rows(t, out, "quality.csv")

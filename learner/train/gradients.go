@@ -105,10 +105,10 @@ func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper)
 }
 
 // Uncertain is a direction h in the policy's p parameters, of length 1, and the variance h'Ch of the gradient along it under the
-// posterior; what the Fisher matrix's damping makes of that is Damping.
+// posterior, with and without the Fisher matrix's damping.
 type Uncertain struct {
-	Direction         []float64
-	Variance, Damping float64
+	Direction          []float64
+	Variance, Undamped float64
 }
 
 // Uncertainty returns the eigenvectors of the covariance C of DBQPG's gradient in the span of the scores' decomposition, the most
@@ -137,7 +137,8 @@ func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, er
 		if err != nil {
 			return nil, err
 		}
-		all[j] = Uncertain{at.Expand(h), deviation * deviation, k.FisherWeight() * at.Fisher.Damping}
+		variance := deviation * deviation
+		all[j] = Uncertain{at.Expand(h), variance, variance - k.FisherWeight()*at.Fisher.Damping}
 	}
 	return all, nil
 }

@@ -138,11 +138,11 @@ func TestUncertainDirections(t *testing.T) {
 				t.Errorf("directions %d and %d have the product %v", i, j, got)
 			}
 		}
-		if i > 0 && u.Variance > all[0][i-1].Variance || !(u.Variance > u.Damping && u.Damping > 0) {
-			t.Errorf("direction %d has the variance %v, by damping %v", i, u.Variance, u.Damping)
+		if i > 0 && u.Variance > all[0][i-1].Variance || !(u.Variance > u.Undamped && u.Undamped > 0) {
+			t.Errorf("direction %d has the variance %v, undamped %v", i, u.Variance, u.Undamped)
 		}
-		if scaled := all[1][i]; math.Abs(scaled.Variance-4*u.Variance) > 1e-9*scaled.Variance || math.Abs(scaled.Damping-4*u.Damping) > 1e-9*scaled.Damping {
-			t.Errorf("direction %d: in another unit %v and %v, not four times %v and %v", i, scaled.Variance, scaled.Damping, u.Variance, u.Damping)
+		if scaled := all[1][i]; math.Abs(scaled.Variance-4*u.Variance) > 1e-9*scaled.Variance || math.Abs(scaled.Undamped-4*u.Undamped) > 1e-9*scaled.Variance {
+			t.Errorf("direction %d: in another unit %v and %v, not four times %v and %v", i, scaled.Variance, scaled.Undamped, u.Variance, u.Undamped)
 		}
 	}
 }
