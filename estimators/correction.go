@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 )
 
 // A Correction lets an estimate's uncertainty change the direction of the step: [UAPG] and
-// [UBAC] that of the gradient, [NaturalUAPG] that of the natural gradient.
+// [UBAC] that of the gradient, [NaturalUAPG] and [FisherUAPG] that of the natural gradient.
 type Correction interface {
 	// Of allocates in s what the correction of an estimate needs, and returns what changes
 	// a direction (p × 1) in place.
@@ -56,10 +58,32 @@ func (c NaturalUAPG) Of(s *compute.Scope, e *Estimate) (func(compute.Block), err
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := c.Decompose(s, precision)
+	return c.by(s, precision)
+}
+
+// by corrects by the eigenpairs of a matrix.
+func (c NaturalUAPG) by(s *compute.Scope, u *Uncertainty) (func(compute.Block), error) {
+	pairs, err := c.Decompose(s, u)
 	return func(d compute.Block) {
 		pairs.stretch(s.Backend(), d, func(nu, least float64) float64 { return min(math.Sqrt(nu/least), c.Epsilon) })
 	}, err
+}
+
+// FisherUAPG is [NaturalUAPG] with the Fisher matrix G in the precision's place, without damping: a fixed preconditioner.
+// It needs no process, so that it corrects Monte Carlo as well. It is the control of an experiment: is UAPG's gain its
+// uncertainty? Where the state kernel explains nothing of the scores,
+//
+//	kappa N = G + damping I + kappa U (c1 K_s + sigma² I)^-1 U' = (1 + kappa n/sigma²) G + damping I
+//
+// With --preset paper kappa n/sigma² is 7,500, and the damping next to nothing. Since eigenvalues count relative to the least,
+// UAPG is then nearly FisherUAPG, whose step is proportional to G^1/2 (G + damping I)^-1 g, about G^-1/2 g, up to Epsilon.
+type FisherUAPG NaturalUAPG
+
+// Of implements [Correction].
+func (c FisherUAPG) Of(s *compute.Scope, e *Estimate) (func(compute.Block), error) {
+	fisher := e.newUncertainty(0, mat.NewSymDense(len(e.batch.SVD.S), nil))
+	fisher.damping = 0
+	return NaturalUAPG(c).by(s, fisher)
 }
 
 // UBAC corrects the gradient as the uncertainty-based form of Bayesian actor-critic does

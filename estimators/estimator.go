@@ -10,7 +10,7 @@ import (
 // parameters.
 type Batch struct {
 	Scores   linop.Operator // U, p × n
-	SVD      *linop.SVD     // P S V', the leading part of U; nil is enough for Monte Carlo
+	SVD      *linop.SVD     // P S V', the leading part of U; nil is enough for Monte Carlo without a correction
 	Fisher   Fisher         // G, for the natural gradient, the kernel, and the uncertainty alike
 	Features compute.Block  // n × d: what the state kernel sees; Monte Carlo does without
 	Targets  compute.Block  // y, n × 1: a target for the action value of each pair
@@ -46,6 +46,14 @@ type Estimate struct {
 	batch   *Batch
 	backend compute.Backend
 	kappa   float64 // the Fisher kernel's weight in the posterior
+}
+
+// correctBy sets the estimate's correction, nil for none.
+func (e *Estimate) correctBy(s *compute.Scope, c Correction) (err error) {
+	if c != nil {
+		e.Correct, err = c.Of(s, e)
+	}
+	return err
 }
 
 // newEstimate returns the gradient U w of a batch.

@@ -44,9 +44,7 @@ func (q *Quadrature) Integrate(s *compute.Scope, batch *Batch, posterior gp.Post
 	}
 	e := newEstimate(s, batch, weights)
 	e.Posterior, e.kappa = posterior, q.Kernel.FisherWeight()
-	if q.Correction != nil {
-		e.Correct, err = q.Correction.Of(s, e)
-	}
+	err = e.correctBy(s, q.Correction)
 	return e, err
 }
 

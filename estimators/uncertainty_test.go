@@ -186,3 +186,57 @@ func TestNonFiniteUncertainty(t *testing.T) {
 		}
 	})
 }
+
+// FisherUAPG against G multiplied out, in the span of a truncated decomposition: each eigenvector of P'GP becomes
+// min(sqrt(nu/nu_delta), epsilon) times as long, whatever the damping, and nothing else changes. Monte Carlo has the same.
+func TestFisherUAPGAgainstDense(t *testing.T) {
+	const rank, damping, epsilon = 6, 0.1, 1.7
+	x, y := newProblem(t, 34, 30, 40), newProblem(t, 35, 30, 40)
+	p, _, _ := x.decompose(rank)
+	c := estimators.FisherUAPG{Epsilon: epsilon, Decompose: estimators.Projected}
+	for name, g := range map[string]*mat.Dense{"empirical": x.fisherMatrix(), "another": y.fisherMatrix()} {
+		var small, vectors mat.Dense
+		small.Product(p.T(), g, p)
+		values, inSpan := leading(&small, rank)
+		vectors.Mul(p, inSpan)
+		want := plusDiagonal(mat.NewDense(x.p, x.p, nil), 1)
+		for j, nu := range values {
+			h := vectors.ColView(j)
+			var along mat.Dense
+			along.Outer(min(math.Sqrt(nu/values[rank-1]), epsilon)-1, h, h)
+			want.Add(want, &along)
+		}
+		backends(t, func(t *testing.T, s *compute.Scope) {
+			x := x.solve(t, s, rank)
+			fisher := x.given(g, damping)
+			if name == "empirical" {
+				fisher = x.empirical(damping)
+			}
+			wantNear(t, name, x.columns(x.correction(t, c, fisher)), want, 1e-9)
+			x.batch.Fisher = fisher
+			e, err := estimators.MonteCarlo{Correction: c}.Estimate(s, &x.batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantNear(t, name+", Monte Carlo", x.columns(e.Correct), want, 1e-9)
+		})
+	}
+}
+
+// Without the state kernel the precision is (1 + kappa n/sigma²) G: UAPG's correction is FisherUAPG's, and G^1/2 up to a factor.
+func TestUAPGIsFisherUAPGWithoutTheStateKernel(t *testing.T) {
+	x := newProblem(t, 36, 7, 30)
+	x.kernel.C1 = 0
+	backends(t, func(t *testing.T, s *compute.Scope) {
+		x := x.solve(t, s, x.rank())
+		fisher := x.empirical(noDamping)
+		uapg := estimators.NaturalUAPG{Epsilon: math.Inf(1), Decompose: estimators.Projected}
+		a := x.columns(x.correction(t, estimators.FisherUAPG(uapg), fisher))
+		wantNear(t, "correction", a, x.columns(x.correction(t, uapg, fisher)), 1e-9)
+		values, _ := leading(x.fisherMatrix(), x.p)
+		var square mat.Dense
+		square.Mul(a, a)
+		square.Scale(values[x.p-1], &square)
+		wantNear(t, "its square", &square, x.fisherMatrix(), 1e-9)
+	})
+}

@@ -46,6 +46,12 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	return s.run(ctx)
 }
 
+// TrainWith is Train with a learner that change makes other than the settings do, before it starts or resumes: an experiment's.
+func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *progress.Display, log *slog.Logger) error {
+	s := &session{settings: settings, name: settings.Name(), change: change, display: display, log: log}
+	return s.run(ctx)
+}
+
 // TrainLeased is Train for a leased run, over a bus that stays open.
 func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
 	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, metrics: metrics}
@@ -62,7 +68,8 @@ type session struct {
 	settings *config.Settings
 	name     string // of the run
 	lease    *Lease // nil if the run is not leased
-	bus      *Bus   // nil before it is open
+	change   func(*train.Learner)
+	bus      *Bus // nil before it is open
 	display  *progress.Display
 	log      *slog.Logger
 	metrics  *observe.Learner
@@ -137,6 +144,9 @@ func (s *session) run(ctx context.Context) (err error) {
 func (s *session) train(ctx context.Context, directory *rundir.Run, state *checkpoint.State) error {
 	r := train.NewRun(s.backend, s.settings, s.task)
 	r.Observe = s.observed
+	if s.change != nil {
+		s.change(r.Learner)
+	}
 	epoch, err := s.begin(ctx, r, state)
 	if err != nil {
 		return err

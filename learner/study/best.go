@@ -151,7 +151,7 @@ func (j *job) readEvaluations() (*lineup, error) {
 		}
 	}
 	if len(r.runs) == 0 {
-		return nil, fmt.Errorf("--out %s: there are no evaluations in baselines/TASK/*.csv or data/TASK/*.csv, and no runs to take them from", j.out)
+		return nil, fmt.Errorf("--out %s: there are no evaluations of the page's tasks in baselines/TASK/*.csv or data/TASK/*.csv, and no runs to take them from", j.out)
 	}
 	slices.SortFunc(r.runs, func(a, b *evaluated) int {
 		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.algorithm, b.algorithm), cmp.Compare(a.seed, b.seed))
@@ -159,19 +159,19 @@ func (j *job) readEvaluations() (*lineup, error) {
 	return r, nil
 }
 
-// read adds the runs of a table with these columns.
+// read adds the runs on the page's tasks of a table with these columns.
 func (r *lineup) read(path string, columns []string) error {
 	var run *evaluated
 	err := readRows(path, columns, func(row []string) error {
+		if !slices.ContainsFunc(bestTasks, func(t bestTask) bool { return t.name == row[0] }) {
+			return nil // such as another version of one, whose runs are being made
+		}
 		seed, err := strconv.ParseUint(row[2], 10, 64)
 		if err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
 		if run == nil || run.task != row[0] || run.algorithm != row[1] || run.seed != seed {
 			run = &evaluated{task: row[0], algorithm: row[1], seed: seed}
-			if !slices.ContainsFunc(bestTasks, func(t bestTask) bool { return t.name == run.task }) {
-				return fmt.Errorf("%s is not among the page's tasks", run.task)
-			}
 			if slices.ContainsFunc(r.runs, func(o *evaluated) bool { return o.task == run.task && o.algorithm == run.algorithm && o.seed == seed }) {
 				return fmt.Errorf("%s on %s with seed %d is in another place already", run.algorithm, run.task, seed)
 			}
@@ -193,7 +193,7 @@ func (r *lineup) read(path string, columns []string) error {
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || run == nil {
 		return err
 	}
 	made, err := madeBy(strings.TrimSuffix(path, ".csv") + ".yaml")

@@ -41,6 +41,7 @@ const (
 type record struct {
 	Builds   []rundir.Build    // in order; none: not recorded
 	Settings map[string]string // that determine its results, as far as they are known
+	Arm      string            `yaml:",omitempty"` // what it has beyond these
 	Note     string            `yaml:",omitempty"` // what a reader of the page has to know
 }
 
@@ -81,7 +82,12 @@ func (t trial) publish() error {
 		}
 		lines = append(lines, line)
 	}
-	return writeData(t.data, t.settings, lines)
+	r, err := newRecord(t.settings)
+	r.Arm = t.arm
+	if err != nil {
+		return err
+	}
+	return writeRecorded(t.data, r, lines)
 }
 
 // newRecord returns the record of a run.
@@ -139,7 +145,11 @@ func (t trial) load() (*published, error) {
 	if err := yaml.Unmarshal(text, &p.record); err != nil {
 		return nil, fmt.Errorf("%s.yaml: %w", t.data, err)
 	}
-	if different := t.differences(p.Settings); len(different) > 0 {
+	different := t.differences(p.Settings)
+	if p.Arm != t.arm {
+		different = append(different, checkpoint.Difference{Name: "arm", Then: p.Arm, Now: t.arm})
+	}
+	if len(different) > 0 {
 		return nil, t.otherwise(t.data+".csv", &checkpoint.MismatchError{Differences: different})
 	}
 	columns, err := readColumns(t.data+".csv", publishedColumns...)

@@ -250,7 +250,7 @@ func (o *integralsOptions) integrals(s *compute.Scope, at *train.Evaluation, k g
 
 // decompose gives a batch U's decomposition at some rank.
 func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Random, batch *estimators.Batch) error {
-	method := train.Method{Quadrature: &train.Quadrature{Rank: rank}}
+	method := train.Method{Rank: rank}
 	err := method.Decompose(s, at, random)
 	batch.SVD = at.SVD
 	return err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/floats"
@@ -12,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -78,7 +80,11 @@ func (o *qualityOptions) measure(ctx context.Context, j *job, s trial, iteration
 		if err != nil {
 			return err
 		}
-		return p.publish(j, reference, batches)
+		uncertainty, err := p.measureUncertainty(ctx, batches)
+		if err != nil {
+			return err
+		}
+		return p.publish(j, reference, batches, uncertainty)
 	})
 }
 
@@ -137,9 +143,10 @@ func digest(state *checkpoint.State) string {
 // Batches are numbered in the order of their sampling, the reference's chunks first, so that each has streams of its
 // own.
 const (
-	maxChunk      = 20_000  // samples
-	firstRepeat   = 1 << 32 // beyond the number of any chunk
-	chunksAtLeast = 2
+	maxChunk       = 20_000  // samples
+	firstRepeat    = 1 << 32 // beyond the number of any chunk
+	firstUncertain = 1 << 48 // beyond that of any repeat
+	chunksAtLeast  = 2
 )
 
 // baselineName tells references with this baseline from any others.
@@ -297,11 +304,7 @@ func (p *probe) estimate(metric *train.Sampled, batch *collect.Batch, number uin
 		}
 		add(estimation{targets, monteCarlo.directory, ""}, g)
 		for _, posterior := range []string{nominal, learned} {
-			var hyper *gp.Hyper // nil: learned
-			if posterior == nominal {
-				hyper = &p.restored.nominal
-			}
-			dbqpg, uapg, err := sampled.Quadrature(p.targets(targets), hyper, p.subject.settings.Epsilon)
+			dbqpg, uapg, err := sampled.Quadrature(p.targets(targets), p.hyper(posterior), p.subject.settings.Epsilon)
 			if err != nil {
 				return nil, fmt.Errorf("%s posterior, %s: %w", posterior, targets, err)
 			}
@@ -310,6 +313,74 @@ func (p *probe) estimate(metric *train.Sampled, batch *collect.Batch, number uin
 		}
 	}
 	return arrays, nil
+}
+
+// hyper returns a posterior's hyperparameters, nil where they are learned from the batch.
+func (p *probe) hyper(posterior string) *gp.Hyper {
+	if posterior == nominal {
+		return &p.restored.nominal
+	}
+	return nil
+}
+
+var uncertaintyColumns = []string{"size", "targets", "posterior", "predicted", "undamped", "measured"}
+
+// measureUncertainty returns a table of what the posterior of a batch apart says of the variance of DBQPG's gradient along the
+// eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the repeats'.
+func (p *probe) measureUncertainty(ctx context.Context, batches []batch) ([][]string, error) {
+	lines := [][]string{uncertaintyColumns}
+	for _, size := range p.sizes {
+		number := firstUncertain + uint64(size)
+		arrays, err := measureOnce(p.path("size-%d-uncertainty", size), p.settings.with("samples", size), func() (measured, error) {
+			batch, err := p.collect(ctx, number, int(size))
+			if err != nil {
+				return nil, err
+			}
+			s := compute.NewScope(p.restored.run.Backend)
+			defer s.Release()
+			sampled, err := p.restored.run.Sample(s, batch.Episodes, train.NewRandom(p.seed, number))
+			if err != nil {
+				return nil, err
+			}
+			arrays := measured{}
+			for _, c := range estimations() {
+				if c.estimator != bayesian.directory {
+					continue
+				}
+				all, err := sampled.Uncertainty(p.targets(c.targets), p.hyper(c.posterior))
+				if err != nil {
+					return nil, err
+				}
+				for _, u := range all {
+					arrays[c.String()] = append(append(arrays[c.String()], u.Variance, u.Undamped), u.Direction...)
+				}
+			}
+			return arrays, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%d samples, the uncertainty: %w", size, err)
+		}
+		for _, c := range estimations() {
+			var gradients [][]float64
+			for _, b := range batches {
+				if b.size == size {
+					gradients = append(gradients, b.gradients[c.String()])
+				}
+			}
+			for u := range slices.Chunk(arrays[c.String()], 2+len(gradients[0])) {
+				along := make([]float64, len(gradients))
+				for i, g := range gradients {
+					along[i] = floats.Dot(g, u[2:])
+				}
+				line := []string{fmt.Sprint(size), c.targets, c.posterior}
+				for _, x := range []float64{u[0], u[1], math.Pow(stats.StdDev(along), 2)} {
+					line = append(line, short(x, qualityDigits))
+				}
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines, nil
 }
 
 // accumulate adds weight times x to sum, which may be nil; so may x.

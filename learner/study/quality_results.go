@@ -80,7 +80,7 @@ type qualityRecord struct {
 var qualityColumns = []string{"size", "samples", "targets", "estimator", "posterior", "cosine", "norm", "along", "gain"}
 
 // publish writes what the page needs of a policy to data/.
-func (p *probe) publish(j *job, r *reference, batches []batch) error {
+func (p *probe) publish(j *job, r *reference, batches []batch, uncertainty [][]string) error {
 	lines := [][]string{qualityColumns}
 	for _, size := range p.sizes {
 		of := slices.DeleteFunc(slices.Clone(batches), func(b batch) bool { return b.size != size })
@@ -111,6 +111,9 @@ func (p *probe) publish(j *job, r *reference, batches []batch) error {
 	record := qualityRecord{record: made, MeasuredBy: rundir.Build{Program: device.Versions(), Machine: device.Machine()},
 		Iteration: p.restored.state.Iteration, Steps: p.restored.state.Steps, Return: r.returns,
 		Reference: r.samples, Halves: cosine(r.halves[0], r.halves[1]), NaturalHalves: r.naturalHalves, SamplingSeed: p.samplingSeed}
+	if err := writeRecorded(j.path("data", s.Env, fmt.Sprintf("uncertainty-%d", record.Iteration)), record, uncertainty); err != nil {
+		return err
+	}
 	return writeRecorded(j.path("data", s.Env, fmt.Sprintf("iteration-%d", record.Iteration)), record, lines)
 }
 

@@ -35,6 +35,20 @@ func TestQuality(t *testing.T) {
 			t.Errorf("%s has %d rows, want %d", name, got, want)
 		}
 	}
+	// Two sizes, two kinds of targets, two posteriors, eight directions: the damping adds to the predictions.
+	uncertain := rows(t, out, "data", "Hopper-v2", "uncertainty-2.csv")
+	if len(uncertain) != 2*2*2*8 {
+		t.Errorf("uncertainty-2.csv has %d rows", len(uncertain))
+	}
+	for _, row := range uncertain {
+		var x [3]float64
+		for i := range x {
+			x[i], _ = strconv.ParseFloat(row[3+i], 64)
+		}
+		if !(x[0] > x[1] && x[1] > 0 && x[2] > 0) {
+			t.Errorf("predicted, undamped, measured: %v", row)
+		}
+	}
 	cells := rows(t, out, "quality.csv")
 	if len(cells) != 2*2*all {
 		t.Errorf("quality.csv has %d rows", len(cells))

@@ -44,7 +44,7 @@ func (o *compareOptions) queued(j *job) ([]member, error) {
 	lines := map[string]int{} // of runs, by their names
 	for _, e := range entries {
 		for _, assignments := range e.combinations(nil, combined) {
-			m, err := j.queuedMember(e.label, assignments)
+			m, err := j.queuedMember(e, assignments)
 			if err != nil {
 				return nil, fmt.Errorf("%s, line %d: %w", o.queue, e.line, err)
 			}
@@ -71,9 +71,13 @@ func (o *compareOptions) selects(flags *pflag.FlagSet, m member) bool {
 		(!flags.Changed("seeds") || slices.Contains(o.seeds, m.seed))
 }
 
-// queuedMember returns the run with these settings. Its variant is the estimator, the preset, and what differs from that.
-func (j *job) queuedMember(label string, assignments []assignment) (member, error) {
+// queuedMember returns the run of an entry with these settings. Its variant is the estimator, the preset, and what differs from
+// that.
+func (j *job) queuedMember(e queueEntry, assignments []assignment) (member, error) {
 	s, err := resolve(assignments...)
+	if err == nil {
+		err = checkArm(e.arm, s)
+	}
 	if err != nil {
 		return member{}, err
 	}
@@ -82,12 +86,17 @@ func (j *job) queuedMember(label string, assignments []assignment) (member, erro
 		v.color = compared[i].color
 	}
 	different := differences(s)
-	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, s.Preset, different)
-	if different != "" || label != "" {
-		v.role, v.color = v.directory, -1
-		v.name = cmp.Or(label, v.name+strings.ReplaceAll(different, "_", " "))
+	if e.arm != "" {
+		different += "_arm=" + e.arm
 	}
-	return j.member(setting{s.Env, string(s.Algorithm), string(s.Preset)}, v, uint(s.Seed), assignments)
+	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, s.Preset, different)
+	if different != "" || e.label != "" {
+		v.role, v.color = v.directory, -1
+		v.name = cmp.Or(e.label, v.name+strings.ReplaceAll(different, "_", " "))
+	}
+	m, err := j.member(setting{s.Env, string(s.Algorithm), string(s.Preset)}, v, uint(s.Seed), assignments)
+	m.arm = e.arm
+	return m, err
 }
 
 // differences returns the settings in which a run differs from its preset, as the names of directories have them.
@@ -120,6 +129,7 @@ func distinguish(all []member) {
 type queueEntry struct {
 	line   int
 	label  string // of the variant; "": its settings
+	arm    string // "": none
 	names  []string
 	values map[string][]string
 }
@@ -164,6 +174,9 @@ func (e *queueEntry) read(node *yaml.Node) error {
 			return fmt.Errorf("%s is the study's to decide", name)
 		case name == "label":
 			e.label = values[0]
+			continue
+		case name == "arm":
+			e.arm = values[0]
 			continue
 		}
 		if !slices.Contains(combined, name) {

@@ -3,7 +3,6 @@ package study
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +81,10 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 		"- env: []":                            "line 1: env: has no value",
 		"- env: {a: b}":                        "line 1: env: want a plain value",
 		"- [":                                  "yaml",
+		"- {env: Hopper-v2, arm: x}":           `arm: there is no "x"; there are fisher-uapg, mean-baseline, ridge-baseline`,
+		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}":            "arm: fisher-uapg is for mc or dbqpg with npg or trpo",
+		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}":       "arm: mean-baseline is for mc with --targets returns",
+		"- {env: Hopper-v2, estimator: mc, reuse: 2, arm: ridge-baseline}": "arm: ridge-baseline is for mc with",
 	} {
 		if _, err := planned(t, queue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("queue %q: %v, want %q", queue, err, want)
@@ -120,14 +123,59 @@ func TestVariantsOfOneNameHaveOneColour(t *testing.T) {
 	}
 }
 
-// The queue of docs/results has runs that can be made.
-func TestCommittedQueue(t *testing.T) {
-	queue, err := os.ReadFile("../../docs/results/curves/queue.yaml")
-	if err != nil {
-		t.Fatal(err)
+// The queues of docs/results have runs that can be made.
+func TestCommittedQueues(t *testing.T) {
+	queues, err := filepath.Glob("../../docs/results/*/queue*.yaml")
+	if err != nil || len(queues) < 3 {
+		t.Fatalf("queues %q, %v", queues, err)
 	}
-	if _, err := planned(t, string(queue)); err != nil {
-		t.Error(err)
+	for _, path := range queues {
+		if _, err := planned(t, read(t, path)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// An arm makes a run other than its settings do, in a place and with a record of its own, and resumes; no other process can.
+func TestArms(t *testing.T) {
+	out := t.TempDir()
+	queue := filepath.Join(out, "queue.yaml")
+	const common = "env: Hopper-v2, algorithm: npg, batch: 600, rank: 8, evaluate_every: 0"
+	entries := func(iterations int) string {
+		var all strings.Builder
+		for _, entry := range []string{"estimator: dbqpg", "estimator: dbqpg, arm: fisher-uapg", "estimator: uapg", "estimator: mc",
+			"estimator: mc, arm: fisher-uapg", "estimator: mc, arm: ridge-baseline", "estimator: mc, arm: mean-baseline"} {
+			fmt.Fprintf(&all, "- {%s, iterations: %d, %s}\n", common, iterations, entry)
+		}
+		return all.String()
+	}
+	curves := []string{"curves", "--out", out, "--queue", queue, "--parallel", "1"}
+	write(t, queue, entries(1))
+	if err := study(t, append(curves[:5:5], "--parallel", "2")...); err == nil || !strings.Contains(err.Error(), "--parallel 1") {
+		t.Errorf("two at a time: %v", err)
+	}
+	mustStudy(t, curves...)
+	write(t, queue, entries(3))
+	mustStudy(t, curves...)
+	last := map[string]string{} // returns, by run
+	for _, name := range []string{"dbqpg-paper", "dbqpg-paper_arm=fisher-uapg", "uapg-paper", "mc-paper", "mc-paper_arm=fisher-uapg",
+		"mc-paper_arm=ridge-baseline", "mc-paper_arm=mean-baseline"} {
+		data := filepath.Join(out, "data", "Hopper-v2", "npg-"+strings.Replace(name, "-paper", "-paper_batch=600_rank=8", 1)+"-s1")
+		all := rows(t, data+".csv")
+		if other, twice := last[all[2][2]]; twice {
+			t.Errorf("%s returns what %s does", name, other)
+		}
+		last[all[2][2]] = name
+		_, arm, _ := strings.Cut(name, "_arm=")
+		if record := read(t, data+".yaml"); strings.Contains(record, "arm: "+arm) != (arm != "") {
+			t.Errorf("the record of %s is\n%s", name, record)
+		}
+	}
+	// What another arm made is not taken for this one's.
+	stale := filepath.Join(out, "data", "Hopper-v2", "npg-mc-paper_batch=600_rank=8_arm=mean-baseline-s1.yaml")
+	write(t, stale, strings.Replace(read(t, stale), "arm: mean-baseline", "arm: ridge-baseline", 1))
+	if err := study(t, append(curves, "--only-report")...); err == nil || !strings.Contains(err.Error(), "arm") {
+		t.Errorf("a record with another arm: %v", err)
 	}
 }
 

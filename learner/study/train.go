@@ -23,6 +23,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/rundir"
 	"github.com/dbqpg/dbqpg/learner/session"
+	"github.com/dbqpg/dbqpg/learner/train"
 )
 
 // trial is one training run of a study.
@@ -30,6 +31,7 @@ type trial struct {
 	name        string // of a subject of gradient-quality one word, for files
 	settings    *config.Settings
 	assignments []assignment // that settings is resolved from
+	arm         string       // "": none
 	data        string       // path, without its ending, under which the run is published; "": nowhere
 }
 
@@ -186,6 +188,9 @@ func (j *job) plan(trials []trial, parallel int) error {
 // train completes every run, several at a time, and publishes them. It skips complete runs and resumes interrupted ones, and
 // calls completed after each. A run that fails does not stop the others.
 func (j *job) train(ctx context.Context, trials []trial, parallel int, completed func() error) error {
+	if i := slices.IndexFunc(trials, func(t trial) bool { return t.arm != "" }); i >= 0 && parallel > 1 {
+		return fmt.Errorf("--parallel %d: %s has the arm %s, which only this process can train: --parallel 1", parallel, trials[i].name, trials[i].arm)
+	}
 	p, err := survey(trials, parallel)
 	if err != nil {
 		return err
@@ -238,7 +243,12 @@ func (j *job) trainOne(ctx context.Context, p *pacing, i int) error {
 	} else {
 		settings := *t.settings
 		settings.Resume = config.ResumeAuto
-		if err := session.Train(ctx, &settings, j.display, j.session, nil); err != nil {
+		change := func(l *train.Learner) {
+			if t.arm != "" {
+				arms[t.arm].change(l, &settings)
+			}
+		}
+		if err := session.TrainWith(ctx, &settings, change, j.display, j.session); err != nil {
 			return err
 		}
 	}

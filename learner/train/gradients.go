@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
+	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/proto"
@@ -63,28 +64,7 @@ func (b *Sampled) MonteCarlo(targets Targets) (Gradient, error) {
 func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) (dbqpg, uapg Gradient, err error) {
 	s := compute.NewScope(b.run.Backend)
 	defer s.Release()
-	l, at := *b.run.Learner, b.with(s, targets)
-	quadrature := *l.Quadrature
-	quadrature.Correction = nil
-	quadrature.Converge = quadrature.Converge && hyper == nil
-	l.Quadrature = &quadrature
-	before := l.Critic.State()
-	defer func() { err = errors.Join(err, l.Critic.Restore(before)) }()
-	var estimator estimators.Estimator
-	if hyper == nil {
-		row := progress.NewRow()
-		row.Iteration = b.run.counters.Iteration
-		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // the features' lesson is for the next batch
-	} else {
-		at.Features = l.Critic.Embed(s, b.samples.observations).Features()
-		kernel := l.kernel(at)
-		kernel.Hyper = *hyper
-		estimator, err = l.Estimator(s, at, kernel, b.random)
-	}
-	if err != nil {
-		return dbqpg, uapg, err
-	}
-	estimate, err := estimator.Estimate(s, &at.Batch)
+	at, estimate, _, err := b.quadrature(s, targets, hyper)
 	if err != nil {
 		return dbqpg, uapg, err
 	}
@@ -94,6 +74,73 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 		return dbqpg, uapg, err
 	}
 	return all[0], all[1], nil
+}
+
+// quadrature returns DBQPG's estimate, with its evaluation and kernel.
+func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper) (_ *Evaluation, _ *estimators.Estimate, k gp.Kernel, err error) {
+	l, at := *b.run.Learner, b.with(s, targets)
+	l.Correction = nil
+	quadrature := *l.Quadrature
+	quadrature.Converge = quadrature.Converge && hyper == nil
+	l.Quadrature = &quadrature
+	before := l.Critic.State()
+	defer func() { err = errors.Join(err, l.Critic.Restore(before)) }()
+	var estimator estimators.Estimator
+	if hyper == nil {
+		row := progress.NewRow()
+		row.Iteration = b.run.counters.Iteration
+		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // the features' lesson is for the next batch
+		k = l.kernel(at)
+	} else {
+		at.Features = l.Critic.Embed(s, b.samples.observations).Features()
+		k = l.kernel(at)
+		k.Hyper = *hyper
+		estimator, err = l.Estimator(s, at, k, b.random)
+	}
+	if err != nil {
+		return nil, nil, k, err
+	}
+	estimate, err := estimator.Estimate(s, &at.Batch)
+	return at, estimate, k, err
+}
+
+// Uncertain is a direction h in the policy's p parameters, of length 1, and the variance h'Ch of the gradient along it under the
+// posterior, with and without the Fisher matrix's damping.
+type Uncertain struct {
+	Direction          []float64
+	Variance, Undamped float64
+}
+
+// Uncertainty returns the eigenvectors of the covariance C of DBQPG's gradient in the span of the scores' decomposition, the most
+// uncertain first. The process's hyperparameters are as for [Sampled.Quadrature].
+func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, error) {
+	s := compute.NewScope(b.run.Backend)
+	defer s.Release()
+	at, estimate, k, err := b.quadrature(s, targets, hyper)
+	if err != nil {
+		return nil, err
+	}
+	covariance, err := estimate.Covariance()
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := estimators.Projected(s, covariance)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Uncertain, len(pairs.Values))
+	for j := range all {
+		unit := make([]float64, len(all))
+		unit[j] = 1
+		h := linop.Mul(s, pairs.Vectors, s.FromSlice(len(unit), 1, unit), false)
+		_, deviation, err := estimate.Gain(s, h)
+		if err != nil {
+			return nil, err
+		}
+		variance := deviation * deviation
+		all[j] = Uncertain{at.Expand(h), variance, variance - k.FisherWeight()*at.Fisher.Damping}
+	}
+	return all, nil
 }
 
 // gradients returns an estimate's gradients as they are, and if there are corrections, of the gradient and of the natural

@@ -57,14 +57,19 @@ const baselineRidge = 1e-5
 //
 //	(X'X + ridge D) w = X'y,  D = diag(X'X),
 //
-// solved as one for D^1/2 w, which bounds the condition whatever the features' units. A feature that is 0 throughout has
-// the weight 0. It fails on numbers that are not finite.
+// which fails on numbers that are not finite.
 func fitBaseline(s *compute.Scope, features, targets compute.Block) ([]float64, error) {
 	b, k := s.Backend(), features.Cols
 	gram, right := s.New(k, k), s.New(k, 1)
 	b.Gram(gram, features)
 	b.Gemm(true, false, 1, features, targets, 0, right)
-	normal, w := mat.NewSymDense(k, compute.ToSlice(b, gram)), mat.NewVecDense(k, compute.ToSlice(b, right))
+	return solveRidge(mat.NewSymDense(k, compute.ToSlice(b, gram)), compute.ToSlice(b, right), baselineRidge)
+}
+
+// solveRidge returns w with (A + ridge D) w = r, D = diag(A), solved as one for D^1/2 w, which bounds the condition whatever the
+// features' units. A feature that is 0 throughout has the weight 0. It overwrites A and r.
+func solveRidge(normal *mat.SymDense, right []float64, ridge float64) ([]float64, error) {
+	k, w := len(right), mat.NewVecDense(len(right), right)
 	scale := make([]float64, k)
 	for i := range scale {
 		if scale[i] = math.Sqrt(normal.At(i, i)); scale[i] == 0 {
@@ -80,7 +85,7 @@ func fitBaseline(s *compute.Scope, features, targets compute.Block) ([]float64, 
 		for j := range i {
 			normal.SetSym(i, j, normal.At(i, j)/(scale[i]*scale[j]))
 		}
-		normal.SetSym(i, i, 1+baselineRidge)
+		normal.SetSym(i, i, 1+ridge)
 	}
 	var factor mat.Cholesky
 	if !factor.Factorize(normal) {
@@ -89,5 +94,5 @@ func fitBaseline(s *compute.Scope, features, targets compute.Block) ([]float64, 
 	divide()
 	err := factor.SolveVecTo(w, w)
 	divide()
-	return w.RawVector().Data, err
+	return right, err
 }

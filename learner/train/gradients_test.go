@@ -110,6 +110,43 @@ func TestGivenHyperparameters(t *testing.T) {
 	}
 }
 
+// The uncertain directions are orthonormal, the most uncertain first, and their variances in the unit of the hyperparameters'.
+func TestUncertainDirections(t *testing.T) {
+	run, s, episodes := trained(t, config.Vanilla, config.Step)
+	sampled, hyper, before := sample(t, run, episodes), run.Critic.Hyper(), run.Critic.State()
+	var all [2][]train.Uncertain
+	for i := range all {
+		var err error
+		if all[i], err = sampled.Uncertainty(run.Targets, &hyper); err != nil {
+			t.Fatal(err)
+		}
+		hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance, 4*hyper.Noise
+	}
+	if !reflect.DeepEqual(run.Critic.State(), before) {
+		t.Error("the critic was changed")
+	}
+	if len(all[0]) != s.Rank {
+		t.Fatalf("%d directions, want %d", len(all[0]), s.Rank)
+	}
+	for i, u := range all[0] {
+		for j, other := range all[0][:i+1] {
+			want := 0.0
+			if i == j {
+				want = 1
+			}
+			if got := dot(u.Direction, other.Direction); math.Abs(got-want) > 1e-9 {
+				t.Errorf("directions %d and %d have the product %v", i, j, got)
+			}
+		}
+		if i > 0 && u.Variance > all[0][i-1].Variance || !(u.Variance > u.Undamped && u.Undamped > 0) {
+			t.Errorf("direction %d has the variance %v, undamped %v", i, u.Variance, u.Undamped)
+		}
+		if scaled := all[1][i]; math.Abs(scaled.Variance-4*u.Variance) > 1e-9*scaled.Variance || math.Abs(scaled.Undamped-4*u.Undamped) > 1e-9*scaled.Variance {
+			t.Errorf("direction %d: in another unit %v and %v, not four times %v and %v", i, scaled.Variance, scaled.Undamped, u.Variance, u.Undamped)
+		}
+	}
+}
+
 // The natural gradient d of g solves (G + damping I) d = g: d'G d is g'd less the damping's part.
 func TestNaturalGradientOfAGradient(t *testing.T) {
 	run, s, episodes := trained(t, config.NPG, config.Step)

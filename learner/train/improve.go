@@ -83,7 +83,7 @@ func (l *Learner) stepAgain(first *Evaluation, x Samples, r Random) (taken bool,
 	at.Ages, at.Targets, at.Features = first.Ages, first.Targets, first.Features
 	scores := at.allScores.OfMean(s)
 	at.Scores = scores
-	svd, err := linop.Decompose(s, scores, m.Quadrature.Rank, r.Sketch)
+	svd, err := linop.Decompose(s, scores, m.Rank, r.Sketch)
 	if err != nil {
 		return false, err
 	}

@@ -19,20 +19,20 @@ type Method struct {
 	Shape         policy.Shape
 	Targets       Targets
 	Fisher        FisherMatrix
-	Damping       float64     // of the Fisher matrix
-	FisherSamples float64     // that it is taken over, as a multiple of the gradient's; at least 1
-	CG            linop.CG    // solves for natural gradients
-	Quadrature    *Quadrature // nil: Monte Carlo
+	Damping       float64                                              // of the Fisher matrix
+	FisherSamples float64                                              // that it is taken over, as a multiple of the gradient's; at least 1
+	CG            linop.CG                                             // solves for natural gradients
+	Quadrature    *Quadrature                                          // nil: Monte Carlo
+	Rank          int                                                  // of the scores' decomposition, which quadrature and corrections need; 0: none
+	Correction    func(at *Evaluation, r Random) estimators.Correction // nil: none
 }
 
 // Quadrature holds the settings of [estimators.Quadrature]; the rest is learned or comes
 // with the batch.
 type Quadrature struct {
-	C1, C2     float64 // weights of the state and the Fisher kernel
-	Rank       int     // of the scores' decomposition
-	Process    Process
-	Converge   bool                                                 // the process learns from held-out episodes, in place of a step (learnFromHeldOut)
-	Correction func(at *Evaluation, r Random) estimators.Correction // nil: none
+	C1, C2   float64 // weights of the state and the Fisher kernel
+	Process  Process
+	Converge bool // the process learns from held-out episodes, in place of a step (learnFromHeldOut)
 }
 
 // Random are the random streams of one update.
@@ -88,13 +88,13 @@ func (at *Evaluation) Expand(direction compute.Block) []float64 {
 }
 
 // Decompose computes the truncated decomposition of U, exactly if that is cheap, within the
-// Fisher matrix if that is not UU'/m because some actions are another policy's. For Monte Carlo
+// Fisher matrix if that is not UU'/m because some actions are another policy's. Without a rank
 // it does nothing.
 func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
-	if m.Quadrature == nil {
+	if m.Rank == 0 {
 		return nil
 	}
-	svd, err := linop.Decompose(s, at.allScores, m.Quadrature.Rank, r.Sketch)
+	svd, err := linop.Decompose(s, at.allScores, m.Rank, r.Sketch)
 	if err != nil {
 		return err
 	}
@@ -112,11 +112,15 @@ func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r
 	if err != nil {
 		return nil, err
 	}
-	q := &estimators.Quadrature{Kernel: kernel, Solver: solver, Integral: integral}
-	if m.Quadrature.Correction != nil {
-		q.Correction = m.Quadrature.Correction(at, r)
+	return &estimators.Quadrature{Kernel: kernel, Solver: solver, Integral: integral, Correction: m.correct(at, r)}, nil
+}
+
+// correct returns the correction of a batch's estimate, nil for none.
+func (m *Method) correct(at *Evaluation, r Random) estimators.Correction {
+	if m.Correction == nil {
+		return nil
 	}
-	return q, nil
+	return m.Correction(at, r)
 }
 
 // FisherMatrix is which Fisher matrix a method uses throughout: [Empirical] or [Analytic].
@@ -146,8 +150,8 @@ func NewMethod(s *config.Settings, shape policy.Shape) Method {
 		m.Fisher = Empirical
 	}
 	if s.Estimator != config.MonteCarlo {
-		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Rank: s.Rank, Process: process(*s), Correction: correction(*s),
-			Converge: s.KernelLearning == config.Converge}
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Process: process(*s), Converge: s.KernelLearning == config.Converge}
+		m.Rank, m.Correction = s.Rank, correction(*s)
 	}
 	return m
 }

@@ -95,7 +95,7 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	case l.Quadrature == nil && l.Reuse != nil && l.Reuse.Batches > 1:
 		return l.Reuse.monteCarlo(s, at, x), nil, nil
 	case l.Quadrature == nil:
-		return estimators.MonteCarlo{}, nil, nil
+		return estimators.MonteCarlo{Correction: l.correct(at, r)}, nil, nil
 	}
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()

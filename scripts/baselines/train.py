@@ -1,5 +1,6 @@
-"""Trains what dbqpg is compared with: PPO of Stable-Baselines3 and TRPO of sb3-contrib, with the settings of
-rl-baselines3-zoo (hyperparameters.yaml), on one thread. scripts/baselines/run.sh starts it in its environment.
+"""Trains what dbqpg is compared with: TRPO of sb3-contrib and PPO of Stable-Baselines3, with the settings of
+rl-baselines3-zoo (hyperparameters.yaml), and trpo-std, which is TRPO with another initial standard deviation (--std), on
+one thread. scripts/baselines/run.sh starts it in its environment.
 
 A complete run has two files under --out: TASK/ALGORITHM-sSEED.csv, with a row for each evaluation, and .yaml, which says
 what made it. It is not trained again. A run that was interrupted starts over. Several of these programs may work on one
@@ -9,13 +10,14 @@ import argparse
 import csv
 import fcntl
 import importlib.metadata
+import math
 import platform
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import IO, Any
 
+import gymnasium
 import sb3_contrib
 import stable_baselines3
 import torch
@@ -25,8 +27,8 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 
-ALGORITHMS = {"trpo": sb3_contrib.TRPO, "ppo": stable_baselines3.PPO}
-TASKS = ["HalfCheetah-v4", "Hopper-v4", "Walker2d-v4", "Swimmer-v4", "Ant-v4", "Humanoid-v4", "HumanoidStandup-v4"]
+ALGORITHMS = {"trpo": sb3_contrib.TRPO, "ppo": stable_baselines3.PPO, "trpo-std": sb3_contrib.TRPO}
+TASKS = ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5", "HumanoidStandup-v5"]
 PACKAGES = ["stable-baselines3", "sb3-contrib", "torch", "gymnasium", "mujoco", "numpy"]
 COLUMNS = ["task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "episodes", "return", "return_min", "return_max", "length"]
 
@@ -82,11 +84,21 @@ def train(settings: dict[str, Any], task: str, algorithm: str, seed: int, args: 
     env = make_vec_env(task, n_envs=settings.pop("n_envs", 1), seed=seed)
     if settings.pop("normalize"):
         env = VecNormalize(env, gamma=settings.get("gamma", 0.99))
-    if kwargs := settings.get("policy_kwargs"):
-        settings["policy_kwargs"] = {**kwargs, "activation_fn": getattr(torch.nn, kwargs["activation_fn"])}
-    model = ALGORITHMS[algorithm](env=env, seed=seed, device="cpu", **settings)
+    kwargs = dict(settings.pop("policy_kwargs", {}))
+    if name := kwargs.get("activation_fn"):
+        kwargs["activation_fn"] = getattr(torch.nn, name)
+    model = ALGORITHMS[algorithm](env=env, seed=seed, device="cpu", policy_kwargs=kwargs, **settings)
     model.learn(args.steps, callback=Evaluation(task, algorithm, seed, args.every, args.episodes, out))
     env.close()
+
+
+def configure(table: dict[str, Any], algorithm: str, task: str, std: float) -> dict[str, Any]:
+    """The settings of an algorithm on a task; those of trpo-std are TRPO's with a standard deviation of std half ranges."""
+    settings = table[algorithm.removesuffix("-std")][task.rsplit("-", 1)[0]]
+    if algorithm == "trpo-std":
+        [half_range] = set(gymnasium.make(task).action_space.high.tolist())  # one of all actions: so is the initial deviation
+        settings = settings | {"policy_kwargs": {"log_std_init": round(math.log(std * half_range), 6)}}
+    return settings
 
 
 def complete(path: Path, settings: dict[str, Any], steps: int) -> bool:
@@ -136,7 +148,8 @@ def main() -> None:
     names = lambda text: text.split(",")
     parser.add_argument("--out", type=Path, help="directory of the results (docs/results/best/baselines)")
     parser.add_argument("--tasks", type=names, default=TASKS, metavar="TASK,...", help="default: the seven")
-    parser.add_argument("--algorithms", type=names, default=list(ALGORITHMS), metavar="NAME,...", help="default: trpo,ppo")
+    parser.add_argument("--algorithms", type=names, default=["trpo", "ppo"], metavar="NAME,...", help="trpo, ppo or trpo-std (default: trpo,ppo)")
+    parser.add_argument("--std", type=float, metavar="X", help="initial standard deviation of trpo-std, as a fraction of an action's half range")
     parser.add_argument("--seeds", type=lambda text: [int(s) for s in names(text)], default=[1, 2, 3, 4, 5], metavar="N,...", help="default: 1,2,3,4,5")
     parser.add_argument("--steps", type=int, default=1_000_000, help="of a run, at least (default: 1000000); a shorter run that exists is made anew")
     parser.add_argument("--every", type=int, default=20_000, help="steps between evaluations (default: 20000)")
@@ -148,17 +161,18 @@ def main() -> None:
     args.out = args.out or Path("runs/baselines-quick" if args.quick else "docs/results/best/baselines")
     table = yaml.safe_load(Path(__file__).with_name("hyperparameters.yaml").read_text())
     for algorithm in args.algorithms:
-        if algorithm not in table:
-            parser.error(f"--algorithms: there is no {algorithm!r}; there are {', '.join(table)}")
-        for task in args.tasks:
-            if task not in table[algorithm]:
-                parser.error(f"--tasks: there are no settings for {task!r}; there are for {', '.join(table[algorithm])}")
+        if algorithm not in ALGORITHMS:
+            parser.error(f"--algorithms: there is no {algorithm!r}; there are {', '.join(ALGORITHMS)}")
+    for task in args.tasks:
+        if task.rsplit("-", 1)[0] not in table["trpo"]:
+            parser.error(f"--tasks: there are no settings for {task!r}; there are for {', '.join(table['trpo'])}")
+    if "trpo-std" in args.algorithms and not (args.std and args.std > 0):
+        parser.error("--std: trpo-std needs a positive number, such as --std 0.5")
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", message=".*is out of date.*")  # Gymnasium would rather have -v5
     for seed in args.seeds:
         for algorithm in args.algorithms:
             for task in args.tasks:
-                run(task, algorithm, seed, table[algorithm][task], args)
+                run(task, algorithm, seed, configure(table, algorithm, task, args.std), args)
 
 
 if __name__ == "__main__":
