@@ -227,8 +227,8 @@ func (l *Loader) readPreset() error {
 			l.origin[s.name] = "preset"
 		}
 	}
-	if computed != "" {
-		l.origin[computed] = "segment"
+	for _, name := range computed {
+		l.origin[name] = "computed"
 	}
 	if s.RunDir == "" {
 		s.RunDir = s.DefaultRunDir()
@@ -236,9 +236,9 @@ func (l *Loader) readPreset() error {
 	return nil
 }
 
-// complete gives s the values of its preset for what no source has given, and returns the name of the setting that was computed from
-// others, "" for none.
-func (l *Loader) complete(s *Settings) (computed string, err error) {
+// complete gives s the values of its preset for what no source has given, and returns the names of the settings that were computed from
+// others.
+func (l *Loader) complete(s *Settings) (computed []string, err error) {
 	given := func(name string) bool { return l.origin[name] != "" }
 	if !given("preset") {
 		s.Preset = DefaultPreset(s.Env)
@@ -247,7 +247,7 @@ func (l *Loader) complete(s *Settings) (computed string, err error) {
 		s.Algorithm = s.Preset.Algorithm()
 	}
 	if err := s.fill(func(s setting) bool { return !given(s.name) }); err != nil {
-		return "", err
+		return nil, err
 	}
 	return s.CompleteBatch(given), nil
 }
@@ -267,20 +267,31 @@ func (s *Settings) fill(missing func(setting) bool) error {
 	return nil
 }
 
-// CompleteBatch computes from Segment the one of Batch and Streams that was not given, and returns its name, "" if neither
-// was computed.
-func (s *Settings) CompleteBatch(given func(name string) bool) (computed string) {
+// CompleteBatch computes those of Batch, Segment and Streams that follow from what was given, so that Batch is the product of
+// the others, and returns their names. Batch alone has streams of segments that are about as long as before.
+func (s *Settings) CompleteBatch(given func(name string) bool) (computed []string) {
 	switch {
-	case s.Segment < 1:
-		return ""
-	case !given("streams") && (given("batch") || s.Streams == 0):
+	case s.Segment == 0 && !given("streams"): // whole episodes
+		s.Streams = 0
+	case s.Segment < 1 || s.Batch < 1 || given("streams") && s.Streams < 1:
+	case given("segment") && !given("streams"):
 		s.Streams = s.Batch / s.Segment
-		return "streams"
-	case !given("batch") && s.Streams > 0 && s.Streams <= maxBatch/s.Segment:
+		return []string{"streams"}
+	case given("streams") && !given("segment"):
+		s.Segment = s.Batch / s.Streams
+		return []string{"segment"}
+	case given("streams") && !given("batch") && s.Streams <= maxBatch/s.Segment:
 		s.Batch = s.Streams * s.Segment
-		return "batch"
+		return []string{"batch"}
+	case given("batch") && !given("streams"):
+		s.Streams = max(1, s.Batch/s.Segment)
+		for s.Batch%s.Streams != 0 {
+			s.Streams--
+		}
+		s.Segment = s.Batch / s.Streams
+		return []string{"segment", "streams"}
 	}
-	return ""
+	return nil
 }
 
 // Describe returns all settings with their sources, one per line, under the headings of their sections.

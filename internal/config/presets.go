@@ -88,8 +88,11 @@ var presets = map[Preset]func(s *Settings){
 		s.InitialStd = InitialStd{Scale: 0.5}
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
-		s.MaxKL, s.Damping = 0.04, 0.25
-		s.CGIterations, s.CGTolerance = 200, 0.03 // enough for Monte Carlo's, which nothing preconditions
+		s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25
+		s.CGIterations, s.CGTolerance = 20, 0.03
+		if _, err := sim.Lookup(s.Env); err == nil { // the state of another program's environment cannot be saved
+			s.Segment, s.Streams = 250, 8
+		}
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
 			s.Gamma = 0.9999 // rl-baselines3-zoo's; with 0.99 what a stroke earns comes too late to count (docs/results/best)
 		}

@@ -92,7 +92,8 @@ func (s *Settings) validateSegments(v *findings) {
 	v.require(s.Streams > maxStreams || s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,
 		"--batch %d: must be --streams %d times --segment %d; leave out --batch or --streams", s.Batch, s.Streams, s.Segment)
 	v.require(s.Streams <= maxStreams, "--streams %d: must be at most %d; raise --segment", s.Streams, maxStreams)
-	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae")
+	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; "+
+		"add --targets gae, or --segment 0 for whole episodes")
 	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
 }
 
