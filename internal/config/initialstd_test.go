@@ -19,14 +19,15 @@ import (
 // Set reads what String writes.
 func TestInitialStdRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		std := config.InitialStd{Scale: rapid.Float64().Draw(t, "scale"), Absolute: rapid.Bool().Draw(t, "absolute")}
+		std := config.InitialStd{Scale: rapid.Float64().Draw(t, "scale"), Unit: rapid.SampledFrom([]config.StdUnit{
+			config.HalfRange, config.HalfOfNorm, config.ActionsUnit}).Draw(t, "unit")}
 		var again config.InitialStd
 		if err := again.Set(std.String()); err != nil || again != std {
 			t.Errorf("%s is read as %+v, %v", std, again, err)
 		}
 	})
 	for text, want := range map[string]config.InitialStd{
-		"0.5": {Scale: 0.5}, "1abs": {Scale: 1, Absolute: true}, "1e-5abs": {Scale: 1e-5, Absolute: true},
+		"0.5": {Scale: 0.5}, "1abs": {Scale: 1, Unit: config.ActionsUnit}, "1e-5abs": {1e-5, config.ActionsUnit}, "1.2norm": {1.2, config.HalfOfNorm},
 	} {
 		var std config.InitialStd
 		if err := std.Set(text); err != nil || std != want {
@@ -52,6 +53,7 @@ func TestInitialStdOf(t *testing.T) {
 		{"1abs", humanoid, slices.Repeat([]float64{1}, 17)},
 		{"0.5", mixed, []float64{1, 0.75, 0.5, 0.5, 0.5, 0.5}},
 		{"0.5abs", mixed, slices.Repeat([]float64{0.5}, 6)},
+		{"2norm", sim.Spec{ActionDim: 4, Low: []float64{-2, 1, -inf, 0}, High: []float64{2, 4, inf, inf}}, []float64{2, 1.5, 1, 1}},
 	} {
 		var std config.InitialStd
 		if err := std.Set(c.std); err != nil {
@@ -97,8 +99,8 @@ func TestInitialStdSetting(t *testing.T) {
 		{"--env Ant-v2 --initial-std=-1", "--initial-std -1: "},
 		{"--env Ant-v2 --initial-std NaN", "--initial-std NaN: "},
 		{"--env Ant-v2 --initial-std Infabs", "--initial-std +Infabs: "},
-		{"--env Ant-v2 --initial-std abs", `"abs" is neither a number, such as 0.5, nor one in the action's own units`},
-		{"--env Ant-v2 --initial-std 1rel", `"1rel" is neither`},
+		{"--env Ant-v2 --initial-std abs", `"abs" is not a number, such as 0.5, with or without norm or abs behind it`},
+		{"--env Ant-v2 --initial-std 1rel", `"1rel" is not a number`},
 		{"--task huge.yaml --initial-std 0.5", "of component 1 of the action would be 1.7e+38: must be from 1e-30 to 1e+30; 1abs"},
 		{"--task unbounded.yaml --initial-std 0", "--initial-std 0: "},
 	} {

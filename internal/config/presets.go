@@ -17,7 +17,7 @@ var common = Settings{
 	Seed:           1,
 	Batch:          15000,
 	Hidden:         []int{64, 64},
-	InitialStd:     InitialStd{1, true},
+	InitialStd:     InitialStd{1, ActionsUnit},
 	Clip:           5,
 	Targets:        GAE,
 	Gamma:          0.995,
@@ -85,7 +85,7 @@ var presets = map[Preset]func(s *Settings){
 	Best: func(s *Settings) { // the same for all tasks, apart from Swimmer's discount
 		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
 		s.Batch, s.Iterations, s.EvaluateEvery, s.Rank = 2000, 500, 10, 90
-		s.InitialStd = InitialStd{Scale: 0.5}
+		s.InitialStd = InitialStd{1.2, HalfOfNorm}
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25

@@ -64,7 +64,7 @@ func (s *Settings) table() []section {
 			{"segment", result, whole(&s.Segment), "steps of a segment: a batch is the next segment of each of --streams streams of episodes; 0 plays whole episodes (docs/segments.md)"},
 			{"streams", result, whole(&s.Streams), "number of streams; with --segment, --batch is their product unless it is given"},
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
-			{"initial_std", result, &s.InitialStd, "the policy's initial standard deviation: a multiple of half of each action's range or, as in 1abs, in the action's own units (docs/settings.md)"},
+			{"initial_std", result, &s.InitialStd, "the policy's initial standard deviation: a multiple of half of each action's range, of that over the root of their number (1.2norm), or in the action's own units (1abs; docs/settings.md)"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
 			{"reuse", result, whole(&s.Reuse), "number of batches that a gradient is estimated from: the newest and those before it (docs/reuse.md)"},
 			{"importance_clip", result, number(&s.ImportanceClip), "bound on the importance ratios that mc gives samples of earlier batches"},
