@@ -69,14 +69,15 @@ func (c NaturalUAPG) by(s *compute.Scope, u *Uncertainty) (func(compute.Block), 
 	}, err
 }
 
-// FisherUAPG is [NaturalUAPG] with the Fisher matrix G in the precision's place, without damping: a fixed preconditioner.
-// It needs no process, so that it corrects Monte Carlo as well. It is the control of an experiment: is UAPG's gain its
-// uncertainty? Where the state kernel explains nothing of the scores,
+// FisherUAPG is [NaturalUAPG] with the Fisher matrix G in the precision's place, without damping: a fixed
+// preconditioner. It needs no process, so that it corrects Monte Carlo as well. It is the control of an experiment:
+// is UAPG's gain its uncertainty? Where the state kernel explains nothing of the scores,
 //
 //	kappa N = G + damping I + kappa U (c1 K_s + sigma² I)^-1 U' = (1 + kappa n/sigma²) G + damping I
 //
-// With --preset paper kappa n/sigma² is 7,500, and the damping next to nothing. Since eigenvalues count relative to the least,
-// UAPG is then nearly FisherUAPG, whose step is proportional to G^1/2 (G + damping I)^-1 g, about G^-1/2 g, up to Epsilon.
+// With --preset paper kappa n/sigma² is 7,500, and the damping next to nothing. Since eigenvalues count relative to
+// the least, UAPG is then nearly FisherUAPG, whose step is proportional to G^1/2 (G + damping I)^-1 g, about G^-1/2
+// g, up to Epsilon.
 type FisherUAPG NaturalUAPG
 
 // Of implements [Correction].

@@ -188,7 +188,8 @@ func TestNonFiniteUncertainty(t *testing.T) {
 }
 
 // FisherUAPG against G multiplied out, in the span of a truncated decomposition: each eigenvector of P'GP becomes
-// min(sqrt(nu/nu_delta), epsilon) times as long, whatever the damping, and nothing else changes. Monte Carlo has the same.
+// min(sqrt(nu/nu_delta), epsilon) times as long, whatever the damping, and nothing else changes. Monte Carlo has the
+// same.
 func TestFisherUAPGAgainstDense(t *testing.T) {
 	const rank, damping, epsilon = 6, 0.1, 1.7
 	x, y := newProblem(t, 34, 30, 40), newProblem(t, 35, 30, 40)
@@ -223,7 +224,8 @@ func TestFisherUAPGAgainstDense(t *testing.T) {
 	}
 }
 
-// Without the state kernel the precision is (1 + kappa n/sigma²) G: UAPG's correction is FisherUAPG's, and G^1/2 up to a factor.
+// Without the state kernel the precision is (1 + kappa n/sigma²) G: UAPG's correction is FisherUAPG's, and G^1/2 up
+// to a factor.
 func TestUAPGIsFisherUAPGWithoutTheStateKernel(t *testing.T) {
 	x := newProblem(t, 36, 7, 30)
 	x.kernel.C1 = 0

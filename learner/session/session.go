@@ -46,8 +46,10 @@ func Train(ctx context.Context, settings *config.Settings, display *progress.Dis
 	return s.run(ctx)
 }
 
-// TrainWith is Train with a learner that change makes other than the settings do, before it starts or resumes: an experiment's.
-func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *progress.Display, log *slog.Logger) error {
+// TrainWith is Train with a learner that change makes other than the settings do, before it starts or resumes: an
+// experiment's.
+func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *progress.Display,
+	log *slog.Logger) error {
 	s := &session{settings: settings, name: settings.Name(), change: change, display: display, log: log}
 	return s.run(ctx)
 }

@@ -23,7 +23,8 @@ var arms = map[string]arm{
 	"fisher-uapg": {
 		runs: "mc or dbqpg with npg or trpo, and --reuse 1",
 		fits: func(s *config.Settings) bool {
-			return (s.Estimator == config.MonteCarlo || s.Estimator == config.DBQPG) && s.Algorithm != config.Vanilla && s.Reuse == 1
+			corrected := s.Estimator != config.MonteCarlo && s.Estimator != config.DBQPG
+			return !corrected && s.Algorithm != config.Vanilla && s.Reuse == 1
 		},
 		change: func(l *train.Learner, s *config.Settings) {
 			l.Rank = s.Rank
@@ -37,7 +38,7 @@ var arms = map[string]arm{
 }
 
 // baselined is Monte Carlo with returns less a baseline of their own batch.
-func baselined(baseline func(*train.Learner, train.Samples, []float64) ([]float64, error)) arm {
+func baselined(baseline train.Baseline) arm {
 	return arm{
 		runs: "mc with --targets returns and --reuse 1",
 		fits: func(s *config.Settings) bool {

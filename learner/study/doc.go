@@ -12,9 +12,9 @@
 //   - `best` (best.go) compares evaluations of runs with those of other libraries; it trains nothing.
 //
 // Measurements are kept in the output directory as they are made: training runs under runs/, everything else as files
-// under units/ (unit.go). Complete runs of a comparison are published under data/, with a record of what made them (data.go);
-// several are made at a time, in processes of their own (train.go), and `curves` can take them from a file (queue.go),
-// with controls that no setting describes (arms.go). The
-// page, README.md, is generated entirely from these: its verdicts on the paper's claims are computed from the numbers. Human
-// comments go into notes.md, which the page includes.
+// under units/ (unit.go). Complete runs of a comparison are published under data/, with a record of what made them
+// (data.go); several are made at a time, in processes of their own (train.go), and `curves` can take them from a file
+// (queue.go), with controls that no setting describes (arms.go). The page, README.md, is generated entirely from
+// these: its verdicts on the paper's claims are computed from the numbers. Human comments go into notes.md, which the
+// page includes.
 package study

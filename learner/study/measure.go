@@ -325,8 +325,9 @@ func (p *probe) hyper(posterior string) *gp.Hyper {
 
 var uncertaintyColumns = []string{"size", "targets", "posterior", "predicted", "undamped", "measured"}
 
-// measureUncertainty returns a table of what the posterior of a batch apart says of the variance of DBQPG's gradient along the
-// eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the repeats'.
+// measureUncertainty returns a table of what the posterior of a batch apart says of the variance of DBQPG's gradient
+// along the eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the
+// repeats'.
 func (p *probe) measureUncertainty(ctx context.Context, batches []batch) ([][]string, error) {
 	lines := [][]string{uncertaintyColumns}
 	for _, size := range p.sizes {

@@ -71,8 +71,8 @@ func (o *compareOptions) selects(flags *pflag.FlagSet, m member) bool {
 		(!flags.Changed("seeds") || slices.Contains(o.seeds, m.seed))
 }
 
-// queuedMember returns the run of an entry with these settings. Its variant is the estimator, the preset, and what differs from
-// that.
+// queuedMember returns the run of an entry with these settings. Its variant is the estimator, the preset, and what
+// differs from that.
 func (j *job) queuedMember(e queueEntry, assignments []assignment) (member, error) {
 	s, err := resolve(assignments...)
 	if err == nil {

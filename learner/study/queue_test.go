@@ -136,7 +136,8 @@ func TestCommittedQueues(t *testing.T) {
 	}
 }
 
-// An arm makes a run other than its settings do, in a place and with a record of its own, and resumes; no other process can.
+// An arm makes a run other than its settings do, in a place and with a record of its own, and resumes; no other
+// process can.
 func TestArms(t *testing.T) {
 	out := t.TempDir()
 	queue := filepath.Join(out, "queue.yaml")

@@ -189,7 +189,8 @@ func (j *job) plan(trials []trial, parallel int) error {
 // calls completed after each. A run that fails does not stop the others.
 func (j *job) train(ctx context.Context, trials []trial, parallel int, completed func() error) error {
 	if i := slices.IndexFunc(trials, func(t trial) bool { return t.arm != "" }); i >= 0 && parallel > 1 {
-		return fmt.Errorf("--parallel %d: %s has the arm %s, which only this process can train: --parallel 1", parallel, trials[i].name, trials[i].arm)
+		return fmt.Errorf("--parallel %d: %s has the arm %s, which only this process can train: --parallel 1",
+			parallel, trials[i].name, trials[i].arm)
 	}
 	p, err := survey(trials, parallel)
 	if err != nil {

@@ -14,12 +14,15 @@ import (
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
-// Baselined are the discounted returns less a baseline that the batch itself gives, not standardised: the controls of an
-// experiment, which no setting chooses. A row's explained variance is the baseline's.
+// Baselined are the discounted returns less a baseline that the batch itself gives, not standardised: the controls of
+// an experiment, which no setting chooses. A row's explained variance is the baseline's.
 type Baselined struct {
 	Returns
-	Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error) // n values: [MeanBaseline] or [RidgeBaseline]
+	Baseline Baseline
 }
+
+// Baseline returns a value for each of n returns: [MeanBaseline] or [RidgeBaseline].
+type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
 func (r Baselined) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
 	targets, u, lesson, err := r.Returns.of(l, x, row)
@@ -43,16 +46,17 @@ func MeanBaseline(_ *Learner, _ Samples, returns []float64) ([]float64, error) {
 	return baseline, nil
 }
 
-// ridges are the penalties that RidgeBaseline chooses from, relative to the features' variances: from next to none to one that
-// leaves little but the mean.
+// ridges are the penalties that RidgeBaseline chooses from, relative to the features' variances: from next to none to
+// one that leaves little but the mean.
 var ridges = []float64{1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100}
 
 // leastFolds is the number of folds that RidgeBaseline needs: one to predict, one to choose the penalty by, one to fit.
 const leastFolds = 3
 
-// RidgeBaseline is a ridge regression of returns on time and state ([Learner.baselineFeatures]), cross-fitted: the values of a
-// fold of episodes are predicted from the other folds, so that no return has a part in its own baseline. The penalty is the one
-// of ridges with which those other folds predict each other best. There are five folds, or as many as episodes, at least three.
+// RidgeBaseline is a ridge regression of returns on time and state ([Learner.baselineFeatures]), cross-fitted: the
+// values of a fold of episodes are predicted from the other folds, so that no return has a part in its own baseline.
+// The penalty is the one of ridges with which those other folds predict each other best. There are five folds, or as
+// many as episodes, at least three.
 func RidgeBaseline(l *Learner, x Samples, returns []float64) ([]float64, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
@@ -86,8 +90,8 @@ func RidgeBaseline(l *Learner, x Samples, returns []float64) ([]float64, error) 
 	return baseline, nil
 }
 
-// chooseRidge returns the weights of the regression on all folds, given their moments, with the penalty that predicts each of
-// them best from the others.
+// chooseRidge returns the weights of the regression on all folds, given their moments, with the penalty that predicts
+// each of them best from the others.
 func chooseRidge(folds []*mat.SymDense) ([]float64, error) {
 	best, least := 0.0, math.Inf(1)
 	for _, ridge := range ridges {
@@ -110,8 +114,8 @@ func chooseRidge(folds []*mat.SymDense) ([]float64, error) {
 	return ridgeRegression(total(folds), best)
 }
 
-// ridgeRegression returns the k weights of the regression whose moments are [X y]'[X y], X's first column being ones, whose
-// weight is not penalised. A feature that does not vary has the weight 0.
+// ridgeRegression returns the k weights of the regression whose moments are [X y]'[X y], X's first column being ones,
+// whose weight is not penalised. A feature that does not vary has the weight 0.
 func ridgeRegression(moments *mat.SymDense, ridge float64) ([]float64, error) {
 	const noVariance = 1e-12 // of a feature's mean square
 	k, n := moments.SymmetricDim()-1, moments.At(0, 0)

@@ -51,8 +51,8 @@ func trajectories(episodes []*proto.Episode) (x critic.Trajectories) {
 	return x
 }
 
-// ridgeTwin predicts the rows of [from, to) by a regression on some of the others: least squares with a row for each feature's
-// penalty.
+// ridgeTwin predicts the rows of [from, to) by a regression on some of the others: least squares with a row for each
+// feature's penalty.
 func ridgeTwin(t *testing.T, x *mat.Dense, y []float64, used func(row int) bool, ridge float64, from, to int) []float64 {
 	t.Helper()
 	var rows [][]float64
@@ -157,7 +157,7 @@ func TestRidgeBaselineErrors(t *testing.T) {
 // A run trains with each baseline. Of the returns the ridge explains some, the mean none.
 func TestTrainingWithABaseline(t *testing.T) {
 	explained := map[string]float64{}
-	for name, baseline := range map[string]func(*train.Learner, train.Samples, []float64) ([]float64, error){"mean": train.MeanBaseline, "ridge": train.RidgeBaseline} {
+	for name, baseline := range map[string]train.Baseline{"mean": train.MeanBaseline, "ridge": train.RidgeBaseline} {
 		s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
 		s.Targets, s.Batch, s.Iterations = config.Returns, 2500, 2
 		kept := new(journal)
@@ -168,7 +168,7 @@ func TestTrainingWithABaseline(t *testing.T) {
 			t.Fatal(err)
 		}
 		explained[name] = kept.rows[1].ExplainedVariance
-		if before, after := kept.states[0].Arrays["policy.params"], kept.states[2].Arrays["policy.params"]; slices.Equal(before, after) {
+		if slices.Equal(kept.states[0].Arrays["policy.params"], kept.states[2].Arrays["policy.params"]) {
 			t.Errorf("%s: the policy stood still", name)
 		}
 	}

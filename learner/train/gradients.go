@@ -77,7 +77,9 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 }
 
 // quadrature returns DBQPG's estimate, with its evaluation and kernel.
-func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper) (_ *Evaluation, _ *estimators.Estimate, k gp.Kernel, err error) {
+func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper) (
+	_ *Evaluation, _ *estimators.Estimate, k gp.Kernel, err error,
+) {
 	l, at := *b.run.Learner, b.with(s, targets)
 	l.Correction = nil
 	quadrature := *l.Quadrature
@@ -104,15 +106,15 @@ func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper)
 	return at, estimate, k, err
 }
 
-// Uncertain is a direction h in the policy's p parameters, of length 1, and the variance h'Ch of the gradient along it under the
-// posterior, with and without the Fisher matrix's damping.
+// Uncertain is a direction h in the policy's p parameters, of length 1, and the variance h'Ch of the gradient along
+// it under the posterior, with and without the Fisher matrix's damping.
 type Uncertain struct {
 	Direction          []float64
 	Variance, Undamped float64
 }
 
-// Uncertainty returns the eigenvectors of the covariance C of DBQPG's gradient in the span of the scores' decomposition, the most
-// uncertain first. The process's hyperparameters are as for [Sampled.Quadrature].
+// Uncertainty returns the eigenvectors of the covariance C of DBQPG's gradient in the span of the scores'
+// decomposition, the most uncertain first. The process's hyperparameters are as for [Sampled.Quadrature].
 func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, error) {
 	s := compute.NewScope(b.run.Backend)
 	defer s.Release()

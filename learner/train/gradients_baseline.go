@@ -66,8 +66,8 @@ func fitBaseline(s *compute.Scope, features, targets compute.Block) ([]float64, 
 	return solveRidge(mat.NewSymDense(k, compute.ToSlice(b, gram)), compute.ToSlice(b, right), baselineRidge)
 }
 
-// solveRidge returns w with (A + ridge D) w = r, D = diag(A), solved as one for D^1/2 w, which bounds the condition whatever the
-// features' units. A feature that is 0 throughout has the weight 0. It overwrites A and r.
+// solveRidge returns w with (A + ridge D) w = r, D = diag(A), solved as one for D^1/2 w, which bounds the condition
+// whatever the features' units. A feature that is 0 throughout has the weight 0. It overwrites A and r.
 func solveRidge(normal *mat.SymDense, right []float64, ridge float64) ([]float64, error) {
 	k, w := len(right), mat.NewVecDense(len(right), right)
 	scale := make([]float64, k)

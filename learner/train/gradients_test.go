@@ -110,7 +110,8 @@ func TestGivenHyperparameters(t *testing.T) {
 	}
 }
 
-// The uncertain directions are orthonormal, the most uncertain first, and their variances in the unit of the hyperparameters'.
+// The uncertain directions are orthonormal, the most uncertain first, and their variances in the unit of the
+// hyperparameters'.
 func TestUncertainDirections(t *testing.T) {
 	run, s, episodes := trained(t, config.Vanilla, config.Step)
 	sampled, hyper, before := sample(t, run, episodes), run.Critic.Hyper(), run.Critic.State()

@@ -19,12 +19,13 @@ type Method struct {
 	Shape         policy.Shape
 	Targets       Targets
 	Fisher        FisherMatrix
-	Damping       float64                                              // of the Fisher matrix
-	FisherSamples float64                                              // that it is taken over, as a multiple of the gradient's; at least 1
-	CG            linop.CG                                             // solves for natural gradients
-	Quadrature    *Quadrature                                          // nil: Monte Carlo
-	Rank          int                                                  // of the scores' decomposition, which quadrature and corrections need; 0: none
-	Correction    func(at *Evaluation, r Random) estimators.Correction // nil: none
+	Damping       float64     // of the Fisher matrix
+	FisherSamples float64     // that it is taken over, as a multiple of the gradient's; at least 1
+	CG            linop.CG    // solves for natural gradients
+	Quadrature    *Quadrature // nil: Monte Carlo
+	Rank          int         // of the scores' decomposition, which quadrature and corrections need; 0: none
+
+	Correction func(at *Evaluation, r Random) estimators.Correction // nil: none
 }
 
 // Quadrature holds the settings of [estimators.Quadrature]; the rest is learned or comes
