@@ -68,6 +68,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
   learner --env Swimmer-v2 --resume
   learner --env Hopper-v2 --algorithm trpo --estimator dbqpg --seed 3
   learner --env Swimmer-v2 --resume --iterations 1500
+  learner --env Hopper-v5 --preset best --steps 300000
   learner --env Swimmer-v2 --from runs/Swimmer-v2/npg-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
@@ -109,7 +110,7 @@ Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 		if err := session.Train(cmd.Context(), settings, display, log, metrics); err != nil {
 			return err
 		}
-		summary, err := rundir.Summary(settings.RunDir)
+		summary, err := rundir.Summary(settings)
 		display.Say(summary)
 		return err
 	}

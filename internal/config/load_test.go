@@ -42,7 +42,7 @@ func inDirectory(t *testing.T, files map[string]string) {
 
 func TestPrecedence(t *testing.T) {
 	file := "batch: 300\nenv: Ant-v2\nseed: 3\nhidden: [32, 16]\nlearning-rate: 1e-3\nbootstrap: true\n"
-	resumed := "batch: 400\nrank: 4\nenv: Hopper-v2\nalgorithm: trpo\n"
+	resumed := "batch: 400\nrank: 4\nenv: Hopper-v2\nalgorithm: trpo\npreset: best\niterations: 30\n"
 	for _, c := range []struct {
 		name, arguments, environment string
 		want                         string // name=value of some settings
@@ -55,6 +55,14 @@ func TestPrecedence(t *testing.T) {
 		{"segments make the batch", "--env Ant-v5 --segment 32 --streams 64", "", "batch=2048 segment=32 streams=64"},
 		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128 streams=32"},
 		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=15000 segment=100 streams=150"},
+		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000"},
+		{"iterations over the preset's steps", "--env Ant-v5 --preset best --iterations 7", "", "iterations=7 steps=0"},
+		{"steps over the preset's iterations", "--env Ant-v5 --steps 70000", "", "iterations=0 steps=70000"},
+		{"a flag's steps over the environment's iterations", "--env Ant-v5 --steps 70000", "DBQPG_ITERATIONS=7", "iterations=0 steps=70000"},
+		{"the environment's iterations over a file's steps", "--config long.yaml", "DBQPG_ITERATIONS=7", "iterations=7 steps=0"},
+		{"a file with both lengths, as a run's", "--config long.yaml", "", "iterations=0 steps=80000"},
+		{"the resumed run's length", "--resume --run-dir run", "", "iterations=30 steps=0"},
+		{"steps over the resumed run's iterations", "--resume --run-dir run --steps 70000", "", "iterations=0 steps=70000"},
 		{"whole episodes", "--env Ant-v5", "", "batch=15000 segment=0 streams=0"},
 		{"a flag's zero counts", "--env Ant-v2 --actors 0 --gae-lambda 0 --seed 0", "DBQPG_ACTORS=3", "actors=0 gae_lambda=0 seed=0"},
 		{"a flag's false counts", "--config f.yaml --bootstrap=false", "DBQPG_BOOTSTRAP=true", "bootstrap=false"},
@@ -80,6 +88,7 @@ func TestPrecedence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inDirectory(t, map[string]string{
 				"f.yaml":          file,
+				"long.yaml":       "env: Ant-v5\niterations: 0\nsteps: 80000\n",
 				"run/config.yaml": resumed,
 				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                          "batch: 700\n",
 				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
@@ -290,6 +299,13 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
 		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},
 		{"--env Ant-v2 --iterations 0", "", "--iterations 0: at least 1"},
+		{"--env Ant-v2 --preset best --steps 0", "", "--iterations 0: at least 1 is needed, or --steps"},
+		{"--env Ant-v2 --steps 50000 --iterations 3", "", "--iterations 3 and --steps 50000: give one or the other"},
+		{"--env Ant-v2", "DBQPG_STEPS=50000 DBQPG_ITERATIONS=3", "--iterations 3 and --steps 50000: give one or the other"},
+		{"--env Ant-v2 --steps 29999", "", "--steps 29999: at least 30000 are needed, for a batch of 15000 after the first one"},
+		{"--env Ant-v5 --segment 32 --streams 64 --fisher-samples 2x --steps 8191", "", "--steps 8191: at least 8192"},
+		{"--env Ant-v5 --segment 40000 --streams 1 --steps 80000", "", "--segment 40000: must be 0 (whole episodes), or from 1 to 32768"},
+		{"--worker --coordinator http://h:7070 --checkpoints /c --steps 1000000", "", "--steps (flag): with --worker the coordinator determines what is learned"},
 		{"--env Ant-v5 --streams 4", "", "--streams 4: streams are played in segments; add --segment N"},
 		{"--env Ant-v5 --segment 1 --streams 5000", "", "--streams 5000: must be at most 4096; raise --segment"},
 		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 65536"},

@@ -35,7 +35,7 @@ task, algorithm, seed, steps, seconds, cpu_seconds and return: those of scripts/
 DIR/baselines, ours, with sampled_return, under DIR/data. First it copies the evaluations of the complete
 runs that are named into DIR/data; without a name it rewrites the page alone. It trains nothing.`,
 		Example: "  scripts/baselines/run.sh --seeds 1\n" +
-			"  learner --env Hopper-v4 --preset best --estimator uapg --iterations 500 --evaluate-every 10\n" +
+			"  learner --env Hopper-v4 --preset best --estimator uapg --evaluate-every 10\n" +
 			"  learner study best --out docs/results/best runs/Hopper-v4/trpo-uapg-s1_preset=best",
 	}
 	prepare(cmd, runBest, nil)
