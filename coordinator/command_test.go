@@ -86,7 +86,10 @@ func TestCommands(t *testing.T) {
 		{"extend swimmer/Swimmer-v2/npg-mc-s1 50", "swimmer/Swimmer-v2/npg-mc-s1 is extended\n"},
 		{"show swimmer", "experiment  swimmer\nsubmitted   TIME\ntasks       Swimmer-v2\nalgorithms  npg\nestimators  mc, uapg\nseeds       1\niterations  50 | 40\n" +
 			"queued      1\nrunning     0\npaused      0\ndone        0\nfailed      0\ncancelled   1\n"},
-		{"extend swimmer many", `error: "many" is not a number of iterations`},
+		{"extend swimmer many", `error: "many" is not a number of iterations or steps`},
+		{"extend swimmer 2000000 --steps", "swimmer: 2 runs are extended\n"},
+		{"list swimmer --state cancelled", "RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -          0/2000000  -       -     -             0      TIME\n"},
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
 		{"drain gpu7", "error: there is no learner called gpu7"},
 		{"metrics swimmer/Swimmer-v2/npg-mc-s1", "error: is cancelled, and has no iteration yet"},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -61,6 +62,29 @@ func TestEvaluationsChangeNothing(t *testing.T) {
 			t.Errorf("--evaluate-every %s: progress.csv\n%s\nwant\n%s", every, strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
 		}
 		requireState(t, "--evaluate-every "+every, got.state, want.state)
+	}
+}
+
+// With segments a run has exactly the steps that it is to have, also if they are raised.
+func TestExactSteps(t *testing.T) {
+	t.Parallel()
+	directory := newDirectory(t)
+	run := func(more ...string) *process {
+		arguments := strings.Fields("--env Hopper-v5 --preset best --estimator mc --segment 25 --streams 16 --listen 127.0.0.1:0 --run-dir " + directory)
+		return start(t, "learner", append(arguments, more...)...)
+	}
+	for _, steps := range []uint64{2013, 3300} {
+		run("--steps", fmt.Sprint(steps), "--resume=auto").Succeed()
+		o, err := readOutcome(directory)
+		if err != nil || o.state.Steps != steps {
+			t.Fatalf("%d steps, %v, want %d", o.state.Steps, err, steps)
+		}
+	}
+	run("--resume", "--steps", "3301").fail("--steps 3301: the run has 3300, and its next batch 400 more; give 3700 or more")
+	run("--resume", "--steps", "4000", "--iterations", "20").fail("--iterations 20 and --steps 4000: give one or the other")
+	run("--resume", "--iterations", "20").Succeed()
+	if o, err := readOutcome(directory); err != nil || o.state.Iteration != 20 {
+		t.Errorf("%d iterations, %v", o.state.Iteration, err)
 	}
 }
 

@@ -69,7 +69,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
   learner --env HalfCheetah-v5 --resume
   learner --env Hopper-v5 --estimator mc --seed 3
   learner --env Hopper-v2 --algorithm vanilla
-  learner --env HalfCheetah-v5 --resume --iterations 1500
+  learner --env HalfCheetah-v5 --resume --steps 2000000
   learner --env HalfCheetah-v5 --from runs/HalfCheetah-v5/trpo-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
@@ -111,7 +111,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 		if err := session.Train(cmd.Context(), settings, display, log, metrics); err != nil {
 			return err
 		}
-		summary, err := rundir.Summary(settings.RunDir)
+		summary, err := rundir.Summary(settings)
 		display.Say(summary)
 		return err
 	}

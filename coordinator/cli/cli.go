@@ -67,7 +67,7 @@ var entries = []entry{
 	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Retry: &registry.Retry{Name: n}} }), bothNames},
 	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, named("paused", func(n string) registry.Command { return registry.Command{Pause: &registry.Pause{Name: n}} }), bothNames},
 	{"resume NAME", "Queue paused runs again", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Resume: &registry.Resume{Name: n}} }), bothNames},
-	{"extend NAME ITERATIONS", "Set how many iterations a run, or an experiment's, has in all; those that are done go on", 2, 2, (*session).extend, bothNames},
+	{"extend NAME NUMBER", "Set how many iterations, or --steps, a run has in all, or an experiment's; those that are done go on", 2, 2, (*session).extend, bothNames},
 	{"prioritize NAME PRIORITY", "Set the priority of a run, or an experiment's; free runs of the highest are taken first", 2, 2, (*session).prioritize, bothNames},
 	{"drain WORKER", "Have a worker give its run back, and keep runs from it", 1, 1, (*session).drain, learnerNames},
 	{"reset RUN", "Make a run begin anew, or with --to from an earlier checkpoint", 1, 1, (*session).reset, runNames},
@@ -111,6 +111,7 @@ type options struct {
 	selection                // of list
 	ifNew, dryRun     bool   // of submit: an existing experiment of that name is not an error; only show the runs
 	off               bool   // of drain: the worker may take runs again
+	steps             bool   // of extend: the number is of environment steps
 	checkpoints       string // of metrics and fetch: the workers' store
 	to                string // of fetch: the directory to write; of reset: the iteration to go back to, "" for none
 	last              int    // of metrics: number of rows
@@ -135,6 +136,8 @@ func (o *options) define(command string, flags *pflag.FlagSet) {
 		o.selection.define(flags)
 	case "reset":
 		flags.StringVar(&o.to, "to", "", "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
+	case "extend":
+		flags.BoolVar(&o.steps, "steps", false, "NUMBER is of environment steps")
 	case "drain":
 		flags.BoolVar(&o.off, "off", false, "let the worker take runs again")
 	case "fetch":
@@ -318,9 +321,13 @@ func (s *session) reset(ctx context.Context, args []string) error {
 func (s *session) extend(ctx context.Context, args []string) error {
 	n, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not a number of iterations", args[1])
+		return fmt.Errorf("%q is not a number of iterations or steps", args[1])
 	}
-	return s.change(ctx, args[0], "extended", registry.Command{Extend: &registry.Extend{Name: args[0], Iterations: n}})
+	extend := &registry.Extend{Name: args[0], Iterations: n}
+	if s.steps {
+		extend.Iterations, extend.Steps = 0, n
+	}
+	return s.change(ctx, args[0], "extended", registry.Command{Extend: extend})
 }
 
 func (s *session) prioritize(ctx context.Context, args []string) error {

@@ -185,6 +185,6 @@ func mayFetch(directory string, settings []byte) error {
 }
 
 // lengths are lines of settings in which a run that was extended differs from what it was.
-var lengths = regexp.MustCompile(`(?m)^\s*iterations:.*\n`)
+var lengths = regexp.MustCompile(`(?m)^\s*(iterations|steps):.*\n`)
 
 func withoutLength(settings []byte) []byte { return lengths.ReplaceAll(settings, nil) }

@@ -13,6 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
@@ -32,19 +33,20 @@ func (l *selection) define(flags *pflag.FlagSet) {
 // listed is a run with what follows from its settings and its summary.
 type listed struct {
 	registry.Run
-	Total uint64  `json:"iterations,omitempty"`  // that it will have in all
-	ETA   float64 `json:"eta_seconds,omitempty"` // of a run in training; 0: not known
+	Iterations uint64  `json:"iterations,omitempty"`  // that it will have in all
+	AllSteps   uint64  `json:"all_steps,omitempty"`   // in place of iterations
+	ETA        float64 `json:"eta_seconds,omitempty"` // of a run in training; 0: not known
 }
 
-// newListed estimates the time left as if further iterations took as long as those so far did on average.
+// newListed estimates the time left as if the run went on as fast as so far.
 func newListed(run registry.Run) listed {
 	l := listed{Run: run}
 	if settings, err := sweep.Settings(&run); err == nil {
-		l.Total = settings.Iterations
+		l.Iterations, l.AllSteps = settings.Iterations, settings.Steps
 	}
-	done, left := float64(run.Iteration()), float64(l.Total)-float64(run.Iteration())
-	if elapsed := run.Summary["seconds_elapsed"]; run.State == registry.Running && done > 0 && left > 0 && elapsed > 0 {
-		l.ETA = elapsed / done * left
+	done, all := config.Length{Iterations: l.Iterations, Steps: l.AllSteps}.Of(run.Iteration(), run.Steps)
+	if elapsed := run.Summary["seconds_elapsed"]; run.State == registry.Running && done > 0 && all > done && elapsed > 0 {
+		l.ETA = elapsed / float64(done) * float64(all-done)
 	}
 	return l
 }

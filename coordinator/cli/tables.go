@@ -52,7 +52,7 @@ func runTable(runs []listed, now time.Time) rows {
 			}
 		}
 		table = append(table, []string{
-			r.Name, string(r.State), r.progress(), strconv.FormatUint(r.Steps, 10), metric(&r.Run, "return_mean"), metric(&r.Run, "best_return"), r.eta(),
+			r.Name, string(r.State), r.progress(), r.steps(), metric(&r.Run, "return_mean"), metric(&r.Run, "best_return"), r.eta(),
 			learner, strconv.FormatUint(r.Epoch, 10), date(r.Updated),
 		})
 	}
@@ -61,10 +61,18 @@ func runTable(runs []listed, now time.Time) rows {
 
 // progress returns the iteration and how many there will be.
 func (l *listed) progress() string {
-	if l.Total == 0 {
-		return iteration(&l.Run)
+	return of(iteration(&l.Run), l.Iterations)
+}
+
+// steps returns the steps and how many there will be.
+func (l *listed) steps() string { return of(strconv.FormatUint(l.Steps, 10), l.AllSteps) }
+
+// of writes a number of a total, unless this is not known.
+func of(done string, all uint64) string {
+	if all == 0 {
+		return done
 	}
-	return iteration(&l.Run) + "/" + strconv.FormatUint(l.Total, 10)
+	return done + "/" + strconv.FormatUint(all, 10)
 }
 
 func (l *listed) eta() string {
@@ -134,7 +142,7 @@ func runDetails(r *registry.Run) rows {
 		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)})
 	}
 	listing := newListed(*r)
-	table = append(table, []string{"iteration", listing.progress()}, []string{"steps", strconv.FormatUint(r.Steps, 10)})
+	table = append(table, []string{"iteration", listing.progress()}, []string{"steps", listing.steps()})
 	if c := r.Checkpoint; c != nil {
 		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})
 	}

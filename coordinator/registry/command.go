@@ -7,11 +7,14 @@ import (
 )
 
 // Version is the newest version of the rules that this program knows: 0 are those of commands without a version, 1 has
-// [State.Epochs], the reason for a loss, and the commands of which Since says so.
-const Version = 1
+// [State.Epochs], the reason for a loss, and the commands of which Since says so, 2 has [Extend.Steps].
+const Version = 2
 
 // Since returns the version of the rules that a command needs.
 func (c *Command) Since() int {
+	if c.Extend != nil && c.Extend.Steps > 0 {
+		return 2
+	}
 	steers := c.Reset != nil || c.Pause != nil || c.Resume != nil || c.Extend != nil || c.Prioritize != nil || c.Drain != nil
 	if steers || c.Submit != nil && (c.Submit.Spec.Priority != 0 || len(c.Submit.Spec.Tags) > 0) || c.Heartbeat != nil && c.Heartbeat.Gone {
 		return 1

@@ -268,7 +268,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"version":        strings.Replace(good, "registry 1", "registry 2", 1),
 		"cut short":      good[:len(good)-10],
 		"more":           good + "{}",
-		"newer rules":    strings.Replace(good, `"version":1`, `"version":2`, 1),
+		"newer rules":    strings.Replace(good, fmt.Sprintf(`"version":%d`, Version), fmt.Sprintf(`"version":%d`, Version+1), 1),
 		"ID":             strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
 		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
 		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),
@@ -315,13 +315,25 @@ func TestSteering(t *testing.T) {
 	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
 	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
 	c.do("", Command{Finish: &Finish{hold}})
-	c.do(NotRunning, Command{Extend: &Extend{first, 5}})
-	c.do(Invalid, Command{Extend: &Extend{first, 0}})
-	c.do("", Command{Extend: &Extend{"a", 8}})
+	c.do(NotRunning, Command{Extend: &Extend{Name: first, Iterations: 5}})
+	c.do(Invalid, Command{Extend: &Extend{Name: first}})
+	c.do("", Command{Extend: &Extend{Name: "a", Iterations: 8}})
 	state(Queued, Paused)
 	for _, run := range c.Runs {
 		if len(run.Settings) == 0 || run.Settings[len(run.Settings)-1] != (Setting{"iterations", "8"}) {
 			t.Errorf("%+v", run.Settings)
+		}
+	}
+	c.do(Invalid, Command{Extend: &Extend{Name: "a", Iterations: 8, Steps: 9000}})
+	c.do("", Command{Extend: &Extend{Name: "a", Steps: 9000}}) // in place of iterations
+	for _, run := range c.Runs {
+		if !slices.Equal(run.Settings, []Setting{{"steps", "9000"}}) {
+			t.Errorf("%+v", run.Settings)
+		}
+	}
+	for since, o := range map[int]Extend{1: {Name: "a", Iterations: 8}, 2: {Name: "a", Steps: 9000}} {
+		if got := (&Command{Extend: &o}).Since(); got != since {
+			t.Errorf("%+v is of version %d, want %d", o, got, since)
 		}
 	}
 	c.do("", Command{Prioritize: &Prioritize{second, -7}})

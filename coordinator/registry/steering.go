@@ -9,9 +9,9 @@ import (
 
 // Bounds of what steers runs.
 const (
-	MaxPriority   = 1000 // and -MaxPriority is the least
-	MaxIterations = 1 << 32
-	maxTags       = 16
+	MaxPriority = 1000    // and -MaxPriority is the least
+	MaxLength   = 1 << 32 // iterations or steps
+	maxTags     = 16
 )
 
 // Pause keeps a run, or an experiment's runs that have not ended, from learners until Resume. A learner that has one gives it up.
@@ -24,11 +24,12 @@ type Resume struct {
 	Name string `json:"name"`
 }
 
-// Extend changes how many iterations a run has in all, or an experiment's runs. Those that are done are queued again; a learner
-// that has one gives it up, and whoever takes it next goes on from the last commit.
+// Extend changes how many iterations, or environment steps, a run has in all, or an experiment's runs. Those that are done are queued
+// again; a learner that has one gives it up, and whoever takes it next goes on from the last commit.
 type Extend struct {
 	Name       string `json:"name"`
-	Iterations uint64 `json:"iterations"`
+	Iterations uint64 `json:"iterations,omitzero"`
+	Steps      uint64 `json:"steps,omitzero"` // in place of iterations
 }
 
 // Prioritize changes the priority of a run, or of an experiment's: free runs of the highest are taken first.
@@ -47,9 +48,20 @@ func (o *Pause) check() *Refusal  { return checkName("a name", o.Name, proto.Max
 func (o *Resume) check() *Refusal { return checkName("a name", o.Name, proto.MaxName) }
 func (o *Drain) check() *Refusal  { return checkName("a learner's name", o.Learner, maxName) }
 
+// length returns the new length and its unit, the setting's name.
+func (o *Extend) length() (n uint64, unit string) {
+	if o.Steps > 0 {
+		return o.Steps, "steps"
+	}
+	return o.Iterations, "iterations"
+}
+
 func (o *Extend) check() *Refusal {
-	if o.Iterations < 1 || o.Iterations > MaxIterations {
-		return refuse(Invalid, "%d iterations; 1 to %d are possible", o.Iterations, MaxIterations)
+	if n, unit := o.length(); n < 1 || n > MaxLength {
+		return refuse(Invalid, "%d %s; 1 to %d are possible", n, unit, MaxLength)
+	}
+	if o.Iterations > 0 && o.Steps > 0 {
+		return refuse(Invalid, "%d iterations and %d steps: give one or the other", o.Iterations, o.Steps)
 	}
 	return checkName("a name", o.Name, proto.MaxName)
 }
@@ -74,11 +86,12 @@ func (o *Resume) apply(s *State) *Response {
 }
 
 func (o *Extend) apply(s *State) *Response {
-	further := func(run *Run) bool { return run.Iteration() < o.Iterations }
+	n, unit := o.length()
+	further := func(run *Run) bool { return run.Iteration() < o.Iterations || run.Steps < o.Steps }
 	return s.each(o.Name, "there already", further, func(run *Run) {
-		total := Setting{"iterations", strconv.FormatUint(o.Iterations, 10)}
+		total := Setting{unit, strconv.FormatUint(n, 10)}
 		run.Settings = slices.Clone(run.Settings)
-		if i := slices.IndexFunc(run.Settings, func(s Setting) bool { return s.Name == total.Name }); i >= 0 {
+		if i := slices.IndexFunc(run.Settings, func(s Setting) bool { return s.Name == "iterations" || s.Name == "steps" }); i >= 0 {
 			run.Settings[i] = total
 		} else {
 			run.Settings = append(run.Settings, total)

@@ -20,6 +20,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
@@ -49,8 +50,8 @@ type runs struct {
 
 // kind is what runs that differ in their seeds have in common.
 type kind struct {
-	settings   map[string]string
-	iterations uint64
+	settings map[string]string
+	length   config.Length
 }
 
 // pages returns the handler of the pages, which forward what users want done to the leader.
@@ -155,7 +156,7 @@ func (r *runs) show(run *registry.Run) web.Run {
 	w := web.Run{
 		Name: run.Name, Experiment: run.Experiment, Task: run.Task, Algorithm: run.Algorithm, Estimator: run.Estimator,
 		Seed: strconv.FormatUint(run.Seed, 10), Settings: k.settings, State: run.State, Reason: run.Reason, Iteration: run.Iteration(),
-		Iterations: k.iterations, Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()),
+		Iterations: k.length.Iterations, Steps: run.Steps, AllSteps: k.length.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()),
 		Return: number(run, "return_mean"), Best: number(run, "best_return"), Elapsed: number(run, "seconds_elapsed"), ETA: web.None,
 	}
 	if run.Checkpoint != nil {
@@ -192,7 +193,7 @@ func (r *runs) kind(run *registry.Run) kind {
 		k.settings[s.Name] = s.Value
 	}
 	if settings, err := sweep.Settings(run); err == nil { // else a program with other settings submitted it
-		k.iterations = settings.Iterations
+		k.length = settings.Length
 	}
 	r.kinds[key.String()] = k
 	return k

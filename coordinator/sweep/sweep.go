@@ -237,7 +237,7 @@ func Validate(spec *registry.Spec) error {
 
 // own are the settings for which a sweep has fields of its own; beyond are settings that no result depends on
 // but that can be overridden nevertheless.
-var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "evaluate_every", "keep_checkpoints"}
+var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "steps", "evaluate_every", "keep_checkpoints"}
 
 func checkOverride(o *registry.Override) error {
 	if slices.Contains(own, o.Name) {
@@ -289,9 +289,11 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 			return nil, err
 		}
 	}
-	settings.CompleteBatch(func(name string) bool {
+	isGiven := func(name string) bool {
 		return slices.ContainsFunc(given, func(s registry.Setting) bool { return s.Name == name })
-	})
+	}
+	settings.CompleteBatch(isGiven)
+	settings.ChooseLength(isGiven)
 	settings.RunDir = settings.DefaultRunDir()
 	return &settings, nil
 }

@@ -62,6 +62,26 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// A run's length is what the sweep says of either unit, or else the preset's.
+func TestLength(t *testing.T) {
+	for overrides, want := range map[string]config.Length{
+		"":                            {Steps: 1_000_000},
+		"preset: paper":               {Iterations: 1000},
+		"steps: 300000":               {Steps: 300_000},
+		"iterations: 30":              {Iterations: 30},
+		"iterations: 0, steps: 30000": {Steps: 30_000},
+	} {
+		spec, err := Parse([]byte("name: x\ntasks: Hopper-v5\noverrides: {" + overrides + "}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", overrides, err)
+			continue
+		}
+		if s, err := Settings(&spec.Expand()[0]); err != nil || s.Length != want {
+			t.Errorf("%s: %+v, %v, want %+v", overrides, s.Length, err, want)
+		}
+	}
+}
+
 // A sweep that names no algorithm has that of its presets, which are its tasks' unless it names some.
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
@@ -132,6 +152,7 @@ func TestBadSweeps(t *testing.T) {
 		"name: x\ntasks: Swimmer-v2\noverrides: {rnak: 3}":                                                    "did you mean rank?",
 		"name: x\ntasks: Swimmer-v2\noverrides: {rank: three}":                                                "rank",
 		"name: x\ntasks: Swimmer-v2\noverrides: {gamma: 2}":                                                   "--gamma 2",
+		"name: x\ntasks: Swimmer-v2\noverrides: {steps: 50000, iterations: 5}":                                "--iterations 5 and --steps 50000: give one or the other",
 		"name: x\ntasks: Swimmer-v2\noverrides: {seed: 2}":                                                    "given outside of overrides, as seeds",
 		"name: x\ntasks: Swimmer-v2\noverrides: {env: Hopper-v2}":                                             "given outside of overrides, as tasks",
 		"name: x\ntasks: Swimmer-v2\noverrides: {nats: x}":                                                    "not a setting of an experiment",

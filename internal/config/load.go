@@ -57,13 +57,16 @@ func (l *Loader) Load(environ []string) (*Settings, error) {
 			l.origin[name] = "flag"
 		}
 	}
+	l.chooseLength()
 	if err := l.readEnvironment(environ); err != nil {
 		return nil, err
 	}
+	l.chooseLength()
 	if l.file != "" {
 		if err := l.readFile(l.file); err != nil {
 			return nil, err
 		}
+		l.chooseLength()
 	}
 	if l.settings.Worker {
 		return l.loadWorker()
@@ -77,6 +80,7 @@ func (l *Loader) Load(environ []string) (*Settings, error) {
 	if err := l.readResumed(); err != nil {
 		return nil, err
 	}
+	l.chooseLength()
 	if err := l.nameTask(); err != nil {
 		return nil, err
 	}
@@ -96,6 +100,17 @@ func (l *Loader) give(s setting, text, origin string) error {
 	}
 	l.origin[s.name] = origin
 	return s.value.Set(text)
+}
+
+// given reports whether a source has given a setting.
+func (l *Loader) given(name string) bool { return l.origin[name] != "" }
+
+// chooseLength is called after each source: one that gives the number of iterations overrides what weaker ones say of steps, and
+// the other way round.
+func (l *Loader) chooseLength() {
+	if dropped := l.settings.ChooseLength(l.given); dropped != "" && !l.given(dropped) {
+		l.origin[dropped] = l.settings.Unit()
+	}
 }
 
 // readEnvironment reads DBQPG_NAME for every setting. It ignores other variables with that prefix (Kubernetes defines
@@ -239,17 +254,16 @@ func (l *Loader) readPreset() error {
 // complete gives s the values of its preset for what no source has given, and returns the names of the settings that were computed from
 // others.
 func (l *Loader) complete(s *Settings) (computed []string, err error) {
-	given := func(name string) bool { return l.origin[name] != "" }
-	if !given("preset") {
+	if !l.given("preset") {
 		s.Preset = DefaultPreset(s.Env)
 	}
-	if !given("algorithm") {
+	if !l.given("algorithm") {
 		s.Algorithm = s.Preset.Algorithm()
 	}
-	if err := s.fill(func(s setting) bool { return !given(s.name) }); err != nil {
+	if err := s.fill(func(s setting) bool { return !l.given(s.name) }); err != nil {
 		return nil, err
 	}
-	return s.CompleteBatch(given), nil
+	return s.CompleteBatch(l.given), nil
 }
 
 // fill sets the settings that are missing to the values of the task's preset.

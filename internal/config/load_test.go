@@ -42,7 +42,7 @@ func inDirectory(t *testing.T, files map[string]string) {
 
 func TestPrecedence(t *testing.T) {
 	file := "batch: 300\nenv: Ant-v2\nseed: 3\nhidden: [32, 16]\nlearning-rate: 1e-3\nbootstrap: true\n"
-	resumed := "batch: 400\nrank: 4\nenv: Hopper-v2\nalgorithm: trpo\n"
+	resumed := "batch: 400\nrank: 4\nenv: Hopper-v2\nalgorithm: trpo\npreset: best\niterations: 30\n"
 	for _, c := range []struct {
 		name, arguments, environment string
 		want                         string // name=value of some settings
@@ -62,6 +62,14 @@ func TestPrecedence(t *testing.T) {
 		{"the preset's segments", "--env Ant-v5", "", "batch=2000 segment=250 streams=8"},
 		{"whole episodes", "--env Ant-v5 --segment 0", "", "batch=2000 segment=0 streams=0"},
 		{"whole episodes by preset", "--env Ant-v2", "", "batch=15000 segment=0 streams=0"},
+		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000"},
+		{"iterations over the preset's steps", "--env Ant-v5 --preset best --iterations 7", "", "iterations=7 steps=0"},
+		{"steps over the preset's iterations", "--env Ant-v5 --steps 70000", "", "iterations=0 steps=70000"},
+		{"a flag's steps over the environment's iterations", "--env Ant-v5 --steps 70000", "DBQPG_ITERATIONS=7", "iterations=0 steps=70000"},
+		{"the environment's iterations over a file's steps", "--config long.yaml", "DBQPG_ITERATIONS=7", "iterations=7 steps=0"},
+		{"a file with both lengths, as a run's", "--config long.yaml", "", "iterations=0 steps=80000"},
+		{"the resumed run's length", "--resume --run-dir run", "", "iterations=30 steps=0"},
+		{"steps over the resumed run's iterations", "--resume --run-dir run --steps 70000", "", "iterations=0 steps=70000"},
 		{"a flag's zero counts", "--env Ant-v2 --actors 0 --gae-lambda 0 --seed 0", "DBQPG_ACTORS=3", "actors=0 gae_lambda=0 seed=0"},
 		{"a flag's false counts", "--config f.yaml --bootstrap=false", "DBQPG_BOOTSTRAP=true", "bootstrap=false"},
 		{"a flag that repeats the preset counts", "--env Swimmer-v2 --rank 30", "DBQPG_RANK=20", "rank=30"},
@@ -94,6 +102,7 @@ func TestPrecedence(t *testing.T) {
 				"f.yaml":          file,
 				"g.yaml":          "env: Hopper-v5\n",
 				"mine.yaml":       "name: Mine-v2\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [mine]\n",
+				"long.yaml":       "env: Ant-v5\niterations: 0\nsteps: 80000\n",
 				"run/config.yaml": resumed,
 				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                          "batch: 700\n",
 				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
@@ -308,13 +317,20 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v5 --streams 3", "", "--batch 2000: must be --streams 3 times --segment 666"},
 		{"--env Ant-v5 --streams 0", "", "must be --streams 0 times --segment 250"},
 		{"--env Ant-v5 --targets returns --bootstrap=false --value-learning step", "", "--segment: a segment ends within an episode"},
+		{"--env Ant-v2 --preset best --steps 0", "", "--iterations 0: at least 1 is needed, or --steps"},
+		{"--env Ant-v2 --steps 50000 --iterations 3", "", "--iterations 3 and --steps 50000: give one or the other"},
+		{"--env Ant-v2", "DBQPG_STEPS=50000 DBQPG_ITERATIONS=3", "--iterations 3 and --steps 50000: give one or the other"},
+		{"--env Ant-v2 --steps 29999", "", "--steps 29999: at least 30000 are needed, for a batch of 15000 after the first one"},
+		{"--env Ant-v5 --segment 32 --streams 64 --fisher-samples 2x --steps 8191", "", "--steps 8191: at least 8192"},
+		{"--env Ant-v5 --segment 40000 --streams 1 --steps 80000", "", "--segment 40000: must be 0 (whole episodes), or from 1 to 32768"},
+		{"--worker --coordinator http://h:7070 --checkpoints /c --steps 1000000", "", "--steps (flag): with --worker the coordinator determines what is learned"},
 		{"--env Ant-v5 --segment 1 --streams 5000", "", "--streams 5000: must be at most 4096; raise --segment"},
-		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 65536"},
+		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 32768"},
 		{"--env Ant-v5 --segment -1", "", "--segment -1: must be"},
 		{"--env Ant-v5 --segment 7", "", "--batch 2000: must be --streams 285 times --segment 7"},
 		{"--env Ant-v5 --segment 7 --streams 3 --batch 200", "", "--batch 200: must be --streams 3 times --segment 7; leave out --batch or --streams"},
 		{"--env Ant-v5 --segment 7 --streams -3", "", "--streams -3"},
-		{"--env Ant-v5 --segment 65536 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
+		{"--env Ant-v5 --segment 32768 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
 		{"--env Swimmer-v2 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae, or --segment 0"},
 		{"--env Swimmer-v2 --value-learning converge", "", "--value-learning converge: returns have no use for values; add --targets gae"},
 		{"--env Ant-v2 --kernel-learning converge", "", "--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned"},

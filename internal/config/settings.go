@@ -203,8 +203,8 @@ type Settings struct {
 	// removes the damping from the integral of the exact one.
 	Completion bool
 
-	// The length of the run, which can be resumed with more iterations.
-	Iterations uint64
+	// The length of the run, which can be resumed with a greater one.
+	Length
 	// EvaluateEvery is the number of iterations between evaluations, on which nothing but the choice of the best policy
 	// depends; 0: none.
 	EvaluateEvery uint64

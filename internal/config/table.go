@@ -18,7 +18,7 @@ type scope int
 
 const (
 	result  scope = iota // determines the results: in config.yaml and in every checkpoint
-	length               // determines the number of iterations, or which are evaluated: in config.yaml
+	length               // determines when the run ends, or which policies are evaluated: in config.yaml
 	machine              // does not affect the results: in config.yaml
 	command              // concerns one invocation of the program: not stored
 )
@@ -57,6 +57,7 @@ func (s *Settings) table() []section {
 			{"seed", result, count(&s.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
+			{"steps", length, count(&s.Steps), "total number of environment steps, in place of --iterations: the run ends with the first batch that reaches it, with --segment exactly there"},
 			{"evaluate_every", length, count(&s.EvaluateEvery), "iterations between evaluations, which select the best policy; 0 disables them (docs/evaluate.md)"},
 		}},
 		{"The batch", []setting{

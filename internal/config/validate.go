@@ -35,7 +35,7 @@ const (
 // with its remedy.
 func (s *Settings) Validate() error {
 	var v findings
-	v.require(s.Iterations > 0, "--iterations 0: at least 1 is needed")
+	s.validateLength(&v)
 	v.require(s.Batch > 0 && s.Batch <= maxBatch, "--batch %d: must be from 1 to %d", s.Batch, maxBatch)
 	v.positive("clip", s.Clip)
 	v.require(s.Gamma > 0 && s.Gamma <= 1, "--gamma %v: must be above 0 and at most 1", s.Gamma)
@@ -85,8 +85,12 @@ func (s *Settings) validateSegments(v *findings) {
 		v.require(s.Streams == 0, "--streams %d: streams are played in segments; add --segment N", s.Streams)
 		return
 	}
-	if s.Segment < 0 || s.Segment > proto.MaxSegment {
-		v.require(false, "--segment %d: must be 0 (whole episodes), or from 1 to %d", s.Segment, proto.MaxSegment)
+	longest := proto.MaxSegment
+	if s.Steps > 0 { // the last ones may be almost twice as long
+		longest /= 2
+	}
+	if s.Segment < 0 || s.Segment > longest {
+		v.require(false, "--segment %d: must be 0 (whole episodes), or from 1 to %d", s.Segment, longest)
 		return
 	}
 	v.require(s.Streams > maxStreams || s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,

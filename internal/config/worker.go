@@ -24,7 +24,7 @@ func (l *Loader) loadWorker() (*Settings, error) {
 	for _, s := range l.settings.all() {
 		origin := l.origin[s.name]
 		switch {
-		case origin == "":
+		case origin == "", origin == l.settings.Unit(): // it was dropped for the other length
 		case s.scope == result || s.scope == length:
 			v.require(false, "--%s (%s): with --worker the coordinator determines what is learned; leave it out, or put it into the sweep", s.flag(), origin)
 		case slices.Contains([]string{"run_dir", "resume", "force", "dry_run"}, s.name):

@@ -61,7 +61,7 @@ func (l *Learner) table() []metric {
 			"1, with the current run in the labels; absent between runs."},
 		{"dbqpg_learner_epoch", gauge(&l.Epoch), "The current run's epoch: how often it has been taken."},
 		{"dbqpg_learner_iteration", gauge(&l.Iteration), "Completed iterations of the current run, including those before it was resumed."},
-		{"dbqpg_learner_iterations_planned", gauge(&l.IterationsPlanned), "Planned iterations of the current run."},
+		{"dbqpg_learner_iterations_planned", gauge(&l.IterationsPlanned), "Planned iterations of the current run; NaN with --steps."},
 		{"dbqpg_learner_iterations_total", counter(&l.Iterations), "Iterations completed by this process."},
 		{"dbqpg_learner_steps_total", counter(&l.Steps), "Environment steps in this process's batches."},
 		{"dbqpg_learner_episodes_total", counters(&l.Episodes, one("outcome", Accepted, Duplicate, Stale, Rejected)),

@@ -40,13 +40,16 @@ func (l *Learner) End() {
 	}
 }
 
-// At records how far the run has got and in which epoch it continues.
+// At records how far the run has got, in which epoch it continues, and how many iterations are planned, 0 if that is not known.
 func (r *Run) At(epoch, iteration, planned uint64) {
 	r.epoch = epoch
 	r.at.Store(&iteration)
 	r.learner.Epoch.Set(float64(epoch))
 	r.learner.Iteration.Set(float64(iteration))
 	r.learner.IterationsPlanned.Set(float64(planned))
+	if planned == 0 {
+		r.learner.IterationsPlanned.Set(math.NaN())
+	}
 }
 
 // Logger returns a logger whose lines carry the run and its current iteration.

@@ -208,7 +208,7 @@ func (d *Directory) readRun(ctx context.Context, was, now *known) error {
 		return err
 	}
 	if now.config == was.config {
-		run.Name, run.Settings, run.Iterations = was.run.Name, was.run.Settings, was.run.Iterations
+		run.Name, run.Settings, run.Iterations, run.AllSteps = was.run.Name, was.run.Settings, was.run.Iterations, was.run.AllSteps
 		run.Task, run.Algorithm, run.Estimator, run.Seed = was.run.Task, was.run.Algorithm, was.run.Estimator, was.run.Seed
 	} else if now.config.Size <= maxConfig {
 		data, err := d.store.Get(ctx, now.config.Key)
@@ -250,8 +250,11 @@ func (k *known) configure(data []byte) {
 		if field := fields[name]; field != nil {
 			*field = strings.Clone(value)
 		}
-		if name == "iterations" {
+		switch name {
+		case "iterations":
 			r.Iterations, _ = strconv.ParseUint(value, 10, 64)
+		case "steps":
+			r.AllSteps, _ = strconv.ParseUint(value, 10, 64)
 		}
 		if !own[name] {
 			shared.WriteString(line)
@@ -341,7 +344,7 @@ func bestOf(data []byte) Number {
 // state judges a run by its files.
 func (k *known) state(now time.Time) (State, Number) {
 	r := &k.run
-	if r.Iterations > 0 && r.Iteration >= r.Iterations {
+	if length := r.length(); length != (config.Length{}) && length.Reached(r.Iteration, r.Steps) {
 		return registry.Done, None
 	}
 	perIteration := r.Elapsed / Number(r.Iteration)
@@ -355,12 +358,13 @@ func (k *known) state(now time.Time) (State, Number) {
 	return registry.Running, r.Remaining()
 }
 
-// Remaining returns how many seconds the rest of a run takes if its iterations take as long as those so far.
+// Remaining returns how many seconds the rest of a run takes if it goes on as fast as so far.
 func (r *Run) Remaining() Number {
-	if r.Iteration == 0 || r.Iterations < r.Iteration {
+	done, all := r.length().Of(r.Iteration, r.Steps)
+	if done == 0 || all < done {
 		return None
 	}
-	return r.Elapsed / Number(r.Iteration) * Number(r.Iterations-r.Iteration)
+	return r.Elapsed / Number(done) * Number(all-done)
 }
 
 // own are settings that a run has of its own, whatever it is compared with.

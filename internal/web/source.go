@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -36,6 +37,7 @@ type Run struct {
 	Iteration  uint64    `json:"iteration"`        // iterations completed
 	Iterations uint64    `json:"iterations"`       // in all; 0 if that is not known
 	Steps      uint64    `json:"steps"`            // of the environment
+	AllSteps   uint64    `json:"all_steps"`        // in all; 0 if that is not known
 	Return     Number    `json:"return"`           // of the last batch
 	Best       Number    `json:"best"`             // mean return of the best evaluation
 	ETA        Number    `json:"eta"`              // seconds until it is complete
@@ -46,6 +48,11 @@ type Run struct {
 	Elapsed   Number `json:"-"` // seconds of training so far
 	Directory string `json:"-"` // key of its run directory in the store; "" while it has none
 	Logs      string `json:"-"` // key of the directory of its logs; "" if there are none
+}
+
+// length returns how long the run is to be, if that is known.
+func (r *Run) length() config.Length {
+	return config.Length{Iterations: r.Iterations, Steps: r.AllSteps}
 }
 
 // State is the state of a run: one of a coordinator's registry, or Lost or Stopped.
@@ -130,6 +137,8 @@ func (r *Run) number(name string) float64 {
 		return float64(r.Iterations)
 	case "steps":
 		return float64(r.Steps)
+	case "all_steps":
+		return float64(r.AllSteps)
 	case "return":
 		return float64(r.Return)
 	case "best":

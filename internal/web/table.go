@@ -120,6 +120,7 @@ type Group struct {
 	Iteration  Number    `json:"iteration"`
 	Iterations Number    `json:"iterations"`
 	Steps      Number    `json:"steps"`
+	AllSteps   Number    `json:"all_steps"`
 	Return     Number    `json:"return"`
 	Low        Number    `json:"low"`
 	High       Number    `json:"high"`
@@ -253,7 +254,8 @@ func newGroup(key string, names []string, runs []*Run) *Group {
 	}
 	returns := mean("return")
 	g.Return, g.Low, g.High = Number(returns.Value), Number(returns.Low), Number(returns.High)
-	g.Iteration, g.Iterations, g.Steps, g.Best = Number(mean("iteration").Value), Number(mean("iterations").Value), Number(mean("steps").Value), Number(mean("best").Value)
+	g.Iteration, g.Iterations, g.Best = Number(mean("iteration").Value), Number(mean("iterations").Value), Number(mean("best").Value)
+	g.Steps, g.AllSteps = Number(mean("steps").Value), Number(mean("all_steps").Value)
 	return g
 }
 

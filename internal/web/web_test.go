@@ -260,11 +260,16 @@ func TestDirectory(t *testing.T) {
 		write(t, filepath.Join(root, "exp/t/r", epoch, "config.yaml"), settings)
 		write(t, filepath.Join(root, "exp/t/r", epoch, "progress.csv"), header+"0,10,1,"+epoch[6:]+",1,1\n")
 	}
+	ofSteps := strings.Replace(settings, "iterations: 4\n", "iterations: 0\nsteps: 100\n", 1)
+	for name, rows := range map[string]string{"steps/done": "0,90,1,1,1,1\n1,120,1,1,1,1\n", "steps/half": "0,10,1,1,1,1\n1,50,1,1,1,1\n"} {
+		write(t, filepath.Join(root, name, "config.yaml"), ofSteps)
+		write(t, filepath.Join(root, name, "progress.csv"), header+rows)
+	}
 	write(t, filepath.Join(root, "none/progress.csv"), header) // no run
 	d := NewDirectory(store.Local(root))
 	d.now = func() time.Time { return now.Add(5 * time.Minute) }
 	runs, err := d.Runs(t.Context())
-	if err != nil || len(runs) != 3 {
+	if err != nil || len(runs) != 5 {
 		t.Fatalf("%+v, %v", runs, err)
 	}
 	done, epochs, stopped := runs[0], runs[1], runs[2]
@@ -276,6 +281,13 @@ func TestDirectory(t *testing.T) {
 	}
 	if stopped.State != Stopped || stopped.Iteration != 2 || stopped.Return != 2.5 {
 		t.Errorf("%+v", stopped)
+	}
+	if done, half := runs[3], runs[4]; done.State != registry.Done || half.State != Stopped || half.AllSteps != 100 || half.Iterations != 0 {
+		t.Errorf("runs of 100 steps: %+v, %+v", done, half)
+	}
+	half := Run{AllSteps: 100, Iteration: 2, Steps: 20, Elapsed: 7}
+	if left := half.Remaining(); left != 28 {
+		t.Errorf("80 steps will take %v s, where 20 took 7 s", left)
 	}
 	if !sameMap(done.Settings, stopped.Settings) {
 		t.Error("runs that differ in nothing do not share their settings")

@@ -61,10 +61,10 @@ func (s *Store) Load() (*State, error) {
 	return state, s.setAside(iterations, corrupt)
 }
 
-// Check returns the error that Load would return for that directory, which need not exist, without changing anything.
-func Check(directory string, settings map[string]string) error {
-	_, _, _, err := (&Store{directory: directory, settings: settings}).find()
-	return err
+// Peek returns what Load would return for that directory, which need not exist, without changing anything.
+func Peek(directory string, settings map[string]string) (*State, error) {
+	state, _, _, err := (&Store{directory: directory, settings: settings}).find()
+	return state, err
 }
 
 // find returns the newest intact state, or nil if there is none, and the iterations and errors of the corrupt ones it

@@ -227,7 +227,7 @@ func TestLoadRefusesOtherSettings(t *testing.T) {
 	if !strings.HasSuffix(err.Error(), text) || !strings.Contains(err.Error(), store.path(1)) {
 		t.Errorf("error is %q, want the file's name and %q", err, text)
 	}
-	if checked := Check(directory, settings); checked == nil || checked.Error() != err.Error() {
+	if _, checked := Peek(directory, settings); checked == nil || checked.Error() != err.Error() {
 		t.Errorf("Check says %v, and Load %v", checked, err)
 	}
 	expectLoad(t, store, 1)
@@ -235,19 +235,19 @@ func TestLoadRefusesOtherSettings(t *testing.T) {
 
 func TestCheckChangesNothing(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "checkpoints")
-	if err := Check(directory, exampleSettings()); err != nil {
+	if _, err := Peek(directory, exampleSettings()); err != nil {
 		t.Errorf("a missing directory: %v", err)
 	}
 	store, _ := mustOpen(t, directory)
 	mustSave(t, store, 4, 5)
 	before := files(t, directory)
 	damage(t, store, 5, func(data []byte) []byte { return data[1:] })
-	if err := Check(directory, exampleSettings()); err != nil {
+	if _, err := Peek(directory, exampleSettings()); err != nil {
 		t.Errorf("one whole checkpoint of two: %v", err)
 	}
 	expectFiles(t, directory, before...)
 	damage(t, store, 4, func(data []byte) []byte { return data[1:] })
-	if err := Check(directory, exampleSettings()); !errors.Is(err, ErrCorrupt) {
+	if _, err := Peek(directory, exampleSettings()); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("none whole: %v", err)
 	}
 	expectFiles(t, directory, before...)

@@ -56,7 +56,7 @@ func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, poli
 	d.position.Iteration = number
 	lengths := d.lengths
 	if segments != nil {
-		lengths = Lengths{Mean: float64(segments.steps)}
+		lengths = Lengths{Mean: float64(segments.length(0))} // none is longer, so that no more tickets than streams are issued
 	}
 	clear(d.trust.faults)
 	d.current = &iteration{
@@ -345,12 +345,12 @@ func (d *dispatcher) maxEpisode() uint64 {
 	return uint64(steps*(4*(o+a)+8) + 4*o + proto.MaxControl)
 }
 
-// segmentSteps returns the length of the segments being collected, 0 if there are none.
+// segmentSteps returns the greatest length of the segments being collected, 0 if there are none.
 func (d *dispatcher) segmentSteps() int {
 	if d.current == nil || d.current.segments == nil {
 		return 0
 	}
-	return d.current.segments.steps
+	return d.current.segments.length(0)
 }
 
 // check compares an episode with its ticket and the task.

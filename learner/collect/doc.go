@@ -39,9 +39,9 @@
 //
 // A batch may also consist of segments ([Collector.CollectSegments]): ticket i is the next n steps of stream i, a sequence
 // of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from one
-// batch to the next. Every ticket has the same number of steps, so the prefix is all S streams: all are useful until they
-// are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its ticket, the
-// policy and the state, so everything above holds for it.
+// batch to the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all are useful
+// until they are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its ticket,
+// the policy and the state, so everything above holds for it.
 //
 // A segment is checked against what the learner knows: its first observation is the state's, the ends of episodes agree
 // with the time limit, the state after it is of the task and after the right number of steps. What the engine's state

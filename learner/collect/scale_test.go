@@ -140,7 +140,7 @@ func BenchmarkSlowSegments(b *testing.B) {
 			}
 			at, iteration, took := collect.NewStreams(streams, rollouttest.Spec.TimeLimit), uint64(0), time.Duration(0)
 			for b.Loop() {
-				batch, err := l.collector.CollectSegments(b.Context(), rollouttest.Policy(iteration), at, steps)
+				batch, err := l.collector.CollectSegments(b.Context(), rollouttest.Policy(iteration), at, streams*steps)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -31,18 +31,27 @@ func NewStreams(n, timeLimit int) []Stream {
 
 // segments is what an iteration of segments knows beyond its ledger, in which ticket i is that of stream i.
 type segments struct {
-	steps         int // of a segment
+	steps         int // of all of them
 	before, after []Stream
 }
 
-// CollectSegments is Collect for a batch of segments: the next steps of each stream, under the policy. Batch.Streams is
-// where the streams then stand. The batch is a function of the policy, the seed and the streams.
+// length returns the number of steps of a ticket's segment: if they cannot be divided evenly, the first have one more than the others.
+func (s *segments) length(ticket int) int {
+	n := len(s.before)
+	if ticket < s.steps%n {
+		return s.steps/n + 1
+	}
+	return s.steps / n
+}
+
+// CollectSegments is Collect for a batch of segments: the next steps of the streams, so many in all, under the policy. Batch.Streams
+// is where the streams then stand. The batch is a function of the policy, the seed, the streams and the number of steps.
 func (c *Collector) CollectSegments(ctx context.Context, policy *proto.Policy, streams []Stream, steps int) (*Batch, error) {
 	s := &segments{steps: steps, before: slices.Clone(streams), after: make([]Stream, len(streams))}
 	if err := s.check(&c.config, c.dispatcher.ticket(policy.Iteration)); err != nil {
 		return nil, fmt.Errorf("collect batch %d: %w", policy.Iteration, err)
 	}
-	return c.collect(ctx, policy, len(streams)*steps, s)
+	return c.collect(ctx, policy, steps, s)
 }
 
 // check makes sure that actors can play the segments and send them.
@@ -50,9 +59,9 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 	if c.StateSize == 0 {
 		return fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", c.Task.Name)
 	}
-	if size := maxSegment(c.Task.ObservationDim, c.Task.ActionDim, s.steps); size > proto.MaxEpisode {
+	if size := maxSegment(c.Task.ObservationDim, c.Task.ActionDim, s.length(0)); size > proto.MaxEpisode {
 		return fmt.Errorf("%w: segments of %d steps of %s take up to %d bytes, at most %d are allowed",
-			proto.ErrTooLarge, s.steps, c.Task.Name, size, proto.MaxEpisode)
+			proto.ErrTooLarge, s.length(0), c.Task.Name, size, proto.MaxEpisode)
 	}
 	for i, stream := range s.before {
 		t.Index = uint64(i)
@@ -77,7 +86,7 @@ func (s *segments) start(t proto.Ticket) *proto.Start {
 		return nil
 	}
 	stream := s.before[t.Index]
-	start := &proto.Start{Steps: uint64(s.steps), State: stream.State}
+	start := &proto.Start{Steps: uint64(s.length(int(t.Index))), State: stream.State}
 	if start.State == nil {
 		start.Counted = uint64(stream.Before.Steps)
 	}
@@ -103,7 +112,7 @@ func (s *segments) decode(c *Config, data []byte, t proto.Ticket) ([]*proto.Epis
 		return nil, Stream{}, err
 	}
 	stream := s.before[t.Index]
-	if err := c.checkSegment(g, t, s.steps, stream.Before.Steps); err != nil {
+	if err := c.checkSegment(g, t, s.length(int(t.Index)), stream.Before.Steps); err != nil {
 		return nil, Stream{}, err
 	}
 	if o := c.Task.ObservationDim; stream.State != nil && !slices.Equal(g.Observations[:o], stream.State.Observation) {

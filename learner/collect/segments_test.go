@@ -74,8 +74,8 @@ func (l *live) reset(t testing.TB) {
 	l.sum, l.steps = 0, 0
 }
 
-func (l *live) play(t testing.TB, actor *policy.Actor, all *trajectory) {
-	for range segmentSteps {
+func (l *live) play(t testing.TB, actor *policy.Actor, all *trajectory, steps int) {
+	for range steps {
 		seen, action := rounded(l.observation), make([]float32, 2)
 		actor.Act(seen, l.rng, action)
 		reward, terminated, err := l.env.Step([]float64{float64(action[0]), float64(action[1])}, l.observation)
@@ -114,7 +114,7 @@ func (l *lab) collectSegments(at []collect.Stream, first uint64, batches int) ([
 	l.t.Helper()
 	var all []trajectory
 	for i := range uint64(batches) {
-		b, err := l.collector.CollectSegments(deadline(l.t), rollouttest.Policy(first+i), at, segmentSteps)
+		b, err := l.collector.CollectSegments(deadline(l.t), rollouttest.Policy(first+i), at, len(at)*segmentSteps)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func liveBatches(t testing.TB, batches int) []trajectory {
 	for i := range all {
 		actor := toyActor(t, uint64(i))
 		for _, twin := range twins {
-			twin.play(t, actor, &all[i])
+			twin.play(t, actor, &all[i], segmentSteps)
 		}
 	}
 	return all
@@ -166,6 +166,49 @@ func TestSegmentsDoNotDependOnActors(t *testing.T) {
 		}
 		if got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches); !reflect.DeepEqual(got, want) {
 			t.Errorf("actors with %v slots collect something else", actors)
+		}
+	}
+}
+
+// A batch has exactly as many steps as it is to have: if these cannot be divided evenly, the first streams have one more. All actors
+// but a few at the end are useful nevertheless.
+func TestSegmentsOfUnevenLengths(t *testing.T) {
+	totals := []int{84, 89, 31, 95, 12, 84}
+	var want []trajectory
+	var twins []*live
+	for index := range uint64(numStreams) {
+		twins = append(twins, newLive(t, index))
+	}
+	for i, total := range totals {
+		var all trajectory
+		for left := len(twins); left > 0; left-- {
+			steps := 0
+			for steps*left < total { // the slow way to divide, and round up
+				steps++
+			}
+			twins[len(twins)-left].play(t, toyActor(t, uint64(i)), &all, steps)
+			total -= steps
+		}
+		want = append(want, all)
+	}
+	for _, actors := range []int{1, 64} {
+		l := newLab(t, saved)
+		for range actors {
+			l.actor(1, rollouttest.New)
+		}
+		at := collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit)
+		for i, total := range totals {
+			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(uint64(i)), at, total)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Steps != total || b.Stats.Wasted != 0 || !reflect.DeepEqual(trajectoryOf(b), want[i]) {
+				t.Errorf("%d actors, batch %d: %d steps, want %d; %d wasted", actors, i, b.Steps, total, b.Stats.Wasted)
+			}
+			if least := numStreams * 3 / 5; b.Stats.Useful < least || b.Stats.Useful > numStreams {
+				t.Errorf("%d actors are useful for %d steps of %d streams", b.Stats.Useful, total, numStreams)
+			}
+			at = b.Streams
 		}
 	}
 }
@@ -224,7 +267,7 @@ func TestStreamStartsAnew(t *testing.T) {
 	}
 	l := newLab(t, saved, plays(broken))
 	l.actor(1, broken)
-	_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 5)
+	_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 10)
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("streams that cannot start: %v", err)
 	}
@@ -253,7 +296,7 @@ func TestUsefulSegments(t *testing.T) {
 	l.actor(2, rollouttest.New)
 	at := make([]collect.Stream, 64)
 	for iteration := range uint64(3) {
-		b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(iteration), at, 32)
+		b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(iteration), at, 2048)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,17 +411,17 @@ func TestWrongStreams(t *testing.T) {
 			before.Steps = 50
 		}
 		streams := []collect.Stream{at[0], {State: &damaged, Before: before}}
-		_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), streams, segmentSteps)
+		_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), streams, len(streams)*segmentSteps)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream 1") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	at[1].Before.Steps++
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, segmentSteps); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, len(at)*segmentSteps); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("a stream and its state that disagree: %v", err)
 	}
 	at[1].Before.Steps--
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, proto.MaxSegment+1); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, len(at)*(proto.MaxSegment+1)); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("segments that are too long: %v", err)
 	}
 }
@@ -387,7 +430,7 @@ func TestWrongStreams(t *testing.T) {
 func TestSegmentsOfWhatCannotBeSaved(t *testing.T) {
 	l := newLab(t)
 	const want = "cannot be played in segments"
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 5); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 10); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a learner: %v", err)
 	}
 	player := rollout.NewPlayer(new(wide))

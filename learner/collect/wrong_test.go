@@ -280,7 +280,7 @@ func TestLiar(t *testing.T) {
 				done <- b
 				return
 			}
-			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, rollouttest.Spec.TimeLimit), 30)
+			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, rollouttest.Spec.TimeLimit), 400*30)
 			if err != nil {
 				t.Error(err)
 			}

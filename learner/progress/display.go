@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
@@ -93,23 +94,23 @@ func (d *Display) end() {
 type Progress struct {
 	display *Display
 	log     *slog.Logger
-	total   uint64 // iterations
+	length  config.Length
 
 	mu       sync.Mutex
-	row      Row           // of the last completed iteration
-	done     uint64        // completed iterations
-	best     float64       // return; NaN: unknown
-	bestName string        // what kind of return that is
-	rate     float64       // environment steps a second in the last iteration
-	pace     time.Duration // of an iteration, averaged; 0: unknown
+	row      Row     // of the last completed iteration
+	done     uint64  // of the length, in its unit
+	best     float64 // return; NaN: unknown
+	bestName string  // what kind of return that is
+	rate     float64 // environment steps a second in the last iteration
+	pace     float64 // seconds for one of the length's unit, averaged; 0: unknown
 	sampling string
 	drawn    time.Time
 }
 
-// Start shows the progress of a run of total iterations from its current one. Without a terminal it goes to log.
-func (d *Display) Start(log *slog.Logger, total uint64, from checkpoint.Counters) *Progress {
-	p := &Progress{display: d, log: log, total: total, row: NewRow(), best: math.NaN(), bestName: "best"}
-	p.done = from.Iteration
+// Start shows the progress of a run from its current iteration to its length. Without a terminal it goes to log.
+func (d *Display) Start(log *slog.Logger, length config.Length, from checkpoint.Counters) *Progress {
+	p := &Progress{display: d, log: log, length: length, row: NewRow(), best: math.NaN(), bestName: "best"}
+	p.done, _ = length.Of(from.Iteration, from.Steps)
 	p.setBest(from.Best)
 	p.draw()
 	return p
@@ -149,15 +150,22 @@ func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {
 		p.rate = float64(steps) / seconds
-		took := time.Duration(seconds * float64(time.Second))
+		one, _ := p.length.Of(1, uint64(steps)) // iteration
+		pace := seconds / float64(one)
 		if p.pace == 0 {
-			p.pace = took
+			p.pace = pace
 		}
-		p.pace += time.Duration(smoothing * float64(took-p.pace))
+		p.pace += smoothing * (pace - p.pace)
 	}
+	done, all := p.length.Of(row.Iteration+1, row.Steps)
+	p.done = done
 	p.setBest(best)
 	if p.display.width == nil {
-		numbers := []any{"iteration", row.Iteration, "of", p.total}
+		numbers := []any{"iteration", row.Iteration}
+		if p.length.Steps > 0 {
+			numbers = append(numbers, "steps", done)
+		}
+		numbers = append(numbers, "of", all)
 		if !math.IsNaN(row.ReturnMean) { // no episode may have ended in a batch of segments
 			numbers = append(numbers, "return", round(row.ReturnMean))
 		}
@@ -169,7 +177,7 @@ func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
 	if math.IsNaN(row.ReturnMean) {
 		row.ReturnMean = p.row.ReturnMean
 	}
-	p.row, p.done, p.sampling = row, row.Iteration+1, ""
+	p.row, p.sampling = row, ""
 	p.draw()
 }
 
@@ -181,7 +189,8 @@ func (p *Progress) draw() {
 		return
 	}
 	p.drawn = time.Now()
-	line := fmt.Sprintf("%d/%d iterations", p.done, p.total)
+	_, all := p.length.Of(0, 0)
+	line := fmt.Sprintf("%d/%d %s", p.done, all, p.length.Unit())
 	if !math.IsNaN(p.row.ReturnMean) {
 		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, strings.ReplaceAll(p.bestName, "_", " "), p.best)
 	}
@@ -191,9 +200,10 @@ func (p *Progress) draw() {
 	p.display.show(line + p.sampling)
 }
 
-// left estimates the time of the remaining iterations, to the second or the minute.
+// left estimates the time that remains, to the second or the minute.
 func (p *Progress) left() string {
-	left := p.pace * time.Duration(p.total-min(p.done, p.total))
+	_, all := p.length.Of(0, 0)
+	left := time.Duration(p.pace * float64(all-min(p.done, all)) * float64(time.Second))
 	if left < time.Hour {
 		return left.Round(time.Second).String()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
@@ -75,7 +76,7 @@ func TestTerminal(t *testing.T) {
 		},
 	}))
 	log.Info("before")
-	p := display.Start(log, 1000, checkpoint.Counters{})
+	p := display.Start(log, config.Length{Iterations: 1000}, checkpoint.Counters{})
 	p.Done(played(0, 20.25), 15000, &checkpoint.Best{Return: 20.25})
 	log.Info("between")
 	p.Done(played(1, 10), 15000, &checkpoint.Best{Return: 20.25})
@@ -96,7 +97,7 @@ func TestTerminal(t *testing.T) {
 
 func TestSamplingOnTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
-	p := New(tty).Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	p := New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
 	p.drawn = p.drawn.Add(-redraw)
 	p.Sampling(5000, 15000)
 	p.Sampling(6000, 15000) // too soon
@@ -109,7 +110,7 @@ func TestSamplingOnTerminal(t *testing.T) {
 // A line as wide as the terminal would wrap, and then not be erased.
 func TestNarrowTerminal(t *testing.T) {
 	tty, shown := terminal(t, 12)
-	New(tty).Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
 	if got, want := shown(), eraseLine+"0/10 iterat"; got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
 	}
@@ -118,7 +119,7 @@ func TestNarrowTerminal(t *testing.T) {
 func TestResumedRun(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
-	p := New(tty).Start(slog.New(slog.DiscardHandler), 8, far)
+	p := New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 8}, far)
 	p.Done(played(7, 40), 15000, far.Best)
 	want := eraseLine + "7/8 iterations" + eraseLine + "8/8 iterations  return 40.0  best 50.0  5000 steps/s  0s left"
 	if got := shown(); got != want {
@@ -135,7 +136,7 @@ func TestOffTerminal(t *testing.T) {
 	defer file.Close()
 	display := New(file)
 	log := slog.New(slog.NewTextHandler(display, nil))
-	p := display.Start(log, 10_000, checkpoint.Counters{})
+	p := display.Start(log, config.Length{Iterations: 10_000}, checkpoint.Counters{})
 	p.Sampling(5000, 15000)
 	p.Done(played(0, 20.26), 15000, &checkpoint.Best{Return: 20.26})
 	p.End()
@@ -149,11 +150,44 @@ func TestOffTerminal(t *testing.T) {
 	}
 }
 
+// A run of so many steps, whose number of iterations nobody knows, shows these.
+func TestSteps(t *testing.T) {
+	length := config.Length{Steps: 1_000_000}
+	at := func(iteration, steps uint64) Row {
+		row := played(iteration, 20.25) // in 3 s
+		row.Steps = steps
+		return row
+	}
+	tty, shown := terminal(t, 100)
+	p := New(tty).Start(slog.New(slog.DiscardHandler), length, checkpoint.Counters{Iteration: 3, Steps: 400_000})
+	best := &checkpoint.Best{Return: 30}
+	p.Done(at(4, 500_000), 100_000, best)
+	p.Done(at(5, 1_050_000), 100_000, best)
+	want := eraseLine + "400000/1000000 steps" + eraseLine + "500000/1000000 steps  return 20.2  best 30.0  33333 steps/s  15s left" +
+		eraseLine + "1050000/1000000 steps  return 20.2  best 30.0  33333 steps/s  0s left"
+	if got := shown(); got != want {
+		t.Errorf("the terminal got %q, want %q", got, want)
+	}
+
+	path := t.TempDir() + "/log"
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	display := New(file)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), length, checkpoint.Counters{}).Done(at(49, 500_000), 10_000, best)
+	logged, err := os.ReadFile(path)
+	if want := "iteration=49 steps=500000 of=1000000 return=20.3 best=30 steps_per_second=3333 left=2m30s\n"; err != nil || !strings.HasSuffix(string(logged), want) {
+		t.Errorf("%v, logged %q, want %q", err, logged, want)
+	}
+}
+
 func TestDumbTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	t.Setenv("TERM", "dumb")
 	display := New(tty)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), 10, checkpoint.Counters{}).Done(played(0, 2), 15000, nil)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), config.Length{Iterations: 10}, checkpoint.Counters{}).Done(played(0, 2), 15000, nil)
 	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=0") {
 		t.Errorf("the terminal got %q", got)
 	}
@@ -163,7 +197,7 @@ func TestDumbTerminal(t *testing.T) {
 func TestConcurrentLogging(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	display := New(tty)
-	p := display.Start(slog.New(slog.DiscardHandler), 10, checkpoint.Counters{})
+	p := display.Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {

@@ -70,14 +70,18 @@ func newPlan(settings *config.Settings) (plan, error) {
 					"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows))
 			}
 		}
-		if err := checkpoint.Check(Checkpoints(p.directory), settings.Identity()); err != nil {
+		state, err := checkpoint.Peek(Checkpoints(p.directory), settings.Identity())
+		if err != nil {
 			return p, advise(err)
 		}
-		return p, nil
+		if state != nil {
+			err = settings.CheckRest(state.Steps)
+		}
+		return p, err
 	}
 	resume := "--resume"
-	if begun && newest >= settings.Iterations {
-		resume = fmt.Sprintf("--resume --iterations %d", 2*newest)
+	if state, _, err := checkpoint.Read(Checkpoints(p.directory), newest); err == nil && settings.Reached(state.Iteration, state.Steps) {
+		resume += " " + settings.Longer(state.Iteration, state.Steps)
 	}
 	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+
 		"--seed or --run-dir starts another", p.directory, p.from, resume)
@@ -126,15 +130,24 @@ func reached(newest uint64, begun bool) string {
 	return fmt.Sprintf("which has completed %d iterations", newest)
 }
 
-// Complete reports whether the run in settings.RunDir has completed all its iterations. As for Open, an existing run
-// that was made with other settings is an error.
-func Complete(settings *config.Settings) (bool, error) {
-	checkpoints := Checkpoints(settings.RunDir)
-	if err := checkpoint.Check(checkpoints, settings.Identity()); err != nil {
-		return false, fmt.Errorf("%s: %w", settings.RunDir, advise(err))
+// Done returns how far the run in settings.RunDir has come and how far it is to come, in iterations or steps. As for Open, an existing
+// run that was made with other settings is an error.
+func Done(settings *config.Settings) (done, all uint64, err error) {
+	state, err := checkpoint.Peek(Checkpoints(settings.RunDir), settings.Identity())
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%s: %w", settings.RunDir, advise(err))
+	case state == nil:
+		state = new(checkpoint.State)
 	}
-	iteration, ok, err := checkpoint.Newest(checkpoints)
-	return ok && iteration >= settings.Iterations, err
+	done, all = settings.Of(state.Iteration, state.Steps)
+	return done, all, nil
+}
+
+// Complete reports whether the run in settings.RunDir has reached its length, with the errors of Done.
+func Complete(settings *config.Settings) (bool, error) {
+	done, all, err := Done(settings)
+	return err == nil && done >= all, err
 }
 
 // Checkpoints returns the directory of a run's checkpoints.

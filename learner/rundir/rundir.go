@@ -82,11 +82,13 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}
-	next, evaluated := uint64(0), uint64(0) // the first rows to be written
+	next, evaluated, beyond := uint64(0), uint64(0), false // the first rows to be written, and whether there are more than asked for
 	if state != nil {
 		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
+		done, all := settings.Of(state.Iteration, state.Steps)
+		beyond = done > all
 	}
-	if state == nil || state.Iteration <= settings.Iterations { // a run may be resumed with more iterations, and one that has them is left as it is
+	if !beyond { // a run may be resumed with a greater length, and one that has it is left as it is
 		if err := writeSettings(settings); err != nil {
 			return nil, err
 		}

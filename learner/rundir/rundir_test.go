@@ -253,6 +253,16 @@ func TestPlanAndOpen(t *testing.T) {
 				"--seed or --run-dir starts another", 0},
 		{"a complete run", func(t *testing.T, s *config.Settings) { s.Iterations = 4; makeRun(t, s, 4) },
 			"DIR already contains a run, which has completed 4 iterations: --resume --iterations 8 continues it, --force starts over", 0},
+		{"a run of so many steps", func(t *testing.T, s *config.Settings) {
+			s.Length = config.Length{Steps: 50_000}
+			makeRun(t, s, 4)
+		}, "DIR already contains a run, which has completed 4 iterations: --resume --steps 100000 continues it", 0},
+		{"a run in segments with less than a batch left", func(t *testing.T, s *config.Settings) {
+			s.Targets, s.Batch, s.Segment, s.Streams = config.GAE, 15000, 100, 150
+			s.Length = config.Length{Steps: 60_000}
+			makeRun(t, s, 4)
+			s.Resume, s.Steps = config.ResumeYes, 70_000
+		}, "--steps 70000: the run has 60000, and its next batch 15000 more; give 75000 or more", 0},
 		{"a run to resume", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeYes },
 			"would resume the run in DIR, which has completed 4 iterations", 4},
 		{"a run to resume if there is one", func(t *testing.T, s *config.Settings) { makeRun(t, s, 4); s.Resume = config.ResumeAuto },
@@ -336,20 +346,19 @@ func remove(t *testing.T, directory, pattern string) {
 	}
 }
 
-// A complete run keeps its settings, though it is resumed with fewer iterations.
-func TestFewerIterations(t *testing.T) {
-	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
-	s.Iterations = 4
-	makeRun(t, s, 4)
-	before, err := os.ReadFile(filepath.Join(s.RunDir, config.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Iterations, s.Resume = 3, config.ResumeYes
-	run, _, _ := mustOpen(t, s)
-	run.Close()
-	if after, err := os.ReadFile(filepath.Join(s.RunDir, config.FileName)); err != nil || string(after) != string(before) {
-		t.Errorf("%v, the settings have become\n%s", err, after)
+// A complete run keeps its settings, though it is resumed with fewer iterations or steps.
+func TestShorter(t *testing.T) {
+	for _, shorter := range []config.Length{{Iterations: 3}, {Steps: 45_000}} {
+		s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+		s.Iterations = 4
+		makeRun(t, s, 4)
+		before := read(t, s.RunDir, config.FileName)
+		s.Length, s.Resume = shorter, config.ResumeYes
+		run, _, _ := mustOpen(t, s)
+		run.Close()
+		if after := read(t, s.RunDir, config.FileName); after != before {
+			t.Errorf("%+v: the settings have become\n%s", shorter, after)
+		}
 	}
 }
 
@@ -384,6 +393,10 @@ func TestComplete(t *testing.T) {
 		t.Errorf("checkpoints of iterations %v, %v", got, err)
 	}
 	s.Iterations = 5
+	want(false)
+	s.Length = config.Length{Steps: 60_000}
+	want(true)
+	s.Steps++
 	want(false)
 	s.Gamma = 0.5
 	if _, err := Complete(s); err == nil || !strings.Contains(err.Error(), "gamma was 0.995 and is now 0.5") {

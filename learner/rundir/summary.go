@@ -7,11 +7,13 @@ import (
 	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/commandline"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
-// Summary returns what the run in a directory has reached, where it is, and the commands to go on with, for a terminal.
-func Summary(directory string) (string, error) {
+// Summary returns what the complete run in settings.RunDir has reached, where it is, and the commands to go on with, for a terminal.
+func Summary(settings *config.Settings) (string, error) {
+	directory := settings.RunDir
 	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
 	if err != nil {
 		return "", err
@@ -45,6 +47,7 @@ It is in %s. Next:
   export it                  %[3]s export %[4]s --to policy
   plot the run               %[3]s report %[4]s --out plot
   compare in TensorBoard     tensorboard --logdir %[5]s
-  train further              %[3]s --run-dir %[4]s --resume --iterations %[6]d
-`, reached, directory, commandline.Program(), commandline.Quote(directory), commandline.Quote(filepath.Dir(directory)), 2*(last.Iteration+1)), nil
+  train further              %[3]s --run-dir %[4]s --resume %[6]s
+`, reached, directory, commandline.Program(), commandline.Quote(directory), commandline.Quote(filepath.Dir(directory)),
+		settings.Longer(last.Iteration+1, last.Steps)), nil
 }

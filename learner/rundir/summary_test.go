@@ -4,13 +4,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 // The summary of a run names what was reached, the directory, and commands that exist.
 func TestSummary(t *testing.T) {
 	s := testSettings(t, filepath.Join(t.TempDir(), "a run"))
+	s.Iterations = 3
 	makeRun(t, s, 3)
-	text, err := Summary(s.RunDir)
+	text, err := Summary(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +27,12 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	t.Log(text)
-	if _, err := Summary(t.TempDir()); err == nil {
+	s.Length = config.Length{Steps: 40_000}
+	if text, err := Summary(s); err != nil || !strings.Contains(text, "--resume --steps 80000\n") {
+		t.Errorf("%v, and no --steps in%s", err, text)
+	}
+	s.RunDir = t.TempDir()
+	if _, err := Summary(s); err == nil {
 		t.Error("a directory without a run has a summary")
 	}
 }

@@ -38,7 +38,7 @@ type Lease struct {
 	Hold func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector)
 }
 
-// Train trains with valid settings, in the run directory that they name, until all iterations are complete or ctx is
+// Train trains with valid settings, in the run directory that they name, until the run is complete or ctx is
 // done. After any error the run can be resumed. Its progress is shown on display; everything else goes to log, whose
 // lines carry their run and iteration, and to metrics, which may be nil.
 func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
@@ -132,8 +132,8 @@ func (s *session) run(ctx context.Context) (err error) {
 		}
 	}()
 	computer.Announce(s.log)
-	if state != nil && state.Iteration >= s.settings.Iterations {
-		s.log.Info("the run is complete", "iterations", state.Iteration, "to go on", fmt.Sprintf("--resume --iterations %d", 2*state.Iteration))
+	if state != nil && s.settings.Reached(state.Iteration, state.Steps) {
+		s.log.Info("the run is complete", "iterations", state.Iteration, "steps", state.Steps, "to go on", "--resume "+s.settings.Longer(state.Iteration, state.Steps))
 		return nil
 	}
 	if s.lease == nil {
@@ -177,7 +177,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		r.Journal, r.Collector = s.lease.Hold(directory, collector)
 	}
 
-	p := s.display.Start(s.log, s.settings.Iterations, r.Counters())
+	p := s.display.Start(s.log, s.settings.Length, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
 	reporter := newReporter(s.metrics, r.Counters(), directory, s.backend)

@@ -75,7 +75,8 @@ func (t trial) publish() error {
 		return err
 	}
 	lines := [][]string{append([]string{"iteration"}, publishedColumns...)}
-	for i := range min(len(rows[0]), int(t.settings.Iterations)) {
+	n, _ := t.rows(rows[0])
+	for i := range n {
 		line := []string{strconv.Itoa(i), fmt.Sprintf("%.0f", rows[0][i]), short(rows[1][i], returnDigits)}
 		for _, column := range rows[2:] {
 			line = append(line, short(column[i], otherDigits))
@@ -88,6 +89,15 @@ func (t trial) publish() error {
 		return err
 	}
 	return writeRecorded(t.data, r, lines)
+}
+
+// rows returns how many rows with these steps the run has, up to its length, and whether it reaches it.
+func (t trial) rows(steps []float64) (n int, complete bool) {
+	for n < len(steps) && !complete {
+		complete = t.settings.Reached(uint64(n+1), uint64(steps[n]))
+		n++
+	}
+	return n, complete
 }
 
 // newRecord returns the record of a run.
@@ -131,7 +141,7 @@ func short(x float64, digits int) string {
 	return strconv.FormatFloat(x, 'g', digits, 64)
 }
 
-// load returns the published run, nil if it has fewer iterations than are asked for, and cut to these. One that was made
+// load returns the published run, nil if it is shorter than is asked for, and cut to that. One that was made
 // with other settings is an error.
 func (t trial) load() (*published, error) {
 	text, err := os.ReadFile(t.data + ".yaml")
@@ -153,14 +163,18 @@ func (t trial) load() (*published, error) {
 		return nil, t.otherwise(t.data+".csv", &checkpoint.MismatchError{Differences: different})
 	}
 	columns, err := readColumns(t.data+".csv", publishedColumns...)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(columns[0]) < int(t.settings.Iterations) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	n, complete := t.rows(columns[0])
+	if !complete {
+		return nil, nil
+	}
 	for i, name := range publishedColumns {
-		p.columns[name] = columns[i][:t.settings.Iterations]
+		p.columns[name] = columns[i][:n]
 	}
 	return p, nil
 }

@@ -65,7 +65,7 @@ var papers = assignment{"preset", string(config.Paper)}
 
 // reserved are the settings that studies set themselves, with the flags that control them.
 var reserved = map[string]string{
-	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds", "iterations": "--iterations",
+	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds", "iterations": "--iterations", "steps": "--iterations",
 	"run_dir": "--out", "resume": "--out", "force": "another --out", "dry_run": "--only-report", "config": "--set", "keep_checkpoints": "--at",
 }
 

@@ -35,17 +35,26 @@ type trial struct {
 	data        string       // path, without its ending, under which the run is published; "": nowhere
 }
 
-// complete reports whether nothing is left to train, which a published run is without its directory.
-func (t trial) complete() (bool, error) {
-	complete, err := rundir.Complete(t.settings)
+// all returns how many iterations or steps the run is to have.
+func (t trial) all() uint64 {
+	_, all := t.settings.Of(0, 0)
+	return all
+}
+
+// done returns how many of them it has: all, if it is published without its directory.
+func (t trial) done() (uint64, error) {
+	done, all, err := rundir.Done(t.settings)
 	if mismatch := (*checkpoint.MismatchError)(nil); errors.As(err, &mismatch) {
 		err = t.otherwise(t.settings.RunDir, mismatch)
 	}
-	if complete || err != nil || t.data == "" {
-		return complete, err
+	if done >= all || err != nil || t.data == "" {
+		return done, err
 	}
 	p, err := t.load()
-	return p != nil, err
+	if p != nil {
+		done = all
+	}
+	return done, err
 }
 
 // otherwise says that a run was made with other settings.
@@ -59,7 +68,7 @@ type pacing struct {
 	parallel int
 
 	mu      sync.Mutex
-	done    []uint64  // iterations, by trial
+	done    []uint64  // iterations or steps, by trial
 	seconds []float64 // an iteration; NaN: not known
 }
 
@@ -67,13 +76,8 @@ type pacing struct {
 func survey(trials []trial, parallel int) (*pacing, error) {
 	p := &pacing{trials: trials, parallel: parallel, done: make([]uint64, len(trials)), seconds: make([]float64, len(trials))}
 	for i, t := range trials {
-		complete, err := t.complete()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.name, err)
-		}
-		if complete {
-			p.done[i] = t.settings.Iterations
-		} else if p.done[i], _, err = checkpoint.Newest(rundir.Checkpoints(t.settings.RunDir)); err != nil {
+		var err error
+		if p.done[i], err = t.done(); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 		p.seconds[i] = t.pace()
@@ -115,7 +119,7 @@ func (p *pacing) complete() int {
 	defer p.mu.Unlock()
 	n := 0
 	for i, t := range p.trials {
-		if p.done[i] >= t.settings.Iterations {
+		if p.done[i] >= t.all() {
 			n++
 		}
 	}
@@ -129,7 +133,11 @@ func (p *pacing) left() float64 {
 	defer p.mu.Unlock()
 	sum := 0.0
 	for i, t := range p.trials {
-		if open := float64(t.settings.Iterations) - float64(p.done[i]); open > 0 {
+		open := float64(t.all()) - float64(p.done[i])
+		if t.settings.Steps > 0 {
+			open /= float64(t.settings.Batch)
+		}
+		if open > 0 {
 			sum += open * p.expected(i)
 		}
 	}
@@ -179,7 +187,7 @@ func (j *job) plan(trials []trial, parallel int) error {
 	}
 	out := j.cmd.OutOrStdout()
 	for i, t := range trials {
-		fmt.Fprintf(out, "%5d of %d iterations  %s\n", min(p.done[i], t.settings.Iterations), t.settings.Iterations, t.name)
+		fmt.Fprintf(out, "%5d of %d %s  %s\n", min(p.done[i], t.all()), t.all(), t.settings.Unit(), t.name)
 	}
 	_, err = fmt.Fprintf(out, "%d of %d runs are complete; left: %s, %d at a time\n", p.complete(), len(trials), duration(p.left()), parallel)
 	return err
@@ -203,7 +211,7 @@ func (j *job) train(ctx context.Context, trials []trial, parallel int, completed
 	var mu sync.Mutex // one page is written at a time
 	var failed []error
 	for i, t := range trials {
-		if start[i] >= t.settings.Iterations {
+		if start[i] >= t.all() {
 			if err := t.publish(); err != nil {
 				return err
 			}
@@ -236,7 +244,7 @@ func (j *job) trainOne(ctx context.Context, p *pacing, i int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	j.log.Info("training", "what", t.name, "iterations", t.settings.Iterations)
+	j.log.Info("training", "what", t.name, t.settings.Unit(), t.all())
 	if p.parallel > 1 {
 		if err := t.trainApart(ctx, max(1, device.Cores()/p.parallel)); err != nil {
 			return err
@@ -253,7 +261,7 @@ func (j *job) trainOne(ctx context.Context, p *pacing, i int) error {
 			return err
 		}
 	}
-	p.reached(i, t.settings.Iterations, t.pace())
+	p.reached(i, t.all(), t.pace())
 	return nil
 }
 
@@ -319,7 +327,7 @@ func (j *job) follow(p *pacing) (stop func()) {
 			case <-ticker.C:
 			}
 			for i, t := range p.trials {
-				if done, begun, err := checkpoint.Newest(rundir.Checkpoints(t.settings.RunDir)); err == nil && begun {
+				if done, _, err := rundir.Done(t.settings); err == nil && done > 0 {
 					p.reached(i, done, t.pace())
 				}
 			}

@@ -23,7 +23,7 @@ func unlearned(t *testing.T, env string) (*train.Run, *serial) {
 	s.Targets, s.Batch, s.Iterations = config.Returns, 300, 1
 	collector := newSerial(t, s)
 	run := newRun(t, s, collector, new(journal))
-	run.Iterations = 0
+	run.Length.Iterations = 0
 	run.Start(1)
 	if err := run.Train(t.Context()); err != nil {
 		t.Fatal(err)

@@ -208,7 +208,7 @@ func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
 	t.Helper()
 	run.Report = func(r progress.Row, _ *collect.Batch, _ *checkpoint.Best) { row = r }
-	run.Iterations++
+	run.Length.Iterations++
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func late(t *testing.T, preset config.Preset) (*train.Run, *compute.Scope, *trai
 	s.Batch, s.RunDir = 1000, "unused"
 	collector, kept := newSerial(t, &s), new(journal)
 	run := newRun(t, &s, collector, kept)
-	run.Iterations = 0
+	run.Length.Iterations = 0
 	run.Start(1)
 	if err := run.Train(t.Context()); err != nil { // up to the state in which it begins
 		t.Fatal(err)

@@ -3,8 +3,8 @@ package train
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/proto"
@@ -24,8 +24,24 @@ const (
 )
 
 // numStreams returns how many streams make a batch.
-func (r *Run) numStreams() int {
-	return int(math.Ceil(r.FisherSamples*float64(r.BatchSteps)/float64(r.Segment) - 1e-9))
+func (r *Run) numStreams() int { return config.NumStreams(r.BatchSteps, r.Segment, r.FisherSamples) }
+
+// segmentSteps returns the number of steps in the next batch of segments. In a run of so many steps the last batch has all that are
+// left, which are fewer than two batches, so that it ends exactly there.
+func (r *Run) segmentSteps() int {
+	full := r.numStreams() * r.Segment
+	if left := r.Length.Steps - r.counters.Steps; r.Length.Steps > 0 && left < 2*uint64(full) {
+		return int(left)
+	}
+	return full
+}
+
+// gradientSteps returns how many of a batch's steps at least are for the gradient; what follows is for the Fisher matrix alone.
+func (r *Run) gradientSteps(batch *collect.Batch) int {
+	if r.Segment == 0 {
+		return r.BatchSteps
+	}
+	return batch.Steps - (r.numStreams()*r.Segment - r.BatchSteps)
 }
 
 // saveStreams adds the streams to a checkpoint's arrays.

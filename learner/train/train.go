@@ -50,7 +50,7 @@ type Run struct {
 	*Learner
 	Task       string // its name
 	Seed       uint64
-	Iterations uint64    // in total
+	Length     config.Length
 	BatchSteps int       // minimum number of steps in a batch
 	Segment    int       // steps of a segment; 0: batches of whole episodes
 	TimeLimit  int       // the task's
@@ -79,14 +79,14 @@ type Run struct {
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{
-		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
+		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High, EvaluateEvery: s.EvaluateEvery,
 	}
 }
 
-// Train runs until all iterations are complete, ctx is done or an error occurs, such as a
+// Train runs until the run is complete, ctx is done or an error occurs, such as a
 // [*compute.Failure] of the device. The last checkpoint is then the state after the last
-// complete iteration.
+// iteration that was committed.
 func (r *Run) Train(ctx context.Context) error {
 	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
 	begin := func(context.Context) error { return nil }
@@ -100,13 +100,17 @@ func (r *Run) Train(ctx context.Context) error {
 		return err
 	}
 	r.warm = false
-	for next := r.counters.Iteration; next < r.Iterations; next++ {
+	for !r.reached() {
+		next := r.counters.Iteration
 		if err := r.iterate(ctx, next); err != nil {
 			return fmt.Errorf("iteration %d: %w", next, err)
 		}
 	}
 	return nil
 }
+
+// reached reports whether the run is complete.
+func (r *Run) reached() bool { return r.Length.Reached(r.counters.Iteration, r.counters.Steps) }
 
 // initialize plays one batch for the normaliser only: with its initial mean 0 and standard
 // deviation 1, the first policy step would be taken on badly scaled observations.
@@ -149,7 +153,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	}
 	collected := time.Now()
 	r.describe(&row, batch)
-	episodes := prefix(batch.Episodes, r.BatchSteps)
+	episodes := prefix(batch.Episodes, r.gradientSteps(batch))
 	if err := r.update(ctx, &row, episodes, batch.Episodes[len(episodes):]); err != nil {
 		return err
 	}
@@ -176,7 +180,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 // evaluate evaluates the policy of the next checkpoint if that is due.
 func (r *Run) evaluate(ctx context.Context) (_ *progress.Evaluation, err error) {
 	next := r.counters.Iteration
-	if r.Evaluate == nil || r.EvaluateEvery == 0 || next%r.EvaluateEvery != 0 && next != r.Iterations {
+	if r.Evaluate == nil || r.EvaluateEvery == 0 || next%r.EvaluateEvery != 0 && !r.reached() {
 		return nil, nil
 	}
 	ctx, end := observe.Span(ctx, "evaluate")
@@ -202,7 +206,7 @@ func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err
 	if r.streams == nil {
 		r.streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
 	}
-	batch, err := r.Collector.CollectSegments(ctx, r.Policy(number), r.streams, r.Segment)
+	batch, err := r.Collector.CollectSegments(ctx, r.Policy(number), r.streams, r.segmentSteps())
 	if err != nil {
 		return nil, err
 	}

@@ -56,15 +56,17 @@ func (c *serial) actor(p *proto.Policy) (*policy.Actor, error) {
 	return policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 }
 
-// CollectSegments plays one stream after another.
+// CollectSegments plays one stream after another, so that all steps are played in the end.
 func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
 	actor, err := c.actor(p)
 	if err != nil {
 		return nil, err
 	}
-	batch := &collect.Batch{Steps: len(streams) * steps}
+	batch := &collect.Batch{Steps: steps}
 	for i, stream := range streams {
-		ticket, start := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(steps), State: stream.State}
+		here := (steps + len(streams) - i - 1) / (len(streams) - i) // of those that are left
+		steps -= here
+		ticket, start := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
 		if start.State == nil {
 			start.Counted = uint64(stream.Before.Steps)
 		}
@@ -194,7 +196,7 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	}
 	return &train.Run{
 		Learner: train.New(cpu.New(0), s, task),
-		Task:    s.Env, Seed: s.Seed, Iterations: s.Iterations, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
+		Task:    s.Env, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High,
 		Collector: c, Journal: j,
 	}

@@ -119,9 +119,10 @@ class Coordinator:
         """Queues a paused run again, or an experiment's. Returns how many."""
         return _count(self.command("resume", {"name": name}))
 
-    def extend(self, name: str, iterations: int) -> int:
-        """Sets how many iterations a run has in all, or an experiment's. Returns how many."""
-        return _count(self.command("extend", {"name": name, "iterations": iterations}))
+    def extend(self, name: str, iterations: int = 0, *, steps: int = 0) -> int:
+        """Sets how many iterations, or environment steps, a run has in all, or an experiment's. Returns how many."""
+        length = {"steps": steps} if steps else {"iterations": iterations}
+        return _count(self.command("extend", {"name": name, **length}))
 
     def remove(self, experiment: str) -> int:
         """Forgets an experiment whose runs have ended. Returns how many they were."""

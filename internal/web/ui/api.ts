@@ -6,10 +6,11 @@ export type State = 'queued' | 'running' | 'lost' | 'paused' | 'stopped' | 'done
 type Value = number | null;
 
 /** Row is what runs and groups of them have in common in the table. */
-interface Row {
+export interface Row {
 	iteration: Value;
 	iterations: Value;
 	steps: Value;
+	all_steps: Value;
 	return: Value;
 	best: Value;
 	eta: Value; // seconds

@@ -5,9 +5,9 @@ import { Actions } from './actions';
 import { get, useData, useEvents, type About, type Columns, type Details, type Rows, type Run, type Table } from './api';
 import { Chart, type Line } from './chart';
 import { choice, Controls } from './curves';
-import { Ago, Badge, bytes, duration, number, short } from './format';
+import { Ago, Badge, bytes, duration, number } from './format';
 import { changed, go, Link } from './route';
-import { Progress } from './runs';
+import { Progress, stepsOf } from './runs';
 
 const tabs = ['curves', 'evaluations', 'settings', 'events', 'files', 'log', 'watch'];
 
@@ -98,8 +98,8 @@ function Facts(props: { run: Run }) {
 	const { run } = props;
 	const facts: [string, any][] = [ // those that there are
 		['State', <Badge state={run.state} reason={run.reason} />],
-		['Iterations', <Progress done={run.iteration} all={run.iterations} />],
-		['Steps', short(run.steps)],
+		['Iterations', <Progress of={run} />],
+		['Steps', stepsOf(run)],
 		['Return', number(run.return)],
 		['Best evaluation', number(run.best)],
 		['Time left', run.eta !== null && duration(run.eta)],

@@ -1,7 +1,7 @@
 // The table of runs: filtered, sorted, grouped; and the curves of the groups that are chosen in it.
 
 import { useEffect, useState } from 'preact/hooks';
-import { useData, type About, type Group, type Run, type State, type Table } from './api';
+import { useData, type About, type Group, type Row, type Run, type State, type Table } from './api';
 import { Swatch } from './chart';
 import { CurvesPanel } from './curves';
 import { Ago, Badge, Cut, duration, number, short } from './format';
@@ -20,8 +20,8 @@ interface Column {
 }
 
 const columns: Column[] = [
-	{ name: 'iteration', title: 'Iteration', narrow: true, cell: (r) => <Progress done={r.iteration} all={r.iterations} /> },
-	{ name: 'steps', title: 'Steps', cell: (r) => short(r.steps) },
+	{ name: 'iteration', title: 'Iteration', narrow: true, cell: (r) => <Progress of={r} /> },
+	{ name: 'steps', title: 'Steps', cell: stepsOf },
 	{
 		name: 'return',
 		title: 'Return',
@@ -35,18 +35,26 @@ const columns: Column[] = [
 		),
 	},
 	{ name: 'best', title: 'Best', help: 'mean return of the best evaluation', cell: (r) => number(r.best) },
-	{ name: 'eta', title: 'Time left', help: 'if the remaining iterations take as long as those so far', cell: (r) => duration(r.eta) },
+	{ name: 'eta', title: 'Time left', help: 'if it goes on as fast as so far', cell: (r) => duration(r.eta) },
 	{ name: 'heard', title: 'Last heard of', cell: (r) => <Ago time={r.heard} /> },
 ];
 
-/** Progress shows iterations, of how many. */
-export function Progress(props: { done: number | null; all: number | null }) {
+/** Progress shows iterations, of how many, or of a run of so many steps the share of these. */
+export function Progress(props: { of: Row }) {
+	const { iteration, iterations, steps, all_steps } = props.of;
+	const [done, all] = all_steps ? [steps, all_steps] : [iteration, iterations];
+	const whole = (n: number) => n.toLocaleString('en', { maximumFractionDigits: 0 });
 	return (
 		<span class="progress">
-			<progress value={props.done ?? 0} max={props.all || props.done || 1} aria-label="iterations completed" />
-			{(props.done ?? 0).toLocaleString('en', { maximumFractionDigits: 0 })}/{props.all ? props.all.toLocaleString('en', { maximumFractionDigits: 0 }) : '?'}
+			<progress value={done ?? 0} max={all || done || 1} aria-label="share completed" />
+			{whole(iteration ?? 0)}{!all_steps && '/' + (iterations ? whole(iterations) : '?')}
 		</span>
 	);
+}
+
+/** stepsOf shows environment steps, of how many if that is how long the run is. */
+export function stepsOf(row: Row) {
+	return short(row.steps) + (row.all_steps ? '/' + short(row.all_steps) : '');
 }
 
 export function RunsPage(props: { params: URLSearchParams; about: About; version: unknown }) {
