@@ -75,18 +75,6 @@
 // So where a critic has taken out of the targets what states explain (S and b are small), the mean is Monte Carlo's, and all
 // that is left of the uncertainty is G's. docs/results/best and docs/results/gradient-quality measure it.
 //
-// # Nodes of earlier policies
-//
-// The integral of the Fisher kernel, E[u(z) k_f(z, z_i)] = u(z_i), holds for a node z_i whoever sampled it, with u and G of
-// the current policy. So earlier batches can join the newest ([Batch.Ages]), their targets with a noise of their own
-// (package gp), and their scores, U's further columns, those under the current policy. Then G is not UU'/n, so that the
-// Fisher kernel is U'P (P'GP)^-1 P'U within the span of P ([linop.SVD.Within]), and beyond it, where alpha makes a
-// Monte Carlo mean, only the newest samples have weight:
-//
-//	w = kappa Q alpha,  and kappa rho (I - Q_0) alpha_0 more in the newest n_0 rows,  rho = sigma²/(kappa n_0 + sigma²)
-//
-// with the projections Q on V's columns and Q_0 on those of its newest rows.
-//
 // # The natural gradient
 //
 // The natural gradient is d = G^-1 g_BQ. Its covariance is G^-1 C G^-1, whose inverse N is

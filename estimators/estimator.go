@@ -14,9 +14,6 @@ type Batch struct {
 	Fisher   Fisher         // G, for the natural gradient, the kernel, and the uncertainty alike
 	Features compute.Block  // n × d: what the state kernel sees; Monte Carlo does without
 	Targets  compute.Block  // y, n × 1: a target for the action value of each pair
-	// Ages are the parts of the batch by the policies that sampled them, the current one's first; nil: all are the
-	// current one's. Otherwise the SVD is [linop.SVD.Within] the Fisher matrix.
-	Ages []gp.Age
 }
 
 // size returns n.

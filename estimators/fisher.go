@@ -36,17 +36,6 @@ func EmpiricalFisher(b compute.Backend, u linop.Operator, damping float64) Fishe
 	return f
 }
 
-// SpanFisher returns the Fisher matrix in the span of a decomposition of the batch's scores, P S² P'/n, in
-// place of a whole one that the decomposition is within ([linop.SVD.Within]). It is all that a gradient in
-// that span needs, such as [SpanIntegral]'s, and costs no product over the samples. It belongs to s, and
-// panics unless damping is positive.
-func SpanFisher(s *compute.Scope, u *linop.SVD, damping float64) Fisher {
-	scaled := linop.Mul(s, u.P, s.Diagonal(u.S), false)
-	f := NewFisher(linop.NewLowRank(s.Backend(), 1/float64(u.V.Rows), scaled), damping)
-	f.empirical = true
-	return f
-}
-
 // Metric returns G + damping I, the metric of the natural gradient d: (G + damping I) d = g.
 func (f Fisher) Metric(b compute.Backend) linop.Operator {
 	p, _ := f.Matrix.Dims()

@@ -20,7 +20,7 @@ type Quadrature struct {
 
 // Condition fits the process to the batch's targets, in s.
 func (q *Quadrature) Condition(s *compute.Scope, batch *Batch) (gp.Posterior, error) {
-	return q.Solver.Fit(s, q.Kernel, gp.Data{Features: batch.Features, Fisher: batch.SVD.V, Targets: batch.Targets, Ages: batch.Ages})
+	return q.Solver.Fit(s, q.Kernel, gp.Data{Features: batch.Features, Fisher: batch.SVD.V, Targets: batch.Targets})
 }
 
 // Estimate implements [Estimator].
@@ -66,10 +66,7 @@ type Integral interface {
 type PlainIntegral struct{}
 
 // Weights implements [Integral].
-func (PlainIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
-	if batch.Ages != nil {
-		return reusedWeights(s, batch, k, alpha, 1)
-	}
+func (PlainIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
 	w := s.New(alpha.Rows, 1)
 	s.Backend().Affine(w, k.FisherWeight(), alpha, 0, 0)
 	return w, nil
@@ -88,10 +85,6 @@ type CompletedIntegral struct{}
 // Weights implements [Integral].
 func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
 	kappa := k.FisherWeight()
-	if batch.Ages != nil {
-		noise := k.Noise * batch.Ages[0].Noise
-		return reusedWeights(s, batch, k, alpha, noise/(kappa*float64(batch.Ages[0].Samples)+noise))
-	}
 	rho := k.Noise / (kappa*float64(alpha.Rows) + k.Noise)
 	b, v := s.Backend(), batch.SVD.V
 	w, inner := s.New(alpha.Rows, 1), s.New(v.Cols, 1)

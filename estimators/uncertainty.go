@@ -2,7 +2,6 @@ package estimators
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
@@ -54,16 +53,13 @@ func (e *Estimate) Covariance() (*Uncertainty, error) {
 	return u, nil
 }
 
-// Gain returns the mean and the standard deviation, under the posterior, of the first-order gain
-// of a step d (p × 1) along the gradient: g'd, of variance d'Cd.
-func (e *Estimate) Gain(s *compute.Scope, d compute.Block) (mean, deviation float64, err error) {
+// Variance returns the variance d'Cd of the gradient along d (p × 1) under the posterior.
+func (e *Estimate) Variance(s *compute.Scope, d compute.Block) (float64, error) {
 	c, err := e.Covariance()
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	b := s.Backend()
-	variance := e.kappa * b.Dot(d, linop.Mul(s, c, d, false))
-	return b.Dot(e.Gradient, d), math.Sqrt(max(variance, 0)), nil
+	return max(0, e.kappa*s.Backend().Dot(d, linop.Mul(s, c, d, false))), nil
 }
 
 // Precision returns the inverse of the natural gradient's covariance, times kappa

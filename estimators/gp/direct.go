@@ -36,9 +36,6 @@ type directPosterior struct {
 
 // Fit implements [Solver].
 func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
-	if d.Ages != nil && solver.Inducing != nil {
-		panic("gp: inducing points are of one age") // their gradient is not an age's alone
-	}
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err
@@ -61,7 +58,7 @@ func (solver Direct) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) 
 
 // condition computes the products over the samples and the weights, given V'V.
 func (p *directPosterior) condition(fisherGram *mat.SymDense) (err error) {
-	p.gram = p.newGram(fisherGram)
+	p.gram = newGram(p.scope, p.state, p.data, p.fisher, fisherGram)
 	if sum := mat.Trace(fisherGram); math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return &NotFiniteError{What: fisherVectors, Value: sum}
 	}
@@ -78,12 +75,6 @@ func (p *directPosterior) solve() error {
 	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.mean.RowRange(columns, r), 1, p.alpha)
 
 	logDet := p.weights.factor.LogDet() + float64(n-r)*math.Log(noise)
-	for _, a := range p.data.ages() {
-		if a.noise != 1 {
-			compute.Scale(p.backend, 1/a.noise, p.alpha.RowRange(a.lo, a.hi))
-			logDet += float64(a.hi-a.lo) * math.Log(a.noise)
-		}
-	}
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
 	if math.IsNaN(p.value) || math.IsInf(p.value, 0) {
 		return &NotFiniteError{What: "log likelihood", Value: p.value}

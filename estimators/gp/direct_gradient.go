@@ -17,11 +17,7 @@ func (p *directPosterior) Gradient(features compute.Block) (Hyper, error) {
 	}
 	scope := compute.NewScope(p.backend)
 	defer scope.Release()
-	gradient := p.stateGradient(scope)
-	base := p.state.Gradient(features, gradient)
-	if features.Rows > 0 && p.data.Ages != nil {
-		p.agedFeatures(features, gradient)
-	}
+	base := p.state.Gradient(features, p.stateGradient(scope))
 	n := float64(p.alpha.Rows)
 	for i := range base {
 		base[i] /= n
@@ -49,12 +45,7 @@ func (p *directPosterior) hyperGradient(base []float64) Hyper {
 		}
 		return sum
 	}
-	var fit float64
-	for _, a := range p.data.ages() {
-		alpha := p.alpha.RowRange(a.lo, a.hi)
-		fit += a.noise * p.backend.Dot(alpha, alpha)
-	}
-	fit = fit - (n-float64(r))/noise - ofInverse
+	fit := p.backend.Dot(p.alpha, p.alpha) - (n-float64(r))/noise - ofInverse
 	return Hyper{
 		Base:           base,
 		OutputScale:    ofA(0, columns) / 2 / n / p.kernel.OutputScale,

@@ -48,9 +48,6 @@ func (p *directPosterior) LeaveOut(lo, hi int) (Predictor, error) {
 	defer scope.Release()
 	left := p.data.RowRange(lo, hi)
 	g := newGram(scope, all.state.RowRange(lo, hi), left, p.fisher, FisherGram(p.backend, left.Fisher))
-	if p.data.Ages != nil {
-		g.scale(p.backend, 1/p.data.ageOf(lo, hi).noise)
-	}
 	g.subtractFrom(p.backend, all.gram)
 	return newWeights(&all.basis, g)
 }

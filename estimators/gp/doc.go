@@ -78,17 +78,6 @@
 // gradient one more. Package statekernel computes the products with the state columns of B,
 // and package cholesky factorises M.
 //
-// # Ages
-//
-// Samples of earlier policies have targets with more noise: K = B B' + noise D, with a diagonal matrix D that has one value
-// for each age of the samples ([Data.Ages]). With M = noise I + B'D^-1 B
-//
-//	alpha   = D^-1 (y - B c)/noise,  c = M^-1 B'D^-1 y
-//	log det K = log det M + (n - r) log noise + log det D
-//	dF/dB   = alpha c' - D^-1 B M^-1
-//
-// and the gradient in the noise has alpha'D alpha for alpha'alpha; all else is as before. [NoiseLearner] learns D.
-//
 // # Moments
 //
 // Q and its two parts, V of the state kernel and A of the Fisher kernel, are Gaussian given

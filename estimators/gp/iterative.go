@@ -63,9 +63,6 @@ type iterativePosterior struct {
 
 // Fit implements [Solver].
 func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
-	if d.Ages != nil {
-		panic("gp: Iterative knows no ages")
-	}
 	in, err := prepare(s, k, d)
 	if err != nil {
 		return nil, err

@@ -16,19 +16,9 @@ type Data struct {
 	Features compute.Block // n × d, before scaling
 	Fisher   compute.Block // n × k: V, the right singular vectors of the scores U
 	Targets  compute.Block // n × 1: y
-	// Ages are the parts of the batch, one after another, whose noise differs; nil means that
-	// it does not. Only [Direct] knows them.
-	Ages []Age
 }
 
-// Age is a part of a batch whose targets are noisier than others, because an earlier policy
-// sampled them.
-type Age struct {
-	Samples int     // positive
-	Noise   float64 // its noise variance, as a multiple of the kernel's Noise; positive
-}
-
-// RowRange returns the batch of samples [lo, hi) alone, which are of one age.
+// RowRange returns the batch of samples [lo, hi) alone.
 func (d Data) RowRange(lo, hi int) Data {
 	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
 }
@@ -85,7 +75,6 @@ func prepare(s *compute.Scope, k Kernel, d Data) (inputs, error) {
 			d.Features.Shape(), d.Fisher.Shape(), d.Targets.Shape()))
 	}
 	in := inputs{backend: s.Backend(), kernel: k, data: d, scaled: s.New(n, d.Features.Cols)}
-	d.ages() // or panic
 	if err := k.Validate(); err != nil {
 		return in, err
 	}

@@ -18,17 +18,6 @@ type batch struct {
 	features []float64 // n × d
 	fisher   []float64 // n × k, any columns
 	targets  []float64 // n
-	ages     []Age
-}
-
-// noise returns the noise of sample i, as a multiple of the kernel's.
-func (x batch) noise(i int) float64 {
-	for _, a := range x.ages {
-		if i -= a.Samples; i < 0 {
-			return a.Noise
-		}
-	}
-	return 1
 }
 
 // newBatch draws a batch: correlated features in (-1, 1), smooth noisy targets.
@@ -53,7 +42,6 @@ func (x batch) upload(s *compute.Scope) Data {
 		Features: s.FromSlice(x.n, x.d, x.features),
 		Fisher:   s.FromSlice(x.n, x.k, x.fisher),
 		Targets:  s.FromSlice(x.n, 1, x.targets),
-		Ages:     x.ages,
 	}
 }
 
@@ -102,7 +90,7 @@ func solveTwin(x batch, k Kernel, state *mat.SymDense) *twin {
 	}
 	t.k.AddSym(t.state, t.fisher)
 	for i := range x.n {
-		t.k.SetSym(i, i, t.k.At(i, i)+x.noise(i)*k.Noise)
+		t.k.SetSym(i, i, t.k.At(i, i)+k.Noise)
 	}
 	if !t.factor.Factorize(t.k) {
 		panic("the twin's kernel matrix is not positive definite")

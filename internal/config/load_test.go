@@ -215,7 +215,7 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, _, err := load("--env Ant-v2 --preset best --reuse 3 --iterations 12", "")
+	now, _, err := load("--env Ant-v2 --preset best --epsilon 2 --iterations 12", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,11 +338,6 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --preset authors --kernel-learning converge --inducing 64", "", "--kernel-learning converge: it knows only interpolation on a grid"},
 		{"--env Ant-v2 --preset authors --kernel-learning newton", "", "step or converge"},
 		{"--env Ant-v2 --value-learning steps", "", "step or converge"},
-		{"--env Ant-v2 --reuse 0", "", "--reuse 0: must be from 1"},
-		{"--env Ant-v2 --reuse 3 --solver cg", "", "leave out --solver cg"},
-		{"--env Ant-v2 --reuse 3 --fisher-samples 2x", "", "leave out --fisher-samples"},
-		{"--env Humanoid-v2 --reuse 20", "", "MiB of earlier batches"},
-		{"--env Ant-v2 --estimator mc --importance-clip 0", "", "--importance-clip 0: must be"},
 		{"--env Ant-v2 --value-epochs 0", "", "--value-epochs 0: must be from 1 to 1000"},
 		{"--env Ant-v2 --cg-iterations 0", "", "--cg-iterations 0: must be from 1 to 100000"},
 		{"--env Ant-v2 --cg-tolerance 0", "", "--cg-tolerance 0: must be above 0 and below 1"},

@@ -155,11 +155,6 @@ type Settings struct {
 	InitialStd       InitialStd
 	Clip             float64 // bound on the absolute values of normalised observations
 
-	// Reuse is the number of batches that a gradient is estimated from, the newest and those before it; 1: the newest alone.
-	Reuse int
-	// ImportanceClip bounds the importance ratios of earlier batches' samples, which Monte Carlo needs.
-	ImportanceClip float64
-
 	// The targets.
 	Targets   Targets
 	Gamma     float64 // discount factor, in (0, 1]
@@ -168,15 +163,12 @@ type Settings struct {
 	// ValueLearning is how the value function of generalised advantage estimates learns.
 	ValueLearning Learning
 	ValueEpochs   int // passes over each batch that Converge makes at most
-	// ValueSamples is the number of steps that Converge learns from: if the newest batch has fewer, also from those before it.
-	ValueSamples int
 
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO
 	MaxKL        float64 // TRPO's bound on the mean KL divergence of a step, in nats
 	AdaptiveKL   bool    // shorten TRPO's steps where the targets vary little (optim.TRPO)
 	StdRate      float64 // step of TRPO's log standard deviations, relative to that of the mean
-	PolicySteps  int     // from one batch, at most
 	Damping      float64 // multiple of the identity added to the Fisher matrix
 	CGIterations int     // of conjugate gradients for a natural gradient, at most
 	CGTolerance  float64 // their relative residual |g - G d| / |g| at which they stop

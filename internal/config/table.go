@@ -67,8 +67,6 @@ func (s *Settings) table() []section {
 			{"hidden", result, sizes(&s.Hidden), "widths of the policy's hidden layers"},
 			{"initial_std", result, &s.InitialStd, "the policy's initial standard deviation: a multiple of half of each action's range, of that over the root of their number (1.2norm), or in the action's own units (1abs; docs/settings.md)"},
 			{"clip", result, number(&s.Clip), "bound on normalised observations"},
-			{"reuse", result, whole(&s.Reuse), "number of batches that a gradient is estimated from: the newest and those before it (docs/reuse.md)"},
-			{"importance_clip", result, number(&s.ImportanceClip), "bound on the importance ratios that mc gives samples of earlier batches"},
 		}},
 		{"The targets", []setting{
 			{"targets", result, choice(&s.Targets, Returns, GAE), "discounted returns, or generalised advantage estimates"},
@@ -77,14 +75,12 @@ func (s *Settings) table() []section {
 			{"bootstrap", result, truth(&s.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
 			{"value_learning", result, choice(&s.ValueLearning, Step, Converge), "learning of the value function: the authors' single step, or as many passes over a batch as pay (docs/critic.md)"},
 			{"value_epochs", result, whole(&s.ValueEpochs), "passes over each batch that --value-learning converge makes at most"},
-			{"value_samples", result, whole(&s.ValueSamples), "steps that --value-learning converge learns from: with fewer in a batch, also from those before it (docs/critic.md)"},
 		}},
 		{"The policy's step", []setting{
 			{"learning_rate", result, number(&s.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
 			{"max_kl", result, number(&s.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
 			{"adaptive_kl", result, truth(&s.AdaptiveKL), "multiply --max-kl by 4 s²/S, if that is less than 1, with the variance s² of the batch's targets and its running mean S"},
 			{"std_rate", result, number(&s.StdRate), "step of trpo's log standard deviations, relative to the mean's; below 1 the policy explores for longer"},
-			{"policy_steps", result, whole(&s.PolicySteps), "trpo's steps from one batch at most: further ones while the gain that the process expects of a step exceeds its standard deviation (docs/reuse.md)"},
 			{"damping", result, number(&s.Damping), "multiple of the identity added to the Fisher matrix"},
 			{"cg_iterations", result, whole(&s.CGIterations), "conjugate gradient iterations for a natural gradient at most; one that has not converged by then is taken as it is"},
 			{"cg_tolerance", result, number(&s.CGTolerance), "relative residual of a natural gradient at which conjugate gradients stop"},
@@ -163,9 +159,6 @@ func (s *Settings) Set(name, text string) error {
 // introduced holds the settings that runs of earlier versions do not have, with the values that do what these did: so that
 // they can be resumed, such a value is not part of a run's identity.
 var introduced = map[string]string{
-	"reuse":           "1",
-	"importance_clip": "1",
-	"policy_steps":    "1",
 	"adaptive_kl":     "false",
 	"std_rate":        "1",
 	"segment":         "0",
@@ -173,7 +166,6 @@ var introduced = map[string]string{
 	"value_learning":  string(Step),
 	"kernel_learning": string(Step),
 	"value_epochs":    "5",
-	"value_samples":   "0",
 	"cg_iterations":   "50",
 	"cg_tolerance":    "1.0e-05",
 	"initial_std":     "1abs",

@@ -26,8 +26,6 @@ const (
 	maxActors       = 4096
 	maxEpochs       = 1000
 	maxCGIterations = 100000
-	maxReuse        = 64
-	maxKept         = 256 << 20   // bytes that --reuse and --value-samples add to each checkpoint
 	minStd, maxStd  = 1e-30, 1e30 // actions are float32
 )
 
@@ -52,8 +50,6 @@ func (s *Settings) Validate() error {
 	v.require(s.CGIterations >= 1 && s.CGIterations <= maxCGIterations, "--cg-iterations %d: must be from 1 to %d", s.CGIterations, maxCGIterations)
 	v.require(s.CGTolerance > 0 && s.CGTolerance < 1, "--cg-tolerance %v: must be above 0 and below 1", s.CGTolerance)
 	s.validateSegments(&v)
-	s.validateReuse(&v)
-	s.validatePolicySteps(&v)
 	s.validateQuadrature(&v)
 	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
 		v = append(v, fmt.Errorf("--base-kernel: %w", err))
@@ -99,45 +95,6 @@ func (s *Settings) validateSegments(v *findings) {
 	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; "+
 		"add --targets gae, or --segment 0 for whole episodes")
 	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
-}
-
-// validateReuse checks that earlier batches can be joined to the newest.
-func (s *Settings) validateReuse(v *findings) {
-	v.require(s.Reuse >= 1 && s.Reuse <= maxReuse, "--reuse %d: must be from 1, the newest batch alone, to %d", s.Reuse, maxReuse)
-	v.positive("importance-clip", s.ImportanceClip)
-	if s.Reuse > 1 {
-		v.require(s.FisherSamples == 1, "--reuse %d: earlier batches take the place of further samples; leave out --fisher-samples", s.Reuse)
-		v.require(s.Estimator == MonteCarlo || s.Solver == Direct && s.Inducing == 0,
-			"--reuse %d: only the closed form on a grid knows a noise for each batch; leave out --solver cg and --inducing", s.Reuse)
-	}
-	v.require(s.ValueSamples >= 0 && s.ValueSamples <= maxBatch, "--value-samples %d: must be from 0, the newest batch alone, to %d", s.ValueSamples, maxBatch)
-	v.require(s.ValueSamples == 0 || s.ValueLearning == Converge, "--value-samples %d: a single step is taken on the newest batch alone; add --value-learning converge",
-		s.ValueSamples)
-	if task, err := s.Task(); err == nil {
-		const perNumber = 8 // bytes; a step has its observation, its action, its reward and its log probability
-		kept := (max(s.Reuse, s.ValueBatches()) - 1) * s.Batch * (task.ObservationDim + task.ActionDim + 2) * perNumber
-		v.require(kept <= maxKept, "--reuse %d and --value-samples %d: each checkpoint would have %d MiB of earlier batches, and at most %d are possible; lower them, or --batch",
-			s.Reuse, s.ValueSamples, kept>>20, maxKept>>20)
-	}
-}
-
-// ValueBatches returns the number of batches that the value function learns from, the newest included: enough of them for
-// ValueSamples.
-func (s *Settings) ValueBatches() int {
-	if s.Batch < 1 {
-		return 1
-	}
-	return min(max(1, (s.ValueSamples+s.Batch-1)/s.Batch), maxReuse)
-}
-
-// validatePolicySteps checks that the process can be integrated where it was not sampled.
-func (s *Settings) validatePolicySteps(v *findings) {
-	v.require(s.PolicySteps >= 1 && s.PolicySteps <= maxReuse, "--policy-steps %d: must be from 1 to %d", s.PolicySteps, maxReuse)
-	if s.PolicySteps > 1 {
-		v.require(s.Algorithm == TRPO, "--policy-steps %d: only trpo bounds how far each step goes; add --algorithm trpo", s.PolicySteps)
-		v.require(s.Estimator == DBQPG || s.Estimator == UAPG, "--policy-steps %d: the policy's own samples are needed without quadrature; add --estimator uapg", s.PolicySteps)
-		v.require(s.FisherKernel != Exact, "--policy-steps %d: the exact Fisher kernel is the sampling policy's; leave out --fisher-kernel exact", s.PolicySteps)
-	}
 }
 
 // validateQuadrature checks the settings of Bayesian quadrature.

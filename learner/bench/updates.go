@@ -115,11 +115,10 @@ func (m *measured) name() string {
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 // Update is how long a new learner takes for an update on a batch, its upload included. lap, unless it is nil, hears
-// how long each stage took; then one stage comes after the other.
+// how long each stage took.
 func Update(b compute.Backend, settings *config.Settings, task sim.Spec, episodes []*proto.Episode, n policy.Normalizer,
 	lap lap) (time.Duration, error) {
 	learner, row := train.New(b, settings, task), progress.NewRow()
-	learner.LessonsLast = lap != nil
 	start := time.Now()
 	scope := compute.NewScope(b)
 	defer scope.Release()

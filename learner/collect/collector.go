@@ -37,8 +37,6 @@ type Config struct {
 	// StateSize is the length of the state of the task's environment (sim.Saver), 0 if it cannot be saved, and the task is
 	// not played in segments.
 	StateSize int
-	// Engine is the required engine, as in proto.Episode; "" means any.
-	Engine string
 	// NewEnv makes an environment of the named task, by which the learner plays tickets that actors fail to play. nil means that
 	// these are issued again and again.
 	NewEnv func(task string) (sim.Env, error)

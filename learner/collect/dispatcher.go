@@ -107,7 +107,7 @@ func (d *dispatcher) need(now time.Time) proto.Need {
 func (d *dispatcher) announcement(now time.Time) *proto.Announcement {
 	d.news = false
 	return &proto.Announcement{
-		Run: d.config.Run, Task: d.config.Task.Name, Position: d.position, Engine: d.config.Engine, Need: d.need(now),
+		Run: d.config.Run, Task: d.config.Task.Name, Position: d.position, Need: d.need(now),
 	}
 }
 
@@ -163,9 +163,6 @@ func (d *dispatcher) complain(what string, args ...any) {
 
 // ask issues a ticket, if there is one.
 func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
-	if err := d.config.checkEngine(r.Engine); err != nil {
-		return d.refuse(err)
-	}
 	if d.config.digest != "" && r.Digest != d.config.digest {
 		return d.refuse(fmt.Errorf("%w: %s computes %s otherwise (digest %.12s on %s) than the learner (%.12s): run the same release on machines "+
 			"whose results agree", proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
@@ -364,14 +361,6 @@ func (c *Config) check(e *proto.Episode, t proto.Ticket) error {
 			proto.ErrShape, e.ObservationDim(), e.ActionDim(), task.Name, task.ObservationDim, task.ActionDim)
 	case e.Steps() > task.TimeLimit || e.Steps() < task.TimeLimit && !e.Terminated:
 		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d", proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
-	}
-	return c.checkEngine(e.Engine)
-}
-
-// checkEngine compares what a slot plays on with what the run wants.
-func (c *Config) checkEngine(engine string) error {
-	if c.Engine != "" && engine != c.Engine {
-		return fmt.Errorf("%w: played on %q, this run wants %q", proto.ErrInvalid, engine, c.Engine)
 	}
 	return nil
 }

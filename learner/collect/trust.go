@@ -92,7 +92,7 @@ func (d *dispatcher) dispute(t proto.Ticket, slot proto.Slot, reason string) {
 	} else if d.config.NewEnv == nil {
 		l.Release(t)
 	} else if l.Take(t) {
-		c := d.newCase(t, slot, d.config.Engine, nil)
+		c := d.newCase(t, slot, "", nil)
 		c.reason = reason
 		d.trust.cases = append(d.trust.cases, c)
 	}

@@ -317,9 +317,9 @@ func (e *nanEnv) Step(action, observation []float64) (float64, bool, error) {
 	return math.NaN(), terminated, err
 }
 
-// A run that wants one engine says so, and takes neither another's slots nor its episodes.
-func TestOtherEngine(t *testing.T) {
-	l := newLab(t, func(c *collect.Config) { c.Engine = "this one" })
+// A run announces itself, and its tickets once there are some.
+func TestAnnouncements(t *testing.T) {
+	l := newLab(t)
 	announced := make(chan proto.Announcement, 100)
 	subscription, err := l.connect().Subscribe(proto.SubjectsOf("toy").Positions(), func(m bus.Message) {
 		var a proto.Announcement
@@ -332,7 +332,7 @@ func TestOtherEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer subscription.Close()
-	if a := <-announced; a.Run != "toy" || a.Task != "Toy" || a.Engine != "this one" || a.Need.Tickets != 0 {
+	if a := <-announced; a.Run != "toy" || a.Task != "Toy" || a.Need.Tickets != 0 {
 		t.Errorf("announced: %+v", a)
 	}
 	ctx, cancel := context.WithCancel(deadline(t))
@@ -348,19 +348,6 @@ func TestOtherEngine(t *testing.T) {
 	}
 	if n := l.collector.Useful(); n != minSteps/rollouttest.Spec.TimeLimit {
 		t.Errorf("%d episodes at once are useful", n)
-	}
-	c := l.client("stranger")
-	if reply := c.request(1, &proto.Ask{Slot: c.slot, Engine: "that one"}); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "this one") {
-		t.Errorf("a slot on another engine: %+v", reply)
-	}
-	reply := c.request(1, &proto.Ask{Slot: c.slot, Engine: "this one"})
-	if reply.Next == nil {
-		t.Fatalf("a slot on the engine: %+v", reply)
-	}
-	e := play(t, *reply.Next)
-	e.Engine = "that one"
-	if reply := c.request(1, c.chunk(e.Ticket, e)); reply.Status != proto.Refused {
-		t.Errorf("an episode of another engine: %+v", reply)
 	}
 	cancel()
 	<-collected

@@ -56,7 +56,7 @@ func BenchmarkLearn(b *testing.B) {
 				v, observations, targets := NewValueFunction(o, rng), s.FromSlice(n, o, random(rng, n*o)), random(rng, n)
 				for b.Loop() {
 					v.passes = 0
-					if _, err := v.Learn(s.Backend(), observations, targets, len(targets), 5); err != nil {
+					if _, err := v.Learn(s.Backend(), observations, targets, 5); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -93,15 +93,14 @@ func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations
 }
 
 // Learn regresses V on the targets of n observations (n × o, normalised): passes over minibatches, as many as
-// [ValueFunction.next] says but no more than epochs. It returns their number. The first newest observations are of a batch
-// that V has not learned from before, which alone counts for the moments and for the number of passes. An error is an
-// [*optim.NotFiniteError] and leaves the value function unchanged.
+// [ValueFunction.next] says but no more than epochs. It returns their number. An error is an [*optim.NotFiniteError] and
+// leaves the value function unchanged.
 //
 // Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is nothing
 // to shuffle.
-func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, newest, epochs int) (passes int, err error) {
-	if len(targets) != observations.Rows || newest < 1 || newest > len(targets) || epochs < 1 {
-		panic(fmt.Sprintf("critic: %d targets for %s observations, %d of them new, %d epochs", len(targets), observations.Shape(), newest, epochs))
+func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, epochs int) (passes int, err error) {
+	if len(targets) != observations.Rows || epochs < 1 {
+		panic(fmt.Sprintf("critic: %d targets for %s observations, %d epochs", len(targets), observations.Shape(), epochs))
 	}
 	if err := optim.CheckFinite("target of the value function", targets); err != nil {
 		return 0, err
@@ -109,8 +108,8 @@ func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, tar
 	s := compute.NewScope(b)
 	defer s.Release()
 	before := v.State()
-	v.passes = v.next(b, observations.RowRange(0, newest), v.standardized(s, targets[:newest]), epochs)
-	v.moments.add(targets[:newest])
+	v.passes = v.next(b, observations, v.standardized(s, targets), epochs)
+	v.moments.add(targets)
 	y := v.standardized(s, targets)
 	for i := range v.passes {
 		if i == v.passes/2 {

@@ -143,7 +143,7 @@ func TestValueFunctionLearns(t *testing.T) {
 	v, head := NewValueFunction(3, rng), New(3, Kind{}, rng)
 	for range 8 {
 		p := distant(s, 1200, rng)
-		if _, err := v.Learn(b, p.observations, p.returns, len(p.returns), 10); err != nil {
+		if _, err := v.Learn(b, p.observations, p.returns, 10); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := head.StepValue(head.Evaluate(s, p.observations), p.returns); err != nil {
@@ -167,11 +167,11 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(19, 0))
 	v, twin := NewValueFunction(3, rng), NewValueFunction(3, rng)
-	distance := func(state optim.State, params string, p problem, newest int) float64 {
+	distance := func(state optim.State, params string, p problem) float64 {
 		w := NewValueFunction(3, rng)
 		w.moments = moments{state["moments"][0], state["moments"][1], state["moments"][2]}
 		copy(w.params, state[params])
-		return floats.Distance(w.Values(s, p.observations.RowRange(0, newest)), p.returns[:newest], 2)
+		return floats.Distance(w.Values(s, p.observations), p.returns, 2)
 	}
 	want, more, fewer := epochs, 0, 0
 	for batch := range 40 {
@@ -179,10 +179,10 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 		for i := range p.returns {
 			p.returns[i] += float64(30*batch) * rng.NormFloat64() // ever more to learn by heart
 		}
-		state, newest := v.State(), n-batch%2*n/3
+		state := v.State()
 		if batch > 0 {
 			quarter := int(math.Ceil(float64(want) / 4))
-			if distance(state, "params", p, newest) < distance(state, "halfway", p, newest) {
+			if distance(state, "params", p) < distance(state, "halfway", p) {
 				want, more = min(epochs, want+quarter), more+1
 			} else {
 				want, fewer = max(1, want-quarter), fewer+1
@@ -191,11 +191,11 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 		if err := twin.Restore(state); err != nil {
 			t.Fatal(err)
 		}
-		passes, err := v.Learn(b, p.observations, p.returns, newest, epochs)
+		passes, err := v.Learn(b, p.observations, p.returns, epochs)
 		if err != nil || passes != want {
 			t.Fatalf("batch %d: %d passes, error %v; want %d", batch, passes, err, want)
 		}
-		twin.moments.add(p.returns[:newest])
+		twin.moments.add(p.returns)
 		y := twin.standardized(s, p.returns)
 		states := [][]float64{slices.Clone(twin.params)}
 		for range want {
@@ -209,7 +209,7 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 	if t.Logf("seed 19: %d times more, %d times fewer", more, fewer); more < 5 || fewer < 5 {
 		t.Error("that shows nothing")
 	}
-	if passes, err := v.Learn(b, s.FromSlice(1, 3, []float64{1, 2, 3}), []float64{4}, 1, 1); err != nil || passes != 1 {
+	if passes, err := v.Learn(b, s.FromSlice(1, 3, []float64{1, 2, 3}), []float64{4}, 1); err != nil || passes != 1 {
 		t.Errorf("a single observation: %d passes, error %v", passes, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	v, p := NewValueFunction(3, rng), distant(s, 300, rng)
 	learn := func(v *ValueFunction) {
 		t.Helper()
-		if _, err := v.Learn(b, p.observations, p.returns, len(p.returns), 3); err != nil {
+		if _, err := v.Learn(b, p.observations, p.returns, 3); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,9 +293,9 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 	infinite := slices.Clone(p.returns)
 	infinite[7] = math.Inf(1)
 	for what, learn := range map[string]func() (int, error){
-		"a target": func() (int, error) { return v.Learn(b, p.observations, infinite, len(infinite), 3) },
+		"a target": func() (int, error) { return v.Learn(b, p.observations, infinite, 3) },
 		"an observation": func() (int, error) {
-			return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, len(p.returns), 3)
+			return v.Learn(b, s.FromSlice(300, 3, observations), p.returns, 3)
 		},
 	} {
 		var notFinite *optim.NotFiniteError
@@ -305,8 +305,8 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 		requireState(t, v.State(), before)
 	}
 	for what, learn := range map[string]func(){
-		"no epochs":   func() { _, _ = v.Learn(b, p.observations, p.returns, len(p.returns), 0) },
-		"few targets": func() { _, _ = v.Learn(b, p.observations, p.returns[1:], 1, 1) },
+		"no epochs":   func() { _, _ = v.Learn(b, p.observations, p.returns, 0) },
+		"few targets": func() { _, _ = v.Learn(b, p.observations, p.returns[1:], 1) },
 	} {
 		func() {
 			defer func() {

@@ -74,19 +74,6 @@ func (g *Policy) LogProb(s *compute.Scope, actions compute.Block) compute.Block 
 	return logProb
 }
 
-// Ratios returns to(a_i|s_i)/g(a_i|s_i) of the actions (n × a), n, for two policies on the same observations.
-func (g *Policy) Ratios(to *Policy, actions compute.Block) []float64 {
-	s := compute.NewScope(g.backend)
-	defer s.Release()
-	logRatio := to.LogProb(s, actions)
-	compute.Axpy(g.backend, -1, g.LogProb(s, actions), logRatio)
-	ratios := compute.ToSlice(g.backend, logRatio)
-	for i, l := range ratios {
-		ratios[i] = math.Exp(l)
-	}
-	return ratios
-}
-
 // KL returns the divergence KL(g || to) of two policies on the same observations,
 // averaged over these:
 //

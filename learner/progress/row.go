@@ -66,8 +66,6 @@ type Row struct {
 	HeldOutLogLikelihood  float64 `csv:"held_out_log_likelihood" tag:"critic/held_out_log_likelihood" help:"Mean log predictive density of the held-out targets."`
 	GaussianLogLikelihood float64 `csv:"gaussian_log_likelihood" tag:"critic/gaussian_log_likelihood" help:"The same for a Gaussian with the mean and the variance of the other targets, which knows nothing of states and actions."`
 
-	PolicySteps float64 `csv:"policy_steps" tag:"policy/steps" help:"Policy steps taken from the batch, at most --policy-steps."`
-
 	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which the errors of held-out targets, in predicted standard deviations, are most likely; only with --kernel-learning converge, empty for a normal distribution."`
 
 	// The coverage of the process's own normal distributions: that of coverage_50 and coverage_90 without tails or scale.

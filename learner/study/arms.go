@@ -21,10 +21,10 @@ type arm struct {
 var arms = map[string]arm{
 	// DBQPG and Monte Carlo with UAPG's correction, by the Fisher matrix alone.
 	"fisher-uapg": {
-		runs: "mc or dbqpg with npg or trpo, and --reuse 1",
+		runs: "mc or dbqpg with npg or trpo",
 		fits: func(s *config.Settings) bool {
 			corrected := s.Estimator != config.MonteCarlo && s.Estimator != config.DBQPG
-			return !corrected && s.Algorithm != config.Vanilla && s.Reuse == 1
+			return !corrected && s.Algorithm != config.Vanilla
 		},
 		change: func(l *train.Learner, s *config.Settings) {
 			l.Rank = s.Rank
@@ -40,9 +40,9 @@ var arms = map[string]arm{
 // baselined is Monte Carlo with returns less a baseline of their own batch.
 func baselined(baseline train.Baseline) arm {
 	return arm{
-		runs: "mc with --targets returns and --reuse 1",
+		runs: "mc with --targets returns",
 		fits: func(s *config.Settings) bool {
-			return s.Estimator == config.MonteCarlo && s.Targets == config.Returns && s.Reuse == 1
+			return s.Estimator == config.MonteCarlo && s.Targets == config.Returns
 		},
 		change: func(l *train.Learner, s *config.Settings) {
 			l.Targets = train.Baselined{Returns: train.Returns{Gamma: s.Gamma}, Baseline: baseline}

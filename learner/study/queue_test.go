@@ -82,9 +82,9 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 		"- env: {a: b}":                        "line 1: env: want a plain value",
 		"- [":                                  "yaml",
 		"- {env: Hopper-v2, arm: x}":           `arm: there is no "x"; there are fisher-uapg, mean-baseline, ridge-baseline`,
-		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}":            "arm: fisher-uapg is for mc or dbqpg with npg or trpo",
-		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}":       "arm: mean-baseline is for mc with --targets returns",
-		"- {env: Hopper-v2, estimator: mc, reuse: 2, arm: ridge-baseline}": "arm: ridge-baseline is for mc with",
+		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}":      "arm: fisher-uapg is for mc or dbqpg with npg or trpo",
+		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}": "arm: mean-baseline is for mc with --targets returns",
+		"- {env: Hopper-v2, estimator: dbqpg, arm: ridge-baseline}":  "arm: ridge-baseline is for mc with",
 	} {
 		if _, err := planned(t, queue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("queue %q: %v, want %q", queue, err, want)

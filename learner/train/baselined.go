@@ -24,19 +24,19 @@ type Baselined struct {
 // Baseline returns a value for each of n returns: [MeanBaseline] or [RidgeBaseline].
 type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
-func (r Baselined) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
-	targets, u, lesson, err := r.Returns.of(l, x, row)
+func (r Baselined) of(l *Learner, x Samples, row *progress.Row) ([]float64, lesson, error) {
+	targets, lesson, err := r.Returns.of(l, x, row)
 	if err != nil {
-		return nil, u, nil, err
+		return nil, nil, err
 	}
 	baseline, err := r.Baseline(l, x, targets)
 	if err != nil {
-		return nil, u, nil, err
+		return nil, nil, err
 	}
 	row.ExplainedVariance = critic.ExplainedVariance(baseline, targets)
 	floats.Sub(targets, baseline)
 	row.TargetStd = stats.StdDev(targets)
-	return targets, u, lesson, nil
+	return targets, lesson, nil
 }
 
 // MeanBaseline is the batch's mean return, for all steps.

@@ -17,6 +17,11 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
+// faraway is a backend whose operations must not overlap.
+type faraway struct{ compute.Backend }
+
+func (faraway) Distant() bool { return true }
+
 // The value function and the features learn the same beside the policy step as after it, and so does the policy.
 func TestLessonsBesideTheStep(t *testing.T) {
 	task, err := sim.Lookup("Hopper-v2")
@@ -34,9 +39,11 @@ func TestLessonsBesideTheStep(t *testing.T) {
 			Rows          []progress.Row
 		}
 		learn := func(last bool) (all state) {
-			b := cpu.New(2)
+			b := compute.Backend(cpu.New(2))
+			if last {
+				b = faraway{b}
+			}
 			l, rng := New(b, &settings, task), rand.New(rand.NewPCG(17, 0))
-			l.LessonsLast = last
 			for iteration := range uint64(4) {
 				s, row := compute.NewScope(b), progress.NewRow()
 				row.Iteration = iteration

@@ -36,7 +36,7 @@ func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, r
 		return nil // the rest is known from what it learned (calibrateOn)
 	}
 	process, ok := posterior.(gp.CrossValidator)
-	held := x.current().trajectories.HeldOut()
+	held := x.trajectories.HeldOut()
 	if !ok || held == 0 || process.Size() > calibrationSize && row.Iteration%calibrationPeriod != 0 {
 		return nil
 	}

@@ -97,5 +97,5 @@ func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *progre
 	if err != nil {
 		return err
 	}
-	return l.improve(at, x, estimate, r, row)
+	return l.improve(at, x, estimate, row)
 }

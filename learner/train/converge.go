@@ -47,22 +47,18 @@ func (l *Learner) center(at *Evaluation) {
 // features that earlier batches taught, which have seen none of them, and which the estimate has.
 // The base kernel's hyperparameters and the features have their turns. The features take steps for
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
-// tenth is predicted better. A single episode teaches nothing. Earlier batches that are joined to
-// the newest have no part in it.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, all Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) (lesson, error) {
+// tenth is predicted better. A single episode teaches nothing.
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) (lesson, error) {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
-	x := all.current()
 	held := x.trajectories.HeldOut()
 	if held == 0 {
 		return nil, nil
 	}
-	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: at.Targets}.RowRange(0, x.size())
-	data.Targets = s.New(x.size(), 1)
-	l.Backend.Affine(data.Targets, 1/at.scale, at.Targets.RowRange(0, x.size()), 0, 0)
+	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: s.New(x.size(), 1)}
+	l.Backend.Affine(data.Targets, 1/at.scale, at.Targets, 0, 0)
 	kernel := l.kernel(at)
 	kernel.Hyper = l.Critic.Hyper()
-	kernel.C2 *= float64(all.size()) / float64(x.size()) // V belongs to all samples
 	turn := turns[row.Iteration%uint64(len(turns))]
 	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Drift: drift, Ratio: turn}
 	learned, err := validation.Maximize(l.Backend, kernel, data)

@@ -33,8 +33,7 @@ func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, erro
 	}
 	many, err := peak(settings, task, large)
 	slope := float64(many-few) / (large - small)
-	batches := float64(max(1, settings.Reuse)) // that are joined
-	return Footprint{Fixed: float64(few) - slope*small, PerStep: slope * batches}, err
+	return Footprint{Fixed: float64(few) - slope*small, PerStep: slope}, err
 }
 
 // peak returns the peak size in bytes of the blocks of an update on so many steps.

@@ -37,7 +37,7 @@ func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random)
 // with returns the evaluation with targets, which the value function does not learn from. Advantages are centred, as those
 // of an update are.
 func (b *Sampled) with(s *compute.Scope, targets Targets) *Evaluation {
-	at, y := *b.at, targets.again(b.run.Learner, b.samples, unit{0, 1})
+	at, y := *b.at, targets.raw(b.run.Learner, b.samples)
 	if _, ok := targets.(Advantages); ok {
 		floats.AddConst(-stats.Mean(y), y)
 	}
@@ -135,11 +135,10 @@ func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, er
 		unit := make([]float64, len(all))
 		unit[j] = 1
 		h := linop.Mul(s, pairs.Vectors, s.FromSlice(len(unit), 1, unit), false)
-		_, deviation, err := estimate.Gain(s, h)
+		variance, err := estimate.Variance(s, h)
 		if err != nil {
 			return nil, err
 		}
-		variance := deviation * deviation
 		all[j] = Uncertain{at.Expand(h), variance, variance - k.FisherWeight()*at.Fisher.Damping}
 	}
 	return all, nil
@@ -210,7 +209,7 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 
 // judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing from them.
 func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
-	targets, _, _, err := l.Targets.of(l, x, row)
+	targets, _, err := l.Targets.of(l, x, row)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +233,7 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, bas
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())
 	at, features := r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size()), r.baselineFeatures(s, x)
-	at.Targets = s.FromSlice(x.size(), 1, targets.again(r.Learner, x, unit{0, 1}))
+	at.Targets = s.FromSlice(x.size(), 1, targets.raw(r.Learner, x))
 	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
 	}

@@ -57,18 +57,12 @@ type Evaluation struct {
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m
-	acted     int              // how many of the m actions, the first, are the policy's own
 }
 
 // Evaluate runs the policy with all its parameters over m observations and actions, of
 // which the first n are the batch, and keeps the factors of its scores U.
 func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
-	return m.evaluate(s, params, observations, actions, n, observations.Rows)
-}
-
-// evaluate is Evaluate where only the first actions, acted in number, are the policy's own.
-func (m *Method) evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n, acted int) *Evaluation {
-	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations), acted: acted}
+	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations)}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
@@ -88,9 +82,8 @@ func (at *Evaluation) Expand(direction compute.Block) []float64 {
 	return at.policy.Expand(compute.ToSlice(at.policy.Backend(), direction))
 }
 
-// Decompose computes the truncated decomposition of U, exactly if that is cheap, within the
-// Fisher matrix if that is not UU'/m because some actions are another policy's. Without a rank
-// it does nothing.
+// Decompose computes the truncated decomposition of U, exactly if that is cheap. Without a rank it
+// does nothing.
 func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 	if m.Rank == 0 {
 		return nil
@@ -100,10 +93,7 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 		return err
 	}
 	at.SVD = svd.First(s, at.policy.Samples())
-	if at.acted < at.onAll.Samples() {
-		at.SVD, err = at.SVD.Within(s, at.Fisher.Matrix)
-	}
-	return err
+	return nil
 }
 
 // Estimator returns the estimator of a batch that has its features, targets and
@@ -127,9 +117,9 @@ func (m *Method) correct(at *Evaluation, r Random) estimators.Correction {
 // FisherMatrix is which Fisher matrix a method uses throughout: [Empirical] or [Analytic].
 type FisherMatrix func(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher
 
-// Empirical returns UU'/m (eqn:kernel_equations) of the samples whose actions are the policy's own.
+// Empirical returns UU'/m (eqn:kernel_equations).
 func Empirical(b compute.Backend, at *Evaluation, damping float64) estimators.Fisher {
-	return estimators.EmpiricalFisher(b, at.allScores.First(at.acted), damping)
+	return estimators.EmpiricalFisher(b, at.allScores, damping)
 }
 
 // Analytic returns the expectation of uu' over the actions at the m observations.

@@ -16,12 +16,10 @@ import (
 func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}
 	l := &Learner{
-		Method:      NewMethod(s, shape),
-		Backend:     b,
-		Params:      shape.Init(streams.New(s.Seed, streams.Policy), s.InitialStd.Of(task)),
-		Optimizer:   optimizer(s, shape.NumParams()),
-		PolicySteps: s.PolicySteps,
-		Reuse:       newReuse(s.Reuse, s.ValueBatches(), s.ImportanceClip),
+		Method:    NewMethod(s, shape),
+		Backend:   b,
+		Params:    shape.Init(streams.New(s.Seed, streams.Policy), s.InitialStd.Of(task)),
+		Optimizer: optimizer(s, shape.NumParams()),
 	}
 	converges := s.ValueLearning == config.Converge
 	if s.Targets == config.GAE && converges {

@@ -19,12 +19,6 @@ type Samples struct {
 	final        []float64 // the observations after the episodes' ends, one an episode, normalised
 	terminated   []bool    // whether the task ended the episode, or else its time limit or the segment
 	goesOn       []bool    // whether the segment did, so that the next one continues it
-
-	// With the samples of earlier policies behind the current one's:
-	ages     []age     // each policy's, the current one's first; nil: all are the current one's
-	logProbs []float64 // for Monte Carlo, those of earlier policies' actions when they took them
-
-	lessons *Samples // that the value function learns from, the current policy's first; nil: these
 }
 
 // NewSamples normalises the episodes, in order, and uploads them to s. The episodes

@@ -88,11 +88,6 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 			return fmt.Errorf("the checkpoint: %w", err)
 		}
 	}
-	if r.Reuse != nil {
-		if err := r.Reuse.restore(arrays.Part(reuseName), r.Shape, state.Iteration, r.Quadrature == nil && r.Reuse.Batches > 1); err != nil {
-			return fmt.Errorf("the checkpoint's earlier batches: %w", err)
-		}
-	}
 	if err := r.resumeStreams(arrays); err != nil {
 		return fmt.Errorf("the checkpoint: %w", err)
 	}
@@ -125,9 +120,6 @@ func (r *Run) state() *checkpoint.State {
 	if r.Value != nil {
 		arrays.Join(valueFunction, r.Value.State())
 		networks[valueFunction] = r.Value.Sizes()
-	}
-	if r.Reuse != nil {
-		arrays.Join(reuseName, r.Reuse.state())
 	}
 	return &checkpoint.State{Counters: r.counters, Arrays: arrays, Networks: networks}
 }

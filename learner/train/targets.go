@@ -15,22 +15,9 @@ import (
 // [Advantages].
 type Targets interface {
 	// of returns n targets, and what they teach the value function that they need; nil if nothing is left to learn.
-	of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error)
-	// again returns targets in a unit, from which nothing learns.
-	again(l *Learner, x Samples, u unit) []float64
-}
-
-// unit is how targets are standardised: the mean is subtracted, and the deviation divides the rest.
-type unit struct{ mean, deviation float64 }
-
-// targets returns those of the current policy's samples, and then those of earlier policies', in the unit of the former; and
-// what the former teach the value function.
-func (l *Learner) targets(x Samples, row *progress.Row) ([]float64, lesson, error) {
-	targets, u, lesson, err := l.Targets.of(l, x.current(), row)
-	for number := 1; err == nil && number < len(x.ages); number++ {
-		targets = append(targets, l.Targets.again(l, x.part(number), u)...)
-	}
-	return targets, lesson, err
+	of(l *Learner, x Samples, row *progress.Row) ([]float64, lesson, error)
+	// raw returns targets that are not standardised, from which nothing learns.
+	raw(l *Learner, x Samples) []float64
 }
 
 // Returns are the discounted returns, not standardised.
@@ -40,13 +27,13 @@ type Returns struct {
 	Bootstrap bool
 }
 
-func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
+func (r Returns) of(_ *Learner, x Samples, row *progress.Row) ([]float64, lesson, error) {
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = stats.StdDev(targets)
-	return targets, unit{0, 1}, nil, nil
+	return targets, nil, nil
 }
 
-func (r Returns) again(l *Learner, x Samples, _ unit) []float64 {
+func (r Returns) raw(l *Learner, x Samples) []float64 {
 	if r.Bootstrap {
 		x.trajectories.Bootstrap = l.continuations(x, true)
 	}
@@ -61,7 +48,7 @@ type Advantages struct {
 	Epochs        int  // passes over a batch that a value function with a network of its own makes at most
 }
 
-func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, unit, lesson, error) {
+func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, lesson, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
@@ -71,26 +58,19 @@ func (a Advantages) of(l *Learner, x Samples, row *progress.Row) ([]float64, uni
 	}
 	values, lesson, err := learn(l, s, x, row)
 	if err != nil {
-		return nil, unit{}, nil, err
+		return nil, nil, err
 	}
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
-	var u unit
-	u.mean, u.deviation = stats.MeanStdDev(targets)
-	row.TargetStd = u.deviation
+	row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
-	return targets, u, lesson, nil
+	return targets, lesson, nil
 }
 
-func (a Advantages) again(l *Learner, x Samples, u unit) []float64 {
+func (a Advantages) raw(l *Learner, x Samples) []float64 {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
-	targets := x.trajectories.Advantages(l.values(s, x.observations), a.Gamma, a.Lambda)
-	floats.AddConst(-u.mean, targets)
-	if u.deviation > 0 {
-		floats.Scale(1/u.deviation, targets)
-	}
-	return targets
+	return x.trajectories.Advantages(l.values(s, x.observations), a.Gamma, a.Lambda)
 }
 
 // bootstrap sets the values that x's trajectories go on with.
@@ -109,34 +89,17 @@ func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *progress.
 	return values, nil, err
 }
 
-// converge returns the value function's values, from whose lambda-returns it will learn.
+// converge returns the value function's values, and has it learn their lambda-returns afterwards.
 func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *progress.Row) ([]float64, lesson, error) {
 	values := l.Value.Values(s, x.observations)
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
 	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
-	return values, func() error { return a.learn(l, x, returns, row) }, nil
-}
-
-// learn has the value function learn the lambda-returns: Epochs passes over each batch, in the first iteration or spread over those
-// in which it is among the lessons.
-func (a Advantages) learn(l *Learner, x Samples, returns []float64, row *progress.Row) error {
-	s := compute.NewScope(l.Backend)
-	defer s.Release()
-	newest, observations, batches := len(returns), x.observations, 1
-	if x.lessons != nil {
-		observations, batches = x.lessons.observations, max(1, len(x.lessons.ages))
-		returns = a.lambdaReturns(l, s, *x.lessons)
-	}
-	passes, err := l.Value.Learn(l.Backend, observations, returns, newest, (a.Epochs+batches-1)/batches)
-	row.ValuePasses = float64(passes)
-	return err
-}
-
-// lambdaReturns returns those that start from the value function's present values.
-func (a Advantages) lambdaReturns(l *Learner, s *compute.Scope, x Samples) []float64 {
-	a.bootstrap(l, &x)
-	return x.trajectories.LambdaReturns(l.Value.Values(s, x.observations), a.Gamma, a.Lambda)
+	return values, func() error {
+		passes, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
+		row.ValuePasses = float64(passes)
+		return err
+	}, nil
 }
 
 // values returns the values of states (n × o, normalised).

@@ -243,15 +243,8 @@ func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further [
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)
 	defer scope.Release()
-	random, stages := NewRandom(r.Seed, batchOf(row.Iteration)), r.Observe.Stages(ctx)
-	if r.Reuse == nil {
-		return r.Update(NewSamples(scope, episodes, further, r.Normalizer()), scope, random, row, stages)
-	}
-	if err := r.Update(r.Reuse.samples(scope, episodes, further, r.Normalizer()), scope, random, row, stages); err != nil {
-		return err
-	}
-	r.Reuse.keep(episodes)
-	return nil
+	x := NewSamples(scope, episodes, further, r.Normalizer())
+	return r.Update(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.

@@ -15,35 +15,25 @@ import (
 // Learner is what an update changes: the policy, the critic, and their optimisers.
 type Learner struct {
 	Method
-	Backend     compute.Backend
-	Params      []float64             // the policy's, p
-	Critic      *critic.Critic        // nil if neither its value head nor a kernel are needed
-	Value       *critic.ValueFunction // in place of the critic's value head; nil: that one
-	Optimizer   optim.Algorithm       // takes the policy steps
-	PolicySteps int                   // from one batch, at most; more than 1 need TRPO and quadrature
-	Reuse       *Reuse                // of earlier batches; nil: none
-	LessonsLast bool                  // learned after the policy step, never beside it; for measurements
+	Backend   compute.Backend
+	Params    []float64             // the policy's, p
+	Critic    *critic.Critic        // nil if neither its value head nor a kernel are needed
+	Value     *critic.ValueFunction // in place of the critic's value head; nil: that one
+	Optimizer optim.Algorithm       // takes the policy steps
 }
 
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
 // and fills in the iteration's row. lap, if not nil, is called with the duration of each
 // stage.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
-	stage, lessons := stages(lap), &lessons{last: l.LessonsLast || l.Backend.Distant()}
+	stage, lessons := stages(lap), &lessons{last: l.Backend.Distant()}
 	defer lessons.leave()
-	acted := x.fisher.observations.Rows
-	if x.ages != nil {
-		acted = x.current().size()
-	}
-	at := l.evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size(), acted) // U, G
-	if x.ages != nil && l.Quadrature != nil {
-		at.Ages = l.Reuse.ages(x)
-	}
+	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
 	row.Entropy = at.policy.Entropy()
 	if err := stage("scores", nil); err != nil {
 		return err
 	}
-	targets, lesson, err := l.targets(x, row) // y, and a step on the value loss
+	targets, lesson, err := l.Targets.of(l, x, row) // y, and a step on the value loss
 	if err := stage("targets", err); err != nil {
 		return err
 	}
@@ -66,7 +56,7 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Ro
 	if err := stage("calibration", err); err != nil {
 		return err
 	}
-	if err := stage("policy step", l.improve(at, x, estimate, r, row)); err != nil { // VanillaPG, NPG or TRPO
+	if err := stage("policy step", l.improve(at, x, estimate, row)); err != nil { // VanillaPG, NPG or TRPO
 		return err
 	}
 	return stage("lessons", lessons.finish())
@@ -91,10 +81,7 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 // learnKernel learns the kernel and the features from the batch, and returns the estimator that
 // has them, and what is left to learn for the next batch. Monte Carlo has nothing to learn.
 func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, lesson, error) {
-	switch {
-	case l.Quadrature == nil && l.Reuse != nil && l.Reuse.Batches > 1:
-		return l.Reuse.monteCarlo(s, at, x), nil, nil
-	case l.Quadrature == nil:
+	if l.Quadrature == nil {
 		return estimators.MonteCarlo{Correction: l.correct(at, r)}, nil, nil
 	}
 	scope := compute.NewScope(l.Backend)
@@ -115,15 +102,6 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 		return nil, nil, err
 	}
 	quadrature.Kernel = l.kernel(at)
-	if l.Quadrature.Converge && at.Ages != nil {
-		posterior, err := quadrature.Condition(scope, &at.Batch)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
-			return nil, nil, err
-		}
-	}
 	hyper := l.Critic.Hyper()
 	row.FisherRank, row.Lengthscale, row.Noise = float64(len(at.SVD.S)), l.Critic.Lengthscale(), hyper.Noise
 	row.OutputScale, row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
@@ -151,11 +129,6 @@ func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embed
 	hyper, err := posterior.Gradient(features)
 	if err != nil {
 		return nil, err
-	}
-	if at.Ages != nil {
-		if err := l.Reuse.learnNoise(posterior, at, quadrature.Kernel); err != nil {
-			return nil, err
-		}
 	}
 	if err := l.Critic.StepProcess(embedding, features, hyper); err != nil {
 		return nil, err
