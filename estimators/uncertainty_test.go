@@ -77,7 +77,8 @@ func TestCovarianceOfTheGradient(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					wantNear(t, "variance", mat.NewVecDense(1, []float64{variance}), mat.NewVecDense(1, []float64{x.kappa() * mat.Inner(d, want, d)}), 1e-6)
+					wantNear(t, "variance", mat.NewVecDense(1, []float64{variance}),
+						mat.NewVecDense(1, []float64{x.kappa() * mat.Inner(d, want, d)}), 1e-6)
 					compareEigenpairs(t, "projected", x.b, x.pairs(t, estimators.Projected, covariance), values, vectors, 1e-4)
 					randomized := estimators.Randomized(x.p, 3, rand.New(rand.NewPCG(5, 0)))
 					compareEigenpairs(t, "randomized", x.b, x.pairs(t, randomized, covariance), values, vectors, 1e-4)

@@ -16,7 +16,7 @@ type counter struct {
 
 func newCounter(b compute.Backend) counter { return counter{b, new(atomic.Int64)} }
 
-// Distant implements [compute.Backend]: as on a distant device nothing is computed beside a stage, whose count is its own.
+// Distant implements [compute.Backend]: nothing is computed beside a stage, so that its count is its own.
 func (c counter) Distant() bool { return true }
 
 // take returns the count since the last call.

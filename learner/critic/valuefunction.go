@@ -93,12 +93,13 @@ func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations
 }
 
 // Learn regresses V on the targets of n observations (n × o, normalised): passes over minibatches, as many as
-// [ValueFunction.next] says but no more than epochs. It returns their number. An error is an [*optim.NotFiniteError] and
-// leaves the value function unchanged.
+// [ValueFunction.next] says but no more than epochs. It returns their number. An error is an [*optim.NotFiniteError]
+// and leaves the value function unchanged.
 //
 // Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is nothing
 // to shuffle.
-func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64, epochs int) (passes int, err error) {
+func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64,
+	epochs int) (passes int, err error) {
 	if len(targets) != observations.Rows || epochs < 1 {
 		panic(fmt.Sprintf("critic: %d targets for %s observations, %d epochs", len(targets), observations.Shape(), epochs))
 	}
