@@ -55,7 +55,7 @@ func TestPrecedence(t *testing.T) {
 		{"segments make the batch", "--env Ant-v5 --segment 32 --streams 64", "", "batch=2048 segment=32 streams=64"},
 		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128 streams=32"},
 		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=15000 segment=100 streams=150"},
-		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000"},
+		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000 evaluate_every=auto"},
 		{"iterations over the preset's steps", "--env Ant-v5 --preset best --iterations 7", "", "iterations=7 steps=0"},
 		{"steps over the preset's iterations", "--env Ant-v5 --steps 70000", "", "iterations=0 steps=70000"},
 		{"a flag's steps over the environment's iterations", "--env Ant-v5 --steps 70000", "DBQPG_ITERATIONS=7", "iterations=0 steps=70000"},

@@ -41,7 +41,7 @@ var common = Settings{
 	FisherSamples:  1,
 	Epsilon:        3,
 	Length:         Length{Iterations: 1000},
-	EvaluateEvery:  50,
+	EvaluateEvery:  AutoEvaluate,
 	Actors:         AutoActors,
 	Listen:         AutoListen,
 	HTTP:           observe.AutoListen,
@@ -74,7 +74,7 @@ var presets = map[Preset]func(s *Settings){
 	Best: func(s *Settings) { // the same for all tasks, apart from Swimmer's discount
 		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
 		s.Length = Length{Steps: 1_000_000}
-		s.Batch, s.EvaluateEvery, s.Rank = 2000, 10, 90
+		s.Batch, s.Rank = 2000, 90
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL, s.Damping = 0.04, 0.25
