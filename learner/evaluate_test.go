@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,52 @@ func TestEvaluationsChangeNothing(t *testing.T) {
 		}
 		requireState(t, "--evaluate-every "+every, got.state, want.state)
 	}
+}
+
+// A run of so many steps evaluates few policies of itself, beside its training or not, with the same bits. Raised, it goes on as if it
+// had been so long from the start, but for the row of what was its last checkpoint.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	run := func(directory string, more ...string) outcome {
+		arguments := strings.Fields("--env Reacher-v5 --preset best --estimator mc --batch 500 --seed 5 --listen 127.0.0.1:0 --run-dir " + directory)
+		start(t, "learner", append(arguments, more...)...).Succeed()
+		o, err := readOutcome(directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.requireOwnBest(t)
+		return o
+	}
+	directory := newDirectory(t)
+	short := run(directory, "--steps", "12450", "--actors", "1")
+	if got := column(short.evaluations, "iteration"); !slices.Equal(got, []string{"10", "20", "24"}) || short.state.Steps != 12500 {
+		t.Errorf("evaluated are %q, after %d steps", got, short.state.Steps)
+	}
+	if got := column(short.evaluations, "episodes"); !slices.Equal(got, []string{"3", "3", "2"}) {
+		t.Errorf("with %q episodes", got)
+	}
+	if got := column(short.evaluations, "sampled_action_length"); !slices.Equal(got, []string{"", "", "50"}) {
+		t.Errorf("sampled actions for %q steps", got)
+	}
+	start(t, "learner", "--run-dir", directory, "--resume").Expect(`msg="the run is complete" .*"to go on"="--resume --steps 24900"`)
+	long := run(newDirectory(t), "--steps", "16000", "--actors", strconv.Itoa(runtime.NumCPU())) // if that is not more than 10, nothing goes on beside
+	raised := run(directory, "--resume", "--steps", "16000")
+	if !slices.Equal(raised.rows, long.rows) {
+		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(raised.rows, "\n"), strings.Join(long.rows, "\n"))
+	}
+	requireState(t, "the last state", raised.withoutBest().state, long.withoutBest().state)
+	if got := slices.DeleteFunc(raised.evaluations, func(row string) bool { return strings.HasPrefix(row, "24,") }); !slices.Equal(got, long.evaluations) {
+		t.Errorf("evaluations.csv\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(long.evaluations, "\n"))
+	}
+}
+
+// column returns a column of a table.
+func column(table []string, name string) (values []string) {
+	at := slices.Index(strings.Split(table[0], ","), name)
+	for _, row := range table[1:] {
+		values = append(values, strings.Split(row, ",")[at])
+	}
+	return values
 }
 
 // With segments a run has exactly the steps that it is to have, also if they are raised.

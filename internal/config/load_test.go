@@ -62,7 +62,7 @@ func TestPrecedence(t *testing.T) {
 		{"the preset's segments", "--env Ant-v5", "", "batch=2000 segment=250 streams=8"},
 		{"whole episodes", "--env Ant-v5 --segment 0", "", "batch=2000 segment=0 streams=0"},
 		{"whole episodes by preset", "--env Ant-v2", "", "batch=15000 segment=0 streams=0"},
-		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000"},
+		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000 evaluate_every=auto"},
 		{"iterations over the preset's steps", "--env Ant-v5 --preset best --iterations 7", "", "iterations=7 steps=0"},
 		{"steps over the preset's iterations", "--env Ant-v5 --steps 70000", "", "iterations=0 steps=70000"},
 		{"a flag's steps over the environment's iterations", "--env Ant-v5 --steps 70000", "DBQPG_ITERATIONS=7", "iterations=0 steps=70000"},

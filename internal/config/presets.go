@@ -42,7 +42,7 @@ var common = Settings{
 	FisherSamples:  1,
 	Epsilon:        3,
 	Length:         Length{Iterations: 1000},
-	EvaluateEvery:  50,
+	EvaluateEvery:  AutoEvaluate,
 	Actors:         AutoActors,
 	Listen:         AutoListen,
 	HTTP:           observe.AutoListen,
@@ -82,7 +82,7 @@ var presets = map[Preset]func(s *Settings){
 	Best: func(s *Settings) { // the same for all tasks, apart from Swimmer's discount
 		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
 		s.Length = Length{Steps: 1_000_000}
-		s.Batch, s.EvaluateEvery, s.Rank = 2000, 10, 90
+		s.Batch, s.Rank = 2000, 90
 		s.InitialStd = InitialStd{1.2, HalfOfNorm}
 		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge

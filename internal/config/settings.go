@@ -127,11 +127,12 @@ const (
 
 // Values of settings that are resolved when the run starts.
 const (
-	AutoActors = -1     // one local actor per core
-	AutoListen = "auto" // address of the embedded server: 127.0.0.1:4222, or a free port if that one is in use
+	AutoActors   = auto   // one local actor per core
+	AutoEvaluate = auto   // evaluations that play few steps, compared with training
+	AutoListen   = "auto" // address of the embedded server: 127.0.0.1:4222, or a free port if that one is in use
 )
 
-// Settings holds the settings of a run. They are complete: apart from AutoActors and AutoListen no value stands for a
+// Settings holds the settings of a run. They are complete: apart from AutoActors, AutoEvaluate and AutoListen no value stands for a
 // default (a zero is a zero: --actors 0 is a choice). Start from the result of ForTask and change individual fields;
 // Validate reports what is wrong with the result.
 type Settings struct {
@@ -198,8 +199,8 @@ type Settings struct {
 	// The length of the run, which can be resumed with a greater one.
 	Length
 	// EvaluateEvery is the number of iterations between evaluations, on which nothing but the choice of the best policy
-	// depends; 0: none.
-	EvaluateEvery uint64
+	// depends; 0: none; AutoEvaluate.
+	EvaluateEvery int
 
 	// Where and how the run is executed, which its results do not depend on.
 	Device Device

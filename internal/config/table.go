@@ -58,7 +58,7 @@ func (s *Settings) table() []section {
 			{"from", result, text(&s.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 			{"iterations", length, count(&s.Iterations), "total number of iterations, including those before a resumption"},
 			{"steps", length, count(&s.Steps), "total number of environment steps, in place of --iterations: the run ends with the first batch that reaches it, with --segment exactly there"},
-			{"evaluate_every", length, count(&s.EvaluateEvery), "iterations between evaluations, which select the best policy; 0 disables them (docs/evaluate.md)"},
+			{"evaluate_every", length, autoWhole(&s.EvaluateEvery), "iterations between evaluations, which select the best policy; auto keeps them below 5 % of the run's steps, 0 disables them (docs/evaluate.md)"},
 		}},
 		{"The batch", []setting{
 			{"batch", result, whole(&s.Batch), "minimum number of environment steps in a batch"},

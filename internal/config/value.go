@@ -88,11 +88,14 @@ func parseWhole(text string) (int, error) {
 	return n, nil
 }
 
-// autoWhole returns the value of a whole number or "auto", which is -1.
+// auto is the value of "auto" where a number is expected.
+const auto = -1
+
+// autoWhole returns the value of a whole number or "auto".
 func autoWhole(field *int) pflag.Value {
 	parse := func(text string) (int, error) {
 		if text == "auto" {
-			return AutoActors, nil
+			return auto, nil
 		}
 		n, err := parseWhole(text)
 		if err != nil || n < 0 {
@@ -101,7 +104,7 @@ func autoWhole(field *int) pflag.Value {
 		return n, nil
 	}
 	format := func(n int) string {
-		if n == AutoActors {
+		if n == auto {
 			return "auto"
 		}
 		return strconv.Itoa(n)

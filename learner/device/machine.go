@@ -38,9 +38,14 @@ func PeakMemory() int64 {
 }
 
 // ProcessorTime returns the CPU time of the process so far, over all threads.
-func ProcessorTime() time.Duration {
+func ProcessorTime() time.Duration { return processorTime(syscall.RUSAGE_SELF) }
+
+// ThreadTime is ProcessorTime of the calling thread alone.
+func ThreadTime() time.Duration { return processorTime(syscall.RUSAGE_THREAD) }
+
+func processorTime(who int) time.Duration {
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+	if err := syscall.Getrusage(who, &used); err != nil {
 		return 0
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())

@@ -12,12 +12,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -47,8 +49,12 @@ type Episodes struct {
 	Normalizer policy.Normalizer
 	Action     Action
 	Seed       uint64
-	Count      int
+	Count      int // at most
 	Workers    int // episodes played at the same time, each in its own environment
+	// MaxSteps, if not 0, is at least TimeLimit: no episode is begun that could, with those before it, have more steps.
+	MaxSteps, TimeLimit int
+	// Busy, if not nil, counts the processor time that they take in this process, in nanoseconds.
+	Busy *atomic.Int64
 }
 
 // Episode is how one ended.
@@ -69,24 +75,30 @@ func Both(ctx context.Context, e Episodes) (mean, sampled []Episode, err error) 
 	return mean, sampled, err
 }
 
-// Play plays the episodes and returns them in order. The error is that of an environment, or ctx's.
+// Play plays the episodes and returns them in order: all, or those within MaxSteps. The error is that of an environment, or ctx's.
 func Play(ctx context.Context, e Episodes) ([]Episode, error) {
-	results := make([]Episode, e.Count)
-	var next atomic.Int64
+	results, turns := make([]Episode, e.Count), newTurns(&e)
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(e.Workers, e.Count) {
 		group.Go(func() error {
+			if e.Busy != nil {
+				runtime.LockOSThread() // whose time is taken
+				defer runtime.UnlockOSThread()
+				before := device.ThreadTime()
+				defer func() { e.Busy.Add(int64(device.ThreadTime() - before)) }()
+			}
 			w, err := newWorker(&e)
 			if err != nil {
 				return err
 			}
 			defer w.close()
 			for {
-				i := int(next.Add(1)) - 1
-				if i >= e.Count {
+				i, more := turns.next()
+				if !more {
 					return nil
 				}
-				if results[i], err = w.play(ctx, uint64(i)); err != nil {
+				results[i], err = w.play(ctx, uint64(i))
+				if turns.end(results[i].Length, err); err != nil {
 					return err
 				}
 			}
@@ -95,7 +107,7 @@ func Play(ctx context.Context, e Episodes) ([]Episode, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return results, nil
+	return results[:turns.begun], nil
 }
 
 // worker plays one episode after the other.

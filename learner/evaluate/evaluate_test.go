@@ -7,12 +7,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -99,6 +102,37 @@ func TestPlay(t *testing.T) {
 		if other.Seed++; slices.Equal(play(t, other), want) {
 			t.Error("another seed has the same episodes")
 		}
+	}
+}
+
+// With a bound on the steps, as many episodes are played as cannot exceed it, for any number of workers.
+func TestMaxSteps(t *testing.T) {
+	limit := rollouttest.Spec.TimeLimit
+	all := slowPlay(t, toyEpisodes(Mean, 40, 1))
+	for most := limit; most < 45*limit; most += limit/2 + 1 {
+		taken, want := 0, 0
+		for want < len(all) && taken+limit <= most {
+			taken, want = taken+all[want].Length, want+1
+		}
+		for _, workers := range []int{1, 3, 50} {
+			e := toyEpisodes(Mean, 40, workers)
+			e.MaxSteps, e.TimeLimit = most, limit
+			if got := play(t, e); !slices.Equal(got, all[:want]) {
+				t.Errorf("at most %d steps, %d workers: %d episodes, want %d", most, workers, len(got), want)
+			}
+		}
+	}
+}
+
+// The processor time of the episodes is part of the process's.
+func TestBusy(t *testing.T) {
+	var busy atomic.Int64
+	e := toyEpisodes(Mean, 20_000, 2)
+	e.Busy = &busy
+	before := device.ProcessorTime()
+	play(t, e)
+	if took, all := time.Duration(busy.Load()), device.ProcessorTime()-before; took < all/10 || took > all+50*time.Millisecond { // of the clock's steps
+		t.Errorf("episodes took %v of the process's %v", took, all)
 	}
 }
 

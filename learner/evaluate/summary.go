@@ -21,7 +21,7 @@ type Summary struct {
 	LengthMax     int     `json:"length_max"`
 }
 
-// Summarize summarizes at least two episodes.
+// Summarize summarizes at least one episode; of one alone there is no standard error.
 func Summarize(episodes []Episode) Summary {
 	returns, lengths := make([]float64, len(episodes)), make([]int, len(episodes))
 	steps := 0
@@ -38,13 +38,17 @@ func Summarize(episodes []Episode) Summary {
 	return s
 }
 
-// Row returns the row of evaluations.csv for a checkpoint's policy that has played so many episodes with each action.
-func Row(at checkpoint.Counters, episodes int, mean, sampled Summary) progress.Evaluation {
+// Row returns the row of evaluations.csv for a checkpoint's policy that has played some episodes with the mean action, and some or none
+// with sampled ones.
+func Row(at checkpoint.Counters, mean, sampled []Episode) progress.Evaluation {
+	m, none := Summarize(mean), math.NaN()
+	s := Summary{Mean: none, StandardError: none, IQM: none, Min: none, Max: none, LengthMean: none}
+	if len(sampled) > 0 {
+		s = Summarize(sampled)
+	}
 	return progress.Evaluation{
-		Iteration: at.Iteration, Steps: at.Steps, Episodes: uint64(episodes),
-		MeanReturn: mean.Mean, MeanStandardError: mean.StandardError, MeanIQM: mean.IQM,
-		MeanMin: mean.Min, MeanMax: mean.Max, MeanLength: mean.LengthMean,
-		SampledReturn: sampled.Mean, SampledStandardError: sampled.StandardError, SampledIQM: sampled.IQM,
-		SampledMin: sampled.Min, SampledMax: sampled.Max, SampledLength: sampled.LengthMean,
+		Iteration: at.Iteration, Steps: at.Steps, Episodes: uint64(len(mean)),
+		MeanReturn: m.Mean, MeanStandardError: m.StandardError, MeanIQM: m.IQM, MeanMin: m.Min, MeanMax: m.Max, MeanLength: m.LengthMean,
+		SampledReturn: s.Mean, SampledStandardError: s.StandardError, SampledIQM: s.IQM, SampledMin: s.Min, SampledMax: s.Max, SampledLength: s.LengthMean,
 	}
 }

@@ -90,7 +90,7 @@ func (d *Display) end() {
 	}
 }
 
-// Progress is the progress of one run on a display. Sampling may be called concurrently with everything but Done.
+// Progress is the progress of one run on a display. Its methods may be called from any goroutine.
 type Progress struct {
 	display *Display
 	log     *slog.Logger

@@ -75,11 +75,12 @@ type Row struct {
 
 // An Evaluation is what a checkpoint's policy reached in episodes of its own (package evaluate): a row of evaluations.csv,
 // as [Row] is one of progress.csv. Returns are undiscounted. The policy played Episodes episodes with the mean action,
-// without noise, and as many, from the same initial states, with actions sampled as in training.
+// without noise, and about as many, from the same initial states, with actions sampled as in training, or none: then their numbers
+// are NaN, and empty in the file.
 type Evaluation struct {
 	Iteration uint64 `csv:"iteration" help:"Number of the evaluated checkpoint."`
 	Steps     uint64 `csv:"steps" help:"Environment steps of training before that checkpoint."`
-	Episodes  uint64 `csv:"episodes" help:"Number of episodes with each kind of action."`
+	Episodes  uint64 `csv:"episodes" help:"Number of episodes with the mean action."`
 
 	MeanReturn        float64 `csv:"mean_action_return" tag:"evaluation/mean_action_return" help:"Mean return with the mean action."`
 	MeanStandardError float64 `csv:"mean_action_standard_error" tag:"evaluation/mean_action_standard_error" help:"Standard error of the mean return with the mean action."`

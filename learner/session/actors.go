@@ -27,12 +27,17 @@ type localActors struct {
 	metrics      *observe.Actor // nil: none
 }
 
+// number returns how many actors there are.
+func (l localActors) number() int {
+	if l.slots == config.AutoActors {
+		return l.environments.Slots(device.Cores())
+	}
+	return l.slots
+}
+
 // alongside runs body and the actors; when one ends, the other is stopped.
 func (l localActors) alongside(ctx context.Context, body func(context.Context) error) error {
-	slots := l.slots
-	if slots == config.AutoActors {
-		slots = l.environments.Slots(device.Cores())
-	}
+	slots := l.number()
 	if slots == 0 {
 		return body(ctx)
 	}

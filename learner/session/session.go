@@ -185,11 +185,11 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 		reporter.iteration(row, batch.Stats)
 		p.Done(row, batch.Steps, best)
 	}
-	r.Evaluate = s.evaluate
 	s.metrics.Watch(s.conn.Connected, reporter.others(s.conn, collector, s.bus))
 	actors := localActors{
 		slots: s.settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor,
 	}
+	r.Evaluations.Play, r.Evaluations.Beside = s.evaluate, device.Cores() > min(actors.number(), r.Tickets())
 	return actors.alongside(ctx, r.Train)
 }
 

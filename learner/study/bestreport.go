@@ -108,7 +108,7 @@ func (e *evaluated) final(budget float64) (final, bool) {
 	for i, steps := range e.steps {
 		if steps > (1-bestLast)*budget && steps <= (1+bestSlack)*budget {
 			last = append(last, e.returns[i])
-			if len(e.sampled) > 0 {
+			if len(e.sampled) > 0 && !math.IsNaN(e.sampled[i]) {
 				sampled = append(sampled, e.sampled[i])
 			}
 		}

@@ -12,6 +12,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -57,12 +58,9 @@ type Run struct {
 	Clip       float64   // bound on normalised observations
 	Low, High  []float64 // bounds of actions, which checkpoints carry for those who play the policy
 
-	Collector Collector
-	Journal   Journal
-	// Evaluate, if not nil, plays episodes apart from the training, which does not depend on them, with the policies of
-	// checkpoints 0, EvaluateEvery, 2 EvaluateEvery, ... and of the last. It returns nil if they could not be played.
-	Evaluate      func(ctx context.Context, policy *proto.Policy, at checkpoint.Counters) (*progress.Evaluation, error)
-	EvaluateEvery uint64 // 0: never
+	Collector   Collector
+	Journal     Journal
+	Evaluations Evaluations
 	// Report, if not nil, is told of each iteration once it is committed, and of the best policy so far.
 	Report func(row progress.Row, batch *collect.Batch, best *checkpoint.Best)
 	// Observe, if not nil, is told of each iteration as it proceeds.
@@ -80,7 +78,7 @@ type Run struct {
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{
 		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
-		Low: task.Low, High: task.High, EvaluateEvery: s.EvaluateEvery,
+		Low: task.Low, High: task.High, Evaluations: Evaluations{Every: s.EvaluateEvery},
 	}
 }
 
@@ -128,14 +126,12 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 
 // start saves the initial state.
 func (r *Run) start(ctx context.Context) error {
-	evaluation, err := r.evaluate(ctx)
-	if err != nil {
-		return err
-	}
 	state := r.state()
-	err = r.commit(ctx, func() error { return r.Journal.Start(state, evaluation) })
-	r.counters.Best = state.Best
-	return err
+	return r.evaluated(ctx, func(evaluation *progress.Evaluation) error {
+		err := r.commit(ctx, func() error { return r.Journal.Start(state, evaluation) })
+		r.counters.Best = state.Best
+		return err
+	})
 }
 
 // iterate runs one iteration.
@@ -148,7 +144,8 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 
 	busy := device.ProcessorTime()
 	batch, err := r.collect(ctx, batchOf(number))
-	if err != nil {
+	evaluating, unsettled := r.settle() // of the iteration before
+	if err := cmp.Or(err, unsettled); err != nil {
 		return err
 	}
 	collected := time.Now()
@@ -159,33 +156,20 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	}
 	r.normalize(episodes)
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
-	row.SecondsElapsed, row.SecondsProcessor = r.sinceStart().Seconds(), (device.ProcessorTime() - busy).Seconds()
+	row.SecondsElapsed, row.SecondsProcessor = r.sinceStart().Seconds(), (device.ProcessorTime() - busy - evaluating).Seconds()
 
 	r.counters.Iteration = number + 1
-	evaluation, err := r.evaluate(ctx)
-	if err != nil {
-		return err
-	}
 	state := r.state()
-	if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row, evaluation) }); err != nil {
-		return err
-	}
-	r.counters.Best = state.Best
-	if r.Report != nil {
-		r.Report(row, batch, state.Best)
-	}
-	return nil
-}
-
-// evaluate evaluates the policy of the next checkpoint if that is due.
-func (r *Run) evaluate(ctx context.Context) (_ *progress.Evaluation, err error) {
-	next := r.counters.Iteration
-	if r.Evaluate == nil || r.EvaluateEvery == 0 || next%r.EvaluateEvery != 0 && !r.reached() {
-		return nil, nil
-	}
-	ctx, end := observe.Span(ctx, "evaluate")
-	defer end(&err)
-	return r.Evaluate(ctx, r.Policy(batchOf(next)), r.counters)
+	return r.evaluated(ctx, func(evaluation *progress.Evaluation) error {
+		if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row, evaluation) }); err != nil {
+			return err
+		}
+		r.counters.Best = state.Best
+		if r.Report != nil {
+			r.Report(row, batch, state.Best)
+		}
+		return nil
+	})
 }
 
 // batchOf returns the number of an iteration's batch, which its tickets and its random streams

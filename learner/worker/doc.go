@@ -12,6 +12,8 @@
 //	  |  ...
 //	  | -- Finish, or Fail, or Release -------> |
 //
+// Where cores are free, an iteration whose policy is evaluated is committed while the batch of the next is sampled.
+//
 // # Replaced workers
 //
 // Each Take raises the run's epoch. The epoch is part of the NATS subjects, the published policy, every request to the
