@@ -62,7 +62,9 @@ type Announcement struct {
 	// Run names the run, Task its task.
 	Run, Task string
 	Position  Position
-	Need      Need
+	// Engine is the engine that episodes must come from, as in [Episode]; "" means any.
+	Engine string
+	Need   Need
 }
 
 // Need says how many more tickets a learner would issue now.
@@ -83,11 +85,12 @@ func (m *Announcement) fields(c codec) {
 	c.text("run", &m.Run, MaxName)
 	c.text("task", &m.Task, MaxName)
 	m.Position.fields(c)
+	c.text("engine", &m.Engine, MaxName)
 	m.Need.fields(c)
 }
 
 func (m *Announcement) check() error {
-	return firstError(CheckRun(m.Run), checkText("task", m.Task))
+	return firstError(CheckRun(m.Run), checkText("task", m.Task), checkLength("engine", m.Engine))
 }
 
 // Discover asks all learners for an [Announcement]; actors send it when they start.

@@ -15,7 +15,7 @@ import (
 var start = time.Unix(1000, 0)
 
 func newTestTable(runs string) *runTable {
-	return newRunTable(accepts(runs), slog.New(slog.DiscardHandler))
+	return newRunTable(accepts(runs), "here", slog.New(slog.DiscardHandler))
 }
 
 // says returns a run's announcement.
@@ -135,7 +135,7 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// Runs that are not meant, and runs that refuse this actor, are not played for.
+// Runs that are not meant, and runs that want another engine, are not played for.
 func TestOtherRuns(t *testing.T) {
 	b := newTestTable("Swimmer-v2/*,exact")
 	for _, run := range []string{"Swimmer-v2/npg", "exact", "Hopper-v2/npg", "Swimmer-v2", "exact/more"} {
@@ -144,14 +144,15 @@ func TestOtherRuns(t *testing.T) {
 	if len(b.runs) != 2 || b.runs[0].name != "Swimmer-v2/npg" || b.runs[1].name != "exact" {
 		t.Errorf("%d runs are found", len(b.runs))
 	}
-	b.hear(says("exact", 2, 0, 100, 2), start)
-	b.shun(b.runs[1])
+	other := says("exact", 2, 0, 100, 2)
+	other.Engine = "elsewhere"
+	b.hear(other, start)
 	for range 10 {
 		if r := b.choose(0.999); r != nil && r.name == "exact" {
-			t.Error("a run that refuses this actor is chosen")
+			t.Error("a run that wants another engine is chosen")
 		}
 	}
-	b.hear(says("exact", 3, 0, 100, 1), start) // another learner
+	b.hear(says("exact", 3, 0, 100, 1), start) // another learner takes any
 	if r := b.choose(0.999); r == nil || r.name != "exact" {
 		t.Error("the next learner's run is not chosen")
 	}
