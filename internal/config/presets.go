@@ -84,7 +84,7 @@ var presets = map[Preset]func(s *Settings){
 		s.Length = Length{Steps: 1_000_000}
 		s.Batch, s.Rank = 2000, 90
 		s.InitialStd = InitialStd{1.2, HalfOfNorm}
-		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.99, 0.95, true
+		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.995, 0.95, true
 		s.ValueLearning, s.KernelLearning = Converge, Converge
 		s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25
 		s.CGIterations, s.CGTolerance = 20, 0.03
@@ -92,7 +92,7 @@ var presets = map[Preset]func(s *Settings){
 			s.Segment, s.Streams = 250, 8
 		}
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
-			s.Gamma = 0.9999 // rl-baselines3-zoo's; with 0.99 what a stroke earns comes too late to count (docs/results/best)
+			s.Gamma = 0.9999 // rl-baselines3-zoo's: what a stroke earns comes late (docs/results/best)
 		}
 	},
 }
