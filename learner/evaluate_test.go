@@ -71,7 +71,7 @@ func TestEvaluationsChangeNothing(t *testing.T) {
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	run := func(directory string, more ...string) outcome {
-		arguments := strings.Fields("--env Reacher-v5 --preset best --estimator mc --batch 500 --seed 5 --listen 127.0.0.1:0 --run-dir " + directory)
+		arguments := strings.Fields("--env Reacher-v5 --estimator mc --segment 0 --batch 500 --seed 5 --listen 127.0.0.1:0 --run-dir " + directory)
 		start(t, "learner", append(arguments, more...)...).Succeed()
 		o, err := readOutcome(directory)
 		if err != nil {

@@ -31,7 +31,7 @@ func nothing(*error) {}
 // when traces are off, it does nothing.
 func Span(ctx context.Context, name string) (_ context.Context, end func(*error)) {
 	parent := trace.SpanFromContext(ctx)
-	if !parent.IsRecording() {
+	if !parent.SpanContext().IsSampled() { // which is true of an iteration that has ended, too: its commit may come later
 		return ctx, nothing
 	}
 	ctx, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, name)
