@@ -41,7 +41,7 @@ func TestBadSettings(t *testing.T) {
 		{"--env Swimmer-v2 --listen 192.0.2.1:0 --insecure-listen", []string{"192.0.2.1", "cannot listen"}},
 		{"--env Swimmer-v2 --credentials nowhere", []string{"credentials in nowhere", "no such file"}},
 		{"--env Swimmer-v2 --resume", []string{"--resume: there is no run in"}},
-		{"Swimmer-v2", []string{"Swimmer-v2", "neither a flag nor a command", "--env Swimmer-v2"}},
+		{"Swimmer-v2", []string{"Swimmer-v2", "neither a flag nor a command", "--env Swimmer-v5"}},
 		{"--env Swimmer-v2 --resume auto", []string{`"auto"`, "--resume=auto"}},
 		{"bnech", []string{`unknown command "bnech"`, "did you mean bench?"}},
 	} {
