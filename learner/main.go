@@ -1,4 +1,4 @@
-// Command learner trains a policy. `learner --env HalfCheetah-v5` does so on one machine;
+// Command learner trains a policy. `learner --env Swimmer-v5` does so on one machine;
 // actors on other machines join with `actor --nats URL`.
 package main
 
@@ -65,12 +65,12 @@ workers share the runs, and resume those of workers that died (docs/workers.md).
 Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 --gae-lambda), then from the file of --config, then from the preset:
 paper for the paper's tasks, which are named -v2, and best for all others.`,
-		Example: `  learner --env HalfCheetah-v5
-  learner --env HalfCheetah-v5 --resume
+		Example: `  learner --env Swimmer-v5
+  learner --env Swimmer-v5 --resume
   learner --env Hopper-v5 --estimator mc --seed 3
   learner --env Hopper-v2 --algorithm vanilla
-  learner --env HalfCheetah-v5 --resume --steps 2000000
-  learner --env HalfCheetah-v5 --from runs/HalfCheetah-v5/trpo-uapg-s1 --run-dir runs/finer
+  learner --env Swimmer-v5 --resume --steps 2000000
+  learner --env Swimmer-v5 --from runs/Swimmer-v5/trpo-uapg-s1 --run-dir runs/finer
   learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
 		Args:          noArguments,
 		Version:       commandline.Version(),

@@ -22,8 +22,8 @@ func PlayCommand() *cobra.Command {
 		Long: `Serves the page on which a run's policy plays its task, and prints its address. There the robot can be followed, slowed down,
 stopped and pushed, and policies compared (docs/watch.md). Its episodes are those of learner evaluate. A run is its directory or
 s3://bucket/prefix/RUN; one that is being trained plays its newest policy with --checkpoint newest.`,
-		Example: `  learner play runs/HalfCheetah-v5/trpo-uapg-s1
-  learner play runs/HalfCheetah-v5/trpo-uapg-s1 --checkpoint newest`,
+		Example: `  learner play runs/Swimmer-v5/trpo-uapg-s1
+  learner play runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest`,
 		Args: trained.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if filepath.Ext(args[0]) == ".safetensors" {

@@ -23,7 +23,7 @@ func Command() *cobra.Command {
 		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's renderer. The episodes are
 the first ones that learner evaluate plays. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes OSMesa where
 there are both); no display is needed.`,
-		Example: "  learner record runs/HalfCheetah-v5/trpo-uapg-s1 --out replay.mp4",
+		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
 		Args:    trained.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -43,7 +43,7 @@ estimator; seed), a column return, return_mean or avg_return, and for --axis ste
 a row is an iteration. NAME=FILE gives it another name than its file's. The first row counts as
 iteration 0, the untrained policy, even in tables that start at 1.`,
 		Example: "  learner report --out plot runs/Swimmer-v2/npg-*\n" +
-			"  learner report --axis steps --reference baselines=ppo.csv --out plot runs/HalfCheetah-v5/trpo-uapg-s*",
+			"  learner report --axis steps --reference baselines=ppo.csv --out plot runs/Swimmer-v5/trpo-uapg-s*",
 		Args: func(_ *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return errors.New("report: name the run directories to compare, such as runs/Swimmer-v2/npg-*")

@@ -49,7 +49,7 @@ type Checkpoint struct {
 // Argument is what a command requires that takes one run or checkpoint. It is a cobra.PositionalArgs.
 func Argument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s: name one run, such as runs/HalfCheetah-v5/trpo-uapg-s1, or one checkpoint's file", cmd.Name())
+		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-uapg-s1, or one checkpoint's file", cmd.Name())
 	}
 	return nil
 }
