@@ -25,7 +25,7 @@ const earlier = "3650323dc3f0ab32eb72c4b54977d994f823d119"
 
 // sameBits is the first commit whose arithmetic is this build's, to the last bit. A fleet of programs that round differently makes runs
 // that nobody can repeat, however well they get along.
-const sameBits = "8aedd5cc495275e789c63477521f7b87f094be7c"
+const sameBits = "e9ea58e88d0e3f487442e96888f231dda25dd61c"
 
 // Three coordinators, two workers and their actors are replaced by those of this build, one after the other and in any order, while
 // runs go on: to the same bits, whichever programs trained them together.
