@@ -127,14 +127,7 @@ func TestDocumentation(t *testing.T) {
 		}
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			runs := trained
-			if page == "README.md" { // whose first command is a new user's
-				runs = t.TempDir()
-				if err := os.Mkdir(filepath.Join(runs, "runs"), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			directory := clone(t, runs)
+			directory := clone(t, trained)
 			cmd := exec.Command(isolated[0], append(slices.Clone(isolated[1:]), "sh", "-euc", "ip link set lo up\n"+script)...)
 			cmd.Dir = directory
 			cmd.Env = append(os.Environ(), "PROGRAMS="+programs, "PATH="+filepath.Join(directory, "bin")+":"+os.Getenv("PATH"),
