@@ -135,10 +135,10 @@ func TestInitialStdOfOldRuns(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(settings.RunDir, 0o755), os.WriteFile(path, []byte(old), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	for arguments, want := range map[string]string{"": "1abs", " --initial-std 2": "2"} {
-		again, _, err := load("--resume --run-dir "+settings.RunDir+arguments, "")
+	for arguments, want := range map[string]string{"": "1abs", "--initial-std 2": "2"} {
+		again, _, err := load("--resume --run-dir "+settings.RunDir+" "+arguments, "")
 		if err != nil || again.InitialStd.String() != want {
-			t.Errorf("resumed%s with %s, want %s; %v", arguments, again.InitialStd, want, err)
+			t.Errorf("resumed %s with %s, want %s; %v", arguments, again.InitialStd, want, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Sampled struct {
 // Sample evaluates the current policy on the episodes that it played, in s. The run's estimator must be Bayesian.
 func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random) (*Sampled, error) {
 	x := NewSamples(s, episodes, nil, r.Normalizer())
-	at := r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())
+	at := r.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())
 	return &Sampled{r, s, x, at, random}, r.Decompose(s, at, random)
 }
 
@@ -232,7 +232,7 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, bas
 	s := compute.NewScope(r.Backend)
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())
-	at, features := r.Learner.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size()), r.baselineFeatures(s, x)
+	at, features := r.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size()), r.baselineFeatures(s, x)
 	at.Targets = s.FromSlice(x.size(), 1, targets.raw(r.Learner, x))
 	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
