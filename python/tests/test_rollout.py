@@ -13,7 +13,7 @@ import dbqpg
 
 from conftest import Run
 
-EPISODES = 12
+EPISODES = 40
 
 
 def returns_in_gymnasium(policy: dbqpg.Policy, task: str) -> list[float]:
@@ -41,4 +41,4 @@ def test_gymnasium_agrees(name: str, program: Run, tmp_path: pathlib.Path) -> No
     report = json.loads(program("learner", "evaluate", run, "--checkpoint", "newest", "--episodes", EPISODES, "--json"))["mean_action"]
     returns = returns_in_gymnasium(dbqpg.load(tmp_path / "exported"), f"{name}-v4")
     error = math.hypot(report["standard_error"], np.std(returns, ddof=1) / math.sqrt(EPISODES))
-    assert abs(np.mean(returns) - report["mean"]) < 2 * error
+    assert abs(np.mean(returns) - report["mean"]) < 3 * error  # one policy in 370 fails by chance; seeds are fixed
