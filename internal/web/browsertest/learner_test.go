@@ -19,7 +19,7 @@ func TestLearner(t *testing.T) {
 	learner := start(t, "learner", "--env", "InvertedPendulum-v5", "--batch", "500", "--iterations", "100000", "--evaluate-every", "2", "--actors", "1",
 		"--run-dir", directory, "--http", "127.0.0.1:0")
 	p := open(t, address(learner), "")
-	p.says("InvertedPendulum-v5/trpo-uapg-s1_batch=500") // the only run's page, without asking
+	p.says("InvertedPendulum-v5/trpo-uapg-s1_batch=500_streams=2") // the only run's page, without asking
 	p.says("running")
 	p.drawn(10)
 	p.until(`+document.querySelector('.plot').dataset.points > 5`) // rows come by themselves
@@ -34,7 +34,7 @@ func TestLearner(t *testing.T) {
 		p.look(tab.name)
 		p.accessible()
 	}
-	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-uapg-s1_batch%3D500")
+	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-uapg-s1_batch%3D500_streams%3D2")
 	p.says("The two have the same settings")
 	size := evaluate[int](p, `fetch(document.querySelector('base')?.href ?? 'data/file?name=' + encodeURIComponent(decodeURIComponent(location.hash.slice(6).split('?')[0])) + '&file=checkpoints/best.safetensors').then((r) => r.arrayBuffer()).then((b) => b.byteLength)`)
 	if size < 10_000 {
