@@ -16,7 +16,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/processtest"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // endless is a learner that goes on for as long as the test disturbs it.
@@ -78,7 +78,7 @@ func (e *example) requireUndisturbed(t *testing.T, directory string, iterations 
 }
 
 // hashOf returns the beginning of the SHA-256 of all that a state holds.
-func hashOf(s *checkpoint.State) string {
+func hashOf(s *runs.State) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
 		io.WriteString(h, name)

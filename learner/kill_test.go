@@ -15,7 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // A run killed with SIGKILL at random moments, and resumed each time, ends with the same bits as one never stopped. At
@@ -129,7 +129,7 @@ func watch(t *testing.T, directory string) <-chan fsnotify.Event {
 // committed returns the number of the run's last committed iteration, -1 before its first checkpoint.
 func committed(t *testing.T, directory string) int {
 	t.Helper()
-	iteration, ok, err := checkpoint.Newest(filepath.Join(directory, "checkpoints"))
+	iteration, ok, err := runs.Newest(filepath.Join(directory, "checkpoints"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/export"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/play"
-	"github.com/dbqpg/dbqpg/learner/progress"
 	"github.com/dbqpg/dbqpg/learner/record"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/study"
 	"github.com/dbqpg/dbqpg/learner/worker"
@@ -85,13 +84,13 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 			return err
 		}
 		if settings.DryRun {
-			plan, err := rundir.Plan(settings)
+			plan, err := runs.Plan(settings)
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n# %s\n", loader.Describe(), plan)
 			}
 			return err
 		}
-		display := progress.New(os.Stderr)
+		display := runs.NewDisplay(os.Stderr)
 		log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
 		if err != nil {
 			return err
@@ -111,7 +110,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 		if err := session.Train(cmd.Context(), settings, display, log, metrics); err != nil {
 			return err
 		}
-		summary, err := rundir.Summary(settings)
+		summary, err := runs.Summary(settings)
 		display.Say(summary)
 		return err
 	}

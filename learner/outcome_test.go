@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // example is a run that the tests disturb in many ways.
@@ -90,8 +90,8 @@ func newDirectory(t testing.TB) string { return filepath.Join(t.TempDir(), "run"
 type outcome struct {
 	rows        []string // of progress.csv, the header first, without the seconds
 	evaluations []string // of evaluations.csv, likewise
-	state       *checkpoint.State
-	best        *checkpoint.State
+	state       *runs.State
+	best        *runs.State
 }
 
 func readOutcome(directory string) (o outcome, err error) {
@@ -106,7 +106,7 @@ func readOutcome(directory string) (o outcome, err error) {
 	}
 	o.evaluations = withoutSeconds(string(evaluations))
 	checkpoints := filepath.Join(directory, "checkpoints")
-	newest, ok, err := checkpoint.Newest(checkpoints)
+	newest, ok, err := runs.Newest(checkpoints)
 	if err != nil || !ok {
 		return o, fmt.Errorf("the newest checkpoint: %v, %w", ok, err)
 	}
@@ -117,12 +117,12 @@ func readOutcome(directory string) (o outcome, err error) {
 	return o, err
 }
 
-func readState(path string) (*checkpoint.State, error) {
+func readState(path string) (*runs.State, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := checkpoint.Decode(data)
+	state, _, err := runs.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -217,7 +217,7 @@ func (o outcome) requireOwnBest(t testing.TB) {
 	}
 }
 
-func requireState(t testing.TB, what string, got, want *checkpoint.State) {
+func requireState(t testing.TB, what string, got, want *runs.State) {
 	t.Helper()
 	if g, w := counters(got), counters(want); g != w {
 		t.Fatalf("%s: %s, want %s", what, g, w)
@@ -232,7 +232,7 @@ func requireState(t testing.TB, what string, got, want *checkpoint.State) {
 }
 
 // counters returns those of a state as text.
-func counters(s *checkpoint.State) string {
+func counters(s *runs.State) string {
 	best := "none"
 	if s.Best != nil {
 		best = fmt.Sprint(*s.Best)

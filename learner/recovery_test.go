@@ -16,7 +16,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/faults"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -222,7 +222,7 @@ func TestRunOfEarlierBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	location := name + "/epoch-1/checkpoints/" + checkpoint.FileName(2)
+	location := name + "/epoch-1/checkpoints/" + runs.FileName(2)
 	if err := os.CopyFS(filepath.Join(c.checkpoints, filepath.FromSlash(name), "epoch-1"), os.DirFS(directory)); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faults"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -347,7 +346,7 @@ func TestFailedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-1", "checkpoints", checkpoint.FileName(run.Iteration()))
+	newest := filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-1", "checkpoints", runs.FileName(run.Iteration()))
 	if err := os.Truncate(newest, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -390,11 +389,11 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	best, err := trained.Run{Store: checkpoints, Key: source}.Open(t.Context(), "")
+	best, err := runs.Location{Store: checkpoints, Key: source}.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := trained.Run{Store: checkpoints, Key: done.Name}.Open(t.Context(), trained.Newest)
+	last, err := runs.Location{Store: checkpoints, Key: done.Name}.Open(t.Context(), runs.NewestCheckpoint)
 	if err != nil {
 		t.Fatal(err)
 	}

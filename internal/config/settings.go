@@ -144,7 +144,7 @@ type Settings struct {
 	Preset    Preset
 	Seed      uint64 // seed of all random streams
 
-	// From is the run or checkpoint whose policy a new run starts with (package trained); "": it starts with a random one.
+	// From is the run or checkpoint whose policy a new run starts with (package runs); "": it starts with a random one.
 	From string
 
 	// The batch.

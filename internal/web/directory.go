@@ -20,7 +20,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const (
@@ -293,7 +293,7 @@ func parseSettings(data string) map[string]string {
 // columnAt are the places of columns in a row of progress.csv, to which later versions only add at the end.
 var columnAt = func() map[string]int {
 	at := map[string]int{}
-	for i, name := range progress.Columns[progress.Row]() {
+	for i, name := range runs.Columns[runs.Row]() {
 		at[name] = i
 	}
 	return at
@@ -329,7 +329,7 @@ func (k *known) end(tail []byte) {
 // bestOf returns the highest mean return in an evaluations.csv.
 func bestOf(data []byte) Number {
 	best := None
-	column := slices.Index(progress.Columns[progress.Evaluation](), "mean_action_return")
+	column := slices.Index(runs.Columns[runs.Evaluation](), "mean_action_return")
 	for line := range bytes.Lines(data) {
 		row := bytes.Split(bytes.TrimRight(line, "\n"), []byte(","))
 		if column < len(row) {

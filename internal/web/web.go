@@ -35,7 +35,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 //go:embed index.html dist
@@ -282,7 +282,7 @@ func (s *server) about(r *http.Request) (any, error) {
 	_, one := s.Source.(Logger)
 	return map[string]any{
 		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one,
-		"metrics": append(metricsOf(progress.NewRow(), ""), metricsOf(progress.Evaluation{}, evaluationPrefix)...),
+		"metrics": append(metricsOf(runs.NewRow(), ""), metricsOf(runs.Evaluation{}, evaluationPrefix)...),
 		"live":    s.Live != nil, "files": s.columns != nil,
 	}, nil
 }

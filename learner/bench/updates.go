@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -118,7 +118,7 @@ func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 // how long each stage took.
 func Update(b compute.Backend, settings *config.Settings, task sim.Spec, episodes []*proto.Episode, n policy.Normalizer,
 	lap lap) (time.Duration, error) {
-	learner, row := train.New(b, settings, task), progress.NewRow()
+	learner, row := train.New(b, settings, task), runs.NewRow()
 	start := time.Now()
 	scope := compute.NewScope(b)
 	defer scope.Release()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // PlayCommand is `learner play`.
@@ -24,7 +24,7 @@ stopped and pushed, and policies compared (docs/watch.md). Its episodes are thos
 s3://bucket/prefix/RUN; one that is being trained plays its newest policy with --checkpoint newest.`,
 		Example: `  learner play runs/Swimmer-v5/trpo-uapg-s1
   learner play runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest`,
-		Args: trained.Argument,
+		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if filepath.Ext(args[0]) == ".safetensors" {
 				return errors.New("play: name the checkpoint's run, and choose the checkpoint with --checkpoint")
@@ -33,25 +33,25 @@ s3://bucket/prefix/RUN; one that is being trained plays its newest policy with -
 			if err != nil {
 				return fmt.Errorf("play: %w", err)
 			}
-			runs, err := source.Runs(cmd.Context())
+			found, err := source.Runs(cmd.Context())
 			switch {
 			case err != nil:
 				return fmt.Errorf("play: %w", err)
-			case len(runs) == 0:
+			case len(found) == 0:
 				return fmt.Errorf("play: %s is no run: it has no config.yaml", args[0])
-			case len(runs) > 1:
-				return fmt.Errorf("play: %s has %d runs: name one, or see them all with learner dashboard", args[0], len(runs))
+			case len(found) > 1:
+				return fmt.Errorf("play: %s has %d runs: name one, or see them all with learner dashboard", args[0], len(found))
 			}
-			which = cmp.Or(which, trained.Best)
-			if _, err := trained.Open(cmd.Context(), args[0], which); err != nil {
+			which = cmp.Or(which, runs.BestCheckpoint)
+			if _, err := runs.OpenCheckpoint(cmd.Context(), args[0], which); err != nil {
 				return fmt.Errorf("play: %w", err)
 			}
 			page := url.Values{"tab": {"watch"}, "checkpoint": {which}}.Encode()
-			return serve(cmd, http, source, "#/run/"+(&url.URL{Path: runs[0].Name}).EscapedPath()+"?"+page)
+			return serve(cmd, http, source, "#/run/"+(&url.URL{Path: found[0].Name}).EscapedPath()+"?"+page)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	trained.Flag(cmd.Flags(), &which)
+	runs.Flag(cmd.Flags(), &which)
 	addHTTP(cmd, &http)
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -55,12 +55,12 @@ never sees these episodes, whatever its seed. The results are the same on every 
 engine class, for any number of cores (docs/evaluate.md).`,
 		Example: `  learner evaluate runs/Swimmer-v5/trpo-uapg-s1
   learner evaluate runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest --episodes 1000 --json`,
-		Args: trained.Argument,
+		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := CheckCount(e.Count); err != nil {
 				return err
 			}
-			c, err := trained.Open(cmd.Context(), args[0], which)
+			c, err := runs.OpenCheckpoint(cmd.Context(), args[0], which)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ engine class, for any number of cores (docs/evaluate.md).`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	trained.Flag(flags, &which)
+	runs.Flag(flags, &which)
 	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md)")
 	flags.IntVar(&e.Count, "episodes", e.Count, "episodes with each kind of action")
 	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
@@ -112,7 +112,7 @@ func CheckCount(episodes int) error {
 
 // Of returns e, which says how many episodes of which seed and with which action, for a checkpoint's policy on its task,
 // which may be that of a task file.
-func Of(c *trained.Checkpoint, e Episodes, files ...*external.File) (Episodes, error) {
+func Of(c *runs.Checkpoint, e Episodes, files ...*external.File) (Episodes, error) {
 	p, err := c.Policy()
 	if err != nil {
 		return e, err
@@ -131,7 +131,7 @@ func Of(c *trained.Checkpoint, e Episodes, files ...*external.File) (Episodes, e
 }
 
 // report plays a checkpoint's episodes with both actions.
-func report(ctx context.Context, c *trained.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
+func report(ctx context.Context, c *runs.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
 	e, err := Of(c, e, files...)
 	if err != nil {
 		return nil, err

@@ -5,8 +5,7 @@ import (
 	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Summary is what a number of episodes tell.
@@ -40,13 +39,13 @@ func Summarize(episodes []Episode) Summary {
 
 // Row returns the row of evaluations.csv for a checkpoint's policy that has played some episodes with the mean action, and some or none
 // with sampled ones.
-func Row(at checkpoint.Counters, mean, sampled []Episode) progress.Evaluation {
+func Row(at runs.Counters, mean, sampled []Episode) runs.Evaluation {
 	m, none := Summarize(mean), math.NaN()
 	s := Summary{Mean: none, StandardError: none, IQM: none, Min: none, Max: none, LengthMean: none}
 	if len(sampled) > 0 {
 		s = Summarize(sampled)
 	}
-	return progress.Evaluation{
+	return runs.Evaluation{
 		Iteration: at.Iteration, Steps: at.Steps, Episodes: uint64(len(mean)),
 		MeanReturn: m.Mean, MeanStandardError: m.StandardError, MeanIQM: m.IQM, MeanMin: m.Min, MeanMax: m.Max, MeanLength: m.LengthMean,
 		SampledReturn: s.Mean, SampledStandardError: s.StandardError, SampledIQM: s.IQM, SampledMin: s.Min, SampledMax: s.Max, SampledLength: s.LengthMean,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/record"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
@@ -35,13 +35,13 @@ func Command() *cobra.Command {
 Upload it with: huggingface-cli upload NAME DIR`,
 		Example: `  learner export runs/Swimmer-v5/trpo-uapg-s1 --to swimmer
   learner export runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest --episodes 1000 --to swimmer --force`,
-		Args: trained.Argument,
+		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.directory, "to", "", "folder, created if necessary")
-	trained.Flag(flags, &o.which)
+	runs.Flag(flags, &o.which)
 	flags.StringVar(&o.task, "task", "", "task file, if the run had one (docs/environments.md); the evaluation plays it")
 	flags.IntVar(&o.episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
 	flags.BoolVar(&o.replay, "replay", true, "film an episode")
@@ -70,7 +70,7 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	c, err := trained.Open(cmd.Context(), name, o.which)
+	c, err := runs.OpenCheckpoint(cmd.Context(), name, o.which)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 }
 
 // evaluate plays the model card's episodes with the mean action; it returns nil if there are to be none.
-func (o *options) evaluate(ctx context.Context, c *trained.Checkpoint, taskFiles []*external.File) (*results, error) {
+func (o *options) evaluate(ctx context.Context, c *runs.Checkpoint, taskFiles []*external.File) (*results, error) {
 	if o.episodes == 0 {
 		return nil, nil
 	}

@@ -14,12 +14,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // exampleCheckpoint is a checkpoint of a Swimmer-v2 policy, of format 2 without the arrays of bounds.
-func exampleCheckpoint(bounds bool) *trained.Checkpoint {
+func exampleCheckpoint(bounds bool) *runs.Checkpoint {
 	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
 	arrays := map[string][]float64{
 		"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
@@ -28,14 +27,14 @@ func exampleCheckpoint(bounds bool) *trained.Checkpoint {
 	if bounds {
 		arrays["action.low"], arrays["action.high"] = []float64{-0.5, math.Inf(-1)}, []float64{0.5, 2}
 	}
-	return &trained.Checkpoint{
+	return &runs.Checkpoint{
 		Location: "somewhere/best.safetensors",
-		State:    &checkpoint.State{Counters: checkpoint.Counters{Iteration: 7}, Arrays: arrays},
+		State:    &runs.State{Counters: runs.Counters{Iteration: 7}, Arrays: arrays},
 		Settings: map[string]string{"env": "Swimmer-v2", "hidden": "[5]", "clip": "5", "algorithm": "npg", "estimator": "uapg", "seed": "1"},
 	}
 }
 
-func mustFiles(t *testing.T, c *trained.Checkpoint) map[string][]byte {
+func mustFiles(t *testing.T, c *runs.Checkpoint) map[string][]byte {
 	t.Helper()
 	p, err := newPolicy(c)
 	if err != nil {
@@ -80,17 +79,17 @@ func TestBounds(t *testing.T) {
 	if err != nil || !slices.Equal(p.Low, []float64{-1, -1}) || !slices.Equal(p.High, []float64{1, 1}) {
 		t.Errorf("bounds %v and %v, %v, where the checkpoint has none: want the task's", p.Low, p.High, err)
 	}
-	for name, damage := range map[string]func(*trained.Checkpoint){
-		"an unknown task": func(c *trained.Checkpoint) {
+	for name, damage := range map[string]func(*runs.Checkpoint){
+		"an unknown task": func(c *runs.Checkpoint) {
 			c.Settings["env"] = "Swim-v2"
 			delete(c.State.Arrays, "action.low")
 			delete(c.State.Arrays, "action.high")
 		},
-		"one bound":         func(c *trained.Checkpoint) { delete(c.State.Arrays, "action.low") },
-		"too many":          func(c *trained.Checkpoint) { c.State.Arrays["action.high"] = []float64{1, 1, 1} },
-		"low above high":    func(c *trained.Checkpoint) { c.State.Arrays["action.low"] = []float64{3, 3} },
-		"not a number":      func(c *trained.Checkpoint) { c.State.Arrays["action.low"] = []float64{math.NaN(), 0} },
-		"a policy of chaff": func(c *trained.Checkpoint) { c.State.Arrays["policy.params"] = []float64{1} },
+		"one bound":         func(c *runs.Checkpoint) { delete(c.State.Arrays, "action.low") },
+		"too many":          func(c *runs.Checkpoint) { c.State.Arrays["action.high"] = []float64{1, 1, 1} },
+		"low above high":    func(c *runs.Checkpoint) { c.State.Arrays["action.low"] = []float64{3, 3} },
+		"not a number":      func(c *runs.Checkpoint) { c.State.Arrays["action.low"] = []float64{math.NaN(), 0} },
+		"a policy of chaff": func(c *runs.Checkpoint) { c.State.Arrays["policy.params"] = []float64{1} },
 	} {
 		c := exampleCheckpoint(true)
 		damage(c)

@@ -11,21 +11,20 @@ import (
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const policyFormat = "dbqpg policy 1"
 
 // Policy is a trained policy with all that playing it takes.
 type Policy struct {
-	*trained.Policy
+	*runs.Policy
 	Low, High  []float64 // bounds of actions
-	checkpoint *trained.Checkpoint
+	checkpoint *runs.Checkpoint
 }
 
 // newPolicy returns a checkpoint's policy.
-func newPolicy(c *trained.Checkpoint) (*Policy, error) {
+func newPolicy(c *runs.Checkpoint) (*Policy, error) {
 	inner, err := c.Policy()
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (p *Policy) tensors() ([]byte, error) {
 	add("log_std", p.Params[network.NumParams():], a)
 	add("normalizer.mean", p.Normalizer.Mean, o)
 	add("normalizer.std", p.Normalizer.Std, o)
-	f.Tensors = append(f.Tensors, checkpoint.Layers("policy", network, p.Params)...)
+	f.Tensors = append(f.Tensors, runs.Layers("policy", network, p.Params)...)
 	return safetensors.Encode(f)
 }
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Bounds on what a viewer asks for.
@@ -29,7 +29,7 @@ type Command struct {
 	//	speed                go at Speed times real time
 	//	reset                begin the episode of Seed and Episode
 	//	action               take the Action "mean" or "sampled"
-	//	checkpoint           play another Checkpoint, as trained.Run.Open takes it; with "newest", follow the training
+	//	checkpoint           play another Checkpoint, as runs.Location.Open takes it; with "newest", follow the training
 	//	push                 push Body at Point, in its frame, with Force, in the world; it lasts a quarter of a second
 	//	contacts             send contacts, if On
 	Do         string     `json:"do"`
@@ -85,7 +85,7 @@ func parse(data []byte) (c Command, err error) {
 
 // checkWhich returns an error for what names no checkpoint.
 func checkWhich(which string) error {
-	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != trained.Best && which != trained.Newest {
+	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != runs.BestCheckpoint && which != runs.NewestCheckpoint {
 		return fmt.Errorf("checkpoint %.20q: must be best, newest or an iteration", which)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 )
 
@@ -78,7 +78,7 @@ func BenchmarkTraining(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			trained := make(chan error)
 			go func() {
-				trained <- session.Train(ctx, settings, progress.New(null), slog.New(slog.DiscardHandler), nil)
+				trained <- session.Train(ctx, settings, runs.NewDisplay(null), slog.New(slog.DiscardHandler), nil)
 			}()
 			defer func() { cancel(); <-trained }()
 			url := serve(b, run)

@@ -24,10 +24,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/internal/web"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
 	"github.com/dbqpg/dbqpg/learner/play"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
@@ -51,14 +50,14 @@ func save(t testing.TB, directory, task string, iteration, seed uint64, settings
 		all[settings[i]] = settings[i+1]
 	}
 	moments := make([]float64, spec.ObservationDim)
-	data, err := checkpoint.Encode(&checkpoint.State{Counters: checkpoint.Counters{Iteration: iteration}, Arrays: map[string][]float64{
+	data, err := runs.Encode(&runs.State{Counters: runs.Counters{Iteration: iteration}, Arrays: map[string][]float64{
 		"policy.params": params, "normalizer.count": {1}, "normalizer.mean": moments, "normalizer.m2": moments,
 	}}, all)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(directory, "checkpoints"), 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(directory, "checkpoints", checkpoint.FileName(iteration)), data, 0o644)
+		err = os.WriteFile(filepath.Join(directory, "checkpoints", runs.FileName(iteration)), data, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func serve(t testing.TB, directory string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := trained.Run{Store: root, Key: filepath.Base(directory)}
+	run := runs.Location{Store: root, Key: filepath.Base(directory)}
 	s := play.New(slog.New(slog.DiscardHandler))
 	server := httptest.NewServer(sameorigin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeRun(w, r, run) })))
 	t.Cleanup(server.Close)
@@ -195,7 +194,7 @@ func TestEpisodesAreEvaluations(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	save(t, run, "Hopper-v4", 3, 7)
-	c, err := trained.Open(t.Context(), run, trained.Newest)
+	c, err := runs.OpenCheckpoint(t.Context(), run, runs.NewestCheckpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func TestFrames(t *testing.T) {
 	for range 12 {
 		v.do(`{"do":"step"}`)
 	}
-	c, err := trained.Open(t.Context(), run, trained.Newest)
+	c, err := runs.OpenCheckpoint(t.Context(), run, runs.NewestCheckpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +338,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("before the first checkpoint: %q", m.Text)
 	}
 	save(t, run, "Hopper-v4", 0, 7)
-	if m := v.told("policy"); m.Iteration != 0 || m.Checkpoint != trained.Newest || !slices.Equal(m.Checkpoints, []string{"0"}) {
+	if m := v.told("policy"); m.Iteration != 0 || m.Checkpoint != runs.NewestCheckpoint || !slices.Equal(m.Checkpoints, []string{"0"}) {
 		t.Errorf("the first policy: %+v", m)
 	}
 	v.do(`{"do":"speed","speed":4}`)

@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // MaxViewers bounds how many viewers a server has at the same time: each keeps a part of a core busy.
@@ -57,18 +57,18 @@ func (s *Server) Close() {
 // coordinator, and the rest for [Server.ServeRun].
 func (s *Server) Handler(source web.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		runs, err := source.Runs(r.Context())
+		all, err := source.Runs(r.Context())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		name := r.URL.Query().Get("run")
-		i := slices.IndexFunc(runs, func(run web.Run) bool { return run.Name == name || home(run.Directory) == name })
+		i := slices.IndexFunc(all, func(run web.Run) bool { return run.Name == name || home(run.Directory) == name })
 		if i < 0 || source.Store() == nil {
 			http.Error(w, "there is no such run, or its checkpoints are out of reach", http.StatusNotFound)
 			return
 		}
-		s.ServeRun(w, r, trained.Run{Store: source.Store(), Key: home(runs[i].Directory)})
+		s.ServeRun(w, r, runs.Location{Store: source.Store(), Key: home(all[i].Directory)})
 	})
 }
 
@@ -79,9 +79,9 @@ func home(directory string) string {
 }
 
 // ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query says what to begin
-// with: checkpoint, as trained.Run.Open takes it (default newest), seed, episode, and action (mean or sampled).
+// with: checkpoint, as runs.Location.Open takes it (default newest), seed, episode, and action (mean or sampled).
 // Pages of other origins are refused; a server on this machine alone should also refuse other names than its own (package sameorigin).
-func (s *Server) ServeRun(w http.ResponseWriter, r *http.Request, run trained.Run) {
+func (s *Server) ServeRun(w http.ResponseWriter, r *http.Request, run runs.Location) {
 	v, err := newViewer(r, run)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -109,8 +109,8 @@ func (s *Server) ServeRun(w http.ResponseWriter, r *http.Request, run trained.Ru
 }
 
 // newViewer returns the viewer of a request.
-func newViewer(r *http.Request, run trained.Run) (*viewer, error) {
-	v := &viewer{run: run, which: trained.Newest, seed: evaluate.DefaultSeed, speed: 1}
+func newViewer(r *http.Request, run runs.Location) (*viewer, error) {
+	v := &viewer{run: run, which: runs.NewestCheckpoint, seed: evaluate.DefaultSeed, speed: 1}
 	for name, values := range r.URL.Query() {
 		var err error
 		known := true

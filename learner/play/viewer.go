@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/mujoco"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -61,7 +61,7 @@ type hopeless struct{ error }
 
 // A viewer watches a policy.
 type viewer struct {
-	run      trained.Run
+	run      runs.Location
 	send     func(m Message) error    // tells the viewer
 	draw     func(frame []byte) error // shows a frame
 	commands <-chan Command
@@ -134,7 +134,7 @@ func (v *viewer) explain(err error) error {
 		return errors.Join(err, v.send(Message{Type: "error", Text: err.Error()}))
 	}
 	text := err.Error()
-	if errors.Is(err, trained.ErrNone) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, runs.ErrNone) || errors.Is(err, fs.ErrNotExist) {
 		text = "There is no policy yet: the first one comes with the first checkpoint."
 	}
 	return v.send(Message{Type: "note", Text: text})
@@ -240,7 +240,7 @@ func (v *viewer) load(ctx context.Context) error {
 		return err
 	}
 	which := v.which
-	if which == trained.Newest && len(names) > 0 && names[len(names)-1] != trained.Best {
+	if which == runs.NewestCheckpoint && len(names) > 0 && names[len(names)-1] != runs.BestCheckpoint {
 		which = names[len(names)-1]
 	}
 	if len(names) == 0 { // a single checkpoint
@@ -248,7 +248,7 @@ func (v *viewer) load(ctx context.Context) error {
 	}
 	changed := !slices.Equal(names, v.checkpoints)
 	v.checkpoints = names
-	if v.sum == "" || which != v.loaded || which == trained.Best {
+	if v.sum == "" || which != v.loaded || which == runs.BestCheckpoint {
 		c, err := v.run.Open(ctx, which)
 		if err != nil {
 			return err
@@ -268,7 +268,7 @@ func (v *viewer) load(ctx context.Context) error {
 }
 
 // play makes a checkpoint's policy the one that is played.
-func (v *viewer) play(c *trained.Checkpoint) error {
+func (v *viewer) play(c *runs.Checkpoint) error {
 	if c.Settings["task"] != "" {
 		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn here", c.Task())}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Default is what the replay of a model folder shows.
@@ -24,7 +24,7 @@ func Command() *cobra.Command {
 the first ones that learner evaluate plays. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes OSMesa where
 there are both); no display is needed.`,
 		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
-		Args:    trained.Argument,
+		Args:    runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case out == "":
@@ -34,7 +34,7 @@ there are both); no display is needed.`,
 			case !validSide(f.Width) || !validSide(f.Height):
 				return fmt.Errorf("--width %d, --height %d: must be even, from 16 to 4096", f.Width, f.Height)
 			}
-			c, err := trained.Open(cmd.Context(), args[0], which)
+			c, err := runs.OpenCheckpoint(cmd.Context(), args[0], which)
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ there are both); no display is needed.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&out, "out", "", "MP4 file")
-	trained.Flag(flags, &which)
+	runs.Flag(flags, &which)
 	flags.IntVar(&f.Episodes, "episodes", f.Episodes, "to film")
 	flags.Uint64Var(&f.Seed, "seed", f.Seed, "of the episodes, as of learner evaluate")
 	flags.IntVar(&f.Width, "width", f.Width, "pixels")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/mujoco"
 	"github.com/dbqpg/dbqpg/sim/tasks"
@@ -36,7 +36,7 @@ type Film struct {
 }
 
 // Record writes episodes with the mean action as an MP4 file, in the simulation's own time. It returns how they ended.
-func Record(ctx context.Context, c *trained.Checkpoint, f Film, path string) ([]evaluate.Episode, error) {
+func Record(ctx context.Context, c *runs.Checkpoint, f Film, path string) ([]evaluate.Episode, error) {
 	p, err := c.Policy()
 	if err != nil {
 		return nil, err

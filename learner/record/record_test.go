@@ -8,16 +8,15 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // A machine without ffmpeg is told what to install, and nothing is left behind. python/tests/test_record.py films.
 func TestWithoutEncoder(t *testing.T) {
 	t.Setenv("PATH", "")
 	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
-	c := &trained.Checkpoint{
-		State: &checkpoint.State{Arrays: map[string][]float64{
+	c := &runs.Checkpoint{
+		State: &runs.State{Arrays: map[string][]float64{
 			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
 			"normalizer.count": {1}, "normalizer.mean": make([]float64, 8), "normalizer.m2": make([]float64, 8),
 		}},

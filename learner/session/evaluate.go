@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -21,7 +20,7 @@ const evaluationEpisodes = 10
 
 // evaluate evaluates a checkpoint's policy in this process, with so many steps at most. Where the episodes cannot be played, as on a
 // machine without the environment, it logs why and returns nil; the training can do without.
-func (s *session) evaluate(ctx context.Context, p *proto.Policy, at checkpoint.Counters, steps train.EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
+func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 	var nanoseconds atomic.Int64
 	episodes := evaluate.Episodes{
 		NewEnv:     func() (sim.Env, error) { return s.environments.New(s.task.Name) },

@@ -7,29 +7,27 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/observe"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // reporter carries what is counted elsewhere over to the metrics that Prometheus scrapes.
 type reporter struct {
 	*observe.Learner
-	directory *rundir.Run
+	directory *runs.Run
 	backend   compute.Backend
 
 	steps, episodes uint64 // of the run, as counted so far
 }
 
 // newReporter counts what comes after from.
-func newReporter(metrics *observe.Learner, from checkpoint.Counters, directory *rundir.Run, backend compute.Backend) *reporter {
+func newReporter(metrics *observe.Learner, from runs.Counters, directory *runs.Run, backend compute.Backend) *reporter {
 	return &reporter{metrics, directory, backend, from.Steps, from.Episodes}
 }
 
 // iteration counts a committed iteration. Readers of the metrics see all of it or none.
-func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
+func (r *reporter) iteration(row runs.Row, stats collect.Stats) {
 	r.Update(func() {
 		r.progress(row)
 		r.collected(stats)
@@ -37,7 +35,7 @@ func (r *reporter) iteration(row progress.Row, stats collect.Stats) {
 }
 
 // progress records the run's progress.
-func (r *reporter) progress(row progress.Row) {
+func (r *reporter) progress(row runs.Row) {
 	r.Iteration.Set(float64(row.Iteration + 1))
 	r.Iterations.Inc()
 	r.Steps.Add(float64(row.Steps - r.steps))
@@ -81,7 +79,7 @@ func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *
 
 // watch shows how much of the batch has been collected, until the returned function is
 // called.
-func watch(collector *collect.Collector, p *progress.Progress) (stop func()) {
+func watch(collector *collect.Collector, p *runs.Progress) (stop func()) {
 	const interval = 200 * time.Millisecond
 	ticker, done := time.NewTicker(interval), make(chan struct{})
 	var watching sync.WaitGroup

@@ -5,18 +5,16 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
-	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
 // begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of any
 // earlier learner.
-func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.State) (epoch uint64, err error) {
+func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (epoch uint64, err error) {
 	if s.lease != nil {
 		epoch = s.lease.Epoch
 	} else {
@@ -41,18 +39,18 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *checkpoint.Sta
 
 // source returns the checkpoint that the run starts from, nil for none. A run that has a checkpoint of its own no longer
 // needs it.
-func (s *session) source(ctx context.Context) (c *trained.Checkpoint, err error) {
+func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 	if s.settings.From == "" {
 		return nil, nil
 	}
-	_, begun, err := checkpoint.Newest(rundir.Checkpoints(s.settings.RunDir))
+	_, begun, err := runs.Newest(runs.Checkpoints(s.settings.RunDir))
 	if err != nil || begun && !s.settings.Force {
 		return nil, err
 	}
 	if s.lease != nil {
-		c, err = trained.Run{Store: s.lease.Store, Key: s.settings.From}.Open(ctx, "")
+		c, err = runs.Location{Store: s.lease.Store, Key: s.settings.From}.Open(ctx, "")
 	} else {
-		c, err = trained.Open(ctx, s.settings.From, "")
+		c, err = runs.OpenCheckpoint(ctx, s.settings.From, "")
 	}
 	if err != nil {
 		return nil, err

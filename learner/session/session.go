@@ -14,13 +14,10 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
-	"github.com/dbqpg/dbqpg/learner/trained"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/external"
@@ -35,27 +32,27 @@ type Lease struct {
 	// Store is where settings.From is a key.
 	Store store.Store
 	// Hold returns the journal that keeps the run's iterations beyond its directory, and the collector of its batches.
-	Hold func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector)
+	Hold func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector)
 }
 
 // Train trains with valid settings, in the run directory that they name, until the run is complete or ctx is
 // done. After any error the run can be resumed. Its progress is shown on display; everything else goes to log, whose
 // lines carry their run and iteration, and to metrics, which may be nil.
-func Train(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
+func Train(ctx context.Context, settings *config.Settings, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
 	s := &session{settings: settings, name: settings.Name(), display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
 
 // TrainWith is Train with a learner that change makes other than the settings do, before it starts or resumes: an
 // experiment's.
-func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *progress.Display,
+func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *runs.Display,
 	log *slog.Logger) error {
 	s := &session{settings: settings, name: settings.Name(), change: change, display: display, log: log}
 	return s.run(ctx)
 }
 
 // TrainLeased is Train for a leased run, over a bus that stays open.
-func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
+func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
 	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, metrics: metrics}
 	return s.run(ctx)
 }
@@ -72,13 +69,13 @@ type session struct {
 	lease    *Lease // nil if the run is not leased
 	change   func(*train.Learner)
 	bus      *Bus // nil before it is open
-	display  *progress.Display
+	display  *runs.Display
 	log      *slog.Logger
 	metrics  *observe.Learner
 
 	task         sim.Spec
 	environments *external.Environments
-	from         *trained.Checkpoint // that a new run starts with; nil: none
+	from         *runs.Checkpoint // that a new run starts with; nil: none
 	observed     *observe.Run
 	backend      compute.Backend
 	conn         *bus.Conn
@@ -98,7 +95,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.observed = s.metrics.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
 	defer s.metrics.End()
 	s.log = s.observed.Logger(s.log)
-	if _, err := rundir.Plan(s.settings); err != nil { // start nothing for a run that cannot be trained
+	if _, err := runs.Plan(s.settings); err != nil { // start nothing for a run that cannot be trained
 		return err
 	}
 	if s.from, err = s.source(ctx); err != nil {
@@ -120,7 +117,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		return SetupError{err}
 	}
 	defer s.conn.Close()
-	directory, state, err := rundir.Open(s.settings, s.log)
+	directory, state, err := runs.Open(s.settings, s.log)
 	if err != nil {
 		return err
 	}
@@ -143,7 +140,7 @@ func (s *session) run(ctx context.Context) (err error) {
 }
 
 // train resumes from a state, nil for a new run.
-func (s *session) train(ctx context.Context, directory *rundir.Run, state *checkpoint.State) error {
+func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.State) error {
 	r := train.NewRun(s.backend, s.settings, s.task)
 	r.Observe = s.observed
 	if s.change != nil {
@@ -153,12 +150,12 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	if err != nil {
 		return err
 	}
-	build := rundir.Build{Iteration: r.Counters().Iteration, Program: device.Versions(), Machine: device.Machine()}
-	if err := rundir.TrainedBy(s.settings.RunDir, build); err != nil {
+	build := runs.Build{Iteration: r.Counters().Iteration, Program: device.Versions(), Machine: device.Machine()}
+	if err := runs.TrainedBy(s.settings.RunDir, build); err != nil {
 		return err
 	}
 	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
-	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New, Exact: s.settings.TaskFile == nil, ShutOut: rundir.ShutOut(s.settings.RunDir), Log: s.log}
+	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New, Exact: s.settings.TaskFile == nil, ShutOut: runs.ShutOut(s.settings.RunDir), Log: s.log}
 	if f := s.settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
 	}
@@ -181,7 +178,7 @@ func (s *session) train(ctx context.Context, directory *rundir.Run, state *check
 	defer p.End()
 	defer watch(collector, p)()
 	reporter := newReporter(s.metrics, r.Counters(), directory, s.backend)
-	r.Report = func(row progress.Row, batch *collect.Batch, best *checkpoint.Best) {
+	r.Report = func(row runs.Row, batch *collect.Batch, best *runs.Best) {
 		reporter.iteration(row, batch.Stats)
 		p.Done(row, batch.Steps, best)
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +40,7 @@ func TestTrainEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		log := slog.New(slog.NewTextHandler(cancelAt{cancel}, nil)) // at the first iteration's line
-		if err := Train(ctx, settings, progress.New(null), log, nil); iterations == "1" && err != nil {
+		if err := Train(ctx, settings, runs.NewDisplay(null), log, nil); iterations == "1" && err != nil {
 			t.Error(err)
 		}
 	}

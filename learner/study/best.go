@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const bestQuestion = `How does --preset best compare with the TRPO and PPO that people use, and how much of it is quadrature? UAPG and Monte
@@ -68,12 +68,12 @@ func newJobOfRuns(cmd *cobra.Command, publish func(*job, *config.Settings) error
 	if err != nil {
 		return nil, err
 	}
-	runs, err := given("", cmd.Flags().Args())
+	trials, err := given("", cmd.Flags().Args())
 	if err != nil {
 		return nil, err
 	}
-	for _, run := range runs {
-		complete, err := rundir.Complete(run.settings)
+	for _, run := range trials {
+		complete, err := runs.Complete(run.settings)
 		if err != nil || !complete {
 			return nil, errors.Join(err, fmt.Errorf("%s is not complete: resume it first", run.settings.RunDir))
 		}
@@ -96,11 +96,11 @@ func (j *job) publishData(s *config.Settings, lines [][]string) error {
 
 // publishEvaluations copies what the page needs of a run.
 func (j *job) publishEvaluations(s *config.Settings) error {
-	evaluations, err := readColumns(rundir.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
+	evaluations, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
 	if err != nil {
 		return fmt.Errorf("%w; train with --evaluate-every", err)
 	}
-	times, err := readColumns(rundir.Progress(s.RunDir), "seconds_sampling", "seconds_updating", "seconds_processor")
+	times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating", "seconds_processor")
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func madeBy(path string) (string, error) {
 		return "", nil
 	}
 	var r struct {
-		Builds    []rundir.Build
+		Builds    []runs.Build
 		Versions  map[string]string // of a baseline's packages
 		Processor string
 	}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 )
 
@@ -128,16 +127,16 @@ func TestBestPublishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if err := session.Train(t.Context(), settings, progress.New(silent), slog.New(slog.DiscardHandler), nil); err != nil {
+	if err := session.Train(t.Context(), settings, runs.NewDisplay(silent), slog.New(slog.DiscardHandler), nil); err != nil {
 		t.Fatal(err)
 	}
 	mustStudy(t, "best", "--out", out, directory)
 	got := rows(t, out, "data", "Hopper-v4", "trpo-mc-paper_batch=300-s3.csv")
-	evaluations, err := progress.ReadCSV[progress.Evaluation](rundir.Evaluations(directory))
+	evaluations, err := runs.ReadCSV[runs.Evaluation](runs.Evaluations(directory))
 	if err != nil {
 		t.Fatal(err)
 	}
-	times, err := progress.ReadCSV[progress.Row](rundir.Progress(directory))
+	times, err := runs.ReadCSV[runs.Row](runs.ProgressFile(directory))
 	if err != nil {
 		t.Fatal(err)
 	}

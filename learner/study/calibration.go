@@ -14,7 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const calibrationQuestion = `Does the posterior mean what it says? Of the targets of episodes that the process has not seen, 50 and 90 % should lie
@@ -63,7 +63,7 @@ func (j *job) publishCalibration(s *config.Settings) error {
 	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: its process predicts no held-out episodes: train with --kernel-learning converge --estimator uapg", s.RunDir)
 	}
-	header, err := readHeader(rundir.Progress(s.RunDir))
+	header, err := readHeader(runs.ProgressFile(s.RunDir))
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (j *job) publishCalibration(s *config.Settings) error {
 	if s.Targets == config.GAE && s.ValueLearning == config.Converge {
 		names = slices.Concat(names, criticColumns)
 	}
-	columns, err := readColumns(rundir.Progress(s.RunDir), names...)
+	columns, err := readColumns(runs.ProgressFile(s.RunDir), names...)
 	if err != nil {
 		return err
 	}

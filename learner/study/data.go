@@ -19,8 +19,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // A completed run of a comparison is published under data/, as the page's raw data: a table of the columns that pages
@@ -39,7 +38,7 @@ const (
 
 // record says what made a published run.
 type record struct {
-	Builds   []rundir.Build    // in order; none: not recorded
+	Builds   []runs.Build      // in order; none: not recorded
 	Settings map[string]string // that determine its results, as far as they are known
 	Arm      string            `yaml:",omitempty"` // what it has beyond these
 	Note     string            `yaml:",omitempty"` // what a reader of the page has to know
@@ -52,7 +51,7 @@ type published struct {
 }
 
 // programs says what trained a run.
-func programs(builds []rundir.Build) string {
+func programs(builds []runs.Build) string {
 	var all []string
 	for _, b := range builds {
 		if !slices.Contains(all, b.Program) {
@@ -70,7 +69,7 @@ func (t trial) publish() error {
 	if p, err := t.load(); p != nil || err != nil {
 		return err
 	}
-	rows, err := readColumns(rundir.Progress(t.settings.RunDir), publishedColumns...)
+	rows, err := readColumns(runs.ProgressFile(t.settings.RunDir), publishedColumns...)
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (t trial) rows(steps []float64) (n int, complete bool) {
 
 // newRecord returns the record of a run.
 func newRecord(s *config.Settings) (record, error) {
-	builds, err := rundir.Builds(s.RunDir)
+	builds, err := runs.Builds(s.RunDir)
 	return record{Builds: builds, Settings: s.Identity()}, err
 }
 
@@ -157,10 +156,10 @@ func (t trial) load() (*published, error) {
 	}
 	different := t.differences(p.Settings)
 	if p.Arm != t.arm {
-		different = append(different, checkpoint.Difference{Name: "arm", Then: p.Arm, Now: t.arm})
+		different = append(different, runs.Difference{Name: "arm", Then: p.Arm, Now: t.arm})
 	}
 	if len(different) > 0 {
-		return nil, t.otherwise(t.data+".csv", &checkpoint.MismatchError{Differences: different})
+		return nil, t.otherwise(t.data+".csv", &runs.MismatchError{Differences: different})
 	}
 	columns, err := readColumns(t.data+".csv", publishedColumns...)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,8 +180,8 @@ func (t trial) load() (*published, error) {
 
 // differences compares the settings that a record has with the trial's. Those that it does not have are unknown, or newer
 // than the run.
-func (t trial) differences(then map[string]string) []checkpoint.Difference {
+func (t trial) differences(then map[string]string) []runs.Difference {
 	now := t.settings.Identity()
 	maps.DeleteFunc(now, func(name, _ string) bool { _, known := then[name]; return !known })
-	return checkpoint.Differences(then, now)
+	return runs.Differences(then, now)
 }

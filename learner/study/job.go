@@ -14,14 +14,14 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // job is one run of a study command: what all kinds share.
 type job struct {
 	cmd     *cobra.Command
 	out     string
-	display *progress.Display
+	display *runs.Display
 	log     *slog.Logger // the study's progress
 	session *slog.Logger // warnings of the training runs
 }
@@ -45,7 +45,7 @@ func newJob(cmd *cobra.Command) (*job, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	display := progress.New(os.Stderr)
+	display := runs.NewDisplay(os.Stderr)
 	logger := func(level slog.Level) *slog.Logger {
 		return slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{Level: level}))
 	}

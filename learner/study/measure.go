@@ -15,10 +15,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/sim"
@@ -91,7 +90,7 @@ func (o *qualityOptions) measure(ctx context.Context, j *job, s trial, iteration
 // restored is a run at one of its checkpoints, and a collector for its policies.
 type restored struct {
 	run       *train.Run
-	state     *checkpoint.State
+	state     *runs.State
 	madeWith  map[string]string // the checkpoint's settings
 	collector *collect.Collector
 	nominal   gp.Hyper // the hyperparameters with which --preset paper begins
@@ -105,7 +104,7 @@ func (s trial) restore(ctx context.Context, iteration, seed uint64, body func(co
 	if err != nil {
 		return err
 	}
-	state, madeWith, err := checkpoint.Read(rundir.Checkpoints(s.settings.RunDir), iteration)
+	state, madeWith, err := runs.Read(runs.Checkpoints(s.settings.RunDir), iteration)
 	if err != nil {
 		return err
 	}
@@ -130,10 +129,10 @@ func (s trial) restore(ctx context.Context, iteration, seed uint64, body func(co
 }
 
 // digest tells a checkpoint's policy and critic from any other's.
-func digest(state *checkpoint.State) string {
+func digest(state *runs.State) string {
 	s := *state
 	s.Elapsed, s.Epoch = 0, 0 // a run repeated elsewhere has the same numbers
-	data, err := checkpoint.Encode(&s, nil)
+	data, err := runs.Encode(&s, nil)
 	if err != nil {
 		panic(err) // it was just decoded
 	}

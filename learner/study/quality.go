@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // qualityOptions are the flags of gradient-quality.
@@ -233,7 +232,7 @@ func (t trial) check(at []uint) error {
 	if t.settings.FisherSamples != 1 {
 		return fmt.Errorf("%s: gradients are measured with the Fisher matrix from their own samples: take a run of --fisher-samples 1x", t.settings.RunDir)
 	}
-	there, err := checkpoint.Iterations(rundir.Checkpoints(t.settings.RunDir))
+	there, err := runs.Iterations(runs.Checkpoints(t.settings.RunDir))
 	if err != nil {
 		return err
 	}

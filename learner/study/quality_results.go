@@ -15,7 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // estimation is an estimator with what it is given.
@@ -67,7 +67,7 @@ type quality struct {
 // qualityRecord says what made it.
 type qualityRecord struct {
 	record        `yaml:",inline"` // of the run
-	MeasuredBy    rundir.Build     `yaml:"measured_by"`
+	MeasuredBy    runs.Build       `yaml:"measured_by"`
 	Iteration     uint64
 	Steps         uint64 // trained
 	Return        float64
@@ -108,7 +108,7 @@ func (p *probe) publish(j *job, r *reference, batches []batch, uncertainty [][]s
 	if err != nil {
 		return err
 	}
-	record := qualityRecord{record: made, MeasuredBy: rundir.Build{Program: device.Versions(), Machine: device.Machine()},
+	record := qualityRecord{record: made, MeasuredBy: runs.Build{Program: device.Versions(), Machine: device.Machine()},
 		Iteration: p.restored.state.Iteration, Steps: p.restored.state.Steps, Return: r.returns,
 		Reference: r.samples, Halves: cosine(r.halves[0], r.halves[1]), NaturalHalves: r.naturalHalves, SamplingSeed: p.samplingSeed}
 	if err := writeRecorded(j.path("data", s.Env, fmt.Sprintf("uncertainty-%d", record.Iteration)), record, uncertainty); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // planned returns what `learner study curves --plan` prints of a queue.
@@ -229,11 +229,11 @@ func TestColorOf(t *testing.T) {
 // Whose runs they are is on the page: several programs are never mixed in silence.
 func TestProvenance(t *testing.T) {
 	r := new(results)
-	r.record([]rundir.Build{{Program: "commit a", Machine: "one"}})
+	r.record([]runs.Build{{Program: "commit a", Machine: "one"}})
 	if got := r.provenance(); got != "Trained by commit a. one" {
 		t.Errorf("provenance %q", got)
 	}
-	r.record([]rundir.Build{{Program: "commit a", Machine: "one"}, {Iteration: 7, Program: "commit b", Machine: "two"}})
+	r.record([]runs.Build{{Program: "commit a", Machine: "one"}, {Iteration: 7, Program: "commit b", Machine: "two"}})
 	r.record(nil)
 	const want = "**Trained by several programs**, whose runs may differ in more than the page says: 1 run by commit a; 1 run by commit a, then by commit b; " +
 		"1 run by a program that kept no record. one; two"
@@ -257,7 +257,7 @@ func TestPace(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "%d,%g,0.5\n", i, sampling)
 	}
-	write(t, rundir.Progress(directory), table.String())
+	write(t, runs.ProgressFile(directory), table.String())
 	if pace := (trial{settings: &config.Settings{RunDir: directory}}).pace(); pace != 1.5 {
 		t.Errorf("%g s an iteration, want 1.5", pace)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // group is the runs of a variant with an algorithm on a task, one a seed.
@@ -126,7 +126,7 @@ func (o *compareOptions) refer(r *results) error {
 }
 
 // record notes what trained a run, and where.
-func (r *results) record(builds []rundir.Build) {
+func (r *results) record(builds []runs.Build) {
 	r.trained = tally(r.trained, programs(builds))
 	for _, b := range builds {
 		if !slices.Contains(r.on, b.Machine) {

@@ -18,8 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/rundir"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // readRuns reads runs, whose directories may be those of workers, and groups those that differ in nothing but the seed. A group is named by its estimator
@@ -28,7 +27,7 @@ func readRuns(dirs []string) (*results, error) {
 	r := new(results)
 	var described []map[string]string // the settings of each group
 	for _, dir := range dirs {
-		dir, err := trained.Directory(dir)
+		dir, err := runs.Directory(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +50,12 @@ func readRuns(dirs []string) (*results, error) {
 		if slices.Contains(g.seeds, uint(seed)) {
 			return nil, fmt.Errorf("%s: another of these runs has the same settings and the same seed, %d: name one of them", dir, seed)
 		}
-		builds, err := rundir.Builds(dir)
+		builds, err := runs.Builds(dir)
 		if err != nil {
 			return nil, err
 		}
 		r.record(builds)
-		if err := g.read(rundir.Progress(dir), uint(seed)); err != nil {
+		if err := g.read(runs.ProgressFile(dir), uint(seed)); err != nil {
 			return nil, err
 		}
 	}

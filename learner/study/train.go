@@ -19,9 +19,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
@@ -43,8 +42,8 @@ func (t trial) all() uint64 {
 
 // done returns how many of them it has: all, if it is published without its directory.
 func (t trial) done() (uint64, error) {
-	done, all, err := rundir.Done(t.settings)
-	if mismatch := (*checkpoint.MismatchError)(nil); errors.As(err, &mismatch) {
+	done, all, err := runs.Done(t.settings)
+	if mismatch := (*runs.MismatchError)(nil); errors.As(err, &mismatch) {
 		err = t.otherwise(t.settings.RunDir, mismatch)
 	}
 	if done >= all || err != nil || t.data == "" {
@@ -58,7 +57,7 @@ func (t trial) done() (uint64, error) {
 }
 
 // otherwise says that a run was made with other settings.
-func (t trial) otherwise(what string, mismatch *checkpoint.MismatchError) error {
+func (t trial) otherwise(what string, mismatch *runs.MismatchError) error {
 	return fmt.Errorf("%s was %w; choose another --out, or go back to those settings", what, mismatch)
 }
 
@@ -91,7 +90,7 @@ const recent = 20
 // pace returns the median duration of a run's last iterations in seconds, from whichever of its tables there is: an iteration during
 // which the machine slept counts as one.
 func (t trial) pace() float64 {
-	for _, path := range []string{rundir.Progress(t.settings.RunDir), t.data + ".csv"} {
+	for _, path := range []string{runs.ProgressFile(t.settings.RunDir), t.data + ".csv"} {
 		columns, err := readColumns(path, "seconds_sampling", "seconds_updating")
 		if n := len(columns[0]); err == nil && n > 0 {
 			lately := max(0, n-recent)
@@ -327,7 +326,7 @@ func (j *job) follow(p *pacing) (stop func()) {
 			case <-ticker.C:
 			}
 			for i, t := range p.trials {
-				if done, _, err := rundir.Done(t.settings); err == nil && done > 0 {
+				if done, _, err := runs.Done(t.settings); err == nil && done > 0 {
 					p.reached(i, done, t.pace())
 				}
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/safetensors"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // The pieces of a long measurement, units, are kept on disk, so that a study can resume after an interruption. A unit is a
@@ -37,7 +37,7 @@ func (s conditions) with(name string, value any) conditions {
 }
 
 // measureOnce returns the unit at a path, without its ending: from its file, if there is one, or else by measuring it, which
-// creates the file and its directory. A file made with other settings is a *checkpoint.MismatchError, a damaged one an error too.
+// creates the file and its directory. A file made with other settings is a *runs.MismatchError, a damaged one an error too.
 func measureOnce(path string, settings conditions, measure func() (measured, error)) (measured, error) {
 	arrays, err := loadUnit(path, settings)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +63,8 @@ func loadUnit(path string, settings conditions) (measured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w; remove it to have it measured again", path, err)
 	}
-	if different := checkpoint.Differences(file.Metadata, settings); len(different) > 0 {
-		return nil, fmt.Errorf("%s was %w; choose another --out, or go back to those settings", path, &checkpoint.MismatchError{Differences: different})
+	if different := runs.Differences(file.Metadata, settings); len(different) > 0 {
+		return nil, fmt.Errorf("%s was %w; choose another --out, or go back to those settings", path, &runs.MismatchError{Differences: different})
 	}
 	arrays := measured{}
 	for _, tensor := range file.Tensors {

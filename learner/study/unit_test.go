@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 var sample = measured{"g": {1, 2.5, -3}, "none": {}}
@@ -36,7 +36,7 @@ func TestUnitOfOtherSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := measureOnce(path, conditions{"n": "2000", "seed": "1"}, func() (measured, error) { panic("measured again") })
-	var mismatch *checkpoint.MismatchError
+	var mismatch *runs.MismatchError
 	if !errors.As(err, &mismatch) {
 		t.Fatalf("error %v, want a mismatch", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -223,7 +223,7 @@ func (o *wallClockOptions) publish(j *job, timings []timing) error {
 		}
 	}
 	text, err := yaml.Marshal(record{
-		Builds: []rundir.Build{{Program: device.Versions(), Machine: device.Machine()}},
+		Builds: []runs.Build{{Program: device.Versions(), Machine: device.Machine()}},
 		Note:   fmt.Sprintf("Peak memory so far in this process %.0f MB.", float64(device.PeakMemory())/1e6),
 	})
 	return errors.Join(err, atomicfile.Write(j.path(wallClockName+".yaml"), text), t.save(j))

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Baselined are the discounted returns less a baseline that the batch itself gives, not standardised: the controls of
@@ -24,7 +24,7 @@ type Baselined struct {
 // Baseline returns a value for each of n returns: [MeanBaseline] or [RidgeBaseline].
 type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
-func (r Baselined) of(l *Learner, x Samples, row *progress.Row) ([]float64, lesson, error) {
+func (r Baselined) of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson, error) {
 	targets, lesson, err := r.Returns.of(l, x, row)
 	if err != nil {
 		return nil, nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/optim"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -36,7 +36,7 @@ func TestLessonsBesideTheStep(t *testing.T) {
 		type state struct {
 			Params        []float64
 			Value, Critic optim.State
-			Rows          []progress.Row
+			Rows          []runs.Row
 		}
 		learn := func(last bool) (all state) {
 			b := compute.Backend(cpu.New(2))
@@ -45,7 +45,7 @@ func TestLessonsBesideTheStep(t *testing.T) {
 			}
 			l, rng := New(b, &settings, task), rand.New(rand.NewPCG(17, 0))
 			for iteration := range uint64(4) {
-				s, row := compute.NewScope(b), progress.NewRow()
+				s, row := compute.NewScope(b), runs.NewRow()
 				row.Iteration = iteration
 				x := NewSamples(s, randomEpisodes(rng, task, 1200), nil, policy.Identity(task.ObservationDim, 5))
 				if err := l.Update(x, s, NewRandom(17, iteration), &row, nil); err != nil {
@@ -112,7 +112,7 @@ func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	b := cpu.New(2)
 	s := compute.NewScope(b)
 	defer s.Release()
-	l, row := New(b, &settings, task), progress.NewRow()
+	l, row := New(b, &settings, task), runs.NewRow()
 	episodes, before := randomEpisodes(rand.New(rand.NewPCG(18, 0)), task, 600), l.Value.State()
 	episodes[0].Rewards[0] = math.Inf(1)
 	x := NewSamples(s, episodes, nil, policy.Identity(task.ObservationDim, 5))

@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp/cholesky"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Calibration takes less than 3 % of an update. It predicts only some evenly spaced held-out
@@ -26,7 +26,7 @@ const (
 // fractions of them within its 50 % and 90 % intervals, under the kernel just learned.
 // Learning does not depend on the result. For Monte Carlo, and for solvers that cannot hold
 // out episodes, it remains NaN.
-func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *progress.Row) error {
+func (l *Learner) calibrate(at *Evaluation, x Samples, posterior gp.Posterior, row *runs.Row) error {
 	if l.Quadrature != nil && l.Quadrature.Converge {
 		likelihood, err := posterior.LogLikelihood()
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -47,11 +47,11 @@ func TestCalibrationChangesNothing(t *testing.T) {
 			}
 			settings.Targets, settings.Solver, settings.BaseKernel = config.GAE, c.solver, c.base
 			var params [2][]float64
-			var row [2]progress.Row
+			var row [2]runs.Row
 			for i := range params {
 				b := computetest.Opaque(cpu.New(2))
 				learner, rng, scope := New(b, &settings, task), rand.New(rand.NewPCG(1, 2)), compute.NewScope(b)
-				row[i] = progress.NewRow()
+				row[i] = runs.NewRow()
 				row[i].Iteration = c.iteration
 				x := NewSamples(scope, randomEpisodes(rng, task, c.steps), nil, policy.Identity(task.ObservationDim, 5))
 				update := func() error { return learner.Update(x, scope, NewRandom(1, 1), &row[i], nil) }
@@ -81,7 +81,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 }
 
 // uncalibrated is an update without the calibration, which must not affect the other results.
-func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *progress.Row) error {
+func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *runs.Row) error {
 	at, err := l.judged(s, x, row)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const (
@@ -48,7 +48,7 @@ func (l *Learner) center(at *Evaluation) {
 // The base kernel's hyperparameters and the features have their turns. The features take steps for
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
 // tenth is predicted better. A single episode teaches nothing.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *progress.Row) (lesson, error) {
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *runs.Row) (lesson, error) {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
 	held := x.trajectories.HeldOut()
@@ -119,7 +119,7 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 // of standardised targets (n), whose unit has a logarithm. What is compared with a fold's targets knows
 // nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others. Beside them is the
 // coverage of the process's own normal distributions.
-func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *progress.Row) {
+func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *runs.Row) {
 	all := predictions(learned, targets, func(int) bool { return true })
 	row.NormalCoverage50 = critic.Coverage(0.5, all.targets, all.means, all.variances)
 	row.NormalCoverage90 = critic.Coverage(0.9, all.targets, all.means, all.variances)

@@ -13,13 +13,13 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
 // converged makes an update from random episodes of Hopper whose rewards are multiplied by unit, and returns what it has
 // learned, and the policy's change.
-func converged(t *testing.T, algorithm config.Algorithm, steps int, unit float64) (*Learner, progress.Row, []float64) {
+func converged(t *testing.T, algorithm config.Algorithm, steps int, unit float64) (*Learner, runs.Row, []float64) {
 	t.Helper()
 	task, err := sim.Lookup("Hopper-v2")
 	if err != nil {
@@ -31,7 +31,7 @@ func converged(t *testing.T, algorithm config.Algorithm, steps int, unit float64
 	}
 	settings.KernelLearning = config.Converge
 	b := computetest.Opaque(cpu.New(2))
-	learner, scope, row := New(b, &settings, task), compute.NewScope(b), progress.NewRow()
+	learner, scope, row := New(b, &settings, task), compute.NewScope(b), runs.NewRow()
 	episodes := randomEpisodes(rand.New(rand.NewPCG(1, 2)), task, steps)
 	for _, e := range episodes {
 		for i := range e.Rewards {

@@ -9,7 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -56,7 +56,7 @@ func TestUpdateSeldomWaits(t *testing.T) {
 		var waits []int
 		for _, steps := range []int{3000, 6000} {
 			b := &distant{meter: meter{Backend: cpu.New(0)}}
-			learner, row, rng := New(b, &settings, task), progress.NewRow(), rand.New(rand.NewPCG(1, 0))
+			learner, row, rng := New(b, &settings, task), runs.NewRow(), rand.New(rand.NewPCG(1, 0))
 			scope := compute.NewScope(b)
 			samples := NewSamples(scope, madeUp(task, steps, rng), nil, policy.Identity(task.ObservationDim, settings.Clip))
 			if err := learner.Update(samples, scope, NewRandom(1, 1), &row, nil); err != nil {

@@ -7,8 +7,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -18,7 +17,7 @@ type Evaluations struct {
 	// 0: there are none. config.AutoEvaluate: see [Run.evaluationSteps].
 	Every int
 	// Play plays episodes with a checkpoint's policy. It returns the row, nil if they could not be played, and the processor time.
-	Play func(ctx context.Context, policy *proto.Policy, at checkpoint.Counters, steps EvaluationSteps) (*progress.Evaluation, time.Duration, error)
+	Play func(ctx context.Context, policy *proto.Policy, at runs.Counters, steps EvaluationSteps) (*runs.Evaluation, time.Duration, error)
 	// Beside says that cores are free while a batch is sampled, so that an evaluation goes on meanwhile.
 	Beside bool
 
@@ -58,7 +57,7 @@ func (r *Run) evaluationSteps() EvaluationSteps {
 
 // evaluated calls commit with the evaluation of the current policy, nil if none is due. With Beside both may go on until settle is
 // called, while the next batch is sampled: a run that is killed before the commit repeats the iteration, and the evaluation with it.
-func (r *Run) evaluated(ctx context.Context, commit func(*progress.Evaluation) error) error {
+func (r *Run) evaluated(ctx context.Context, commit func(*runs.Evaluation) error) error {
 	steps := r.evaluationSteps()
 	if steps.Mean == 0 {
 		return commit(nil)
@@ -96,7 +95,7 @@ func (r *Run) settle() (busy time.Duration, err error) {
 	return e.busy, e.err
 }
 
-func (r *Run) play(ctx context.Context, p *proto.Policy, at checkpoint.Counters, steps EvaluationSteps) (_ *progress.Evaluation, _ time.Duration, err error) {
+func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation, _ time.Duration, err error) {
 	ctx, end := observe.Span(ctx, "evaluate")
 	defer end(&err)
 	return r.Evaluations.Play(ctx, p, at, steps)

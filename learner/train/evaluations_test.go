@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -26,7 +25,7 @@ func TestEvaluationsTakeFewSteps(t *testing.T) {
 					s.Batch = batch
 				}
 				r := Run{BatchSteps: s.Batch, TimeLimit: task.TimeLimit, Length: config.Length{Iterations: 1 << 40}, Evaluations: Evaluations{
-					Every: s.EvaluateEvery, Play: func(context.Context, *proto.Policy, checkpoint.Counters, EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
+					Every: s.EvaluateEvery, Play: func(context.Context, *proto.Policy, runs.Counters, EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 						return nil, 0, nil
 					}}}
 				evaluated, taken := 0, 0

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -39,7 +39,7 @@ func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, erro
 // peak returns the peak size in bytes of the blocks of an update on so many steps.
 func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	b := &meter{Backend: cpu.New(1)}
-	learner, row, rng := New(b, settings, task), progress.NewRow(), rand.New(rand.NewPCG(1, streams.Sketch))
+	learner, row, rng := New(b, settings, task), runs.NewRow(), rand.New(rand.NewPCG(1, streams.Sketch))
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	further := int(float64(steps) * (settings.FisherSamples - 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -89,7 +89,7 @@ func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper)
 	defer func() { err = errors.Join(err, l.Critic.Restore(before)) }()
 	var estimator estimators.Estimator
 	if hyper == nil {
-		row := progress.NewRow()
+		row := runs.NewRow()
 		row.Iteration = b.run.counters.Iteration
 		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // the features' lesson is for the next batch
 		k = l.kernel(at)
@@ -197,7 +197,7 @@ func (b *Sampled) direction(s *compute.Scope, d []float64) compute.Block {
 // Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and the
 // process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
 func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
-	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), progress.NewRow(), r.Critic.State()
+	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), runs.NewRow(), r.Critic.State()
 	at, err := r.judged(s, x, &row)
 	if err := errors.Join(err, r.Critic.Restore(before)); err != nil {
 		return nil, gp.Kernel{}, err
@@ -208,7 +208,7 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 }
 
 // judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing from them.
-func (l *Learner) judged(s *compute.Scope, x Samples, row *progress.Row) (*Evaluation, error) {
+func (l *Learner) judged(s *compute.Scope, x Samples, row *runs.Row) (*Evaluation, error) {
 	targets, _, err := l.Targets.of(l, x, row)
 	if err != nil {
 		return nil, err

@@ -12,10 +12,9 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/optim"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -205,9 +204,9 @@ func dot(x, y []float64) (sum float64) {
 func cosine(x, y []float64) float64 { return dot(x, y) / (norm(x) * norm(y)) }
 
 // nextRow returns the row of the run's next iteration.
-func nextRow(t *testing.T, run *train.Run) (row progress.Row) {
+func nextRow(t *testing.T, run *train.Run) (row runs.Row) {
 	t.Helper()
-	run.Report = func(r progress.Row, _ *collect.Batch, _ *checkpoint.Best) { row = r }
+	run.Report = func(r runs.Row, _ *collect.Batch, _ *runs.Best) { row = r }
 	run.Length.Iterations++
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/learner/optim"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // improve takes the policy step, and fills in what the row says of it.
-func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, row *progress.Row) error {
+func (l *Learner) improve(at *Evaluation, x Samples, e *estimators.Estimate, row *runs.Row) error {
 	before := slices.Clone(l.Params)
 	report, err := l.Optimizer.Step(l.Params, l.objective(at, x, e))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // alternatives are the settings of a method, away from their defaults.
@@ -98,8 +98,8 @@ func trainMethod(t *testing.T, what string, s *config.Settings) (first, last []f
 }
 
 // complaints says what a row has that it should not have: a number in a column that does not apply, none where one does
-// (progress.Row says which), or a wrong one.
-func complaints(s *config.Settings, row progress.Row) (all []string) {
+// (runs.Row says which), or a wrong one.
+func complaints(s *config.Settings, row runs.Row) (all []string) {
 	applies := map[string]bool{
 		"value_loss":         s.Targets == config.GAE,
 		"explained_variance": s.Targets == config.GAE,
@@ -130,7 +130,7 @@ func complaints(s *config.Settings, row progress.Row) (all []string) {
 		}
 	}
 	fields := reflect.ValueOf(row)
-	for i, name := range progress.Columns[progress.Row]() {
+	for i, name := range runs.Columns[runs.Row]() {
 		if want, listed := applies[name]; fields.Field(i).CanFloat() {
 			x := fields.Field(i).Float()
 			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)

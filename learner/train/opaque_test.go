@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -53,7 +53,7 @@ func updated(t *testing.T, b compute.Backend, settings *config.Settings, task si
 	for i := range updates {
 		scope := compute.NewScope(b)
 		x := NewSamples(scope, randomEpisodes(rng, task, steps), nil, policy.Identity(task.ObservationDim, 5))
-		row := progress.NewRow()
+		row := runs.NewRow()
 		if err := learner.Update(x, scope, NewRandom(1, uint64(i)), &row, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
@@ -33,7 +33,7 @@ func TestProbes(t *testing.T) {
 				scope := compute.NewScope(run.Backend)
 				defer scope.Release()
 				random := train.Random{Sketch: train.NewRandom(s.Seed, last).Sketch, Probe: probes.Probe}
-				row := progress.NewRow()
+				row := runs.NewRow()
 				if err := run.Update(train.NewSamples(scope, batch.Episodes, nil, run.Normalizer()), scope, random, &row, nil); err != nil {
 					t.Fatal(err)
 				}

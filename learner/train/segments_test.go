@@ -9,8 +9,8 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/critic"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 func inSegments(t *testing.T, streams, steps int) *config.Settings {
@@ -111,7 +111,7 @@ func TestResumeFromDamagedStreams(t *testing.T) {
 	resume := func(streams []float64) error {
 		arrays := maps.Clone(state.Arrays)
 		arrays["streams"] = streams
-		return newRun(t, s, nil, nil).Resume(&checkpoint.State{Counters: state.Counters, Arrays: arrays}, 2)
+		return newRun(t, s, nil, nil).Resume(&runs.State{Counters: state.Counters, Arrays: arrays}, 2)
 	}
 	streams := state.Arrays["streams"]
 	if err := resume(streams); err != nil {

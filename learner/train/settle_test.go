@@ -10,10 +10,9 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/evaluate"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
@@ -21,8 +20,8 @@ import (
 )
 
 // player evaluates policies with two episodes of the mean action.
-func player(s *config.Settings) func(context.Context, *proto.Policy, checkpoint.Counters, train.EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
-	return func(ctx context.Context, p *proto.Policy, at checkpoint.Counters, _ train.EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
+func player(s *config.Settings) func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
+	return func(ctx context.Context, p *proto.Policy, at runs.Counters, _ train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 		task, err := sim.Lookup(s.Env)
 		if err != nil {
 			return nil, 0, err
@@ -74,7 +73,7 @@ func TestEvaluationsBesideSampling(t *testing.T) {
 		got, begun := new(journal), make(chan uint64, 10)
 		r = newRun(t, s, &sampling{newSerial(t, s), func(batch uint64) error { begun <- batch; return nil }}, got)
 		r.Evaluations = train.Evaluations{Every: every, Beside: true}
-		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at checkpoint.Counters, steps train.EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
+		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 			for at.Iteration < s.Iterations { // the last is beside nothing
 				if batch := <-begun; batch == p.Iteration {
 					break
@@ -99,7 +98,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
 	s.Batch = 200
 	want := new(journal)
-	resumed := func(j *journal, state *checkpoint.State, c train.Collector, play func(context.Context, *proto.Policy, checkpoint.Counters, train.EvaluationSteps) (*progress.Evaluation, time.Duration, error)) error {
+	resumed := func(j *journal, state *runs.State, c train.Collector, play func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (*runs.Evaluation, time.Duration, error)) error {
 		r := newRun(t, s, c, j)
 		r.Evaluations = train.Evaluations{Every: 1, Play: play, Beside: true}
 		r.Start(1)
@@ -123,7 +122,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				}
 				return nil
 			}}
-			play := func(ctx context.Context, p *proto.Policy, at checkpoint.Counters, steps train.EvaluationSteps) (*progress.Evaluation, time.Duration, error) {
+			play := func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 				if p.Iteration == batch && !through {
 					return nil, 0, context.Canceled
 				}
@@ -139,7 +138,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 			if len(got.states) != kept || len(got.evaluations) != kept || len(got.rows) != max(kept-1, 0) {
 				t.Errorf("stopped in batch %d, its evaluation through: %v: %d states, %d evaluations, %d rows", batch, through, len(got.states), len(got.evaluations), len(got.rows))
 			}
-			var state *checkpoint.State
+			var state *runs.State
 			if kept > 0 {
 				state = got.states[kept-1]
 			}
@@ -147,7 +146,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			requireEqual(t, "resumed", got, want)
-			if !slices.EqualFunc(got.evaluations, want.evaluations, func(a, b progress.Evaluation) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+			if !slices.EqualFunc(got.evaluations, want.evaluations, func(a, b runs.Evaluation) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 				t.Errorf("evaluations\n%v, want\n%v", got.evaluations, want.evaluations)
 			}
 		}

@@ -5,10 +5,9 @@ import (
 	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/optim"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // valueFunction is the name of the value function's arrays in a checkpoint.
@@ -18,13 +17,13 @@ const valueFunction = "value_function"
 // learner must be new.
 func (r *Run) Start(epoch uint64) {
 	r.moments = policy.NewMoments(r.Shape.Observation)
-	r.counters = checkpoint.Counters{Epoch: epoch}
+	r.counters = runs.Counters{Epoch: epoch}
 }
 
 // StartFrom is Start with what another run has learned: its policy, which must have the same shape, and its normaliser;
 // and, where both runs have a critic, its networks, with the process's hyperparameters if the base kernel is the same.
 // The optimisers start anew.
-func (r *Run) StartFrom(c *trained.Checkpoint, epoch uint64) error {
+func (r *Run) StartFrom(c *runs.Checkpoint, epoch uint64) error {
 	p, err := c.PolicyOf(r.Shape)
 	if err != nil {
 		return err
@@ -49,7 +48,7 @@ func (r *Run) StartFrom(c *trained.Checkpoint, epoch uint64) error {
 }
 
 // Resume sets the state from a checkpoint, under a new epoch.
-func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
+func (r *Run) Resume(state *runs.State, epoch uint64) error {
 	r.Start(epoch)
 	arrays := optim.State(state.Arrays)
 	count := make([]float64, 1)
@@ -97,10 +96,10 @@ func (r *Run) Resume(state *checkpoint.State, epoch uint64) error {
 }
 
 // Counters returns how far the run has got.
-func (r *Run) Counters() checkpoint.Counters { return r.counters }
+func (r *Run) Counters() runs.Counters { return r.counters }
 
 // state returns the state from which the run would resume.
-func (r *Run) state() *checkpoint.State {
+func (r *Run) state() *runs.State {
 	r.counters.Elapsed = r.sinceStart()
 	arrays := optim.State{
 		"policy.params":    r.Params,
@@ -121,5 +120,5 @@ func (r *Run) state() *checkpoint.State {
 		arrays.Join(valueFunction, r.Value.State())
 		networks[valueFunction] = r.Value.Sizes()
 	}
-	return &checkpoint.State{Counters: r.counters, Arrays: arrays, Networks: networks}
+	return &runs.State{Counters: r.counters, Arrays: arrays, Networks: networks}
 }

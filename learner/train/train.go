@@ -24,10 +24,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -38,12 +37,12 @@ type Collector interface {
 	CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error)
 }
 
-// Journal records a run's iterations durably: rundir.Run.
+// Journal records a run's iterations durably: runs.Run.
 type Journal interface {
 	// Start saves the initial state of a run and its evaluation, nil for none, and sets state.Best.
-	Start(state *checkpoint.State, evaluation *progress.Evaluation) error
+	Start(state *runs.State, evaluation *runs.Evaluation) error
 	// Commit saves an iteration's row, the state after it and that state's evaluation, nil for none, and sets state.Best.
-	Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error
+	Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluation) error
 }
 
 // Run is one training run. Set its fields, then call Start or Resume, then Train.
@@ -62,11 +61,11 @@ type Run struct {
 	Journal     Journal
 	Evaluations Evaluations
 	// Report, if not nil, is told of each iteration once it is committed, and of the best policy so far.
-	Report func(row progress.Row, batch *collect.Batch, best *checkpoint.Best)
+	Report func(row runs.Row, batch *collect.Batch, best *runs.Best)
 	// Observe, if not nil, is told of each iteration as it proceeds.
 	Observe *observe.Run
 
-	counters  checkpoint.Counters
+	counters  runs.Counters
 	moments   policy.Moments
 	streams   []collect.Stream // where the streams stand; nil: at their beginnings
 	warm      bool             // the state is another run's, and not saved yet
@@ -127,7 +126,7 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 // start saves the initial state.
 func (r *Run) start(ctx context.Context) error {
 	state := r.state()
-	return r.evaluated(ctx, func(evaluation *progress.Evaluation) error {
+	return r.evaluated(ctx, func(evaluation *runs.Evaluation) error {
 		err := r.commit(ctx, func() error { return r.Journal.Start(state, evaluation) })
 		r.counters.Best = state.Best
 		return err
@@ -139,7 +138,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	ctx, end := r.Observe.Iteration(ctx, number, batchOf(number))
 	defer end(&err)
 	defer compute.Catch(&err)
-	row := progress.NewRow()
+	row := runs.NewRow()
 	row.Iteration = number
 
 	busy := device.ProcessorTime()
@@ -160,7 +159,7 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 
 	r.counters.Iteration = number + 1
 	state := r.state()
-	return r.evaluated(ctx, func(evaluation *progress.Evaluation) error {
+	return r.evaluated(ctx, func(evaluation *runs.Evaluation) error {
 		if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row, evaluation) }); err != nil {
 			return err
 		}
@@ -222,7 +221,7 @@ func (r *Run) Policy(batch uint64) *proto.Policy {
 }
 
 // update takes the policy step. The episodes further are for the Fisher matrix alone.
-func (r *Run) update(ctx context.Context, row *progress.Row, episodes, further []*proto.Episode) (err error) {
+func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (err error) {
 	ctx, end := observe.Span(ctx, "update")
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)
@@ -249,7 +248,7 @@ func (r *Run) count(batch *collect.Batch) {
 }
 
 // describe fills in what the batch itself tells.
-func (r *Run) describe(row *progress.Row, batch *collect.Batch) {
+func (r *Run) describe(row *runs.Row, batch *collect.Batch) {
 	r.count(batch)
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
 	var returns []float64

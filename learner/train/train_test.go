@@ -18,9 +18,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -101,17 +100,17 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 
 // journal keeps every state and row in memory, the wall clock's numbers set to 0.
 type journal struct {
-	states []*checkpoint.State // after 0, 1, 2, ... iterations
-	rows   []progress.Row      // of iterations 0, 1, ...
+	states []*runs.State // after 0, 1, 2, ... iterations
+	rows   []runs.Row    // of iterations 0, 1, ...
 	// evaluations are those that are due.
-	evaluations []progress.Evaluation
+	evaluations []runs.Evaluation
 }
 
-func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+func (j *journal) Start(state *runs.State, evaluation *runs.Evaluation) error {
 	if evaluation != nil {
 		j.evaluations = append(j.evaluations, *evaluation)
 	}
-	kept := &checkpoint.State{Counters: state.Counters, Arrays: maps.Clone(state.Arrays)}
+	kept := &runs.State{Counters: state.Counters, Arrays: maps.Clone(state.Arrays)}
 	for name, values := range kept.Arrays {
 		kept.Arrays[name] = slices.Clone(values)
 	}
@@ -120,8 +119,8 @@ func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation
 	return nil
 }
 
-func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
-	state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
+func (j *journal) Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluation) error {
+	state.Best = &runs.Best{Return: row.ReturnMean, Iteration: row.Iteration}
 	row.SecondsSampling, row.SecondsUpdating, row.SecondsElapsed, row.SecondsProcessor = 0, 0, 0, 0
 	j.rows = append(j.rows, row)
 	return j.Start(state, evaluation)
@@ -366,7 +365,7 @@ func TestResumeFromIncompleteState(t *testing.T) {
 			if arrays[name] = damaged; damaged == nil {
 				delete(arrays, name)
 			}
-			err := newRun(t, s, nil, nil).Resume(&checkpoint.State{Counters: state.Counters, Arrays: arrays}, 2)
+			err := newRun(t, s, nil, nil).Resume(&runs.State{Counters: state.Counters, Arrays: arrays}, 2)
 			if last := name[strings.LastIndexByte(name, '.')+1:]; err == nil || !strings.Contains(err.Error(), last) {
 				t.Errorf("%s with %d of %d numbers: %v", name, len(damaged), len(values), err)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/optim"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Learner is what an update changes: the policy, the critic, and their optimisers.
@@ -25,7 +25,7 @@ type Learner struct {
 // Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
 // and fills in the iteration's row. lap, if not nil, is called with the duration of each
 // stage.
-func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *progress.Row, lap func(stage string, took time.Duration)) error {
+func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *runs.Row, lap func(stage string, took time.Duration)) error {
 	stage, lessons := stages(lap), &lessons{last: l.Backend.Distant()}
 	defer lessons.leave()
 	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
@@ -80,7 +80,7 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 
 // learnKernel learns the kernel and the features from the batch, and returns the estimator that
 // has them, and what is left to learn for the next batch. Monte Carlo has nothing to learn.
-func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *progress.Row) (estimators.Estimator, lesson, error) {
+func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *runs.Row) (estimators.Estimator, lesson, error) {
 	if l.Quadrature == nil {
 		return estimators.MonteCarlo{Correction: l.correct(at, r)}, nil, nil
 	}
@@ -110,7 +110,7 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 
 // stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll), and sets the
 // features, in s, to those after it.
-func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *progress.Row) (lesson, error) {
+func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *runs.Row) (lesson, error) {
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
 	posterior, err := quadrature.Condition(scope, &at.Batch)

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	learned "github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // source is a checkpoint of a short run with these settings.
-func source(t *testing.T, s *config.Settings) *learned.Checkpoint {
+func source(t *testing.T, s *config.Settings) *runs.Checkpoint {
 	t.Helper()
 	states := trainSerially(t, s).states
-	return &learned.Checkpoint{Location: "runs/source", SHA256: "5ca1e", State: states[len(states)-1], Settings: s.Identity()}
+	return &runs.Checkpoint{Location: "runs/source", SHA256: "5ca1e", State: states[len(states)-1], Settings: s.Identity()}
 }
 
 // small are settings of runs that take no time.
@@ -26,7 +25,7 @@ func small(t *testing.T, estimator config.Estimator) *config.Settings {
 }
 
 // startFrom trains from a checkpoint and returns the journal.
-func startFrom(t *testing.T, s *config.Settings, c *learned.Checkpoint) *journal {
+func startFrom(t *testing.T, s *config.Settings, c *runs.Checkpoint) *journal {
 	t.Helper()
 	j := new(journal)
 	r := newRun(t, s, newSerial(t, s), j)
@@ -47,7 +46,7 @@ func TestStartFrom(t *testing.T) {
 	s.InitialStd = config.InitialStd{Scale: 0.5} // the donor's are kept
 	j := startFrom(t, s, c)
 	first := j.states[0]
-	if want := (checkpoint.Counters{Epoch: 1, From: "5ca1e"}); first.Counters != want || len(j.states) != 3 {
+	if want := (runs.Counters{Epoch: 1, From: "5ca1e"}); first.Counters != want || len(j.states) != 3 {
 		t.Errorf("%d states, the first %+v, want %+v", len(j.states), first.Counters, want)
 	}
 	for name, values := range c.State.Arrays {

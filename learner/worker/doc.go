@@ -30,7 +30,7 @@
 //
 // # The store
 //
-// Each epoch has its own directory, which is a run directory (package rundir) with the run's commits so far:
+// Each epoch has its own directory, which is a run directory (package runs) with the run's commits so far:
 //
 //	RUN/epoch-2/config.yaml
 //	RUN/epoch-2/progress.csv

@@ -19,8 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const (
@@ -81,7 +80,7 @@ func homeOf(run, location string) string {
 
 // locates reports whether a checkpoint's location is one of its iteration.
 func locates(c registry.Checkpoint) bool {
-	return path.Base(c.Location) == checkpoint.FileName(c.Iteration)
+	return path.Base(c.Location) == runs.FileName(c.Iteration)
 }
 
 // epochOf returns the epoch that a key in a run's home is of.
@@ -211,14 +210,14 @@ func (r *resumption) get(ctx context.Context, in store.Store) error {
 // iterations to keep. Some may be of later iterations: these give the same results when repeated, and rows beyond the checkpoint
 // are cut off.
 func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.Settings) error {
-	if err := os.MkdirAll(rundir.Checkpoints(settings.RunDir), 0o755); err != nil {
+	if err := os.MkdirAll(runs.Checkpoints(settings.RunDir), 0o755); err != nil {
 		return err
 	}
-	own := path.Join(checkpointsName, checkpoint.FileName(r.checkpoint().Iteration))
-	names := append(slices.Clone(tables), shutOutName, path.Join(checkpointsName, checkpoint.BestName))
+	own := path.Join(checkpointsName, runs.FileName(r.checkpoint().Iteration))
+	names := append(slices.Clone(tables), shutOutName, path.Join(checkpointsName, runs.BestName))
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
-			names = append(names, path.Join(checkpointsName, checkpoint.FileName(iteration)))
+			names = append(names, path.Join(checkpointsName, runs.FileName(iteration)))
 		}
 	}
 	files := map[string][]byte{own: r.data, config.FileName: []byte(settings.YAML())}

@@ -19,17 +19,15 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
 // journal writes a run's iterations to its local directory, the store and the coordinator, in this order.
 type journal struct {
 	ctx       context.Context // of the training, since train.Journal has no context
-	local     *rundir.Run
+	local     *runs.Run
 	directory string
 	commits   *commitQueue
 	chain     []byte // the commits, as the store has them
@@ -38,7 +36,7 @@ type journal struct {
 }
 
 // Start saves and commits iteration 0.
-func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+func (j *journal) Start(state *runs.State, evaluation *runs.Evaluation) error {
 	if err := j.local.Start(state, evaluation); err != nil {
 		return err
 	}
@@ -46,7 +44,7 @@ func (j *journal) Start(state *checkpoint.State, evaluation *progress.Evaluation
 }
 
 // Commit saves and commits an iteration.
-func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
+func (j *journal) Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluation) error {
 	failpoint.Hit("updated")
 	if err := j.local.Commit(state, row, evaluation); err != nil {
 		return err
@@ -58,7 +56,7 @@ func (j *journal) Commit(state *checkpoint.State, row progress.Row, evaluation *
 	return j.commit(state, all)
 }
 
-func (j *journal) commit(state *checkpoint.State, summary map[string]float64) error {
+func (j *journal) commit(state *runs.State, summary map[string]float64) error {
 	failpoint.Hit("saved")
 	files, hash, err := j.changed(state.Iteration)
 	var events []file
@@ -79,11 +77,11 @@ func (j *journal) commit(state *checkpoint.State, summary map[string]float64) er
 // changed returns the files that the store does not have yet, ending with that iteration's checkpoint, and its SHA-256.
 func (j *journal) changed(iteration uint64) (files []file, hash string, err error) {
 	names := append([]string{config.FileName}, tables...)
-	checkpoints, err := os.ReadDir(rundir.Checkpoints(j.directory))
+	checkpoints, err := os.ReadDir(runs.Checkpoints(j.directory))
 	if err != nil {
 		return nil, "", err
 	}
-	newest := path.Join(checkpointsName, checkpoint.FileName(iteration))
+	newest := path.Join(checkpointsName, runs.FileName(iteration))
 	for _, entry := range checkpoints {
 		name := path.Join(checkpointsName, entry.Name())
 		_, there := j.stored[name]
@@ -92,7 +90,7 @@ func (j *journal) changed(iteration uint64) (files []file, hash string, err erro
 			names = append(names, name)
 		}
 	}
-	if _, err := os.Stat(rundir.ShutOut(j.directory)); err == nil {
+	if _, err := os.Stat(runs.ShutOut(j.directory)); err == nil {
 		names = append(names, shutOutName)
 	}
 	for _, name := range append(names, newest) {
@@ -118,7 +116,7 @@ func (j *journal) key(name string) string {
 // events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv needs them.
 func (j *journal) events() (events []file, err error) {
 	files := os.DirFS(j.directory)
-	for _, pattern := range rundir.EventPatterns {
+	for _, pattern := range runs.EventPatterns {
 		names, err := fs.Glob(files, pattern)
 		if err != nil {
 			return nil, err
@@ -135,7 +133,7 @@ func (j *journal) events() (events []file, err error) {
 }
 
 // summary returns the metrics of an iteration for the coordinator.
-func summary(row progress.Row) map[string]float64 {
+func summary(row runs.Row) map[string]float64 {
 	all := map[string]float64{
 		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax, "length_mean": row.LengthMean,
 		"kl": row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
@@ -177,13 +175,13 @@ func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy
 }
 
 // tables are the files of rows in a run's directory.
-var tables = []string{filepath.Base(rundir.Progress("")), filepath.Base(rundir.Evaluations(""))}
+var tables = []string{filepath.Base(runs.ProgressFile("")), filepath.Base(runs.Evaluations(""))}
 
 // shutOutName is the file of who is shut out, if anybody is.
-var shutOutName = filepath.Base(rundir.ShutOut(""))
+var shutOutName = filepath.Base(runs.ShutOut(""))
 
 // checkpointsName is the directory of checkpoints in a run's directory.
-var checkpointsName = filepath.Base(rundir.Checkpoints(""))
+var checkpointsName = filepath.Base(runs.Checkpoints(""))
 
 // notThere reports whether an error means that a file does not exist.
 func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -11,11 +11,11 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Start calls Run with a worker's valid settings.
-func Start(ctx context.Context, settings *config.Settings, display *progress.Display, log *slog.Logger, metrics *observe.Learner) error {
+func Start(ctx context.Context, settings *config.Settings, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
 	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: log}, settings.Credentials)
 	if err != nil {
 		return err

@@ -21,10 +21,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/scratch"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/progress"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -52,7 +50,7 @@ type Config struct {
 	// Store is the store shared by all workers.
 	Store store.Store
 	// Display, Log and Metrics are as in session.Train.
-	Display *progress.Display
+	Display *runs.Display
 	Log     *slog.Logger
 	Metrics *observe.Learner
 }
@@ -223,7 +221,7 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 		l.log.Info("the store is ahead of the coordinator", "iteration", r.checkpoint().Iteration, "commits", n)
 	}
 	settings.Resume = config.ResumeYes
-	if _, recorded, err := checkpoint.Decode(r.data); err == nil { // rundir reports an error
+	if _, recorded, err := runs.Decode(r.data); err == nil { // rundir reports an error
 		if err := errors.Join(settings.Recall(recorded), settings.Validate()); err != nil {
 			return nil, fmt.Errorf("the settings in %s: %w", r.checkpoint().Location, err)
 		}
@@ -265,7 +263,7 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	c := newCommitQueue(l, w.Store, chain, w.Settings.MaxToKeep, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
-	hold := func(directory *rundir.Run, collector *collect.Collector) (train.Journal, train.Collector) {
+	hold := func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector) {
 		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored, log: l.text}, interruptible{collector, w.played}
 	}
 	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, whole, w.Metrics)

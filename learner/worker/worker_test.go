@@ -29,8 +29,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/rundir"
+	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -74,7 +73,7 @@ func hashOf(text string) string {
 // A pending commit, whose checkpoint holds its iteration's number.
 func testLink(iteration uint64) (registry.Commit, []file) {
 	text := fmt.Sprint(iteration)
-	location := path.Join(run, "epoch-2", "checkpoints", checkpoint.FileName(iteration))
+	location := path.Join(run, "epoch-2", "checkpoints", runs.FileName(iteration))
 	return registry.Commit{Checkpoint: registry.Checkpoint{Iteration: iteration, SHA256: hashOf(text), Location: location}},
 		[]file{{location, []byte(text)}}
 }
@@ -186,7 +185,7 @@ func TestChain(t *testing.T) {
 	}
 	var before []link
 	for i := range uint64(3) { // as many as are kept
-		c := registry.Checkpoint{Iteration: i, SHA256: hashOf(fmt.Sprint(i)), Location: path.Join(run, "epoch-1", "checkpoints", checkpoint.FileName(i))}
+		c := registry.Checkpoint{Iteration: i, SHA256: hashOf(fmt.Sprint(i)), Location: path.Join(run, "epoch-1", "checkpoints", runs.FileName(i))}
 		before = append(before, link{c, 0})
 		put(c.Location)
 	}
@@ -227,7 +226,7 @@ func TestChain(t *testing.T) {
 	if want := "4+1 2+3 1+4 0+5 0+5 0+6"; strings.Join(commits, " ") != want {
 		t.Errorf("files of the epochs at each commit: %v, want %s", commits, want)
 	}
-	of := func(i uint64) string { return "epoch-2/checkpoints/" + checkpoint.FileName(i) }
+	of := func(i uint64) string { return "epoch-2/checkpoints/" + runs.FileName(i) }
 	want := []string{"epoch-10/progress.csv", of(4), of(6), of(7), of(8), "epoch-2/events", "epoch-3/progress.csv", "id-7/epoch-1/progress.csv"}
 	if keys := left(""); !slices.Equal(keys, want) {
 		t.Errorf("left are %q; want %q", keys, want)
@@ -280,7 +279,7 @@ func (h *history) put(t *testing.T, key string) {
 // commit adds a checkpoint to the chain, and puts it into the store.
 func (h *history) commit(t *testing.T, iteration uint64, home string, epoch uint64) {
 	t.Helper()
-	location := path.Join(epochs.Directory(home, epoch), "checkpoints", checkpoint.FileName(iteration))
+	location := path.Join(epochs.Directory(home, epoch), "checkpoints", runs.FileName(iteration))
 	h.chain = append(h.chain, link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 100 * iteration})
 	h.put(t, location)
 	var text []byte
@@ -309,7 +308,7 @@ func TestFind(t *testing.T) {
 	other.commit(t, 5, run, 3)
 	reset := &history{Store: h.Store, chain: slices.Clone(h.chain[:6])} // to 5, under another ID
 	reset.commit(t, 6, run+"/id-9", 11)
-	foreign := "other/Swimmer-v2/npg-uapg-s1/epoch-1/checkpoints/" + checkpoint.FileName(5)
+	foreign := "other/Swimmer-v2/npg-uapg-s1/epoch-1/checkpoints/" + runs.FileName(5)
 	h.put(t, foreign)
 	at := func(l link) *registry.Checkpoint { return &l.Checkpoint }
 	to := func(l link) *registry.Checkpoint { // as the coordinator does: with the location of the last checkpoint
@@ -333,12 +332,12 @@ func TestFind(t *testing.T) {
 		{"reset and begun", registry.Run{ID: 9, Start: to(h.chain[5])}, reset.chain[6], reset.chain[5:], nil},
 		{"reset and committed", registry.Run{ID: 9, Checkpoint: at(h.chain[5])}, reset.chain[6], reset.chain[6:], nil},
 		{"reset to what is gone", registry.Run{ID: 5, Start: to(h.chain[3])}, link{}, nil, errMissing},
-		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: epochs.Directory(run, 77) + "/checkpoints/" + checkpoint.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
+		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: epochs.Directory(run, 77) + "/checkpoints/" + runs.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
 		{"damaged", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf("x"), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
 		{"missing", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf("x"), Location: h.chain[4].Location}}, link{}, nil, errMissing},
 		{"of another iteration", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
 		{"of another run", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(foreign), Location: foreign}}, link{}, nil, errDamaged},
-		{"outside", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, Location: run + "/epoch-1/../../../" + checkpoint.FileName(5)}}, link{}, nil, errDamaged},
+		{"outside", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, Location: run + "/epoch-1/../../../" + runs.FileName(5)}}, link{}, nil, errDamaged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.run.Name = run
@@ -367,7 +366,7 @@ func TestFill(t *testing.T) {
 	h.commit(t, 5, run, 1)
 	h.commit(t, 6, run, 1)
 	h.commit(t, 7, run, 2)
-	for _, name := range []string{"checkpoints/" + checkpoint.FileName(2), "checkpoints/best.safetensors", "progress.csv", "elsewhere/iteration-00000005.safetensor"} {
+	for _, name := range []string{"checkpoints/" + runs.FileName(2), "checkpoints/best.safetensors", "progress.csv", "elsewhere/iteration-00000005.safetensor"} {
 		h.put(t, epochs.Directory(run, 2)+"/"+name)
 	}
 	for _, last := range []int{1, 2} { // the newest is lost, or it is not
@@ -386,7 +385,7 @@ func TestFill(t *testing.T) {
 			}
 			return err
 		})
-		want := []string{"checkpoints/best.safetensors", "checkpoints/" + checkpoint.FileName(2), "checkpoints/" + checkpoint.FileName(h.chain[3-last].Iteration), "config.yaml", "progress.csv"}
+		want := []string{"checkpoints/best.safetensors", "checkpoints/" + runs.FileName(2), "checkpoints/" + runs.FileName(h.chain[3-last].Iteration), "config.yaml", "progress.csv"}
 		if !slices.Equal(got, want) {
 			t.Errorf("fetched %q, want %q", got, want)
 		}
@@ -399,7 +398,7 @@ func TestFill(t *testing.T) {
 // A chain ends where it is not one.
 func FuzzParseChain(f *testing.F) {
 	l := func(iteration uint64) link {
-		location := path.Join(epochs.Directory(run+"/id-3", 4), "checkpoints", checkpoint.FileName(iteration))
+		location := path.Join(epochs.Directory(run+"/id-3", 4), "checkpoints", runs.FileName(iteration))
 		return link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 5}
 	}
 	good := appendLink(appendLink(nil, l(1)), l(2))
@@ -438,7 +437,7 @@ func TestOwnFault(t *testing.T) {
 		{outOfMemory(true), false, true},
 		{errDamaged, false, false},
 		{errors.New("the gradient is NaN"), false, false},
-		{fmt.Errorf("%w", checkpoint.ErrCorrupt), false, false},
+		{fmt.Errorf("%w", runs.ErrCorrupt), false, false},
 	} {
 		if own, suspects := ownFault(c.err), suspect(c.err); own != c.own || suspects != c.suspects {
 			t.Errorf("%v: %v, %v", c, own, suspects)
@@ -501,7 +500,7 @@ func TestLogIsCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(rundir.Checkpoints(directory), 0o755); err != nil {
+	if err := os.Mkdir(runs.Checkpoints(directory), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	coordinator := coordinatorAt(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"run": {}}`) })
@@ -512,10 +511,10 @@ func TestLogIsCut(t *testing.T) {
 	j := &journal{ctx: t.Context(), directory: directory, commits: c, stored: map[string]string{}, log: text}
 	for i := range uint64(4) {
 		log.Info(strings.Repeat("x", maxLog/3), "iteration", i)
-		if err := os.WriteFile(filepath.Join(rundir.Checkpoints(directory), checkpoint.FileName(i)), []byte(fmt.Sprint(i)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(runs.Checkpoints(directory), runs.FileName(i)), []byte(fmt.Sprint(i)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: i}}, nil); err != nil {
+		if err := j.commit(&runs.State{Counters: runs.Counters{Iteration: i}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -530,7 +529,7 @@ func TestLogIsCut(t *testing.T) {
 	if err := r.fill(t.Context(), s, next); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(rundir.ShutOut(next.RunDir)); err != nil {
+	if _, err := os.Stat(runs.ShutOut(next.RunDir)); err != nil {
 		t.Error(err)
 	}
 }

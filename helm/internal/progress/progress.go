@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // learned are the columns that say what was learned, and not how long it took or who played.
@@ -66,12 +66,12 @@ func CompareStates(iteration uint64, directory, wanted string) error {
 }
 
 func readState(iteration uint64, directory string) (map[string][]float64, error) {
-	path := filepath.Join(directory, "checkpoints", checkpoint.FileName(iteration))
+	path := filepath.Join(directory, "checkpoints", runs.FileName(iteration))
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := checkpoint.Decode(data)
+	state, _, err := runs.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -23,27 +23,27 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/web"
-	"github.com/dbqpg/dbqpg/learner/progress"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // figures is the file that TestTenThousand writes its measurements to, from the environment.
 const figures = "DBQPG_TEST_FIGURES"
 
 // manyRuns makes a directory of runs, each of so many iterations: 20 learning curves, to whose files all runs have links.
-func manyRuns(t *testing.T, runs, iterations int) string {
+func manyRuns(t *testing.T, number, iterations int) string {
 	t.Helper()
 	directory := t.TempDir()
 	const shapes = 20
 	for k := range shapes {
 		rng := rand.New(rand.NewPCG(1, uint64(k)))
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), progress.Columns[progress.Row](), iterations, 1, func(column string, i int) float64 {
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), runs.Columns[runs.Row](), iterations, 1, func(column string, i int) float64 {
 			return valueOf(rng, column, i, 100+10*float64(k))
 		})
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)), progress.Columns[progress.Evaluation](), iterations, 50, func(column string, i int) float64 {
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)), runs.Columns[runs.Evaluation](), iterations, 50, func(column string, i int) float64 {
 			return valueOf(rng, column, i, 100+10*float64(k))
 		})
 	}
-	for i := range runs { // groups of 100 seeds
+	for i := range number { // groups of 100 seeds
 		task, estimator, gamma := [5]string{"Swimmer", "Hopper", "HalfCheetah", "Walker2d", "Ant"}[i/100%5], [4]string{"mc", "dbqpg", "uapg", "ubac"}[i/500%4], i/2000%5
 		home := filepath.Join(directory, task+"-v5", fmt.Sprintf("npg-%s-s%d_gamma=0.9%d", estimator, i%100+1, gamma))
 		if err := os.MkdirAll(home, 0o755); err != nil {
@@ -252,7 +252,7 @@ func compressed(t *testing.T, base string, paths ...string) (size int) {
 func hour(t *testing.T) []string {
 	t.Helper()
 	directory := t.TempDir()
-	columns, rng := progress.Columns[progress.Row](), rand.New(rand.NewPCG(3, 4))
+	columns, rng := runs.Columns[runs.Row](), rand.New(rand.NewPCG(3, 4))
 	value := func(column string, i int) float64 { return valueOf(rng, column, i, 300) }
 	path := filepath.Join(directory, "progress.csv")
 	writeTable(t, path, columns, 60, 1, value)

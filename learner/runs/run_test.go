@@ -1,4 +1,4 @@
-package rundir
+package runs
 
 import (
 	"bytes"
@@ -15,8 +15,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 func testSettings(t testing.TB, directory string) *config.Settings {
@@ -29,7 +27,7 @@ func testSettings(t testing.TB, directory string) *config.Settings {
 	return &s
 }
 
-func mustOpen(t *testing.T, s *config.Settings) (*Run, *checkpoint.State, *bytes.Buffer) {
+func mustOpen(t *testing.T, s *config.Settings) (*Run, *State, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	run, state, err := Open(s, slog.New(slog.NewTextHandler(&log, nil)))
@@ -41,16 +39,16 @@ func mustOpen(t *testing.T, s *config.Settings) (*Run, *checkpoint.State, *bytes
 }
 
 // train does iterations of something that depends on all iterations before, as training does.
-func train(run *Run, state *checkpoint.State, to uint64) error {
+func train(run *Run, state *State, to uint64) error {
 	if state == nil {
-		state = &checkpoint.State{Arrays: map[string][]float64{"x": {0.5, 3}}}
+		state = &State{Arrays: map[string][]float64{"x": {0.5, 3}}}
 		if err := run.Start(state, evaluated(state)); err != nil {
 			return err
 		}
 	}
 	for state.Iteration < to {
 		x := state.Arrays["x"][0]
-		row := progress.NewRow()
+		row := NewRow()
 		row.Iteration = state.Iteration
 		state.Iteration++
 		state.Steps += 15000
@@ -65,14 +63,14 @@ func train(run *Run, state *checkpoint.State, to uint64) error {
 }
 
 // evaluated returns the evaluation of every third state.
-func evaluated(state *checkpoint.State) *progress.Evaluation {
+func evaluated(state *State) *Evaluation {
 	if state.Iteration%3 != 0 {
 		return nil
 	}
-	return &progress.Evaluation{Iteration: state.Iteration, Steps: state.Steps, Episodes: 10, MeanReturn: state.Arrays["x"][0]}
+	return &Evaluation{Iteration: state.Iteration, Steps: state.Steps, Episodes: 10, MeanReturn: state.Arrays["x"][0]}
 }
 
-func mustTrain(t *testing.T, run *Run, state *checkpoint.State, to uint64) {
+func mustTrain(t *testing.T, run *Run, state *State, to uint64) {
 	t.Helper()
 	if err := train(run, state, to); err != nil {
 		t.Fatal(err)
@@ -123,12 +121,12 @@ func TestStartAndResume(t *testing.T) {
 func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 	directory := t.TempDir()
 	run, _, _ := mustOpen(t, testSettings(t, directory))
-	state := &checkpoint.State{Arrays: map[string][]float64{"version": {0}}}
+	state := &State{Arrays: map[string][]float64{"version": {0}}}
 	if err := run.Start(state, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, value := range []float64{1, 5, 5, 2} {
-		row := progress.NewRow()
+		row := NewRow()
 		row.Iteration, row.ReturnMean = state.Iteration, value
 		state.Iteration++
 		state.Arrays["version"][0] = float64(state.Iteration)
@@ -136,15 +134,15 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	best, _, err := checkpoint.Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
+	best, _, err := Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if best.Arrays["version"][0] != 1 || best.Iteration != 1 {
 		t.Errorf("the best policy is version %v of checkpoint %d, want the one that played iteration 1's batch", best.Arrays["version"], best.Iteration)
 	}
-	want := checkpoint.Best{Return: 5, Iteration: 1}
-	for what, got := range map[string]*checkpoint.Best{"the newest": state.Best, "the best": best.Best} {
+	want := Best{Return: 5, Iteration: 1}
+	for what, got := range map[string]*Best{"the newest": state.Best, "the best": best.Best} {
 		if got == nil || *got != want {
 			t.Errorf("according to %s checkpoint the best is %+v, want %+v", what, got, want)
 		}
@@ -155,33 +153,33 @@ func TestBestIsThePolicyThatPlayedTheBatch(t *testing.T) {
 func TestBestIsChosenByEvaluations(t *testing.T) {
 	directory := t.TempDir()
 	run, _, _ := mustOpen(t, testSettings(t, directory))
-	state := &checkpoint.State{Arrays: map[string][]float64{"version": {0}}}
+	state := &State{Arrays: map[string][]float64{"version": {0}}}
 	if err := run.Start(state, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		trained   float64  // return of the iteration's batch
 		evaluated *float64 // of the state after it
-		want      checkpoint.Best
+		want      Best
 	}{
-		{90, nil, checkpoint.Best{Return: 90, Iteration: 0}},
-		{80, number(7), checkpoint.Best{Return: 7, Iteration: 2, Evaluated: true}},
-		{100, number(7), checkpoint.Best{Return: 7, Iteration: 2, Evaluated: true}},
-		{100, number(9), checkpoint.Best{Return: 9, Iteration: 4, Evaluated: true}},
-		{200, nil, checkpoint.Best{Return: 9, Iteration: 4, Evaluated: true}},
+		{90, nil, Best{Return: 90, Iteration: 0}},
+		{80, number(7), Best{Return: 7, Iteration: 2, Evaluated: true}},
+		{100, number(7), Best{Return: 7, Iteration: 2, Evaluated: true}},
+		{100, number(9), Best{Return: 9, Iteration: 4, Evaluated: true}},
+		{200, nil, Best{Return: 9, Iteration: 4, Evaluated: true}},
 	} {
-		row := progress.NewRow()
+		row := NewRow()
 		row.Iteration, row.ReturnMean = state.Iteration, c.trained
 		state.Iteration++
 		state.Arrays["version"][0] = float64(state.Iteration)
-		var evaluation *progress.Evaluation
+		var evaluation *Evaluation
 		if c.evaluated != nil {
-			evaluation = &progress.Evaluation{Iteration: state.Iteration, MeanReturn: *c.evaluated, SampledReturn: 1000}
+			evaluation = &Evaluation{Iteration: state.Iteration, MeanReturn: *c.evaluated, SampledReturn: 1000}
 		}
 		if err := run.Commit(state, row, evaluation); err != nil {
 			t.Fatal(err)
 		}
-		best, _, err := checkpoint.Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
+		best, _, err := Decode([]byte(read(t, directory, "checkpoints", "best.safetensors")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +387,7 @@ func TestComplete(t *testing.T) {
 	run, _, _ := mustOpen(t, s)
 	mustTrain(t, run, nil, 4)
 	want(true)
-	if got, err := checkpoint.Iterations(Checkpoints(s.RunDir)); err != nil || !slices.Equal(got, []uint64{0, 2, 3, 4}) {
+	if got, err := Iterations(Checkpoints(s.RunDir)); err != nil || !slices.Equal(got, []uint64{0, 2, 3, 4}) {
 		t.Errorf("checkpoints of iterations %v, %v", got, err)
 	}
 	s.Iterations = 5
@@ -442,7 +440,7 @@ func TestResumeWithOtherSettings(t *testing.T) {
 	before := read(t, s.RunDir, "config.yaml")
 	s.Resume, s.Batch, s.Gamma = config.ResumeYes, 16000, 0.99
 	_, _, err := Open(s, slog.New(slog.DiscardHandler))
-	var mismatch *checkpoint.MismatchError
+	var mismatch *MismatchError
 	want := "batch was 15000 and is now 16000, gamma was 0.995 and is now 0.99; resume without changing them"
 	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
@@ -474,7 +472,7 @@ func TestResumeWithCorruptCheckpoints(t *testing.T) {
 	run.Close()
 	damage("iteration-00000004.safetensors")
 	damage("iteration-00000005.safetensors")
-	if _, _, err := Open(s, slog.New(slog.DiscardHandler)); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), "--force") {
+	if _, _, err := Open(s, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("with no whole checkpoint: %v", err)
 	}
 }
@@ -529,9 +527,9 @@ func TestCommitPanicsOnAnotherIterationsRow(t *testing.T) {
 			t.Error("Commit did not panic")
 		}
 	}()
-	row := progress.NewRow()
+	row := NewRow()
 	row.Iteration = 2 // the state after it is 3
-	_ = run.Commit(&checkpoint.State{Counters: checkpoint.Counters{Iteration: 2}}, row, nil)
+	_ = run.Commit(&State{Counters: Counters{Iteration: 2}}, row, nil)
 }
 
 func expectEqual(t *testing.T, what string, got, want any) {

@@ -1,4 +1,4 @@
-package progress
+package runs
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 // terminal opens a real pseudo-terminal of that width. shown closes it and returns everything that was written to it.
@@ -66,7 +65,7 @@ func played(iteration uint64, value float64) Row {
 
 func TestTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
-	display := New(tty)
+	display := NewDisplay(tty)
 	log := slog.New(slog.NewTextHandler(display, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -76,11 +75,11 @@ func TestTerminal(t *testing.T) {
 		},
 	}))
 	log.Info("before")
-	p := display.Start(log, config.Length{Iterations: 1000}, checkpoint.Counters{})
-	p.Done(played(0, 20.25), 15000, &checkpoint.Best{Return: 20.25})
+	p := display.Start(log, config.Length{Iterations: 1000}, Counters{})
+	p.Done(played(0, 20.25), 15000, &Best{Return: 20.25})
 	log.Info("between")
-	p.Done(played(1, 10), 15000, &checkpoint.Best{Return: 20.25})
-	p.Done(played(998, 30), 15000, &checkpoint.Best{Return: 35.5, Iteration: 950, Evaluated: true})
+	p.Done(played(1, 10), 15000, &Best{Return: 20.25})
+	p.Done(played(998, 30), 15000, &Best{Return: 35.5, Iteration: 950, Evaluated: true})
 	p.End()
 	log.Info("after")
 	want := "level=INFO msg=before\n" +
@@ -97,7 +96,7 @@ func TestTerminal(t *testing.T) {
 
 func TestSamplingOnTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
-	p := New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
+	p := NewDisplay(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, Counters{})
 	p.drawn = p.drawn.Add(-redraw)
 	p.Sampling(5000, 15000)
 	p.Sampling(6000, 15000) // too soon
@@ -110,7 +109,7 @@ func TestSamplingOnTerminal(t *testing.T) {
 // A line as wide as the terminal would wrap, and then not be erased.
 func TestNarrowTerminal(t *testing.T) {
 	tty, shown := terminal(t, 12)
-	New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
+	NewDisplay(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, Counters{})
 	if got, want := shown(), eraseLine+"0/10 iterat"; got != want {
 		t.Errorf("the terminal got %q, want %q", got, want)
 	}
@@ -118,8 +117,8 @@ func TestNarrowTerminal(t *testing.T) {
 
 func TestResumedRun(t *testing.T) {
 	tty, shown := terminal(t, 100)
-	far := checkpoint.Counters{Iteration: 7, Steps: 7 * 15000, Best: &checkpoint.Best{Return: 50}}
-	p := New(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 8}, far)
+	far := Counters{Iteration: 7, Steps: 7 * 15000, Best: &Best{Return: 50}}
+	p := NewDisplay(tty).Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 8}, far)
 	p.Done(played(7, 40), 15000, far.Best)
 	want := eraseLine + "7/8 iterations" + eraseLine + "8/8 iterations  return 40.0  best 50.0  5000 steps/s  0s left"
 	if got := shown(); got != want {
@@ -134,11 +133,11 @@ func TestOffTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	display := New(file)
+	display := NewDisplay(file)
 	log := slog.New(slog.NewTextHandler(display, nil))
-	p := display.Start(log, config.Length{Iterations: 10_000}, checkpoint.Counters{})
+	p := display.Start(log, config.Length{Iterations: 10_000}, Counters{})
 	p.Sampling(5000, 15000)
-	p.Done(played(0, 20.26), 15000, &checkpoint.Best{Return: 20.26})
+	p.Done(played(0, 20.26), 15000, &Best{Return: 20.26})
 	p.End()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -159,8 +158,8 @@ func TestSteps(t *testing.T) {
 		return row
 	}
 	tty, shown := terminal(t, 100)
-	p := New(tty).Start(slog.New(slog.DiscardHandler), length, checkpoint.Counters{Iteration: 3, Steps: 400_000})
-	best := &checkpoint.Best{Return: 30}
+	p := NewDisplay(tty).Start(slog.New(slog.DiscardHandler), length, Counters{Iteration: 3, Steps: 400_000})
+	best := &Best{Return: 30}
 	p.Done(at(4, 500_000), 100_000, best)
 	p.Done(at(5, 1_050_000), 100_000, best)
 	want := eraseLine + "400000/1000000 steps" + eraseLine + "500000/1000000 steps  return 20.2  best 30.0  33333 steps/s  15s left" +
@@ -175,8 +174,8 @@ func TestSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	display := New(file)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), length, checkpoint.Counters{}).Done(at(49, 500_000), 10_000, best)
+	display := NewDisplay(file)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), length, Counters{}).Done(at(49, 500_000), 10_000, best)
 	logged, err := os.ReadFile(path)
 	if want := "iteration=49 steps=500000 of=1000000 return=20.3 best=30 steps_per_second=3333 left=2m30s\n"; err != nil || !strings.HasSuffix(string(logged), want) {
 		t.Errorf("%v, logged %q, want %q", err, logged, want)
@@ -186,8 +185,8 @@ func TestSteps(t *testing.T) {
 func TestDumbTerminal(t *testing.T) {
 	tty, shown := terminal(t, 100)
 	t.Setenv("TERM", "dumb")
-	display := New(tty)
-	display.Start(slog.New(slog.NewTextHandler(display, nil)), config.Length{Iterations: 10}, checkpoint.Counters{}).Done(played(0, 2), 15000, nil)
+	display := NewDisplay(tty)
+	display.Start(slog.New(slog.NewTextHandler(display, nil)), config.Length{Iterations: 10}, Counters{}).Done(played(0, 2), 15000, nil)
 	if got := shown(); strings.Contains(got, "\x1b") || !strings.Contains(got, "iteration=0") {
 		t.Errorf("the terminal got %q", got)
 	}
@@ -196,8 +195,8 @@ func TestDumbTerminal(t *testing.T) {
 // Many goroutines log while the line changes: no log line is torn.
 func TestConcurrentLogging(t *testing.T) {
 	tty, shown := terminal(t, 100)
-	display := New(tty)
-	p := display.Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, checkpoint.Counters{})
+	display := NewDisplay(tty)
+	p := display.Start(slog.New(slog.DiscardHandler), config.Length{Iterations: 10}, Counters{})
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -216,7 +215,7 @@ func TestConcurrentLogging(t *testing.T) {
 // What Say writes is for people at a terminal alone.
 func TestSay(t *testing.T) {
 	tty, shown := terminal(t, 80)
-	New(tty).Say("the end\n")
+	NewDisplay(tty).Say("the end\n")
 	if got := shown(); got != "the end\n" {
 		t.Errorf("the terminal shows %q", got)
 	}
@@ -226,7 +225,7 @@ func TestSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	New(file).Say("the end\n")
+	NewDisplay(file).Say("the end\n")
 	if text, err := os.ReadFile(path); err != nil || len(text) > 0 {
 		t.Errorf("the file has %q, %v", text, err)
 	}

@@ -1,4 +1,4 @@
-package checkpoint
+package runs
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ type Store struct {
 
 // Open returns the store in that directory, creating it if necessary, and removes files that a killed process left
 // unfinished. settings are the run's settings that its results depend on, by name; log receives warnings.
-func Open(directory string, settings map[string]string, log *slog.Logger) (*Store, error) {
+func OpenStore(directory string, settings map[string]string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, fmt.Errorf("create the directory of checkpoints: %w", err)
 	}

@@ -1,6 +1,4 @@
-// Package trained finds what runs have learned: a checkpoint in a run's directory, in a file of its own, or in a store of
-// checkpoints (package store), where workers keep theirs.
-package trained
+package runs
 
 import (
 	"cmp"
@@ -24,25 +22,24 @@ import (
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // Which of a run's checkpoints, if not a number.
 const (
-	Best   = "best"
-	Newest = "newest"
+	BestCheckpoint   = "best"
+	NewestCheckpoint = "newest"
 )
 
 // suffix is that of a checkpoint's file.
-var suffix = path.Ext(checkpoint.BestName)
+var suffix = path.Ext(BestName)
 
 // Checkpoint is a checkpoint that was found.
 type Checkpoint struct {
 	Location string // where
 	SHA256   string // of the file, in hexadecimal
-	State    *checkpoint.State
+	State    *State
 	Settings map[string]string // of its run, by name
 }
 
@@ -61,7 +58,7 @@ func Flag(flags *pflag.FlagSet, which *string) {
 
 // Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,
 // s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("": Best).
-func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
+func OpenCheckpoint(ctx context.Context, name, which string) (*Checkpoint, error) {
 	r, err := Find(ctx, name)
 	if err != nil {
 		return nil, err
@@ -70,7 +67,7 @@ func Open(ctx context.Context, name, which string) (*Checkpoint, error) {
 }
 
 // Run is where a run, or a single checkpoint, is: a key of a store; "." if the run is all that is there.
-type Run struct {
+type Location struct {
 	Store store.Store
 	Key   string
 }
@@ -79,7 +76,7 @@ type Run struct {
 var ErrNone = errors.New("it has no checkpoints")
 
 // Find returns the run or checkpoint of a name, as [Open] takes it.
-func Find(ctx context.Context, name string) (r Run, err error) {
+func Find(ctx context.Context, name string) (r Location, err error) {
 	if strings.HasPrefix(name, store.Scheme) {
 		name = strings.TrimRight(name, "/")
 		if strings.Count(name, "/") < 3 {
@@ -103,7 +100,7 @@ func Find(ctx context.Context, name string) (r Run, err error) {
 
 // List returns what Open takes for which: Best if there is one, then the iterations that have checkpoints, in order. The error
 // wraps ErrNone if there are none. For a single checkpoint List returns nothing.
-func (r Run) List(ctx context.Context) (names []string, err error) {
+func (r Location) List(ctx context.Context) (names []string, err error) {
 	if strings.HasSuffix(r.Key, suffix) {
 		return nil, nil
 	}
@@ -115,8 +112,8 @@ func (r Run) List(ctx context.Context) (names []string, err error) {
 	for _, f := range checkpoints(r.Key, keys) {
 		if iteration, ok := f.iteration(); ok {
 			iterations = append(iterations, iteration)
-		} else if f.name == Best && len(names) == 0 {
-			names = append(names, Best)
+		} else if f.name == BestCheckpoint && len(names) == 0 {
+			names = append(names, BestCheckpoint)
 		}
 	}
 	slices.Sort(iterations)
@@ -130,7 +127,7 @@ func (r Run) List(ctx context.Context) (names []string, err error) {
 }
 
 // keys returns those of the run's files.
-func (r Run) keys(ctx context.Context) (keys []string, err error) {
+func (r Location) keys(ctx context.Context) (keys []string, err error) {
 	files, err := r.Store.Files(ctx, r.Key)
 	for _, f := range files {
 		keys = append(keys, f.Key)
@@ -140,7 +137,7 @@ func (r Run) keys(ctx context.Context) (keys []string, err error) {
 
 // Open is the function Open for the run. If the key is the name of runs that were trained by workers, it is that of the last (with the
 // highest ID), and the files are in the directory of its latest epoch.
-func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
+func (r Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	s, key := r.Store, r.Key
 	if strings.HasSuffix(key, suffix) {
 		if which != "" {
@@ -151,7 +148,7 @@ func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, err = choose(key, keys, cmp.Or(which, Best)); err != nil {
+		if key, err = choose(key, keys, cmp.Or(which, BestCheckpoint)); err != nil {
 			return nil, err
 		}
 	}
@@ -164,9 +161,9 @@ func (r Run) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	}
 	sum := sha256.Sum256(data)
 	c := &Checkpoint{Location: strings.TrimSuffix(s.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
-	if c.State, c.Settings, err = checkpoint.Decode(data); err != nil {
+	if c.State, c.Settings, err = Decode(data); err != nil {
 		err = fmt.Errorf("%s: %w", c.Location, err)
-		if errors.Is(err, checkpoint.ErrCorrupt) && which != Newest && !strings.HasSuffix(r.Key, suffix) {
+		if errors.Is(err, ErrCorrupt) && which != NewestCheckpoint && !strings.HasSuffix(r.Key, suffix) {
 			err = fmt.Errorf("%w; --checkpoint newest names another", err)
 		}
 		return nil, err
@@ -206,7 +203,7 @@ type file struct {
 func (f file) iteration() (iteration uint64, ok bool) {
 	_, digits, _ := strings.Cut(f.name, "-")
 	iteration, err := strconv.ParseUint(digits, 10, 64)
-	return iteration, err == nil && f.name+suffix == checkpoint.FileName(iteration)
+	return iteration, err == nil && f.name+suffix == FileName(iteration)
 }
 
 // checkpoints returns the checkpoints of a run, the last of its name, among the keys of its files.
@@ -242,7 +239,7 @@ func choose(run string, keys []string, which string) (string, error) {
 	number, err := strconv.ParseUint(which, 10, 64)
 	for _, f := range there {
 		names = append(names, f.name)
-		if f.name == which || err == nil && f.name+suffix == checkpoint.FileName(number) || which == Newest && f.name != Best {
+		if f.name == which || err == nil && f.name+suffix == FileName(number) || which == NewestCheckpoint && f.name != BestCheckpoint {
 			wanted = append(wanted, f)
 		}
 	}

@@ -1,4 +1,4 @@
-package trained_test
+package runs_test
 
 import (
 	"crypto/sha256"
@@ -15,8 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/trained"
+	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 var settings = map[string]string{"env": "Toy-v0", "hidden": "4,5", "clip": "5"}
@@ -29,7 +28,7 @@ func encoded(t testing.TB, iteration uint64) []byte {
 	t.Helper()
 	params := make([]float64, shape.NumParams())
 	params[0] = float64(iteration)
-	data, err := checkpoint.Encode(&checkpoint.State{Counters: checkpoint.Counters{Iteration: iteration}, Arrays: map[string][]float64{
+	data, err := runs.Encode(&runs.State{Counters: runs.Counters{Iteration: iteration}, Arrays: map[string][]float64{
 		"policy.params": params, "normalizer.count": {101}, "normalizer.mean": {1, 2, 3}, "normalizer.m2": {100, 400, 900},
 	}}, settings)
 	if err != nil {
@@ -98,19 +97,19 @@ func TestOpenDirectory(t *testing.T) {
 	}
 	fill(t, s, files)
 	for _, c := range cases {
-		got, err := trained.Open(t.Context(), filepath.Join(root, c.name), c.which)
+		got, err := runs.OpenCheckpoint(t.Context(), filepath.Join(root, c.name), c.which)
 		require(t, got, err, c.name+" "+c.which, c.iteration, c.err)
 	}
 	t.Chdir(filepath.Join(root, "one"))
 	for _, name := range []string{".", "checkpoints/..", "../one/"} {
-		got, err := trained.Open(t.Context(), name, "")
+		got, err := runs.OpenCheckpoint(t.Context(), name, "")
 		require(t, got, err, name, 5, "")
 	}
-	if _, err := trained.Open(t.Context(), "none", ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := runs.OpenCheckpoint(t.Context(), "none", ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a run that is not there: %v", err)
 	}
 	for name, want := range map[string]string{"../one": "best 8 9", "../sweep/a": "best 4 6", "../sweep/b": "3", "../one/checkpoints/best.safetensors": ""} {
-		run, err := trained.Find(t.Context(), name)
+		run, err := runs.Find(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,11 +121,11 @@ func TestOpenDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if newest, err := (trained.Run{Store: here, Key: "."}).Open(t.Context(), "newest"); err != nil || newest.State.Iteration != 9 {
+	if newest, err := (runs.Location{Store: here, Key: "."}).Open(t.Context(), "newest"); err != nil || newest.State.Iteration != 9 {
 		t.Errorf("the run that a store is: %v", err)
 	}
-	sweep := trained.Run{Store: s, Key: "sweep"}
-	if _, err := sweep.List(t.Context()); !errors.Is(err, trained.ErrNone) {
+	sweep := runs.Location{Store: s, Key: "sweep"}
+	if _, err := sweep.List(t.Context()); !errors.Is(err, runs.ErrNone) {
 		t.Errorf("checkpoints of a directory of runs: %v", err)
 	}
 	if left, _ := os.ReadDir("."); len(left) != 1 {
@@ -148,7 +147,7 @@ func TestDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := trained.Directory(filepath.Join(root, run)); err != nil || got != filepath.Join(root, want) {
+		if got, err := runs.Directory(filepath.Join(root, run)); err != nil || got != filepath.Join(root, want) {
 			t.Errorf("%s is trained in %s (%v), want %s", run, got, err, want)
 		}
 	}
@@ -163,15 +162,15 @@ func TestOpenBucket(t *testing.T) {
 	}
 	fill(t, s, files)
 	for _, c := range cases {
-		got, err := trained.Open(t.Context(), bucket+"/runs/"+c.name+"/", c.which)
+		got, err := runs.OpenCheckpoint(t.Context(), bucket+"/runs/"+c.name+"/", c.which)
 		require(t, got, err, c.name+" "+c.which, c.iteration, c.err)
 	}
-	if _, err := trained.Open(t.Context(), bucket, ""); err == nil || !strings.Contains(err.Error(), "name a run") {
+	if _, err := runs.OpenCheckpoint(t.Context(), bucket, ""); err == nil || !strings.Contains(err.Error(), "name a run") {
 		t.Errorf("a bucket alone: %v", err)
 	}
 }
 
-func require(t *testing.T, got *trained.Checkpoint, err error, name string, iteration uint64, wrong string) {
+func require(t *testing.T, got *runs.Checkpoint, err error, name string, iteration uint64, wrong string) {
 	t.Helper()
 	if wrong != "" {
 		if err == nil || !strings.Contains(err.Error(), wrong) {
@@ -194,7 +193,7 @@ func TestPolicy(t *testing.T) {
 	if err := os.WriteFile(path, encoded(t, 6), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := trained.Open(t.Context(), path, "")
+	c, err := runs.OpenCheckpoint(t.Context(), path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package rundir
+package runs
 
 import (
 	"fmt"
@@ -8,17 +8,16 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // Summary returns what the complete run in settings.RunDir has reached, where it is, and the commands to go on with, for a terminal.
 func Summary(settings *config.Settings) (string, error) {
 	directory := settings.RunDir
-	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
+	rows, err := ReadCSV[Row](ProgressFile(directory))
 	if err != nil {
 		return "", err
 	}
-	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
+	evaluations, err := ReadCSV[Evaluation](Evaluations(directory))
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package progress
+package runs
 
 import (
 	"flag"
@@ -26,14 +26,14 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(page) {
-		t.Errorf("%s does not have the columns of the tables: write it again with go test ./learner/progress -update", path)
+		t.Errorf("%s does not have the columns of the tables: write it again with go test ./learner/runs -update", path)
 	}
 }
 
 // replaceTable returns the page with the table of a file's columns.
 func replaceTable[T any](t *testing.T, page, file string) string {
 	t.Helper()
-	begin, end := "<!-- columns of "+file+": go test ./learner/progress -update writes this -->\n", "<!-- end -->\n"
+	begin, end := "<!-- columns of "+file+": go test ./learner/runs -update writes this -->\n", "<!-- end -->\n"
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {

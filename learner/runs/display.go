@@ -1,4 +1,4 @@
-package progress
+package runs
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 // Display shows a run's log and its progress. Its methods may be called from any goroutine.
@@ -27,7 +26,7 @@ type Display struct {
 }
 
 // New returns a display on a file, such as os.Stderr.
-func New(out *os.File) *Display {
+func NewDisplay(out *os.File) *Display {
 	d := &Display{out: out}
 	fd := int(out.Fd())
 	if term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
@@ -108,7 +107,7 @@ type Progress struct {
 }
 
 // Start shows the progress of a run from its current iteration to its length. Without a terminal it goes to log.
-func (d *Display) Start(log *slog.Logger, length config.Length, from checkpoint.Counters) *Progress {
+func (d *Display) Start(log *slog.Logger, length config.Length, from Counters) *Progress {
 	p := &Progress{display: d, log: log, length: length, row: NewRow(), best: math.NaN(), bestName: "best"}
 	p.done, _ = length.Of(from.Iteration, from.Steps)
 	p.setBest(from.Best)
@@ -134,7 +133,7 @@ func (p *Progress) Sampling(steps, batch int) {
 const smoothing = 0.1
 
 // setBest sets the best return so far, if there is one.
-func (p *Progress) setBest(best *checkpoint.Best) {
+func (p *Progress) setBest(best *Best) {
 	if best == nil {
 		return
 	}
@@ -145,7 +144,7 @@ func (p *Progress) setBest(best *checkpoint.Best) {
 }
 
 // Done reports a completed iteration, whose batch has so many steps, and the best policy so far.
-func (p *Progress) Done(row Row, steps int, best *checkpoint.Best) {
+func (p *Progress) Done(row Row, steps int, best *Best) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seconds := row.SecondsSampling + row.SecondsUpdating; seconds > 0 {

@@ -1,4 +1,4 @@
-package checkpoint
+package runs
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package rundir
+package runs
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 const lockName = ".lock"
@@ -53,7 +52,7 @@ func newPlan(settings *config.Settings) (plan, error) {
 	case !run:
 		return p, fmt.Errorf("%s is not empty and contains no run: choose another --run-dir", p.directory)
 	}
-	newest, begun, err := checkpoint.Newest(Checkpoints(p.directory))
+	newest, begun, err := Newest(Checkpoints(p.directory))
 	if err != nil {
 		return p, err
 	}
@@ -70,7 +69,7 @@ func newPlan(settings *config.Settings) (plan, error) {
 					"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows))
 			}
 		}
-		state, err := checkpoint.Peek(Checkpoints(p.directory), settings.Identity())
+		state, err := Peek(Checkpoints(p.directory), settings.Identity())
 		if err != nil {
 			return p, advise(err)
 		}
@@ -80,7 +79,7 @@ func newPlan(settings *config.Settings) (plan, error) {
 		return p, err
 	}
 	resume := "--resume"
-	if state, _, err := checkpoint.Read(Checkpoints(p.directory), newest); err == nil && settings.Reached(state.Iteration, state.Steps) {
+	if state, _, err := Read(Checkpoints(p.directory), newest); err == nil && settings.Reached(state.Iteration, state.Steps) {
 		resume += " " + settings.Longer(state.Iteration, state.Steps)
 	}
 	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+
@@ -106,13 +105,13 @@ func inspect(directory string) (empty, run bool, err error) {
 			empty = false
 		}
 	}
-	_, run, err = checkpoint.Newest(Checkpoints(directory)) // the settings are lost, but they are in the checkpoints, too
+	_, run, err = Newest(Checkpoints(directory)) // the settings are lost, but they are in the checkpoints, too
 	return empty, run, err
 }
 
 // rowsOf returns the number of rows that a run has written, 0 for one that has not begun.
 func rowsOf(directory string) (int, error) {
-	text, err := os.ReadFile(Progress(directory))
+	text, err := os.ReadFile(ProgressFile(directory))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -133,12 +132,12 @@ func reached(newest uint64, begun bool) string {
 // Done returns how far the run in settings.RunDir has come and how far it is to come, in iterations or steps. As for Open, an existing
 // run that was made with other settings is an error.
 func Done(settings *config.Settings) (done, all uint64, err error) {
-	state, err := checkpoint.Peek(Checkpoints(settings.RunDir), settings.Identity())
+	state, err := Peek(Checkpoints(settings.RunDir), settings.Identity())
 	switch {
 	case err != nil:
 		return 0, 0, fmt.Errorf("%s: %w", settings.RunDir, advise(err))
 	case state == nil:
-		state = new(checkpoint.State)
+		state = new(State)
 	}
 	done, all = settings.Of(state.Iteration, state.Steps)
 	return done, all, nil
@@ -154,7 +153,7 @@ func Complete(settings *config.Settings) (bool, error) {
 func Checkpoints(directory string) string { return filepath.Join(directory, checkpointsName) }
 
 // Progress returns the file of a run's rows.
-func Progress(directory string) string { return filepath.Join(directory, progressName) }
+func ProgressFile(directory string) string { return filepath.Join(directory, progressName) }
 
 // Evaluations returns the file of a run's evaluations.
 func Evaluations(directory string) string { return filepath.Join(directory, evaluationsName) }

@@ -1,4 +1,4 @@
-package rundir
+package runs
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
 )
 
 const (
@@ -25,6 +24,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if directory := os.Getenv(storeChildDirectory); directory != "" {
+		if err := saveForever(directory); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	if directory := os.Getenv(childDirectory); directory != "" {
 		if err := trainChild(directory); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -117,9 +122,9 @@ func withoutSeconds(table string) string {
 	return out.String()
 }
 
-func stateWithoutElapsed(t *testing.T, directory, name string) checkpoint.State {
+func stateWithoutElapsed(t *testing.T, directory, name string) State {
 	t.Helper()
-	state, _, err := checkpoint.Decode([]byte(read(t, directory, "checkpoints", name)))
+	state, _, err := Decode([]byte(read(t, directory, "checkpoints", name)))
 	if err != nil {
 		t.Fatal(err)
 	}

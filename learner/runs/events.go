@@ -1,4 +1,4 @@
-package rundir
+package runs
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
-	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 // stepsName is the directory, in that of a run, of the events at environment steps. TensorBoard shows it as a run of its
@@ -60,11 +59,11 @@ func (e *events) rewrite(directory string, next uint64) error {
 		}
 		first[i] = len(files) == 1
 	}
-	rows, err := progress.ReadCSV[progress.Row](Progress(directory))
+	rows, err := ReadCSV[Row](ProgressFile(directory))
 	if err != nil {
 		return err
 	}
-	evaluations, err := progress.ReadCSV[progress.Evaluation](Evaluations(directory))
+	evaluations, err := ReadCSV[Evaluation](Evaluations(directory))
 	if err != nil {
 		return err
 	}
@@ -101,11 +100,11 @@ func (e *events) write(iteration uint64, row any) error {
 }
 
 func (e *events) writeIteration(iteration uint64, row any) error {
-	return e.iterations.Write(int64(iteration), progress.Scalars(row))
+	return e.iterations.Write(int64(iteration), Scalars(row))
 }
 
 func (e *events) writeSteps(row any) error {
-	steps, scalars := progress.ScalarsBySteps(row)
+	steps, scalars := ScalarsBySteps(row)
 	return e.steps.Write(int64(steps), scalars)
 }
 

@@ -1,25 +1,4 @@
-// Package checkpoint keeps the state of a run on disk, so that a run killed at any moment resumes as if nothing had
-// happened.
-//
-// # The state
-//
-// A [State] is taken between two iterations. It contains no random state beyond its counters, since every stream is
-// derived from the run's seed and an iteration's number. The parameters, the optimisers' moments, the normaliser and
-// the critic are named arrays.
-//
-// # The file
-//
-// A state is one safetensors file, which Python's safetensors package can open too: its metadata are the counters and
-// the run's settings; its tensors are the arrays, sorted by name, followed by "sha256", the digest of all preceding
-// bytes of the file. A network's parameters are a tensor for each layer's weight and bias, as in PyTorch:
-// "policy.0.weight" (out × in), "policy.0.bias" (out), ..., "log_std".
-//
-// # The directory
-//
-// A [Store] holds the newest two states, the one with the best policy, and those that Keep names. Files
-// are written completely before they replace anything, and at least one of the newest two is always intact, whatever
-// happens to the other.
-package checkpoint
+package runs
 
 import "time"
 

@@ -1,4 +1,4 @@
-package checkpoint
+package runs
 
 import (
 	"bytes"
@@ -26,10 +26,10 @@ func stateOf(iteration uint64, numbers int) *State {
 	return &State{Counters: Counters{Iteration: iteration, Steps: 10 * iteration}, Arrays: map[string][]float64{"x": values}}
 }
 
-func mustOpen(t *testing.T, directory string) (*Store, *bytes.Buffer) {
+func mustOpenStore(t *testing.T, directory string) (*Store, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	store, err := Open(directory, exampleSettings(), slog.New(slog.NewTextHandler(&log, nil)))
+	store, err := OpenStore(directory, exampleSettings(), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func expectFiles(t *testing.T, directory string, want ...string) {
 
 func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "checkpoints")
-	store, log := mustOpen(t, directory)
+	store, log := mustOpenStore(t, directory)
 	if state, err := store.Load(); state != nil || err != nil {
 		t.Errorf("an empty store loads %v, %v", state, err)
 	}
@@ -88,7 +88,7 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 	}
 	mustSave(t, store, 2, 3, 99_999_999, 100_000_000)
 	expectFiles(t, directory, "best.safetensors", "iteration-100000000.safetensors", "iteration-99999999.safetensors")
-	store, _ = mustOpen(t, directory)
+	store, _ = mustOpenStore(t, directory)
 	expectLoad(t, store, 100_000_000)
 	data, err := os.ReadFile(filepath.Join(directory, BestName))
 	if err != nil {
@@ -104,7 +104,7 @@ func TestStoreKeepsTheNewestTwoAndTheBest(t *testing.T) {
 
 func TestStoreKeepsWhatItIsTold(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "checkpoints")
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	store.Keep(0, 3, 100)
 	mustSave(t, store, 0, 1, 2, 3, 4, 5, 6)
 	expectFiles(t, directory, "iteration-00000000.safetensors", "iteration-00000003.safetensors",
@@ -126,7 +126,7 @@ func TestNewest(t *testing.T) {
 	if _, ok, err := Newest(directory); ok || err != nil {
 		t.Errorf("a missing directory has a newest checkpoint: %v, %v", ok, err)
 	}
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 9, 10)
 	for _, name := range []string{"iteration-11.safetensors", "iteration-00000012.safetensors.tmp", "iteration-0000000x.safetensors"} {
 		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
@@ -140,12 +140,12 @@ func TestNewest(t *testing.T) {
 
 func TestOpenRemovesUnfinishedFiles(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 1)
 	if err := os.WriteFile(store.path(2)+atomicfile.Suffix, []byte("half"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	store, _ = mustOpen(t, directory)
+	store, _ = mustOpenStore(t, directory)
 	expectFiles(t, directory, "iteration-00000001.safetensors")
 	expectLoad(t, store, 1)
 }
@@ -171,10 +171,10 @@ func TestLoadFallsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			directory := t.TempDir()
-			store, _ := mustOpen(t, directory)
+			store, _ := mustOpenStore(t, directory)
 			mustSave(t, store, 4, 5)
 			damage(t, store, 5, how)
-			store, log := mustOpen(t, directory)
+			store, log := mustOpenStore(t, directory)
 			expectLoad(t, store, 4)
 			if text := log.String(); !strings.Contains(text, "iteration-00000005") || !strings.Contains(text, "iteration-00000004") {
 				t.Errorf("the warning is %q, want one that names both files", text)
@@ -189,7 +189,7 @@ func TestLoadFallsBack(t *testing.T) {
 
 func TestLoadOfNothingButCorruptFiles(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 4, 5)
 	before := files(t, directory)
 	for _, i := range []uint64{4, 5} {
@@ -204,13 +204,13 @@ func TestLoadOfNothingButCorruptFiles(t *testing.T) {
 
 func TestLoadRefusesOtherSettings(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 1)
 	settings := exampleSettings()
 	settings["batch"] = "16000"
 	delete(settings, "seed")
 	settings["rank"] = "30"
-	other, err := Open(directory, settings, slog.New(slog.DiscardHandler))
+	other, err := OpenStore(directory, settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	if _, err := Peek(directory, exampleSettings()); err != nil {
 		t.Errorf("a missing directory: %v", err)
 	}
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 4, 5)
 	before := files(t, directory)
 	damage(t, store, 5, func(data []byte) []byte { return data[1:] })
@@ -255,7 +255,7 @@ func TestCheckChangesNothing(t *testing.T) {
 
 func TestLoadRefusesAnotherVersion(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 1, 2)
 	damage(t, store, 2, func(data []byte) []byte {
 		return seal(bytes.Replace(data, []byte(format), []byte("dbqpg checkpoint 9"), 1))
@@ -269,7 +269,7 @@ func TestLoadRefusesAnotherVersion(t *testing.T) {
 // A full disk: /dev/full in the temporary file's place refuses every write.
 func TestSaveToFullDisk(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 1, 2)
 	for _, path := range []string{store.path(3), filepath.Join(directory, BestName)} {
 		if err := os.Symlink("/dev/full", path+atomicfile.Suffix); err != nil {
@@ -287,7 +287,7 @@ func TestSaveToFullDisk(t *testing.T) {
 }
 
 func TestKeepBestPanicsBeforeSave(t *testing.T) {
-	store, _ := mustOpen(t, t.TempDir())
+	store, _ := mustOpenStore(t, t.TempDir())
 	defer func() {
 		if recover() == nil {
 			t.Error("KeepBest did not panic")

@@ -1,18 +1,4 @@
-// Package rundir manages a run's directory:
-//
-//	config.yaml                     the resolved settings
-//	builds.yaml                     the commit, the versions and the machine that trained it, from which iteration on
-//	progress.csv                    a row per iteration
-//	evaluations.csv                 a row per evaluated checkpoint
-//	shut-out.json                   actors that lied, and will be heard no more
-//	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run
-//	environment_steps/              the same for the returns, at environment steps in place of iterations
-//	checkpoints/                    the newest states, the best, and those named in the settings
-//
-// An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
-// resumed run cuts off the rows of the iteration that it repeats, so that all files end up as if it had never been
-// stopped.
-package rundir
+package runs
 
 import (
 	"errors"
@@ -24,8 +10,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/learner/checkpoint"
-	"github.com/dbqpg/dbqpg/learner/progress"
 )
 
 const (
@@ -38,16 +22,16 @@ const (
 // Run is a run's directory, open and locked.
 type Run struct {
 	lock        *os.File
-	checkpoints *checkpoint.Store
-	progress    *progress.CSV[progress.Row]
-	evaluations *progress.CSV[progress.Evaluation]
+	checkpoints *Store
+	progress    *CSV[Row]
+	evaluations *CSV[Evaluation]
 	events      *events
 }
 
 // Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what happens
 // to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins with
 // [Run.Start]. Warnings go to log.
-func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State, error) {
+func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 	plan, err := newPlan(settings)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +47,7 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State,
 	if !plan.resume {
 		err = writeSettings(settings) // config.yaml marks a run's directory, so it comes first
 	}
-	var state *checkpoint.State
+	var state *State
 	if err == nil {
 		state, err = r.open(settings, log)
 	}
@@ -73,9 +57,9 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *checkpoint.State,
 	return r, state, nil
 }
 
-func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoint.State, err error) {
+func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, err error) {
 	directory := settings.RunDir
-	if r.checkpoints, err = checkpoint.Open(filepath.Join(directory, checkpointsName), settings.Identity(), log); err != nil {
+	if r.checkpoints, err = OpenStore(filepath.Join(directory, checkpointsName), settings.Identity(), log); err != nil {
 		return nil, err
 	}
 	r.checkpoints.Keep(settings.KeepCheckpoints...)
@@ -94,14 +78,14 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 		}
 	}
 	var rows int
-	if r.progress, rows, err = progress.OpenCSV[progress.Row](Progress(directory), next); err != nil {
+	if r.progress, rows, err = OpenCSV[Row](ProgressFile(directory), next); err != nil {
 		return nil, err
 	}
-	if r.evaluations, _, err = progress.OpenCSV[progress.Evaluation](Evaluations(directory), evaluated); err != nil {
+	if r.evaluations, _, err = OpenCSV[Evaluation](Evaluations(directory), evaluated); err != nil {
 		return nil, err
 	}
 	if state != nil && uint64(rows) < state.Iteration {
-		log.Warn("rows are missing from the progress so far", "file", Progress(directory),
+		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory),
 			"rows", rows, "iterations", state.Iteration)
 	}
 	steps := uint64(0) // the first for which returns are to be written
@@ -114,11 +98,11 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *checkpoi
 
 // advise adds advice to an error about checkpoints.
 func advise(err error) error {
-	var mismatch *checkpoint.MismatchError
+	var mismatch *MismatchError
 	switch {
 	case errors.As(err, &mismatch):
 		return fmt.Errorf("%w; resume without changing them, or start another run with --run-dir", err)
-	case errors.Is(err, checkpoint.ErrVersion):
+	case errors.Is(err, ErrVersion):
 		return fmt.Errorf("%w; resume with the program that wrote it", err)
 	}
 	return fmt.Errorf("%w; --force starts over and keeps these files aside", err)
@@ -137,7 +121,7 @@ func writeSettings(settings *config.Settings) error {
 }
 
 // Start saves a new run's initial state and its evaluation, nil for none. It sets state.Best if there is one.
-func (r *Run) Start(state *checkpoint.State, evaluation *progress.Evaluation) error {
+func (r *Run) Start(state *State, evaluation *Evaluation) error {
 	if err := r.evaluated(state, evaluation); err != nil {
 		return err
 	}
@@ -149,7 +133,7 @@ func (r *Run) Start(state *checkpoint.State, evaluation *progress.Evaluation) er
 //
 // The best state is the one with the highest evaluation. In a run without any it is the one whose policy played the
 // best batch, which is the preceding one and has the row's number.
-func (r *Run) Commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
+func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
 		panic(fmt.Sprintf("rundir: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
 	}
@@ -159,10 +143,10 @@ func (r *Run) Commit(state *checkpoint.State, row progress.Row, evaluation *prog
 	return nil
 }
 
-func (r *Run) commit(state *checkpoint.State, row progress.Row, evaluation *progress.Evaluation) error {
+func (r *Run) commit(state *State, row Row, evaluation *Evaluation) error {
 	// A batch of segments in which no episode ended has no return.
 	if best := state.Best; best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
-		state.Best = &checkpoint.Best{Return: row.ReturnMean, Iteration: row.Iteration}
+		state.Best = &Best{Return: row.ReturnMean, Iteration: row.Iteration}
 		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err
 		}
@@ -180,12 +164,12 @@ func (r *Run) commit(state *checkpoint.State, row progress.Row, evaluation *prog
 }
 
 // evaluated writes the evaluation, if any, of a state that is about to be saved.
-func (r *Run) evaluated(state *checkpoint.State, evaluation *progress.Evaluation) error {
+func (r *Run) evaluated(state *State, evaluation *Evaluation) error {
 	if evaluation == nil {
 		return nil
 	}
 	if best := state.Best; best == nil || !best.Evaluated || evaluation.MeanReturn > best.Return {
-		state.Best = &checkpoint.Best{Return: evaluation.MeanReturn, Iteration: state.Iteration, Evaluated: true}
+		state.Best = &Best{Return: evaluation.MeanReturn, Iteration: state.Iteration, Evaluated: true}
 		if err := r.checkpoints.SaveBest(state); err != nil {
 			return err
 		}

@@ -1,7 +1,4 @@
-// Package progress reports a run's progress, iteration by iteration: a [Row] of numbers, which [CSV] appends to
-// progress.csv and [Display] shows, on a terminal in one line that is updated below the log, elsewhere as a log
-// line.
-package progress
+package runs
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package checkpoint
+package runs
 
 import (
 	"bufio"
@@ -17,20 +17,10 @@ import (
 )
 
 const (
-	childDirectory = "CHECKPOINT_TEST_DIRECTORY" // where a child process saves
-	childLimit     = "CHECKPOINT_TEST_LIMIT"     // the largest file, in bytes, that it may write
-	childNumbers   = 50_000                      // in a state: saving takes some milliseconds
+	storeChildDirectory = "CHECKPOINT_TEST_DIRECTORY" // where a child process saves
+	childLimit          = "CHECKPOINT_TEST_LIMIT"     // the largest file, in bytes, that it may write
+	childNumbers        = 50_000                      // in a state: saving takes some milliseconds
 )
-
-func TestMain(m *testing.M) {
-	if directory := os.Getenv(childDirectory); directory != "" {
-		if err := saveForever(directory); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
 
 // saveForever is the child process: it resumes from the newest checkpoint and prints each iteration it has saved.
 func saveForever(directory string) error {
@@ -40,7 +30,7 @@ func saveForever(directory string) error {
 			return err
 		}
 	}
-	store, err := Open(directory, exampleSettings(), slog.New(slog.DiscardHandler))
+	store, err := OpenStore(directory, exampleSettings(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -65,7 +55,7 @@ func saveForever(directory string) error {
 
 func child(directory string, environment ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), append(environment, childDirectory+"="+directory)...)
+	command.Env = append(os.Environ(), append(environment, storeChildDirectory+"="+directory)...)
 	return command
 }
 
@@ -105,7 +95,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the child reported %q", saved)
 		}
-		store, log := mustOpen(t, directory)
+		store, log := mustOpenStore(t, directory)
 		state, err := store.Load()
 		if err != nil || log.Len() > 0 {
 			t.Fatalf("after a kill at iteration %d: %v %s", reported, err, log)
@@ -122,7 +112,7 @@ func TestKilledWhileSaving(t *testing.T) {
 // A process whose writes begin to fail half-way through a file says so and leaves the checkpoints it had.
 func TestDiskFullHalfWay(t *testing.T) {
 	directory := t.TempDir()
-	store, _ := mustOpen(t, directory)
+	store, _ := mustOpenStore(t, directory)
 	mustSave(t, store, 1, 2)
 	output, err := child(directory, childLimit+"=100000").CombinedOutput()
 	var exit *exec.ExitError

@@ -1,0 +1,34 @@
+// Package runs keeps a run's files, and is the only one that knows their names:
+//
+//	config.yaml                     the resolved settings
+//	builds.yaml                     the commit, the versions and the machine that trained it, from which iteration on
+//	progress.csv                    a row per iteration
+//	evaluations.csv                 a row per evaluated checkpoint
+//	shut-out.json                   actors that lied, and will be heard no more
+//	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run
+//	environment_steps/              the same for the returns, at environment steps in place of iterations
+//	checkpoints/                    the newest states, the best, and those named in the settings
+//
+// An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
+// resumed run cuts off the rows of the iteration that it repeats, so that all files end up as if it had never been
+// stopped.
+//
+// # The state
+//
+// A [State] is everything that a run needs to resume as if nothing had happened. It is taken between two iterations and
+// contains no random state beyond its counters, since every stream is derived from the run's seed and an iteration's
+// number. The parameters, the optimisers' moments, the normaliser and the critic are named arrays.
+//
+// # The file
+//
+// A state is one safetensors file, which Python's safetensors package can open too: its metadata are the counters and
+// the run's settings; its tensors are the arrays, sorted by name, followed by "sha256", the digest of all preceding
+// bytes of the file. A network's parameters are a tensor for each layer's weight and bias, as in PyTorch:
+// "policy.0.weight" (out × in), "policy.0.bias" (out), ..., "log_std".
+//
+// # The directory
+//
+// A [Store] holds the newest two states, the one with the best policy, and those that Keep names. Files
+// are written completely before they replace anything, and at least one of the newest two is always intact, whatever
+// happens to the other.
+package runs
