@@ -92,7 +92,8 @@ var presets = map[Preset]func(s *Settings){
 			s.Segment, s.Streams = 250, 8
 		}
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
-			s.Gamma = 0.9999 // rl-baselines3-zoo's: what a stroke earns comes late (docs/results/best)
+			// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims (docs/results/default).
+			s.Gamma, s.GAELambda = 0.9999, 0.98
 		}
 	},
 }

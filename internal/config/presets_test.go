@@ -126,14 +126,14 @@ func TestBestIsTheSameForAllTasks(t *testing.T) {
 			}
 			s.RunDir, s.Env, s.Estimator = first.RunDir, first.Env, first.Estimator
 			s.LearningRate = first.LearningRate // which trpo does not use
-			gamma := 0.995
+			gamma, lambda := 0.995, 0.95
 			if strings.HasPrefix(task.Name, "Swimmer-") {
-				gamma = 0.9999
+				gamma, lambda = 0.9999, 0.98
 			}
-			if s.Gamma != gamma {
-				t.Errorf("%s, %s: gamma %g, want %g", task.Name, estimator, s.Gamma, gamma)
+			if s.Gamma != gamma || s.GAELambda != lambda {
+				t.Errorf("%s, %s: gamma %g and lambda %g, want %g and %g", task.Name, estimator, s.Gamma, s.GAELambda, gamma, lambda)
 			}
-			s.Gamma = first.Gamma
+			s.Gamma, s.GAELambda = first.Gamma, first.GAELambda
 			if !reflect.DeepEqual(s, first) {
 				t.Errorf("%s, %s:\n%+v, and of Swimmer-v2\n%+v", task.Name, estimator, s, first)
 			}

@@ -74,7 +74,8 @@ This section is generated from the tables in ` + "`internal/config`" + ` by ` + 
 			formatNumber(own.vanilla.rate), rate)
 	}
 	swimmer, others := forTask("Swimmer-v2", TRPO, UAPG, Best), forTask("Hopper-v2", TRPO, UAPG, Best)
-	fmt.Fprintf(&page, "\nIn the preset `best`, gamma is %g for Swimmer and %g for all others.\n", swimmer.Gamma, others.Gamma)
+	fmt.Fprintf(&page, "\nIn the preset `best`, Swimmer has gamma %g and GAE lambda %g, all other tasks %g and %g.\n",
+		swimmer.Gamma, swimmer.GAELambda, others.Gamma, others.GAELambda)
 	return page.String()
 }
 
