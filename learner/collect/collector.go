@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"

@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 // Any number of actors and slots collects the same batches, bit for bit.
@@ -29,7 +30,7 @@ func TestBatchDoesNotDependOnActors(t *testing.T) {
 		t.Run(fmt.Sprint(actors), func(t *testing.T) {
 			l := newLab(t)
 			for _, slots := range actors {
-				l.actor(slots, rollouttest.New)
+				l.actor(slots, simtest.New)
 			}
 			for iteration := range uint64(5) {
 				b := l.collect(iteration)
@@ -74,7 +75,7 @@ func TestActorsInProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- rollout.Run(ctx, rollout.Config{Conn: conn, Run: "toy", Slots: 2, NewEnv: rollouttest.New, Log: quiet})
+		done <- rollout.Run(ctx, rollout.Config{Conn: conn, Run: "toy", Slots: 2, NewEnv: simtest.New, Log: quiet})
 	}()
 	requireSerial(t, l.collect(0), 0)
 	cancel()
@@ -88,7 +89,7 @@ func TestActorsInProcess(t *testing.T) {
 func (l *lab) dying(hangs func(steps int) bool) (release func() error) {
 	playing, released := make(chan struct{}, 1), make(chan struct{})
 	hang := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(steps int) error {
+		return &simtest.Toy{BeforeStep: func(steps int) error {
 			if !hangs(steps) {
 				return nil
 			}
@@ -105,7 +106,7 @@ func (l *lab) dying(hangs func(steps int) bool) (release func() error) {
 	go func() {
 		<-playing
 		conn.Close() // no farewell
-		l.actor(1, rollouttest.New)
+		l.actor(1, simtest.New)
 	}()
 	return func() error {
 		close(released)
@@ -128,13 +129,13 @@ func TestActorLeaves(t *testing.T) {
 	l := newLab(t, func(c *collect.Config) { c.Lease = time.Hour })
 	ctx, cancel := context.WithCancel(context.Background())
 	quits := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(int) error { cancel(); return nil }}, nil
+		return &simtest.Toy{BeforeStep: func(int) error { cancel(); return nil }}, nil
 	}
 	conn := l.connect()
 	left := make(chan error)
 	go func() {
 		left <- rollout.Run(ctx, rollout.Config{Conn: conn, Run: "toy", Slots: 3, NewEnv: quits, Log: quiet})
-		l.actor(1, rollouttest.New)
+		l.actor(1, simtest.New)
 	}()
 	go func() {
 		if err := <-left; err != nil {
@@ -150,7 +151,7 @@ func TestServerRestart(t *testing.T) {
 	held := make(chan struct{}, 1)
 	release := make(chan struct{})
 	l.actor(2, func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(int) error {
+		return &simtest.Toy{BeforeStep: func(int) error {
 			select {
 			case held <- struct{}{}:
 			default:
@@ -172,7 +173,7 @@ func TestServerRestart(t *testing.T) {
 		l.server = again
 		close(release)
 		// One that knows nothing needs the policy from the store, which the restart has emptied.
-		l.actor(1, rollouttest.New)
+		l.actor(1, simtest.New)
 	}()
 	requireSerial(t, l.collect(0), 0)
 	requireSerial(t, l.collect(1), 1)
@@ -181,7 +182,7 @@ func TestServerRestart(t *testing.T) {
 // Once a batch is complete its iteration is over: between batches every answer says so, and there is nothing to do.
 func TestBetweenBatches(t *testing.T) {
 	l := newLab(t)
-	stop := l.actor(2, rollouttest.New)
+	stop := l.actor(2, simtest.New)
 	c := l.client("watcher")
 	expect := func(m proto.Message, status proto.Status, iteration uint64) {
 		t.Helper()
@@ -217,7 +218,7 @@ func TestReplacedLearner(t *testing.T) {
 		t.Fatalf("the next epoch is %d, %v; want 2", epoch, err)
 	}
 	successor := l.newCollector(conn, func(c *collect.Config) { c.Epoch = epoch })
-	l.actor(2, rollouttest.New)
+	l.actor(2, simtest.New)
 	b, err := successor.Collect(deadline(t), rollouttest.Policy(0), minSteps)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func TestReplacedLearner(t *testing.T) {
 // Two learners of the same epoch don't overwrite each other's policies either.
 func TestSameEpochTwice(t *testing.T) {
 	l := newLab(t)
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	l.collect(0)
 	other := l.newCollector(l.connect())
 	p := rollouttest.Policy(0)
@@ -266,7 +267,7 @@ func TestCancel(t *testing.T) {
 	if steps, want := l.collector.Progress(); steps != 0 || want != 0 {
 		t.Errorf("progress after the end: %d of %d", steps, want)
 	}
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	requireSerial(t, l.collect(0), 0)
 }
 
@@ -299,7 +300,7 @@ func TestPolicyOfAnotherRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := rollouttest.Policy(5)
-		p.Run, p.Epoch, p.Task = "toy", 1, rollouttest.Spec.Name
+		p.Run, p.Epoch, p.Task = "toy", 1, simtest.Spec.Name
 		data, err := proto.Marshal(nil, p)
 		if err != nil {
 			t.Fatal(err)
@@ -320,7 +321,7 @@ func TestPolicyOfAnotherRelease(t *testing.T) {
 		if epoch, err := collect.NextEpoch(deadline(t), l.conn, "toy", 2); epoch != 2 || err != nil {
 			t.Errorf("epoch %d, %v", epoch, err)
 		}
-		l.actor(1, rollouttest.New)
+		l.actor(1, simtest.New)
 		requireSerial(t, l.collect(0), 0)
 	}
 }

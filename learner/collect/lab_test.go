@@ -12,13 +12,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -66,7 +67,7 @@ func newLab(t testing.TB, change ...func(*collect.Config)) *lab {
 
 func (l *lab) newCollector(conn *bus.Conn, change ...func(*collect.Config)) *collect.Collector {
 	l.t.Helper()
-	config := collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: rollouttest.Spec, Log: quiet}
+	config := collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: simtest.Spec, Log: quiet}
 	for _, f := range change {
 		f(&config)
 	}
@@ -123,12 +124,12 @@ func (l *lab) collect(iteration uint64) *collect.Batch {
 func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 	t.Helper()
 	p := rollouttest.Policy(ticket.Iteration)
-	shape := policy.Shape{Observation: rollouttest.Spec.ObservationDim, Action: rollouttest.Spec.ActionDim, Hidden: p.Hidden}
+	shape := policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := rollouttest.Play(context.Background(), &rollouttest.Toy{}, actor, ticket)
+	e, err := rollouttest.Play(context.Background(), &simtest.Toy{}, actor, ticket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 // sleeper is a task without work: a step takes as long as it is told, an episode about 100 steps and at most 1,000.
 type sleeper struct {
-	rollouttest.Toy
+	simtest.Toy
 	step          time.Duration
 	begun         time.Time
 	steps, length int
@@ -112,7 +113,7 @@ func BenchmarkSlowActors(b *testing.B) {
 
 // slow is a toy that can be saved and whose steps take as long as they are told.
 type slow struct {
-	rollouttest.Toy
+	simtest.Toy
 	step  time.Duration
 	begun time.Time
 	steps int
@@ -138,7 +139,7 @@ func BenchmarkSlowSegments(b *testing.B) {
 			for range actors {
 				l.actor(1, func(string) (sim.Env, error) { return &slow{step: step}, nil })
 			}
-			at, iteration, took := collect.NewStreams(streams, rollouttest.Spec.TimeLimit), uint64(0), time.Duration(0)
+			at, iteration, took := collect.NewStreams(streams, simtest.Spec.TimeLimit), uint64(0), time.Duration(0)
 			for b.Loop() {
 				batch, err := l.collector.CollectSegments(b.Context(), rollouttest.Policy(iteration), at, streams*steps)
 				if err != nil {

@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 	segmentSteps = 7
 )
 
-func saved(c *collect.Config) { c.StateSize = (&rollouttest.Toy{}).StateSize() }
+func saved(c *collect.Config) { c.StateSize = (&simtest.Toy{}).StateSize() }
 
 // trajectory is what a batch of segments contains, one step after another, stream by stream.
 type trajectory struct {
@@ -53,7 +54,7 @@ func trajectoryOf(b *collect.Batch) (all trajectory) {
 
 // live is the slow twin of a stream: an environment that is never saved, and that plays on and on.
 type live struct {
-	env         *rollouttest.Toy
+	env         *simtest.Toy
 	rng         *rand.Rand
 	observation []float64
 	sum         float64
@@ -61,9 +62,9 @@ type live struct {
 }
 
 func newLive(t testing.TB, index uint64) *live {
-	l := &live{env: &rollouttest.Toy{}, rng: streams.New(seed, streams.Segments, 0, index), observation: make([]float64, 3)}
+	l := &live{env: &simtest.Toy{}, rng: streams.New(seed, streams.Segments, 0, index), observation: make([]float64, 3)}
 	l.reset(t)
-	l.steps = int(index) * rollouttest.Spec.TimeLimit / numStreams
+	l.steps = int(index) * simtest.Spec.TimeLimit / numStreams
 	return l
 }
 
@@ -86,7 +87,7 @@ func (l *live) play(t testing.TB, actor *policy.Actor, all *trajectory, steps in
 		all.Actions = append(all.Actions, action...)
 		all.Rewards = append(all.Rewards, reward)
 		l.sum, l.steps = l.sum+reward, l.steps+1
-		if terminated || l.steps == rollouttest.Spec.TimeLimit {
+		if terminated || l.steps == simtest.Spec.TimeLimit {
 			all.Finals = append(all.Finals, rounded(l.observation)...)
 			all.Returns, all.Lengths, all.Terminated = append(all.Returns, l.sum), append(all.Lengths, l.steps), append(all.Terminated, terminated)
 			l.reset(t)
@@ -101,7 +102,7 @@ func rounded(x []float64) []float32 {
 func toyActor(t testing.TB, iteration uint64) *policy.Actor {
 	t.Helper()
 	p := rollouttest.Policy(iteration)
-	shape := policy.Shape{Observation: rollouttest.Spec.ObservationDim, Action: rollouttest.Spec.ActionDim, Hidden: p.Hidden}
+	shape := policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
 		t.Fatal(err)
@@ -162,9 +163,9 @@ func TestSegmentsDoNotDependOnActors(t *testing.T) {
 	for _, actors := range [][]int{{1}, {2}, {5, 3, 1}, slices.Repeat([]int{1}, 64)} {
 		l := newLab(t, saved)
 		for _, slots := range actors {
-			l.actor(slots, rollouttest.New)
+			l.actor(slots, simtest.New)
 		}
-		if got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches); !reflect.DeepEqual(got, want) {
+		if got, _ := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, batches); !reflect.DeepEqual(got, want) {
 			t.Errorf("actors with %v slots collect something else", actors)
 		}
 	}
@@ -194,9 +195,9 @@ func TestSegmentsOfUnevenLengths(t *testing.T) {
 	for _, actors := range []int{1, 64} {
 		l := newLab(t, saved)
 		for range actors {
-			l.actor(1, rollouttest.New)
+			l.actor(1, simtest.New)
 		}
-		at := collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit)
+		at := collect.NewStreams(numStreams, simtest.Spec.TimeLimit)
 		for i, total := range totals {
 			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(uint64(i)), at, total)
 			if err != nil {
@@ -219,8 +220,8 @@ func TestSegmentsGoOnElsewhere(t *testing.T) {
 	want := liveBatches(t, batches)
 	for stop := range batches {
 		l := newLab(t, saved)
-		l.actor(2, rollouttest.New)
-		got, at := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, stop)
+		l.actor(2, simtest.New)
+		got, at := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, stop)
 		l.collector = l.newCollector(l.conn, saved, func(c *collect.Config) { c.Epoch = 2 })
 		rest, _ := l.collectSegments(at, uint64(stop), batches-stop)
 		if got = append(got, rest...); !reflect.DeepEqual(got, want) {
@@ -234,7 +235,7 @@ func TestActorDiesInSegment(t *testing.T) {
 	const batches = 4
 	l := newLab(t, saved, func(c *collect.Config) { c.Lease = 200 * time.Millisecond })
 	release := l.dying(func(steps int) bool { return steps >= 3 })
-	got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, batches)
+	got, _ := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, batches)
 	if !reflect.DeepEqual(got, liveBatches(t, batches)) {
 		t.Error("the batches differ from undisturbed ones")
 	}
@@ -244,14 +245,14 @@ func TestActorDiesInSegment(t *testing.T) {
 // A stream whose state no actor can go on from starts anew, the same for any number of actors; one that cannot even start
 // ends the batch.
 func TestStreamStartsAnew(t *testing.T) {
-	diverging := func(string) (sim.Env, error) { return diverges{new(rollouttest.Toy)}, nil }
+	diverging := func(string) (sim.Env, error) { return diverges{new(simtest.Toy)}, nil }
 	var want []trajectory
 	for _, actors := range []int{1, 3} {
 		l := newLab(t, saved, plays(diverging))
 		for range actors {
 			l.actor(1, diverging)
 		}
-		got, _ := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, 4)
+		got, _ := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, 4)
 		if reflect.DeepEqual(got, liveBatches(t, 4)) {
 			t.Fatal("no state was beyond going on from: the test shows nothing")
 		}
@@ -263,7 +264,7 @@ func TestStreamStartsAnew(t *testing.T) {
 		}
 	}
 	broken := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(int) error { return errors.New("broken") }}, nil
+		return &simtest.Toy{BeforeStep: func(int) error { return errors.New("broken") }}, nil
 	}
 	l := newLab(t, saved, plays(broken))
 	l.actor(1, broken)
@@ -274,7 +275,7 @@ func TestStreamStartsAnew(t *testing.T) {
 }
 
 // diverges is a toy that cannot go on from some states.
-type diverges struct{ *rollouttest.Toy }
+type diverges struct{ *simtest.Toy }
 
 func (d diverges) LoadState(state []float64) error {
 	if state[0] > 0.8 {
@@ -293,7 +294,7 @@ func signalOnce(ch chan struct{}) {
 // All streams are useful at the start of a batch: as many actors have something to do.
 func TestUsefulSegments(t *testing.T) {
 	l := newLab(t, saved)
-	l.actor(2, rollouttest.New)
+	l.actor(2, simtest.New)
 	at := make([]collect.Stream, 64)
 	for iteration := range uint64(3) {
 		b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(iteration), at, 2048)
@@ -310,8 +311,8 @@ func TestUsefulSegments(t *testing.T) {
 // Whatever wrong segments arrive, they are refused with a reason, and the batch is right.
 func TestWrongSegments(t *testing.T) {
 	l := newLab(t, saved)
-	stop := l.actor(1, rollouttest.New)
-	got, at := l.collectSegments(collect.NewStreams(numStreams, rollouttest.Spec.TimeLimit), 0, 1)
+	stop := l.actor(1, simtest.New)
+	got, at := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, 1)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ func TestWrongSegments(t *testing.T) {
 		t.Fatalf("the ticket %v starts at %+v, want %+v", first, start, at[first.Index].State)
 	}
 	segment := func() *proto.Segment {
-		g, err := rollout.NewPlayer(&rollouttest.Toy{}).PlaySegment(toyActor(t, 1), first, start, func() bool { return false })
+		g, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t, 1), first, start, func() bool { return false })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +377,7 @@ func TestWrongSegments(t *testing.T) {
 	if reply := c.request(1, corrupted); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "checksum") {
 		t.Errorf("a corrupted state: %+v", reply)
 	}
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	if got = append(got, <-done...); !reflect.DeepEqual(got, liveBatches(t, 2)) {
 		t.Error("the batch is wrong")
 	}
@@ -394,7 +395,7 @@ func shorten(g *proto.Segment) {
 // Streams that no actor could go on from, as of a damaged checkpoint, are an error at once.
 func TestWrongStreams(t *testing.T) {
 	l := newLab(t, saved)
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	_, at := l.collectSegments(make([]collect.Stream, 2), 0, 1)
 	for want, spoil := range map[string]func(s *proto.State){
 		"a state of Hopper-v5": func(s *proto.State) { s.Task = "Hopper-v5" },

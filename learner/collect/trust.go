@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/proto"
 )
 

@@ -13,12 +13,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 // Whatever wrong, late or repeated messages arrive, they are answered and the batch is right.
@@ -93,7 +94,7 @@ func TestWrongUploads(t *testing.T) {
 	expect("the right episode again", c.request(1, c.chunk(first, honest)), proto.Stale, "")
 	reply = c.request(1, &proto.Ask{Slot: c.slot, Abandoned: math.MaxUint64})
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
-	l.actor(2, rollouttest.New)
+	l.actor(2, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
 	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 7 || b.Stats.Duplicate != 1 || b.Stats.Wasted > 1000 {
@@ -117,7 +118,7 @@ func plays(newEnv func(string) (sim.Env, error)) func(*collect.Config) {
 // A ticket that fails for the learner itself, too, ends the batch with an error that names it and the reason.
 func TestTicketThatAlwaysFails(t *testing.T) {
 	diverge := func(string) (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(steps int) error {
+		return &simtest.Toy{BeforeStep: func(steps int) error {
 			if steps == 3 {
 				return errors.New("the state is NaN")
 			}
@@ -144,7 +145,7 @@ func TestRewardNotFinite(t *testing.T) {
 
 // However many names say that tickets fail, the batch is a serial sampler's: the learner plays those tickets itself.
 func TestFailingNames(t *testing.T) {
-	l := newLab(t, judged(0, rollouttest.New))
+	l := newLab(t, judged(0, simtest.New))
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
 	for i := range 12 {
@@ -158,7 +159,7 @@ func TestFailingNames(t *testing.T) {
 			c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next, Reason: "it fails, believe me"})
 		}
 	}
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
 	if b.Stats.Disputed == 0 {
@@ -171,7 +172,7 @@ func TestFailingNames(t *testing.T) {
 func TestKeyIsShutOut(t *testing.T) {
 	remembers := func(path string) func(*collect.Config) { return func(c *collect.Config) { c.ShutOut = path } }
 	memory := filepath.Join(t.TempDir(), "shut-out.json")
-	l := newLab(t, judged(0, rollouttest.New), remembers(memory))
+	l := newLab(t, judged(0, simtest.New), remembers(memory))
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
 	c := l.client("a")
@@ -211,9 +212,9 @@ func TestKeyIsShutOut(t *testing.T) {
 	if reply := as("UHONEST", "name", &proto.Return{Ticket: *held.Next}); reply.Status != proto.OK {
 		t.Errorf("another key of the same name: %+v", reply)
 	}
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	requireSerial(t, <-done, 1)
-	c = newLab(t, judged(0, rollouttest.New), remembers(memory)).client("a")
+	c = newLab(t, judged(0, simtest.New), remembers(memory)).client("a")
 	if reply := as("ULIAR", "new name", new(proto.Ask)); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "it failed 3 tickets") {
 		t.Errorf("after the learner's restart: %+v", reply)
 	}
@@ -224,7 +225,7 @@ func TestKeyIsShutOut(t *testing.T) {
 
 func toyDigest(t *testing.T) string {
 	t.Helper()
-	digest, err := rollout.Digest(&rollouttest.Toy{})
+	digest, err := rollout.Digest(&simtest.Toy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func toyDigest(t *testing.T) string {
 
 // dear is the toy with another control cost; it lies only after the first steps, if a digest shall not show it.
 type dear struct {
-	*rollouttest.Toy
+	*simtest.Toy
 	honest int
 }
 
@@ -248,15 +249,15 @@ func (e *dear) Step(action, observation []float64) (float64, bool, error) {
 // An actor of another build is refused, and both sides say so.
 func TestOtherBuild(t *testing.T) {
 	log := new(record)
-	l := newLab(t, judged(0, rollouttest.New), func(c *collect.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	l := newLab(t, judged(0, simtest.New), func(c *collect.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
-	newDear := func(string) (sim.Env, error) { return &dear{&rollouttest.Toy{}, 0}, nil }
+	newDear := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 0}, nil }
 	err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newDear, Log: quiet})
 	if err == nil || !strings.Contains(err.Error(), "computes Toy otherwise") {
 		t.Errorf("an actor of another build: %v", err)
 	}
-	l.actor(1, rollouttest.New)
+	l.actor(1, simtest.New)
 	requireSerial(t, <-done, 1)
 	if said := log.String(); !strings.Contains(said, "computes Toy otherwise") {
 		t.Errorf("the learner does not say so: %s", said)
@@ -267,8 +268,8 @@ func TestOtherBuild(t *testing.T) {
 func TestLiar(t *testing.T) {
 	for _, segments := range []bool{false, true} {
 		log := new(record)
-		l := newLab(t, judged(1, rollouttest.New), func(c *collect.Config) {
-			c.Log, c.StateSize = slog.New(slog.NewTextHandler(log, nil)), (&rollouttest.Toy{}).StateSize()
+		l := newLab(t, judged(1, simtest.New), func(c *collect.Config) {
+			c.Log, c.StateSize = slog.New(slog.NewTextHandler(log, nil)), (&simtest.Toy{}).StateSize()
 		})
 		done := make(chan *collect.Batch)
 		go func() {
@@ -280,18 +281,18 @@ func TestLiar(t *testing.T) {
 				done <- b
 				return
 			}
-			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, rollouttest.Spec.TimeLimit), 400*30)
+			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, simtest.Spec.TimeLimit), 400*30)
 			if err != nil {
 				t.Error(err)
 			}
 			done <- b
 		}()
-		newLiar := func(string) (sim.Env, error) { return &dear{&rollouttest.Toy{}, 300}, nil }
+		newLiar := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 300}, nil }
 		err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
 		if err == nil || !strings.Contains(err.Error(), "is shut out of this run: it sent another result") {
 			t.Errorf("the liar: %v", err)
 		}
-		l.actor(1, rollouttest.New)
+		l.actor(1, simtest.New)
 		b := <-done
 		if b == nil || b.Stats.Audited == 0 || !strings.Contains(log.String(), "an actor is shut out") {
 			t.Errorf("segments %v: %+v: %s", segments, b, log)
@@ -307,10 +308,10 @@ func TestLiar(t *testing.T) {
 	}
 }
 
-func newNaN(string) (sim.Env, error) { return &nanEnv{Toy: &rollouttest.Toy{}}, nil }
+func newNaN(string) (sim.Env, error) { return &nanEnv{Toy: &simtest.Toy{}}, nil }
 
 // nanEnv has rewards that are not numbers.
-type nanEnv struct{ *rollouttest.Toy }
+type nanEnv struct{ *simtest.Toy }
 
 func (e *nanEnv) Step(action, observation []float64) (float64, bool, error) {
 	_, terminated, err := e.Toy.Step(action, observation)
@@ -346,7 +347,7 @@ func TestAnnouncements(t *testing.T) {
 			break
 		}
 	}
-	if n := l.collector.Useful(); n != minSteps/rollouttest.Spec.TimeLimit {
+	if n := l.collector.Useful(); n != minSteps/simtest.Spec.TimeLimit {
 		t.Errorf("%d episodes at once are useful", n)
 	}
 	cancel()

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 // toyEpisodes are those of a policy for the toy task.
@@ -25,14 +26,14 @@ func toyEpisodes(action Action, count, workers int) Episodes {
 	p := rollouttest.Policy(7)
 	return Episodes{
 		NewEnv: func() (sim.Env, error) { return new(bounded), nil },
-		Shape:  policy.Shape{Observation: rollouttest.Spec.ObservationDim, Action: rollouttest.Spec.ActionDim, Hidden: p.Hidden},
+		Shape:  policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden},
 		Params: p.Params, Normalizer: policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip},
 		Action: action, Seed: 3, Count: count, Workers: workers,
 	}
 }
 
 // bounded is the toy with bounds, which the policy's actions exceed.
-type bounded struct{ rollouttest.Toy }
+type bounded struct{ simtest.Toy }
 
 func (b *bounded) Spec() sim.Spec {
 	spec := b.Toy.Spec()
@@ -57,12 +58,12 @@ func slowPlay(t *testing.T, e Episodes) (episodes []Episode) {
 		t.Fatal(err)
 	}
 	for i := range e.Count {
-		env, rng, engine := &rollouttest.Toy{}, streams.New(e.Seed, streams.Evaluation, uint64(i)), make([]float64, 3)
+		env, rng, engine := &simtest.Toy{}, streams.New(e.Seed, streams.Evaluation, uint64(i)), make([]float64, 3)
 		if err := env.Reset(rng, engine); err != nil {
 			t.Fatal(err)
 		}
 		var episode Episode
-		for episode.Length < rollouttest.Spec.TimeLimit && !episode.Terminated {
+		for episode.Length < simtest.Spec.TimeLimit && !episode.Terminated {
 			seen := []float32{float32(engine[0]), float32(engine[1]), float32(engine[2])}
 			action := slices.Clone(actor.Mean(seen))
 			if e.Action == Sampled {
@@ -107,7 +108,7 @@ func TestPlay(t *testing.T) {
 
 // With a bound on the steps, as many episodes are played as cannot exceed it, for any number of workers.
 func TestMaxSteps(t *testing.T) {
-	limit := rollouttest.Spec.TimeLimit
+	limit := simtest.Spec.TimeLimit
 	all := slowPlay(t, toyEpisodes(Mean, 40, 1))
 	for most := limit; most < 45*limit; most += limit/2 + 1 {
 		taken, want := 0, 0
@@ -138,7 +139,7 @@ func TestBusy(t *testing.T) {
 
 // witness is an environment that notes the first number of each episode's stream.
 type witness struct {
-	rollouttest.Toy
+	simtest.Toy
 	first map[uint64]bool
 }
 
@@ -192,7 +193,7 @@ func TestErrors(t *testing.T) {
 			if made++; made == 2 {
 				return nil, lost
 			}
-			return &rollouttest.Toy{BeforeStep: func(steps int) error {
+			return &simtest.Toy{BeforeStep: func(steps int) error {
 				if steps == 7 && failed < times {
 					failed++
 					return lost
@@ -220,7 +221,7 @@ func TestErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := toyEpisodes(Mean, 1_000_000, 2)
 	e.NewEnv = func() (sim.Env, error) {
-		return &rollouttest.Toy{BeforeStep: func(int) error { cancel(); return nil }}, nil
+		return &simtest.Toy{BeforeStep: func(int) error { cancel(); return nil }}, nil
 	}
 	if _, err := Play(ctx, e); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -228,7 +229,7 @@ func TestErrors(t *testing.T) {
 }
 
 // larger is an environment of another size.
-type larger struct{ rollouttest.Toy }
+type larger struct{ simtest.Toy }
 
 func (larger) Spec() sim.Spec { return sim.Spec{Name: "Large", ObservationDim: 4, ActionDim: 2} }
 

@@ -1,4 +1,4 @@
-"""Gymnasium's own loop, which BenchmarkGymnasium (actor/rollout) compares with: for each number of steps on standard input it
+"""Gymnasium's own loop, which BenchmarkGymnasium (internal/rollout) compares with: for each number of steps on standard input it
 takes these, with actions drawn before, and prints the seconds of processor time that they took."""
 
 import sys

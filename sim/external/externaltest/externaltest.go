@@ -16,8 +16,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/sim/external"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 // argument is the first one of a test's own binary that is to be the program.
@@ -50,7 +50,7 @@ func File(wrong string, k int) *external.File {
 }
 
 // Toy is the environment as the program has it: a seed decides its episode. It is played without a process as well.
-type Toy struct{ rollouttest.Toy }
+type Toy struct{ simtest.Toy }
 
 // Reset draws a seed, as environments of task files do.
 func (t *Toy) Reset(rng *rand.Rand, observation []float64) error {

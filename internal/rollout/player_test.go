@@ -6,17 +6,18 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 func toyActor(t testing.TB) *policy.Actor {
 	t.Helper()
 	p := rollouttest.Policy(7)
-	shape := policy.Shape{Observation: rollouttest.Spec.ObservationDim, Action: rollouttest.Spec.ActionDim, Hidden: p.Hidden}
+	shape := policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden}
 	a, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func toyTicket(index uint64) proto.Ticket {
 
 // slowPlay is the straightforward twin of Play.
 func slowPlay(t *testing.T, actor *policy.Actor, ticket proto.Ticket) *proto.Episode {
-	env := &rollouttest.Toy{}
+	env := &simtest.Toy{}
 	rng := streams.New(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index)
 	e := &proto.Episode{Ticket: ticket}
 	engine := make([]float64, 3)
@@ -57,7 +58,7 @@ func slowPlay(t *testing.T, actor *policy.Actor, ticket proto.Ticket) *proto.Epi
 // A player that plays many tickets in any order plays each as if it were its first.
 func TestPlayer(t *testing.T) {
 	actor := toyActor(t)
-	player := rollout.NewPlayer(&rollouttest.Toy{})
+	player := rollout.NewPlayer(&simtest.Toy{})
 	terminated, limited := 0, 0
 	for _, index := range []uint64{5, 0, 3, 1, 1 << 60, 2, 0, 4, 5, 6, 7, 8, 9, 10} {
 		got, err := player.Play(actor, toyTicket(index), func() bool { return false })
@@ -82,7 +83,7 @@ func TestPlayer(t *testing.T) {
 }
 
 func TestPlayerAllocatesNothing(t *testing.T) {
-	actor, player := toyActor(t), rollout.NewPlayer(&rollouttest.Toy{})
+	actor, player := toyActor(t), rollout.NewPlayer(&simtest.Toy{})
 	index := uint64(0)
 	play := func() {
 		if _, err := player.Play(actor, toyTicket(index%20), func() bool { return false }); err != nil {
@@ -99,7 +100,7 @@ func TestPlayerAllocatesNothing(t *testing.T) {
 }
 
 func TestPlayerStops(t *testing.T) {
-	player := rollout.NewPlayer(&rollouttest.Toy{})
+	player := rollout.NewPlayer(&simtest.Toy{})
 	asked := 0
 	e, err := player.Play(toyActor(t), toyTicket(longTicket(t)), func() bool { asked++; return asked > 4 })
 	if e != nil || !errors.Is(err, rollout.ErrStopped) || player.StepsPlayed() != 4 {
@@ -107,7 +108,7 @@ func TestPlayerStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := rollouttest.Play(ctx, &rollouttest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err, rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
+	if _, err := rollouttest.Play(ctx, &simtest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err, rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -126,7 +127,7 @@ func longTicket(t *testing.T) uint64 {
 
 func TestPlayerReportsFailures(t *testing.T) {
 	broken := errors.New("broken")
-	env := &rollouttest.Toy{BeforeStep: func(steps int) error {
+	env := &simtest.Toy{BeforeStep: func(steps int) error {
 		if steps == 2 {
 			return broken
 		}
@@ -140,7 +141,7 @@ func TestPlayerReportsFailures(t *testing.T) {
 // The loop around the policy and the engine: the toy's step costs a few nanoseconds, so what Act costs alone is to
 // be subtracted.
 func BenchmarkPlayerStep(b *testing.B) {
-	actor, player := toyActor(b), rollout.NewPlayer(&rollouttest.Toy{})
+	actor, player := toyActor(b), rollout.NewPlayer(&simtest.Toy{})
 	steps := 0
 	for b.Loop() {
 		e, err := player.Play(actor, toyTicket(1), func() bool { return false })

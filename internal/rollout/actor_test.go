@@ -11,12 +11,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
+	"github.com/dbqpg/dbqpg/internal/rollout"
+	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +52,7 @@ func connect(t testing.TB, s *bus.Server) *bus.Conn {
 
 func newCollector(t testing.TB, s *bus.Server, change ...func(*collect.Config)) *collect.Collector {
 	t.Helper()
-	config := collect.Config{Run: "toy", Epoch: 1, Seed: 3, Task: rollouttest.Spec, Log: quiet}
+	config := collect.Config{Run: "toy", Epoch: 1, Seed: 3, Task: simtest.Spec, Log: quiet}
 	for _, f := range change {
 		f(&config)
 	}
@@ -83,8 +84,8 @@ func run(t testing.TB, config rollout.Config) (result <-chan error, stop func())
 func TestBadConfig(t *testing.T) {
 	conn := connect(t, startServer(t))
 	for says, config := range map[string]rollout.Config{
-		"0 slots":   {Conn: conn, Run: "toy", NewEnv: rollouttest.New},
-		`holds "."`: {Conn: conn, Run: "a.b", Slots: 1, NewEnv: rollouttest.New},
+		"0 slots":   {Conn: conn, Run: "toy", NewEnv: simtest.New},
+		`holds "."`: {Conn: conn, Run: "a.b", Slots: 1, NewEnv: simtest.New},
 	} {
 		if err := rollout.Run(deadline(t), config); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want an error that says %q", err, says)
@@ -95,10 +96,10 @@ func TestBadConfig(t *testing.T) {
 // An actor that comes first waits for its learner, and stops when told.
 func TestActorBeforeLearner(t *testing.T) {
 	server := startServer(t)
-	run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	run(t, rollout.Config{Conn: connect(t, server), NewEnv: simtest.New})
 	ctx, cancel := context.WithCancel(deadline(t))
 	cancel()
-	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet}); err != nil {
+	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet}); err != nil {
 		t.Errorf("stopped before there was a learner: %v", err)
 	}
 	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
@@ -115,7 +116,7 @@ func TestNoEnvironment(t *testing.T) {
 	failed := make(chan error)
 	go func() {
 		failed <- <-result
-		run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+		run(t, rollout.Config{Conn: connect(t, server), NewEnv: simtest.New})
 	}()
 	collected := make(chan error)
 	go func() {
@@ -132,7 +133,7 @@ func TestNoEnvironment(t *testing.T) {
 
 // recorder tells what is done with the toy.
 type recorder struct {
-	*rollouttest.Toy
+	*simtest.Toy
 	calls chan string
 	gate  chan struct{} // each step takes an element
 	free  int           // steps before those, which are a digest's
@@ -151,8 +152,8 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 	ctx := deadline(t) // ends after the actors
 	server := startServer(t)
 	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = 50 * time.Millisecond })
-	slow := &recorder{&rollouttest.Toy{}, make(chan string), make(chan struct{}), 0}
-	if _, err := rollout.Digest(&rollouttest.Toy{BeforeStep: func(int) error { slow.free++; return nil }}); err != nil {
+	slow := &recorder{&simtest.Toy{}, make(chan string), make(chan struct{}), 0}
+	if _, err := rollout.Digest(&simtest.Toy{BeforeStep: func(int) error { slow.free++; return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: func(string) (sim.Env, error) { return slow, nil }})
@@ -162,7 +163,7 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 		collected <- err
 	}()
 	<-slow.calls // in its first step
-	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 2, NewEnv: rollouttest.New})
+	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 2, NewEnv: simtest.New})
 	if err := <-collected; err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestPlaysWhileSending(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer discovery.Close()
-	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 1, NewEnv: rollouttest.New})
+	_, stop := run(t, rollout.Config{Conn: connect(t, server), Slots: 1, NewEnv: simtest.New})
 	select {
 	case <-both:
 	case <-deadline(t).Done():
@@ -290,7 +291,7 @@ func TestGarbage(t *testing.T) {
 	if err := conn.Flush(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	run(t, rollout.Config{Conn: connect(t, server), NewEnv: rollouttest.New})
+	run(t, rollout.Config{Conn: connect(t, server), NewEnv: simtest.New})
 	<-there
 	p := rollouttest.Policy(0)
 	p.Run, p.Epoch, p.Task = "toy", 1, "Toy"
@@ -346,7 +347,7 @@ func TestOtherVersion(t *testing.T) {
 	if err := conn.Flush(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	err = rollout.Run(deadline(t), rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: rollouttest.New, Log: quiet})
+	err = rollout.Run(deadline(t), rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet})
 	if !errors.Is(err, proto.ErrVersion) || !strings.Contains(err.Error(), "run the same release on both sides") {
 		t.Errorf("another version: %v", err)
 	}

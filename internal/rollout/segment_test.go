@@ -7,12 +7,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/actor/rollout"
-	"github.com/dbqpg/dbqpg/actor/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/simtest"
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
@@ -79,7 +79,7 @@ func TestSegmentsAreTheUncutStream(t *testing.T) {
 }
 
 func TestSegmentAllocatesNothing(t *testing.T) {
-	actor, player := toyActor(t), rollout.NewPlayer(&rollouttest.Toy{})
+	actor, player := toyActor(t), rollout.NewPlayer(&simtest.Toy{})
 	start := &proto.Start{Steps: 100}
 	play := func() {
 		if _, err := player.PlaySegment(actor, toyTicket(1), start, never); err != nil {
@@ -93,7 +93,7 @@ func TestSegmentAllocatesNothing(t *testing.T) {
 }
 
 func TestSegmentStops(t *testing.T) {
-	player := rollout.NewPlayer(&rollouttest.Toy{})
+	player := rollout.NewPlayer(&simtest.Toy{})
 	asked := 0
 	g, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 100}, func() bool { asked++; return asked > 70 })
 	if g != nil || !errors.Is(err, rollout.ErrStopped) || player.StepsPlayed() != 70 {
@@ -103,7 +103,7 @@ func TestSegmentStops(t *testing.T) {
 
 // Where a player cannot go on from is an error that says why.
 func TestWrongStarts(t *testing.T) {
-	player := rollout.NewPlayer(&rollouttest.Toy{})
+	player := rollout.NewPlayer(&simtest.Toy{})
 	g, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3}, never)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestWrongStarts(t *testing.T) {
 	} {
 		s := valid
 		spoil(&s)
-		if _, err := rollout.NewPlayer(&rollouttest.Toy{}).PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3, State: &s}, never); err == nil {
+		if _, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3, State: &s}, never); err == nil {
 			t.Errorf("%s is accepted", what)
 		}
 	}

@@ -1,12 +1,11 @@
-// Package rollouttest provides an environment for tests of everything around episodes: its steps cost nothing, its
-// episodes are short and vary in length, and a test can delay it or make it fail.
-package rollouttest
+// Package simtest provides an environment for tests: its steps cost nothing, its episodes are short and vary in length,
+// and a test can delay it or make it fail.
+package simtest
 
 import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -77,16 +76,3 @@ func (e *Toy) LoadState(state []float64) error {
 
 // Close implements sim.Env.
 func (e *Toy) Close() error { return nil }
-
-// Policy returns a policy for the toy with one hidden layer of four; Run, Epoch and Task are left to the learner.
-func Policy(iteration uint64) *proto.Policy {
-	rng := rand.New(rand.NewPCG(iteration, 0))
-	p := &proto.Policy{
-		Iteration: iteration, Hidden: []int{4}, Params: make([]float64, 4*3+4+2*4+2+2),
-		Mean: []float64{0, 0.1, -0.1}, Std: []float64{1, 2, 0.5}, Clip: 5,
-	}
-	for i := range p.Params {
-		p.Params[i] = 0.3 * rng.NormFloat64()
-	}
-	return p
-}
