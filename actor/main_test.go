@@ -285,7 +285,6 @@ func TestBadCommandLines(t *testing.T) {
 		`--log-level "loud": must be debug`:  {"--nats", "nats://127.0.0.1:1", "--log-level", "loud"},
 		`--log-format "xml": must be text`:   {"--nats", "nats://127.0.0.1:1", "--log-format", "xml"},
 		`--run: run: `:                       {"--nats", "nats://127.0.0.1:1", "--run", "a b"},
-		`required flag(s) "env", "from", "o`: {"trace"},
 	} {
 		p := start(t, args...)
 		if code := p.wait(); code != 1 || !strings.Contains(strings.Join(p.output, "\n"), says) {
@@ -303,7 +302,7 @@ func TestHelp(t *testing.T) {
 	if err := c.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--nats", "--run", "--task", "--slots", "--log-level", "trace", "Ctrl-C"} {
+	for _, want := range []string{"--nats", "--run", "--task", "--slots", "--log-level", "Ctrl-C"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help does not mention %s:\n%s", want, out.String())
 		}

@@ -1,4 +1,4 @@
-"""Records how Gymnasium plays a task, for `actor trace` and its tests to compare with.
+"""Records how Gymnasium plays a task, for the tests of sim/tasks to compare with.
 
     make python    # an environment with Gymnasium, in .deps/python
     .deps/python/bin/python scripts/record_trace.py --env Hopper-v5 --out sim/tasks/testdata/Hopper-v5.npz

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
 // A Spec describes one task. Its slices are shared and not to be changed.
@@ -81,30 +79,15 @@ func SplitName(name string) (family string, version int) {
 	return name, 0
 }
 
-// Lookup returns the task of that name, or an *UnknownTaskError.
+// ErrUnknownTask reports the name of a task that does not exist.
+var ErrUnknownTask = errors.New("unknown task")
+
+// Lookup returns the named task. The error wraps ErrUnknownTask.
 func Lookup(name string) (Spec, error) {
-	for _, spec := range specs {
-		if spec.Name == name {
-			return spec, nil
-		}
+	if i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name }); i >= 0 {
+		return specs[i], nil
 	}
-	var names []string
-	for _, spec := range specs {
-		names = append(names, spec.Name)
-	}
-	slices.Reverse(names) // of equally near ones the newest version is meant
-	meant, _ := nearest.Name(name, names)
-	return Spec{}, &UnknownTaskError{Name: name, Nearest: meant}
-}
-
-// An UnknownTaskError reports that there is no task of a name, and suggests the nearest name.
-type UnknownTaskError struct {
-	Name    string
-	Nearest string
-}
-
-func (e *UnknownTaskError) Error() string {
-	return fmt.Sprintf("unknown task %q: did you mean %s?", e.Name, e.Nearest)
+	return Spec{}, fmt.Errorf("%w %q", ErrUnknownTask, name)
 }
 
 // An Env is one running instance of a task. It is used by one goroutine at a time; different ones are independent.

@@ -31,25 +31,8 @@ func TestSplitName(t *testing.T) {
 	}
 }
 
-func TestUnknownTaskNamesNearest(t *testing.T) {
-	for name, want := range map[string]string{
-		"Swimer-v2":                "Swimmer-v2",
-		"swimmer":                  "Swimmer-v5",
-		"Humanoid-v3":              "Humanoid-v5",
-		"Humanoid":                 "Humanoid-v5",
-		"Hopper-v45":               "Hopper-v5",
-		"pendulum-v5":              "InvertedPendulum-v5",
-		"humanoid-standup":         "HumanoidStandup-v5",
-		"walker":                   "Walker2d-v5",
-		"halfcheetah-v2":           "HalfCheetah-v2",
-		"ant":                      "Ant-v5",
-		"Hoper":                    "Hopper-v5",
-		strings.Repeat("x", 1<<20): "Walker2d-v5",
-	} {
-		_, err := Lookup(name)
-		var unknown *UnknownTaskError
-		if !errors.As(err, &unknown) || unknown.Nearest != want {
-			t.Errorf("%.40s: error %.200v, want nearest %s", name, err, want)
-		}
+func TestUnknownTask(t *testing.T) {
+	if _, err := Lookup("Swimer-v2"); !errors.Is(err, ErrUnknownTask) || !strings.Contains(err.Error(), `"Swimer-v2"`) {
+		t.Errorf("error %v", err)
 	}
 }

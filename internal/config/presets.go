@@ -2,11 +2,13 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
+	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -131,10 +133,24 @@ func (t task) step(algorithm Algorithm) step {
 	return t.trpo
 }
 
-// ForTask returns the settings of a task, complete except for RunDir. preset "" is the task's default. The error is a
-// *sim.UnknownTaskError.
+// LookupTask is sim.Lookup with a suggestion in the error: among equally near names, the newest version.
+func LookupTask(name string) (sim.Spec, error) {
+	task, err := sim.Lookup(name)
+	if err == nil {
+		return task, nil
+	}
+	var names []string
+	for _, task := range slices.Backward(sim.Tasks()) {
+		names = append(names, task.Name)
+	}
+	meant, _ := nearest.Name(name, names)
+	return sim.Spec{}, fmt.Errorf("%w: did you mean %s?", err, meant)
+}
+
+// ForTask returns the settings of a task, complete except for RunDir. preset "" is the task's default. The error wraps
+// sim.ErrUnknownTask.
 func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) (Settings, error) {
-	if _, err := sim.Lookup(name); err != nil {
+	if _, err := LookupTask(name); err != nil {
 		return Settings{}, err
 	}
 	return forTask(name, algorithm, estimator, preset), nil

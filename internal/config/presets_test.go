@@ -100,11 +100,25 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-func TestForUnknownTask(t *testing.T) {
-	_, err := ForTask("Swimer-v2", NPG, UAPG, Authors)
-	var unknown *sim.UnknownTaskError
-	if !errors.As(err, &unknown) || unknown.Nearest != "Swimmer-v2" {
-		t.Errorf("error %v, want sim's with the nearest name", err)
+func TestUnknownTask(t *testing.T) {
+	for name, want := range map[string]string{
+		"Swimer-v2":                "Swimmer-v2",
+		"swimmer":                  "Swimmer-v5",
+		"Humanoid-v3":              "Humanoid-v5",
+		"Humanoid":                 "Humanoid-v5",
+		"Hopper-v45":               "Hopper-v5",
+		"pendulum-v5":              "InvertedPendulum-v5",
+		"humanoid-standup":         "HumanoidStandup-v5",
+		"walker":                   "Walker2d-v5",
+		"halfcheetah-v2":           "HalfCheetah-v2",
+		"ant":                      "Ant-v5",
+		"Hoper":                    "Hopper-v5",
+		strings.Repeat("x", 1<<20): "Walker2d-v5",
+	} {
+		_, err := ForTask(name, NPG, UAPG, "")
+		if !errors.Is(err, sim.ErrUnknownTask) || !strings.HasSuffix(err.Error(), "did you mean "+want+"?") {
+			t.Errorf("%.40s: error %.200v, want nearest %s", name, err, want)
+		}
 	}
 }
 

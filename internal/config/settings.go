@@ -249,5 +249,5 @@ func (s *Settings) Task() (sim.Spec, error) {
 	if s.TaskFile != nil {
 		return s.TaskFile.Spec(), nil
 	}
-	return sim.Lookup(s.Env)
+	return LookupTask(s.Env)
 }

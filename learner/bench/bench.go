@@ -43,7 +43,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 		Example: "  learner bench --env HumanoidStandup-v2 --sizes 5000,15000,45000",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			task, err := sim.Lookup(o.env)
+			task, err := config.LookupTask(o.env)
 			if err != nil {
 				return err
 			}

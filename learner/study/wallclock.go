@@ -78,7 +78,7 @@ func (o *wallClockOptions) run(cmd *cobra.Command) error {
 		return errors.New("wall-clock: give at least 2 --sizes from 1 on, each once, and at least 1 of --rounds")
 	}
 	slices.Sort(o.sizes)
-	task, err := sim.Lookup(o.env)
+	task, err := config.LookupTask(o.env)
 	if err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}

@@ -1,4 +1,4 @@
-"""The recorder of traces, scripts/record_trace.py: it records again what is committed, and `actor trace` agrees."""
+"""The recorder of traces, scripts/record_trace.py: it records again what is committed, and the tasks agree."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, Run
+from conftest import ROOT
 
 
 def record(env: str, out: pathlib.Path, *options: object) -> dict[str, np.ndarray]:
@@ -27,10 +27,7 @@ def test_committed_trace(env: str, tmp_path: pathlib.Path) -> None:
             np.testing.assert_allclose(values, trace[name], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def test_actor_replays(program: Run, tmp_path: pathlib.Path) -> None:
-    theirs = record("Reacher-v5", tmp_path / "theirs.npz", "--steps", 20, "--seed", 7)
-    program("actor", "trace", "--env", "Reacher-v5", "--from", tmp_path / "theirs.npz", "--out", tmp_path / "mine.npz")
-    with np.load(tmp_path / "mine.npz") as mine:
-        assert len(mine["rewards"]) == 20
-        for name, values in mine.items():
-            np.testing.assert_allclose(values, theirs[name], rtol=1e-9, atol=1e-9, err_msg=name)
+def test_task_agrees(tmp_path: pathlib.Path) -> None:
+    assert len(record("Reacher-v5", tmp_path / "Reacher-v5.npz", "--steps", 20, "--seed", 7)["rewards"]) == 20
+    test = ["go", "test", "./sim/tasks", "-run", "TestGoldenTraces/Reacher-v5", "-traces", str(tmp_path)]
+    subprocess.run(test, check=True, cwd=ROOT)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // builtin stands for tasks.New.
-func builtin(name string) (sim.Env, error) { return nil, &sim.UnknownTaskError{Name: name} }
+func builtin(name string) (sim.Env, error) { return nil, fmt.Errorf("%w %q", sim.ErrUnknownTask, name) }
 
 func environments(t testing.TB, files ...*external.File) *external.Environments {
 	t.Helper()
@@ -230,8 +230,7 @@ func TestNames(t *testing.T) {
 	if _, err := external.New(builtin, f, &other); err == nil {
 		t.Error("two files for one name are accepted")
 	}
-	var unknown *sim.UnknownTaskError
-	if _, err := e.New("Swimmer-v2"); !errors.As(err, &unknown) {
+	if _, err := e.New("Swimmer-v2"); !errors.Is(err, sim.ErrUnknownTask) {
 		t.Errorf("a built-in task is not made by its own function: %v", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -45,7 +44,8 @@ const (
 	defaultEnvironments = 8
 	maxEnvironments     = 128
 	maxFile             = 64 << 10
-	maxDim              = 1 << 16 // of observations and actions
+	maxDim              = 1 << 16        // of observations and actions
+	maxEpisode          = 16<<20 - 4<<10 // bytes of an episode's arrays, which one message has room for (proto.MaxEpisode)
 )
 
 // namePattern is what task names look like.
@@ -106,8 +106,9 @@ func (f *File) check() error {
 		return fmt.Errorf("actions %d: must be from 1 to %d", f.Actions, maxDim)
 	case f.Steps < 1:
 		return fmt.Errorf("steps %d: must be at least 1, the number of steps after which an episode is ended", f.Steps)
-	case f.Steps > proto.MaxEpisode || episode > proto.MaxEpisode-proto.MaxControl:
-		return fmt.Errorf("steps %d: an episode would take %d bytes, and at most %d are possible; lower it", f.Steps, episode, proto.MaxEpisode)
+	case f.Steps > maxEpisode || episode > maxEpisode:
+		return fmt.Errorf("steps %d: an episode would take %d bytes, and at most %d are possible; lower it",
+			f.Steps, episode, maxEpisode)
 	case len(f.Command) == 0 || f.Command[0] == "":
 		return errors.New("command: must be a list of a program and its arguments")
 	case f.Environments < 1 || f.Environments > maxEnvironments:

@@ -1,12 +1,14 @@
 package external_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/external/externaltest"
 )
@@ -38,6 +40,24 @@ func TestLoad(t *testing.T) {
 	elsewhere.Command = []string{"python3", "-m", "other"}
 	if elsewhere.Spec().Name == f.Spec().Name {
 		t.Error("another command is the same task")
+	}
+}
+
+// The longest episode that a task file allows fits in a message.
+func TestLongestEpisode(t *testing.T) {
+	const steps = (16<<20 - 4<<10) / (4*(3+2) + 8)
+	text := strings.Replace(externaltest.Text("", 2), "steps: 50", fmt.Sprint("steps: ", steps), 1)
+	if _, err := external.Parse([]byte(text)); err != nil {
+		t.Error(err)
+	}
+	if _, err := external.Parse([]byte(strings.Replace(text, fmt.Sprint(steps), fmt.Sprint(steps+1), 1))); err == nil {
+		t.Error("one step more is accepted")
+	}
+	if _, err := proto.Marshal(nil, &proto.Episode{
+		Ticket: proto.Ticket{Run: "toy"}, Observations: make([]float32, 3*steps), FinalObservation: make([]float32, 3),
+		Actions: make([]float32, 2*steps), Rewards: make([]float64, steps),
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -58,7 +58,7 @@ var families = map[string]func(m *mujoco.Model, version int) task{}
 //go:embed assets
 var assets embed.FS
 
-// New returns a new instance of the named task, to be closed. The error is a *sim.UnknownTaskError where there is
+// New returns a new instance of the named task, to be closed. The error wraps sim.ErrUnknownTask if there is
 // no such task.
 func New(name string) (sim.Env, error) {
 	spec, err := sim.Lookup(name)
