@@ -27,8 +27,8 @@ import (
 	"testing"
 )
 
-// Build runs the tests of a package with programs built by go build, whose arguments are given: options, then packages. It sets
-// the directory of the programs and removes it afterwards. It returns the exit status.
+// Build builds programs with go build's arguments (options, then packages), runs the package's tests, and returns the exit status. It
+// sets directory to the programs' directory, which it removes afterwards. The programs have failpoints, unless -tags says otherwise.
 func Build(m *testing.M, directory *string, arguments ...string) int {
 	made, err := os.MkdirTemp("", "dbqpg-test-")
 	if err != nil {
@@ -38,7 +38,7 @@ func Build(m *testing.M, directory *string, arguments ...string) int {
 	defer os.RemoveAll(made)
 	*directory = made
 	os.Setenv("TMPDIR", made) // temporary files of killed processes are removed with it
-	build := exec.Command("go", slices.Concat([]string{"build", "-o", made + string(filepath.Separator)}, arguments)...)
+	build := exec.Command("go", slices.Concat([]string{"build", "-tags", "failpoint", "-o", made + string(filepath.Separator)}, arguments)...)
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
 		return 1

@@ -1,4 +1,4 @@
-package failpoint
+package failpointtest
 
 import (
 	"errors"

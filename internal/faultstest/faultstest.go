@@ -1,6 +1,6 @@
-// Package faults supports tests that kill, stall and disturb what they test. Each has a short form for every day and a
+// Package faultstest supports tests that kill, stall and disturb what they test. Each has a short form for every day and a
 // long one, run by make soak; both print what they did and the seed that reproduces it.
-package faults
+package faultstest
 
 import (
 	"fmt"
