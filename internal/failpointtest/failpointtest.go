@@ -1,5 +1,5 @@
-// Package failpointtest implements the failpoints of package failpoint, for programs built with the tag failpoint. Tests set its
-// environment variables; without them it does nothing.
+// Package failpointtest implements the failpoints of package failpoint, for programs built with the tag failpoint.
+// Tests set its environment variables; without them it does nothing.
 package failpointtest
 
 import (
@@ -17,7 +17,8 @@ const (
 	// Variable names the environment variable of the failpoint: "kill@NAME:N" kills the process with SIGKILL at its Nth
 	// hit of NAME, counted from 1; "stop@NAME:N" stops it with SIGSTOP.
 	Variable = "DBQPG_TEST_FAILPOINT"
-	// SkewVariable names the environment variable of the clock's skew, a duration such as -1h that is added to the machine's clock.
+	// SkewVariable names the environment variable of the clock's skew, a duration such as -1h that is added to the
+	// machine's clock.
 	SkewVariable = "DBQPG_TEST_SKEW"
 	// ReleaseVariable names the environment variable of the release that the program reports, such as 0.2.0.
 	ReleaseVariable = "DBQPG_TEST_RELEASE"
