@@ -9,6 +9,9 @@ SHARE ?= 1
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 DOCKER ?= docker
 BUILDFLAGS ?=
+# The packages with goroutines of their own.
+RACE = ./actor/... ./coordinator/... ./internal/rollout/... ./internal/web ./learner/collect ./learner/play ./learner/session ./learner/worker \
+	./proto/bus/... ./sim/external/...
 REGISTRY ?= ghcr.io/dbqpg
 TAG ?= $(shell sed -n 's/^appVersion: //p' charts/dbqpg/Chart.yaml)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -16,7 +19,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help docs setup train test web browser python lint bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart chart-e2e image-names clean distclean
+.PHONY: help docs setup train test race web browser python lint size bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart chart-e2e image-names clean distclean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -35,6 +38,9 @@ test: setup ## Run go vet and all tests (GPU tests only after make cuda or make 
 	@[ -x .deps/bin/versitygw ] || echo "test: checkpoints in buckets are not tested: run make s3-server first"
 	cd helm && go vet -tags e2e ./... && go test ./...
 
+race: setup ## Run the tests of concurrent packages under the race detector
+	go test -race $(RACE)
+
 browser: ## Fetch what the tests of the browser's pages need: npm packages, and Chromium (as root on Debian)
 	@scripts/setup_browser.sh
 
@@ -52,6 +58,9 @@ lint: setup ## Check style and import rules (.golangci.yml), scripts, workflows 
 	go run $(GOLANGCI_LINT) run ./...
 	cd helm && go run $(GOLANGCI_LINT) run --config ../.golangci.yml --build-tags e2e ./...
 	@[ ! -f .deps/cuda/include/cuda.h ] || scripts/cuda.sh go run $(GOLANGCI_LINT) run --build-tags gpu ./estimators/compute/cuda/...
+
+size: setup ## Count lines, imports against the order, flags, pages, words and repeated lines; fail above the limits (scripts/size.sh)
+	@scripts/size.sh
 
 bench: setup ## Run the benchmarks; BENCH=Step PACKAGES=./sim/tasks selects some
 	go test -run '^$$' -bench '$(BENCH)' $(PACKAGES)

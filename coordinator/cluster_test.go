@@ -14,7 +14,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 func spec(name string, seeds ...uint64) registry.Spec {
@@ -120,7 +120,7 @@ func (w *workload) report(what string, args ...any) {
 	}
 	slices.Sort(w.outages)
 	n, at := len(w.outages), func(i int) time.Duration { return w.outages[i].Round(time.Millisecond) }
-	faults.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (90 %%), %v (99 %%), %v (longest)",
+	faultstest.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (90 %%), %v (99 %%), %v (longest)",
 		fmt.Sprintf(what, args...), total, at(n/2), at(n*9/10), at(n*99/100), at(n-1))
 }
 
@@ -128,7 +128,7 @@ func (w *workload) report(what string, args ...any) {
 // answered is there in the end, and each was made once.
 func TestKilledLeaders(t *testing.T) {
 	t.Parallel()
-	rng, kills := faults.Rand(faults.Seed(t), 0), faults.Count(5, 300)
+	rng, kills := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(5, 300)
 	nodes := serveThree(t)
 	w := startWorkload(t, nodes)
 	for kill := range kills {

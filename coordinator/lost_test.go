@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // directory returns the node's data directory.
@@ -28,7 +28,7 @@ func (n *node) lose() {
 // commit: nothing is lost, and each counts again.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
-	rng, losses := faults.Rand(faults.Seed(t), 0), faults.Count(4, 100)
+	rng, losses := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(4, 100)
 	nodes := serveThree(t)
 	w := startWorkload(t, nodes)
 	for range losses {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // island is a network namespace that is connected to the others, and to this process, by a bridge.
@@ -62,7 +62,7 @@ func ip(arguments ...string) (string, error) {
 // missing: the next one that is cut off leaves a majority only if the one before is back.
 func TestPartitions(t *testing.T) {
 	islands := newIslands(t, 3)
-	rng, partitions := faults.Rand(faults.Seed(t), 0), faults.Count(3, 60)
+	rng, partitions := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 60)
 	var peers []string
 	for i, at := range islands {
 		peers = append(peers, fmt.Sprintf("n%d=%s:7071", i+1, at.address))

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // Three nodes lose power, mostly all at once, again and again while learners commit: each commit that was answered is there in
 // the end. Each node has a disk of its own, which keeps only what was synced.
 func TestPowerFailures(t *testing.T) {
 	t.Parallel()
-	rng, failures := faults.Rand(faults.Seed(t), 0), faults.Count(3, 200)
-	disks := []*faults.Disk{faults.NewDisk(t), faults.NewDisk(t), faults.NewDisk(t)}
+	rng, failures := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 200)
+	disks := []*faultstest.Disk{faultstest.NewDisk(t), faultstest.NewDisk(t), faultstest.NewDisk(t)}
 	var directories []string
 	for _, disk := range disks {
 		directories = append(directories, filepath.Join(disk.Path, "data"))

@@ -10,18 +10,18 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/failpointtest"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // The clocks of three nodes are hours apart, and another leads again and again. A learner that renews its lease keeps its run; the
 // run of one that does not is free for others in time, whichever clock it was leased by.
 func TestSkewedClocks(t *testing.T) {
 	t.Parallel()
-	rng, changes := faults.Rand(faults.Seed(t), 0), faults.Count(3, 100)
+	rng, changes := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 100)
 	var within [][]string
 	for _, skew := range rng.Perm(3) {
-		within = append(within, []string{"env", fmt.Sprintf("%s=%dh%dm", failpoint.SkewVariable, 20*(skew-1), rng.IntN(60))})
+		within = append(within, []string{"env", fmt.Sprintf("%s=%dh%dm", failpointtest.SkewVariable, 20*(skew-1), rng.IntN(60))})
 	}
 	nodes := serveEach(t, within, []string{t.TempDir(), t.TempDir(), t.TempDir()})
 	w := startWorkload(t, nodes)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // One of three voters, the leader half of the time, is slow for a while: it stands still for longer than an election takes, or for
@@ -14,7 +14,7 @@ import (
 // before.
 func TestSlowVoters(t *testing.T) {
 	t.Parallel()
-	rng, slow := faults.Rand(faults.Seed(t), 0), faults.Count(4, 200)
+	rng, slow := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(4, 200)
 	nodes := serveThree(t)
 	w := startWorkload(t, nodes)
 	leaders := 0

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/dbqpg/dbqpg/helm/internal/progress"
+	"github.com/dbqpg/dbqpg/helm/internal/progresstest"
 	"github.com/dbqpg/dbqpg/internal/credentials/credentialstest"
 )
 
@@ -87,10 +87,10 @@ func TestTraining(t *testing.T) {
 	player.drain()
 	worker.drain()
 	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1"), alone(t)
-	if err := progress.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {
+	if err := progresstest.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {
 		t.Error(err)
 	}
-	if err := progress.CompareStates(10, directory, undisturbed); err != nil {
+	if err := progresstest.CompareStates(10, directory, undisturbed); err != nil {
 		t.Error(err)
 	}
 	for _, p := range nodes {

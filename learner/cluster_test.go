@@ -17,7 +17,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/failpoint"
+	"github.com/dbqpg/dbqpg/internal/failpointtest"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
@@ -73,7 +73,7 @@ func (c *cluster) worker(fail string, more ...string) *process {
 		arguments = append(arguments, "--listen", "127.0.0.1:0")
 	}
 	cmd := exec.Command(filepath.Join(c.programs, "learner"), arguments...)
-	cmd.Env = slices.Concat(os.Environ(), c.environment, []string{failpoint.Variable + "=" + fail})
+	cmd.Env = slices.Concat(os.Environ(), c.environment, []string{failpointtest.Variable + "=" + fail})
 	p := startCommand(c.t, cmd)
 	if fail != "" {
 		p.MayFail()

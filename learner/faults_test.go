@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
@@ -93,10 +93,10 @@ func hashOf(s *runs.State) string {
 // and out of order on their way from and to actors and learner.
 func TestManyKilledActors(t *testing.T) {
 	t.Parallel()
-	seed, kills := faults.Seed(t), faults.Count(8, 500)
-	rng := faults.Rand(seed, 0)
+	seed, kills := faultstest.Seed(t), faultstest.Count(8, 500)
+	rng := faultstest.Rand(seed, 0)
 	_, url := startServer(t, "0")
-	proxy := faults.NewProxy(t, url, faults.Rand(seed, 1), 0.1, 0.1, 200*time.Millisecond)
+	proxy := faultstest.NewProxy(t, url, faultstest.Rand(seed, 1), 0.1, 0.1, 200*time.Millisecond)
 	actors := make([]*process, 4)
 	begin := func(i int) {
 		actors[i] = start(t, "actor", "--nats", proxy.URL(), "--run", examples[1].run, "--slots", "1")
@@ -113,7 +113,7 @@ func TestManyKilledActors(t *testing.T) {
 		begin(i)
 	}
 	hash := learner.stop()
-	faults.Report(t, "%d actors killed; %v; %d iterations end with hash %s, as undisturbed", kills, proxy, learner.done, hash)
+	faultstest.Report(t, "%d actors killed; %v; %d iterations end with hash %s, as undisturbed", kills, proxy, learner.done, hash)
 }
 
 // playing are two actors whose accepted episodes can be counted.
@@ -156,10 +156,10 @@ func (p *playing) again() time.Duration {
 // The NATS server is killed again and again, is away for a while and comes back with an empty memory.
 func TestManyKilledServers(t *testing.T) {
 	t.Parallel()
-	seed, kills := faults.Seed(t), faults.Count(3, 100)
-	rng := faults.Rand(seed, 0)
+	seed, kills := faultstest.Seed(t), faultstest.Count(3, 100)
+	rng := faultstest.Rand(seed, 0)
 	shortest, longest := time.Millisecond, 300*time.Millisecond // that it is away for
-	if faults.Long() {
+	if faultstest.Long() {
 		shortest, longest = time.Second, 30*time.Second
 	}
 	e := examples[1]
@@ -178,7 +178,7 @@ func TestManyKilledServers(t *testing.T) {
 	}
 	learner.next()
 	hash := learner.stop()
-	faults.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations end with hash %s, as undisturbed",
+	faultstest.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations end with hash %s, as undisturbed",
 		kills, shortest, longest, spread(took), learner.done, hash)
 }
 

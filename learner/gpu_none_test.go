@@ -2,5 +2,5 @@
 
 package main_test
 
-// tags are those that the programs under test are built with.
-const tags = ""
+// tags are the build tags of the programs under test.
+const tags = "failpoint"

@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// tags are those that the programs under test are built with.
-const tags = "gpu"
+// tags are the build tags of the programs under test.
+const tags = "failpoint,gpu"
 
 // needEmulator skips a test on a real device, which neither fails on demand nor has so little memory.
 func needEmulator(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
@@ -93,7 +93,7 @@ func TestSmallNATSCluster(t *testing.T) {
 // Of a cluster of three NATS servers any one may be lost, again and again, the one that leads or not: the others go on.
 func TestNATSCluster(t *testing.T) {
 	t.Parallel()
-	rng, losses := faults.Rand(faults.Seed(t), 0), faults.Count(3, 30)
+	rng, losses := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 30)
 	nodes, url := startNATSCluster(t, 3)
 	e := examples[1]
 	actors := startPlaying(t, e, url)
@@ -112,6 +112,6 @@ func TestNATSCluster(t *testing.T) {
 		}
 	}
 	hash := learner.stop()
-	faults.Report(t, "%d NATS servers of a cluster of 3 killed, each in its turn; collecting again after %s; %d iterations end with hash %s, as undisturbed",
+	faultstest.Report(t, "%d NATS servers of a cluster of 3 killed, each in its turn; collecting again after %s; %d iterations end with hash %s, as undisturbed",
 		losses, spread(took), learner.done, hash)
 }

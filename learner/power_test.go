@@ -6,17 +6,17 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
 // A run whose disk loses power at random moments, and that is resumed each time, ends with the same bits as one never stopped. At
 // most one iteration is done again after each failure, and none that was reported as done.
 func TestLearnersPowerFailures(t *testing.T) {
 	t.Parallel()
-	rng, failures := faults.Rand(faults.Seed(t), 0), faults.Count(3, 200)
+	rng, failures := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 200)
 	e, runs := examples[1], 0
 	for left := failures; left > 0; runs++ { // a run that gets through is followed by another
-		disk := faults.NewDisk(t)
+		disk := faultstest.NewDisk(t)
 		directory := filepath.Join(disk.Path, "run")
 		arguments := e.arguments(directory, "--resume=auto")
 		for ; left > 0 && killSomewhere(t, rng, directory, arguments, 60, disk.Cut); left-- {
@@ -25,20 +25,20 @@ func TestLearnersPowerFailures(t *testing.T) {
 		start(t, "learner", arguments...).Succeed()
 		e.requireReference(t, directory)
 	}
-	faults.Report(t, "%d power failures of a learner; %d runs end with the bits of an undisturbed one", failures, runs)
+	faultstest.Report(t, "%d power failures of a learner; %d runs end with the bits of an undisturbed one", failures, runs)
 }
 
 // The power fails for all at once, a worker, the coordinator and the store of checkpoints, at any point of the worker's work. The
 // coordinator has each commit that it answered, the store has that commit's checkpoint, and the run goes on to the same bits.
 func TestWorkersPowerFailures(t *testing.T) {
 	t.Parallel()
-	rng, repetitions := faults.Rand(faults.Seed(t), 0), faults.Count(1, 20)
+	rng, repetitions := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 20)
 	count := 1 // of points
-	if faults.Long() {
+	if faultstest.Long() {
 		count = len(points)
 	}
 	e := examples[1]
-	records, checkpoints := faults.NewDisk(t), faults.NewDisk(t)
+	records, checkpoints := faultstest.NewDisk(t), faultstest.NewDisk(t)
 	c := newCluster(t)
 	c.coordinator.Kill()
 	c.flags[2], c.checkpoints = filepath.Join(records.Path, "data"), filepath.Join(checkpoints.Path, "checkpoints")
@@ -59,7 +59,7 @@ func TestWorkersPowerFailures(t *testing.T) {
 			second.Succeed()
 		}
 	}
-	faults.Report(t, "%d power failures of a worker, the coordinator and the store at %d points; the same bits, at most one iteration again", repetitions*count, count)
+	faultstest.Report(t, "%d power failures of a worker, the coordinator and the store at %d points; the same bits, at most one iteration again", repetitions*count, count)
 }
 
 // killedAt submits a run, and returns it with a worker that was killed at a point of it. A worker that lost its lease before, as on a

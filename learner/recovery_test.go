@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -50,14 +50,14 @@ func TestLostCheckpoint(t *testing.T) {
 // on from its newest checkpoint.
 func TestRestoredCoordinator(t *testing.T) {
 	t.Parallel()
-	rng, restores := faults.Rand(faults.Seed(t), 0), faults.Count(1, 50)
+	rng, restores := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 50)
 	e := examples[1]
 	c := newCluster(t)
 	for i := range restores {
 		known := 1 + rng.IntN(2)
 		c.restoreAndTrain(e, c.submit(e, fmt.Sprint("restored", i)), uint64(known), known+1+rng.IntN(4), i > 0 && rng.IntN(2) == 0)
 	}
-	faults.Report(t, "%d backups restored up to four iterations later; runs went on from the newest checkpoint, to the same bits", restores)
+	faultstest.Report(t, "%d backups restored up to four iterations later; runs went on from the newest checkpoint, to the same bits", restores)
 }
 
 // restoreAndTrain has a coordinator restored from a backup that knows a run's first iterations, when more are committed. The worker

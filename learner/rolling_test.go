@@ -15,8 +15,8 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/failpointtest"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
@@ -31,7 +31,7 @@ const sameBits = "e9ea58e88d0e3f487442e96888f231dda25dd61c"
 // runs go on: to the same bits, whichever programs trained them together.
 func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
-	rng, updates := faults.Rand(faults.Seed(t), 0), faults.Count(1, 20)
+	rng, updates := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 20)
 	before := processtest.Earlier(t, sameBits, "./learner", "./actor", "./coordinator")
 	mixed := *examples[1]
 	mixed.earlier = true
@@ -63,7 +63,7 @@ func TestRollingUpdate(t *testing.T) {
 		}
 		f.end()
 	}
-	faults.Report(t, "%d updates of three coordinators, two workers and their actors from commit %.7s; %d runs with the bits of undisturbed ones", updates, sameBits, 4*updates)
+	faultstest.Report(t, "%d updates of three coordinators, two workers and their actors from commit %.7s; %d runs with the bits of undisturbed ones", updates, sameBits, 4*updates)
 }
 
 // A node of this build's has an earlier one's leader answer; an earlier one's node refers to the leader, and clients go on to others.
@@ -116,7 +116,7 @@ func TestEarlierLeader(t *testing.T) {
 // A worker of a release takes runs once the coordinator's nodes are of that release, or a later one.
 func TestUpgradeOrder(t *testing.T) {
 	t.Parallel()
-	const before, after = failpoint.ReleaseVariable + "=1.9.1", failpoint.ReleaseVariable + "=1.10.0"
+	const before, after = failpointtest.ReleaseVariable + "=1.9.1", failpointtest.ReleaseVariable + "=1.10.0"
 	f := newFleet(t, programs, before)
 	f.programs, f.environment = programs, []string{after}
 	w := f.worker("", "--actors", "1")

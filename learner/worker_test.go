@@ -16,7 +16,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/credentials"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
 	"github.com/dbqpg/dbqpg/learner/runs"
@@ -41,9 +41,9 @@ func fewer(e *example) int { return e.iterations }
 // the killed one has said that training goes on, as on a machine where a commit takes longer than a second.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
-	rng := faults.Rand(faults.Seed(t), 0)
-	repetitions, at := faults.Count(1, 25), 4 // points: some will do
-	if faults.Long() {
+	rng := faultstest.Rand(faultstest.Seed(t), 0)
+	repetitions, at := faultstest.Count(1, 25), 4 // points: some will do
+	if faultstest.Long() {
 		at = len(points)
 	}
 	e := examples[1]
@@ -65,7 +65,7 @@ func TestKilledWorker(t *testing.T) {
 			}
 		}
 	}
-	faults.Report(t, "%d workers killed at %d points; another resumed after %s, by leases of %s; the same bits, at most the iteration under way again",
+	faultstest.Report(t, "%d workers killed at %d points; another resumed after %s, by leases of %s; the same bits, at most the iteration under way again",
 		len(took), at, spread(took), leaseTerm)
 }
 

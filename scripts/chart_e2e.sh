@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the chart in a real single-node cluster (helm/offline) and tests it there:
+# Installs the chart in a real single-node cluster (helm/offlinetest) and tests it there:
 #   scripts/chart_e2e.sh [TEST FLAG...]     such as -test.run Presets
 #   scripts/chart_e2e.sh --shell            a shell with helm and kubectl instead of the tests
 #
@@ -43,7 +43,7 @@ need debootstrap debootstrap
 [ -z "$missing" ] || exit 1
 
 # The linker sets the version that Kubernetes reports.
-version=$(go list -C helm/offline/kubernetes -m -f '{{.Version}}' k8s.io/kubernetes)
+version=$(go list -C helm/offlinetest/kubernetes -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${version#v*.}
 flags="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -51,7 +51,7 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 echo "chart-e2e: Kubernetes $version"
 [ ! -L "$programs/kubectl" ] || rm "$programs/kubectl" # another cluster's
-(cd helm/offline/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
+(cd helm/offlinetest/kubernetes && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$programs/" tool)
 [ -x .deps/bin/versitygw ] || make --no-print-directory s3-server
 scripts/setup.sh cuda ptx
 scripts/cuda.sh --emulator true # builds the emulator, which is the driver of the node's GPU

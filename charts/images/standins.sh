@@ -139,7 +139,7 @@ programs() {
 		program "$exporter" "$dir/program" /prometheus-nats-exporter
 	}
 	there "$pause" || {
-		module=$(go list -C helm/offline/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
+		module=$(go list -C helm/offlinetest/kubernetes -m -f '{{.Dir}}' k8s.io/kubernetes)
 		gcc -static -Os -DVERSION="${pause##*:}" -o "$dir/pause" "$module/build/pause/linux/pause.c"
 		program "$pause" "$dir/pause" /pause
 	}

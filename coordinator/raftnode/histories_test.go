@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
@@ -182,7 +182,7 @@ func TestModelFindsFaults(t *testing.T) {
 // Under lost, delayed and repeated messages, partitions, restarts, lost disks and membership changes, clients observe a single
 // registry, and in the end all nodes have the same state.
 func TestHistories(t *testing.T) {
-	seed, histories := faults.Seed(t), faults.Count(6, 1000)
+	seed, histories := faultstest.Seed(t), faultstest.Count(6, 1000)
 	var all tally
 	t.Run("history", func(t *testing.T) {
 		for i := range uint64(histories) {
@@ -196,7 +196,7 @@ func TestHistories(t *testing.T) {
 	if all.lost == 0 || all.restarts == 0 {
 		t.Errorf("nothing befell the clusters: %v", &all)
 	}
-	faults.Report(t, "%d histories linearizable; %v", histories, &all)
+	faultstest.Report(t, "%d histories linearizable; %v", histories, &all)
 }
 
 // require fails unless shares of the operations were answered, and were done rather than refused: any history is linearizable of which

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
@@ -48,9 +48,9 @@ func experiments(t *testing.T, n *Node) (count int) {
 
 // A node that takes snapshots and cuts its log all the time has everything that it has answered after a power failure.
 func TestSnapshotsSurvivePowerFailures(t *testing.T) {
-	disk := faults.NewDisk(t)
+	disk := faultstest.NewDisk(t)
 	directory := filepath.Join(disk.Path, "data")
-	rng, failures := faults.Rand(faults.Seed(t), 0), faults.Count(3, 60)
+	rng, failures := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 60)
 	answered := 0
 	for range failures {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestBusyNode$")
@@ -74,5 +74,5 @@ func TestSnapshotsSurvivePowerFailures(t *testing.T) {
 	if err != nil || len(snapshots) == 0 {
 		t.Errorf("no snapshot was taken: the test shows nothing (%v)", err)
 	}
-	faults.Report(t, "%d power failures of a node that takes a snapshot after every 25 commands; all %d answered are there", failures, answered)
+	faultstest.Report(t, "%d power failures of a node that takes a snapshot after every 25 commands; all %d answered are there", failures, answered)
 }

@@ -15,7 +15,8 @@ const probeByte = '?'
 
 const (
 	probeTimeout  = 2 * time.Second
-	maxProbeReply = 64 << 10 // bytes of a reply
+	firstTimeout  = 10 * time.Second // for a new connection to authenticate itself and send its first byte
+	maxProbeReply = 64 << 10         // bytes of a reply
 )
 
 // probeReply is what a node reports about itself, even before it takes part in raft.
@@ -34,18 +35,15 @@ type probeReply struct {
 // probedConn is a connection from another node that answers a probe and hands everything else to raft.
 type probedConn struct {
 	net.Conn
-	answer func() probeReply
-	begun  bool
+	answer       func() probeReply
+	firstTimeout time.Duration
+	begun        bool
 }
-
-// firstTimeout is how long a connection may take to authenticate itself and say something. A node that connects has something
-// to say.
-var firstTimeout = 10 * time.Second
 
 // Read implements [net.Conn]. After a probe it returns io.EOF.
 func (c *probedConn) Read(p []byte) (int, error) {
 	if !c.begun {
-		if err := c.SetDeadline(time.Now().Add(firstTimeout)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(c.firstTimeout)); err != nil {
 			return 0, err
 		}
 	}

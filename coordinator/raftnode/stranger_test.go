@@ -5,36 +5,46 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 )
 
-// Who connects and says nothing is cut off; who has said something may be silent.
+// A connection that sends nothing is closed; one that has sent something may fall silent.
 func TestSilentStranger(t *testing.T) {
-	defer func(before time.Duration) { firstTimeout = before }(firstTimeout)
-	firstTimeout = 100 * time.Millisecond
-	n := open(t, t.TempDir())
-	defer n.Close()
-	address := string(n.members()[0].Address)
+	s := newStream(&Config{Listener: listen(t)}, func() probeReply { return probeReply{} })
+	s.firstTimeout = 100 * time.Millisecond
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for conn, err := s.Accept(); err == nil; conn, err = s.Accept() {
+			connections.Go(func() { // as raft does
+				defer conn.Close()
+				_, _ = io.Copy(io.Discard, conn)
+			})
+		}
+	})
+	defer connections.Wait()
+	defer s.Close()
 	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", address)
+		conn, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { conn.Close() })
 		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		return conn
 	}
 	speaker, silent := dial(), dial()
+	defer speaker.Close()
+	defer silent.Close()
 	if _, err := speaker.Write([]byte{0}); err != nil { // the beginning of a request for entries to be appended
 		t.Fatal(err)
 	}
 	if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a silent stranger: %v", err)
 	}
-	if err := speaker.SetReadDeadline(time.Now().Add(3 * firstTimeout)); err != nil {
+	if err := speaker.SetReadDeadline(time.Now().Add(3 * s.firstTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := speaker.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {

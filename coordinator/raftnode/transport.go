@@ -16,9 +16,10 @@ const (
 // stream connects the nodes: a listener, which itself answers what is not a raft message, and a dialer.
 type stream struct {
 	net.Listener
-	answer    func() probeReply
-	advertise net.Addr
-	dial      func(ctx context.Context, address string) (net.Conn, error)
+	answer       func() probeReply
+	firstTimeout time.Duration
+	advertise    net.Addr
+	dial         func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // address is an address as given, which may contain a host name that others resolve.
@@ -28,7 +29,9 @@ func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
 func newStream(c *Config, answer func() probeReply) *stream {
-	s := &stream{Listener: c.Listener, answer: answer, advertise: c.Listener.Addr(), dial: c.Dial}
+	s := &stream{
+		Listener: c.Listener, answer: answer, firstTimeout: firstTimeout, advertise: c.Listener.Addr(), dial: c.Dial,
+	}
 	if c.Advertise != "" {
 		s.advertise = address(c.Advertise)
 	}
@@ -46,7 +49,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probedConn{Conn: conn, answer: s.answer}, nil
+	return &probedConn{Conn: conn, answer: s.answer, firstTimeout: s.firstTimeout}, nil
 }
 
 // Addr returns the advertised address.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/helm/internal/progress"
+	"github.com/dbqpg/dbqpg/helm/internal/progresstest"
 )
 
 // bucket are the values for the server of serveBuckets.
@@ -59,7 +59,7 @@ experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overri
 	if err != nil || len(tables) == 0 {
 		t.Fatal("there is no table in the bucket", err)
 	}
-	if err := progress.Compare(iterations, tables[len(tables)-1], alone(t, "--estimator", "mc")); err != nil {
+	if err := progresstest.Compare(iterations, tables[len(tables)-1], alone(t, "--estimator", "mc")); err != nil {
 		t.Error(err)
 	}
 	u.helm("uninstall", "dbqpg", "--wait")

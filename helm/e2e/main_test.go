@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/dbqpg/dbqpg/helm/offline"
+	"github.com/dbqpg/dbqpg/helm/offlinetest"
 )
 
 // What scripts/chart_e2e.sh gives.
@@ -29,7 +29,7 @@ var (
 var (
 	client     kubernetes.Interface
 	kubeconfig string
-	own        *offline.Cluster // nil: the one that KUBECONFIG names
+	own        *offlinetest.Cluster // nil: the one that KUBECONFIG names
 )
 
 // TestMain starts the cluster for all tests, unless KUBECONFIG names one.
@@ -72,7 +72,7 @@ func inOwn(test func() int) (status int, err error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	own, err = offline.Start(ctx, offline.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
+	own, err = offlinetest.Start(ctx, offlinetest.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
 	if err != nil {
 		return 1, err
 	}

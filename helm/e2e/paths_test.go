@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dbqpg/dbqpg/helm/internal/progress"
+	"github.com/dbqpg/dbqpg/helm/internal/progresstest"
 )
 
 const onTheWay = `
@@ -55,7 +55,7 @@ func TestPaths(t *testing.T) {
 	if err != nil || len(tables) == 0 {
 		t.Fatal("there is no table in the bucket", err)
 	}
-	if err := progress.Compare(iterations, tables[len(tables)-1], alone(t)); err != nil {
+	if err := progresstest.Compare(iterations, tables[len(tables)-1], alone(t)); err != nil {
 		t.Error(err)
 	}
 	u.helm("uninstall", "dbqpg", "--wait")

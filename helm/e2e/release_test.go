@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dbqpg/dbqpg/helm/internal/progress"
+	"github.com/dbqpg/dbqpg/helm/internal/progresstest"
 )
 
 const (
@@ -65,7 +65,7 @@ tracing: {endpoint: "http://nowhere.training.svc:4318"}`)
 	if err != nil || len(tables) == 0 {
 		t.Fatal(u.shell("find ."), err)
 	}
-	if err := progress.Compare(iterations, tables[len(tables)-1], alone(t)); err != nil {
+	if err := progresstest.Compare(iterations, tables[len(tables)-1], alone(t)); err != nil {
 		t.Error(err)
 	}
 

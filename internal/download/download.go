@@ -1,4 +1,4 @@
-// Package download fetches files for builds. What they contain is for the caller to check, by a pinned hash.
+// Package download fetches files for builds. The caller verifies their hashes.
 package download
 
 import (
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// ErrUnavailable says that a file could not be fetched, as without a network.
+// ErrUnavailable means that a file could not be fetched, as without a network.
 var ErrUnavailable = errors.New("the download failed")
 
 // timeout is for one file.
 const timeout = 10 * time.Minute
 
-// Get copies what is at an address, at most a number of bytes, and returns the address that it came from after redirects. Passwords in
-// addresses are not in its errors.
+// Get copies what is at an address, at most a number of bytes, and returns the address that it came from after
+// redirects. Passwords in addresses are not in its errors.
 func Get(ctx context.Context, address string, to io.Writer, most int64) (*url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -26,7 +26,7 @@ func Get(ctx context.Context, address string, to io.Writer, most int64) (*url.UR
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", "text/html, */*;q=0.1") // of indexes that have other forms, too
+	request.Header.Set("Accept", "text/html, */*;q=0.1") // some indexes offer JSON as well
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)

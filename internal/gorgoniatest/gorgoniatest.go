@@ -76,8 +76,8 @@ func (g *Graph) Rows(n int, row *gorgonia.Node) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.Mul(g.Matrix(n, 1, slices.Repeat([]float64{1}, n)), row))
 }
 
-// MLP returns the network's output on the inputs (n × in): each layer is tanh(H W' + b), the last one without tanh unless
-// the network asks for it. It takes the next m.NumParams() parameters.
+// MLP returns the network's output on the inputs (n × in): each layer is tanh(H W' + b), the last one without tanh
+// unless the network asks for it. It takes the next m.NumParams() parameters.
 func (g *Graph) MLP(m nn.MLP, inputs *gorgonia.Node) *gorgonia.Node {
 	h := inputs
 	for l, out := range m.Sizes[1:] {

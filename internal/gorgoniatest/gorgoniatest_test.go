@@ -18,7 +18,8 @@ func TestGradient(t *testing.T) {
 	slope := c * (1 - tanh*tanh)
 	for range 2 {
 		value, gradient := Gradient([]float64{w, b}, func(g *Graph) *gorgonia.Node {
-			return g.WeightedSum([]float64{c}, g.MLP(nn.MLP{Sizes: []int{1, 1}, TanhOutput: true}, g.Matrix(1, 1, []float64{x})))
+			return g.WeightedSum([]float64{c},
+				g.MLP(nn.MLP{Sizes: []int{1, 1}, TanhOutput: true}, g.Matrix(1, 1, []float64{x})))
 		})
 		want := []float64{c * tanh, slope * x, slope}
 		for i, got := range append([]float64{value}, gradient...) {

@@ -28,15 +28,21 @@ func NewActor() *Actor {
 
 func (a *Actor) table() []metric {
 	return []metric{
-		{"dbqpg_actor_run_info", gauges(&a.RunInfo, open("run")), "1, with the value of --run in the label. Actor processes only."},
+		{"dbqpg_actor_run_info", gauges(&a.RunInfo, "run"),
+			"1, with the value of --run in the label. Actor processes only."},
 		{"dbqpg_actor_runs", gauge(&a.Runs), "Runs on the server that have a learner and may be played for."},
 		{"dbqpg_actor_slots", gauge(&a.Slots), "Episodes that can be played at the same time."},
-		{"dbqpg_actor_episodes_total", counters(&a.Episodes, one("outcome", Accepted, Stale, Rejected, Failed)),
-			"Episodes by outcome: accepted by the learner, no longer wanted, refused as invalid, or aborted by an error."},
+		{"dbqpg_actor_episodes_total", counters(&a.Episodes, "outcome", Accepted, Stale, Rejected, Failed),
+			"Episodes by outcome: accepted by the learner, no longer wanted, refused as " +
+				"invalid, or aborted by an error."},
 		{"dbqpg_actor_steps_total", counter(&a.Steps), "Environment steps played, including wasted ones."},
 		{"dbqpg_actor_playing_seconds", histogram(&a.Playing, ofStages), "Time to play an episode."},
-		{"dbqpg_actor_waiting_seconds_total", counter(&a.Waiting), "Time that slots have waited for lack of a ticket or a learner, summed over all slots (twice as many as can play at the same time)."},
-		{"dbqpg_actor_sent_bytes_total", counter(&a.SentBytes), "Bytes of encoded episodes sent, including repetitions."},
-		{"dbqpg_actor_upload_retries_total", counter(&a.UploadRetries), "Uploads that had to be restarted for lack of an answer."},
+		{"dbqpg_actor_waiting_seconds_total", counter(&a.Waiting),
+			"Time that slots have waited for lack of a ticket or a learner, summed over all slots (twice as many " +
+				"as can play at the same time)."},
+		{"dbqpg_actor_sent_bytes_total", counter(&a.SentBytes),
+			"Bytes of encoded episodes sent, including repetitions."},
+		{"dbqpg_actor_upload_retries_total", counter(&a.UploadRetries),
+			"Uploads that had to be restarted for lack of an answer."},
 	}
 }

@@ -36,13 +36,16 @@ func (c *Coordinator) table() []metric {
 		{"dbqpg_coordinator_leader", gauge(&c.Leader), "1 on the node that leads."},
 		{"dbqpg_coordinator_leader_known", gauge(&c.LeaderKnown), "1 while the node knows a leader, possibly itself."},
 		{"dbqpg_coordinator_raft_term", gauge(&c.Term), "The node's raft term."},
-		{"dbqpg_coordinator_raft_commit_index", gauge(&c.CommitIndex), "Index of the last log entry that is known to be committed."},
-		{"dbqpg_coordinator_raft_applied_index", gauge(&c.AppliedIndex), "Index of the last log entry that the node has applied."},
-		{"dbqpg_coordinator_runs", gauges(&c.Runs, open("state")), "Runs by state, as known to this node."},
+		{"dbqpg_coordinator_raft_commit_index", gauge(&c.CommitIndex),
+			"Index of the last log entry that is known to be committed."},
+		{"dbqpg_coordinator_raft_applied_index", gauge(&c.AppliedIndex),
+			"Index of the last log entry that the node has applied."},
+		{"dbqpg_coordinator_runs", gauges(&c.Runs, "state"), "Runs by state, as known to this node."},
 		{"dbqpg_coordinator_learners", gauge(&c.Learners), "Learners heard of recently."},
 		{"dbqpg_coordinator_actors", gauge(&c.Actors), "Actors that played the last batches of these learners."},
-		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries), "Leases that expired while this node led, so that another learner took the run."},
-		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, open("route"), open("code")),
+		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries),
+			"Leases that expired while this node led, so that another learner took the run."},
+		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, "route", "code"),
 			"Requests by registered route and HTTP status."},
 	}
 }
@@ -53,7 +56,8 @@ func (c *Coordinator) Request(route string, code int, start time.Time) {
 }
 
 // Count returns a handler that counts its requests under the pattern by which next, an [http.ServeMux], finds their
-// handlers, or "unknown" if it finds none. next must be the mux itself: what hands it a copy of the request hides the pattern.
+// handlers, or "unknown" if it finds none. next must be the mux itself: what hands it a copy of the request hides the
+// pattern.
 func (c *Coordinator) Count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, recorder := time.Now(), &statusRecorder{ResponseWriter: w, code: http.StatusOK}

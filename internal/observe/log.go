@@ -13,8 +13,8 @@ const (
 	JSON = "json" // one object per line
 )
 
-// NewLogger returns a logger that writes lines in a format, [Text] or [JSON], from a level of [ParseLevel] up: the values
-// of the programs' flags --log-format and --log-level.
+// NewLogger returns a logger with the values of the flags --log-format, [Text] or [JSON], and --log-level, the lowest
+// level written.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	least, err := ParseLevel(level)
 	if err != nil {
@@ -30,17 +30,16 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be %s or %s", format, Text, JSON)
 }
 
-// ParseLevel parses the lowest level to be written, a flag's value.
-func ParseLevel(text string) (slog.Level, error) {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-	if level, ok := levels[text]; ok {
-		return level, nil
+// ParseLevel parses the value of --log-level.
+func ParseLevel(text string) (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(text)) != nil {
+		return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", text)
 	}
-	return 0, fmt.Errorf("--log-level %q: must be debug, info, warn or error", text)
+	return level, nil
 }
 
-// RunLogger returns a logger whose lines end with the run and, once known, the iteration that they belong to.
-// A line that names a run or an iteration itself keeps that. Given another RunLogger's logger, it replaces the run.
+// RunLogger returns a logger that adds the run and, once known, the iteration to each record, unless the record has
+// them already. Given another RunLogger's logger, it replaces the run.
 func RunLogger(log *slog.Logger, run string, iteration func() (number uint64, known bool)) *slog.Logger {
 	next := log.Handler()
 	if h, ok := next.(*runHandler); ok {

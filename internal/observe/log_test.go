@@ -25,12 +25,15 @@ func TestRunLogger(t *testing.T) {
 		want  map[string]any
 	}{
 		{func() { log.Info("m") }, map[string]any{"run": "mine"}},
-		{func() { at, known = 7, true; log.Info("m", "a", 1) }, map[string]any{"a": 1.0, "run": "mine", "iteration": 7.0}},
+		{func() { at, known = 7, true; log.Info("m", "a", 1) },
+			map[string]any{"a": 1.0, "run": "mine", "iteration": 7.0}},
 		{func() { log.Info("m", "iteration", 3) }, map[string]any{"iteration": 3.0, "run": "mine"}},
-		{func() { log.With("run", "other", "iteration", 2).Info("m") }, map[string]any{"iteration": 2.0, "run": "other"}},
+		{func() { log.With("run", "other", "iteration", 2).Info("m") },
+			map[string]any{"iteration": 2.0, "run": "other"}},
 		{func() { log.With("b", 1).Info("m") }, map[string]any{"b": 1.0, "iteration": 7.0, "run": "mine"}},
 		{func() { log.WithGroup("g").Info("m") }, map[string]any{"g": map[string]any{"iteration": 7.0, "run": "mine"}}},
-		{func() { observe.RunLogger(log, "next", iteration).Info("m") }, map[string]any{"iteration": 7.0, "run": "next"}},
+		{func() { observe.RunLogger(log, "next", iteration).Info("m") },
+			map[string]any{"iteration": 7.0, "run": "next"}},
 	} {
 		out.Reset()
 		c.write()
@@ -44,7 +47,8 @@ func TestRunLogger(t *testing.T) {
 			}
 			delete(got, key)
 		}
-		if !reflect.DeepEqual(got, c.want) || strings.Count(out.String(), `"run"`) != 1 || strings.Count(out.String(), `"iteration"`) > 1 {
+		if !reflect.DeepEqual(got, c.want) || strings.Count(out.String(), `"run"`) != 1 ||
+			strings.Count(out.String(), `"iteration"`) > 1 {
 			t.Errorf("%s, want %v", out.String(), c.want)
 		}
 	}

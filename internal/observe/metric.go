@@ -14,38 +14,9 @@ type metric struct {
 // instrument is a kind of metric, bound to its field.
 type instrument struct {
 	kind   string // Prometheus's name for it
-	labels []label
+	labels []string
+	values []string                                     // of the label, if all are known in advance
 	create func(name, help string) prometheus.Collector // sets the field
-}
-
-// label is a dimension of a metric.
-type label struct {
-	name   string
-	values []string // all values; nil if the metric's help describes them
-}
-
-// open returns a label whose values the metric's help describes.
-func open(name string) label { return label{name: name} }
-
-// one returns a label with these values, all of which exist from the start.
-func one(name string, values ...string) label { return label{name, values} }
-
-func names(labels []label) []string {
-	var names []string
-	for _, l := range labels {
-		names = append(names, l.name)
-	}
-	return names
-}
-
-// known calls touch with each value if there is one label whose values are all known, so that none is missing
-// before the first event.
-func known(labels []label, touch func(...string)) {
-	if len(labels) == 1 {
-		for _, value := range labels[0].values {
-			touch(value)
-		}
-	}
 }
 
 func gauge(field *prometheus.Gauge) instrument {
@@ -55,10 +26,9 @@ func gauge(field *prometheus.Gauge) instrument {
 	}}
 }
 
-func gauges(field **prometheus.GaugeVec, labels ...label) instrument {
+func gauges(field **prometheus.GaugeVec, labels ...string) instrument {
 	return instrument{kind: "gauge", labels: labels, create: func(name, help string) prometheus.Collector {
-		*field = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, names(labels))
-		known(labels, func(values ...string) { (*field).WithLabelValues(values...) })
+		*field = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 		return *field
 	}}
 }
@@ -70,12 +40,17 @@ func counter(field *prometheus.Counter) instrument {
 	}}
 }
 
-func counters(field **prometheus.CounterVec, labels ...label) instrument {
-	return instrument{kind: "counter", labels: labels, create: func(name, help string) prometheus.Collector {
-		*field = prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, names(labels))
-		known(labels, func(values ...string) { (*field).WithLabelValues(values...) })
+// counters returns counters by a label. All of its values exist before the first event.
+func counters(field **prometheus.CounterVec, label string, values ...string) instrument {
+	labels := []string{label}
+	create := func(name, help string) prometheus.Collector {
+		*field = prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		for _, value := range values {
+			(*field).WithLabelValues(value)
+		}
 		return *field
-	}}
+	}
+	return instrument{"counter", labels, values, create}
 }
 
 func histogram(field *prometheus.Histogram, buckets []float64) instrument {
@@ -85,10 +60,10 @@ func histogram(field *prometheus.Histogram, buckets []float64) instrument {
 	}}
 }
 
-func histograms(field **prometheus.HistogramVec, buckets []float64, labels ...label) instrument {
+func histograms(field **prometheus.HistogramVec, buckets []float64, labels ...string) instrument {
 	return instrument{kind: "histogram", labels: labels, create: func(name, help string) prometheus.Collector {
-		*field = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, names(labels))
-		known(labels, func(values ...string) { (*field).WithLabelValues(values...) })
+		options := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+		*field = prometheus.NewHistogramVec(options, labels)
 		return *field
 	}}
 }
@@ -100,7 +75,7 @@ var (
 	ofRequests   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
 )
 
-// Total is a counter that follows a count kept elsewhere, which restarts at 0 with its owner. It is not for
+// Total adds to a counter the growth of a count kept elsewhere, which restarts at 0 with its owner. It is not safe for
 // concurrent use.
 type Total struct {
 	counter prometheus.Counter

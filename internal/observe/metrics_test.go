@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Every name, help and unit is as Prometheus's own linter wants it, and what begins at zero is there from the beginning.
+// Every name, help and unit is as Prometheus's own linter wants it, and what begins at zero is there from the
+// beginning.
 func TestConventions(t *testing.T) {
 	learner, actor, coordinator := observe.NewLearner(), observe.NewActor(), observe.NewCoordinator()
 	learner.Begin("run", "task", "npg", "uapg")
@@ -31,7 +32,9 @@ func TestConventions(t *testing.T) {
 	actor.RunInfo.WithLabelValues("all").Set(1)
 	coordinator.Runs.WithLabelValues("queued").Set(1)
 	coordinator.Requests.WithLabelValues("GET /v1/runs", "200").Observe(1)
-	for name, process := range map[string]prometheus.Gatherer{"learner": learner, "actor": actor, "coordinator": coordinator} {
+	for name, process := range map[string]prometheus.Gatherer{
+		"learner": learner, "actor": actor, "coordinator": coordinator,
+	} {
 		problems, err := testutil.GatherAndLint(process)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +75,8 @@ func TestTotal(t *testing.T) {
 func start(t *testing.T, learner *observe.Learner, pprof bool) string {
 	t.Helper()
 	var log strings.Builder
-	stop, err := learner.Start(observe.Config{Listen: ":0", Pprof: pprof, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	stop, err := learner.Start(observe.Config{Listen: ":0", Pprof: pprof,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +126,9 @@ func TestServer(t *testing.T) {
 	expect("/metrics", 200, "dbqpg_learner_useful_actors 0\n") // or actors would stay for a run that is over
 	expect("/", 404, "")
 	expect("/debug/pprof/", 404, "")
-	for kind, want := range map[string]int{"application/json": http.StatusMethodNotAllowed, "text/plain": http.StatusForbidden} {
+	for kind, want := range map[string]int{
+		"application/json": http.StatusMethodNotAllowed, "text/plain": http.StatusForbidden,
+	} {
 		response, err := http.Post(url+"/metrics", kind, strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +143,8 @@ func TestServer(t *testing.T) {
 func TestPprof(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	url := start(t, observe.NewLearner(), true)
-	if status, body := get(t, url+"/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "goroutine profile") {
+	if status, body := get(t, url+"/debug/pprof/goroutine?debug=1"); status != 200 ||
+		!strings.Contains(body, "goroutine profile") {
 		t.Errorf("the profile of goroutines: %d %s", status, body)
 	}
 }
@@ -217,10 +224,15 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	handler := c.Count(mux)
-	for _, path := range []string{"/v1/runs/a", "/v1/runs/b", "/v1/runs/none", "/elsewhere", "/strange/1", "/strange/2"} {
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), "GET", path, nil))
+	for _, path := range []string{
+		"/v1/runs/a", "/v1/runs/b", "/v1/runs/none", "/elsewhere", "/strange/1", "/strange/2",
+	} {
+		handler.ServeHTTP(httptest.NewRecorder(),
+			httptest.NewRequestWithContext(context.Background(), "GET", path, nil))
 	}
-	for labels, want := range map[[2]string]uint64{{"GET /v1/runs/{run}", "200"}: 2, {"GET /v1/runs/{run}", "404"}: 1, {"unknown", "404"}: 3} {
+	for labels, want := range map[[2]string]uint64{
+		{"GET /v1/runs/{run}", "200"}: 2, {"GET /v1/runs/{run}", "404"}: 1, {"unknown", "404"}: 3,
+	} {
 		if got := count(t, c, "dbqpg_coordinator_request_seconds", labels[1], labels[0]); got != want {
 			t.Errorf("%v: %d requests, want %d", labels, got, want)
 		}
@@ -260,7 +272,8 @@ func TestPagesUnderOtherNames(t *testing.T) {
 	process.Watch(func() error { return nil }, nil)
 	var log strings.Builder
 	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	stop, err := process.Start(observe.Config{Listen: "0.0.0.0:0", Pages: pages, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	stop, err := process.Start(observe.Config{Listen: "0.0.0.0:0", Pages: pages,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +283,8 @@ func TestPagesUnderOtherNames(t *testing.T) {
 	for _, c := range []struct {
 		path, host string
 		want       int
-	}{{"/", "", http.StatusTeapot}, {"/", "evil.example", http.StatusForbidden}, {"/metrics", "prometheus.example", http.StatusOK}} {
+	}{{"/", "", http.StatusTeapot}, {"/", "evil.example", http.StatusForbidden},
+		{"/metrics", "prometheus.example", http.StatusOK}} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+c.path, nil)
 		if err != nil {
 			t.Fatal(err)

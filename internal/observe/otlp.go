@@ -15,59 +15,82 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// traceSettings are OpenTelemetry's settings of an OTLP exporter, as far as they apply to spans in protobuf over HTTP
-// (opentelemetry.io/docs/specs/otel/protocol/exporter).
-type traceSettings struct {
-	endpoint    *url.URL
-	headers     http.Header
-	timeout     time.Duration
-	certificate string // path of the certificate authorities, PEM; "" means the system's
-	gzip        bool
+const (
+	// lostInterval is how often lost spans are logged.
+	lostInterval     = time.Minute
+	maxTraceResponse = 64 << 10
+)
+
+// traceClient sends spans to a collector as protobuf over HTTP. It implements [otlptrace.Client] like OpenTelemetry's
+// otlptracehttp, without that package's dependency on gRPC (111 packages, 7.5 MB of program). Spans that cannot be sent
+// are lost: the SDK's queue is bounded.
+type traceClient struct {
+	http     *http.Client
+	endpoint *url.URL
+	headers  http.Header
+	gzip     bool
+	log      *slog.Logger
+	logged   time.Time // of the last message about lost spans
 }
 
-// readTraceSettings reads the standard variables. It returns nil without an endpoint, or if they disable traces.
-func readTraceSettings(getenv func(string) string) (*traceSettings, error) {
-	get := func(name string) string { // variables for traces take precedence over those for all signals
-		if own := getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); own != "" {
-			return own
-		}
-		return getenv("OTEL_EXPORTER_OTLP_" + name)
-	}
-	endpoint := get("ENDPOINT")
-	if endpoint == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
+// newTraceClient returns a client with the settings of OpenTelemetry's environment variables
+// (opentelemetry.io/docs/specs/otel/protocol/exporter), or nil if they ask for no traces.
+func newTraceClient(getenv func(string) string, log *slog.Logger) (*traceClient, error) {
+	get := func(name string) string { return getenv("OTEL_EXPORTER_OTLP_" + name) }
+	off := strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none"
+	if off || get("ENDPOINT") == "" {
 		return nil, nil
 	}
-	if protocol := get("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%s: traces are sent as http/protobuf, usually to port 4318", protocol)
-	}
-	s := &traceSettings{headers: http.Header{}, timeout: 10 * time.Second, certificate: get("CERTIFICATE"), gzip: get("COMPRESSION") == "gzip"}
-	address, err := url.Parse(endpoint)
-	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+	endpoint, err := url.Parse(get("ENDPOINT"))
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://127.0.0.1:4318")
 	}
-	if getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
-		address = address.JoinPath("v1", "traces")
+	if protocol := get("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%s: must be http/protobuf, usually on port 4318", protocol)
 	}
-	s.endpoint = address
+	timeout := 10 * time.Second
 	if text := get("TIMEOUT"); text != "" {
 		milliseconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT=%s: must be a number of milliseconds", text)
 		}
-		s.timeout = time.Duration(milliseconds) * time.Millisecond
+		timeout = time.Duration(milliseconds) * time.Millisecond
 	}
-	return s, s.readHeaders(get("HEADERS"))
+	headers, err := parseHeaders(get("HEADERS"))
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if path := get("CERTIFICATE"); path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s contains no PEM certificate", path)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	// Headers are for the collector, not for redirect targets.
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &traceClient{
+		http:     &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: noRedirect},
+		endpoint: endpoint.JoinPath("v1", "traces"), headers: headers, gzip: get("COMPRESSION") == "gzip", log: log,
+	}, nil
 }
 
-// readHeaders parses key=value,key=value. The values are escaped as in a URL and may be secrets: no error shows them.
-func (s *traceSettings) readHeaders(text string) error {
+// parseHeaders parses key=value,key=value. Values are escaped as in a URL; they may be secrets, so no error shows them.
+func parseHeaders(text string) (http.Header, error) {
+	headers := http.Header{"Content-Type": {"application/x-protobuf"}}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
@@ -75,46 +98,11 @@ func (s *traceSettings) readHeaders(text string) error {
 		key, value, found := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil {
-			return errors.New("OTEL_EXPORTER_OTLP_HEADERS: must be key=value, several separated by commas")
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS: must be key=value, several separated by commas")
 		}
-		s.headers.Set(key, value)
+		headers.Set(key, value)
 	}
-	return nil
-}
-
-const (
-	// complaintInterval is how often lost spans are logged.
-	complaintInterval = time.Minute
-	maxTraceResponse  = 64 << 10
-)
-
-// traceClient sends spans to a collector. It implements [otlptrace.Client] like the SDK's own HTTP client, but without that
-// one's dependency on gRPC (8 MB of program). Spans that cannot be sent are lost: the SDK's queue is bounded.
-type traceClient struct {
-	traceSettings
-	http *http.Client
-	log  *slog.Logger
-
-	mu         sync.Mutex
-	complained time.Time
-}
-
-func newTraceClient(s traceSettings, log *slog.Logger) (*traceClient, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if s.certificate != "" {
-		pem, err := os.ReadFile(s.certificate)
-		if err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s contains no PEM certificate", s.certificate)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	}
-	// Headers are for the collector, not for redirect targets.
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &traceClient{traceSettings: s, log: log, http: &http.Client{Transport: transport, Timeout: s.timeout, CheckRedirect: noRedirect}}, nil
+	return headers, nil
 }
 
 // Start implements [otlptrace.Client].
@@ -126,21 +114,22 @@ func (c *traceClient) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements [otlptrace.Client]. Errors go to the log, and not to the SDK's global handler.
+// UploadTraces implements [otlptrace.Client]. It logs errors, at a limited rate, instead of returning them to the SDK's
+// global handler. The SDK calls it from one goroutine at a time.
 func (c *traceClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// Its encoding equals that of the protocol's request.
-	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // same encoding as the protocol's request
 	if err == nil {
-		err = c.post(ctx, body)
+		err = c.upload(ctx, body)
 	}
-	if err != nil {
-		c.complain(err)
+	if err != nil && time.Since(c.logged) >= lostInterval {
+		c.logged = time.Now()
+		c.log.Warn("trace spans are lost", "error", err)
 	}
 	return nil
 }
 
-// post sends a request, and repeats it if the collector asks for that.
-func (c *traceClient) post(ctx context.Context, body []byte) error {
+// upload sends a request, and repeats it once if the collector is busy.
+func (c *traceClient) upload(ctx context.Context, body []byte) error {
 	if c.gzip {
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
@@ -152,33 +141,23 @@ func (c *traceClient) post(ctx context.Context, body []byte) error {
 		}
 		body = packed.Bytes()
 	}
-	for attempt := 0; ; attempt++ {
-		status, err := c.try(ctx, body)
-		if err != nil {
-			return err
-		}
-		switch {
-		case status >= 200 && status < 300:
-			return nil
-		case attempt == 0 && (status == http.StatusTooManyRequests || status >= 502 && status <= 504):
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		default:
-			return fmt.Errorf("%s answers %d %s", c.endpoint.Redacted(), status, http.StatusText(status))
-		}
+	status, err := c.post(ctx, body)
+	if err == nil && (status == http.StatusTooManyRequests || status >= 502 && status <= 504) {
+		pause.For(ctx, time.Second)
+		status, err = c.post(ctx, body)
 	}
+	if err == nil && status/100 != 2 {
+		err = fmt.Errorf("%s responds %d %s", c.endpoint.Redacted(), status, http.StatusText(status))
+	}
+	return err
 }
 
-func (c *traceClient) try(ctx context.Context, body []byte) (status int, err error) {
+func (c *traceClient) post(ctx context.Context, body []byte) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
 	request.Header = c.headers.Clone()
-	request.Header.Set("Content-Type", "application/x-protobuf")
 	if c.gzip {
 		request.Header.Set("Content-Encoding", "gzip")
 	}
@@ -187,16 +166,6 @@ func (c *traceClient) try(ctx context.Context, body []byte) (status int, err err
 		return 0, err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxTraceResponse)) // so that the connection can be reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxTraceResponse)) // lets the connection be reused
 	return response.StatusCode, nil
-}
-
-// complain logs lost spans, at a limited rate.
-func (c *traceClient) complain(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.complained) >= complaintInterval {
-		c.complained = time.Now()
-		c.log.Warn("trace spans are lost", "error", err)
-	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/commandline"
 )
 
-// Process contains what all kinds of processes have in common.
+// Process contains the metrics, health and traces common to all kinds of processes.
 type Process struct {
 	kind     string
 	registry *prometheus.Registry
@@ -31,11 +31,11 @@ type Process struct {
 	ready    func() error
 	refresh  func()
 	works    bool             // [Process.Watch] has been called
-	announce func()           // says where the pages are, once the process works; nil if that is said
+	announce func()           // logs the pages' address once the process works; nil afterwards
 	expires  func() time.Time // nil without credentials
 }
 
-// newProcess registers the tables' metrics, and those that all processes have.
+// newProcess registers the tables' metrics and those common to all processes.
 func newProcess(kind string, tables ...[]metric) *Process {
 	p := &Process{kind: kind, registry: prometheus.NewRegistry()}
 	p.Idle("starting")
@@ -51,33 +51,34 @@ func newProcess(kind string, tables ...[]metric) *Process {
 
 func (p *Process) table() []metric {
 	return []metric{
-		{"dbqpg_build_info", gauges(&p.BuildInfo, open("version"), open("revision"), open("goversion")),
+		{"dbqpg_build_info", gauges(&p.BuildInfo, "version", "revision", "goversion"),
 			"1, with the program's version, its commit if known to the build, and Go's version in the labels."},
-		{"dbqpg_certificate_expiry_timestamp_seconds", gauges(&p.Expiry), "When the certificate that the process presents expires, in Unix time; absent without --credentials."},
+		{"dbqpg_certificate_expiry_timestamp_seconds", gauges(&p.Expiry),
+			"When the certificate that the process presents expires, in Unix time; absent without --credentials."},
 		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while connected to the NATS server."},
 	}
 }
 
-// Config says how a process is observed.
+// Config configures a process's HTTP server.
 type Config struct {
 	// Listen is the HTTP server's host:port; "" means no server. Without a host it is 127.0.0.1; port 0 picks a free
 	// port, which is logged. [AutoListen] is 127.0.0.1:8080, or a free port if that one is in use.
 	Listen string
-	// Pages answers all requests but those for metrics, health, readiness and profiles; nil: there are no others.
+	// Pages handles all requests except those for metrics, health, readiness and profiles; nil means there are none.
 	Pages http.Handler
-	// Page is the address of the page to be opened first, after the server's.
+	// Page is the path of the page to open first.
 	Page string
 	// Pprof adds Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Log records what an operator should know; nil means slog.Default.
+	// Log is for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// NewProcess returns the metrics that all processes have, for one that is none of the others.
+// NewProcess returns the metrics common to all processes, for other kinds of processes.
 func NewProcess(kind string) *Process { return newProcess(kind) }
 
-// Start serves the metrics if the settings ask for it, and traces if the environment does, until stop is called. Call it
-// before anything is observed.
+// Start serves the metrics if c.Listen is set, and sends traces if the environment asks for them, until stop is called.
+// Call it before observing anything.
 func (p *Process) Start(c Config) (stop func(), err error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -94,9 +95,9 @@ func (p *Process) Start(c Config) (stop func(), err error) {
 	return func() { stopServer(); stopTraces() }, nil
 }
 
-// Watch sets the function that reports whether the process can do its work: nil, or an error that says why not. refresh,
-// which may be nil, is called before the metrics are read and sets those that are counted elsewhere. Both may be called
-// from any goroutine, but only one at a time, and never after the next Watch or [Process.Idle] has returned.
+// Watch sets the functions of a working process. ready returns nil, or the reason that it cannot do its work. refresh,
+// if non-nil, is called before the metrics are read and sets those counted elsewhere. Both are called from any
+// goroutine, one at a time, and never after the next Watch or [Process.Idle] has returned.
 func (p *Process) Watch(ready func() error, refresh func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (p *Process) Watch(ready func() error, refresh func()) {
 	}
 }
 
-// WatchCertificate sets the function that tells when the process's certificate expires.
+// WatchCertificate sets the function that returns when the process's certificate expires.
 func (p *Process) WatchCertificate(expires func() time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +131,7 @@ func (p *Process) Idle(reason string) {
 	p.ready, p.refresh = func() error { return err }, nil
 }
 
-// Update calls f, which sets metrics that belong together: a reader sees all of its changes or none.
+// Update calls f, which sets related metrics: a reader sees all of its changes or none.
 func (p *Process) Update(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +163,7 @@ func (p *Process) registerRuntime() error {
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
-		// They are already registered if the process is started twice.
+		// Start may be called twice.
 		if err := p.registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return err
 		}

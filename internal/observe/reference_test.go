@@ -39,14 +39,16 @@ const heading = "## Over HTTP\n"
 // reference returns that part.
 func reference() string {
 	var page strings.Builder
-	page.WriteString(heading + `
-The metrics that each process serves under ` + "`/metrics`" + ` with ` + "`--metrics-listen`" + ` (see [observability](observability.md)).
-This section is generated from the tables in ` + "`internal/observe`" + ` by ` + "`go test ./internal/observe -update`" + `.
-`)
-	section(&page, "Learner", "A learner also serves the actor metrics, for the actors in its process.", new(Learner).table())
+	page.WriteString(heading + "\nThe metrics that each process serves under `/metrics` with `--metrics-listen` (see " +
+		"[observability](observability.md)).\nThis section is generated from the tables in `internal/observe` by " +
+		"`go test ./internal/observe -update`.\n")
+	section(&page, "Learner", "A learner also serves the actor metrics, for the actors in its process.",
+		new(Learner).table())
 	section(&page, "Actor", "", new(Actor).table())
 	section(&page, "Coordinator", "", new(Coordinator).table())
-	section(&page, "Every process", "In addition, `go_*` and `process_*`: the figures of the Go runtime and the operating system, as named by Prometheus's client.",
+	section(&page, "Every process",
+		"In addition, `go_*` and `process_*`: the figures of the Go runtime and the operating system, as "+
+			"named by Prometheus's client.",
 		new(Process).table())
 	return page.String()
 }
@@ -58,18 +60,18 @@ func section(page *strings.Builder, title, text string, table []metric) {
 	}
 	page.WriteString("| metric | type | labels | what |\n|---|---|---|---|\n")
 	for _, m := range table {
-		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", m.name, m.kind, describe(m.labels), m.help)
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", m.name, m.kind, describe(m), m.help)
 	}
 }
 
-func describe(labels []label) string {
+func describe(m metric) string {
 	var texts []string
-	for _, l := range labels {
-		text := "`" + l.name + "`"
-		if l.values != nil {
-			text += ": " + strings.Join(l.values, ", ")
-		}
-		texts = append(texts, text)
+	for _, l := range m.labels {
+		texts = append(texts, "`"+l+"`")
 	}
-	return strings.Join(texts, ", ")
+	text := strings.Join(texts, ", ")
+	if m.values != nil {
+		text += ": " + strings.Join(m.values, ", ")
+	}
+	return text
 }

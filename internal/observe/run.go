@@ -20,7 +20,7 @@ type Run struct {
 	at      atomic.Pointer[uint64] // the iteration in progress, or the last one completed; nil if not known yet
 }
 
-// Begin records that the learner has a run until [Learner.End]. How far the run has got is not known yet.
+// Begin records that the learner has a run until [Learner.End]. Its iteration is not known yet.
 func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
 	l.RunInfo.Reset()
 	l.RunInfo.WithLabelValues(name, task, algorithm, estimator).Set(1)
@@ -30,8 +30,7 @@ func (l *Learner) Begin(name, task, algorithm, estimator string) *Run {
 	return &Run{learner: l, name: name}
 }
 
-// End records that the run has ended, for whatever reason. No actors are useful any more: an autoscaler may remove
-// them all.
+// End records that the run has ended. No actors are useful any more: an autoscaler may remove them all.
 func (l *Learner) End() {
 	l.Idle("no run at present")
 	l.RunInfo.Reset()
@@ -40,7 +39,7 @@ func (l *Learner) End() {
 	}
 }
 
-// At records how far the run has got, in which epoch it continues, and how many iterations are planned, 0 if that is not known.
+// At records the run's epoch, completed iterations, and planned iterations, 0 if unknown.
 func (r *Run) At(epoch, iteration, planned uint64) {
 	r.epoch = epoch
 	r.at.Store(&iteration)
@@ -73,7 +72,8 @@ func (r *Run) Iteration(ctx context.Context, number, batch uint64) (_ context.Co
 		return ctx, nothing
 	}
 	ctx, span := r.learner.tracer.Start(withRoot(ctx, rootOf(r.name, r.epoch, batch)), "iteration",
-		trace.WithNewRoot(), trace.WithAttributes(append(batchAttributes(r.name, batch), attribute.Int64("dbqpg.iteration", int64(number)))...))
+		trace.WithNewRoot(), trace.WithAttributes(
+			append(batchAttributes(r.name, batch), attribute.Int64("dbqpg.iteration", int64(number)))...))
 	return ctx, func(err *error) { finish(span, err) }
 }
 

@@ -85,12 +85,12 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP (--http or --metrics-listen; port 0 picks a free one): %w", err)
 	}
-	if c.Pages != nil { // which browsers open: not for other sites, nor under a name that may have been pointed here
+	if c.Pages != nil { // browsers open them: refuse other sites, and names that may have been pointed here
 		host, _, _ := net.SplitHostPort(c.Listen) // "" for AutoListen
 		c.Pages = sameorigin.Handler(c.Pages, host)
 	}
 	handler := p.handler(c)
-	if listener.Addr().(*net.TCPAddr).IP.IsLoopback() { // elsewhere, whoever scrapes them knows a name for it
+	if listener.Addr().(*net.TCPAddr).IP.IsLoopback() { // elsewhere Prometheus uses a name
 		handler = sameorigin.Handler(handler)
 	}
 	server := newServer(handler, c)
@@ -104,7 +104,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		}
 	}()
 	url := "http://" + listener.Addr().String()
-	if at := listener.Addr().(*net.TCPAddr); at.IP.IsUnspecified() { // which is no address to open
+	if at := listener.Addr().(*net.TCPAddr); at.IP.IsUnspecified() { // browsers cannot open 0.0.0.0
 		url = "http://localhost:" + strconv.Itoa(at.Port)
 	}
 	if c.Pages != nil {
@@ -114,7 +114,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 		c.Log.Info("serving metrics", "url", url+"/metrics")
 	}
 	return func() {
-		end() // of the pages' streams
+		end() // ends the pages' streams
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
@@ -124,7 +124,7 @@ func (p *Process) serve(c Config) (stop func(), err error) {
 	}, nil
 }
 
-// tell calls announce once the process works: nobody looks at one that ends before.
+// tell calls announce once the process works, so that a process that fails to start announces no address.
 func (p *Process) tell(announce func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func newServer(handler http.Handler, c Config) *http.Server {
 	return server
 }
 
-// Metrics answers with the metrics, for a program whose server is its own.
+// Metrics returns a handler of the metrics, for a program with a server of its own.
 func (p *Process) Metrics(log *slog.Logger) (http.Handler, error) {
 	return p.handler(Config{Log: log}), p.registerRuntime()
 }

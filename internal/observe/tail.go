@@ -12,7 +12,7 @@ type Tail struct {
 	text []byte
 }
 
-// NewTail returns a tail of at most max bytes, of which it keeps at least half, from the beginning of a line.
+// NewTail returns a tail that keeps whole lines: at most max bytes, and at least half of that once it has been full.
 func NewTail(max int) *Tail { return &Tail{max: max} }
 
 // Write takes whole lines. It implements [io.Writer].
@@ -26,7 +26,7 @@ func (t *Tail) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// Bytes returns a copy of what is kept.
+// Bytes returns a copy of the tail.
 func (t *Tail) Bytes() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

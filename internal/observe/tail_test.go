@@ -16,7 +16,8 @@ func TestTail(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		kept := string(tail.Bytes())
-		if !strings.HasSuffix(all, kept) || len(kept) > 100 || len(all) > 100 && (len(kept) < 20 || !strings.HasPrefix(kept, "line ")) {
+		if !strings.HasSuffix(all, kept) || len(kept) > 100 || len(all) > 100 &&
+			(len(kept) < 20 || !strings.HasPrefix(kept, "line ")) {
 			t.Fatalf("after %q there is %q", line, kept)
 		}
 	}

@@ -27,11 +27,12 @@ const (
 // nothing does nothing: the end of an absent span.
 func nothing(*error) {}
 
-// Span begins a span within that of ctx; end, called with the resulting error or nil, ends it. If ctx has no span, as
+// Span begins a child of ctx's span; end, called with the resulting error or nil, ends it. Without a span in ctx, as
 // when traces are off, it does nothing.
 func Span(ctx context.Context, name string) (_ context.Context, end func(*error)) {
 	parent := trace.SpanFromContext(ctx)
-	if !parent.SpanContext().IsSampled() { // which is true of an iteration that has ended, too: its commit may come later
+	// Not IsRecording: a commit may follow the end of its iteration.
+	if !parent.SpanContext().IsSampled() {
 		return ctx, nothing
 	}
 	ctx, span := parent.TracerProvider().Tracer(tracerName).Start(ctx, name)
@@ -45,11 +46,12 @@ func (a *Actor) Span(name, run string, epoch, batch, ticket uint64) (end func(*e
 	}
 	root := rootOf(run, epoch, batch).WithTraceFlags(trace.FlagsSampled).WithRemote(true)
 	attributes := append(batchAttributes(run, batch), attribute.Int64("dbqpg.ticket", int64(ticket)))
-	_, span := a.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), root), name, trace.WithAttributes(attributes...))
+	_, span := a.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), root), name,
+		trace.WithAttributes(attributes...))
 	return func(err *error) { finish(span, err) }
 }
 
-// finish ends a span. That the process was stopped is not an error of the span.
+// finish ends a span. Stopping the process is not an error of its spans.
 func finish(span trace.Span, err *error) {
 	if err != nil && *err != nil && !errors.Is(*err, context.Canceled) {
 		span.RecordError(*err)
@@ -58,11 +60,12 @@ func finish(span trace.Span, err *error) {
 	span.End()
 }
 
-// rootOf returns the IDs of the trace and the root span of a batch's iteration, which are the same in every process.
+// rootOf returns the trace and root span IDs of a batch's iteration, the same in every process.
 func rootOf(run string, epoch, batch uint64) trace.SpanContext {
 	text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte(run), epoch), batch)
 	sum := sha256.Sum256(text)
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24])})
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]),
+		SpanID: trace.SpanID(sum[16:24])})
 }
 
 type rootKey struct{}
@@ -95,18 +98,14 @@ func (identifiers) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 
 // startTraces starts tracing if the environment asks for it. stop sends the remaining spans and ends it.
 func (p *Process) startTraces(log *slog.Logger) (stop func(), err error) {
-	settings, err := readTraceSettings(os.Getenv)
-	if err != nil || settings == nil {
+	client, err := newTraceClient(os.Getenv, log)
+	if err != nil || client == nil {
 		return func() {}, err
 	}
-	client, err := newTraceClient(*settings, log)
-	if err != nil {
-		return nil, err
-	}
-	exporter := otlptrace.NewUnstarted(client)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(identifiers{}), sdktrace.WithResource(p.resource(log)))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(otlptrace.NewUnstarted(client)),
+		sdktrace.WithIDGenerator(identifiers{}), sdktrace.WithResource(p.resource(log)))
 	p.tracer = provider.Tracer(tracerName)
-	log.Info("sending traces", "to", settings.endpoint.Redacted())
+	log.Info("sending traces", "to", client.endpoint.Redacted())
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
@@ -120,7 +119,8 @@ func (p *Process) startTraces(log *slog.Logger) (stop func(), err error) {
 func (p *Process) resource(log *slog.Logger) *resource.Resource {
 	version, _ := build()
 	r, err := resource.New(context.Background(),
-		resource.WithAttributes(attribute.String("service.name", "dbqpg-"+p.kind), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", "dbqpg-"+p.kind),
+			attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		log.Warn("the traces lack some attributes of this process", "error", err)

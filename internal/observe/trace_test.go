@@ -120,20 +120,23 @@ func TestTrace(t *testing.T) {
 
 	spans := r.byName(t)
 	root := spans["iteration"]
-	for name, parent := range map[string]string{"collect": "iteration", "play": "iteration", "update": "iteration", "scores": "update", "checkpoint": "iteration"} {
+	for name, parent := range map[string]string{"collect": "iteration", "play": "iteration", "update": "iteration",
+		"scores": "update", "checkpoint": "iteration"} {
 		s := spans[name]
 		if s == nil || !bytes.Equal(s.TraceId, root.TraceId) || !bytes.Equal(s.ParentSpanId, spans[parent].SpanId) {
 			t.Errorf("%s is %v, want a part of %s in the trace %x", name, s, parent, root.TraceId)
 		}
 	}
-	if len(root.ParentSpanId) > 0 || root.Status.GetMessage() != "the disk is full" || root.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+	if len(root.ParentSpanId) > 0 || root.Status.GetMessage() != "the disk is full" ||
+		root.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 		t.Errorf("the iteration's span: %v", root)
 	}
 	if s := spans["scores"]; s.EndTimeUnixNano-s.StartTimeUnixNano != uint64(time.Millisecond) {
 		t.Errorf("a stage of 1 ms: %v", s)
 	}
 	for _, request := range r.requests {
-		if h := request.Header; request.URL.Path != "/v1/traces" || h.Get("Authorization") != "Bearer hush" || h.Get("X-Tenant") != "me" ||
+		if h := request.Header; request.URL.Path != "/v1/traces" || h.Get("Authorization") != "Bearer hush" ||
+			h.Get("X-Tenant") != "me" ||
 			h.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("the request to %s: %v", request.URL, h)
 		}
@@ -191,18 +194,18 @@ func TestTracesAreOff(t *testing.T) {
 
 func TestBadTraceSettings(t *testing.T) {
 	for variable, value := range map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT":        "collector:4318",
-		"OTEL_EXPORTER_OTLP_PROTOCOL":        "grpc",
-		"OTEL_EXPORTER_OTLP_TIMEOUT":         "soon",
-		"OTEL_EXPORTER_OTLP_HEADERS":         "hush",
-		"OTEL_EXPORTER_OTLP_CERTIFICATE":     "/nowhere.pem",
-		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
+		"OTEL_EXPORTER_OTLP_ENDPOINT":    "collector:4318",
+		"OTEL_EXPORTER_OTLP_PROTOCOL":    "grpc",
+		"OTEL_EXPORTER_OTLP_TIMEOUT":     "soon",
+		"OTEL_EXPORTER_OTLP_HEADERS":     "hush",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere.pem",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv(variable, value)
 			_, err := observe.NewLearner().Start(observe.Config{Log: quiet})
-			if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") || strings.Contains(err.Error(), "hush") {
+			if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") ||
+				strings.Contains(err.Error(), "hush") {
 				t.Errorf("%s=%s: %v", variable, value, err)
 			}
 		})
@@ -236,7 +239,8 @@ func BenchmarkIteration(b *testing.B) {
 				}
 				updateCtx, updated := observe.Span(ctx, "update")
 				lap := run.Stages(updateCtx)
-				for _, stage := range []string{"scores", "targets", "decomposition", "kernel step", "estimate", "calibration", "policy step"} {
+				for _, stage := range []string{"scores", "targets", "decomposition", "kernel step", "estimate",
+					"calibration", "policy step"} {
 					lap(stage, time.Millisecond)
 				}
 				updated(nil)

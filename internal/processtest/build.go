@@ -27,8 +27,9 @@ import (
 	"testing"
 )
 
-// Build runs the tests of a package with programs built by go build, whose arguments are given: options, then packages. It sets
-// the directory of the programs and removes it afterwards. It returns the exit status.
+// Build builds programs with go build's arguments (options, then packages), runs the package's tests, and returns the
+// exit status. It sets directory to the programs' directory, which it removes afterwards. The programs have failpoints,
+// unless -tags says otherwise.
 func Build(m *testing.M, directory *string, arguments ...string) int {
 	made, err := os.MkdirTemp("", "dbqpg-test-")
 	if err != nil {
@@ -38,14 +39,16 @@ func Build(m *testing.M, directory *string, arguments ...string) int {
 	defer os.RemoveAll(made)
 	*directory = made
 	os.Setenv("TMPDIR", made) // temporary files of killed processes are removed with it
-	build := exec.Command("go", slices.Concat([]string{"build", "-o", made + string(filepath.Separator)}, arguments)...)
+	build := exec.Command("go", slices.Concat(
+		[]string{"build", "-tags", "failpoint", "-o", made + string(filepath.Separator)}, arguments)...)
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, output)
 		return 1
 	}
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set(parallel.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0))) // processes wait for each other as much as they compute
+		// processes wait for each other as much as they compute
+		_ = flag.Set(parallel.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
 	return m.Run()
 }

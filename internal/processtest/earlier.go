@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Earlier returns the directory of programs as they were at an earlier commit: packages, such as ./learner. They are built once and
-// kept under .deps. In a clone without that commit the test is skipped.
+// Earlier returns the directory of programs as they were at an earlier commit: packages, such as ./learner. They are
+// built once and kept under .deps. In a clone without that commit the test is skipped.
 func Earlier(t testing.TB, commit string, packages ...string) string {
 	t.Helper()
 	run := func(directory, program string, arguments ...string) (string, error) {
@@ -26,7 +26,8 @@ func Earlier(t testing.TB, commit string, packages ...string) string {
 		_, err = run(root, "git", "cat-file", "-e", commit)
 	}
 	if err != nil {
-		t.Skipf("the earlier programs are those of commit %s, which is not in this clone's history: git fetch --unshallow", commit)
+		t.Skipf("the earlier programs are those of commit %s, which is not in this clone's "+
+			"history: git fetch --unshallow", commit)
 	}
 	source := filepath.Join(root, ".deps", "earlier", commit)
 	programs := filepath.Join(source, "bin")
@@ -54,9 +55,11 @@ func Earlier(t testing.TB, commit string, packages ...string) string {
 	assets, err := filepath.Glob(filepath.Join(root, "sim", "tasks", "assets", "*.xml"))
 	for _, asset := range assets { // which are fetched, not in the repository
 		data, unread := os.ReadFile(asset)
-		err = errors.Join(err, unread, os.WriteFile(filepath.Join(source, "sim", "tasks", "assets", filepath.Base(asset)), data, 0o644))
+		err = errors.Join(err, unread, os.WriteFile(
+			filepath.Join(source, "sim", "tasks", "assets", filepath.Base(asset)), data, 0o644))
 	}
-	if err := errors.Join(err, os.Symlink(filepath.Join(root, ".deps"), filepath.Join(source, ".deps"))); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := errors.Join(err, os.Symlink(filepath.Join(root, ".deps"), filepath.Join(source, ".deps"))); err != nil &&
+		!errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
 	must(source, "go", slices.Concat([]string{"build", "-o", "building/"}, packages)...)

@@ -23,7 +23,8 @@ func leave(port int) func(_, _ string, c syscall.RawConn) error {
 	}
 }
 
-// A port that is held can be listened on again and again, by one server at a time, and the kernel gives it to nobody who asks for any.
+// A port that is held can be listened on again and again, by one server at a time, and the kernel gives it to nobody
+// who asks for any.
 func TestPort(t *testing.T) {
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +61,8 @@ func TestPort(t *testing.T) {
 				t.Errorf("a listener at %q that asks for any port: %v, %v", host, other, err)
 			}
 		}
-		if other, err := dialer.DialContext(t.Context(), "tcp", elsewhere.Addr().String()); !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		if other, err := dialer.DialContext(t.Context(), "tcp", elsewhere.Addr().String()); !errors.Is(err,
+			syscall.EADDRNOTAVAIL) {
 			t.Errorf("an outgoing connection: %v, %v", other, err)
 		}
 	}

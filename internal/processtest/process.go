@@ -25,8 +25,8 @@ const Patience = 3 * time.Minute
 
 // Process is a running program. Its log is everything that it writes to standard output and standard error.
 //
-// A process that fails by itself ends its test, when the test next waits for something or at its end, unless the test has sent the
-// process a signal, waits for its end, or has called [Process.MayFail].
+// A process that fails by itself ends its test, when the test next waits for something or at its end, unless the test
+// has sent the process a signal, waits for its end, or has called [Process.MayFail].
 type Process struct {
 	Cmd  *exec.Cmd
 	t    testing.TB
@@ -83,7 +83,8 @@ func (p *Process) failed() bool { return p.exited && !p.mayFail && !p.Cmd.Proces
 
 func (p *Process) lastWords() error {
 	const lines = 20
-	return fmt.Errorf("%s ended by itself (%v); its last words:\n%s", p, p.Cmd.ProcessState, strings.Join(p.lines[max(0, len(p.lines)-lines):], "\n"))
+	return fmt.Errorf("%s ended by itself (%v); its last words:\n%s", p, p.Cmd.ProcessState,
+		strings.Join(p.lines[max(0, len(p.lines)-lines):], "\n"))
 }
 
 // Start starts a program, which is killed at the end of the test. If the test fails, the log is shown.
@@ -235,8 +236,8 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill kills the process with SIGKILL and waits for its end. It fails the test if the process had already ended by itself,
-// since the test would then show nothing.
+// Kill kills the process with SIGKILL and waits for its end. It fails the test if the process had already ended by
+// itself, since the test would then show nothing.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
@@ -271,8 +272,8 @@ func (p *Process) Succeed() {
 	}
 }
 
-// Context returns a context for a test's requests to its processes. It is cancelled as soon as one of them fails by itself, with
-// that as its cause.
+// Context returns a context for a test's requests to its processes. It is cancelled as soon as one of them fails by
+// itself, with that as its cause.
 func Context(t testing.TB) context.Context {
 	c := companyOf(t)
 	c.mu.Lock()

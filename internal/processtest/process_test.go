@@ -15,7 +15,8 @@ func shell(t testing.TB, script string) *Process {
 	return Start(t, exec.Command("sh", "-c", script))
 }
 
-// What both streams say is waited for line by line, also what was said long ago; the end is waited for with all that was said.
+// What both streams say is waited for line by line, also what was said long ago; the end is waited for with all that
+// was said.
 func TestProcess(t *testing.T) {
 	p := shell(t, "trap 'echo caught >&2; exit 3' TERM; echo port 17; while true; do sleep 0.02; done")
 	if found := p.Expect(`^port (\d+)$`); len(found) != 2 || found[1] != "17" {
@@ -69,8 +70,8 @@ func (r *recorder) run(test func(*recorder)) {
 	}
 }
 
-// A test that waits for what does not come ends with the process, one that wants success or a kill with its status, and whatever a
-// test waits for ends when one of its processes fails, whose last words it tells.
+// A test that waits for what does not come ends with the process, one that wants success or a kill with its status, and
+// whatever a test waits for ends when one of its processes fails, whose last words it tells.
 func TestDisappointment(t *testing.T) {
 	const words = "sh -c echo broken; exit 7 ended by itself (exit status 7); its last words:\nbroken"
 	other := func(r *recorder) *Process { return shell(r, "echo starboard; exec sleep 1000") }
@@ -79,10 +80,13 @@ func TestDisappointment(t *testing.T) {
 		want string // "": it does not fail
 		test func(r *recorder)
 	}{
-		"no line":          {`ended (exit status 7) without match 1 of "port"`, func(r *recorder) { broken(r).Expect("port") }},
-		"too few lines":    {`ended (exit status 7) without match 2 of "broken"`, func(r *recorder) { broken(r).ExpectTimes(2, "broken") }},
-		"no success":       {"ended with status 7", func(r *recorder) { broken(r).Succeed() }},
-		"no kill":          {"had ended before (exit status 7)", func(r *recorder) { p := broken(r); <-p.Done(); p.Kill() }},
+		"no line": {`ended (exit status 7) without match 1 of "port"`,
+			func(r *recorder) { broken(r).Expect("port") }},
+		"too few lines": {`ended (exit status 7) without match 2 of "broken"`,
+			func(r *recorder) { broken(r).ExpectTimes(2, "broken") }},
+		"no success": {"ended with status 7", func(r *recorder) { broken(r).Succeed() }},
+		"no kill": {"had ended before (exit status 7)",
+			func(r *recorder) { p := broken(r); <-p.Done(); p.Kill() }},
 		"another's line":   {words, func(r *recorder) { broken(r); other(r).Expect("port") }},
 		"another's end":    {words, func(r *recorder) { p := other(r); broken(r); p.Wait() }},
 		"nothing to await": {words, func(r *recorder) { p := other(r); <-broken(r).Done(); p.Expect("starboard") }},

@@ -1,5 +1,5 @@
-// Package sameorigin keeps the pages of other web sites out of an HTTP server: a browser carries out their requests from within
-// the network, or on the machine itself, where the server trusts whoever can connect.
+// Package sameorigin keeps the pages of other web sites out of an HTTP server: a browser carries out their requests
+// from within the network, or on the machine itself, where the server trusts whoever can connect.
 package sameorigin
 
 import (
@@ -17,10 +17,12 @@ var protection = http.NewCrossOriginProtection()
 
 // Check returns an error for a request that a page of another site may have made:
 //
-//   - one that the browser marks as such, by Sec-Fetch-Site or Origin, unless it only reads ([http.CrossOriginProtection]);
+//   - one that the browser marks as such, by Sec-Fetch-Site or Origin, unless it only reads
+//     ([http.CrossOriginProtection]);
 //   - one with a body that is not declared as JSON, which a page can send without asking;
-//   - over plain HTTP, one under a host name that its owner may have pointed here to pass for the same site (DNS rebinding). IP
-//     addresses, localhost, names without dots and those of Kubernetes' services belong to nobody; names are further ones.
+//   - over plain HTTP, one under a host name that its owner may have pointed here to pass for the same site (DNS
+//     rebinding). IP addresses, localhost, names without dots and those of Kubernetes' services belong to nobody; names
+//     are further ones.
 func Check(r *http.Request, names ...string) error {
 	if err := protection.Check(r); err != nil {
 		return fmt.Errorf("a request from a page of another site: %w", err)

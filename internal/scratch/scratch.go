@@ -1,5 +1,5 @@
-// Package scratch makes temporary directories that do not stay when their process is killed: the next process that makes one of
-// the same kind removes them.
+// Package scratch makes temporary directories that do not stay when their process is killed: the next process that
+// makes one of the same kind removes them.
 package scratch
 
 import (
@@ -38,7 +38,8 @@ func New(kind string) (*Directory, error) {
 		switch {
 		case err == nil:
 			return d, nil
-		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist): // another process has taken it for a left one
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist):
+			// another process has taken it for a left one
 			return nil, errors.Join(fmt.Errorf("lock a temporary directory: %w", err), os.Remove(path))
 		}
 	}

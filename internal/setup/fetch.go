@@ -29,7 +29,8 @@ const (
 // advice is what the user can do about a download that fails.
 const advice = "check the network (HTTPS_PROXY, and PIP_INDEX_URL for a mirror of PyPI), then try again"
 
-// fetch makes the part's files be there. The stamp, written last, lists them below the digest of all that they depend on.
+// fetch fetches the part's files, unless the stamp shows that they are in place. The stamp, written last, has a digest
+// of their description, then their paths.
 func (p part) fetch(ctx context.Context, root, machine string) error {
 	pinned, err := os.ReadFile(filepath.Join(root, p.pins))
 	if err != nil {
@@ -39,7 +40,7 @@ func (p part) fetch(ctx context.Context, root, machine string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.pins, err)
 	}
-	digest := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%v", machine, pinned, p.files, p.links)))
+	digest := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v", machine, pinned, p.files)))
 	stamp := filepath.Join(root, ".deps", "setup", p.name)
 	if complete(root, stamp, digest) {
 		return nil
@@ -65,20 +66,10 @@ func (p part) fetch(ctx context.Context, root, machine string) error {
 		}
 		paths = append(paths, unpacked...)
 	}
-	for _, l := range p.links {
-		i := slices.IndexFunc(paths, regexp.MustCompile(l.to).MatchString)
-		if i < 0 {
-			return fmt.Errorf("no file is what %s should lead to", l.path)
-		}
-		if err := os.Symlink(filepath.Base(paths[i]), filepath.Join(work, "files", l.path)); err != nil {
-			return err
-		}
-		paths = append(paths, l.path)
-	}
 	return install(root, filepath.Join(work, "files"), paths, stamp, digest)
 }
 
-// complete reports whether the stamp is of this digest and the files that it lists are there.
+// complete reports whether the stamp has this digest and its files exist.
 func complete(root, stamp, digest string) bool {
 	text, err := os.ReadFile(stamp)
 	if err != nil {
@@ -91,7 +82,8 @@ func complete(root, stamp, digest string) bool {
 	})
 }
 
-// install moves the files to where they belong. Each is replaced at once, so that programs that have it open keep theirs.
+// install moves the files to where they belong. Each is replaced at once, so that programs that have it open keep
+// theirs.
 func install(root, from string, paths []string, stamp, digest string) error {
 	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
 		return err
@@ -115,18 +107,19 @@ func install(root, from string, paths []string, stamp, digest string) error {
 	return os.Rename(made, stamp)
 }
 
-// pin is a version of a package, and the SHA-256 of its files for all machines.
+// pin is a version of a package and the SHA-256 hashes of its files for all machines.
 type pin struct {
 	name, version string
 	hashes        []string
 }
 
 var (
-	requirement = regexp.MustCompile(`^([A-Za-z0-9._-]+)==([^\s;]+)(?: *; *platform_machine == "(\w+)")?((?: +--hash=sha256:[0-9a-f]{64})+)$`)
-	hash        = regexp.MustCompile(`[0-9a-f]{64}`)
+	requirement = regexp.MustCompile(
+		`^([A-Za-z0-9._-]+)==([^\s;]+)(?: *; *platform_machine == "(\w+)")?((?: +--hash=sha256:[0-9a-f]{64})+)$`)
+	hash = regexp.MustCompile(`[0-9a-f]{64}`)
 )
 
-// parsePins reads a file of pinned requirements as pip does, those of other machines left out.
+// parsePins parses pinned requirements in pip's format, without those of other machines.
 func parsePins(text, machine string) (pins []pin, err error) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimSpace(line)
@@ -144,17 +137,27 @@ func parsePins(text, machine string) (pins []pin, err error) {
 	return pins, nil
 }
 
-// download writes the package's wheel for a machine to a file.
+// download writes the package's wheel for a machine to a file. The index's page of a package (PEP 503) has links to its
+// files: <a href="ADDRESS#sha256=HASH">.
 func (p pin) download(ctx context.Context, to, machine string) error {
 	var page strings.Builder
-	index, err := download.Get(ctx, strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/")+"/"+p.name+"/", &page, maxIndex)
+	base := strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/")
+	index, err := download.Get(ctx, base+"/"+p.name+"/", &page, maxIndex)
 	if err != nil {
 		return err
 	}
-	address, sum, err := p.wheel(index, page.String(), machine)
-	if err != nil {
-		return err
+	wheels := regexp.MustCompile(`href="([^"#]+(?:_` + machine + `|-any)\.whl[^"#]*)#sha256=([0-9a-f]{64})"`)
+	for _, found := range wheels.FindAllStringSubmatch(page.String(), -1) {
+		address, err := index.Parse(html.UnescapeString(found[1]))
+		if err == nil && slices.Contains(p.hashes, found[2]) {
+			return save(ctx, to, address, found[2])
+		}
 	}
+	return fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
+}
+
+// save writes a download with the given SHA-256 to a file.
+func save(ctx context.Context, to string, address *url.URL, sum string) error {
 	file, err := os.Create(to)
 	if err != nil {
 		return err
@@ -170,25 +173,8 @@ func (p pin) download(ctx context.Context, to, machine string) error {
 	return file.Close()
 }
 
-// The links of an index page (PEP 503), HTML: <a href="ADDRESS#sha256=HASH">.
-var anchor = regexp.MustCompile(`href="([^"#]+)#sha256=([0-9a-f]{64})"`)
-
-// wheel returns the address of the pinned wheel for a machine that an index page links to, and its SHA-256.
-func (p pin) wheel(index *url.URL, page, machine string) (address *url.URL, sum string, err error) {
-	for _, found := range anchor.FindAllStringSubmatch(page, -1) {
-		address, err := index.Parse(html.UnescapeString(found[1]))
-		if err != nil || !slices.Contains(p.hashes, found[2]) {
-			continue
-		}
-		if strings.HasSuffix(address.Path, "_"+machine+".whl") || strings.HasSuffix(address.Path, "-any.whl") {
-			return address, found[2], nil
-		}
-	}
-	return nil, "", fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
-}
-
-// unpack writes those members of a package's wheel that are wanted below a directory, and returns their paths there. None that is wanted of
-// it may be missing.
+// unpack extracts the part's files from a package's wheel into a directory, and returns their paths there. A pattern
+// without a match is an error.
 func (p part) unpack(name, wheel, to string) (paths []string, err error) {
 	archive, err := zip.OpenReader(wheel)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command setup fetches what the build needs besides Go modules into .deps, which git ignores: MuJoCo, OpenBLAS and Gymnasium's MJCF models
-// and, if named, other parts (parts.go). They come out of wheels from PyPI, or from the mirror that PIP_INDEX_URL names, which are pinned by
-// version and hash and only unpacked. It needs neither Python nor root, and does nothing if everything is in place.
+// Command setup fetches what the build needs besides Go modules into .deps, which git ignores: MuJoCo, OpenBLAS and
+// Gymnasium's MJCF models and, if named, other parts (parts.go). They come out of wheels from PyPI, or from the mirror
+// that PIP_INDEX_URL names, which are pinned by version and hash and only unpacked. It needs neither Python nor root,
+// and does nothing if everything is in place.
 //
 //	go run ./internal/setup [PART...]
 package main
@@ -12,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,9 +30,8 @@ func main() {
 }
 
 func run(ctx context.Context, names []string) error {
-	root, err := root()
-	if err != nil {
-		return err
+	if _, err := os.Stat("go.mod"); err != nil {
+		return errors.New("run it in the root of a clone of the repository")
 	}
 	machine, known := machines[runtime.GOARCH]
 	if runtime.GOOS != "linux" || !known {
@@ -46,14 +45,14 @@ func run(ctx context.Context, names []string) error {
 		if i < 0 {
 			return fmt.Errorf("there is no part %q", name)
 		}
-		if err := parts[i].fetch(ctx, root, machine); err != nil {
+		if err := parts[i].fetch(ctx, ".", machine); err != nil {
 			return fmt.Errorf("%s: %w", parts[i].what, err)
 		}
 	}
 	return nil
 }
 
-// checkCompiler says at once what a build would stumble over after the download: MuJoCo is called through cgo.
+// checkCompiler reports, before the download, what a build would lack: MuJoCo is called through cgo.
 func checkCompiler(ctx context.Context) error {
 	output, err := exec.CommandContext(ctx, "go", "env", "CC", "CGO_ENABLED").Output()
 	if err != nil {
@@ -65,7 +64,8 @@ func checkCompiler(ctx context.Context) error {
 		return errors.New("no C compiler is configured: install gcc (Debian, Ubuntu: apt install build-essential)")
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		return fmt.Errorf("compiler %s not found: install gcc (Debian, Ubuntu: apt install build-essential)", command[0])
+		return fmt.Errorf("compiler %s not found: install gcc (Debian, Ubuntu: apt install build-essential)",
+			command[0])
 	}
 	preprocess := exec.CommandContext(ctx, command[0], append(command[1:], "-E", "-")...)
 	preprocess.Stdin = strings.NewReader("#include <stdlib.h>\n")
@@ -78,23 +78,5 @@ func checkCompiler(ctx context.Context) error {
 	return nil
 }
 
-// machines are the names of architectures in those of wheels.
+// machines maps Go's names of architectures to those in the names of wheels.
 var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
-
-// root returns the directory of go.mod, the working directory's or one above.
-func root() (string, error) {
-	directory, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(directory, "go.mod")); err == nil {
-			return directory, nil
-		}
-		above := filepath.Dir(directory)
-		if above == directory {
-			return "", errors.New("no go.mod here or above: run it in a clone of the repository")
-		}
-		directory = above
-	}
-}

@@ -6,20 +6,16 @@ import "os"
 type part struct {
 	name  string
 	what  string   // for messages, with the size of the download
-	pins  string   // the file of packages by version and hash, in pip's format, relative to the root like all paths here
+	pins  string   // path of the pinned requirements, in pip's format, relative to the root like all paths here
 	files []member // of the wheels
-	links []link
 }
 
-// member has the members of a package's wheel whose whole name matches a regular expression unpacked to a path, in which $1 stands for
-// its group.
+// member unpacks the members of a package's wheel whose whole name matches a pattern to a path, in which $1 stands for
+// the pattern's group.
 type member struct {
 	of, pattern, to string
 	mode            os.FileMode
 }
-
-// link is a symbolic link to the file that a regular expression matches: the linker looks for a name without a version.
-type link struct{ path, to string }
 
 func file(of, pattern, to string) member    { return member{of, pattern, to, 0o644} }
 func program(of, pattern, to string) member { return member{of, pattern, to, 0o755} }
@@ -31,6 +27,7 @@ var parts = []part{
 		name: "base", what: "MuJoCo, OpenBLAS and the MJCF models (45 MB)", pins: "scripts/requirements.txt",
 		files: []member{
 			file("mujoco", `mujoco/(libmujoco\.so\.[^/]+)`, ".deps/mujoco/lib/$1"),
+			file("mujoco", `mujoco/libmujoco\.so\.[^/]+`, ".deps/mujoco/lib/libmujoco.so"), // the linker's name
 			file("mujoco", `mujoco/(include/.+)`, ".deps/mujoco/$1"),
 			file("mujoco", licenses, ".deps/licenses/mujoco/$1"),
 			file("scipy-openblas32", `scipy_openblas32/(lib/libscipy_openblas\.so|include/.+)`, ".deps/openblas/$1"),
@@ -38,7 +35,6 @@ var parts = []part{
 			file("gymnasium", `gymnasium/envs/mujoco/assets/([^/]+\.xml)`, "sim/tasks/assets/$1"),
 			file("gymnasium", licenses, ".deps/licenses/gymnasium/$1"),
 		},
-		links: []link{{".deps/mujoco/lib/libmujoco.so", `/libmujoco\.so\.[^/]+$`}},
 	},
 	{
 		name: "cuda", what: "the header of NVIDIA's driver (3 MB)", pins: "scripts/requirements-cuda.txt",
@@ -48,7 +44,8 @@ var parts = []part{
 		},
 	},
 	{
-		name: "ptx", what: "the compiler of the GPU kernels and its checker (130 MB)", pins: "scripts/requirements-ptx.txt",
+		name: "ptx", what: "the compiler of the GPU kernels and its checker (130 MB)",
+		pins: "scripts/requirements-ptx.txt",
 		files: []member{
 			file("nvidia-cuda-nvrtc-cu12", `nvidia/cuda_nvrtc/(lib/libnvrtc(?:-builtins)?\.so[.0-9]*)`, ".deps/ptx/$1"),
 			program("nvidia-cuda-nvcc-cu12", `nvidia/cuda_nvcc/(bin/ptxas)`, ".deps/ptx/$1"),

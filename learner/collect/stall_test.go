@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/faults"
+	"github.com/dbqpg/dbqpg/internal/faultstest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -43,7 +43,7 @@ func hugePolicy(iteration uint64) *proto.Policy {
 
 // stallSenders is how many actors a stalled learner has, and how many episodes its batches.
 func stallSenders() int {
-	if faults.Long() {
+	if faultstest.Long() {
 		return 64
 	}
 	return 16
@@ -118,9 +118,9 @@ func (p *process) line() []string {
 // A learner that is stopped while actors send it episodes of 3 MB takes all of them in when it goes on. Nothing is dropped
 // on the way, the server cuts nobody off, and the learner never has more in its memory than the batch and as much again.
 func TestStalledLearner(t *testing.T) {
-	rng := faults.Rand(faults.Seed(t), 0)
-	stalls, length := faults.Count(1, 5), 2*time.Second
-	if faults.Long() {
+	rng := faultstest.Rand(faultstest.Seed(t), 0)
+	stalls, length := faultstest.Count(1, 5), 2*time.Second
+	if faultstest.Long() {
 		length = time.Minute
 	}
 	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
@@ -172,7 +172,7 @@ func TestStalledLearner(t *testing.T) {
 	if n := server.SlowConsumers(); n != 0 {
 		t.Errorf("the server has cut off %d connections", n)
 	}
-	faults.Report(t, "%d stalls of %v, %d senders of 3 MB episodes: 0 messages dropped, %d slow consumers, %d episodes twice; memory grew by %d MB, to %d MB; a batch has %d MB",
+	faultstest.Report(t, "%d stalls of %v, %d senders of 3 MB episodes: 0 messages dropped, %d slow consumers, %d episodes twice; memory grew by %d MB, to %d MB; a batch has %d MB",
 		stalls, length, stallSenders(), server.SlowConsumers(), duplicates, growth, processtest.Memory(t, learner.cmd.Process.Pid, "VmHWM")>>20, size>>20)
 }
 

@@ -1,4 +1,4 @@
-package faults
+package faultstest
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-// What was synced survives a power failure, and nothing else does: not the rest of that file, nor another file, nor its data under
-// a new name.
+// What was synced survives a power failure, and nothing else does: not the rest of that file, nor another file, nor its
+// data under a new name.
 func TestDisk(t *testing.T) {
 	disk := NewDisk(t)
 	path := func(name string) string { return filepath.Join(disk.Path, name) }
@@ -25,11 +25,13 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = file.WriteString(" second")
-	err = errors.Join(err, file.Close(), os.WriteFile(path("new"), []byte("text"), 0o600), os.Rename(path("new"), path("renamed")))
+	err = errors.Join(err, file.Close(), os.WriteFile(path("new"), []byte("text"), 0o600),
+		os.Rename(path("new"), path("renamed")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := exec.Command("unshare", "--mount", "sh", "-c", "echo ready; exec sleep 1000") // it has the file system too
+	// it has the file system too
+	elsewhere := exec.Command("unshare", "--mount", "sh", "-c", "echo ready; exec sleep 1000")
 	said, err := elsewhere.StdoutPipe()
 	if err == nil {
 		err = elsewhere.Start()

@@ -1,4 +1,4 @@
-package faults
+package faultstest
 
 import (
 	"bufio"
@@ -18,9 +18,9 @@ import (
 // maxMessage bounds the size of a message.
 const maxMessage = 64 << 20
 
-// Proxy sits between NATS clients and their server. It understands enough of the protocol to separate messages, and delivers
-// some twice, late, or both, so that they overtake each other, in both directions. Everything else (connecting, subscribing)
-// is forwarded unchanged.
+// Proxy sits between NATS clients and their server. It understands enough of the protocol to separate messages, and
+// delivers some twice, late, or both, so that they overtake each other, in both directions. Everything else
+// (connecting, subscribing) is forwarded unchanged.
 type Proxy struct {
 	listener net.Listener
 	upstream string

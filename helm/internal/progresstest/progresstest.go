@@ -1,5 +1,5 @@
-// Package progress compares what runs learned, by the tables (progress.csv) and the checkpoints that they leave.
-package progress
+// Package progresstest compares what runs learned, by the tables (progress.csv) and the checkpoints that they leave.
+package progresstest
 
 import (
 	"encoding/csv"

@@ -1,6 +1,6 @@
-// Package faults supports tests that kill, stall and disturb what they test. Each has a short form for every day and a
-// long one, run by make soak; both print what they did and the seed that reproduces it.
-package faults
+// Package faultstest supports tests that kill, stall and disturb what they test. Each has a short form for every day
+// and a long one, run by make soak; both print what they did and the seed that reproduces it.
+package faultstest
 
 import (
 	"fmt"
@@ -36,8 +36,8 @@ func share() float64 {
 // Long reports whether the long form is requested.
 func Long() bool { return share() > 0 }
 
-// Count returns how often a test does something: the first number in its short form, the requested share of the other in
-// its long form, but never less than in the short form.
+// Count returns how often a test does something: the first number in its short form, the requested share of the other
+// in its long form, but never less than in the short form.
 func Count(short, long int) int {
 	return max(short, int(math.Round(share()*float64(long))))
 }

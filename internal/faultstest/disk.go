@@ -1,4 +1,4 @@
-package faults
+package faultstest
 
 import (
 	"os"
@@ -17,7 +17,8 @@ type Disk struct {
 	Path string
 }
 
-// diskOptions keep as little as the kernel may: nothing that was not synced, least of all the data of a file that was renamed.
+// diskOptions keep as little as the kernel may: nothing that was not synced, least of all the data of a file that was
+// renamed.
 const diskOptions = "loop,noauto_da_alloc,data=writeback,commit=300"
 
 // NewDisk makes a file system until the test's end; where that is not allowed, the test is skipped.
@@ -37,7 +38,9 @@ func NewDisk(t testing.TB) *Disk {
 	if err := os.Mkdir(d.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", d.image}, {"mount", "-o", diskOptions, d.image, d.Path}} {
+	for _, command := range [][]string{
+		{"mkfs.ext4", "-q", "-F", d.image}, {"mount", "-o", diskOptions, d.image, d.Path},
+	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("this machine allows no file system of its own: %q: %v %s", command, err, out)
 		}
@@ -46,8 +49,8 @@ func NewDisk(t testing.TB) *Disk {
 	return d
 }
 
-// Cut cuts the power, and turns it on again: whatever was not synced is lost. The processes that use the disk must have been
-// killed: they share its fate.
+// Cut cuts the power, and turns it on again: whatever was not synced is lost. The processes that use the disk must have
+// been killed: they share its fate.
 func (d *Disk) Cut() {
 	d.t.Helper()
 	directory, err := os.Open(d.Path)
@@ -62,7 +65,8 @@ func (d *Disk) Cut() {
 		d.t.Fatalf("cut the power of %s: %v", d.Path, err)
 	}
 	d.run("umount", d.Path)
-	// Other mount namespaces, as of other tests, may still have the file system, which would be mounted again as it is now.
+	// Other mount namespaces, as of other tests, may still have the file system, which would be mounted again as it is
+	// now.
 	d.run("cp", "--sparse=always", d.image, d.image+".next")
 	if err := os.Rename(d.image+".next", d.image); err != nil {
 		d.t.Fatal(err)

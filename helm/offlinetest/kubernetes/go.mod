@@ -1,4 +1,4 @@
-module github.com/dbqpg/dbqpg/helm/offline/kubernetes
+module github.com/dbqpg/dbqpg/helm/offlinetest/kubernetes
 
 go 1.26.0
 
@@ -230,7 +230,7 @@ replace (
 )
 
 tool (
-	github.com/dbqpg/dbqpg/helm/offline/kubernetes/coredns
+	github.com/dbqpg/dbqpg/helm/offlinetest/kubernetes/coredns
 	k8s.io/kubernetes/cmd/kube-apiserver
 	k8s.io/kubernetes/cmd/kube-controller-manager
 	k8s.io/kubernetes/cmd/kube-proxy

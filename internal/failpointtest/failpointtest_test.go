@@ -1,4 +1,4 @@
-package failpoint
+package failpointtest
 
 import (
 	"errors"
@@ -11,7 +11,8 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]syscall.Signal{
 		"kill@here:1": syscall.SIGKILL, "stop@here:20": syscall.SIGSTOP,
-		"": 0, "kill": 0, "kill@here": 0, "kill@:1": 0, "kill@here:0": 0, "kill@here:x": 0, "sleep@here:1": 0, "@here:1": 0,
+		"": 0, "kill": 0, "kill@here": 0, "kill@:1": 0, "kill@here:0": 0, "kill@here:x": 0, "sleep@here:1": 0,
+		"@here:1": 0,
 	} {
 		p := parse(text)
 		if got := p != nil; got != (want != 0) || got && (p.signal != want || p.name != "here") {
@@ -36,7 +37,8 @@ func TestHit(t *testing.T) {
 	cmd.Env = append(os.Environ(), Variable+"=kill@here:3")
 	output, err := cmd.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL || string(output) != "twice" {
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL ||
+		string(output) != "twice" {
 		t.Errorf("%v, after %q", err, output)
 	}
 }

@@ -1,0 +1,15 @@
+//go:build failpoint
+
+package failpoint
+
+import (
+	"time"
+
+	"github.com/dbqpg/dbqpg/internal/failpointtest"
+)
+
+func Hit(name string) { failpointtest.Hit(name) }
+
+func Now() time.Time { return failpointtest.Now() }
+
+func Release() string { return failpointtest.Release() }
