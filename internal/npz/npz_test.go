@@ -17,11 +17,11 @@ import (
 
 func sample() Arrays {
 	return Arrays{
-		"matrix":  Of([]float64{1, 2, 3, math.Inf(1), -0.5, math.MaxFloat64}, 2, 3),
-		"flags":   Of([]bool{true, false, true}, 3),
-		"scalar":  Scalar(3.5),
-		"empty":   Of([]float64{}, 0, 4),
-		"none":    Of([]bool{}, 0),
+		"matrix": Of([]float64{1, 2, 3, math.Inf(1), -0.5, math.MaxFloat64}, 2, 3),
+		"flags":  Of([]bool{true, false, true}, 3),
+		"scalar": Scalar(3.5),
+		"empty":  Of([]float64{}, 0, 4),
+		"none":   Of([]bool{}, 0),
 	}
 }
 

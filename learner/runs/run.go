@@ -88,11 +88,7 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory),
 			"rows", rows, "iterations", state.Iteration)
 	}
-	steps := uint64(0) // the first for which returns are to be written
-	if state != nil {
-		steps = state.Steps + 1
-	}
-	r.events, err = openEvents(settings, next, steps)
+	r.events, err = openEvents(settings)
 	return state, err
 }
 
@@ -154,7 +150,7 @@ func (r *Run) commit(state *State, row Row, evaluation *Evaluation) error {
 	if err := r.progress.Append(row); err != nil {
 		return err
 	}
-	if err := r.events.write(row.Iteration, row); err != nil {
+	if err := r.events.row(row); err != nil {
 		return err
 	}
 	if err := r.evaluated(state, evaluation); err != nil {
@@ -177,7 +173,7 @@ func (r *Run) evaluated(state *State, evaluation *Evaluation) error {
 	if err := r.evaluations.Append(*evaluation); err != nil {
 		return err
 	}
-	return r.events.write(evaluation.Iteration, *evaluation)
+	return r.events.evaluation(*evaluation)
 }
 
 // CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.
