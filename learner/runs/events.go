@@ -10,9 +10,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
-// stepsName is the directory, in a run's, of the events at environment steps. TensorBoard shows it as a run of its own.
-const stepsName = "environment_steps"
-
 // EventPatterns match the event files of a run, relative to its directory.
 var EventPatterns = []string{tensorboard.Pattern, filepath.Join(stepsName, tensorboard.Pattern)}
 
@@ -25,16 +22,8 @@ type events struct {
 
 // openEvents starts event files with all rows so far. They replace those of earlier starts: the rows are the one record of
 // a run, and killed processes leave nothing to repair.
-func openEvents(settings *config.Settings) (e *events, err error) {
+func openEvents(settings *config.Settings, rows []Row, evaluations []Evaluation) (e *events, err error) {
 	directory := settings.RunDir
-	rows, err := ReadCSV[Row](ProgressFile(directory))
-	if err != nil {
-		return nil, err
-	}
-	evaluations, err := ReadCSV[Evaluation](Evaluations(directory))
-	if err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(filepath.Join(directory, stepsName), 0o755); err != nil {
 		return nil, err
 	}
