@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,10 +18,9 @@ func example() *File {
 		Metadata: map[string]string{"b": "two\n\"lines\"", "a": "é 😀 <&> \uFFFD"},
 		Tensors: []Tensor{
 			New("weights", []int{2, 3}, []float64{0, 1, -2, math.Pi, math.Inf(-1), math.SmallestNonzeroFloat64}),
-			New("single", []int{2}, []float32{1.5, -2}),
-			New("count", nil, []int64{math.MinInt64}),
+			New("count", nil, []float64{7}),
 			New("empty", []int{0, 4}, []float64{}),
-			New("sum", []int{3}, []uint8{1, 2, 255}),
+			{Name: "sum", Type: "U8", Shape: []int{3}, Data: []byte{1, 2, 255}},
 		},
 	}
 }
@@ -48,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for i, w := range want.Tensors {
 		g := got.Tensors[i]
-		if g.Name != w.Name || g.DType != w.DType || len(g.Shape) != len(w.Shape) || !bytes.Equal(g.Data, w.Data) {
+		if g.Name != w.Name || g.Type != w.Type || len(g.Shape) != len(w.Shape) || !bytes.Equal(g.Data, w.Data) {
 			t.Errorf("tensor %d is %v, want %v", i, g, w)
 		}
 	}
@@ -60,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 // The bits of a NaN are kept: a resumed run holds what the stopped one held.
 func TestValuesKeepBits(t *testing.T) {
 	want := []float64{math.Float64frombits(0x7ff8_0000_dead_beef), math.Copysign(0, -1)}
-	got, err := Values[float64](New("x", []int{2}, want))
+	got, err := New("x", []int{2}, want).Values()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,21 +70,21 @@ func TestValuesKeepBits(t *testing.T) {
 			t.Errorf("value %d has bits %x, want %x", i, math.Float64bits(got[i]), math.Float64bits(want[i]))
 		}
 	}
-	if _, err := Values[float32](New("x", []int{2}, want)); err == nil || !strings.Contains(err.Error(), "F64, not F32") {
-		t.Errorf("reading F64 as float32: %v", err)
+	if _, err := (Tensor{Name: "x", Type: "U8", Data: []byte{1}}).Values(); err == nil || !strings.Contains(err.Error(), "U8, not F64") {
+		t.Errorf("reading bytes as numbers: %v", err)
 	}
 }
 
 func TestEncodeBytes(t *testing.T) {
 	data := mustEncode(t, &File{
 		Metadata: map[string]string{"k": "v"},
-		Tensors:  []Tensor{New("x", []int{1}, []float32{1}), New("y", nil, []uint8{7})},
+		Tensors:  []Tensor{New("x", []int{1}, []float64{1}), {Name: "y", Type: "U8", Data: []byte{7}}},
 	})
-	header := `{"__metadata__":{"k":"v"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},` +
-		`"y":{"dtype":"U8","shape":[],"data_offsets":[4,5]}}`
+	header := `{"__metadata__":{"k":"v"},"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},` +
+		`"y":{"dtype":"U8","shape":[],"data_offsets":[8,9]}}`
 	header += strings.Repeat(" ", -len(header)&7)
 	want := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	want = append(append(want, header...), 0, 0, 0x80, 0x3f, 7)
+	want = append(append(want, header...), 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 7)
 	if !bytes.Equal(data, want) {
 		t.Errorf("encoded\n%q, want\n%q", data, want)
 	}
@@ -102,44 +103,30 @@ func TestDecodeReadsPythonsFile(t *testing.T) {
 	if want := "Python \"quoted\" \\ \n tab\t é 😀"; f.Metadata["who"] != want {
 		t.Errorf("metadata %q, want %q", f.Metadata["who"], want)
 	}
-	expect(t, f, "weights", []int{2, 3}, []float64{0, 1. / 3, 2. / 3, 1, 4. / 3, 5. / 3})
-	expect(t, f, "bias", []int{3}, []float32{1.5, -2.25, float32(math.Inf(1))})
-	expect(t, f, "count", []int{}, []int64{-7})
-	expect(t, f, "bytes", []int{3}, []uint8{0, 127, 255})
-	expect(t, f, "empty", []int{0, 4}, []float64{})
-}
-
-func expect[T Element](t *testing.T, f *File, name string, shape []int, want []T) {
-	t.Helper()
-	tensor, ok := f.Tensor(name)
-	if !ok {
-		t.Errorf("no tensor %q", name)
-		return
+	for name, want := range map[string]string{"weights": "F64[2 3] 48", "bias": "F32[3] 12", "count": "I64[] 8", "bytes": "U8[3] 3", "empty": "F64[0 4] 0"} {
+		tensor, _ := f.Tensor(name)
+		if got := fmt.Sprint(tensor.Type, tensor.Shape, len(tensor.Data)); got != want {
+			t.Errorf("tensor %q is %s, want %s", name, got, want)
+		}
 	}
-	got, err := Values[T](tensor)
-	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(append([]int{}, tensor.Shape...), shape) {
-		t.Errorf("tensor %q is %v of shape %v (%v), want %v of shape %v", name, got, tensor.Shape, err, want, shape)
+	weights, _ := f.Tensor("weights")
+	if got, err := weights.Values(); err != nil || !slices.Equal(got, []float64{0, 1. / 3, 2. / 3, 1, 4. / 3, 5. / 3}) {
+		t.Errorf("the weights are %v, %v", got, err)
 	}
 }
 
 func TestEncodeRefuses(t *testing.T) {
 	many := make([]Tensor, MaxTensors+1)
-	metadata := map[string]string{}
-	for i := range MaxMetadata + 1 {
-		metadata[strings.Repeat("k", i)] = ""
-	}
 	x := New("x", []int{1}, []float64{1})
 	for name, f := range map[string]*File{
 		"a name twice":         {Tensors: []Tensor{x, x}},
-		"the metadata's name":  {Tensors: []Tensor{New("__metadata__", nil, []uint8{1})}},
-		"unknown type":         {Tensors: []Tensor{{Name: "x", DType: "F16", Data: make([]byte, 2)}}},
-		"data short of shape":  {Tensors: []Tensor{{Name: "x", DType: F64, Shape: []int{2}, Data: make([]byte, 15)}}},
-		"negative shape":       {Tensors: []Tensor{{Name: "x", DType: U8, Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
-		"overflowing shape":    {Tensors: []Tensor{{Name: "x", DType: U8, Shape: []int{1 << 32, 1 << 32}}}},
-		"many dimensions":      {Tensors: []Tensor{{Name: "x", DType: U8, Shape: make([]int, MaxRank+1)}}},
+		"the metadata's name":  {Tensors: []Tensor{New("__metadata__", nil, []float64{1})}},
+		"unknown type":         {Tensors: []Tensor{{Name: "x", Type: "F16", Data: make([]byte, 2)}}},
+		"data short of shape":  {Tensors: []Tensor{{Name: "x", Type: "F64", Shape: []int{2}, Data: make([]byte, 15)}}},
+		"negative shape":       {Tensors: []Tensor{{Name: "x", Type: "U8", Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
+		"overflowing shape":    {Tensors: []Tensor{{Name: "x", Type: "U8", Shape: []int{1 << 32, 1 << 32}}}},
 		"many tensors":         {Tensors: many},
-		"many metadata":        {Metadata: metadata},
-		"a name not UTF-8":     {Tensors: []Tensor{New("\xff", nil, []uint8{1})}},
+		"a name not UTF-8":     {Tensors: []Tensor{New("\xff", nil, []float64{1})}},
 		"metadata not UTF-8":   {Metadata: map[string]string{"k": "\xff"}},
 		"a header beyond 1 Mi": {Metadata: map[string]string{"k": strings.Repeat("v", MaxHeader)}},
 	} {
@@ -175,7 +162,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"no object":                fileOf(`[]`, 0),
 		"text after the header":    fileOf(`{}x`, 0),
 		"data of no array":         fileOf(`{}`, 1),
-		"an array twice":           fileOf("{"+x+","+x+"}", 8),
 		"data too short":           fileOf("{"+x+"}", 7),
 		"data too long":            fileOf("{"+x+"}", 9),
 		"overlap":                  fileOf("{"+x+`,"y":{"dtype":"F64","shape":[1],"data_offsets":[4,12]}}`, 12),
@@ -183,7 +169,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"offsets backwards":        fileOf(`{"x":{"dtype":"F64","shape":[1],"data_offsets":[8,0]}}`, 8),
 		"a shape that overflows":   fileOf(`{"x":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 0),
 		"a shape of other size":    fileOf(`{"x":{"dtype":"F64","shape":[2],"data_offsets":[0,8]}}`, 8),
-		"nine dimensions":          fileOf(`{"x":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}}`, 1),
 		"an unknown type":          fileOf(`{"x":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}}`, 16),
 		"a negative length":        fileOf(`{"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`, 1),
 		"a fraction":               fileOf(`{"x":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}}`, 1),
@@ -192,16 +177,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"no type":                  fileOf(`{"x":{"shape":[1],"data_offsets":[0,1]}}`, 1),
 		"no offsets":               fileOf(`{"x":{"dtype":"U8","shape":[1]}}`, 1),
 		"an unknown key":           fileOf(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"z":1}}`, 1),
-		"two shapes":               fileOf(`{"x":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}}`, 1),
 		"a trailing comma":         fileOf("{"+x+",}", 8),
 		"a missing brace":          fileOf("{"+x, 8),
 		"an open string":           fileOf(`{"x`, 0),
 		"a backslash at the end":   fileOf(`{"x\`, 0),
 		"an unknown escape":        fileOf(`{"__metadata__":{"k":"\x"}}`, 0),
-		"half a surrogate pair":    fileOf(`{"__metadata__":{"k":"\ud83d"}}`, 0),
 		"a control character":      fileOf("{\"__metadata__\":{\"k\":\"\n\"}}", 0),
-		"metadata twice":           fileOf(`{"__metadata__":{},"__metadata__":{}}`, 0),
-		"a metadata key twice":     fileOf(`{"__metadata__":{"k":"","k":""}}`, 0),
 		"a number as metadata":     fileOf(`{"__metadata__":{"k":1}}`, 0),
 		"a header not UTF-8":       fileOf("{\"__metadata__\":{\"k\":\"\xff\"}}", 0),
 	} {

@@ -1,12 +1,23 @@
+// Package tensorboard writes event files for TensorBoard.
+//
+// An event file is a sequence of records, each
+//
+//	8 bytes  n, the length of the data, little-endian
+//	4 bytes  masked CRC-32C of those 8 bytes
+//	n bytes  the data: an Event in the protocol buffers' encoding
+//	4 bytes  masked CRC-32C of the data
+//
+// where the mask rotates the checksum right by 15 bits and adds 0xa282ead8.
 package tensorboard
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -29,9 +40,9 @@ type Writer struct {
 	described map[string]bool // by tag
 }
 
-// Open starts a new event file for a run whose next step is next. It cuts events of that step and later ones, and
-// partially written records of a killed process, off the directory's older files, and removes files without other events.
-func Open(directory string, next int64) (*Writer, error) {
+// Create starts the event file of a run in place of any earlier ones in the directory. A TensorBoard that has read these
+// drops their events, because the new file has a session log START at step 0.
+func Create(directory string) (*Writer, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
 		return nil, fmt.Errorf("look for event files: %w", err)
@@ -42,27 +53,40 @@ func Open(directory string, next int64) (*Writer, error) {
 		if !strings.HasPrefix(entry.Name(), prefix) {
 			continue
 		}
-		if err := cutFile(filepath.Join(directory, entry.Name()), next); err != nil {
-			return nil, fmt.Errorf("cut events of steps from %d on: %w", next, err)
+		var earlier int64
+		if n, _ := fmt.Sscanf(entry.Name(), prefix+"%10d.", &earlier); n == 1 {
+			stamp = max(stamp, earlier+1) // TensorBoard reads files in the order of their names
 		}
-		stamp = max(stamp, stampOf(entry.Name())+1) // the new name must sort last, even within a second
+		if err := os.Remove(filepath.Join(directory, entry.Name())); err != nil {
+			return nil, fmt.Errorf("remove an event file: %w", err)
+		}
 	}
-	path := filepath.Join(directory, fmt.Sprintf("%s%010d.%s", prefix, stamp, host()))
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	path := filepath.Join(directory, fmt.Sprintf("%s%010d.%s", prefix, stamp, host))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("create an event file: %w", err)
 	}
-	records := appendRecord(nil, versionEvent(now))
-	records = appendRecord(records, startEvent(now, next))
-	if _, err := file.Write(records); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin an event file: %w", err), file.Close())
+	w := &Writer{file: file, described: map[string]bool{}}
+	if err := w.append(versionEvent(now), startEvent(now)); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
-	return &Writer{file: file, described: map[string]bool{}}, nil
+	return w, nil
 }
 
-// Write appends the scalars of one step in a single write: a process killed there leaves at most half a record, which
-// readers skip and the next Open cuts off.
-func (w *Writer) Write(step int64, scalars []Scalar) error {
+// Describe writes the session, before any scalars.
+func (w *Writer) Describe(s Session) error {
+	now := time.Now()
+	return w.append(textEvent(now, "settings", s.Settings), experimentEvent(now, s.Hyperparameters, s.Metrics),
+		sessionEvent(now, s.Hyperparameters))
+}
+
+// Write appends the scalars of one step, at the time from which TensorBoard draws its relative axis. A process killed
+// there leaves at most half a record, which readers skip.
+func (w *Writer) Write(at time.Time, step int64, scalars []Scalar) error {
 	scalars = slices.Clone(scalars)
 	for i := range scalars {
 		if s := &scalars[i]; w.described[s.Tag] {
@@ -71,9 +95,17 @@ func (w *Writer) Write(step int64, scalars []Scalar) error {
 			w.described[s.Tag] = true
 		}
 	}
-	record := appendRecord(nil, scalarsEvent(time.Now(), step, scalars))
-	if _, err := w.file.Write(record); err != nil {
-		return fmt.Errorf("write events of step %d: %w", step, err)
+	return w.append(scalarsEvent(at, step, scalars))
+}
+
+// append writes events in a single write.
+func (w *Writer) append(events ...message) error {
+	var records []byte
+	for _, event := range events {
+		records = appendRecord(records, event)
+	}
+	if _, err := w.file.Write(records); err != nil {
+		return fmt.Errorf("write events for TensorBoard: %w", err)
 	}
 	return nil
 }
@@ -81,53 +113,19 @@ func (w *Writer) Write(step int64, scalars []Scalar) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// cutFile truncates a file to the length that keep returns, or removes it if only its version would remain.
-func cutFile(path string, next int64) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	_, version, _ := nextRecord(data)
-	switch size := keep(data, next); {
-	case size <= version:
-		return os.Remove(path)
-	case size < len(data):
-		return os.Truncate(path, int64(size))
-	}
-	return nil
+// appendRecord appends data as one record.
+func appendRecord(out, data []byte) []byte {
+	start := len(out)
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(data)))
+	out = binary.LittleEndian.AppendUint32(out, maskedChecksum(out[start:]))
+	out = append(out, data...)
+	return binary.LittleEndian.AppendUint32(out, maskedChecksum(data))
 }
 
-// keep returns the length of the file's longest prefix that contains only complete, undamaged events of steps before
-// next.
-func keep(file []byte, next int64) int {
-	kept := 0
-	for {
-		data, size, ok := nextRecord(file[kept:])
-		if !ok {
-			return kept
-		}
-		step, version, ok := parseEvent(data)
-		if !ok || step >= next && !version {
-			return kept
-		}
-		kept += size
-	}
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// stampOf returns the time in an event file's name, in seconds, or 0.
-func stampOf(name string) int64 {
-	digits, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), ".")
-	stamp, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || len(digits) != 10 {
-		return 0
-	}
-	return stamp
-}
-
-func host() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
+// maskedChecksum returns the CRC-32C, masked because checksums of data that contain checksums are weak.
+func maskedChecksum(data []byte) uint32 {
+	c := crc32.Checksum(data, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
 }

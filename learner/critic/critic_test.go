@@ -96,7 +96,7 @@ func fisherVectors(t *testing.T, s *compute.Scope, a npz.Arrays, observations co
 	shape := policy.Shape{Observation: observations.Cols, Action: actions.Shape[1], Hidden: policy.DefaultHidden()}
 	g := gaussian.New(s, shape, params, observations)
 	u := g.Scores(s, s.FromSlice(actions.Shape[0], actions.Shape[1], actions.Floats))
-	svd, err := linop.ExactSVD(s, u, int(a["rank"].Ints[0]))
+	svd, err := linop.ExactSVD(s, u, int(a["rank"].Floats[0]))
 	if err != nil {
 		t.Fatal(err)
 	}

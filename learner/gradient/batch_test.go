@@ -118,7 +118,7 @@ func TestAnyArrayReplaced(t *testing.T) {
 		deeper.Shape = append(slices.Clone(deeper.Shape), 1)
 		for kind, array := range map[string]npz.Array{
 			"empty": npz.Of([]float64{}, 0), "empty matrix": npz.Of([]float64{}, 0, 8),
-			"scalar": npz.Scalar(1.0), "zero": npz.Scalar(0.0), "negative": npz.Scalar(int64(-7)), "bool": npz.Scalar(true),
+			"scalar": npz.Scalar(1.0), "zero": npz.Scalar(0.0), "negative": npz.Scalar(-7.0), "bool": npz.Scalar(true),
 			"vector": npz.Of([]float64{1, 2, 3}, 3), "NaN": npz.Scalar(math.NaN()), "reversed": reversed, "deeper": deeper,
 		} {
 			arrays := maps.Clone(good)

@@ -12,8 +12,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-const buildsName = "builds.yaml"
-
 // Build is the program and the machine that trained a run from an iteration on.
 type Build struct {
 	Iteration uint64

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,45 +20,43 @@ type CSV[T any] struct {
 }
 
 // OpenCSV opens the file at path for the rows of iterations from next on, creating it with its header. In an existing
-// file it keeps the rows before next; whatever a killed run wrote beyond its last checkpoint, including half a line, is
-// cut off by replacing the file atomically. kept is the number of remaining rows.
-//
-// A file of an earlier build, without the last columns, gets these, empty. One with other columns, or damaged before its last
-// line, is an error and remains unchanged.
-func OpenCSV[T any](path string, next uint64) (c *CSV[T], kept int, err error) {
+// file it keeps the rows before next, which it returns; whatever a killed run wrote beyond its last checkpoint, including
+// half a line, is cut off by replacing the file atomically. A file with other columns, or damaged before its last line, is
+// an error and remains unchanged.
+func OpenCSV[T any](path string, next uint64) (c *CSV[T], kept []T, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fmt.Errorf("read the rows so far: %w", err)
+		return nil, nil, fmt.Errorf("read the rows so far: %w", err)
 	}
-	repaired, kept, err := cut[T](widen[T](data), next)
+	kept, size, err := parse[T](data, next)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w; move the file away to go on without it", path, err)
+		return nil, nil, fmt.Errorf("%s: %w; move the file away to go on without it", path, err)
+	}
+	repaired := data[:size]
+	if size == 0 {
+		repaired = []byte(header[T]())
 	}
 	if !bytes.Equal(repaired, data) {
 		if err := atomicfile.Write(path, repaired); err != nil {
-			return nil, 0, fmt.Errorf("cut off rows from iteration %d on: %w", next, err)
+			return nil, nil, fmt.Errorf("cut off rows from iteration %d on: %w", next, err)
 		}
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, 0, fmt.Errorf("open for more rows: %w", err)
+		return nil, nil, fmt.Errorf("open for more rows: %w", err)
 	}
 	return &CSV[T]{file: file}, kept, nil
 }
 
-// ReadCSV returns the rows of the file at path.
+// ReadCSV returns the rows of the file at path, without a last line that is still being written.
 func ReadCSV[T any](path string) ([]T, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var rows []T
-	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
-		row, err := parseLine[T](line)
-		if err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, i+2, err)
-		}
-		rows = append(rows, row)
+	rows, _, err := parse[T](data, math.MaxUint64)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return rows, nil
 }
@@ -80,6 +77,7 @@ func (c *CSV[T]) Append(row T) error {
 // Close closes the file.
 func (c *CSV[T]) Close() error { return c.file.Close() }
 
+// header returns the first line of T's file.
 func header[T any]() string { return strings.Join(Columns[T](), ",") + "\n" }
 
 // iterationOf returns a row's first field.
@@ -128,45 +126,33 @@ func parseLine[T any](line string) (row T, err error) {
 	return row, nil
 }
 
-// widen returns a file that lacks the last columns with empty ones for them, any other as it is.
-func widen[T any](data []byte) []byte {
-	first, rest, whole := bytes.Cut(data, []byte("\n"))
-	missing, found := bytes.CutPrefix([]byte(header[T]()), append(slices.Clone(first), ','))
-	if !whole || !found {
-		return data
-	}
-	empty := strings.Repeat(",", 1+bytes.Count(missing, []byte(",")))
-	return append([]byte(header[T]()), bytes.ReplaceAll(rest, []byte("\n"), []byte(empty+"\n"))...)
-}
-
-// cut returns the part of a file to keep, its header and the rows of iterations before next, and the number of these.
-// A torn or unreadable last line is dropped; such a line elsewhere, or a row out of order, is an error.
-func cut[T any](data []byte, next uint64) (repaired []byte, rows int, err error) {
-	size := bytes.IndexByte(data, '\n') + 1
+// parse returns a file's rows of iterations before next, and the length in bytes of that part of it with its header, 0 for
+// a file without one. A torn or unreadable last line is left out; such a line elsewhere, or a row out of order, is an error.
+func parse[T any](data []byte, next uint64) (rows []T, size int, err error) {
+	size = bytes.IndexByte(data, '\n') + 1
 	if size == 0 && strings.HasPrefix(header[T](), string(data)) {
-		return []byte(header[T]()), 0, nil // new, or killed in its first line
+		return nil, 0, nil // new, or killed in its first line
 	}
 	if string(data[:size]) != header[T]() {
 		return nil, 0, fmt.Errorf("its columns are not those of this program (%s)", strings.TrimSpace(header[T]()))
 	}
-	last := uint64(0)
-	for number := 2; size < len(data); number++ {
+	for size < len(data) {
 		line, rest, whole := bytes.Cut(data[size:], []byte("\n"))
 		row, err := parseLine[T](string(line))
 		iteration := iterationOf(row)
-		if err == nil && rows > 0 && iteration <= last {
-			err = fmt.Errorf("iteration %d after %d", iteration, last)
+		if err == nil && len(rows) > 0 && iteration <= iterationOf(rows[len(rows)-1]) {
+			err = fmt.Errorf("iteration %d after %d", iteration, iterationOf(rows[len(rows)-1]))
 		}
 		if !whole || err != nil && len(rest) == 0 {
 			break
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", number, err)
+			return nil, 0, fmt.Errorf("line %d: %w", len(rows)+2, err)
 		}
 		if iteration >= next {
 			break
 		}
-		last, rows, size = iteration, rows+1, size+len(line)+1
+		rows, size = append(rows, row), size+len(line)+1
 	}
-	return data[:size], rows, nil
+	return rows, size, nil
 }

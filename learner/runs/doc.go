@@ -5,7 +5,7 @@
 //	progress.csv                    a row per iteration
 //	evaluations.csv                 a row per evaluated checkpoint
 //	shut-out.json                   actors that lied, and will be heard no more
-//	events.out.tfevents.*           both for TensorBoard, with the settings, a file per start of the run
+//	events.out.tfevents.*           both for TensorBoard, with the settings, written anew at each start
 //	environment_steps/              the same for the returns, at environment steps in place of iterations
 //	checkpoints/                    the newest states, the best, and those named in the settings
 //

@@ -18,11 +18,8 @@ var ErrCorrupt = errors.New("corrupt checkpoint")
 var ErrVersion = errors.New("checkpoint of another version of the program")
 
 const (
-	// The number changes when a run must not resume from an earlier program's checkpoint, because the file format or
-	// the program's results have changed. 2: external contact forces are zero in Ant, Humanoid and HumanoidStandup.
-	// 3: a network's parameters are a tensor for each weight and bias, and not one for all; 2 is still read.
+	// The number changes with the file format, and when the program's results change: an earlier run cannot resume.
 	format         = "dbqpg checkpoint 3"
-	earlier        = "dbqpg checkpoint 2"
 	settingsPrefix = "setting."
 	checksumName   = "sha256"
 )
@@ -33,7 +30,8 @@ func Encode(state *State, settings map[string]string) ([]byte, error) {
 	for name, value := range settings {
 		f.Metadata[settingsPrefix+name] = value
 	}
-	f.Tensors = append(f.Tensors, safetensors.New(checksumName, []int{sha256.Size}, make([]uint8, sha256.Size)))
+	f.Tensors = append(f.Tensors, safetensors.Tensor{
+		Name: checksumName, Type: "U8", Shape: []int{sha256.Size}, Data: make([]byte, sha256.Size)})
 	data, err := safetensors.Encode(f)
 	if err != nil {
 		return nil, err
@@ -43,8 +41,7 @@ func Encode(state *State, settings map[string]string) ([]byte, error) {
 	return append(sealed, sum[:]...), nil
 }
 
-// Decode reads what Encode wrote. Its errors wrap ErrCorrupt or ErrVersion. It allocates less than twice the
-// input's length plus 64 KiB.
+// Decode is the inverse of Encode. Its errors wrap ErrCorrupt or ErrVersion.
 func Decode(data []byte) (*State, map[string]string, error) {
 	if len(data) < sha256.Size {
 		return nil, nil, fmt.Errorf("%w: %d bytes are too few", ErrCorrupt, len(data))
@@ -57,7 +54,7 @@ func Decode(data []byte) (*State, map[string]string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if f.Metadata["format"] != format && f.Metadata["format"] != earlier {
+	if f.Metadata["format"] != format {
 		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
 	}
 	state := new(State)

@@ -83,19 +83,8 @@ func TestTensors(t *testing.T) {
 		t.Errorf("tensors %v, want %v", got, want)
 	}
 	weight, _ := f.Tensor("policy.1.weight")
-	if values, err := safetensors.Values[float64](weight); err != nil || !slices.Equal(values, []float64{10, 11, 12}) {
+	if values, err := weight.Values(); err != nil || !slices.Equal(values, []float64{10, 11, 12}) {
 		t.Errorf("the second layer's weights are %v, %v", values, err)
-	}
-}
-
-// A checkpoint of format 2 has a network's parameters in one tensor.
-func TestDecodeReadsFormat2(t *testing.T) {
-	state := exampleState()
-	state.Networks = nil
-	data := bytes.Replace(mustEncode(t, state, exampleSettings()), []byte(format), []byte(earlier), 1)
-	got, _, err := Decode(seal(data))
-	if err != nil || !reflect.DeepEqual(got, state) {
-		t.Errorf("state %+v, %v; want %+v", got, err, state)
 	}
 }
 
@@ -191,7 +180,7 @@ func FuzzDecode(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		state, settings, err := Decode(data)
 		runtime.ReadMemStats(&after)
-		if bytes, limit := after.TotalAlloc-before.TotalAlloc, 2*uint64(len(data))+64<<10; bytes > limit {
+		if bytes, limit := after.TotalAlloc-before.TotalAlloc, 2*uint64(len(data))+40*uint64(min(len(data), safetensors.MaxHeader))+64<<10; bytes > limit {
 			t.Errorf("decoding %d bytes allocates %d", len(data), bytes)
 		}
 		if err != nil {

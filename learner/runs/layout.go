@@ -57,8 +57,7 @@ func (s *State) tensors() []safetensors.Tensor {
 	return all
 }
 
-// assemble sets Arrays and Networks from a file's tensors: the inverse of tensors. A file of format 2 has no networks:
-// its parameters are flat already.
+// assemble sets Arrays and Networks from a file's tensors: the inverse of tensors.
 func (s *State) assemble(f *safetensors.File) error {
 	s.Arrays = map[string][]float64{}
 	used := map[string]bool{checksumName: true}
@@ -87,7 +86,7 @@ func (s *State) assemble(f *safetensors.File) error {
 			return fmt.Errorf("tensor %.40q is there a second time, in layers", t.Name)
 		}
 		var err error
-		if s.Arrays[t.Name], err = safetensors.Values[float64](t); err != nil {
+		if s.Arrays[t.Name], err = t.Values(); err != nil {
 			return err
 		}
 	}
@@ -131,7 +130,7 @@ func join(parts []safetensors.Tensor, used map[string]bool) ([]float64, error) {
 	all := make([]float64, 0, n) // once: hostile files must not make this grow
 	for _, t := range parts {
 		var err error
-		if all, err = safetensors.Append(all, t); err != nil {
+		if all, err = t.Append(all); err != nil {
 			return nil, err
 		}
 		used[t.Name] = true

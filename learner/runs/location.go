@@ -32,9 +32,6 @@ const (
 	NewestCheckpoint = "newest"
 )
 
-// suffix is that of a checkpoint's file.
-var suffix = path.Ext(BestName)
-
 // Checkpoint is a checkpoint that was found.
 type Checkpoint struct {
 	Location string // where
@@ -98,72 +95,60 @@ func Find(ctx context.Context, name string) (r Location, err error) {
 	return r, err
 }
 
-// List returns what Open takes for which: Best if there is one, then the iterations that have checkpoints, in order. The error
-// wraps ErrNone if there are none. For a single checkpoint List returns nothing.
-func (r Location) List(ctx context.Context) (names []string, err error) {
-	if strings.HasSuffix(r.Key, suffix) {
+// List returns the names that Open takes: best if there is one, then the iterations that have checkpoints, in order. The
+// error wraps ErrNone if there are none. For a single checkpoint List returns nothing.
+func (l Location) List(ctx context.Context) (names []string, err error) {
+	if strings.HasSuffix(l.Key, fileSuffix) {
 		return nil, nil
 	}
-	keys, err := r.keys(ctx)
+	files, err := l.checkpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var iterations []uint64
-	for _, f := range checkpoints(r.Key, keys) {
-		if iteration, ok := f.iteration(); ok {
-			iterations = append(iterations, iteration)
-		} else if f.name == BestCheckpoint && len(names) == 0 {
-			names = append(names, BestCheckpoint)
+	for _, f := range files {
+		if !f.best {
+			iterations = append(iterations, f.iteration)
 		}
+	}
+	if len(iterations) < len(files) {
+		names = append(names, BestCheckpoint)
 	}
 	slices.Sort(iterations)
 	for _, iteration := range slices.Compact(iterations) {
 		names = append(names, strconv.FormatUint(iteration, 10))
 	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s is no run: %w", r.Key, ErrNone)
-	}
 	return names, nil
 }
 
-// keys returns those of the run's files.
-func (r Location) keys(ctx context.Context) (keys []string, err error) {
-	files, err := r.Store.Files(ctx, r.Key)
-	for _, f := range files {
-		keys = append(keys, f.Key)
+// Open returns the checkpoint that which names, as [OpenCheckpoint] does. If workers trained several runs of that name, it
+// is the last one's, and of that the latest epoch's.
+func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
+	key, single := l.Key, strings.HasSuffix(l.Key, fileSuffix)
+	if single && which != "" {
+		return nil, fmt.Errorf("%s is one checkpoint; choose among several by naming the run", key)
 	}
-	return keys, err
-}
-
-// Open is the function Open for the run. If the key is the name of runs that were trained by workers, it is that of the last (with the
-// highest ID), and the files are in the directory of its latest epoch.
-func (r Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
-	s, key := r.Store, r.Key
-	if strings.HasSuffix(key, suffix) {
-		if which != "" {
-			return nil, fmt.Errorf("%s is one checkpoint; choose among several by naming the run", key)
-		}
-	} else {
-		keys, err := r.keys(ctx)
+	if !single {
+		files, err := l.checkpoints(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if key, err = choose(key, keys, cmp.Or(which, BestCheckpoint)); err != nil {
+		if key, err = choose(l.Key, files, cmp.Or(which, BestCheckpoint)); err != nil {
 			return nil, err
 		}
 	}
-	data, err := s.Get(ctx, key)
+	data, err := l.Store.Get(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%v has no %s", s, key)
+		return nil, fmt.Errorf("%v has no %s", l.Store, key)
 	}
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	c := &Checkpoint{Location: strings.TrimSuffix(s.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
+	c := &Checkpoint{Location: strings.TrimSuffix(l.Store.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
 	if c.State, c.Settings, err = Decode(data); err != nil {
 		err = fmt.Errorf("%s: %w", c.Location, err)
-		if errors.Is(err, ErrCorrupt) && which != NewestCheckpoint && !strings.HasSuffix(r.Key, suffix) {
+		if errors.Is(err, ErrCorrupt) && which != NewestCheckpoint && !single {
 			err = fmt.Errorf("%w; --checkpoint newest names another", err)
 		}
 		return nil, err
@@ -171,8 +156,8 @@ func (r Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Directory returns the run directory of a run: its own, or if it was trained by workers that of its latest epoch; of several runs of
-// the name, that of the last.
+// Directory returns the directory of a run's files: its own, or if workers trained it that of its latest epoch; of several
+// runs of the name, that of the last.
 func Directory(run string) (string, error) {
 	var directories []string
 	for _, pattern := range []string{"epoch-*", "id-*/epoch-*"} {
@@ -182,12 +167,11 @@ func Directory(run string) (string, error) {
 		}
 		directories = append(directories, some...)
 	}
-	last, lastID, lastEpoch := run, uint64(0), uint64(0)
+	last, newest := run, file{}
 	for _, directory := range directories {
-		id, rest, _ := epochs.CutID(filepath.ToSlash(strings.TrimPrefix(directory, filepath.Clean(run)+string(filepath.Separator))))
-		epoch, _, _ := epochs.CutEpoch(rest)
-		if epoch > 0 && cmp.Or(cmp.Compare(id, lastID), cmp.Compare(epoch, lastEpoch)) > 0 {
-			last, lastID, lastEpoch = directory, id, epoch
+		rest := strings.TrimPrefix(directory, filepath.Clean(run)+string(filepath.Separator))
+		if f, _ := newFile(filepath.ToSlash(rest)); f.epoch > 0 && f.compare(newest) > 0 {
+			last, newest = directory, f
 		}
 	}
 	return last, nil
@@ -195,61 +179,60 @@ func Directory(run string) (string, error) {
 
 // file is a checkpoint's file.
 type file struct {
-	key, name string // name is without its suffix
+	key       string
 	id, epoch uint64 // of the run, if a worker trained it
+	best      bool
+	iteration uint64 // unless it is the best
 }
 
-// iteration returns the iteration of a checkpoint that has one in its name.
-func (f file) iteration() (iteration uint64, ok bool) {
-	_, digits, _ := strings.Cut(f.name, "-")
-	iteration, err := strconv.ParseUint(digits, 10, 64)
-	return iteration, err == nil && f.name+suffix == FileName(iteration)
+// newFile returns the file of a path relative to its run, with the rest of the path in the epoch.
+func newFile(name string) (f file, rest string) {
+	f.id, rest, _ = epochs.CutID(name)
+	f.epoch, rest, _ = epochs.CutEpoch(rest)
+	return f, rest
 }
 
-// checkpoints returns the checkpoints of a run, the last of its name, among the keys of its files.
-func checkpoints(run string, keys []string) (there []file) {
-	for _, key := range keys {
-		rest := strings.TrimPrefix(key, run+"/")
-		f := file{key: key}
-		f.id, rest, _ = epochs.CutID(rest)
-		f.epoch, rest, _ = epochs.CutEpoch(rest)
-		if path.Dir(rest) != "checkpoints" || !strings.HasSuffix(rest, suffix) {
-			continue
-		}
-		f.name = strings.TrimSuffix(path.Base(rest), suffix)
-		if len(there) > 0 && f.id > there[0].id { // of a later run
-			there = nil
-		}
-		if len(there) > 0 && f.id < there[0].id {
-			continue
-		}
-		there = append(there, f)
+// compare orders files from the oldest to the newest.
+func (f file) compare(other file) int {
+	return cmp.Or(cmp.Compare(f.id, other.id), cmp.Compare(f.epoch, other.epoch), cmp.Compare(f.iteration, other.iteration))
+}
+
+// checkpoints returns the checkpoints of the run, of the last of its name, in order. The error wraps ErrNone if there are
+// none.
+func (l Location) checkpoints(ctx context.Context) ([]file, error) {
+	stored, err := l.Store.Files(ctx, l.Key)
+	if err != nil {
+		return nil, err
 	}
-	return there
+	var all []file
+	for _, s := range stored {
+		f, rest := newFile(strings.TrimPrefix(s.Key, l.Key+"/"))
+		name, ok := strings.CutPrefix(rest, CheckpointsName+"/")
+		f.key, f.best = s.Key, name == BestName
+		if f.iteration, _ = iterationIn(name); ok && (f.best || name == FileName(f.iteration)) {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s is no run: %w", l.Key, ErrNone)
+	}
+	slices.SortFunc(all, file.compare)
+	last := all[len(all)-1].id
+	return slices.DeleteFunc(all, func(f file) bool { return f.id != last }), nil
 }
 
-// choose returns the key of a run's checkpoint among the keys of its files.
-func choose(run string, keys []string, which string) (string, error) {
-	there := checkpoints(run, keys)
-	if len(there) == 0 {
-		return "", fmt.Errorf("%s is no run: %w", run, ErrNone)
-	}
-	var wanted []file
+// choose returns the key of the newest of a run's files that which names.
+func choose(run string, files []file, which string) (string, error) {
 	var names []string
 	number, err := strconv.ParseUint(which, 10, 64)
-	for _, f := range there {
-		names = append(names, f.name)
-		if f.name == which || err == nil && f.name+suffix == FileName(number) || which == NewestCheckpoint && f.name != BestCheckpoint {
-			wanted = append(wanted, f)
+	for _, f := range slices.Backward(files) {
+		if f.best && which == BestCheckpoint || !f.best && (which == NewestCheckpoint || err == nil && f.iteration == number) {
+			return f.key, nil
 		}
+		names = append(names, strings.TrimSuffix(path.Base(f.key), fileSuffix))
 	}
-	if len(wanted) == 0 {
-		return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
-	}
-	last := slices.MaxFunc(wanted, func(a, b file) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name))
-	})
-	return last.key, nil
+	slices.Reverse(names)
+	return "", fmt.Errorf("%s has no checkpoint %q: there are %s", run, which, strings.Join(names, ", "))
 }
 
 // Task returns the name of the task that the policy was trained on.

@@ -1,8 +1,6 @@
 package runs
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +12,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
-
-const lockName = ".lock"
 
 // plan is what Open will do with a directory.
 type plan struct {
@@ -64,9 +60,10 @@ func newPlan(settings *config.Settings) (plan, error) {
 	case settings.Resume != config.ResumeNo:
 		p.resume = true
 		if !begun {
-			if rows, err := rowsOf(p.directory); rows > 0 || err != nil {
-				return p, cmp.Or(err, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on from: "+
-					"--force starts over and keeps these files aside, --run-dir and --from start another run from their best policy", p.directory, rows))
+			if rows, err := ReadCSV[Row](ProgressFile(p.directory)); err == nil && len(rows) > 0 {
+				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on "+
+					"from: --force starts over and keeps these files aside, --run-dir and --from start another run from their best policy",
+					p.directory, len(rows))
 			}
 		}
 		state, err := Peek(Checkpoints(p.directory), settings.Identity())
@@ -109,18 +106,6 @@ func inspect(directory string) (empty, run bool, err error) {
 	return empty, run, err
 }
 
-// rowsOf returns the number of rows that a run has written, 0 for one that has not begun.
-func rowsOf(directory string) (int, error) {
-	text, err := os.ReadFile(ProgressFile(directory))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("look into the run directory: %w", err)
-	}
-	return max(0, bytes.Count(text, []byte("\n"))-1), nil
-}
-
 // reached describes how far a run has got, by its newest checkpoint, if there is one.
 func reached(newest uint64, begun bool) string {
 	if !begun {
@@ -148,18 +133,6 @@ func Complete(settings *config.Settings) (bool, error) {
 	done, all, err := Done(settings)
 	return err == nil && done >= all, err
 }
-
-// Checkpoints returns the directory of a run's checkpoints.
-func Checkpoints(directory string) string { return filepath.Join(directory, checkpointsName) }
-
-// Progress returns the file of a run's rows.
-func ProgressFile(directory string) string { return filepath.Join(directory, progressName) }
-
-// Evaluations returns the file of a run's evaluations.
-func Evaluations(directory string) string { return filepath.Join(directory, evaluationsName) }
-
-// ShutOut returns the file of who is shut out of a run.
-func ShutOut(directory string) string { return filepath.Join(directory, shutOutName) }
 
 // freeName returns the first of directory.1, directory.2, ... that does not exist.
 func freeName(directory string) (string, error) {

@@ -96,9 +96,6 @@ func lines(iterations ...uint64) string {
 func TestOpenCSVCuts(t *testing.T) {
 	torn := line(rowOf(4))
 	other := strings.Replace(lines(1), "return_mean", "reward", 1)
-	columns := Columns[Row]()
-	last := "," + strings.Join(columns[len(columns)-3:], ",") + "\n"
-	earlier := strings.ReplaceAll(strings.Replace(lines(1, 2), last, "\n", 1), ",,,\n", "\n")
 	for _, c := range []struct {
 		name, before string
 		next         uint64
@@ -116,8 +113,6 @@ func TestOpenCSVCuts(t *testing.T) {
 		{"a last line of zero bytes", lines(1) + "\x00\x00\n", 9, lines(1), ""},
 		{"a torn line among rows to be done again", lines(1, 2, 3) + torn[:9], 2, lines(1), ""},
 		{"a row is missing", lines(1, 3), 9, lines(1, 3), ""},
-		{"without the last columns", earlier, 2, lines(1), ""},
-		{"without the last columns, torn", earlier + torn[:9], 9, lines(1, 2), ""},
 		{"other columns", other, 2, other, "columns"},
 		{"no table at all", "hello\n", 1, "hello\n", "columns"},
 		{"text without an end", "hello", 1, "hello", "columns"},
@@ -140,8 +135,8 @@ func TestOpenCSVCuts(t *testing.T) {
 				t.Fatal(err)
 			} else {
 				defer file.Close()
-				if want := strings.Count(c.after, "\n") - 1; kept != want {
-					t.Errorf("kept %d rows, want %d", kept, want)
+				if want := strings.Count(c.after, "\n") - 1; len(kept) != want {
+					t.Errorf("kept %d rows, want %d", len(kept), want)
 				}
 				if err := file.Append(rowOf(c.next)); err != nil {
 					t.Fatal(err)
@@ -167,21 +162,22 @@ func TestAppendToFullDisk(t *testing.T) {
 	}
 }
 
-func FuzzCut(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte(lines(1, 2, 3)), uint64(2))
 	f.Add([]byte(lines(1)+"2,"), uint64(2))
 	f.Add([]byte(lines()+"\n\n"), uint64(2))
 	f.Fuzz(func(t *testing.T, data []byte, next uint64) {
-		repaired, rows, err := cut[Row](data, next)
-		if err != nil {
+		rows, size, err := parse[Row](data, next)
+		if err != nil || size == 0 {
 			return
 		}
-		again, rowsAgain, err := cut[Row](repaired, next)
-		if err != nil || string(again) != string(repaired) || rowsAgain != rows {
-			t.Errorf("cutting twice: %q with %d rows, then %q with %d, %v", repaired, rows, again, rowsAgain, err)
+		repaired := string(data[:size])
+		rowsAgain, again, err := parse[Row](data[:size], next)
+		if err != nil || again != size || len(rowsAgain) != len(rows) {
+			t.Errorf("cutting twice: %q with %d rows, then %d bytes with %d, %v", repaired, len(rows), again, len(rowsAgain), err)
 		}
-		if whole := repaired[len(repaired)-1] == '\n'; !whole || strings.Count(string(repaired), "\n") != rows+1 {
-			t.Errorf("%q does not hold %d whole rows", repaired, rows)
+		if !strings.HasSuffix(repaired, "\n") || strings.Count(repaired, "\n") != len(rows)+1 {
+			t.Errorf("%q does not hold %d whole rows", repaired, len(rows))
 		}
 	})
 }

@@ -12,13 +12,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-const (
-	progressName    = "progress.csv"
-	evaluationsName = "evaluations.csv"
-	checkpointsName = "checkpoints"
-	shutOutName     = "shut-out.json"
-)
-
 // Run is a run's directory, open and locked.
 type Run struct {
 	lock        *os.File
@@ -59,14 +52,14 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 
 func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, err error) {
 	directory := settings.RunDir
-	if r.checkpoints, err = OpenStore(filepath.Join(directory, checkpointsName), settings.Identity(), log); err != nil {
+	if r.checkpoints, err = OpenStore(Checkpoints(directory), settings.Identity(), log); err != nil {
 		return nil, err
 	}
 	r.checkpoints.Keep(settings.KeepCheckpoints...)
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}
-	next, evaluated, beyond := uint64(0), uint64(0), false // the first rows to be written, and whether there are more than asked for
+	next, evaluated, beyond := uint64(0), uint64(0), false // the first rows to write; whether the run is longer than asked for
 	if state != nil {
 		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
 		done, all := settings.Of(state.Iteration, state.Steps)
@@ -77,22 +70,18 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 			return nil, err
 		}
 	}
-	var rows int
+	var rows []Row
 	if r.progress, rows, err = OpenCSV[Row](ProgressFile(directory), next); err != nil {
 		return nil, err
 	}
-	if r.evaluations, _, err = OpenCSV[Evaluation](Evaluations(directory), evaluated); err != nil {
+	var evaluations []Evaluation
+	if r.evaluations, evaluations, err = OpenCSV[Evaluation](Evaluations(directory), evaluated); err != nil {
 		return nil, err
 	}
-	if state != nil && uint64(rows) < state.Iteration {
-		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory),
-			"rows", rows, "iterations", state.Iteration)
+	if uint64(len(rows)) < next {
+		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory), "rows", len(rows), "iterations", next)
 	}
-	steps := uint64(0) // the first for which returns are to be written
-	if state != nil {
-		steps = state.Steps + 1
-	}
-	r.events, err = openEvents(settings, next, steps)
+	r.events, err = openEvents(settings, rows, evaluations)
 	return state, err
 }
 
@@ -135,7 +124,7 @@ func (r *Run) Start(state *State, evaluation *Evaluation) error {
 // best batch, which is the preceding one and has the row's number.
 func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
-		panic(fmt.Sprintf("rundir: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
+		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row, evaluation); err != nil {
 		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)
@@ -154,7 +143,7 @@ func (r *Run) commit(state *State, row Row, evaluation *Evaluation) error {
 	if err := r.progress.Append(row); err != nil {
 		return err
 	}
-	if err := r.events.write(row.Iteration, row); err != nil {
+	if err := r.events.row(row); err != nil {
 		return err
 	}
 	if err := r.evaluated(state, evaluation); err != nil {
@@ -177,7 +166,7 @@ func (r *Run) evaluated(state *State, evaluation *Evaluation) error {
 	if err := r.evaluations.Append(*evaluation); err != nil {
 		return err
 	}
-	return r.events.write(evaluation.Iteration, *evaluation)
+	return r.events.evaluation(*evaluation)
 }
 
 // CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.

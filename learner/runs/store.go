@@ -3,26 +3,17 @@ package runs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
 
-const (
-	filePrefix = "iteration-"
-	fileSuffix = ".safetensors"
-	newestKept = 2 // checkpoints
-)
-
-// BestName is the name of the best state's file in a directory of checkpoints.
-const BestName = "best" + fileSuffix
+const newestKept = 2 // checkpoints
 
 // A Store is a directory of one run's checkpoints, used by one process at a time.
 type Store struct {
@@ -195,40 +186,6 @@ func (s *Store) prune() error {
 }
 
 func (s *Store) path(iteration uint64) string { return filepath.Join(s.directory, FileName(iteration)) }
-
-// FileName returns the name of an iteration's file in a directory of checkpoints.
-func FileName(iteration uint64) string {
-	return fmt.Sprintf("%s%08d%s", filePrefix, iteration, fileSuffix)
-}
-
-// Newest returns the iteration of the newest checkpoint in a directory, judging by names alone; false if there is
-// none.
-func Newest(directory string) (iteration uint64, ok bool, err error) {
-	all, err := Iterations(directory)
-	if err != nil || len(all) == 0 {
-		return 0, false, err
-	}
-	return all[len(all)-1], true, nil
-}
-
-// Iterations returns the iterations that have checkpoints in a directory, which need not exist, in order, judging by
-// names alone.
-func Iterations(directory string) ([]uint64, error) {
-	entries, err := os.ReadDir(directory)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for checkpoints: %w", err)
-	}
-	var found []uint64
-	for _, entry := range entries {
-		number := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), filePrefix), fileSuffix)
-		iteration, err := strconv.ParseUint(number, 10, 64)
-		if err == nil && entry.Name() == FileName(iteration) {
-			found = append(found, iteration)
-		}
-	}
-	slices.Sort(found)
-	return found, nil
-}
 
 // A MismatchError reports a checkpoint of a run with other settings.
 type MismatchError struct{ Differences []Difference }

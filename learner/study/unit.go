@@ -68,7 +68,7 @@ func loadUnit(path string, settings conditions) (measured, error) {
 	}
 	arrays := measured{}
 	for _, tensor := range file.Tensors {
-		if arrays[tensor.Name], err = safetensors.Values[float64](tensor); err != nil {
+		if arrays[tensor.Name], err = tensor.Values(); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}

@@ -13,8 +13,8 @@ def main():
     with open(sys.argv[1], "wb") as file:
         writer = RecordWriter(file)
 
-        def write(value):
-            event = event_pb2.Event(wall_time=TIME, step=300)
+        def write(value, step=0):
+            event = event_pb2.Event(wall_time=TIME, step=step)
             event.summary.value.append(value)
             writer.write(event.SerializeToString())
 
@@ -47,7 +47,7 @@ def main():
         scalar.metadata.plugin_data.plugin_name = "scalars"
         scalar.metadata.summary_description = "Mean return"
         scalar.metadata.data_class = summary_pb2.DATA_CLASS_SCALAR
-        write(scalar)
+        write(scalar, 300)
 
 
 main()
