@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -146,7 +147,7 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/nodes", "", 200, `"id":"n1"`},
 		{"POST", "/v1/nodes", `{"id":"n2","address":"x"}`, 400, `"malformed"`},
 		{"DELETE", "/v1/nodes/n7", "", 404, `"not_found"`},
-		{"GET", "/v1/backup", "", 200, "dbqpg registry 1\n"},
+		{"GET", "/v1/backup", "", 200, fmt.Sprintf("dbqpg registry %d\n", registry.Version)},
 		{"GET", "/healthz", "", 200, "ok"},
 		{"GET", "/readyz", "", 200, "n1 leads"},
 		{"GET", "/v2/runs", "", 404, `"not_found"`},

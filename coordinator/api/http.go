@@ -89,9 +89,9 @@ func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := registry.DecodeCommand(data)
-	if err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+	var c registry.Command
+	if err := registry.DecodeStrictly(data, &c); err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: "not a command: " + err.Error()}
 	}
 	if err := require(ctx, rightFor(&c)); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	s := New()
 	for i := 0; ; i++ {
 		spec.Name = fmt.Sprint("x", i)
-		if response := s.Apply(Command{Version: Version, Submit: &Submit{spec}}); response.Refusal != nil {
+		if response := s.Apply(Command{Submit: &Submit{spec}}); response.Refusal != nil {
 			if response.Refusal.Code != Full || i == 0 {
 				t.Error(response.Refusal)
 			}

@@ -56,9 +56,8 @@
 //
 // # Versions
 //
-// A command is applied by the rules of the highest version in it and those before it, also when a later program
-// replays the log: what a node answered once is what it will come to again. Leaders begin a version once all nodes know
-// it. A node stops at a command of a version that it does not know; a snapshot's unknown fields are ignored.
+// Commands in the log and snapshots have one version number, [Version]. A node stops at a command of another version and
+// refuses a snapshot of another, since it could come to another state than the other nodes.
 //
 // # Time
 //

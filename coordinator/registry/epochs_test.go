@@ -98,38 +98,3 @@ func TestReset(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 }
-
-// A log and a snapshot of version 0, whose commands have no version, come to what they came to then; the rules change with
-// the first command that has one.
-func TestVersionZero(t *testing.T) {
-	c := newClock(t)
-	do := func(command Command) Response {
-		command.Time = c.now
-		return c.Apply(command)
-	}
-	for range 2 { // epochs begin at 1 each time
-		do(Command{Submit: &Submit{spec("a", 1)}})
-		for epoch := range uint64(3) {
-			if r := do(Command{Take: &Take{Learner: "l", TTL: time.Second}}); r.Run.Epoch != epoch+1 || r.Run.Reason != "" {
-				t.Fatalf("%+v", r.Run)
-			}
-			c.now = c.now.Add(time.Minute)
-		}
-		do(Command{Cancel: &Cancel{"a"}})
-		do(Command{Remove: &Remove{"a"}})
-	}
-	old := encoded(t, c.State)
-	if text := string(old); strings.Contains(text, "version") || strings.Contains(text, "epochs") {
-		t.Errorf("a snapshot of version 0 is %s", text)
-	}
-	twin, err := Decode(strings.NewReader(string(old)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []*State{c.State, twin} {
-		s.Apply(Command{Time: c.now, Version: 1, Submit: &Submit{spec("a", 1)}})
-		if r := s.Apply(Command{Time: c.now, Take: &Take{Learner: "l", TTL: time.Second}}); r.Run.Epoch <= 3 || s.Version != 1 {
-			t.Errorf("version %d, %+v", s.Version, r.Run)
-		}
-	}
-}

@@ -34,7 +34,7 @@ func (o *Submit) apply(s *State) *Response {
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
 		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
 	}
-	if s.Version > 0 && s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
+	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
 		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
@@ -59,7 +59,11 @@ type Take struct {
 }
 
 func (o *Take) check() *Refusal {
-	return firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	r := firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	if r == nil && o.Run != "" {
+		r = checkRun(o.Run)
+	}
+	return r
 }
 
 func (o *Take) apply(s *State) *Response {
@@ -74,7 +78,7 @@ func (o *Take) apply(s *State) *Response {
 		}
 		if run.State == Running {
 			expired++
-			if s.lose(run, "silently, as when it is killed for lack of memory"); run.State == Failed {
+			if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
 				s.touch(run)
 				continue
 			}
@@ -96,16 +100,13 @@ func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = 
 
 // lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that was one
 // too many in a row.
-func (s *State) lose(r *Run, how string) {
+func (r *Run) lose(how string) {
 	learner := r.Lease.Learner
-	switch r.Losses++; {
-	case r.Losses == MaxLosses:
+	if r.Losses++; r.Losses == MaxLosses {
 		r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
-	case s.Version == 0:
-		r.end(Queued, "")
-	default:
-		r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
+		return
 	}
+	r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
 }
 
 // Hold identifies a run and the epoch in which a learner holds it.
@@ -114,10 +115,7 @@ type Hold struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// about returns the name of the run that an operation is about, "" for none.
-func (h Hold) about() string       { return h.Run }
-func (o *Take) about() string      { return o.Run }
-func (o *Heartbeat) about() string { return o.Run }
+func (h Hold) check() *Refusal { return checkRun(h.Run) }
 
 // Held returns the run if it is held in that epoch, or else a refusal.
 func (h Hold) Held(s *State) (*Run, *Refusal) {
@@ -143,7 +141,7 @@ type Renew struct {
 	Seconds float64       `json:"ttl_seconds,omitempty"`
 }
 
-func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
+func (o *Renew) check() *Refusal { return firstOf(o.Hold.check(), checkTTL(o.TTL)) }
 
 func (o *Renew) apply(s *State) *Response {
 	run, r := o.Held(s)
@@ -170,7 +168,7 @@ type Commit struct {
 }
 
 func (o *Commit) check() *Refusal {
-	r := firstOf(checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	r := firstOf(o.Hold.check(), checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
 	if r == nil && o.Previous != "" {
 		r = checkHash("previous", o.Previous)
 	}
@@ -225,12 +223,12 @@ type Release struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-func (o *Finish) check() *Refusal { return nil }
+func (o *Finish) check() *Refusal { return o.Hold.check() }
 func (o *Fail) check() *Refusal {
-	return checkText("reason", o.Reason, maxText)
+	return firstOf(o.Hold.check(), checkText("reason", o.Reason, maxText))
 }
 func (o *Release) check() *Refusal {
-	return checkText("fault", o.Fault, maxText)
+	return firstOf(o.Hold.check(), checkText("fault", o.Fault, maxText))
 }
 
 func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
@@ -244,7 +242,7 @@ func (o *Release) apply(s *State) *Response {
 			run.end(Queued, run.Reason)
 			return
 		}
-		s.lose(run, "with: "+o.Fault)
+		run.lose("with: " + o.Fault)
 	})
 }
 
@@ -353,7 +351,7 @@ func (o *Remove) apply(s *State) *Response {
 	}
 	s.Experiments = slices.DeleteFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == o.Experiment })
 	s.Runs = slices.DeleteFunc(s.Runs, func(r Run) bool {
-		if r.Experiment == o.Experiment && s.Version > 0 {
+		if r.Experiment == o.Experiment {
 			s.Epochs = max(s.Epochs, r.Epoch)
 		}
 		return r.Experiment == o.Experiment
@@ -376,7 +374,11 @@ func (o *Heartbeat) check() *Refusal {
 	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
 		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
 	}
-	return firstOf(checkName("a name", o.Name, maxName), checkText("run", o.Run, proto.MaxName))
+	r := checkName("a name", o.Name, maxName)
+	if r == nil && o.Run != "" {
+		r = checkRun(o.Run)
+	}
+	return r
 }
 
 func (o *Heartbeat) apply(s *State) *Response {

@@ -29,7 +29,7 @@ func runName(experiment string, seed uint64) string {
 // drawCommand draws a command, the number-th, that has a fair chance of being accepted: few names, low epochs, and
 // now and then the truth from the state.
 func drawCommand(t *rapid.T, s *State, number uint64) Command {
-	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second), Version: Version}
+	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)}
 	if n := rapid.IntRange(0, 3).Draw(t, "client"); n > 0 {
 		c.Request = Request{Client: fmt.Sprintf("client%d", n), Number: number}
 	}

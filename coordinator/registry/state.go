@@ -159,11 +159,10 @@ type Member struct {
 // State is everything the coordinator knows. The order of all its parts is determined by the
 // commands.
 type State struct {
-	Index   uint64    `json:"index"`   // commands applied
-	Changed uint64    `json:"changed"` // Index at the last change of a run
-	Now     time.Time `json:"now"`     // latest time of any command
-	Term    uint64    `json:"term"`    // latest term of any command
-	Version int       `json:"version,omitzero"`
+	Index   uint64    `json:"index"`           // commands applied
+	Changed uint64    `json:"changed"`         // Index at the last change of a run
+	Now     time.Time `json:"now"`             // latest time of any command
+	Term    uint64    `json:"term"`            // latest term of any command
 	Epochs  uint64    `json:"epochs,omitzero"` // at least those of all runs that were removed, or lost in a restore; new runs go on from it
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission

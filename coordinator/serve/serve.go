@@ -109,7 +109,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	startup := newStartupHandler()
+	startup := new(startupHandler)
 	server := c.newServer(ctx, startup)
 	group.Go(func() error { return c.serve(server, web) })
 	node, address, err := open(ctx, &c)
