@@ -229,7 +229,7 @@ func cluster(b *testing.B, size int, over bool) []*node {
 			b.Fatal(err)
 		}
 		if i > 0 && over {
-			if _, err := c.Do(deadline(b), registry.Command{Cancel: &registry.Cancel{Name: s.Name}}); err != nil {
+			if _, err := c.Do(deadline(b), registry.Command{Steer: &registry.Steer{Name: s.Name, Action: registry.Cancel}}); err != nil {
 				b.Fatal(err)
 			}
 		}

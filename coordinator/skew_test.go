@@ -58,7 +58,7 @@ func TestSkewedClocks(t *testing.T) {
 			t.Fatalf("%+v, %v is taken, where %s is free", again, err, lost.Name)
 		}
 		longest = max(longest, time.Since(began))
-		for _, command := range []registry.Command{{Cancel: &registry.Cancel{Name: lost.Name}}, {Retry: &registry.Retry{Name: lost.Name}}} {
+		for _, command := range []registry.Command{{Steer: &registry.Steer{Name: lost.Name, Action: registry.Cancel}}, {Steer: &registry.Steer{Name: lost.Name, Action: registry.Retry}}} {
 			if _, err := c.Do(deadline(t), command); err != nil { // its losses are forgotten
 				t.Fatal(err)
 			}

@@ -235,7 +235,7 @@ func TestRunOfEarlierBuild(t *testing.T) {
 	if _, err := c.client.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.client.Release(t.Context(), hold, ""); err != nil {
+	if _, err := c.client.End(t.Context(), registry.End{Hold: hold, State: registry.Queued}); err != nil {
 		t.Fatal(err)
 	}
 	c.worker("")

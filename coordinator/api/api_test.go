@@ -94,7 +94,7 @@ func spec(name string, seeds ...uint64) registry.Spec {
 // What each request is answered, by status and by what the body says.
 func TestHTTP(t *testing.T) {
 	_, url := newServer(t)
-	large := `{"fail":{"run":"x","epoch":1,"reason":"` + strings.Repeat("x", registry.MaxCommand) + `"}}`
+	large := `{"end":{"run":"x","epoch":1,"state":"failed","reason":"` + strings.Repeat("x", registry.MaxCommand) + `"}}`
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -105,11 +105,11 @@ func TestHTTP(t *testing.T) {
 		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"b","tasks":["Swimer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1]}}}`, 400, `did you mean Swimmer-v2`},
 		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1000000000}}`, 200, `"name":"a/Swimmer-v2/npg-mc-s1"`},
 		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1}}`, 400, `"invalid"`},
-		{"POST", "/v1/commands", `{"finish":{"run":"a/Swimmer-v2/npg-mc-s1","epoch":0}}`, 409, `"stale_epoch"`},
-		{"POST", "/v1/commands", `{"cancel":{"name":"nobody"}}`, 404, `"not_found"`},
+		{"POST", "/v1/commands", `{"end":{"run":"a/Swimmer-v2/npg-mc-s1","epoch":0,"state":"done"}}`, 409, `"stale_epoch"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"nobody","action":"cancel"}}`, 404, `"not_found"`},
 		{"POST", "/v1/commands", `{"cancle":{"name":"a"}}`, 400, `"malformed"`},
 		{"POST", "/v1/commands", `{}`, 400, `"invalid"`},
-		{"POST", "/v1/commands", `{"cancel":{"name":"a"}} {}`, 400, `"malformed"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a","action":"cancel"}} {}`, 400, `"malformed"`},
 		{"POST", "/v1/commands", ``, 400, `"malformed"`},
 		{"POST", "/v1/commands", large, 413, `"too_large"`},
 		{"GET", "/v1/runs?experiment=a&state=queued", "", 200, `"a/Swimmer-v2/npg-mc-s2"`},
@@ -126,8 +126,8 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/openapi.json", "", 200, `"openapi": "3.0.3"`},
 		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":0.01}}`, 400, `"error":{"code":"invalid"`},
 		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":90}}`, 200, `"ttl":90000000000`},
-		{"POST", "/v1/commands", `{"pause":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"paused"`},
-		{"POST", "/v1/commands", `{"resume":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"queued"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a/Swimmer-v2/npg-mc-s2","action":"pause"}}`, 200, `"state":"paused"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a/Swimmer-v2/npg-mc-s2","action":"resume"}}`, 200, `"state":"queued"`},
 		{"GET", "/v1/runs?wait=1h", "", 400, `at most 1m0s`},
 		{"GET", "/v1/runs?after=x", "", 400, `is not an index`},
 		{"GET", "/v1/runs/a/Swimmer-v2/npg-mc-s1", "", 200, `"epoch":1`},
@@ -222,10 +222,10 @@ func exercise(t *testing.T, c *client.Client) {
 	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour}); err != nil || run.Lease.TTL != 2*time.Hour {
 		t.Error(run, err)
 	}
-	if run, err = c.Release(ctx, hold, "the GPU was lost"); err != nil || run.State != registry.Queued || run.Losses != 1 {
+	if run, err = c.End(ctx, registry.End{Hold: hold, State: registry.Queued, Reason: "the GPU was lost"}); err != nil || run.State != registry.Queued || run.Losses != 1 {
 		t.Error(run, err)
 	}
-	if _, err := c.Finish(ctx, hold); !errors.Is(err, client.NotRunning) {
+	if _, err := c.End(ctx, registry.End{Hold: hold, State: registry.Done}); !errors.Is(err, client.NotRunning) {
 		t.Error(err)
 	}
 	changed, err := c.Runs(ctx, client.Query{After: after.Index})
@@ -327,7 +327,7 @@ func TestWaitFor(t *testing.T) {
 	if again, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); err != nil || again.Epoch != 2 {
 		t.Fatal(again, err)
 	}
-	if _, err := c.Finish(ctx, registry.Hold{Run: run.Name, Epoch: 2}); err != nil {
+	if _, err := c.End(ctx, registry.End{Hold: registry.Hold{Run: run.Name, Epoch: 2}, State: registry.Done}); err != nil {
 		t.Error(err)
 	}
 	if done := <-waiting; len(done.Runs) != 1 || done.Runs[0].State != registry.Done {
@@ -372,7 +372,10 @@ func TestRights(t *testing.T) {
 	}
 	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 	for name, try := range map[string]func() error{
-		"an actor finishes a run":      func() error { _, err := actor.Finish(deadline(t), hold); return err },
+		"an actor finishes a run": func() error {
+			_, err := actor.End(deadline(t), registry.End{Hold: hold, State: registry.Done})
+			return err
+		},
 		"an actor looks at the runs":   func() error { _, err := actor.Runs(deadline(t), client.Query{}); return err },
 		"an observer says it is there": func() error { return observer.Heartbeat(deadline(t), registry.Heartbeat{}) },
 		"a learner submits":            func() error { _, err := learner.Submit(deadline(t), spec("b", 1)); return err },

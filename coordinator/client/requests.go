@@ -31,19 +31,9 @@ func (c *Client) Commit(ctx context.Context, o registry.Commit) (*registry.Run, 
 	return c.run(ctx, registry.Command{Commit: &o})
 }
 
-// Finish ends a run that is complete.
-func (c *Client) Finish(ctx context.Context, h registry.Hold) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Finish: &registry.Finish{Hold: h}})
-}
-
-// Fail ends a run that cannot continue.
-func (c *Client) Fail(ctx context.Context, h registry.Hold, reason string) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Fail: &registry.Fail{Hold: h, Reason: reason}})
-}
-
-// Release returns a run unfinished; fault is a failure that the run may have caused, "" for none.
-func (c *Client) Release(ctx context.Context, h registry.Hold, fault string) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h, Fault: fault}})
+// End ends the hold on a run.
+func (c *Client) End(ctx context.Context, o registry.End) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{End: &o})
 }
 
 func (c *Client) run(ctx context.Context, command registry.Command) (*registry.Run, error) {

@@ -441,7 +441,7 @@ func (h *history) answer(ctx context.Context, name string, number uint64, q ques
 			Checkpoint: registry.Checkpoint{Iteration: iteration, SHA256: q.next},
 		}
 	case retry:
-		command.Retry = &registry.Retry{Name: full}
+		command.Steer = &registry.Steer{Name: full, Action: registry.Retry}
 	}
 	r, err := h.propose(ctx, command)
 	if err != nil {

@@ -16,8 +16,8 @@ func TestRunNames(t *testing.T) {
 		for _, c := range []Command{
 			{Take: &Take{Learner: "l", TTL: ttl, Run: name}}, {Renew: &Renew{Hold: hold, TTL: ttl}},
 			{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{SHA256: strings.Repeat("0", 64)}}},
-			{Finish: &Finish{hold}}, {Fail: &Fail{Hold: hold}}, {Release: &Release{Hold: hold}},
-			{Cancel: &Cancel{name}}, {Retry: &Retry{name}}, {Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
+			{End: &End{Hold: hold, State: Done}}, {End: &End{Hold: hold, State: Failed}}, {End: &End{Hold: hold, State: Queued}},
+			{Steer: &Steer{Name: name, Action: Cancel}}, {Steer: &Steer{Name: name, Action: Retry}}, {Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
 			{Heartbeat: &Heartbeat{Role: Learner, Name: "l", Run: name}},
 		} {
 			var r *Refusal

@@ -16,24 +16,17 @@ type Command struct {
 	Version int       `json:"version,omitzero"` // set by EncodeCommand
 	Request Request   `json:"request,omitzero"`
 
-	Submit     *Submit     `json:"submit,omitempty"`
-	Take       *Take       `json:"take,omitempty"`
-	Renew      *Renew      `json:"renew,omitempty"`
-	Commit     *Commit     `json:"commit,omitempty"`
-	Finish     *Finish     `json:"finish,omitempty"`
-	Fail       *Fail       `json:"fail,omitempty"`
-	Release    *Release    `json:"release,omitempty"`
-	Cancel     *Cancel     `json:"cancel,omitempty"`
-	Retry      *Retry      `json:"retry,omitempty"`
-	Reset      *Reset      `json:"reset,omitempty"`
-	Remove     *Remove     `json:"remove,omitempty"`
-	Pause      *Pause      `json:"pause,omitempty"`
-	Resume     *Resume     `json:"resume,omitempty"`
-	Extend     *Extend     `json:"extend,omitempty"`
-	Prioritize *Prioritize `json:"prioritize,omitempty"`
-	Drain      *Drain      `json:"drain,omitempty"`
-	Heartbeat  *Heartbeat  `json:"heartbeat,omitempty"`
-	Announce   *Announce   `json:"announce,omitempty"`
+	Submit    *Submit    `json:"submit,omitempty"`
+	Take      *Take      `json:"take,omitempty"`
+	Renew     *Renew     `json:"renew,omitempty"`
+	Commit    *Commit    `json:"commit,omitempty"`
+	End       *End       `json:"end,omitempty"`
+	Steer     *Steer     `json:"steer,omitempty"`
+	Reset     *Reset     `json:"reset,omitempty"`
+	Remove    *Remove    `json:"remove,omitempty"`
+	Drain     *Drain     `json:"drain,omitempty"`
+	Heartbeat *Heartbeat `json:"heartbeat,omitempty"`
+	Announce  *Announce  `json:"announce,omitempty"`
 }
 
 // Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The

@@ -18,8 +18,8 @@ func TestNoEpochTwice(t *testing.T) {
 			t.Errorf("%+v", run)
 		}
 		for _, z := range zombies {
-			c.do(StaleEpoch, Command{Finish: &Finish{z}})
-			c.do(StaleEpoch, Command{Fail: &Fail{z, "why"}})
+			c.do(StaleEpoch, Command{End: &End{Hold: z, State: Done}})
+			c.do(StaleEpoch, Command{End: &End{z, Failed, "why"}})
 		}
 		zombies = append(zombies, h)
 		return h
@@ -28,7 +28,7 @@ func TestNoEpochTwice(t *testing.T) {
 		c.do("", Command{Submit: &Submit{spec("a", 1)}})
 		again()
 		c.commit("", again(), 0, "", hash(1))
-		c.do("", Command{Cancel: &Cancel{"a"}})
+		c.do("", Command{Steer: &Steer{Name: "a", Action: Cancel}})
 		c.do("", Command{Remove: &Remove{"a"}})
 	}
 	c.do("", Command{Submit: &Submit{spec("a", 1)}})
@@ -92,7 +92,7 @@ func TestReset(t *testing.T) {
 	h = c.take("", "l2")
 	c.commit("", h, 1, "", hash(7))
 	c.commit("", h, 2, hash(7), hash(8))
-	c.do("", Command{Finish: &Finish{h}})
+	c.do("", Command{End: &End{Hold: h, State: Done}})
 	c.do("", Command{Reset: &Reset{Run: h.Run}})
 	if run := c.Run(h.Run); run.State != Queued || run.Checkpoint != nil || run.Start != nil || run.ID != 3 {
 		t.Errorf("%+v", run)

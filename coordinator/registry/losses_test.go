@@ -12,8 +12,8 @@ import (
 // enough to go on, and so is a retry.
 func TestLosses(t *testing.T) {
 	killed := func(c *clock, _ Hold) { c.now = c.now.Add(time.Minute) }
-	broken := func(c *clock, h Hold) { c.do("", Command{Release: &Release{h, "the GPU was lost"}}) }
-	stopped := func(c *clock, h Hold) { c.do("", Command{Release: &Release{Hold: h}}) }
+	broken := func(c *clock, h Hold) { c.do("", Command{End: &End{h, Queued, "the GPU was lost"}}) }
+	stopped := func(c *clock, h Hold) { c.do("", Command{End: &End{Hold: h, State: Queued}}) }
 	for name, test := range map[string]struct {
 		ends   []func(*clock, Hold) // of learners, in turn
 		reason string               // why it fails, "" if it does not
@@ -46,7 +46,7 @@ func TestLosses(t *testing.T) {
 				}
 				stopped(c, next)
 				if test.reason != "" {
-					c.do("", Command{Retry: &Retry{"a"}})
+					c.do("", Command{Steer: &Steer{Name: "a", Action: Retry}})
 				}
 			}
 		})
@@ -70,7 +70,7 @@ func TestTakeTellsOfExpiredLeases(t *testing.T) {
 		expired = append(expired, c.do("", take).Runs)
 		c.now = c.now.Add(time.Minute)
 	}
-	c.do("", Command{Release: &Release{Hold{runName("a", 2), 1}, "the GPU was lost"}})
+	c.do("", Command{End: &End{Hold{runName("a", 2), 1}, Queued, "the GPU was lost"}})
 	if expired = append(expired, c.do("", take).Runs); !slices.Equal(expired, []int{0, 1, 1, 1, 1, 1, 0}) {
 		t.Errorf("expired leases that were found: %v", expired)
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dbqpg/dbqpg/proto"
 )
 
-func refused(r *Refusal) *Response { return &Response{Refusal: r} }
+func refused(code Code, format string, args ...any) *Response {
+	return &Response{Refusal: refuse(code, format, args...)}
+}
 
 // changed returns the response for a changed run, with a copy of it.
 func (s *State) changed(run *Run) *Response {
@@ -28,14 +28,14 @@ func (o *Submit) check() *Refusal { return o.Spec.check() }
 
 func (o *Submit) apply(s *State) *Response {
 	if s.Experiment(o.Spec.Name) != nil {
-		return refused(refuse(Exists, "there is an experiment called %s: choose another name", o.Spec.Name))
+		return refused(Exists, "there is an experiment called %s: choose another name", o.Spec.Name)
 	}
 	runs := o.Spec.Expand()
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
-		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
+		return refused(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns)
 	}
 	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
-		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
+		return refused(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot)
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
@@ -68,7 +68,7 @@ func (o *Take) check() *Refusal {
 
 func (o *Take) apply(s *State) *Response {
 	if r := s.Drained(o.Learner); r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	expired := 0
 	for i := range s.Runs {
@@ -90,9 +90,9 @@ func (o *Take) apply(s *State) *Response {
 		return taken
 	}
 	if o.Run != "" && s.Run(o.Run) == nil {
-		return refused(refuse(NotFound, "there is no run called %s", o.Run))
+		return refused(NotFound, "there is no run called %s", o.Run)
 	}
-	return refused(refuse(NothingNow, "no run is waiting for a learner"))
+	return refused(NothingNow, "no run is waiting for a learner")
 }
 
 // end ends the learner's hold on the run.
@@ -146,7 +146,7 @@ func (o *Renew) check() *Refusal { return firstOf(o.Hold.check(), checkTTL(o.TTL
 func (o *Renew) apply(s *State) *Response {
 	run, r := o.Held(s)
 	if r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	lease := *run.Lease
 	lease.TTL = o.TTL
@@ -178,14 +178,14 @@ func (o *Commit) check() *Refusal {
 func (o *Commit) apply(s *State) *Response {
 	run, r := o.Held(s)
 	if r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	if run.Checkpoint != nil && *run.Checkpoint == o.Checkpoint {
 		now := *run
 		return &Response{Run: &now}
 	}
 	if r := o.follows(run.Checkpoint); r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	checkpoint := o.Checkpoint
 	run.Checkpoint, run.Steps, run.Summary = &checkpoint, o.Steps, o.Summary
@@ -206,80 +206,37 @@ func (o *Commit) follows(last *Checkpoint) *Refusal {
 	return nil
 }
 
-// Finish ends a run that has completed all its iterations.
-type Finish struct{ Hold }
-
-// Fail ends a run that cannot continue.
-type Fail struct {
+// End ends a learner's hold on a run.
+type End struct {
 	Hold
-	Reason string `json:"reason"`
+	// State is Done if all iterations are committed, Failed if the run cannot continue, or Queued to return it unfinished, so
+	// that the next learner need not wait for the lease to expire.
+	State RunState `json:"state"`
+	// Reason says why the run has failed. For Queued it is a failure of the learner that the run may have caused, which counts
+	// as a loss; "" means none, as when the learner is stopped.
+	Reason string `json:"reason,omitempty"`
 }
 
-// Release returns a run unfinished, so that the next learner need not wait for the lease to expire.
-type Release struct {
-	Hold
-	// Fault is a failure of the learner that the run may have caused, which counts as a loss; "" means none, as when the
-	// learner is stopped.
-	Fault string `json:"fault,omitempty"`
-}
-
-func (o *Finish) check() *Refusal { return o.Hold.check() }
-func (o *Fail) check() *Refusal {
+func (o *End) check() *Refusal {
+	if o.State != Done && o.State != Failed && o.State != Queued {
+		return refuse(Invalid, "a run ends as done, failed or queued, not %.20q", string(o.State))
+	}
 	return firstOf(o.Hold.check(), checkText("reason", o.Reason, maxText))
 }
-func (o *Release) check() *Refusal {
-	return firstOf(o.Hold.check(), checkText("fault", o.Fault, maxText))
-}
 
-func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
-func (o *Fail) apply(s *State) *Response {
-	return o.end(s, func(run *Run) { run.end(Failed, o.Reason) })
-}
-
-func (o *Release) apply(s *State) *Response {
-	return o.end(s, func(run *Run) {
-		if o.Fault == "" {
-			run.end(Queued, run.Reason)
-			return
-		}
-		run.lose("with: " + o.Fault)
-	})
-}
-
-// end ends a learner's hold on a run.
-func (h Hold) end(s *State, as func(*Run)) *Response {
-	run, r := h.Held(s)
-	if r != nil {
-		return refused(r)
+func (o *End) apply(s *State) *Response {
+	run, r := o.Held(s)
+	switch {
+	case r != nil:
+		return &Response{Refusal: r}
+	case o.State == Queued && o.Reason != "":
+		run.lose("with: " + o.Reason)
+	case o.State == Queued:
+		run.end(Queued, run.Reason)
+	default:
+		run.end(o.State, o.Reason)
 	}
-	as(run)
 	return s.changed(run)
-}
-
-// Cancel ends a run, or all runs of an experiment that have not ended, whoever holds them.
-type Cancel struct {
-	Name string `json:"name"`
-}
-
-// Retry queues a failed or cancelled run again, or all those of an experiment. They resume
-// from their last checkpoints.
-type Retry struct {
-	Name string `json:"name"`
-}
-
-func (o *Cancel) check() *Refusal { return checkName("a name", o.Name, proto.MaxName) }
-func (o *Retry) check() *Refusal  { return checkName("a name", o.Name, proto.MaxName) }
-
-func (o *Cancel) apply(s *State) *Response {
-	return s.each(o.Name, "over", func(run *Run) bool { return !run.State.Over() }, func(run *Run) { run.end(Cancelled, "") })
-}
-
-func (o *Retry) apply(s *State) *Response {
-	again := func(run *Run) bool { return run.State == Failed || run.State == Cancelled }
-	return s.each(o.Name, "neither failed nor cancelled", again, func(run *Run) {
-		run.end(Queued, "")
-		run.Losses = 0
-	})
 }
 
 // Reset queues a run again whatever its state, so that it begins anew: with its settings, or with one of its checkpoints if
@@ -294,42 +251,19 @@ func (o *Reset) check() *Refusal { return checkRun(o.Run) }
 func (o *Reset) apply(s *State) *Response {
 	run := s.Run(o.Run)
 	if run == nil {
-		return refused(refuse(NotFound, "there is no run called %s", o.Run))
+		return refused(NotFound, "there is no run called %s", o.Run)
 	}
 	var start *Checkpoint
 	if o.To != nil {
 		last := cmp.Or(run.Checkpoint, run.Start)
 		if last == nil || *o.To > last.Iteration {
-			return refused(refuse(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To))
+			return refused(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To)
 		}
 		start = &Checkpoint{Iteration: *o.To, Location: last.Location} // which says where the run's checkpoints are
 	}
 	run.end(Queued, "")
 	run.ID, run.Start, run.Checkpoint, run.Steps, run.Summary, run.Losses = run.Epoch, start, nil, 0, nil, 0
 	return s.changed(run)
-}
-
-// each applies an operation to the run, or to those of the experiment's runs to which it applies; there must be one.
-func (s *State) each(name, otherwise string, applies func(*Run) bool, do func(*Run)) *Response {
-	n := 0
-	for i := range s.Runs {
-		run := &s.Runs[i]
-		if (run.Name == name || run.Experiment == name) && applies(run) {
-			do(run)
-			s.touch(run)
-			n++
-		}
-	}
-	run := s.Run(name)
-	switch {
-	case n == 0 && run == nil && s.Experiment(name) == nil:
-		return refused(refuse(NotFound, "there is no run or experiment called %s", name))
-	case n == 0:
-		return refused(refuse(NotRunning, "%s is %s", name, otherwise))
-	case run != nil:
-		return s.changed(run)
-	}
-	return &Response{Runs: n}
 }
 
 // Remove forgets an experiment whose runs have all ended. Their checkpoints remain.
@@ -341,12 +275,12 @@ func (o *Remove) check() *Refusal { return checkName("an experiment's name", o.E
 
 func (o *Remove) apply(s *State) *Response {
 	if s.Experiment(o.Experiment) == nil {
-		return refused(refuse(NotFound, "there is no experiment called %s", o.Experiment))
+		return refused(NotFound, "there is no experiment called %s", o.Experiment)
 	}
 	before := len(s.Runs)
 	for i := range s.Runs {
 		if run := &s.Runs[i]; run.Experiment == o.Experiment && !run.State.Over() {
-			return refused(refuse(Busy, "%s is %s: cancel the experiment first", run.Name, run.State))
+			return refused(Busy, "%s is %s: cancel the experiment first", run.Name, run.State)
 		}
 	}
 	s.Experiments = slices.DeleteFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == o.Experiment })
@@ -418,7 +352,7 @@ func (o *Announce) apply(s *State) *Response {
 	case i >= 0:
 		s.Nodes[i].URL = o.URL
 	case len(s.Nodes) == MaxNodes:
-		return refused(refuse(Full, "at most %d nodes are kept: remove some that have left", MaxNodes))
+		return refused(Full, "at most %d nodes are kept: remove some that have left", MaxNodes)
 	default:
 		s.Nodes = append(s.Nodes, o.Node)
 	}

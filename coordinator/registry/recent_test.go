@@ -35,9 +35,9 @@ func TestChangedSince(t *testing.T) {
 			c := []Command{
 				{Submit: &Submit{Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1, 2, 3}}}},
 				{Take: &Take{Learner: "l", TTL: time.Second}},
-				{Cancel: &Cancel{name}},
-				{Cancel: &Cancel{run}},
-				{Retry: &Retry{name}},
+				{Steer: &Steer{Name: name, Action: Cancel}},
+				{Steer: &Steer{Name: run, Action: Cancel}},
+				{Steer: &Steer{Name: name, Action: Retry}},
 				{Remove: &Remove{name}},
 				{Heartbeat: &Heartbeat{Role: Actor, Name: "a"}},
 			}[rng.IntN(7)]
@@ -91,7 +91,7 @@ func BenchmarkApply(b *testing.B) {
 		commands []Command
 	}{
 		{"take the last and release it", []Command{
-			{Take: &Take{Learner: "l", TTL: time.Hour}}, {Release: &Release{Hold: Hold{Run: last}}},
+			{Take: &Take{Learner: "l", TTL: time.Hour}}, {End: &End{Hold: Hold{Run: last}, State: Queued}},
 		}},
 		{"renew", []Command{{Renew: &Renew{Hold: Hold{s.Runs[5000].Name, 1}, TTL: time.Hour}}}},
 		{"heartbeat", []Command{{Heartbeat: &Heartbeat{Role: Actor, Name: "a2000"}}}},
@@ -105,8 +105,8 @@ func BenchmarkApply(b *testing.B) {
 						number++
 						command.Request.Number = number
 					}
-					if command.Release != nil {
-						command.Release = &Release{Hold: Hold{last, s.Run(last).Epoch}}
+					if command.End != nil {
+						command.End = &End{Hold: Hold{last, s.Run(last).Epoch}, State: Queued}
 					}
 					if r := s.Apply(command); r.Refusal != nil {
 						b.Fatal(r.Refusal)

@@ -80,25 +80,25 @@ func TestLeases(t *testing.T) {
 	}
 	c.commit(StaleEpoch, first, 2, hash(2), hash(3))
 	c.do(StaleEpoch, Command{Renew: &Renew{Hold: first, TTL: time.Second}})
-	c.do(StaleEpoch, Command{Finish: &Finish{first}})
+	c.do(StaleEpoch, Command{End: &End{Hold: first, State: Done}})
 	c.commit(Invalid, Hold{first.Run, 3}, 2, hash(2), hash(3))
 	c.commit("", third, 2, hash(2), hash(4))
-	c.do("", Command{Finish: &Finish{third}})
+	c.do("", Command{End: &End{Hold: third, State: Done}})
 	c.commit(NotRunning, third, 3, hash(4), hash(5))
-	c.do(NotRunning, Command{Retry: &Retry{third.Run}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: third.Run, Action: Retry}})
 
-	c.do("", Command{Release: &Release{Hold: second}})
+	c.do("", Command{End: &End{Hold: second, State: Queued}})
 	if again := c.take("", "l1"); again != (Hold{second.Run, 2}) {
 		t.Fatalf("took %v", again)
 	}
 	c.do(Busy, Command{Remove: &Remove{"a"}})
-	if r := c.do("", Command{Cancel: &Cancel{"a"}}); r.Runs != 1 {
+	if r := c.do("", Command{Steer: &Steer{Name: "a", Action: Cancel}}); r.Runs != 1 {
 		t.Errorf("%d runs are cancelled", r.Runs)
 	}
-	c.do(NotRunning, Command{Cancel: &Cancel{"a"}})
-	c.do(NotFound, Command{Cancel: &Cancel{"b"}})
-	c.do("", Command{Retry: &Retry{second.Run}})
-	c.do("", Command{Fail: &Fail{c.take("", "l2"), "no disk"}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: "a", Action: Cancel}})
+	c.do(NotFound, Command{Steer: &Steer{Name: "b", Action: Cancel}})
+	c.do("", Command{Steer: &Steer{Name: second.Run, Action: Retry}})
+	c.do("", Command{End: &End{c.take("", "l2"), Failed, "no disk"}})
 	if run := c.Run(second.Run); run.State != Failed || run.Reason != "no disk" || run.Epoch != 3 {
 		t.Errorf("%+v", run)
 	}
@@ -137,9 +137,9 @@ func TestRequests(t *testing.T) {
 func TestBadCommands(t *testing.T) {
 	bad := map[string]Command{
 		"none":              {},
-		"two":               {Cancel: &Cancel{"a"}, Retry: &Retry{"a"}},
-		"client without":    {Request: Request{"", 1}, Cancel: &Cancel{"a"}},
-		"client's name":     {Request: Request{"a b", 1}, Cancel: &Cancel{"a"}},
+		"two":               {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
+		"client without":    {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"client's name":     {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
 		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: time.Second}},
 		"no lease":          {Take: &Take{Learner: "a"}},
 		"endless lease":     {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
@@ -149,8 +149,8 @@ func TestBadCommands(t *testing.T) {
 		"not a number":      {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)}, Summary: map[string]float64{"x": math.NaN()}}},
 		"role":              {Heartbeat: &Heartbeat{Role: "king", Name: "a"}},
 		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
-		"terminal escapes":  {Fail: &Fail{Reason: "\x1b[2J"}},
-		"endless fault":     {Release: &Release{Fault: strings.Repeat("x", maxText+1)}},
+		"terminal escapes":  {End: &End{Hold: Hold{Run: "a"}, State: Failed, Reason: "\x1b[2J"}},
+		"endless fault":     {End: &End{Hold: Hold{Run: "a"}, State: Queued, Reason: strings.Repeat("x", maxText+1)}},
 		"empty axis":        {Submit: &Submit{Spec{Name: "a"}}},
 		"value twice":       {Submit: &Submit{spec("a", 1, 1)}},
 		"name with a slash": {Submit: &Submit{spec("a/b", 1)}},
@@ -251,7 +251,7 @@ func TestFull(t *testing.T) {
 		c.do("", Command{Submit: &Submit{s}})
 	}
 	c.do(Full, Command{Submit: &Submit{spec("more", 1)}})
-	c.do("", Command{Cancel: &Cancel{"x0"}})
+	c.do("", Command{Steer: &Steer{Name: "x0", Action: Cancel}})
 	c.do("", Command{Remove: &Remove{"x0"}})
 	c.do("", Command{Submit: &Submit{spec("more", 1)}})
 }
@@ -300,38 +300,38 @@ func TestSteering(t *testing.T) {
 		t.Errorf("%+v", taken)
 	}
 	hold := Hold{first, taken.Epoch}
-	c.do("", Command{Pause: &Pause{"a"}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Pause}})
 	state(Paused, Paused)
-	c.do(NotRunning, Command{Pause: &Pause{"a"}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: "a", Action: Pause}})
 	c.do(NotRunning, Command{Renew: &Renew{Hold: hold, TTL: time.Hour}})
 	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
 	c.do(Busy, Command{Remove: &Remove{"a"}})
-	c.do("", Command{Resume: &Resume{first}})
+	c.do("", Command{Steer: &Steer{Name: first, Action: Resume}})
 	state(Queued, Paused)
-	c.do(NotRunning, Command{Resume: &Resume{first}})
-	c.do(NotFound, Command{Resume: &Resume{"nobody"}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Resume}})
+	c.do(NotFound, Command{Steer: &Steer{Name: "nobody", Action: Resume}})
 
 	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
 	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
-	c.do("", Command{Finish: &Finish{hold}})
-	c.do(NotRunning, Command{Extend: &Extend{Name: first, Iterations: 5}})
-	c.do(Invalid, Command{Extend: &Extend{Name: first}})
-	c.do("", Command{Extend: &Extend{Name: "a", Iterations: 8}})
+	c.do("", Command{End: &End{Hold: hold, State: Done}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Extend, Length: Length{Iterations: 5}}})
+	c.do(Invalid, Command{Steer: &Steer{Name: first, Action: Extend}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Iterations: 8}}})
 	state(Queued, Paused)
 	for _, run := range c.Runs {
-		if len(run.Settings) == 0 || run.Settings[len(run.Settings)-1] != (Setting{"iterations", "8"}) {
-			t.Errorf("%+v", run.Settings)
+		if run.Length != (Length{Iterations: 8}) {
+			t.Errorf("%+v", run.Length)
 		}
 	}
-	c.do(Invalid, Command{Extend: &Extend{Name: "a", Iterations: 8, Steps: 9000}})
-	c.do("", Command{Extend: &Extend{Name: "a", Steps: 9000}}) // in place of iterations
+	c.do(Invalid, Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Iterations: 8, Steps: 9000}}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Steps: 9000}}}) // in place of iterations
 	for _, run := range c.Runs {
-		if !slices.Equal(run.Settings, []Setting{{"steps", "9000"}}) {
-			t.Errorf("%+v", run.Settings)
+		if run.Length != (Length{Steps: 9000}) {
+			t.Errorf("%+v", run.Length)
 		}
 	}
-	c.do("", Command{Prioritize: &Prioritize{second, -7}})
-	c.do(Invalid, Command{Prioritize: &Prioritize{second, MaxPriority + 1}})
+	c.do("", Command{Steer: &Steer{Name: second, Action: Prioritize, Priority: -7}})
+	c.do(Invalid, Command{Steer: &Steer{Name: second, Action: Prioritize, Priority: MaxPriority + 1}})
 	if c.State.Run(first).Priority != 3 || c.State.Run(second).Priority != -7 {
 		t.Error("priorities")
 	}
@@ -342,7 +342,7 @@ func TestSteering(t *testing.T) {
 		t.Errorf("%+v", given)
 	}
 	state(Queued, Paused)
-	c.do(NotRunning, Command{Release: &Release{Hold: hold}})
+	c.do(NotRunning, Command{End: &End{Hold: hold, State: Queued}})
 	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
 	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
 	c.do("", Command{Drain: &Drain{Learner: "l", Off: true}})

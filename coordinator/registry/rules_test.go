@@ -59,15 +59,14 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 	case 8, 9, 10, 11, 12:
 		c.Commit = drawCommit(t, hold, last)
 	case 13:
-		c.Finish = &Finish{hold}
+		c.End = &End{Hold: hold, State: Done}
 	case 14:
-		c.Fail = &Fail{hold, "why"}
+		c.End = &End{hold, Failed, "why"}
 	case 15:
-		c.Release = &Release{hold, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
-	case 16:
-		c.Cancel = &Cancel{either}
-	case 17:
-		c.Retry = &Retry{either}
+		c.End = &End{hold, Queued, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
+	case 16, 17:
+		c.Steer = &Steer{Name: either, Action: rapid.SampledFrom([]Action{Cancel, Retry, Pause, Resume, Extend, Prioritize}).Draw(t, "action")}
+		c.Steer.Iterations = rapid.Uint64Range(1, 5).Draw(t, "iterations")
 	case 18:
 		c.Remove = &Remove{either}
 	case 19:
@@ -146,9 +145,9 @@ func checkLosses(t *rapid.T, before, after *Run, c Command) {
 	wanted := before.Losses
 	switch {
 	case after.Changed == before.Changed:
-	case c.Take != nil && before.State == Running, c.Release != nil && c.Release.Fault != "":
+	case c.Take != nil && before.State == Running, c.End != nil && c.End.State == Queued && c.End.Reason != "":
 		wanted++
-	case c.Commit != nil, c.Retry != nil, c.Reset != nil:
+	case c.Commit != nil, c.Steer != nil && c.Steer.Action == Retry, c.Reset != nil:
 		wanted = 0
 	}
 	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed && strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {

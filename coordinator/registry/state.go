@@ -60,6 +60,7 @@ type Run struct {
 	Estimator  string    `json:"estimator"`
 	Seed       uint64    `json:"seed"`
 	Settings   []Setting `json:"settings,omitempty"` // overridden ones
+	Length     Length    `json:"length,omitzero"`    // once extended
 	Priority   int       `json:"priority,omitempty"`
 
 	State  RunState `json:"state"`
