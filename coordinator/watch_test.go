@@ -22,7 +22,7 @@ func watch(t *testing.T, url, experiment string) *processtest.Process {
 // take leases a run and returns the hold on it.
 func take(t *testing.T, c *client.Client) registry.Hold {
 	t.Helper()
-	run, err := c.Take(deadline(t), registry.Take{Learner: "l", TTL: registry.MaxTTL})
+	run, err := c.Take(deadline(t), registry.Take{Learner: "l", TTL: registry.MaxTTL.Seconds()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,8 +150,8 @@ func TestUnansweredTake(t *testing.T) {
 		}
 		io.WriteString(w, `{"run":{}}`)
 	}))
-	take := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Second}}
-	other := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Minute}}
+	take := registry.Command{Take: &registry.Take{Learner: "l", TTL: 1}}
+	other := registry.Command{Take: &registry.Take{Learner: "l", TTL: 60}}
 	cancel := registry.Command{Steer: &registry.Steer{Name: "a", Action: registry.Cancel}}
 	do := func(answered bool, command registry.Command) {
 		ctx, stop := context.WithCancel(deadline(t))

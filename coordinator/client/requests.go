@@ -22,8 +22,10 @@ func (c *Client) Take(ctx context.Context, o registry.Take) (*registry.Run, erro
 }
 
 // Renew extends a lease.
-func (c *Client) Renew(ctx context.Context, o registry.Renew) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Renew: &o})
+func (c *Client) Renew(ctx context.Context, r Renewal) (*registry.Run, error) {
+	run := new(registry.Run)
+	err := c.call(ctx, http.MethodPost, "/v1/renewals", r, run, 0)
+	return run, err
 }
 
 // Commit adds a checkpoint to a run's chain.
@@ -41,10 +43,9 @@ func (c *Client) run(ctx context.Context, command registry.Command) (*registry.R
 	return r.Run, err
 }
 
-// Heartbeat reports that a learner or actor is alive.
-func (c *Client) Heartbeat(ctx context.Context, o registry.Heartbeat) error {
-	_, err := c.Do(ctx, registry.Command{Heartbeat: &o})
-	return err
+// Heartbeat reports that a learner is alive, or that it leaves.
+func (c *Client) Heartbeat(ctx context.Context, h Heartbeat) error {
+	return c.call(ctx, http.MethodPost, "/v1/heartbeats", h, nil, 0)
 }
 
 // Announce says at which URL a coordinator node takes requests.

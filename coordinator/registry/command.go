@@ -16,17 +16,15 @@ type Command struct {
 	Version int       `json:"version,omitzero"` // set by EncodeCommand
 	Request Request   `json:"request,omitzero"`
 
-	Submit    *Submit    `json:"submit,omitempty"`
-	Take      *Take      `json:"take,omitempty"`
-	Renew     *Renew     `json:"renew,omitempty"`
-	Commit    *Commit    `json:"commit,omitempty"`
-	End       *End       `json:"end,omitempty"`
-	Steer     *Steer     `json:"steer,omitempty"`
-	Reset     *Reset     `json:"reset,omitempty"`
-	Remove    *Remove    `json:"remove,omitempty"`
-	Drain     *Drain     `json:"drain,omitempty"`
-	Heartbeat *Heartbeat `json:"heartbeat,omitempty"`
-	Announce  *Announce  `json:"announce,omitempty"`
+	Submit   *Submit   `json:"submit,omitempty"`
+	Take     *Take     `json:"take,omitempty"`
+	Commit   *Commit   `json:"commit,omitempty"`
+	End      *End      `json:"end,omitempty"`
+	Steer    *Steer    `json:"steer,omitempty"`
+	Reset    *Reset    `json:"reset,omitempty"`
+	Remove   *Remove   `json:"remove,omitempty"`
+	Drain    *Drain    `json:"drain,omitempty"`
+	Announce *Announce `json:"announce,omitempty"`
 }
 
 // Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The
@@ -85,22 +83,6 @@ func (c *Command) valid() (operation, *Refusal) {
 	return c.operation()
 }
 
-// Seconds moves the terms of leases that are given in seconds to where the log has them. A node calls it before it proposes the
-// command.
-func (c *Command) Seconds() {
-	move := func(ttl *time.Duration, seconds *float64) {
-		if *seconds > 0 && *seconds <= MaxTTL.Seconds() {
-			*ttl, *seconds = time.Duration(*seconds*float64(time.Second)), 0
-		}
-	}
-	if c.Take != nil {
-		move(&c.Take.TTL, &c.Take.Seconds)
-	}
-	if c.Renew != nil {
-		move(&c.Renew.TTL, &c.Renew.Seconds)
-	}
-}
-
 // Apply executes a command. A request that was answered before gets the same answer and
 // changes nothing.
 func (s *State) Apply(c Command) Response {
@@ -143,7 +125,7 @@ func (s *State) extendLeases() {
 		if run.State != Running {
 			continue
 		}
-		if until := s.Now.Add(run.Lease.TTL); until.After(run.Lease.Expires) {
+		if until := s.Now.Add(Seconds(run.Lease.TTL)); until.After(run.Lease.Expires) {
 			lease := *run.Lease
 			lease.Expires = until
 			run.Lease = &lease

@@ -59,7 +59,7 @@ func TestRestore(t *testing.T) {
 	if run := c.Run(h.Run); run.State != Queued || run.Lease != nil || run.Checkpoint.SHA256 != hash(1) || len(c.Nodes) > 0 {
 		t.Errorf("%+v, nodes %v", run, c.Nodes)
 	}
-	c.do(StaleEpoch, Command{Renew: &Renew{Hold: h, TTL: time.Second}})
+	c.held(StaleEpoch, h)
 	if _, err := Decode(strings.NewReader(string(encoded(t, c.State)))); err != nil {
 		t.Error(err)
 	}

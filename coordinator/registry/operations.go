@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 func refused(code Code, format string, args ...any) *Response {
@@ -48,18 +47,17 @@ func (o *Submit) apply(s *State) *Response {
 	return &Response{Runs: len(runs)}
 }
 
-// Take leases the first free run in the order of submission: one that is queued, or whose
-// lease has expired. Package api names the one with the highest priority.
+// Take leases a free run: one that is queued, or whose lease has expired. Package api chooses it by the renewals, too, unless it
+// is named.
 type Take struct {
-	Learner string        `json:"learner"`
-	TTL     time.Duration `json:"ttl"` // of the lease, in nanoseconds; or
-	Seconds float64       `json:"ttl_seconds,omitempty"`
-	NATS    string        `json:"nats,omitempty"` // where actors find the run's tickets
-	Run     string        `json:"run,omitempty"`  // only this one
+	Learner string  `json:"learner"`
+	TTL     float64 `json:"ttl_seconds"`    // of the lease
+	NATS    string  `json:"nats,omitempty"` // where actors find the run's tickets
+	Run     string  `json:"run,omitempty"`
 }
 
 func (o *Take) check() *Refusal {
-	r := firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	r := firstOf(checkName("a learner's name", o.Learner, maxName), CheckTTL(o.TTL), checkText("nats", o.NATS, maxText))
 	if r == nil && o.Run != "" {
 		r = checkRun(o.Run)
 	}
@@ -67,32 +65,27 @@ func (o *Take) check() *Refusal {
 }
 
 func (o *Take) apply(s *State) *Response {
-	if r := s.Drained(o.Learner); r != nil {
+	if r := s.IsDrained(o.Learner); r != nil {
 		return &Response{Refusal: r}
 	}
-	expired := 0
-	for i := range s.Runs {
-		run := &s.Runs[i]
-		if o.Run != "" && run.Name != o.Run || !run.Free(s.Now) {
-			continue
-		}
-		if run.State == Running {
-			expired++
-			if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
-				s.touch(run)
-				continue
-			}
-		}
-		run.State, run.Epoch = Running, run.Epoch+1
-		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL), TTL: o.TTL}
-		taken := s.changed(run)
-		taken.Runs = expired
-		return taken
-	}
-	if o.Run != "" && s.Run(o.Run) == nil {
+	run, expired := s.Run(o.Run), 0
+	switch {
+	case run == nil:
 		return refused(NotFound, "there is no run called %s", o.Run)
+	case !run.Free(s.Now):
+		return &Response{Refusal: ErrNothingNow}
+	case run.State == Running:
+		expired = 1
+		if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
+			s.touch(run)
+			return &Response{Refusal: ErrNothingNow, Runs: expired}
+		}
 	}
-	return refused(NothingNow, "no run is waiting for a learner")
+	run.State, run.Epoch = Running, run.Epoch+1
+	run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(Seconds(o.TTL)), TTL: o.TTL}
+	taken := s.changed(run)
+	taken.Runs = expired
+	return taken
 }
 
 // end ends the learner's hold on the run.
@@ -131,31 +124,6 @@ func (h Hold) Held(s *State) (*Run, *Refusal) {
 		return nil, refuse(NotRunning, "%s is %s", h.Run, run.State)
 	}
 	return run, nil
-}
-
-// Renew extends a lease, even one that has expired, as long as nobody else has taken the run. Nodes keep renewals out of the log
-// (package api); that of earlier versions has them.
-type Renew struct {
-	Hold
-	TTL     time.Duration `json:"ttl"` // in nanoseconds; or
-	Seconds float64       `json:"ttl_seconds,omitempty"`
-}
-
-func (o *Renew) check() *Refusal { return firstOf(o.Hold.check(), checkTTL(o.TTL)) }
-
-func (o *Renew) apply(s *State) *Response {
-	run, r := o.Held(s)
-	if r != nil {
-		return &Response{Refusal: r}
-	}
-	lease := *run.Lease
-	lease.TTL = o.TTL
-	if until := s.Now.Add(o.TTL); until.After(lease.Expires) {
-		lease.Expires = until
-	}
-	run.Lease = &lease
-	now := *run
-	return &Response{Run: &now} // no change to watch for
 }
 
 // Commit adds a checkpoint to the run's chain. Repeating the last one is not an error.
@@ -293,41 +261,6 @@ func (o *Remove) apply(s *State) *Response {
 	s.index()
 	s.Changed = s.Index
 	return &Response{Runs: before - len(s.Runs)}
-}
-
-// Heartbeat reports that a learner is alive, or that it leaves.
-type Heartbeat struct {
-	Role  Role   `json:"role"`
-	Name  string `json:"name"`
-	Run   string `json:"run,omitempty"`   // the run it works on
-	Slots int    `json:"slots,omitempty"` // number of actors that played its last batch
-	Gone  bool   `json:"gone,omitempty"`  // it leaves
-}
-
-func (o *Heartbeat) check() *Refusal {
-	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
-		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
-	}
-	r := checkName("a name", o.Name, maxName)
-	if r == nil && o.Run != "" {
-		r = checkRun(o.Run)
-	}
-	return r
-}
-
-func (o *Heartbeat) apply(s *State) *Response {
-	outdated, drained := s.Now.Add(-SeenFor), o.Role == Learner && s.Drained(o.Name) != nil
-	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
-		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
-	})
-	if o.Gone {
-		return &Response{}
-	}
-	if len(s.Seen) == MaxSeen {
-		s.Seen = slices.Delete(s.Seen, 0, 1)
-	}
-	s.Seen = append(s.Seen, Seen{Role: o.Role, Name: o.Name, Run: o.Run, Slots: o.Slots, At: s.Now, Drained: drained})
-	return &Response{}
 }
 
 // Announce says at which URL a coordinator node takes requests; "" forgets the node.

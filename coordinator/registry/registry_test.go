@@ -26,6 +26,11 @@ func newClock(t *testing.T) *clock { return &clock{t, New(), start} }
 func (c *clock) do(want Code, command Command) Response {
 	c.t.Helper()
 	command.Time = c.now
+	if command.Take != nil && command.Take.Run == "" {
+		chosen := *command.Take
+		chosen.Run = c.free()
+		command.Take = &chosen
+	}
 	r := c.Apply(command)
 	got := Code("")
 	if r.Refusal != nil {
@@ -37,13 +42,28 @@ func (c *clock) do(want Code, command Command) Response {
 	return r
 }
 
+// free returns the first free run, or else the first.
+func (c *clock) free() string {
+	i := slices.IndexFunc(c.Runs, func(r Run) bool { return r.Free(c.now) })
+	return c.Runs[max(i, 0)].Name
+}
+
+// take takes the first free run.
 func (c *clock) take(want Code, learner string) Hold {
 	c.t.Helper()
-	r := c.do(want, Command{Take: &Take{Learner: learner, TTL: 10 * time.Second}})
+	r := c.do(want, Command{Take: &Take{Learner: learner, TTL: 10}})
 	if r.Run == nil {
 		return Hold{}
 	}
 	return Hold{r.Run.Name, r.Run.Epoch}
+}
+
+// held fails unless a hold is refused with that code, "" for accepted.
+func (c *clock) held(want Code, h Hold) {
+	c.t.Helper()
+	if _, r := h.Held(c.State); (r == nil) != (want == "") || r != nil && r.Code != want {
+		c.t.Fatalf("%v is refused with %v, want %q", h, r, want)
+	}
 }
 
 func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next string) {
@@ -54,7 +74,6 @@ func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next strin
 // The life of two runs: the requests that are permitted to a learner, and those refused to one that was replaced.
 func TestLeases(t *testing.T) {
 	c := newClock(t)
-	c.take(NothingNow, "l1")
 	c.do("", Command{Submit: &Submit{spec("a", 1, 2)}})
 	c.do(Exists, Command{Submit: &Submit{spec("a", 3)}})
 	first, second := c.take("", "l1"), c.take("", "l2")
@@ -69,17 +88,16 @@ func TestLeases(t *testing.T) {
 	c.commit(WrongHash, first, 3, hash(2), hash(3))
 	c.commit(WrongHash, second, 0, hash(1), hash(2))
 
-	c.now = c.now.Add(8 * time.Second)
-	c.do("", Command{Renew: &Renew{Hold: second, TTL: 10 * time.Second}})
-	c.now = c.now.Add(4 * time.Second)
-	c.do("", Command{Renew: &Renew{Hold: first, TTL: time.Second}}) // expired, but nobody has taken it
-	c.now = c.now.Add(2 * time.Second)
+	c.do(NotFound, Command{Take: &Take{Learner: "l3", TTL: 1, Run: "nobody"}})
+	c.now = c.now.Add(14 * time.Second)
+	c.held("", first) // expired, but nobody has taken it
 	third := c.take("", "l3")
 	if third != (Hold{first.Run, 2}) {
 		t.Fatalf("took %v", third)
 	}
 	c.commit(StaleEpoch, first, 2, hash(2), hash(3))
-	c.do(StaleEpoch, Command{Renew: &Renew{Hold: first, TTL: time.Second}})
+	c.held(StaleEpoch, first)
+	c.held(NotFound, Hold{"nobody", 1})
 	c.do(StaleEpoch, Command{End: &End{Hold: first, State: Done}})
 	c.commit(Invalid, Hold{first.Run, 3}, 2, hash(2), hash(3))
 	c.commit("", third, 2, hash(2), hash(4))
@@ -112,7 +130,7 @@ func TestRequests(t *testing.T) {
 	c := newClock(t)
 	c.do("", Command{Submit: &Submit{spec("a", 1, 2, 3)}})
 	take := func(number uint64) Command {
-		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: time.Second}}
+		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: 1}}
 	}
 	first, again := c.do("", take(1)), c.do("", take(1))
 	if first.Run.Name != again.Run.Name || c.Run(runName("a", 2)).State != Queued {
@@ -122,15 +140,10 @@ func TestRequests(t *testing.T) {
 	c.do(Forgotten, take(1))
 	c.do(Invalid, take(0))
 	for i := range MaxClients {
-		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Heartbeat: &Heartbeat{Role: Actor, Name: fmt.Sprint(i)}})
+		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Announce: &Announce{Node{"n1", "http://a"}}})
 	}
-	if len(c.Clients) != MaxClients || len(c.Seen) != MaxSeen {
-		t.Errorf("%d clients, %d seen", len(c.Clients), len(c.Seen))
-	}
-	c.now = c.now.Add(2 * SeenFor)
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "late"}})
-	if len(c.Seen) != 1 || c.Seen[0].Name != "late" {
-		t.Errorf("%d are seen", len(c.Seen))
+	if len(c.Clients) != MaxClients {
+		t.Errorf("%d clients", len(c.Clients))
 	}
 }
 
@@ -140,14 +153,13 @@ func TestBadCommands(t *testing.T) {
 		"two":               {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
 		"client without":    {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
 		"client's name":     {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
-		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: time.Second}},
+		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: 1}},
 		"no lease":          {Take: &Take{Learner: "a"}},
 		"endless lease":     {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
 		"hash":              {Commit: &Commit{Checkpoint: Checkpoint{SHA256: strings.Repeat("A", 64)}}},
 		"previous":          {Commit: &Commit{Previous: "x", Checkpoint: Checkpoint{SHA256: hash(1)}}},
 		"location":          {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1), Location: strings.Repeat("x", maxText+1)}}},
 		"not a number":      {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)}, Summary: map[string]float64{"x": math.NaN()}}},
-		"role":              {Heartbeat: &Heartbeat{Role: "king", Name: "a"}},
 		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
 		"terminal escapes":  {End: &End{Hold: Hold{Run: "a"}, State: Failed, Reason: "\x1b[2J"}},
 		"endless fault":     {End: &End{Hold: Hold{Run: "a"}, State: Queued, Reason: strings.Repeat("x", maxText+1)}},
@@ -294,8 +306,7 @@ func TestSteering(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
-	taken := c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run
+	taken := c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run
 	if taken.Name != first || taken.Priority != 3 {
 		t.Errorf("%+v", taken)
 	}
@@ -303,15 +314,15 @@ func TestSteering(t *testing.T) {
 	c.do("", Command{Steer: &Steer{Name: "a", Action: Pause}})
 	state(Paused, Paused)
 	c.do(NotRunning, Command{Steer: &Steer{Name: "a", Action: Pause}})
-	c.do(NotRunning, Command{Renew: &Renew{Hold: hold, TTL: time.Hour}})
-	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.held(NotRunning, hold)
+	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: 3600}})
 	c.do(Busy, Command{Remove: &Remove{"a"}})
 	c.do("", Command{Steer: &Steer{Name: first, Action: Resume}})
 	state(Queued, Paused)
 	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Resume}})
 	c.do(NotFound, Command{Steer: &Steer{Name: "nobody", Action: Resume}})
 
-	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run.Epoch
 	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
 	c.do("", Command{End: &End{Hold: hold, State: Done}})
 	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Extend, Length: Length{Iterations: 5}}})
@@ -336,24 +347,24 @@ func TestSteering(t *testing.T) {
 		t.Error("priorities")
 	}
 
-	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
-	c.do(NotFound, Command{Drain: &Drain{Learner: "nobody"}})
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run.Epoch
+	c.do(NotFound, Command{Drain: &Drain{Learner: "l", Off: true}})
 	if given := c.do("", Command{Drain: &Drain{Learner: "l"}}); given.Runs != 1 {
 		t.Errorf("%+v", given)
 	}
 	state(Queued, Paused)
 	c.do(NotRunning, Command{End: &End{Hold: hold, State: Queued}})
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
-	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do("", Command{Drain: &Drain{Learner: "l"}}) // again
+	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: 3600}})
 	c.do("", Command{Drain: &Drain{Learner: "l", Off: true}})
-	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}})
 }
 
 // Whatever a snapshot holds, it is refused or can be gone on with.
 func FuzzDecode(f *testing.F) {
 	s := New()
 	s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1, 2)}})
-	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: time.Second}})
+	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
 	f.Add(encoded(f, s))
 	f.Add([]byte(header))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -365,15 +376,17 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !bytes.Equal(encoded(t, again), encoded(t, s)) {
 			t.Fatalf("what was decoded cannot be encoded: %v", err)
 		}
-		s.Apply(Command{Time: start.Add(time.Hour), Take: &Take{Learner: "l", TTL: time.Second}})
-		s.Apply(Command{Heartbeat: &Heartbeat{Role: Actor, Name: "a"}})
+		for _, run := range s.Runs {
+			s.Apply(Command{Time: start.Add(time.Hour), Take: &Take{Learner: "l", TTL: 1, Run: run.Name}})
+		}
+		s.Apply(Command{Drain: &Drain{Learner: "l"}})
 	})
 }
 
 // Whatever a command holds, it is refused or answered.
 func FuzzCommand(f *testing.F) {
 	f.Add([]byte(`{"submit":{"spec":{"name":"b","tasks":["t"],"algorithms":["a"],"estimators":["e"],"seeds":[1]}}}`))
-	f.Add([]byte(`{"take":{"learner":"x","ttl":1000000000}}`))
+	f.Add([]byte(`{"take":{"learner":"x","ttl_seconds":1}}`))
 	f.Add([]byte(`{"commit":{"run":"a/Swimmer-v2/npg-uapg-s1","epoch":1,"previous":"","checkpoint":{"iteration":0,"sha256":"","location":""},"steps":1,"summary":{"x":1e300}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c Command
@@ -382,7 +395,7 @@ func FuzzCommand(f *testing.F) {
 		}
 		s := New()
 		s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1)}})
-		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Second}})
+		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
 		r := s.Apply(c)
 		if err := c.Check(); err != nil && r.Refusal == nil {
 			t.Fatalf("check says %v, yet it is done", err)
@@ -409,7 +422,7 @@ func tenThousandRuns() *State {
 
 func BenchmarkCommit(b *testing.B) {
 	s := tenThousandRuns()
-	r := s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Hour}})
+	r := s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: s.Runs[0].Name}})
 	i := 0
 	for b.Loop() {
 		previous := ""

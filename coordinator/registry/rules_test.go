@@ -44,7 +44,7 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 			last = *run.Checkpoint
 		}
 	}
-	ttl := time.Duration(rapid.IntRange(1, 20).Draw(t, "ttl")) * time.Second
+	ttl := float64(rapid.IntRange(1, 20).Draw(t, "ttl"))
 	learner := rapid.SampledFrom([]string{"l1", "l2", "l3"}).Draw(t, "learner")
 	either := rapid.SampledFrom([]string{"a", "b", name}).Draw(t, "name")
 	switch rapid.IntRange(0, 21).Draw(t, "operation") {
@@ -52,10 +52,8 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 		c.Submit = &Submit{spec("a", 1, 2)}
 	case 1:
 		c.Submit = &Submit{spec("b", 1)}
-	case 2, 3, 4, 5:
-		c.Take = &Take{Learner: learner, TTL: ttl}
-	case 6, 7:
-		c.Renew = &Renew{Hold: hold, TTL: ttl}
+	case 2, 3, 4, 5, 6, 7:
+		c.Take = &Take{Learner: learner, TTL: ttl, Run: name}
 	case 8, 9, 10, 11, 12:
 		c.Commit = drawCommit(t, hold, last)
 	case 13:
@@ -70,7 +68,7 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 	case 18:
 		c.Remove = &Remove{either}
 	case 19:
-		c.Heartbeat = &Heartbeat{Role: Learner, Name: learner, Run: name}
+		c.Drain = &Drain{Learner: learner, Off: rapid.IntRange(0, 3).Draw(t, "off") > 0}
 	case 20:
 		c.Announce = &Announce{Node{ID: "n1", URL: rapid.SampledFrom([]string{"http://a", "http://b", ""}).Draw(t, "url")}}
 	case 21:

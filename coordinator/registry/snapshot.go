@@ -30,7 +30,7 @@ const (
 
 // weight returns an upper bound of the length of a snapshot, whatever happens to the runs that are there.
 func (s *State) weight() int {
-	total := MaxSeen*(1<<10) + MaxNodes*escaped*(maxText+maxName)
+	total := MaxDrained*(maxName+4) + MaxNodes*escaped*(maxText+maxName)
 	for _, e := range s.Experiments {
 		total += weigh(e.Spec, nil)
 	}
@@ -147,7 +147,7 @@ func DecodeStrictly(data []byte, v any) error {
 // validate checks what the rules take for granted, and indexes the runs.
 func (s *State) validate() error {
 	if len(s.Runs) > MaxRuns || len(s.Experiments) > MaxExperiments || len(s.Clients) > MaxClients ||
-		len(s.Seen) > MaxSeen || len(s.Nodes) > MaxNodes {
+		len(s.Drained) > MaxDrained || len(s.Nodes) > MaxNodes {
 		return errors.New("it exceeds the limits of a registry")
 	}
 	known := make(map[string]bool, len(s.Experiments))

@@ -121,7 +121,7 @@ func (o *Steer) apply(s *State) *Response {
 	return &Response{Runs: n}
 }
 
-// Drain keeps runs from a learner until it has left, or until another Drain with Off. It gives up the run that it has.
+// Drain keeps runs from a learner until another Drain with Off. It gives up the run that it has.
 type Drain struct {
 	Learner string `json:"learner"`
 	Off     bool   `json:"off,omitempty"`
@@ -130,14 +130,21 @@ type Drain struct {
 func (o *Drain) check() *Refusal { return checkName("a learner's name", o.Learner, maxName) }
 
 func (o *Drain) apply(s *State) *Response {
-	i := slices.IndexFunc(s.Seen, func(v Seen) bool { return v.Role == Learner && v.Name == o.Learner })
-	if i < 0 {
-		return refused(NotFound, "there is no learner called %s", o.Learner)
+	i := slices.Index(s.Drained, o.Learner)
+	switch {
+	case o.Off && i < 0:
+		return refused(NotFound, "%s is not drained", o.Learner)
+	case o.Off:
+		s.Drained = slices.Delete(s.Drained, i, i+1)
+		return &Response{}
+	case i < 0 && len(s.Drained) == MaxDrained:
+		return refused(Full, "at most %d learners are drained: end that of some", MaxDrained)
+	case i < 0:
+		s.Drained = append(s.Drained, o.Learner)
 	}
-	s.Seen[i].Drained = !o.Off
 	given := 0
 	for r := range s.Runs {
-		if run := &s.Runs[r]; !o.Off && run.Lease != nil && run.Lease.Learner == o.Learner {
+		if run := &s.Runs[r]; run.Lease != nil && run.Lease.Learner == o.Learner {
 			run.end(Queued, "")
 			s.touch(run)
 			given++
@@ -146,9 +153,9 @@ func (o *Drain) apply(s *State) *Response {
 	return &Response{Runs: given}
 }
 
-// Drained refuses a learner that is to get no runs.
-func (s *State) Drained(learner string) *Refusal {
-	if !slices.ContainsFunc(s.Seen, func(v Seen) bool { return v.Role == Learner && v.Name == learner && v.Drained }) {
+// IsDrained refuses a learner that is to get no runs.
+func (s *State) IsDrained(learner string) *Refusal {
+	if !slices.Contains(s.Drained, learner) {
 		return nil
 	}
 	return refuse(Drained, "%s is drained: it gets no runs until \"coordinator drain %s --off\"", learner, learner)

@@ -134,7 +134,7 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()})
+	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
 }
 
 // wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.
