@@ -65,7 +65,7 @@ func startWorkload(t *testing.T, nodes []*node) *workload {
 	var working sync.WaitGroup
 	for i := range learners {
 		c, learner := newClient(t, urls[i%len(urls)]), fmt.Sprint("l", i)
-		run, err := c.Take(deadline(t), registry.Take{Learner: learner, TTL: time.Hour}) // before anybody else takes one
+		run, err := c.Take(deadline(t), registry.Take{Learner: learner, TTL: 3600}) // before anybody else takes one
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,8 @@ func (w *workload) awaitCommits(n int) {
 func (w *workload) answered() {
 	w.t.Helper()
 	began := time.Now()
-	if err := w.client.Heartbeat(deadline(w.t), registry.Heartbeat{Role: registry.Actor, Name: "a"}); err != nil {
+	write := registry.Command{Steer: &registry.Steer{Name: "x", Action: registry.Prioritize}}
+	if _, err := w.client.Do(deadline(w.t), write); err != nil {
 		w.t.Fatal(err)
 	}
 	w.outages = append(w.outages, time.Since(began))

@@ -338,7 +338,7 @@ func TestTokens(t *testing.T) {
 	ask("GET", "/v1/runs", token, "", 200)
 	ask("GET", "/v1/runs", "", "", 403)
 	ask("GET", "/v1/runs", token+"x", "", 403)
-	ask("POST", "/v1/commands", token, `{"cancel":{"name":"x"}}`, 403)
+	ask("POST", "/v1/commands", token, `{"steer":{"name":"x","action":"cancel"}}`, 403)
 	held, ca, url := filepath.Join(t.TempDir(), "token"), filepath.Join(directory, "operator", "ca.pem"), "https://"+addresses[0]
 	if err := os.WriteFile(held, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)

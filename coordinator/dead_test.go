@@ -19,11 +19,11 @@ func TestTheDeadAreShownAsDead(t *testing.T) {
 	if _, err := c.Submit(ctx, spec("x", 1)); err != nil {
 		t.Fatal(err)
 	}
-	run, err := c.Take(ctx, registry.Take{Learner: "gpu7", TTL: registry.MinTTL})
+	run, err := c.Take(ctx, registry.Take{Learner: "gpu7", TTL: registry.MinTTL.Seconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	heartbeat := registry.Heartbeat{Role: registry.Learner, Name: "gpu7", Run: run.Name, Slots: 3}
+	heartbeat := client.Heartbeat{Learner: "gpu7", Run: run.Name, Slots: 3}
 	if err := c.Heartbeat(ctx, heartbeat); err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func TestFollowersForwardRights(t *testing.T) {
 	pool.AppendCertsFromPEM(authority)
 	bearer := newPerson(t, follows, &tls.Config{RootCAs: pool})
 	bearer.token = strings.TrimSpace(token)
-	bearer.ask(200, "POST", "/v1/commands", `{"cancel":{"name":"a"}}`)
+	bearer.ask(200, "POST", "/v1/commands", `{"steer":{"name":"a","action":"cancel"}}`)
 	leads.Expect(`msg=changed by="operator ci through coordinator" method=POST what=".*cancel`)
 
 	const act, forged = `{"remove":{"experiment":"a"}}`, "operator alice"

@@ -71,7 +71,7 @@ func (l *load) every(interval time.Duration, phase float64, do func()) {
 }
 
 // heartbeats has a learner or an actor say that it is there.
-func (l *load) heartbeats(c *client.Client, phase float64, beat registry.Heartbeat) {
+func (l *load) heartbeats(c *client.Client, phase float64, beat client.Heartbeat) {
 	l.every(heartbeatEvery, phase, func() {
 		l.timed("heartbeat", func() error { return c.Heartbeat(l.end, beat) })
 	})
@@ -80,7 +80,7 @@ func (l *load) heartbeats(c *client.Client, phase float64, beat registry.Heartbe
 // learner takes a run, and renews its lease and commits, at an interval; 0 is as fast as it can.
 func (l *load) learner(name string, phase float64, interval time.Duration) {
 	c := newClient(l.t, l.urls...)
-	run, err := c.Take(l.end, registry.Take{Learner: name, TTL: leaseTerm, NATS: "nats://10.0.0.1:4222"})
+	run, err := c.Take(l.end, registry.Take{Learner: name, TTL: leaseTerm.Seconds(), NATS: "nats://10.0.0.1:4222"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -97,11 +97,11 @@ func (l *load) learner(name string, phase float64, interval time.Duration) {
 	})
 	l.every(renewEvery, phase, func() {
 		l.timed("renew", func() error {
-			_, err := c.Renew(l.end, registry.Renew{Hold: hold, TTL: leaseTerm})
+			_, err := c.Renew(l.end, client.Renewal{Hold: hold, TTL: leaseTerm.Seconds()})
 			return err
 		})
 	})
-	l.heartbeats(c, phase, registry.Heartbeat{Role: registry.Learner, Name: name, Run: run.Name})
+	l.heartbeats(c, phase, client.Heartbeat{Learner: name, Run: run.Name})
 }
 
 // waiting acts as a worker without a run, which waits as learner/worker does.
@@ -229,7 +229,7 @@ func cluster(b *testing.B, size int, over bool) []*node {
 			b.Fatal(err)
 		}
 		if i > 0 && over {
-			if _, err := c.Do(deadline(b), registry.Command{Cancel: &registry.Cancel{Name: s.Name}}); err != nil {
+			if _, err := c.Do(deadline(b), registry.Command{Steer: &registry.Steer{Name: s.Name, Action: registry.Cancel}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -262,7 +262,7 @@ func BenchmarkThousandActors(b *testing.B) {
 					l.learner(fmt.Sprint("learner-", i), float64(i)/100, c.commits)
 				}
 				for i := range 1000 {
-					l.heartbeats(newClient(b, l.urls...), float64(i)/1000, registry.Heartbeat{Role: registry.Actor, Name: fmt.Sprint("actor-", i), Slots: 1})
+					l.heartbeats(newClient(b, l.urls...), float64(i)/1000, client.Heartbeat{Learner: fmt.Sprint("actor-", i), Slots: 1})
 				}
 				for range c.waiting {
 					l.waiting()

@@ -29,7 +29,7 @@ func TestSkewedClocks(t *testing.T) {
 	if _, err := c.Submit(deadline(t), spec("y", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := c.Take(deadline(t), registry.Take{Learner: "well", TTL: keptTerm})
+	kept, err := c.Take(deadline(t), registry.Take{Learner: "well", TTL: keptTerm.Seconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestSkewedClocks(t *testing.T) {
 	defer stop()
 	longest := time.Duration(0)
 	for range changes {
-		lost, err := c.Take(deadline(t), registry.Take{Learner: "lost", TTL: registry.MinTTL})
+		lost, err := c.Take(deadline(t), registry.Take{Learner: "lost", TTL: registry.MinTTL.Seconds()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,17 +48,17 @@ func TestSkewedClocks(t *testing.T) {
 		victim.start()
 		victim.Expect("msg=ready")
 		began := time.Now()
-		again, err := c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL})
+		again, err := c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL.Seconds()})
 		for errors.Is(err, client.NothingNow) {
 			if _, err = c.Runs(deadline(t), client.Query{Free: true, Wait: patience}); err == nil {
-				again, err = c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL})
+				again, err = c.Take(deadline(t), registry.Take{Learner: "next", TTL: registry.MaxTTL.Seconds()})
 			}
 		}
 		if err != nil || again.Name != lost.Name || again.Epoch != lost.Epoch+1 {
 			t.Fatalf("%+v, %v is taken, where %s is free", again, err, lost.Name)
 		}
 		longest = max(longest, time.Since(began))
-		for _, command := range []registry.Command{{Cancel: &registry.Cancel{Name: lost.Name}}, {Retry: &registry.Retry{Name: lost.Name}}} {
+		for _, command := range []registry.Command{{Steer: &registry.Steer{Name: lost.Name, Action: registry.Cancel}}, {Steer: &registry.Steer{Name: lost.Name, Action: registry.Retry}}} {
 			if _, err := c.Do(deadline(t), command); err != nil { // its losses are forgotten
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func keepRenewing(t *testing.T, c *client.Client, hold registry.Hold) (stop func
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for tick := time.NewTicker(registry.MinTTL); during.Err() == nil; {
-			if _, err := c.Renew(during, registry.Renew{Hold: hold, TTL: keptTerm}); err != nil && during.Err() == nil {
+			if _, err := c.Renew(during, client.Renewal{Hold: hold, TTL: keptTerm.Seconds()}); err != nil && during.Err() == nil {
 				t.Errorf("a lease that is renewed: %v", err)
 				return
 			}

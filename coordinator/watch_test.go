@@ -22,7 +22,7 @@ func watch(t *testing.T, url, experiment string) *processtest.Process {
 // take leases a run and returns the hold on it.
 func take(t *testing.T, c *client.Client) registry.Hold {
 	t.Helper()
-	run, err := c.Take(deadline(t), registry.Take{Learner: "l", TTL: registry.MaxTTL})
+	run, err := c.Take(deadline(t), registry.Take{Learner: "l", TTL: registry.MaxTTL.Seconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestWatch(t *testing.T) {
 	good.Expect("queued .*good/Swimmer-v2/npg-uapg-s2")
 	bad.Expect("queued .*bad/Swimmer-v2/npg-uapg-s2")
 	for range 2 {
-		if _, err := c.Finish(deadline(t), take(t, c)); err != nil {
+		if _, err := c.End(deadline(t), registry.End{Hold: take(t, c), State: registry.Done}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,11 +56,11 @@ func TestWatch(t *testing.T) {
 	bad.Expect("nobody answers; still trying")
 	n.start()
 	bad.Expect("the coordinator answers again")
-	if _, err := c.Fail(deadline(t), take(t, c), "it has no luck"); err != nil {
+	if _, err := c.End(deadline(t), registry.End{Hold: take(t, c), State: registry.Failed, Reason: "it has no luck"}); err != nil {
 		t.Fatal(err)
 	}
 	bad.Expect("failed .*it has no luck")
-	if _, err := c.Do(deadline(t), registry.Command{Cancel: &registry.Cancel{Name: "bad"}}); err != nil {
+	if _, err := c.Do(deadline(t), registry.Command{Steer: &registry.Steer{Name: "bad", Action: registry.Cancel}}); err != nil {
 		t.Fatal(err)
 	}
 	if status := bad.Wait(); status != 1 || !strings.Contains(bad.Log(), "of 2 runs, 1 failed and 1 were cancelled") {

@@ -31,7 +31,6 @@ type cluster struct {
 	flags       []string // of the coordinator
 	url         string
 	checkpoints string
-	programs    string   // the directory of the workers' programs
 	environment []string // of the workers
 	client      *client.Client
 }
@@ -46,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...string) *cluster {
 	t.Helper()
 	web := processtest.Address(t) // workers know it before it listens, and it comes back there
-	c := &cluster{t: t, programs: programs, url: scheme + "://" + web, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
+	c := &cluster{t: t, url: scheme + "://" + web, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
 	c.flags = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
 		"--http", web, "--raft", processtest.Address(t)}, more...)
 	c.startCoordinator()
@@ -72,7 +71,7 @@ func (c *cluster) worker(fail string, more ...string) *process {
 	if !strings.Contains(strings.Join(more, " "), "--nats") {
 		arguments = append(arguments, "--listen", "127.0.0.1:0")
 	}
-	cmd := exec.Command(filepath.Join(c.programs, "learner"), arguments...)
+	cmd := exec.Command(filepath.Join(programs, "learner"), arguments...)
 	cmd.Env = slices.Concat(os.Environ(), c.environment, []string{failpointtest.Variable + "=" + fail})
 	p := startCommand(c.t, cmd)
 	if fail != "" {

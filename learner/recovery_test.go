@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/faultstest"
@@ -218,7 +217,7 @@ func TestRunOfEarlierBuild(t *testing.T) {
 	name := c.submit(e, "earlier", registry.Override{Name: "damping", Values: []string{"0.5"}})
 	directory := newDirectory(t)
 	start(t, "learner", e.arguments(directory, "--iterations", "2")...).Succeed()
-	run, err := c.client.Take(t.Context(), registry.Take{Learner: "earlier", TTL: time.Hour})
+	run, err := c.client.Take(t.Context(), registry.Take{Learner: "earlier", TTL: 3600})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +234,7 @@ func TestRunOfEarlierBuild(t *testing.T) {
 	if _, err := c.client.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.client.Release(t.Context(), hold, ""); err != nil {
+	if _, err := c.client.End(t.Context(), registry.End{Hold: hold, State: registry.Queued}); err != nil {
 		t.Fatal(err)
 	}
 	c.worker("")

@@ -327,7 +327,7 @@ func TestRunThatKillsWorkers(t *testing.T) {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)
-	if _, err := c.client.Do(t.Context(), registry.Command{Retry: &registry.Retry{Name: name}}); err != nil {
+	if _, err := c.client.Do(t.Context(), registry.Command{Steer: &registry.Steer{Name: name, Action: registry.Retry}}); err != nil {
 		t.Fatal(err)
 	}
 	c.requireReference(e, c.done(name), registry.MaxLosses+1)

@@ -149,7 +149,7 @@ func require(ctx context.Context, any right) error {
 // rightFor returns the right that a command requires.
 func rightFor(c *registry.Command) right {
 	switch {
-	case c.Heartbeat != nil, c.Take != nil, c.Renew != nil, c.Commit != nil, c.Finish != nil, c.Fail != nil, c.Release != nil:
+	case c.Take != nil, c.Commit != nil, c.End != nil:
 		return train
 	}
 	return administer

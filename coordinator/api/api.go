@@ -27,6 +27,7 @@ type Backend interface {
 	Changed(after uint64) <-chan struct{}
 	Leader() registry.Node
 	Members() []registry.Member
+	Status() raftnode.Status
 	Join(context.Context, raftnode.Peer) error
 	Remove(ctx context.Context, id string) error
 	Forget(ctx context.Context, p raftnode.Peer) (term uint64, err error)
@@ -60,6 +61,7 @@ type API struct {
 	url      string
 	others   http.RoundTripper
 	leases   leases
+	learners learners
 }
 
 // New returns an API.
@@ -90,16 +92,15 @@ func (a *API) command(ctx context.Context, c registry.Command) (registry.Respons
 			return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: fmt.Sprintf("node %s at %s: %v", c.Announce.ID, c.Announce.URL, err)}}, nil
 		}
 	}
-	c.Seconds()
 	if err := c.Check(); err != nil { // Propose refuses it
 		return a.Propose(ctx, c)
 	}
-	if c.Renew != nil {
-		return a.renew(ctx, c.Renew)
-	}
 	propose := a.Propose
-	if c.Take != nil {
+	switch {
+	case c.Take != nil:
 		propose = a.take
+	case c.Drain != nil:
+		propose = a.drain
 	}
 	response, err := propose(ctx, c)
 	if c.Take != nil && a.expired != nil {
@@ -158,24 +159,9 @@ func gone(page string) error {
 	return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("page=%.80q: what was there is gone; begin with the first page", page)}
 }
 
-func (a *API) seen(ctx context.Context) (*client.Seen, error) {
-	answer := &client.Seen{Seen: []client.Learner{}}
-	err := a.Read(ctx, func(s *registry.State) {
-		answer.Now = a.Time(s)
-		for _, v := range s.Seen {
-			answer.Seen = append(answer.Seen, client.Learner{Seen: v, Silent: v.Silent(answer.Now) || a.hasLost(s.Run(v.Run), &v, answer.Now)})
-		}
-	})
+func (a *API) seen(ctx context.Context) (answer *client.Seen, err error) {
+	err = a.Read(ctx, func(s *registry.State) { answer = a.Seen(s) })
 	return answer, err
-}
-
-// hasLost reports whether a learner no longer holds the run that it last said it works on, nil for none: a learner that gives a run up says so.
-func (a *API) hasLost(run *registry.Run, v *registry.Seen, now time.Time) bool {
-	if run == nil || run.Lease == nil {
-		return false
-	}
-	lease := a.leases.now(run, now).Lease
-	return lease.Lost || lease.Learner != v.Name
 }
 
 func (a *API) nodes(ctx context.Context) (*client.Nodes, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -93,7 +94,7 @@ func spec(name string, seeds ...uint64) registry.Spec {
 // What each request is answered, by status and by what the body says.
 func TestHTTP(t *testing.T) {
 	_, url := newServer(t)
-	large := `{"fail":{"run":"x","epoch":1,"reason":"` + strings.Repeat("x", registry.MaxCommand) + `"}}`
+	large := `{"end":{"run":"x","epoch":1,"state":"failed","reason":"` + strings.Repeat("x", registry.MaxCommand) + `"}}`
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -102,13 +103,13 @@ func TestHTTP(t *testing.T) {
 		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1,2]}}}`, 200, `{"runs":2}`},
 		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1,2]}}}`, 409, `"exists"`},
 		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"b","tasks":["Swimer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1]}}}`, 400, `did you mean Swimmer-v2`},
-		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1000000000}}`, 200, `"name":"a/Swimmer-v2/npg-mc-s1"`},
-		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl":1}}`, 400, `"invalid"`},
-		{"POST", "/v1/commands", `{"finish":{"run":"a/Swimmer-v2/npg-mc-s1","epoch":0}}`, 409, `"stale_epoch"`},
-		{"POST", "/v1/commands", `{"cancel":{"name":"nobody"}}`, 404, `"not_found"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl_seconds":1}}`, 200, `"name":"a/Swimmer-v2/npg-mc-s1"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"l","ttl_seconds":1e-9}}`, 400, `"invalid"`},
+		{"POST", "/v1/commands", `{"end":{"run":"a/Swimmer-v2/npg-mc-s1","epoch":0,"state":"done"}}`, 409, `"stale_epoch"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"nobody","action":"cancel"}}`, 404, `"not_found"`},
 		{"POST", "/v1/commands", `{"cancle":{"name":"a"}}`, 400, `"malformed"`},
 		{"POST", "/v1/commands", `{}`, 400, `"invalid"`},
-		{"POST", "/v1/commands", `{"cancel":{"name":"a"}} {}`, 400, `"malformed"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a","action":"cancel"}} {}`, 400, `"malformed"`},
 		{"POST", "/v1/commands", ``, 400, `"malformed"`},
 		{"POST", "/v1/commands", large, 413, `"too_large"`},
 		{"GET", "/v1/runs?experiment=a&state=queued", "", 200, `"a/Swimmer-v2/npg-mc-s2"`},
@@ -123,10 +124,10 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/runs?limit=0", "", 400, `is not a whole number from 1`},
 		{"GET", "/v1/runs?after=100&wait=0.01", "", 200, `"runs":[]`},
 		{"GET", "/v1/openapi.json", "", 200, `"openapi": "3.0.3"`},
-		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":0.01}}`, 400, `"error":{"code":"invalid"`},
-		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl":0,"ttl_seconds":90}}`, 200, `"ttl":90000000000`},
-		{"POST", "/v1/commands", `{"pause":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"paused"`},
-		{"POST", "/v1/commands", `{"resume":{"name":"a/Swimmer-v2/npg-mc-s2"}}`, 200, `"state":"queued"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl_seconds":0.01}}`, 400, `"error":{"code":"invalid"`},
+		{"POST", "/v1/commands", `{"take":{"learner":"m","ttl_seconds":90}}`, 200, `"ttl_seconds":90`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a/Swimmer-v2/npg-mc-s2","action":"pause"}}`, 200, `"state":"paused"`},
+		{"POST", "/v1/commands", `{"steer":{"name":"a/Swimmer-v2/npg-mc-s2","action":"resume"}}`, 200, `"state":"queued"`},
 		{"GET", "/v1/runs?wait=1h", "", 400, `at most 1m0s`},
 		{"GET", "/v1/runs?after=x", "", 400, `is not an index`},
 		{"GET", "/v1/runs/a/Swimmer-v2/npg-mc-s1", "", 200, `"epoch":1`},
@@ -146,7 +147,7 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/nodes", "", 200, `"id":"n1"`},
 		{"POST", "/v1/nodes", `{"id":"n2","address":"x"}`, 400, `"malformed"`},
 		{"DELETE", "/v1/nodes/n7", "", 404, `"not_found"`},
-		{"GET", "/v1/backup", "", 200, "dbqpg registry 1\n"},
+		{"GET", "/v1/backup", "", 200, fmt.Sprintf("dbqpg registry %d\n", registry.Version)},
 		{"GET", "/healthz", "", 200, "ok"},
 		{"GET", "/readyz", "", 200, "n1 leads"},
 		{"GET", "/v2/runs", "", 404, `"not_found"`},
@@ -206,7 +207,7 @@ func exercise(t *testing.T, c *client.Client) {
 	if len(after.Runs) != 2 || after.Index <= before.Index {
 		t.Errorf("%+v after %+v", after, before)
 	}
-	run, err := c.Take(ctx, registry.Take{Learner: "l", TTL: time.Hour, NATS: "nats://h"})
+	run, err := c.Take(ctx, registry.Take{Learner: "l", TTL: 3600, NATS: "nats://h"})
 	if err != nil || run.Epoch != 1 {
 		t.Fatal(run, err)
 	}
@@ -218,13 +219,13 @@ func exercise(t *testing.T, c *client.Client) {
 	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}, Summary: map[string]float64{"return_mean": 0.1}}); err != nil {
 		t.Fatal(err)
 	}
-	if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: 2 * time.Hour}); err != nil || run.Lease.TTL != 2*time.Hour {
+	if run, err = c.Renew(ctx, client.Renewal{Hold: hold, TTL: 7200}); err != nil || run.Lease.TTL != 7200 {
 		t.Error(run, err)
 	}
-	if run, err = c.Release(ctx, hold, "the GPU was lost"); err != nil || run.State != registry.Queued || run.Losses != 1 {
+	if run, err = c.End(ctx, registry.End{Hold: hold, State: registry.Queued, Reason: "the GPU was lost"}); err != nil || run.State != registry.Queued || run.Losses != 1 {
 		t.Error(run, err)
 	}
-	if _, err := c.Finish(ctx, hold); !errors.Is(err, client.NotRunning) {
+	if _, err := c.End(ctx, registry.End{Hold: hold, State: registry.Done}); !errors.Is(err, client.NotRunning) {
 		t.Error(err)
 	}
 	changed, err := c.Runs(ctx, client.Query{After: after.Index})
@@ -238,7 +239,7 @@ func exercise(t *testing.T, c *client.Client) {
 	if _, err := c.Run(ctx, "nobody"); !errors.Is(err, client.NotFound) {
 		t.Error(err)
 	}
-	if err := c.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: "l"}); err != nil {
+	if err := c.Heartbeat(ctx, client.Heartbeat{Learner: "l"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -268,7 +269,7 @@ func TestTakeUnanswered(t *testing.T) {
 	if _, err := c.Submit(deadline(t), spec("a", 1)); err != nil {
 		t.Fatal(err)
 	}
-	take := registry.Take{Learner: "l", TTL: registry.MinTTL}
+	take := registry.Take{Learner: "l", TTL: registry.MinTTL.Seconds()}
 	for range registry.MaxLosses + 1 {
 		ctx, cancel := context.WithCancel(deadline(t))
 		lost <- cancel
@@ -295,7 +296,7 @@ func TestWaitFor(t *testing.T) {
 	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 {
 		t.Fatal(free, err)
 	}
-	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: 500 * time.Millisecond})
+	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,16 +318,16 @@ func TestWaitFor(t *testing.T) {
 	if _, err := c.Commit(ctx, registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{SHA256: hash}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: 600 * time.Millisecond}); err != nil {
+	if _, err := c.Renew(ctx, client.Renewal{Hold: hold, TTL: 0.6}); err != nil {
 		t.Error(err)
 	}
 	if free := <-waiting; len(free.Runs) != 1 || free.Runs[0].State != registry.Running || !free.Runs[0].Free(time.Now()) {
 		t.Errorf("waited for a free run: %+v", free)
 	}
-	if again, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); err != nil || again.Epoch != 2 {
+	if again, err := c.Take(ctx, registry.Take{Learner: "second", TTL: 3600}); err != nil || again.Epoch != 2 {
 		t.Fatal(again, err)
 	}
-	if _, err := c.Finish(ctx, registry.Hold{Run: run.Name, Epoch: 2}); err != nil {
+	if _, err := c.End(ctx, registry.End{Hold: registry.Hold{Run: run.Name, Epoch: 2}, State: registry.Done}); err != nil {
 		t.Error(err)
 	}
 	if done := <-waiting; len(done.Runs) != 1 || done.Runs[0].State != registry.Done {
@@ -359,11 +360,11 @@ func TestRights(t *testing.T) {
 	}
 	operator, learner, actor, observer := as(proto.RoleOperator), as(proto.RoleLearner), as(proto.RoleActor), as(proto.RoleObserver)
 	exercise(t, operator)
-	run, err := learner.Take(deadline(t), registry.Take{Learner: "l", TTL: time.Hour})
+	run, err := learner.Take(deadline(t), registry.Take{Learner: "l", TTL: 3600})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := learner.Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: "l", Run: run.Name, Slots: 4}); err != nil {
+	if err := learner.Heartbeat(deadline(t), client.Heartbeat{Learner: "l", Run: run.Name, Slots: 4}); err != nil {
 		t.Error(err)
 	}
 	if runs, err := observer.Runs(deadline(t), client.Query{State: registry.Running}); err != nil || len(runs.Runs) != 1 {
@@ -371,9 +372,12 @@ func TestRights(t *testing.T) {
 	}
 	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 	for name, try := range map[string]func() error{
-		"an actor finishes a run":      func() error { _, err := actor.Finish(deadline(t), hold); return err },
+		"an actor finishes a run": func() error {
+			_, err := actor.End(deadline(t), registry.End{Hold: hold, State: registry.Done})
+			return err
+		},
 		"an actor looks at the runs":   func() error { _, err := actor.Runs(deadline(t), client.Query{}); return err },
-		"an observer says it is there": func() error { return observer.Heartbeat(deadline(t), registry.Heartbeat{}) },
+		"an observer says it is there": func() error { return observer.Heartbeat(deadline(t), client.Heartbeat{}) },
 		"a learner submits":            func() error { _, err := learner.Submit(deadline(t), spec("b", 1)); return err },
 		"a learner takes a node out":   func() error { return learner.Leave(deadline(t), "n1") },
 		"an observer takes a run":      func() error { _, err := observer.Take(deadline(t), registry.Take{}); return err },
@@ -398,14 +402,14 @@ func TestRenewalsAreNotLogged(t *testing.T) {
 	if _, err := c.Submit(ctx, spec("a", 1)); err != nil {
 		t.Fatal(err)
 	}
-	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: registry.MinTTL})
+	run, err := c.Take(ctx, registry.Take{Learner: "first", TTL: registry.MinTTL.Seconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 	before := node.Status().Last
 	for range 10 {
-		if run, err = c.Renew(ctx, registry.Renew{Hold: hold, TTL: time.Hour}); err != nil || time.Until(run.Lease.Expires) < time.Minute {
+		if run, err = c.Renew(ctx, client.Renewal{Hold: hold, TTL: 3600}); err != nil || time.Until(run.Lease.Expires) < time.Minute {
 			t.Fatal(run, err)
 		}
 	}
@@ -415,22 +419,22 @@ func TestRenewalsAreNotLogged(t *testing.T) {
 	if run, err = c.Run(ctx, hold.Run); err != nil || run.Lease.Lost || time.Until(run.Lease.Expires) < time.Minute {
 		t.Errorf("%+v, %v", run, err)
 	}
-	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); !errors.Is(err, client.NothingNow) {
+	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: 3600}); !errors.Is(err, client.NothingNow) {
 		t.Errorf("taken from under its holder: %+v, %v", other, err)
 	}
 	if after := node.Status().Last; after != before {
 		t.Errorf("%d entries in the log", after-before)
 	}
-	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: registry.MinTTL}); err != nil { // and then it falls silent
+	if _, err := c.Renew(ctx, client.Renewal{Hold: hold, TTL: registry.MinTTL.Seconds()}); err != nil { // and then it falls silent
 		t.Fatal(err)
 	}
 	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 || !free.Runs[0].Lease.Lost {
 		t.Errorf("%+v, %v", free, err)
 	}
-	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: time.Hour}); err != nil || other.Epoch != 2 || other.Losses != 1 {
+	if other, err := c.Take(ctx, registry.Take{Learner: "second", TTL: 3600}); err != nil || other.Epoch != 2 || other.Losses != 1 {
 		t.Errorf("%+v, %v", other, err)
 	}
-	if _, err := c.Renew(ctx, registry.Renew{Hold: hold, TTL: time.Hour}); !errors.Is(err, client.StaleEpoch) {
+	if _, err := c.Renew(ctx, client.Renewal{Hold: hold, TTL: 3600}); !errors.Is(err, client.StaleEpoch) {
 		t.Error(err)
 	}
 }
@@ -446,33 +450,29 @@ func (n lateNode) Time(s *registry.State) time.Time { return n.Node.Time(s).Add(
 // A learner is silent that has sent no heartbeat for a while, that has let its run's lease expire, or whose run is another's, although
 // nobody else tells the coordinator the time.
 func TestSilentLearners(t *testing.T) {
-	a, node := newAPI(t)
+	_, node := newAPI(t)
 	var ahead time.Duration
-	later := api.New(api.Config{Backend: lateNode{node, &ahead}, Log: quiet})
-	var clients []*client.Client
-	for _, handler := range []http.Handler{a.Handler(), later.Handler()} {
-		server := httptest.NewServer(handler)
-		t.Cleanup(server.Close)
-		clients = append(clients, newClient(t, server.URL))
-	}
-	if _, err := clients[0].Submit(deadline(t), spec("a", 1)); err != nil {
+	server := httptest.NewServer(api.New(api.Config{Backend: lateNode{node, &ahead}, Log: quiet}).Handler())
+	t.Cleanup(server.Close)
+	c := newClient(t, server.URL)
+	if _, err := c.Submit(deadline(t), spec("a", 1)); err != nil {
 		t.Fatal(err)
 	}
-	run, err := clients[0].Take(deadline(t), registry.Take{Learner: "holds", TTL: registry.SilentAfter / 2})
+	run, err := c.Take(deadline(t), registry.Take{Learner: "holds", TTL: client.SilentAfter.Seconds() / 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, run := range map[string]string{"idle": "", "holds": run.Name, "held": run.Name} {
-		if err := clients[0].Heartbeat(deadline(t), registry.Heartbeat{Role: registry.Learner, Name: name, Run: run}); err != nil {
+		if err := c.Heartbeat(deadline(t), client.Heartbeat{Learner: name, Run: run}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct {
+	for _, at := range []struct {
 		ahead  time.Duration
 		silent []string
-	}{{0, []string{"held"}}, {registry.SilentAfter * 3 / 4, []string{"held", "holds"}}, {2 * registry.SilentAfter, []string{"held", "holds", "idle"}}} {
-		ahead = c.ahead
-		seen, err := clients[1].Seen(deadline(t))
+	}{{0, []string{"held"}}, {client.SilentAfter * 3 / 4, []string{"held", "holds"}}, {2 * client.SilentAfter, []string{"held", "holds", "idle"}}} {
+		ahead = at.ahead
+		seen, err := c.Seen(deadline(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -483,8 +483,58 @@ func TestSilentLearners(t *testing.T) {
 			}
 		}
 		slices.Sort(silent)
-		if !slices.Equal(silent, c.silent) {
-			t.Errorf("after %v %q are silent, want %q", ahead, silent, c.silent)
+		if !slices.Equal(silent, at.silent) {
+			t.Errorf("after %v %q are silent, want %q", ahead, silent, at.silent)
+		}
+	}
+}
+
+// Heartbeats are not in the log. A learner that is drained gets no runs until it leaves.
+func TestHeartbeats(t *testing.T) {
+	a, node := newAPI(t)
+	server := httptest.NewServer(a.Handler())
+	t.Cleanup(server.Close)
+	c := newClient(t, server.URL)
+	ctx := deadline(t)
+	drain := func() error {
+		_, err := c.Do(ctx, registry.Command{Drain: &registry.Drain{Learner: "l"}})
+		return err
+	}
+	if err := drain(); !errors.Is(err, client.NotFound) {
+		t.Errorf("a learner that nobody has heard of is drained: %v", err)
+	}
+	before := node.Status().Last
+	for _, name := range []string{"m", "l", "m"} {
+		if err := c.Heartbeat(ctx, client.Heartbeat{Learner: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := node.Status().Last; after != before {
+		t.Errorf("%d entries in the log", after-before)
+	}
+	if err := drain(); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := c.Seen(ctx)
+	if err != nil || len(seen.Seen) != 2 || seen.Seen[0].Name != "l" || !seen.Seen[0].Drained || seen.Seen[1].Drained {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	take := registry.Take{Learner: "l", TTL: 1}
+	if _, err := c.Take(ctx, take); !errors.Is(err, client.Drained) {
+		t.Error(err)
+	}
+	if err := c.Heartbeat(ctx, client.Heartbeat{Learner: "l", Gone: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Take(ctx, take); !errors.Is(err, client.NothingNow) {
+		t.Error(err)
+	}
+	if seen, err := c.Seen(ctx); err != nil || len(seen.Seen) != 1 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	for _, h := range []client.Heartbeat{{}, {Learner: "a b"}, {Learner: "l", Run: "a\nb"}, {Learner: "l", Slots: -1}} {
+		if err := c.Heartbeat(ctx, h); !errors.Is(err, &registry.Refusal{Code: registry.Invalid}) {
+			t.Errorf("%+v: %v", h, err)
 		}
 	}
 }
@@ -524,7 +574,7 @@ func TestIdempotencyKey(t *testing.T) {
 func FuzzHTTP(f *testing.F) {
 	a, node := newAPI(f)
 	handler := a.Handler()
-	f.Add("POST", "/v1/commands", []byte(`{"take":{"learner":"l","ttl":1000000000}}`))
+	f.Add("POST", "/v1/commands", []byte(`{"take":{"learner":"l","ttl_seconds":1}}`))
 	f.Add("POST", "/v1/commands", []byte(`{"submit":{"spec":{"name":"a","tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["mc"],"seeds":[1],"overrides":[{"name":"rank","values":["3"]}]}}}`))
 	f.Add("GET", "/v1/runs?after=1&wait=1ms", []byte(nil))
 	f.Add("GET", "/v1/runs/a%2Fb", []byte(nil))

@@ -2,6 +2,8 @@
 //
 //	POST   /v1/commands         a registry.Command; answers a registry.Response
 //	GET    /v1/openapi.json     the description of all of these
+//	POST   /v1/renewals         extends a lease; answers the run
+//	POST   /v1/heartbeats       reports that a learner is alive, or that it leaves
 //	GET    /v1/runs             runs; ?experiment= ?state= ?free=true ?after=INDEX ?wait=30 (long poll) ?limit= ?page=
 //	GET    /v1/runs/NAME        one run
 //	GET    /v1/experiments      experiments, with the states of their runs; ?limit= ?page=

@@ -50,6 +50,10 @@ func (a *API) routes() []route {
 	return []route{
 		{"POST /v1/commands", "Change something, once if the request is numbered or has an Idempotency-Key", look | train | administer,
 			nil, registry.Command{}, registry.Response{}, a.postCommand},
+		{"POST /v1/renewals", "Extend a lease", train, nil, client.Renewal{}, registry.Run{},
+			withBody(func(ctx context.Context, r client.Renewal) (any, error) { return a.renew(ctx, r) })},
+		{"POST /v1/heartbeats", "Report that a learner is alive, or that it leaves", train, nil, client.Heartbeat{}, struct{}{},
+			withBody(func(ctx context.Context, h client.Heartbeat) (any, error) { return struct{}{}, a.heartbeat(ctx, h) })},
 		{"GET /v1/runs", "List runs, or wait for some", look, append([]parameter{
 			{"experiment", "only the runs of this one", ""},
 			{"state", "only runs in this state", registry.RunState("")},
@@ -89,9 +93,9 @@ func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := registry.DecodeCommand(data)
-	if err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+	var c registry.Command
+	if err := registry.DecodeStrictly(data, &c); err != nil {
+		return nil, &client.Error{Code: client.Malformed, Message: "not a command: " + err.Error()}
 	}
 	if err := require(ctx, rightFor(&c)); err != nil {
 		return nil, err
@@ -106,9 +110,7 @@ func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
 	if refused := response.Refusal; refused != nil {
 		return nil, &client.Error{Code: refused.Code, Message: refused.Message}
 	}
-	if c.Renew == nil && c.Heartbeat == nil {
-		a.logChange(r, &c)
-	}
+	a.logChange(r, &c)
 	return response, nil
 }
 

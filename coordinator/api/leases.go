@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
@@ -25,7 +26,7 @@ func newLeases() leases {
 // renewal is until when a holder has renewed its lease, for which term.
 type renewal struct {
 	expires time.Time
-	ttl     time.Duration
+	ttl     float64
 }
 
 // now returns a run with its lease as renewed. A lease that has expired is marked as lost.
@@ -40,29 +41,37 @@ func (l *leases) now(run *registry.Run, now time.Time) registry.Run {
 		lease.Expires, lease.TTL = r.expires, r.ttl
 	}
 	l.mu.Unlock()
-	lease.Seconds = lease.TTL.Seconds()
 	lease.Lost = !lease.Expires.After(now)
 	current.Lease = &lease
 	return current
 }
 
 // renew renews a lease.
-func (a *API) renew(ctx context.Context, o *registry.Renew) (response registry.Response, err error) {
-	err = a.Read(ctx, func(s *registry.State) {
-		run, refusal := o.Held(s)
-		if refusal != nil {
-			response.Refusal = refusal
+func (a *API) renew(ctx context.Context, r client.Renewal) (*registry.Run, error) {
+	if refusal := registry.CheckTTL(r.TTL); refusal != nil {
+		return nil, refused(refusal)
+	}
+	var current registry.Run
+	var refusal *registry.Refusal
+	err := a.Read(ctx, func(s *registry.State) {
+		var run *registry.Run
+		if run, refusal = r.Held(s); refusal != nil {
 			return
 		}
 		now := a.Time(s)
 		a.leases.mu.Lock()
-		a.leases.renewed[o.Hold] = renewal{now.Add(o.TTL), o.TTL}
+		a.leases.renewed[r.Hold] = renewal{now.Add(registry.Seconds(r.TTL)), r.TTL}
 		a.leases.mu.Unlock()
-		current := a.leases.now(run, now)
-		response.Run = &current
+		current = a.leases.now(run, now)
 	})
-	return response, err
+	if err == nil && refusal != nil {
+		err = refused(refusal)
+	}
+	return &current, err
 }
+
+// refused returns a refusal as it is sent.
+func refused(r *registry.Refusal) error { return &client.Error{Code: r.Code, Message: r.Message} }
 
 // take leases the first free run of those with the highest priority, which is free by the renewals too. A request that has been answered before gets the same answer.
 func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, error) {
@@ -73,13 +82,13 @@ func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, 
 		return registry.Response{}, ctx.Err()
 	}
 	wanted, nothing := *c.Take, true
-	refusal := &registry.Refusal{Code: registry.NothingNow, Message: "no run is waiting for a learner"}
+	refusal := registry.ErrNothingNow
 	err := a.Read(ctx, func(s *registry.State) {
 		if wanted.Run != "" && s.Run(wanted.Run) == nil || s.Answered(c.Request) {
 			nothing = false
 			return
 		}
-		if drained := s.Drained(wanted.Learner); drained != nil {
+		if drained := s.IsDrained(wanted.Learner); drained != nil {
 			refusal = drained
 			return
 		}

@@ -63,10 +63,10 @@ var entries = []entry{
 	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
 	{"logs RUN", "Write what the workers that had a run logged of it, from their store", 1, 1, (*session).logs, runNames},
 	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
-	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, named("cancelled", func(n string) registry.Command { return registry.Command{Cancel: &registry.Cancel{Name: n}} }), bothNames},
-	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Retry: &registry.Retry{Name: n}} }), bothNames},
-	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, named("paused", func(n string) registry.Command { return registry.Command{Pause: &registry.Pause{Name: n}} }), bothNames},
-	{"resume NAME", "Queue paused runs again", 1, 1, named("queued again", func(n string) registry.Command { return registry.Command{Resume: &registry.Resume{Name: n}} }), bothNames},
+	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, steer(registry.Cancel, "cancelled"), bothNames},
+	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, steer(registry.Retry, "queued again"), bothNames},
+	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, steer(registry.Pause, "paused"), bothNames},
+	{"resume NAME", "Queue paused runs again", 1, 1, steer(registry.Resume, "queued again"), bothNames},
 	{"extend NAME NUMBER", "Set how many iterations, or --steps, a run has in all, or an experiment's; those that are done go on", 2, 2, (*session).extend, bothNames},
 	{"prioritize NAME PRIORITY", "Set the priority of a run, or an experiment's; free runs of the highest are taken first", 2, 2, (*session).prioritize, bothNames},
 	{"drain WORKER", "Have a worker give its run back, and keep runs from it", 1, 1, (*session).drain, learnerNames},
@@ -300,10 +300,15 @@ func (s *session) show(ctx context.Context, args []string) error {
 }
 
 // named returns what a command does that takes only a name.
-func named(done string, of func(name string) registry.Command) func(*session, context.Context, []string) error {
+// steer returns the command for an action; done describes a run after it.
+func steer(action registry.Action, done string) func(*session, context.Context, []string) error {
 	return func(s *session, ctx context.Context, args []string) error {
-		return s.change(ctx, args[0], done, of(args[0]))
+		return s.steer(ctx, registry.Steer{Name: args[0], Action: action}, done)
 	}
+}
+
+func (s *session) steer(ctx context.Context, o registry.Steer, done string) error {
+	return s.change(ctx, o.Name, done, registry.Command{Steer: &o})
 }
 
 func (s *session) reset(ctx context.Context, args []string) error {
@@ -323,11 +328,11 @@ func (s *session) extend(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a number of iterations or steps", args[1])
 	}
-	extend := &registry.Extend{Name: args[0], Iterations: n}
+	length := registry.Length{Iterations: n}
 	if s.steps {
-		extend.Iterations, extend.Steps = 0, n
+		length = registry.Length{Steps: n}
 	}
-	return s.change(ctx, args[0], "extended", registry.Command{Extend: extend})
+	return s.steer(ctx, registry.Steer{Name: args[0], Action: registry.Extend, Length: length}, "extended")
 }
 
 func (s *session) prioritize(ctx context.Context, args []string) error {
@@ -335,7 +340,7 @@ func (s *session) prioritize(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a priority, a whole number; for a negative one write -- before it", args[1])
 	}
-	return s.change(ctx, args[0], fmt.Sprint("of priority ", n), registry.Command{Prioritize: &registry.Prioritize{Name: args[0], Priority: n}})
+	return s.steer(ctx, registry.Steer{Name: args[0], Action: registry.Prioritize, Priority: n}, fmt.Sprint("of priority ", n))
 }
 
 func (s *session) drain(ctx context.Context, args []string) error {

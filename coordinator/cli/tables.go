@@ -12,6 +12,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/sweep"
 )
 
 // rows are the rows of a table, headings first.
@@ -124,7 +125,7 @@ func runDetails(r *registry.Run) rows {
 		{"run", r.Name}, {"state", string(r.State)}, {"reason", r.Reason},
 		{"task", r.Task}, {"algorithm", r.Algorithm}, {"estimator", r.Estimator}, {"seed", strconv.FormatUint(r.Seed, 10)},
 	}
-	for _, s := range r.Settings {
+	for _, s := range sweep.Overrides(r) {
 		table = append(table, []string{s.Name, s.Value})
 	}
 	table = append(table, []string{"epoch", strconv.FormatUint(r.Epoch, 10)})
@@ -165,7 +166,7 @@ func experimentDetails(e *client.Experiment, runs []registry.Run) rows {
 	}
 	var settings []registry.Override
 	for _, r := range runs {
-		for _, given := range r.Settings {
+		for _, given := range sweep.Overrides(&r) {
 			i := slices.IndexFunc(settings, func(o registry.Override) bool { return o.Name == given.Name })
 			if i < 0 {
 				i, settings = len(settings), append(settings, registry.Override{Name: given.Name})

@@ -135,8 +135,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Do executes a command exactly once. A refusal is returned as the error. If a Take was not answered before ctx was done and
 // is repeated next, it is the same request: it returns the run that the coordinator may have assigned meanwhile.
 func (c *Client) Do(ctx context.Context, command registry.Command) (response registry.Response, err error) {
-	once := command.Renew == nil && command.Heartbeat == nil && command.Announce == nil // the others may be executed twice
-	if once {
+	if command.Announce == nil { // which may be executed twice
 		select {
 		case made := <-c.last:
 			if command.Take == nil || *command.Take != made.unanswered {

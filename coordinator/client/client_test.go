@@ -82,7 +82,7 @@ func TestFindsNode(t *testing.T) {
 	})
 	c := connect(t, "http://"+processtest.Address(t), undecided, earlier, well) // nobody listens at the first
 	for range 2 {
-		if r, err := c.Do(deadline(t), registry.Command{Cancel: &registry.Cancel{Name: "a"}}); err != nil || r.Runs != 3 {
+		if r, err := c.Do(deadline(t), registry.Command{Steer: &registry.Steer{Name: "a", Action: registry.Cancel}}); err != nil || r.Runs != 3 {
 			t.Fatal(r, err)
 		}
 	}
@@ -150,9 +150,9 @@ func TestUnansweredTake(t *testing.T) {
 		}
 		io.WriteString(w, `{"run":{}}`)
 	}))
-	take := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Second}}
-	other := registry.Command{Take: &registry.Take{Learner: "l", TTL: time.Minute}}
-	cancel := registry.Command{Cancel: &registry.Cancel{Name: "a"}}
+	take := registry.Command{Take: &registry.Take{Learner: "l", TTL: 1}}
+	other := registry.Command{Take: &registry.Take{Learner: "l", TTL: 60}}
+	cancel := registry.Command{Steer: &registry.Steer{Name: "a", Action: registry.Cancel}}
 	do := func(answered bool, command registry.Command) {
 		ctx, stop := context.WithCancel(deadline(t))
 		defer stop()
@@ -188,12 +188,12 @@ func TestGivesUp(t *testing.T) {
 		io.WriteString(w, answer)
 	})
 	c := connect(t, url)
-	if _, err := c.Finish(deadline(t), registry.Hold{}); !errors.Is(err, StaleEpoch) || err.Error() != "another has it" {
+	if _, err := c.End(deadline(t), registry.End{State: registry.Done}); !errors.Is(err, StaleEpoch) || err.Error() != "another has it" {
 		t.Error(err)
 	}
 	answer = "<html>"
 	var e *Error
-	if _, err := c.Finish(deadline(t), registry.Hold{}); !errors.As(err, &e) || e.Code != Internal {
+	if _, err := c.End(deadline(t), registry.End{State: registry.Done}); !errors.As(err, &e) || e.Code != Internal {
 		t.Error(err)
 	}
 	if asked != 2 {

@@ -5,7 +5,7 @@
 // context is done: so each is executed once, whichever nodes are lost meanwhile.
 // A refusal by the coordinator is a *[registry.Refusal], whose Code says why:
 //
-//	run, err := c.Take(ctx, registry.Take{Learner: "learner-7", TTL: 3 * time.Second})
+//	run, err := c.Take(ctx, registry.Take{Learner: "learner-7", TTL: 3})
 //	if errors.Is(err, client.NothingNow) {
 //		// ask again later, or wait with Runs(ctx, client.Query{Free: true, Wait: ...})
 //	}

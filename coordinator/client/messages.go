@@ -80,16 +80,45 @@ type Experiments struct {
 	Next        string       `json:"next,omitempty"` // page of those beyond the limit; "" if there are none
 }
 
+const (
+	// HeartbeatEvery is the time between a learner's heartbeats.
+	HeartbeatEvery = 30 * time.Second
+	// SilentAfter is how long after its last heartbeat a learner is silent.
+	SilentAfter = 90 * time.Second
+	// SeenFor is how long a silent learner is remembered.
+	SeenFor = 24 * time.Hour
+	// MaxSeen bounds the number of learners that are remembered.
+	MaxSeen = 4096
+)
+
+// Renewal extends a lease, even one that has expired, as long as nobody else has taken the run.
+type Renewal struct {
+	registry.Hold
+	TTL float64 `json:"ttl_seconds"`
+}
+
+// Heartbeat reports that a learner is alive, or that it leaves.
+type Heartbeat struct {
+	Learner string `json:"learner"`
+	Run     string `json:"run,omitempty"`   // the run it works on
+	Slots   int    `json:"slots,omitempty"` // number of actors that played its last batch
+	Gone    bool   `json:"gone,omitempty"`  // it leaves
+}
+
 // Seen lists the learners heard of recently that have not left, the one silent longest first.
 type Seen struct {
 	Now  time.Time `json:"now"`
 	Seen []Learner `json:"seen"`
 }
 
-// Learner is a learner, and whether it has been silent for longer than it should: than the lease of its run, or registry.SilentAfter.
+// Learner is a learner heard of recently.
 type Learner struct {
-	registry.Seen
-	Silent bool `json:"silent"`
+	Name    string    `json:"name"`
+	Run     string    `json:"run,omitempty"`
+	Slots   int       `json:"slots,omitempty"`
+	At      time.Time `json:"at"`                // of its last heartbeat
+	Drained bool      `json:"drained,omitempty"` // it gets no runs
+	Silent  bool      `json:"silent"`            // for longer than the lease of its run, or than SilentAfter
 }
 
 // Node is one of the coordinator's nodes.

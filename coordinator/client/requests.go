@@ -22,8 +22,10 @@ func (c *Client) Take(ctx context.Context, o registry.Take) (*registry.Run, erro
 }
 
 // Renew extends a lease.
-func (c *Client) Renew(ctx context.Context, o registry.Renew) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Renew: &o})
+func (c *Client) Renew(ctx context.Context, r Renewal) (*registry.Run, error) {
+	run := new(registry.Run)
+	err := c.call(ctx, http.MethodPost, "/v1/renewals", r, run, 0)
+	return run, err
 }
 
 // Commit adds a checkpoint to a run's chain.
@@ -31,19 +33,9 @@ func (c *Client) Commit(ctx context.Context, o registry.Commit) (*registry.Run, 
 	return c.run(ctx, registry.Command{Commit: &o})
 }
 
-// Finish ends a run that is complete.
-func (c *Client) Finish(ctx context.Context, h registry.Hold) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Finish: &registry.Finish{Hold: h}})
-}
-
-// Fail ends a run that cannot continue.
-func (c *Client) Fail(ctx context.Context, h registry.Hold, reason string) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Fail: &registry.Fail{Hold: h, Reason: reason}})
-}
-
-// Release returns a run unfinished; fault is a failure that the run may have caused, "" for none.
-func (c *Client) Release(ctx context.Context, h registry.Hold, fault string) (*registry.Run, error) {
-	return c.run(ctx, registry.Command{Release: &registry.Release{Hold: h, Fault: fault}})
+// End ends the hold on a run.
+func (c *Client) End(ctx context.Context, o registry.End) (*registry.Run, error) {
+	return c.run(ctx, registry.Command{End: &o})
 }
 
 func (c *Client) run(ctx context.Context, command registry.Command) (*registry.Run, error) {
@@ -51,10 +43,9 @@ func (c *Client) run(ctx context.Context, command registry.Command) (*registry.R
 	return r.Run, err
 }
 
-// Heartbeat reports that a learner or actor is alive.
-func (c *Client) Heartbeat(ctx context.Context, o registry.Heartbeat) error {
-	_, err := c.Do(ctx, registry.Command{Heartbeat: &o})
-	return err
+// Heartbeat reports that a learner is alive, or that it leaves.
+func (c *Client) Heartbeat(ctx context.Context, h Heartbeat) error {
+	return c.call(ctx, http.MethodPost, "/v1/heartbeats", h, nil, 0)
 }
 
 // Announce says at which URL a coordinator node takes requests.

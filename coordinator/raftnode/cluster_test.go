@@ -45,11 +45,11 @@ type cluster struct {
 	lost     int          // disks, by misfortune
 	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
-	mu      sync.Mutex
-	earlier []string // nodes that say that they know no version of the rules
-	nodes   map[string]*Node
-	wires   map[string]*raft.InmemTransport
-	disks   map[string]disk
+	mu    sync.Mutex
+	other string // a node whose program is of another version
+	nodes map[string]*Node
+	wires map[string]*raft.InmemTransport
+	disks map[string]disk
 }
 
 // newCluster starts n nodes, n1, n2, ...
@@ -111,8 +111,8 @@ func (c *cluster) ask(_ context.Context, p Peer) (*probeReply, error) {
 	reply := &probeReply{Node: p.ID, Version: registry.Version}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slices.Contains(c.earlier, p.ID) {
-		reply.Version = 0
+	if c.other == p.ID {
+		reply.Version++
 	}
 	n.describe(reply)
 	return reply, nil

@@ -26,14 +26,14 @@ func newMachine() *machine {
 }
 
 // Apply executes a command from the log. A leader proposes only valid ones, but the log is a file:
-// an invalid command is refused on every node alike. One of a newer program stops the node, which would come to another
+// an invalid command is refused on every node alike. One of another version stops the node, which would come to another
 // state than others.
 func (m *machine) Apply(entry *raft.Log) any {
 	command, err := registry.DecodeCommand(entry.Data)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var newer registry.NewerError
-	if errors.As(err, &newer) && m.stopped == nil {
+	var other registry.VersionError
+	if errors.As(err, &other) && m.stopped == nil {
 		m.stopped = fmt.Errorf("entry %d of the log: %w", entry.Index, err)
 		close(m.stop)
 	}

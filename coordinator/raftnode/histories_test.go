@@ -434,14 +434,14 @@ func (h *history) answer(ctx context.Context, name string, number uint64, q ques
 		})
 		return run, false, err
 	case take:
-		command.Take = &registry.Take{Learner: "l", TTL: registry.MinTTL, Run: full}
+		command.Take = &registry.Take{Learner: "l", TTL: registry.MinTTL.Seconds(), Run: full}
 	case commit:
 		command.Commit = &registry.Commit{
 			Hold: registry.Hold{Run: full, Epoch: q.epoch}, Previous: q.previous,
 			Checkpoint: registry.Checkpoint{Iteration: iteration, SHA256: q.next},
 		}
 	case retry:
-		command.Retry = &registry.Retry{Name: full}
+		command.Steer = &registry.Steer{Name: full, Action: registry.Retry}
 	}
 	r, err := h.propose(ctx, command)
 	if err != nil {

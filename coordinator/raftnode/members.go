@@ -108,10 +108,9 @@ func (n *Node) Join(ctx context.Context, p Peer) error {
 	if own < 0 || len(h.Addresses) > 0 && !slices.Contains(h.Addresses, string(n.members()[own].Address)) {
 		return fmt.Errorf("%w: %s is in another cluster, of %s: start it in an empty directory", ErrUnsafe, p.ID, strings.Join(h.Addresses, ", "))
 	}
-	known := 0
-	n.machine.view(func(s *registry.State) { known = s.Version })
-	if h.Version < known {
-		return fmt.Errorf("%w: %s is an earlier program, which does not know this cluster's rules: start a newer one", ErrUnsafe, p.ID)
+	if h.Version != registry.Version {
+		return fmt.Errorf("%w: %s keeps records of version %d, and the cluster of version %d: start the cluster's program there",
+			ErrUnsafe, p.ID, h.Version, registry.Version)
 	}
 	if err := n.wait(ctx, n.raft.AddNonvoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)); err != nil {
 		return err

@@ -35,9 +35,6 @@ type Node struct {
 	disk    *diskLog
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
-	versions sync.Mutex
-	asked    time.Time // when the others' versions were asked for last
-
 	mu        sync.Mutex
 	closing   bool
 	verifying sync.WaitGroup
@@ -222,16 +219,9 @@ func (n *Node) ID() string { return n.id }
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
 	c.Term = n.raft.CurrentTerm()
-	known := 0
-	n.machine.view(func(s *registry.State) { c.Time, known = n.Time(s), s.Version })
-	if known < registry.Version {
-		c.Version = n.version(ctx)
-	}
+	n.machine.view(func(s *registry.State) { c.Time = n.Time(s) })
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
-	}
-	if max(known, c.Version) < c.Since() && n.raft.State() == raft.Leader {
-		return registry.Response{Refusal: &registry.Refusal{Code: registry.Busy, Message: "some of the coordinator's nodes do not know this command, or do not answer: update them first"}}, nil
 	}
 	data, err := registry.EncodeCommand(c)
 	if errors.As(err, &refusal) {
@@ -245,30 +235,6 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 	}
 	return future.Response().(registry.Response), nil
 }
-
-// version returns the version of the rules that a command begins, 0 for none: the newest, once all nodes know them.
-func (n *Node) version(ctx context.Context) int {
-	if !n.versions.TryLock() {
-		return 0
-	}
-	defer n.versions.Unlock()
-	if time.Since(n.asked) < askAgain {
-		return 0
-	}
-	for _, server := range n.members() {
-		if string(server.ID) == n.id {
-			continue
-		}
-		if h, err := n.ask(ctx, Peer{string(server.ID), string(server.Address)}); err != nil || h.Version < registry.Version {
-			n.asked = time.Now()
-			return 0
-		}
-	}
-	return registry.Version
-}
-
-// askAgain is how long a leader waits before it asks for versions again.
-const askAgain = time.Second
 
 // enqueueTimeout bounds how long a command waits to enter the leader's queue.
 const enqueueTimeout = 5 * time.Second

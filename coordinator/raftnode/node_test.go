@@ -224,7 +224,7 @@ func TestReplaceNode(t *testing.T) {
 	ctx := deadline(t)
 	c.stop("n3")
 	for range 80 {
-		c.mustPropose(registry.Command{Heartbeat: &registry.Heartbeat{Role: registry.Learner, Name: "l"}})
+		c.mustPropose(announcement)
 	}
 	if err := c.leader().raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		t.Fatal(err)
@@ -258,7 +258,10 @@ func TestReplaceNode(t *testing.T) {
 	}
 }
 
-// A watcher is woken by the change of a run, and not by a heartbeat.
+// announcement is a command that changes no run.
+var announcement = registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: "n9", URL: "http://n9"}}}
+
+// A watcher is woken by the change of a run, and not by another command.
 func TestChanged(t *testing.T) {
 	n := open(t, t.TempDir())
 	defer n.Close()
@@ -269,12 +272,12 @@ func TestChanged(t *testing.T) {
 	}
 	before := index()
 	wait := n.Changed(before)
-	if _, err := n.Propose(ctx, registry.Command{Heartbeat: &registry.Heartbeat{Role: registry.Actor, Name: "a"}}); err != nil {
+	if _, err := n.Propose(ctx, announcement); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-wait:
-		t.Error("a heartbeat wakes those who watch runs")
+		t.Error("an announcement wakes watchers of runs")
 	default:
 	}
 	if _, err := n.Propose(ctx, submit("a", 1)); err != nil {
@@ -292,7 +295,7 @@ func BenchmarkPropose(b *testing.B) {
 		b.Run(map[int]string{1: "one client", 16: "many clients"}[parallel], func(b *testing.B) {
 			n := open(b, b.TempDir())
 			defer n.Close()
-			command := registry.Command{Heartbeat: &registry.Heartbeat{Role: registry.Actor, Name: "a"}}
+			command := announcement
 			b.SetParallelism(parallel)
 			b.ResetTimer()
 			if parallel == 1 {

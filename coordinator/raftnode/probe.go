@@ -21,7 +21,7 @@ const (
 
 // probeReply is what a node reports about itself, even before it takes part in raft.
 type probeReply struct {
-	Version   int               `json:"version"` // of the registry's rules that it knows
+	Version   int               `json:"version"` // of its records
 	Node      string            `json:"node"`
 	Directory string            `json:"directory"`           // unique; a replacement of a lost directory has another
 	Member    bool              `json:"member"`              // it is, or was, in a cluster

@@ -12,13 +12,12 @@ import (
 // No command takes a run's name that could not be one.
 func TestRunNames(t *testing.T) {
 	for _, name := range []string{"a b", "a.b", "a\x1b[31m", strings.Repeat("a", 1000)} {
-		hold, ttl := Hold{Run: name, Epoch: 1}, time.Second
+		hold := Hold{Run: name, Epoch: 1}
 		for _, c := range []Command{
-			{Take: &Take{Learner: "l", TTL: ttl, Run: name}}, {Renew: &Renew{Hold: hold, TTL: ttl}},
+			{Take: &Take{Learner: "l", TTL: 1, Run: name}},
 			{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{SHA256: strings.Repeat("0", 64)}}},
-			{Finish: &Finish{hold}}, {Fail: &Fail{Hold: hold}}, {Release: &Release{Hold: hold}},
-			{Cancel: &Cancel{name}}, {Retry: &Retry{name}}, {Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
-			{Heartbeat: &Heartbeat{Role: Learner, Name: "l", Run: name}},
+			{End: &End{Hold: hold, State: Done}}, {End: &End{Hold: hold, State: Failed}}, {End: &End{Hold: hold, State: Queued}},
+			{Steer: &Steer{Name: name, Action: Cancel}}, {Steer: &Steer{Name: name, Action: Retry}}, {Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
 		} {
 			var r *Refusal
 			if err := c.Check(); !errors.As(err, &r) || r.Code != Invalid {
@@ -42,7 +41,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	runs := spec.Expand()
 	text := strings.Repeat("<", maxText)
 	r := runs[0]
-	r.Reason, r.Lease = text, &Lease{Learner: strings.Repeat("l", maxName), NATS: text, Expires: time.Unix(1, 1).UTC(), TTL: MaxTTL}
+	r.Reason, r.Lease = text, &Lease{Learner: strings.Repeat("l", maxName), NATS: text, Expires: time.Unix(1, 1).UTC(), TTL: MaxTTL.Seconds()}
 	r.Start = &Checkpoint{1 << 60, strings.Repeat("0", 64), text}
 	r.Checkpoint, r.Summary = r.Start, map[string]float64{}
 	for i := range maxMetrics {
@@ -61,7 +60,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	s := New()
 	for i := 0; ; i++ {
 		spec.Name = fmt.Sprint("x", i)
-		if response := s.Apply(Command{Version: Version, Submit: &Submit{spec}}); response.Refusal != nil {
+		if response := s.Apply(Command{Submit: &Submit{spec}}); response.Refusal != nil {
 			if response.Refusal.Code != Full || i == 0 {
 				t.Error(response.Refusal)
 			}

@@ -70,9 +70,10 @@ func checkSummary(summary map[string]float64) *Refusal {
 	return wrong
 }
 
-func checkTTL(ttl time.Duration) *Refusal {
-	if ttl < MinTTL || ttl > MaxTTL {
-		return refuse(Invalid, "a lease of %v; %v to %v are allowed", ttl, MinTTL, MaxTTL)
+// CheckTTL returns a refusal of a lease's term, in seconds, that is too short or too long.
+func CheckTTL(seconds float64) *Refusal {
+	if least, most := MinTTL.Seconds(), MaxTTL.Seconds(); !(seconds >= least && seconds <= most) {
+		return refuse(Invalid, "a lease of %v s; %v to %v are allowed", seconds, least, most)
 	}
 	return nil
 }

@@ -6,47 +6,25 @@ import (
 	"time"
 )
 
-// Version is the newest version of the rules that this program knows: 0 are those of commands without a version, 1 has
-// [State.Epochs], the reason for a loss, and the commands of which Since says so, 2 has [Extend.Steps].
-const Version = 2
-
-// Since returns the version of the rules that a command needs.
-func (c *Command) Since() int {
-	if c.Extend != nil && c.Extend.Steps > 0 {
-		return 2
-	}
-	steers := c.Reset != nil || c.Pause != nil || c.Resume != nil || c.Extend != nil || c.Prioritize != nil || c.Drain != nil
-	if steers || c.Submit != nil && (c.Submit.Spec.Priority != 0 || len(c.Submit.Spec.Tags) > 0) || c.Heartbeat != nil && c.Heartbeat.Gone {
-		return 1
-	}
-	return 0
-}
+// Version is the version of the commands' and snapshots' encoding, and of the rules by which commands are applied.
+const Version = 3
 
 // Command is a request to change the state. Exactly one of its operations is set.
 type Command struct {
 	Time    time.Time `json:"time,omitzero"`    // when the leader proposed it
 	Term    uint64    `json:"term,omitzero"`    // that leader's term
-	Version int       `json:"version,omitzero"` // of the rules from this command on; 0: those before
+	Version int       `json:"version,omitzero"` // set by EncodeCommand
 	Request Request   `json:"request,omitzero"`
 
-	Submit     *Submit     `json:"submit,omitempty"`
-	Take       *Take       `json:"take,omitempty"`
-	Renew      *Renew      `json:"renew,omitempty"`
-	Commit     *Commit     `json:"commit,omitempty"`
-	Finish     *Finish     `json:"finish,omitempty"`
-	Fail       *Fail       `json:"fail,omitempty"`
-	Release    *Release    `json:"release,omitempty"`
-	Cancel     *Cancel     `json:"cancel,omitempty"`
-	Retry      *Retry      `json:"retry,omitempty"`
-	Reset      *Reset      `json:"reset,omitempty"`
-	Remove     *Remove     `json:"remove,omitempty"`
-	Pause      *Pause      `json:"pause,omitempty"`
-	Resume     *Resume     `json:"resume,omitempty"`
-	Extend     *Extend     `json:"extend,omitempty"`
-	Prioritize *Prioritize `json:"prioritize,omitempty"`
-	Drain      *Drain      `json:"drain,omitempty"`
-	Heartbeat  *Heartbeat  `json:"heartbeat,omitempty"`
-	Announce   *Announce   `json:"announce,omitempty"`
+	Submit   *Submit   `json:"submit,omitempty"`
+	Take     *Take     `json:"take,omitempty"`
+	Commit   *Commit   `json:"commit,omitempty"`
+	End      *End      `json:"end,omitempty"`
+	Steer    *Steer    `json:"steer,omitempty"`
+	Reset    *Reset    `json:"reset,omitempty"`
+	Remove   *Remove   `json:"remove,omitempty"`
+	Drain    *Drain    `json:"drain,omitempty"`
+	Announce *Announce `json:"announce,omitempty"`
 }
 
 // Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The
@@ -84,14 +62,9 @@ func (c *Command) operation() (operation, *Refusal) {
 	return given[0], given[0].check()
 }
 
-// Check returns a *Refusal if the command would be refused in any state and so need not be proposed, or is about a run whose name
-// none can have: that it is not proposed is no rule, which logs of earlier programs would contradict.
+// Check returns a *Refusal if the command would be refused in any state and so need not be proposed.
 func (c *Command) Check() error {
-	o, r := c.valid()
-	if of, ok := o.(interface{ about() string }); ok && r == nil && of.about() != "" {
-		r = checkRun(of.about())
-	}
-	if r != nil {
+	if _, r := c.valid(); r != nil {
 		return r
 	}
 	return nil
@@ -110,22 +83,6 @@ func (c *Command) valid() (operation, *Refusal) {
 	return c.operation()
 }
 
-// Seconds moves the terms of leases that are given in seconds to where the log has them. A node calls it before it proposes the
-// command.
-func (c *Command) Seconds() {
-	move := func(ttl *time.Duration, seconds *float64) {
-		if *seconds > 0 && *seconds <= MaxTTL.Seconds() {
-			*ttl, *seconds = time.Duration(*seconds*float64(time.Second)), 0
-		}
-	}
-	if c.Take != nil {
-		move(&c.Take.TTL, &c.Take.Seconds)
-	}
-	if c.Renew != nil {
-		move(&c.Renew.TTL, &c.Renew.Seconds)
-	}
-}
-
 // Apply executes a command. A request that was answered before gets the same answer and
 // changes nothing.
 func (s *State) Apply(c Command) Response {
@@ -136,9 +93,6 @@ func (s *State) Apply(c Command) Response {
 	if c.Term > s.Term {
 		s.Term = c.Term
 		s.extendLeases()
-	}
-	if c.Version > s.Version {
-		s.upgrade(c.Version)
 	}
 	o, r := c.valid()
 	if r != nil {
@@ -163,14 +117,6 @@ func (s *State) Answered(r Request) bool {
 	return r.Client != "" && slices.ContainsFunc(s.Clients, func(c client) bool { return c.Name == r.Client && c.Number >= r.Number })
 }
 
-// upgrade changes the rules. Runs that were removed under version 0 had at most as many epochs as there were commands.
-func (s *State) upgrade(version int) {
-	if s.Version < 1 {
-		s.Epochs = max(s.Epochs, s.Index-1)
-	}
-	s.Version = version
-}
-
 // extendLeases renews every lease for its full term. While there was no leader nobody could
 // renew one, and holders of runs take precedence over learners that wait for them.
 func (s *State) extendLeases() {
@@ -179,7 +125,7 @@ func (s *State) extendLeases() {
 		if run.State != Running {
 			continue
 		}
-		if until := s.Now.Add(run.Lease.TTL); until.After(run.Lease.Expires) {
+		if until := s.Now.Add(Seconds(run.Lease.TTL)); until.After(run.Lease.Expires) {
 			lease := *run.Lease
 			lease.Expires = until
 			run.Lease = &lease

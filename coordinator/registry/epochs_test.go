@@ -18,8 +18,8 @@ func TestNoEpochTwice(t *testing.T) {
 			t.Errorf("%+v", run)
 		}
 		for _, z := range zombies {
-			c.do(StaleEpoch, Command{Finish: &Finish{z}})
-			c.do(StaleEpoch, Command{Fail: &Fail{z, "why"}})
+			c.do(StaleEpoch, Command{End: &End{Hold: z, State: Done}})
+			c.do(StaleEpoch, Command{End: &End{z, Failed, "why"}})
 		}
 		zombies = append(zombies, h)
 		return h
@@ -28,7 +28,7 @@ func TestNoEpochTwice(t *testing.T) {
 		c.do("", Command{Submit: &Submit{spec("a", 1)}})
 		again()
 		c.commit("", again(), 0, "", hash(1))
-		c.do("", Command{Cancel: &Cancel{"a"}})
+		c.do("", Command{Steer: &Steer{Name: "a", Action: Cancel}})
 		c.do("", Command{Remove: &Remove{"a"}})
 	}
 	c.do("", Command{Submit: &Submit{spec("a", 1)}})
@@ -59,7 +59,7 @@ func TestRestore(t *testing.T) {
 	if run := c.Run(h.Run); run.State != Queued || run.Lease != nil || run.Checkpoint.SHA256 != hash(1) || len(c.Nodes) > 0 {
 		t.Errorf("%+v, nodes %v", run, c.Nodes)
 	}
-	c.do(StaleEpoch, Command{Renew: &Renew{Hold: h, TTL: time.Second}})
+	c.held(StaleEpoch, h)
 	if _, err := Decode(strings.NewReader(string(encoded(t, c.State)))); err != nil {
 		t.Error(err)
 	}
@@ -92,44 +92,9 @@ func TestReset(t *testing.T) {
 	h = c.take("", "l2")
 	c.commit("", h, 1, "", hash(7))
 	c.commit("", h, 2, hash(7), hash(8))
-	c.do("", Command{Finish: &Finish{h}})
+	c.do("", Command{End: &End{Hold: h, State: Done}})
 	c.do("", Command{Reset: &Reset{Run: h.Run}})
 	if run := c.Run(h.Run); run.State != Queued || run.Checkpoint != nil || run.Start != nil || run.ID != 3 {
 		t.Errorf("%+v", run)
-	}
-}
-
-// A log and a snapshot of version 0, whose commands have no version, come to what they came to then; the rules change with
-// the first command that has one.
-func TestVersionZero(t *testing.T) {
-	c := newClock(t)
-	do := func(command Command) Response {
-		command.Time = c.now
-		return c.Apply(command)
-	}
-	for range 2 { // epochs begin at 1 each time
-		do(Command{Submit: &Submit{spec("a", 1)}})
-		for epoch := range uint64(3) {
-			if r := do(Command{Take: &Take{Learner: "l", TTL: time.Second}}); r.Run.Epoch != epoch+1 || r.Run.Reason != "" {
-				t.Fatalf("%+v", r.Run)
-			}
-			c.now = c.now.Add(time.Minute)
-		}
-		do(Command{Cancel: &Cancel{"a"}})
-		do(Command{Remove: &Remove{"a"}})
-	}
-	old := encoded(t, c.State)
-	if text := string(old); strings.Contains(text, "version") || strings.Contains(text, "epochs") {
-		t.Errorf("a snapshot of version 0 is %s", text)
-	}
-	twin, err := Decode(strings.NewReader(string(old)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []*State{c.State, twin} {
-		s.Apply(Command{Time: c.now, Version: 1, Submit: &Submit{spec("a", 1)}})
-		if r := s.Apply(Command{Time: c.now, Take: &Take{Learner: "l", TTL: time.Second}}); r.Run.Epoch <= 3 || s.Version != 1 {
-			t.Errorf("version %d, %+v", s.Version, r.Run)
-		}
 	}
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/dbqpg/dbqpg/proto"
 )
 
-func refused(r *Refusal) *Response { return &Response{Refusal: r} }
+func refused(code Code, format string, args ...any) *Response {
+	return &Response{Refusal: refuse(code, format, args...)}
+}
 
 // changed returns the response for a changed run, with a copy of it.
 func (s *State) changed(run *Run) *Response {
@@ -28,14 +27,14 @@ func (o *Submit) check() *Refusal { return o.Spec.check() }
 
 func (o *Submit) apply(s *State) *Response {
 	if s.Experiment(o.Spec.Name) != nil {
-		return refused(refuse(Exists, "there is an experiment called %s: choose another name", o.Spec.Name))
+		return refused(Exists, "there is an experiment called %s: choose another name", o.Spec.Name)
 	}
 	runs := o.Spec.Expand()
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
-		return refused(refuse(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns))
+		return refused(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns)
 	}
-	if s.Version > 0 && s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
-		return refused(refuse(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot))
+	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
+		return refused(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot)
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
@@ -48,47 +47,45 @@ func (o *Submit) apply(s *State) *Response {
 	return &Response{Runs: len(runs)}
 }
 
-// Take leases the first free run in the order of submission: one that is queued, or whose
-// lease has expired. Package api names the one with the highest priority.
+// Take leases a free run: one that is queued, or whose lease has expired. Package api chooses it by the renewals, too, unless it
+// is named.
 type Take struct {
-	Learner string        `json:"learner"`
-	TTL     time.Duration `json:"ttl"` // of the lease, in nanoseconds; or
-	Seconds float64       `json:"ttl_seconds,omitempty"`
-	NATS    string        `json:"nats,omitempty"` // where actors find the run's tickets
-	Run     string        `json:"run,omitempty"`  // only this one
+	Learner string  `json:"learner"`
+	TTL     float64 `json:"ttl_seconds"`    // of the lease
+	NATS    string  `json:"nats,omitempty"` // where actors find the run's tickets
+	Run     string  `json:"run,omitempty"`
 }
 
 func (o *Take) check() *Refusal {
-	return firstOf(checkName("a learner's name", o.Learner, maxName), checkTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	r := firstOf(checkName("a learner's name", o.Learner, maxName), CheckTTL(o.TTL), checkText("nats", o.NATS, maxText))
+	if r == nil && o.Run != "" {
+		r = checkRun(o.Run)
+	}
+	return r
 }
 
 func (o *Take) apply(s *State) *Response {
-	if r := s.Drained(o.Learner); r != nil {
-		return refused(r)
+	if r := s.IsDrained(o.Learner); r != nil {
+		return &Response{Refusal: r}
 	}
-	expired := 0
-	for i := range s.Runs {
-		run := &s.Runs[i]
-		if o.Run != "" && run.Name != o.Run || !run.Free(s.Now) {
-			continue
+	run, expired := s.Run(o.Run), 0
+	switch {
+	case run == nil:
+		return refused(NotFound, "there is no run called %s", o.Run)
+	case !run.Free(s.Now):
+		return &Response{Refusal: ErrNothingNow}
+	case run.State == Running:
+		expired = 1
+		if run.lose("silently, as when it is killed for lack of memory"); run.State == Failed {
+			s.touch(run)
+			return &Response{Refusal: ErrNothingNow, Runs: expired}
 		}
-		if run.State == Running {
-			expired++
-			if s.lose(run, "silently, as when it is killed for lack of memory"); run.State == Failed {
-				s.touch(run)
-				continue
-			}
-		}
-		run.State, run.Epoch = Running, run.Epoch+1
-		run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(o.TTL), TTL: o.TTL}
-		taken := s.changed(run)
-		taken.Runs = expired
-		return taken
 	}
-	if o.Run != "" && s.Run(o.Run) == nil {
-		return refused(refuse(NotFound, "there is no run called %s", o.Run))
-	}
-	return refused(refuse(NothingNow, "no run is waiting for a learner"))
+	run.State, run.Epoch = Running, run.Epoch+1
+	run.Lease = &Lease{Learner: o.Learner, NATS: o.NATS, Expires: s.Now.Add(Seconds(o.TTL)), TTL: o.TTL}
+	taken := s.changed(run)
+	taken.Runs = expired
+	return taken
 }
 
 // end ends the learner's hold on the run.
@@ -96,16 +93,13 @@ func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = 
 
 // lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that was one
 // too many in a row.
-func (s *State) lose(r *Run, how string) {
+func (r *Run) lose(how string) {
 	learner := r.Lease.Learner
-	switch r.Losses++; {
-	case r.Losses == MaxLosses:
+	if r.Losses++; r.Losses == MaxLosses {
 		r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
-	case s.Version == 0:
-		r.end(Queued, "")
-	default:
-		r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
+		return
 	}
+	r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
 }
 
 // Hold identifies a run and the epoch in which a learner holds it.
@@ -114,10 +108,7 @@ type Hold struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// about returns the name of the run that an operation is about, "" for none.
-func (h Hold) about() string       { return h.Run }
-func (o *Take) about() string      { return o.Run }
-func (o *Heartbeat) about() string { return o.Run }
+func (h Hold) check() *Refusal { return checkRun(h.Run) }
 
 // Held returns the run if it is held in that epoch, or else a refusal.
 func (h Hold) Held(s *State) (*Run, *Refusal) {
@@ -135,31 +126,6 @@ func (h Hold) Held(s *State) (*Run, *Refusal) {
 	return run, nil
 }
 
-// Renew extends a lease, even one that has expired, as long as nobody else has taken the run. Nodes keep renewals out of the log
-// (package api); that of earlier versions has them.
-type Renew struct {
-	Hold
-	TTL     time.Duration `json:"ttl"` // in nanoseconds; or
-	Seconds float64       `json:"ttl_seconds,omitempty"`
-}
-
-func (o *Renew) check() *Refusal { return checkTTL(o.TTL) }
-
-func (o *Renew) apply(s *State) *Response {
-	run, r := o.Held(s)
-	if r != nil {
-		return refused(r)
-	}
-	lease := *run.Lease
-	lease.TTL = o.TTL
-	if until := s.Now.Add(o.TTL); until.After(lease.Expires) {
-		lease.Expires = until
-	}
-	run.Lease = &lease
-	now := *run
-	return &Response{Run: &now} // no change to watch for
-}
-
 // Commit adds a checkpoint to the run's chain. Repeating the last one is not an error.
 type Commit struct {
 	Hold
@@ -170,7 +136,7 @@ type Commit struct {
 }
 
 func (o *Commit) check() *Refusal {
-	r := firstOf(checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	r := firstOf(o.Hold.check(), checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
 	if r == nil && o.Previous != "" {
 		r = checkHash("previous", o.Previous)
 	}
@@ -180,14 +146,14 @@ func (o *Commit) check() *Refusal {
 func (o *Commit) apply(s *State) *Response {
 	run, r := o.Held(s)
 	if r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	if run.Checkpoint != nil && *run.Checkpoint == o.Checkpoint {
 		now := *run
 		return &Response{Run: &now}
 	}
 	if r := o.follows(run.Checkpoint); r != nil {
-		return refused(r)
+		return &Response{Refusal: r}
 	}
 	checkpoint := o.Checkpoint
 	run.Checkpoint, run.Steps, run.Summary = &checkpoint, o.Steps, o.Summary
@@ -208,80 +174,37 @@ func (o *Commit) follows(last *Checkpoint) *Refusal {
 	return nil
 }
 
-// Finish ends a run that has completed all its iterations.
-type Finish struct{ Hold }
-
-// Fail ends a run that cannot continue.
-type Fail struct {
+// End ends a learner's hold on a run.
+type End struct {
 	Hold
-	Reason string `json:"reason"`
+	// State is Done if all iterations are committed, Failed if the run cannot continue, or Queued to return it unfinished, so
+	// that the next learner need not wait for the lease to expire.
+	State RunState `json:"state"`
+	// Reason says why the run has failed. For Queued it is a failure of the learner that the run may have caused, which counts
+	// as a loss; "" means none, as when the learner is stopped.
+	Reason string `json:"reason,omitempty"`
 }
 
-// Release returns a run unfinished, so that the next learner need not wait for the lease to expire.
-type Release struct {
-	Hold
-	// Fault is a failure of the learner that the run may have caused, which counts as a loss; "" means none, as when the
-	// learner is stopped.
-	Fault string `json:"fault,omitempty"`
-}
-
-func (o *Finish) check() *Refusal { return nil }
-func (o *Fail) check() *Refusal {
-	return checkText("reason", o.Reason, maxText)
-}
-func (o *Release) check() *Refusal {
-	return checkText("fault", o.Fault, maxText)
-}
-
-func (o *Finish) apply(s *State) *Response { return o.end(s, func(run *Run) { run.end(Done, "") }) }
-func (o *Fail) apply(s *State) *Response {
-	return o.end(s, func(run *Run) { run.end(Failed, o.Reason) })
-}
-
-func (o *Release) apply(s *State) *Response {
-	return o.end(s, func(run *Run) {
-		if o.Fault == "" {
-			run.end(Queued, run.Reason)
-			return
-		}
-		s.lose(run, "with: "+o.Fault)
-	})
-}
-
-// end ends a learner's hold on a run.
-func (h Hold) end(s *State, as func(*Run)) *Response {
-	run, r := h.Held(s)
-	if r != nil {
-		return refused(r)
+func (o *End) check() *Refusal {
+	if o.State != Done && o.State != Failed && o.State != Queued {
+		return refuse(Invalid, "a run ends as done, failed or queued, not %.20q", string(o.State))
 	}
-	as(run)
+	return firstOf(o.Hold.check(), checkText("reason", o.Reason, maxText))
+}
+
+func (o *End) apply(s *State) *Response {
+	run, r := o.Held(s)
+	switch {
+	case r != nil:
+		return &Response{Refusal: r}
+	case o.State == Queued && o.Reason != "":
+		run.lose("with: " + o.Reason)
+	case o.State == Queued:
+		run.end(Queued, run.Reason)
+	default:
+		run.end(o.State, o.Reason)
+	}
 	return s.changed(run)
-}
-
-// Cancel ends a run, or all runs of an experiment that have not ended, whoever holds them.
-type Cancel struct {
-	Name string `json:"name"`
-}
-
-// Retry queues a failed or cancelled run again, or all those of an experiment. They resume
-// from their last checkpoints.
-type Retry struct {
-	Name string `json:"name"`
-}
-
-func (o *Cancel) check() *Refusal { return checkName("a name", o.Name, proto.MaxName) }
-func (o *Retry) check() *Refusal  { return checkName("a name", o.Name, proto.MaxName) }
-
-func (o *Cancel) apply(s *State) *Response {
-	return s.each(o.Name, "over", func(run *Run) bool { return !run.State.Over() }, func(run *Run) { run.end(Cancelled, "") })
-}
-
-func (o *Retry) apply(s *State) *Response {
-	again := func(run *Run) bool { return run.State == Failed || run.State == Cancelled }
-	return s.each(o.Name, "neither failed nor cancelled", again, func(run *Run) {
-		run.end(Queued, "")
-		run.Losses = 0
-	})
 }
 
 // Reset queues a run again whatever its state, so that it begins anew: with its settings, or with one of its checkpoints if
@@ -296,42 +219,19 @@ func (o *Reset) check() *Refusal { return checkRun(o.Run) }
 func (o *Reset) apply(s *State) *Response {
 	run := s.Run(o.Run)
 	if run == nil {
-		return refused(refuse(NotFound, "there is no run called %s", o.Run))
+		return refused(NotFound, "there is no run called %s", o.Run)
 	}
 	var start *Checkpoint
 	if o.To != nil {
 		last := cmp.Or(run.Checkpoint, run.Start)
 		if last == nil || *o.To > last.Iteration {
-			return refused(refuse(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To))
+			return refused(WrongHash, "%s is at iteration %d: there is no checkpoint %d", o.Run, run.Iteration(), *o.To)
 		}
 		start = &Checkpoint{Iteration: *o.To, Location: last.Location} // which says where the run's checkpoints are
 	}
 	run.end(Queued, "")
 	run.ID, run.Start, run.Checkpoint, run.Steps, run.Summary, run.Losses = run.Epoch, start, nil, 0, nil, 0
 	return s.changed(run)
-}
-
-// each applies an operation to the run, or to those of the experiment's runs to which it applies; there must be one.
-func (s *State) each(name, otherwise string, applies func(*Run) bool, do func(*Run)) *Response {
-	n := 0
-	for i := range s.Runs {
-		run := &s.Runs[i]
-		if (run.Name == name || run.Experiment == name) && applies(run) {
-			do(run)
-			s.touch(run)
-			n++
-		}
-	}
-	run := s.Run(name)
-	switch {
-	case n == 0 && run == nil && s.Experiment(name) == nil:
-		return refused(refuse(NotFound, "there is no run or experiment called %s", name))
-	case n == 0:
-		return refused(refuse(NotRunning, "%s is %s", name, otherwise))
-	case run != nil:
-		return s.changed(run)
-	}
-	return &Response{Runs: n}
 }
 
 // Remove forgets an experiment whose runs have all ended. Their checkpoints remain.
@@ -343,17 +243,17 @@ func (o *Remove) check() *Refusal { return checkName("an experiment's name", o.E
 
 func (o *Remove) apply(s *State) *Response {
 	if s.Experiment(o.Experiment) == nil {
-		return refused(refuse(NotFound, "there is no experiment called %s", o.Experiment))
+		return refused(NotFound, "there is no experiment called %s", o.Experiment)
 	}
 	before := len(s.Runs)
 	for i := range s.Runs {
 		if run := &s.Runs[i]; run.Experiment == o.Experiment && !run.State.Over() {
-			return refused(refuse(Busy, "%s is %s: cancel the experiment first", run.Name, run.State))
+			return refused(Busy, "%s is %s: cancel the experiment first", run.Name, run.State)
 		}
 	}
 	s.Experiments = slices.DeleteFunc(s.Experiments, func(e Experiment) bool { return e.Spec.Name == o.Experiment })
 	s.Runs = slices.DeleteFunc(s.Runs, func(r Run) bool {
-		if r.Experiment == o.Experiment && s.Version > 0 {
+		if r.Experiment == o.Experiment {
 			s.Epochs = max(s.Epochs, r.Epoch)
 		}
 		return r.Experiment == o.Experiment
@@ -361,37 +261,6 @@ func (o *Remove) apply(s *State) *Response {
 	s.index()
 	s.Changed = s.Index
 	return &Response{Runs: before - len(s.Runs)}
-}
-
-// Heartbeat reports that a learner is alive, or that it leaves.
-type Heartbeat struct {
-	Role  Role   `json:"role"`
-	Name  string `json:"name"`
-	Run   string `json:"run,omitempty"`   // the run it works on
-	Slots int    `json:"slots,omitempty"` // number of actors that played its last batch
-	Gone  bool   `json:"gone,omitempty"`  // it leaves
-}
-
-func (o *Heartbeat) check() *Refusal {
-	if o.Role != Learner && o.Role != Actor || o.Slots < 0 {
-		return refuse(Invalid, "a heartbeat is a learner's or an actor's; this is of %.20q with %d slots", string(o.Role), o.Slots)
-	}
-	return firstOf(checkName("a name", o.Name, maxName), checkText("run", o.Run, proto.MaxName))
-}
-
-func (o *Heartbeat) apply(s *State) *Response {
-	outdated, drained := s.Now.Add(-SeenFor), o.Role == Learner && s.Drained(o.Name) != nil
-	s.Seen = slices.DeleteFunc(s.Seen, func(v Seen) bool {
-		return v.Role == o.Role && v.Name == o.Name || v.At.Before(outdated)
-	})
-	if o.Gone {
-		return &Response{}
-	}
-	if len(s.Seen) == MaxSeen {
-		s.Seen = slices.Delete(s.Seen, 0, 1)
-	}
-	s.Seen = append(s.Seen, Seen{Role: o.Role, Name: o.Name, Run: o.Run, Slots: o.Slots, At: s.Now, Drained: drained})
-	return &Response{}
 }
 
 // Announce says at which URL a coordinator node takes requests; "" forgets the node.
@@ -416,7 +285,7 @@ func (o *Announce) apply(s *State) *Response {
 	case i >= 0:
 		s.Nodes[i].URL = o.URL
 	case len(s.Nodes) == MaxNodes:
-		return refused(refuse(Full, "at most %d nodes are kept: remove some that have left", MaxNodes))
+		return refused(Full, "at most %d nodes are kept: remove some that have left", MaxNodes)
 	default:
 		s.Nodes = append(s.Nodes, o.Node)
 	}

@@ -34,12 +34,12 @@ func TestChangedSince(t *testing.T) {
 			run := name + "/Swimmer-v2/npg-uapg-s" + fmt.Sprint(1+rng.IntN(3))
 			c := []Command{
 				{Submit: &Submit{Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1, 2, 3}}}},
-				{Take: &Take{Learner: "l", TTL: time.Second}},
-				{Cancel: &Cancel{name}},
-				{Cancel: &Cancel{run}},
-				{Retry: &Retry{name}},
+				{Take: &Take{Learner: "l", TTL: 1, Run: run}},
+				{Steer: &Steer{Name: name, Action: Cancel}},
+				{Steer: &Steer{Name: run, Action: Cancel}},
+				{Steer: &Steer{Name: name, Action: Retry}},
 				{Remove: &Remove{name}},
-				{Heartbeat: &Heartbeat{Role: Actor, Name: "a"}},
+				{Announce: &Announce{Node{"n1", "http://a"}}},
 			}[rng.IntN(7)]
 			c.Time = start.Add(time.Duration(s.Index) * 300 * time.Millisecond)
 			s.Apply(c)
@@ -65,7 +65,7 @@ func BenchmarkChangedSince(b *testing.B) {
 	}{{"recent", func(s *State) []string { return changedNames(s, s.Changed-1) }}, {"all", func(s *State) []string { return changedSlowly(s, s.Changed-1) }}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := tenThousandRuns()
-			s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Hour}})
+			s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: s.Runs[5000].Name}})
 			for b.Loop() {
 				if len(c.after(s)) != 1 {
 					b.Fatal("one run has changed")
@@ -78,11 +78,11 @@ func BenchmarkChangedSince(b *testing.B) {
 // What each command costs where there are 10,000 runs, all taken but the last, as many clients and processes as are remembered.
 func BenchmarkApply(b *testing.B) {
 	s := tenThousandRuns()
-	for range len(s.Runs) - 1 {
-		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Hour}})
+	for _, run := range s.Runs[:len(s.Runs)-1] {
+		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: run.Name}})
 	}
 	for i := range MaxClients {
-		s.Apply(Command{Time: start, Request: Request{fmt.Sprint("c", i), 1}, Heartbeat: &Heartbeat{Role: Actor, Name: fmt.Sprint("a", i)}})
+		s.Apply(Command{Time: start, Request: Request{fmt.Sprint("c", i), 1}, Announce: &Announce{Node{"n1", "http://a"}}})
 	}
 	last := s.Runs[len(s.Runs)-1].Name
 	number := uint64(1)
@@ -91,11 +91,10 @@ func BenchmarkApply(b *testing.B) {
 		commands []Command
 	}{
 		{"take the last and release it", []Command{
-			{Take: &Take{Learner: "l", TTL: time.Hour}}, {Release: &Release{Hold: Hold{Run: last}}},
+			{Take: &Take{Learner: "l", TTL: 3600, Run: last}}, {End: &End{Hold: Hold{Run: last}, State: Queued}},
 		}},
-		{"renew", []Command{{Renew: &Renew{Hold: Hold{s.Runs[5000].Name, 1}, TTL: time.Hour}}}},
-		{"heartbeat", []Command{{Heartbeat: &Heartbeat{Role: Actor, Name: "a2000"}}}},
-		{"request of a client among many", []Command{{Request: Request{Client: "c2000"}, Renew: &Renew{Hold: Hold{s.Runs[5000].Name, 1}, TTL: time.Hour}}}},
+		{"announce", []Command{{Announce: &Announce{Node{"n1", "http://a"}}}}},
+		{"request of a client among many", []Command{{Request: Request{Client: "c2000"}, Announce: &Announce{Node{"n1", "http://a"}}}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
@@ -105,8 +104,8 @@ func BenchmarkApply(b *testing.B) {
 						number++
 						command.Request.Number = number
 					}
-					if command.Release != nil {
-						command.Release = &Release{Hold: Hold{last, s.Run(last).Epoch}}
+					if command.End != nil {
+						command.End = &End{Hold: Hold{last, s.Run(last).Epoch}, State: Queued}
 					}
 					if r := s.Apply(command); r.Refusal != nil {
 						b.Fatal(r.Refusal)

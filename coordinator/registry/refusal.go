@@ -29,6 +29,9 @@ var codes = []Code{Invalid, NotFound, Exists, NothingNow, StaleEpoch, NotRunning
 // Refuses reports whether it is the code of a refusal: others may have codes of their own.
 func (c Code) Refuses() bool { return slices.Contains(codes, c) }
 
+// ErrNothingNow refuses a Take.
+var ErrNothingNow = refuse(NothingNow, "no run is waiting for a learner")
+
 // Refusal is the answer to a command that changed nothing. It is an error.
 type Refusal struct {
 	Code    Code   `json:"code"`

@@ -25,7 +25,12 @@ func newClock(t *testing.T) *clock { return &clock{t, New(), start} }
 // do applies a command and fails unless it is refused with that code, "" for accepted.
 func (c *clock) do(want Code, command Command) Response {
 	c.t.Helper()
-	command.Time, command.Version = c.now, Version
+	command.Time = c.now
+	if command.Take != nil && command.Take.Run == "" {
+		chosen := *command.Take
+		chosen.Run = c.free()
+		command.Take = &chosen
+	}
 	r := c.Apply(command)
 	got := Code("")
 	if r.Refusal != nil {
@@ -37,13 +42,28 @@ func (c *clock) do(want Code, command Command) Response {
 	return r
 }
 
+// free returns the first free run, or else the first.
+func (c *clock) free() string {
+	i := slices.IndexFunc(c.Runs, func(r Run) bool { return r.Free(c.now) })
+	return c.Runs[max(i, 0)].Name
+}
+
+// take takes the first free run.
 func (c *clock) take(want Code, learner string) Hold {
 	c.t.Helper()
-	r := c.do(want, Command{Take: &Take{Learner: learner, TTL: 10 * time.Second}})
+	r := c.do(want, Command{Take: &Take{Learner: learner, TTL: 10}})
 	if r.Run == nil {
 		return Hold{}
 	}
 	return Hold{r.Run.Name, r.Run.Epoch}
+}
+
+// held fails unless a hold is refused with that code, "" for accepted.
+func (c *clock) held(want Code, h Hold) {
+	c.t.Helper()
+	if _, r := h.Held(c.State); (r == nil) != (want == "") || r != nil && r.Code != want {
+		c.t.Fatalf("%v is refused with %v, want %q", h, r, want)
+	}
 }
 
 func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next string) {
@@ -54,7 +74,6 @@ func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next strin
 // The life of two runs: the requests that are permitted to a learner, and those refused to one that was replaced.
 func TestLeases(t *testing.T) {
 	c := newClock(t)
-	c.take(NothingNow, "l1")
 	c.do("", Command{Submit: &Submit{spec("a", 1, 2)}})
 	c.do(Exists, Command{Submit: &Submit{spec("a", 3)}})
 	first, second := c.take("", "l1"), c.take("", "l2")
@@ -69,36 +88,35 @@ func TestLeases(t *testing.T) {
 	c.commit(WrongHash, first, 3, hash(2), hash(3))
 	c.commit(WrongHash, second, 0, hash(1), hash(2))
 
-	c.now = c.now.Add(8 * time.Second)
-	c.do("", Command{Renew: &Renew{Hold: second, TTL: 10 * time.Second}})
-	c.now = c.now.Add(4 * time.Second)
-	c.do("", Command{Renew: &Renew{Hold: first, TTL: time.Second}}) // expired, but nobody has taken it
-	c.now = c.now.Add(2 * time.Second)
+	c.do(NotFound, Command{Take: &Take{Learner: "l3", TTL: 1, Run: "nobody"}})
+	c.now = c.now.Add(14 * time.Second)
+	c.held("", first) // expired, but nobody has taken it
 	third := c.take("", "l3")
 	if third != (Hold{first.Run, 2}) {
 		t.Fatalf("took %v", third)
 	}
 	c.commit(StaleEpoch, first, 2, hash(2), hash(3))
-	c.do(StaleEpoch, Command{Renew: &Renew{Hold: first, TTL: time.Second}})
-	c.do(StaleEpoch, Command{Finish: &Finish{first}})
+	c.held(StaleEpoch, first)
+	c.held(NotFound, Hold{"nobody", 1})
+	c.do(StaleEpoch, Command{End: &End{Hold: first, State: Done}})
 	c.commit(Invalid, Hold{first.Run, 3}, 2, hash(2), hash(3))
 	c.commit("", third, 2, hash(2), hash(4))
-	c.do("", Command{Finish: &Finish{third}})
+	c.do("", Command{End: &End{Hold: third, State: Done}})
 	c.commit(NotRunning, third, 3, hash(4), hash(5))
-	c.do(NotRunning, Command{Retry: &Retry{third.Run}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: third.Run, Action: Retry}})
 
-	c.do("", Command{Release: &Release{Hold: second}})
+	c.do("", Command{End: &End{Hold: second, State: Queued}})
 	if again := c.take("", "l1"); again != (Hold{second.Run, 2}) {
 		t.Fatalf("took %v", again)
 	}
 	c.do(Busy, Command{Remove: &Remove{"a"}})
-	if r := c.do("", Command{Cancel: &Cancel{"a"}}); r.Runs != 1 {
+	if r := c.do("", Command{Steer: &Steer{Name: "a", Action: Cancel}}); r.Runs != 1 {
 		t.Errorf("%d runs are cancelled", r.Runs)
 	}
-	c.do(NotRunning, Command{Cancel: &Cancel{"a"}})
-	c.do(NotFound, Command{Cancel: &Cancel{"b"}})
-	c.do("", Command{Retry: &Retry{second.Run}})
-	c.do("", Command{Fail: &Fail{c.take("", "l2"), "no disk"}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: "a", Action: Cancel}})
+	c.do(NotFound, Command{Steer: &Steer{Name: "b", Action: Cancel}})
+	c.do("", Command{Steer: &Steer{Name: second.Run, Action: Retry}})
+	c.do("", Command{End: &End{c.take("", "l2"), Failed, "no disk"}})
 	if run := c.Run(second.Run); run.State != Failed || run.Reason != "no disk" || run.Epoch != 3 {
 		t.Errorf("%+v", run)
 	}
@@ -112,7 +130,7 @@ func TestRequests(t *testing.T) {
 	c := newClock(t)
 	c.do("", Command{Submit: &Submit{spec("a", 1, 2, 3)}})
 	take := func(number uint64) Command {
-		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: time.Second}}
+		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: 1}}
 	}
 	first, again := c.do("", take(1)), c.do("", take(1))
 	if first.Run.Name != again.Run.Name || c.Run(runName("a", 2)).State != Queued {
@@ -122,35 +140,29 @@ func TestRequests(t *testing.T) {
 	c.do(Forgotten, take(1))
 	c.do(Invalid, take(0))
 	for i := range MaxClients {
-		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Heartbeat: &Heartbeat{Role: Actor, Name: fmt.Sprint(i)}})
+		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Announce: &Announce{Node{"n1", "http://a"}}})
 	}
-	if len(c.Clients) != MaxClients || len(c.Seen) != MaxSeen {
-		t.Errorf("%d clients, %d seen", len(c.Clients), len(c.Seen))
-	}
-	c.now = c.now.Add(2 * SeenFor)
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "late"}})
-	if len(c.Seen) != 1 || c.Seen[0].Name != "late" {
-		t.Errorf("%d are seen", len(c.Seen))
+	if len(c.Clients) != MaxClients {
+		t.Errorf("%d clients", len(c.Clients))
 	}
 }
 
 func TestBadCommands(t *testing.T) {
 	bad := map[string]Command{
 		"none":              {},
-		"two":               {Cancel: &Cancel{"a"}, Retry: &Retry{"a"}},
-		"client without":    {Request: Request{"", 1}, Cancel: &Cancel{"a"}},
-		"client's name":     {Request: Request{"a b", 1}, Cancel: &Cancel{"a"}},
-		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: time.Second}},
+		"two":               {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
+		"client without":    {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"client's name":     {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: 1}},
 		"no lease":          {Take: &Take{Learner: "a"}},
 		"endless lease":     {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
 		"hash":              {Commit: &Commit{Checkpoint: Checkpoint{SHA256: strings.Repeat("A", 64)}}},
 		"previous":          {Commit: &Commit{Previous: "x", Checkpoint: Checkpoint{SHA256: hash(1)}}},
 		"location":          {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1), Location: strings.Repeat("x", maxText+1)}}},
 		"not a number":      {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)}, Summary: map[string]float64{"x": math.NaN()}}},
-		"role":              {Heartbeat: &Heartbeat{Role: "king", Name: "a"}},
 		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
-		"terminal escapes":  {Fail: &Fail{Reason: "\x1b[2J"}},
-		"endless fault":     {Release: &Release{Fault: strings.Repeat("x", maxText+1)}},
+		"terminal escapes":  {End: &End{Hold: Hold{Run: "a"}, State: Failed, Reason: "\x1b[2J"}},
+		"endless fault":     {End: &End{Hold: Hold{Run: "a"}, State: Queued, Reason: strings.Repeat("x", maxText+1)}},
 		"empty axis":        {Submit: &Submit{Spec{Name: "a"}}},
 		"value twice":       {Submit: &Submit{spec("a", 1, 1)}},
 		"name with a slash": {Submit: &Submit{spec("a/b", 1)}},
@@ -251,7 +263,7 @@ func TestFull(t *testing.T) {
 		c.do("", Command{Submit: &Submit{s}})
 	}
 	c.do(Full, Command{Submit: &Submit{spec("more", 1)}})
-	c.do("", Command{Cancel: &Cancel{"x0"}})
+	c.do("", Command{Steer: &Steer{Name: "x0", Action: Cancel}})
 	c.do("", Command{Remove: &Remove{"x0"}})
 	c.do("", Command{Submit: &Submit{spec("more", 1)}})
 }
@@ -265,10 +277,9 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"empty":          "",
-		"version":        strings.Replace(good, "registry 1", "registry 2", 1),
+		"version":        strings.Replace(good, header, fmt.Sprintf("dbqpg registry %d\n", Version+1), 1),
 		"cut short":      good[:len(good)-10],
 		"more":           good + "{}",
-		"newer rules":    strings.Replace(good, fmt.Sprintf(`"version":%d`, Version), fmt.Sprintf(`"version":%d`, Version+1), 1),
 		"ID":             strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
 		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
 		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),
@@ -295,71 +306,65 @@ func TestSteering(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
-	taken := c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run
+	taken := c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run
 	if taken.Name != first || taken.Priority != 3 {
 		t.Errorf("%+v", taken)
 	}
 	hold := Hold{first, taken.Epoch}
-	c.do("", Command{Pause: &Pause{"a"}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Pause}})
 	state(Paused, Paused)
-	c.do(NotRunning, Command{Pause: &Pause{"a"}})
-	c.do(NotRunning, Command{Renew: &Renew{Hold: hold, TTL: time.Hour}})
-	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: "a", Action: Pause}})
+	c.held(NotRunning, hold)
+	c.do(NothingNow, Command{Take: &Take{Learner: "l", TTL: 3600}})
 	c.do(Busy, Command{Remove: &Remove{"a"}})
-	c.do("", Command{Resume: &Resume{first}})
+	c.do("", Command{Steer: &Steer{Name: first, Action: Resume}})
 	state(Queued, Paused)
-	c.do(NotRunning, Command{Resume: &Resume{first}})
-	c.do(NotFound, Command{Resume: &Resume{"nobody"}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Resume}})
+	c.do(NotFound, Command{Steer: &Steer{Name: "nobody", Action: Resume}})
 
-	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run.Epoch
 	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
-	c.do("", Command{Finish: &Finish{hold}})
-	c.do(NotRunning, Command{Extend: &Extend{Name: first, Iterations: 5}})
-	c.do(Invalid, Command{Extend: &Extend{Name: first}})
-	c.do("", Command{Extend: &Extend{Name: "a", Iterations: 8}})
+	c.do("", Command{End: &End{Hold: hold, State: Done}})
+	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Extend, Length: Length{Iterations: 5}}})
+	c.do(Invalid, Command{Steer: &Steer{Name: first, Action: Extend}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Iterations: 8}}})
 	state(Queued, Paused)
 	for _, run := range c.Runs {
-		if len(run.Settings) == 0 || run.Settings[len(run.Settings)-1] != (Setting{"iterations", "8"}) {
-			t.Errorf("%+v", run.Settings)
+		if run.Length != (Length{Iterations: 8}) {
+			t.Errorf("%+v", run.Length)
 		}
 	}
-	c.do(Invalid, Command{Extend: &Extend{Name: "a", Iterations: 8, Steps: 9000}})
-	c.do("", Command{Extend: &Extend{Name: "a", Steps: 9000}}) // in place of iterations
+	c.do(Invalid, Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Iterations: 8, Steps: 9000}}})
+	c.do("", Command{Steer: &Steer{Name: "a", Action: Extend, Length: Length{Steps: 9000}}}) // in place of iterations
 	for _, run := range c.Runs {
-		if !slices.Equal(run.Settings, []Setting{{"steps", "9000"}}) {
-			t.Errorf("%+v", run.Settings)
+		if run.Length != (Length{Steps: 9000}) {
+			t.Errorf("%+v", run.Length)
 		}
 	}
-	for since, o := range map[int]Extend{1: {Name: "a", Iterations: 8}, 2: {Name: "a", Steps: 9000}} {
-		if got := (&Command{Extend: &o}).Since(); got != since {
-			t.Errorf("%+v is of version %d, want %d", o, got, since)
-		}
-	}
-	c.do("", Command{Prioritize: &Prioritize{second, -7}})
-	c.do(Invalid, Command{Prioritize: &Prioritize{second, MaxPriority + 1}})
+	c.do("", Command{Steer: &Steer{Name: second, Action: Prioritize, Priority: -7}})
+	c.do(Invalid, Command{Steer: &Steer{Name: second, Action: Prioritize, Priority: MaxPriority + 1}})
 	if c.State.Run(first).Priority != 3 || c.State.Run(second).Priority != -7 {
 		t.Error("priorities")
 	}
 
-	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}}).Run.Epoch
-	c.do(NotFound, Command{Drain: &Drain{Learner: "nobody"}})
+	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run.Epoch
+	c.do(NotFound, Command{Drain: &Drain{Learner: "l", Off: true}})
 	if given := c.do("", Command{Drain: &Drain{Learner: "l"}}); given.Runs != 1 {
 		t.Errorf("%+v", given)
 	}
 	state(Queued, Paused)
-	c.do(NotRunning, Command{Release: &Release{Hold: hold}})
-	c.do("", Command{Heartbeat: &Heartbeat{Role: Learner, Name: "l"}})
-	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do(NotRunning, Command{End: &End{Hold: hold, State: Queued}})
+	c.do("", Command{Drain: &Drain{Learner: "l"}}) // again
+	c.do(Drained, Command{Take: &Take{Learner: "l", TTL: 3600}})
 	c.do("", Command{Drain: &Drain{Learner: "l", Off: true}})
-	c.do("", Command{Take: &Take{Learner: "l", TTL: time.Hour}})
+	c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}})
 }
 
 // Whatever a snapshot holds, it is refused or can be gone on with.
 func FuzzDecode(f *testing.F) {
 	s := New()
 	s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1, 2)}})
-	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: time.Second}})
+	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
 	f.Add(encoded(f, s))
 	f.Add([]byte(header))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -371,24 +376,26 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !bytes.Equal(encoded(t, again), encoded(t, s)) {
 			t.Fatalf("what was decoded cannot be encoded: %v", err)
 		}
-		s.Apply(Command{Time: start.Add(time.Hour), Take: &Take{Learner: "l", TTL: time.Second}})
-		s.Apply(Command{Heartbeat: &Heartbeat{Role: Actor, Name: "a"}})
+		for _, run := range s.Runs {
+			s.Apply(Command{Time: start.Add(time.Hour), Take: &Take{Learner: "l", TTL: 1, Run: run.Name}})
+		}
+		s.Apply(Command{Drain: &Drain{Learner: "l"}})
 	})
 }
 
 // Whatever a command holds, it is refused or answered.
 func FuzzCommand(f *testing.F) {
 	f.Add([]byte(`{"submit":{"spec":{"name":"b","tasks":["t"],"algorithms":["a"],"estimators":["e"],"seeds":[1]}}}`))
-	f.Add([]byte(`{"take":{"learner":"x","ttl":1000000000}}`))
+	f.Add([]byte(`{"take":{"learner":"x","ttl_seconds":1}}`))
 	f.Add([]byte(`{"commit":{"run":"a/Swimmer-v2/npg-uapg-s1","epoch":1,"previous":"","checkpoint":{"iteration":0,"sha256":"","location":""},"steps":1,"summary":{"x":1e300}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := DecodeCommand(data)
-		if err != nil {
+		var c Command
+		if DecodeStrictly(data, &c) != nil {
 			return
 		}
 		s := New()
 		s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1)}})
-		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Second}})
+		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
 		r := s.Apply(c)
 		if err := c.Check(); err != nil && r.Refusal == nil {
 			t.Fatalf("check says %v, yet it is done", err)
@@ -415,7 +422,7 @@ func tenThousandRuns() *State {
 
 func BenchmarkCommit(b *testing.B) {
 	s := tenThousandRuns()
-	r := s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: time.Hour}})
+	r := s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: s.Runs[0].Name}})
 	i := 0
 	for b.Loop() {
 		previous := ""

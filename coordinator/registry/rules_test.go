@@ -29,7 +29,7 @@ func runName(experiment string, seed uint64) string {
 // drawCommand draws a command, the number-th, that has a fair chance of being accepted: few names, low epochs, and
 // now and then the truth from the state.
 func drawCommand(t *rapid.T, s *State, number uint64) Command {
-	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second), Version: Version}
+	c := Command{Time: start.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "seconds")) * time.Second)}
 	if n := rapid.IntRange(0, 3).Draw(t, "client"); n > 0 {
 		c.Request = Request{Client: fmt.Sprintf("client%d", n), Number: number}
 	}
@@ -44,7 +44,7 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 			last = *run.Checkpoint
 		}
 	}
-	ttl := time.Duration(rapid.IntRange(1, 20).Draw(t, "ttl")) * time.Second
+	ttl := float64(rapid.IntRange(1, 20).Draw(t, "ttl"))
 	learner := rapid.SampledFrom([]string{"l1", "l2", "l3"}).Draw(t, "learner")
 	either := rapid.SampledFrom([]string{"a", "b", name}).Draw(t, "name")
 	switch rapid.IntRange(0, 21).Draw(t, "operation") {
@@ -52,26 +52,23 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 		c.Submit = &Submit{spec("a", 1, 2)}
 	case 1:
 		c.Submit = &Submit{spec("b", 1)}
-	case 2, 3, 4, 5:
-		c.Take = &Take{Learner: learner, TTL: ttl}
-	case 6, 7:
-		c.Renew = &Renew{Hold: hold, TTL: ttl}
+	case 2, 3, 4, 5, 6, 7:
+		c.Take = &Take{Learner: learner, TTL: ttl, Run: name}
 	case 8, 9, 10, 11, 12:
 		c.Commit = drawCommit(t, hold, last)
 	case 13:
-		c.Finish = &Finish{hold}
+		c.End = &End{Hold: hold, State: Done}
 	case 14:
-		c.Fail = &Fail{hold, "why"}
+		c.End = &End{hold, Failed, "why"}
 	case 15:
-		c.Release = &Release{hold, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
-	case 16:
-		c.Cancel = &Cancel{either}
-	case 17:
-		c.Retry = &Retry{either}
+		c.End = &End{hold, Queued, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
+	case 16, 17:
+		c.Steer = &Steer{Name: either, Action: rapid.SampledFrom([]Action{Cancel, Retry, Pause, Resume, Extend, Prioritize}).Draw(t, "action")}
+		c.Steer.Iterations = rapid.Uint64Range(1, 5).Draw(t, "iterations")
 	case 18:
 		c.Remove = &Remove{either}
 	case 19:
-		c.Heartbeat = &Heartbeat{Role: Learner, Name: learner, Run: name}
+		c.Drain = &Drain{Learner: learner, Off: rapid.IntRange(0, 3).Draw(t, "off") > 0}
 	case 20:
 		c.Announce = &Announce{Node{ID: "n1", URL: rapid.SampledFrom([]string{"http://a", "http://b", ""}).Draw(t, "url")}}
 	case 21:
@@ -146,9 +143,9 @@ func checkLosses(t *rapid.T, before, after *Run, c Command) {
 	wanted := before.Losses
 	switch {
 	case after.Changed == before.Changed:
-	case c.Take != nil && before.State == Running, c.Release != nil && c.Release.Fault != "":
+	case c.Take != nil && before.State == Running, c.End != nil && c.End.State == Queued && c.End.Reason != "":
 		wanted++
-	case c.Commit != nil, c.Retry != nil, c.Reset != nil:
+	case c.Commit != nil, c.Steer != nil && c.Steer.Action == Retry, c.Reset != nil:
 		wanted = 0
 	}
 	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed && strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {

@@ -10,9 +10,10 @@ import (
 	"slices"
 )
 
+// header begins a snapshot.
+var header = fmt.Sprintf("dbqpg registry %d\n", Version)
+
 const (
-	// header begins a snapshot. Its number is the encoding's version.
-	header = "dbqpg registry 1\n"
 	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB. Submit admits no run with which a snapshot could
 	// become longer, whatever is committed and answered later.
 	MaxSnapshot = 4 << 30
@@ -29,7 +30,7 @@ const (
 
 // weight returns an upper bound of the length of a snapshot, whatever happens to the runs that are there.
 func (s *State) weight() int {
-	total := MaxSeen*(1<<10) + MaxNodes*escaped*(maxText+maxName)
+	total := MaxDrained*(maxName+4) + MaxNodes*escaped*(maxText+maxName)
 	for _, e := range s.Experiments {
 		total += weigh(e.Spec, nil)
 	}
@@ -75,7 +76,7 @@ func (s *State) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads what Encode wrote, of a later program as well: it ignores fields that it does not know. It returns an error for
+// Decode reads an encoded state. It returns an error for
 // states that no series of commands could have produced, as far as they would cause failures later.
 func Decode(r io.Reader) (*State, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxSnapshot+1))
@@ -101,6 +102,7 @@ func Decode(r io.Reader) (*State, error) {
 
 // EncodeCommand returns a command's encoding for the log.
 func EncodeCommand(c Command) ([]byte, error) {
+	c.Version = Version
 	data, err := json.Marshal(c)
 	if err == nil && len(data) > MaxCommand {
 		err = refuse(Invalid, "a command of %d bytes; at most %d are allowed", len(data), MaxCommand)
@@ -108,25 +110,20 @@ func EncodeCommand(c Command) ([]byte, error) {
 	return data, err
 }
 
-// NewerError reports a command or a state by rules that this program does not know.
-type NewerError int
+// VersionError reports a command of another version, which this program cannot apply.
+type VersionError int
 
-func (e NewerError) Error() string {
-	return fmt.Sprintf("it is by version %d of the coordinator's rules, and this program knows %d: start a newer one", int(e), Version)
+func (e VersionError) Error() string {
+	return fmt.Sprintf("it is of version %d of the coordinator's records, and this program knows %d alone: start one of that version", int(e), Version)
 }
 
-// DecodeCommand decodes a command. It rejects unknown fields; if the command has a version that this program does not know, the
-// error is a NewerError.
-func DecodeCommand(data []byte) (Command, error) {
-	var c Command
-	var later struct {
+// DecodeCommand decodes a command of the log. The error is a VersionError or a *Refusal.
+func DecodeCommand(data []byte) (c Command, err error) {
+	var written struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(data, &later); err == nil && later.Version > Version {
-		return c, NewerError(later.Version)
-	}
-	if len(data) > MaxCommand {
-		return c, refuse(Invalid, "a command of %d bytes; at most %d are allowed", len(data), MaxCommand)
+	if err := json.Unmarshal(data, &written); err == nil && written.Version != Version {
+		return c, VersionError(written.Version)
 	}
 	if err := DecodeStrictly(data, &c); err != nil {
 		return c, refuse(Invalid, "not a command: %v", err)
@@ -149,11 +146,8 @@ func DecodeStrictly(data []byte, v any) error {
 
 // validate checks what the rules take for granted, and indexes the runs.
 func (s *State) validate() error {
-	if s.Version > Version {
-		return NewerError(s.Version)
-	}
 	if len(s.Runs) > MaxRuns || len(s.Experiments) > MaxExperiments || len(s.Clients) > MaxClients ||
-		len(s.Seen) > MaxSeen || len(s.Nodes) > MaxNodes {
+		len(s.Drained) > MaxDrained || len(s.Nodes) > MaxNodes {
 		return errors.New("it exceeds the limits of a registry")
 	}
 	known := make(map[string]bool, len(s.Experiments))

@@ -12,17 +12,11 @@ const (
 	MaxExperiments = 10_000
 	MaxRuns        = 100_000
 	MaxClients     = 4096 // whose last answers are remembered
-	MaxSeen        = 4096 // learners
+	MaxDrained     = 4096 // learners
 	MaxNodes       = 32
 	// MaxLosses is how many learners in a row a run may lose, without a commit in between, before it is
 	// assumed to kill them.
 	MaxLosses = 5
-	// HeartbeatEvery is the time between a learner's heartbeats.
-	HeartbeatEvery = 30 * time.Second
-	// SilentAfter is how long after its last heartbeat a learner is silent.
-	SilentAfter = 90 * time.Second
-	// SeenFor is how long a silent learner is remembered.
-	SeenFor = 24 * time.Hour
 )
 
 // RunState is the state of a run.
@@ -60,6 +54,7 @@ type Run struct {
 	Estimator  string    `json:"estimator"`
 	Seed       uint64    `json:"seed"`
 	Settings   []Setting `json:"settings,omitempty"` // overridden ones
+	Length     Length    `json:"length,omitzero"`    // once extended
 	Priority   int       `json:"priority,omitempty"`
 
 	State  RunState `json:"state"`
@@ -83,16 +78,17 @@ type Lease struct {
 	Learner string    `json:"learner"`
 	NATS    string    `json:"nats,omitempty"` // where actors find the run's tickets
 	Expires time.Time `json:"expires"`
-	// TTL is the term requested by Take or the last Renew.
-	TTL time.Duration `json:"ttl"`
-	// Seconds is TTL. Only answers have it, not the state.
-	Seconds float64 `json:"ttl_seconds,omitempty"`
+	// TTL is the term requested by Take or the last renewal.
+	TTL float64 `json:"ttl_seconds"`
 	// Lost says that it has expired. Only answers say so, not the state.
 	Lost bool `json:"lost,omitempty"`
 }
 
 // Heard is when the learner was last heard of.
-func (l *Lease) Heard() time.Time { return l.Expires.Add(-l.TTL) }
+func (l *Lease) Heard() time.Time { return l.Expires.Add(-Seconds(l.TTL)) }
+
+// Seconds returns a number of seconds as a duration.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Checkpoint is a run's state after an iteration, kept elsewhere.
 type Checkpoint struct {
@@ -119,26 +115,6 @@ func (r *Run) Free(now time.Time) bool {
 	return r.State == Queued || r.State == Running && !r.Lease.Expires.After(now)
 }
 
-// Role is the kind of a process.
-type Role string
-
-// The roles. Actors speak to their learners only; but logs of earlier versions may hold their heartbeats.
-const (
-	Learner Role = "learner"
-	Actor   Role = "actor"
-)
-
-// Seen is a learner that was heard of recently and has not left.
-type Seen struct {
-	Role  Role      `json:"role"`
-	Name  string    `json:"name"`
-	Run   string    `json:"run,omitempty"`   // the run it works on
-	Slots int       `json:"slots,omitempty"` // number of actors that played its last batch
-	At    time.Time `json:"at"`              // when it was last heard of
-	// Drained keeps runs from it.
-	Drained bool `json:"drained,omitempty"`
-}
-
 // Node is a coordinator node and the URL at which it takes requests.
 type Node struct {
 	ID  string `json:"id"`
@@ -159,17 +135,16 @@ type Member struct {
 // State is everything the coordinator knows. The order of all its parts is determined by the
 // commands.
 type State struct {
-	Index   uint64    `json:"index"`   // commands applied
-	Changed uint64    `json:"changed"` // Index at the last change of a run
-	Now     time.Time `json:"now"`     // latest time of any command
-	Term    uint64    `json:"term"`    // latest term of any command
-	Version int       `json:"version,omitzero"`
+	Index   uint64    `json:"index"`           // commands applied
+	Changed uint64    `json:"changed"`         // Index at the last change of a run
+	Now     time.Time `json:"now"`             // latest time of any command
+	Term    uint64    `json:"term"`            // latest term of any command
 	Epochs  uint64    `json:"epochs,omitzero"` // at least those of all runs that were removed, or lost in a restore; new runs go on from it
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission
 	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
 	Clients     []client     `json:"clients"`     // the one silent longest first
-	Seen        []Seen       `json:"seen"`        // likewise
+	Drained     []string     `json:"drained"`     // learners, in the order of their draining
 	Nodes       []Node       `json:"nodes"`       // in the order of their announcement
 
 	runs   map[string]int // indices in Runs by name
@@ -196,9 +171,6 @@ func (s *State) Experiment(name string) *Experiment {
 	return &s.Experiments[i]
 }
 
-// Silent reports whether the learner has not been heard of for too long at that time.
-func (v *Seen) Silent(now time.Time) bool { return now.Sub(v.At) > SilentAfter }
-
 // URL returns a node's announced URL, or "".
 func (s *State) URL(node string) string {
 	for _, n := range s.Nodes {
@@ -213,7 +185,7 @@ func (s *State) URL(node string) string {
 func (s *State) Clone() *State {
 	c := *s
 	c.Experiments, c.Runs = slices.Clone(s.Experiments), slices.Clone(s.Runs)
-	c.Clients, c.Seen, c.Nodes = slices.Clone(s.Clients), slices.Clone(s.Seen), slices.Clone(s.Nodes)
+	c.Clients, c.Drained, c.Nodes = slices.Clone(s.Clients), slices.Clone(s.Drained), slices.Clone(s.Nodes)
 	c.index()
 	return &c
 }

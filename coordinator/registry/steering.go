@@ -2,7 +2,6 @@ package registry
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -14,59 +13,82 @@ const (
 	maxTags     = 16
 )
 
-// Pause keeps a run, or an experiment's runs that have not ended, from learners until Resume. A learner that has one gives it up.
-type Pause struct {
-	Name string `json:"name"`
-}
+// Action is a change of a run by an operator.
+type Action string
 
-// Resume queues paused runs again.
-type Resume struct {
-	Name string `json:"name"`
-}
+// The actions.
+const (
+	Cancel     Action = "cancel"     // ends a run, whoever holds it
+	Retry      Action = "retry"      // queues a failed or cancelled run, which resumes from its last checkpoint
+	Pause      Action = "pause"      // keeps a run from learners; its holder gives it up
+	Resume     Action = "resume"     // queues a paused run
+	Extend     Action = "extend"     // changes a run's length; one that is done is queued, and a holder gives it up
+	Prioritize Action = "prioritize" // changes a run's priority
+)
 
-// Extend changes how many iterations, or environment steps, a run has in all, or an experiment's runs. Those that are done are queued
-// again; a learner that has one gives it up, and whoever takes it next goes on from the last commit.
-type Extend struct {
-	Name       string `json:"name"`
+// Length is the number of iterations, or of environment steps, that a run has in all. The zero value is the length in the
+// run's settings.
+type Length struct {
 	Iterations uint64 `json:"iterations,omitzero"`
-	Steps      uint64 `json:"steps,omitzero"` // in place of iterations
+	Steps      uint64 `json:"steps,omitzero"`
 }
 
-// Prioritize changes the priority of a run, or of an experiment's: free runs of the highest are taken first.
-type Prioritize struct {
-	Name     string `json:"name"`
-	Priority int    `json:"priority"`
+// Steer applies an action to a run, or to each run of an experiment that permits it. At least one must.
+type Steer struct {
+	Name     string `json:"name"` // of the run or the experiment
+	Action   Action `json:"action"`
+	Length          // for Extend
+	Priority int    `json:"priority,omitempty"` // for Prioritize
 }
 
-// Drain keeps runs from a learner until it has left, or until another Drain with Off. It gives up the run that it has.
-type Drain struct {
-	Learner string `json:"learner"`
-	Off     bool   `json:"off,omitempty"`
+// rule is the meaning of an action.
+type rule struct {
+	permitted func(*Steer, *Run) bool
+	otherwise string // describes a run that does not permit it
+	do        func(*Steer, *Run)
 }
 
-func (o *Pause) check() *Refusal  { return checkName("a name", o.Name, proto.MaxName) }
-func (o *Resume) check() *Refusal { return checkName("a name", o.Name, proto.MaxName) }
-func (o *Drain) check() *Refusal  { return checkName("a learner's name", o.Learner, maxName) }
+var rules = map[Action]rule{
+	Cancel: {
+		func(_ *Steer, r *Run) bool { return !r.State.Over() }, "over",
+		func(_ *Steer, r *Run) { r.end(Cancelled, "") },
+	},
+	Retry: {
+		func(_ *Steer, r *Run) bool { return r.State == Failed || r.State == Cancelled }, "neither failed nor cancelled",
+		func(_ *Steer, r *Run) {
+			r.end(Queued, "")
+			r.Losses = 0
+		},
+	},
+	Pause: {
+		func(_ *Steer, r *Run) bool { return !r.State.Over() && r.State != Paused }, "over, or paused",
+		func(_ *Steer, r *Run) { r.end(Paused, "") },
+	},
+	Resume: {
+		func(_ *Steer, r *Run) bool { return r.State == Paused }, "not paused",
+		func(_ *Steer, r *Run) { r.end(Queued, "") },
+	},
+	Extend: {
+		func(o *Steer, r *Run) bool { return r.Iteration() < o.Iterations || r.Steps < o.Steps }, "there already",
+		func(o *Steer, r *Run) {
+			if r.Length = o.Length; r.State == Running || r.State == Done {
+				r.end(Queued, "")
+			}
+		},
+	},
+	Prioritize: {
+		func(*Steer, *Run) bool { return true }, "",
+		func(o *Steer, r *Run) { r.Priority = o.Priority },
+	},
+}
 
-// length returns the new length and its unit, the setting's name.
-func (o *Extend) length() (n uint64, unit string) {
-	if o.Steps > 0 {
-		return o.Steps, "steps"
+func (o *Steer) check() *Refusal {
+	if _, ok := rules[o.Action]; !ok {
+		return refuse(Invalid, "%.20q is not an action on runs", string(o.Action))
 	}
-	return o.Iterations, "iterations"
-}
-
-func (o *Extend) check() *Refusal {
-	if n, unit := o.length(); n < 1 || n > MaxLength {
-		return refuse(Invalid, "%d %s; 1 to %d are possible", n, unit, MaxLength)
+	if n := o.Iterations + o.Steps; o.Action == Extend && (n < 1 || n > MaxLength || o.Iterations > 0 && o.Steps > 0) {
+		return refuse(Invalid, "%d iterations and %d steps: give one or the other, 1 to %d", o.Iterations, o.Steps, MaxLength)
 	}
-	if o.Iterations > 0 && o.Steps > 0 {
-		return refuse(Invalid, "%d iterations and %d steps: give one or the other", o.Iterations, o.Steps)
-	}
-	return checkName("a name", o.Name, proto.MaxName)
-}
-
-func (o *Prioritize) check() *Refusal {
 	return firstOf(checkName("a name", o.Name, proto.MaxName), checkPriority(o.Priority))
 }
 
@@ -77,44 +99,52 @@ func checkPriority(p int) *Refusal {
 	return nil
 }
 
-func (o *Pause) apply(s *State) *Response {
-	return s.each(o.Name, "over, or paused", func(run *Run) bool { return !run.State.Over() && run.State != Paused }, func(run *Run) { run.end(Paused, "") })
-}
-
-func (o *Resume) apply(s *State) *Response {
-	return s.each(o.Name, "not paused", func(run *Run) bool { return run.State == Paused }, func(run *Run) { run.end(Queued, "") })
-}
-
-func (o *Extend) apply(s *State) *Response {
-	n, unit := o.length()
-	further := func(run *Run) bool { return run.Iteration() < o.Iterations || run.Steps < o.Steps }
-	return s.each(o.Name, "there already", further, func(run *Run) {
-		total := Setting{unit, strconv.FormatUint(n, 10)}
-		run.Settings = slices.Clone(run.Settings)
-		if i := slices.IndexFunc(run.Settings, func(s Setting) bool { return s.Name == "iterations" || s.Name == "steps" }); i >= 0 {
-			run.Settings[i] = total
-		} else {
-			run.Settings = append(run.Settings, total)
+func (o *Steer) apply(s *State) *Response {
+	n, rule := 0, rules[o.Action]
+	for i := range s.Runs {
+		run := &s.Runs[i]
+		if (run.Name == o.Name || run.Experiment == o.Name) && rule.permitted(o, run) {
+			rule.do(o, run)
+			s.touch(run)
+			n++
 		}
-		if run.State == Running || run.State == Done {
-			run.end(Queued, "")
-		}
-	})
+	}
+	run := s.Run(o.Name)
+	switch {
+	case n == 0 && run == nil && s.Experiment(o.Name) == nil:
+		return refused(NotFound, "there is no run or experiment called %s", o.Name)
+	case n == 0:
+		return refused(NotRunning, "%s is %s", o.Name, rule.otherwise)
+	case run != nil:
+		return s.changed(run)
+	}
+	return &Response{Runs: n}
 }
 
-func (o *Prioritize) apply(s *State) *Response {
-	return s.each(o.Name, "", func(*Run) bool { return true }, func(run *Run) { run.Priority = o.Priority })
+// Drain keeps runs from a learner until another Drain with Off. It gives up the run that it has.
+type Drain struct {
+	Learner string `json:"learner"`
+	Off     bool   `json:"off,omitempty"`
 }
+
+func (o *Drain) check() *Refusal { return checkName("a learner's name", o.Learner, maxName) }
 
 func (o *Drain) apply(s *State) *Response {
-	i := slices.IndexFunc(s.Seen, func(v Seen) bool { return v.Role == Learner && v.Name == o.Learner })
-	if i < 0 {
-		return refused(refuse(NotFound, "there is no learner called %s", o.Learner))
+	i := slices.Index(s.Drained, o.Learner)
+	switch {
+	case o.Off && i < 0:
+		return refused(NotFound, "%s is not drained", o.Learner)
+	case o.Off:
+		s.Drained = slices.Delete(s.Drained, i, i+1)
+		return &Response{}
+	case i < 0 && len(s.Drained) == MaxDrained:
+		return refused(Full, "at most %d learners are drained: end that of some", MaxDrained)
+	case i < 0:
+		s.Drained = append(s.Drained, o.Learner)
 	}
-	s.Seen[i].Drained = !o.Off
 	given := 0
 	for r := range s.Runs {
-		if run := &s.Runs[r]; !o.Off && run.Lease != nil && run.Lease.Learner == o.Learner {
+		if run := &s.Runs[r]; run.Lease != nil && run.Lease.Learner == o.Learner {
 			run.end(Queued, "")
 			s.touch(run)
 			given++
@@ -123,9 +153,9 @@ func (o *Drain) apply(s *State) *Response {
 	return &Response{Runs: given}
 }
 
-// Drained refuses a learner that is to get no runs.
-func (s *State) Drained(learner string) *Refusal {
-	if !slices.ContainsFunc(s.Seen, func(v Seen) bool { return v.Role == Learner && v.Name == learner && v.Drained }) {
+// IsDrained refuses a learner that is to get no runs.
+func (s *State) IsDrained(learner string) *Refusal {
+	if !slices.Contains(s.Drained, learner) {
 		return nil
 	}
 	return refuse(Drained, "%s is drained: it gets no runs until \"coordinator drain %s --off\"", learner, learner)

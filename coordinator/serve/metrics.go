@@ -2,17 +2,18 @@ package serve
 
 import (
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dbqpg/dbqpg/coordinator/api"
+	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/observe"
 )
 
 // watch keeps a node's metrics up to date.
-func watch(m *observe.Coordinator, node *raftnode.Node) {
+func watch(m *observe.Coordinator, node *raftnode.Node, answers *api.API) {
 	ready := func() error {
 		if node.Leader().ID == "" {
 			return errors.New("no leader is known")
@@ -26,12 +27,12 @@ func watch(m *observe.Coordinator, node *raftnode.Node) {
 		m.Term.Set(float64(status.Term))
 		m.CommitIndex.Set(float64(status.Committed))
 		m.AppliedIndex.Set(float64(status.Applied))
-		node.View(func(s *registry.State) { count(m, s, node.Time(s)) })
+		node.View(func(s *registry.State) { count(m, s, answers.Seen(s).Seen) })
 	})
 }
 
-// count sets the metrics that are counts in the registry.
-func count(m *observe.Coordinator, s *registry.State, now time.Time) {
+// count sets the metrics that count runs and learners.
+func count(m *observe.Coordinator, s *registry.State, seen []client.Learner) {
 	runs := map[registry.RunState]int{}
 	for i := range s.Runs {
 		runs[s.Runs[i].State]++
@@ -40,8 +41,8 @@ func count(m *observe.Coordinator, s *registry.State, now time.Time) {
 		m.Runs.WithLabelValues(string(state)).Set(float64(runs[state]))
 	}
 	learners, actors := 0, 0
-	for _, v := range s.Seen {
-		if v.Role == registry.Learner && !v.Silent(now) {
+	for _, v := range seen {
+		if !v.Silent {
 			learners, actors = learners+1, actors+v.Slots
 		}
 	}

@@ -182,14 +182,15 @@ func number(run *registry.Run, metric string) web.Number {
 func (r *runs) kind(run *registry.Run) kind {
 	var key strings.Builder
 	fmt.Fprint(&key, run.Task, " ", run.Algorithm, " ", run.Estimator)
-	for _, s := range run.Settings {
+	settings := sweep.Overrides(run)
+	for _, s := range settings {
 		fmt.Fprintf(&key, " %s=%q", s.Name, s.Value)
 	}
 	if there, ok := r.kinds[key.String()]; ok {
 		return there
 	}
 	k := kind{settings: map[string]string{}}
-	for _, s := range run.Settings {
+	for _, s := range settings {
 		k.settings[s.Name] = s.Value
 	}
 	if settings, err := sweep.Settings(run); err == nil { // else a program with other settings submitted it
@@ -247,9 +248,9 @@ func (a *actions) Do(r *http.Request, action web.Action) (string, error) {
 		}
 		command, verb = registry.Command{Submit: &registry.Submit{Spec: *spec}}, "queued"
 	case "cancel":
-		command, verb = registry.Command{Cancel: &registry.Cancel{Name: action.Name}}, "cancelled"
+		command, verb = registry.Command{Steer: &registry.Steer{Name: action.Name, Action: registry.Cancel}}, "cancelled"
 	case "retry":
-		command, verb = registry.Command{Retry: &registry.Retry{Name: action.Name}}, "queued again"
+		command, verb = registry.Command{Steer: &registry.Steer{Name: action.Name, Action: registry.Retry}}, "queued again"
 	case "remove":
 		command, verb = registry.Command{Remove: &registry.Remove{Experiment: action.Name}}, "removed"
 	default:

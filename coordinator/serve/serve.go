@@ -109,7 +109,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 	}
-	startup := newStartupHandler()
+	startup := new(startupHandler)
 	server := c.newServer(ctx, startup)
 	group.Go(func() error { return c.serve(server, web) })
 	node, address, err := open(ctx, &c)
@@ -119,11 +119,11 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { err = errors.Join(err, node.Close()) }()
 	c.Log.Info("serving", "node", c.ID, "url", self.URL, "raft", address)
 
-	watch(metrics, node)
 	defer metrics.Idle("stopping")
 	nodes := c.newTransport()
 	defer nodes.CloseIdleConnections()
 	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, URL: self.URL, Nodes: nodes, Log: c.Log})
+	watch(metrics, node, answers)
 	pages, closePages, err := c.pages(ctx, self.URL, answers)
 	if err != nil {
 		return errors.Join(err, shutdown(server), group.Wait())

@@ -6,24 +6,15 @@ import (
 	"sync/atomic"
 
 	"github.com/dbqpg/dbqpg/coordinator/client"
-	"github.com/dbqpg/dbqpg/internal/commandline"
 )
 
-// startupHandler answers 503 until the API is ready: a node may wait a long time to enter a cluster. Every answer names the release.
-type startupHandler struct {
-	release string
-	next    atomic.Pointer[http.Handler]
-}
-
-func newStartupHandler() *startupHandler { return &startupHandler{release: commandline.Release()} }
+// startupHandler answers 503 until the API is ready: a node may wait a long time to enter a cluster.
+type startupHandler struct{ next atomic.Pointer[http.Handler] }
 
 func (s *startupHandler) ready(h http.Handler) { s.next.Store(&h) }
 
 // ServeHTTP implements [http.Handler].
 func (s *startupHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.release != "" {
-		w.Header().Set(client.ReleaseHeader, s.release)
-	}
 	if h := s.next.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
 		return

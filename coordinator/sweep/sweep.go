@@ -264,6 +264,21 @@ func nearestField(setting string) string {
 	return meant
 }
 
+// Overrides returns the settings that a run overrides, with the length that it was extended to in place of its first.
+func Overrides(run *registry.Run) []registry.Setting {
+	name, length := "iterations", run.Length.Iterations
+	if run.Length.Steps > 0 {
+		name, length = "steps", run.Length.Steps
+	}
+	if length == 0 {
+		return run.Settings
+	}
+	others := slices.DeleteFunc(slices.Clone(run.Settings), func(s registry.Setting) bool {
+		return s.Name == "iterations" || s.Name == "steps"
+	})
+	return append(others, registry.Setting{Name: name, Value: strconv.FormatUint(length, 10)})
+}
+
 // Settings returns the settings that a run is trained with: the task's preset with the run's overrides.
 // The learner adds where and how to run. The settings need not be consistent with each other.
 func Settings(run *registry.Run) (*config.Settings, error) {
@@ -271,7 +286,7 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 	given := slices.Concat([]registry.Setting{
 		{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
 		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},
-	}, run.Settings)
+	}, Overrides(run))
 	for _, s := range given {
 		if s.Name == "task" { // it names a command, and this machine's are its user's to choose
 			return nil, errors.New("task: an experiment's tasks are built-in ones")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/coordinator/client"
 )
 
 // works notes on which run the worker works, for the heartbeats.
@@ -30,10 +30,10 @@ func (w *worker) tell() {
 
 // beat sends heartbeats to the coordinator, the last when ctx is done, to say that the worker leaves.
 func (w *worker) beat(ctx context.Context) {
-	ticker := time.NewTicker(registry.HeartbeatEvery)
+	ticker := time.NewTicker(client.HeartbeatEvery)
 	defer ticker.Stop()
 	for {
-		beat := registry.Heartbeat{Role: registry.Learner, Name: w.Name}
+		beat := client.Heartbeat{Learner: w.Name}
 		if run := w.current.Load(); run != nil {
 			beat.Run, beat.Slots = *run, int(w.actors.Load())
 		}
@@ -44,7 +44,7 @@ func (w *worker) beat(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
-			if err := w.Coordinator.Heartbeat(ctx, registry.Heartbeat{Role: registry.Learner, Name: w.Name, Gone: true}); err != nil {
+			if err := w.Coordinator.Heartbeat(ctx, client.Heartbeat{Learner: w.Name, Gone: true}); err != nil {
 				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent", "error", err)
 			}
 			return

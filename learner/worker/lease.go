@@ -98,6 +98,6 @@ func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 func (l *lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.term)
 	defer cancel()
-	_, err := l.coordinator.Renew(ctx, registry.Renew{Hold: l.Hold, TTL: l.term})
+	_, err := l.coordinator.Renew(ctx, client.Renewal{Hold: l.Hold, TTL: l.term.Seconds()})
 	return err
 }

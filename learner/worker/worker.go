@@ -14,7 +14,6 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
-	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/observe"
@@ -84,7 +83,6 @@ func Run(ctx context.Context, c Config) error {
 	defer beating.Wait()
 	defer stop()
 	beating.Go(func() { w.beat(ctx) })
-	w.awaitRelease(ctx, commandline.Release())
 	c.Log.Info("waiting for runs", "worker", c.Name, "checkpoints", c.Store.String())
 	for {
 		run, err := w.take(ctx)
@@ -101,28 +99,6 @@ func Run(ctx context.Context, c Config) error {
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-	}
-}
-
-// awaitRelease waits while nodes of the coordinator are of an earlier release than the worker's, if it is of one: in an upgrade
-// coordinators go first, since they know the workers of releases before theirs, and not those of later ones.
-func (w *worker) awaitRelease(ctx context.Context, own string) {
-	warnings := &bus.Rarely{Interval: warnInterval}
-	for own != "" && ctx.Err() == nil {
-		asking, cancel := context.WithTimeout(ctx, answerTimeout)
-		earlier, err := w.Coordinator.Earlier(asking, own)
-		cancel()
-		var refusal *client.Error
-		switch {
-		case errors.As(err, &refusal) || err == nil && len(earlier) == 0: // a worker that is refused hears why when it takes a run
-			return
-		case !warnings.Now():
-		case err == nil:
-			w.Log.Warn("waiting until the coordinator's nodes are of this worker's release: upgrade them first", "release", own, "earlier", earlier)
-		default:
-			w.Log.Warn("the coordinator does not answer; trying again", "error", err)
-		}
-		pause.For(ctx, pollInterval)
 	}
 }
 
@@ -156,7 +132,7 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm, NATS: w.bus.URL()})
+	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
 }
 
 // wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.

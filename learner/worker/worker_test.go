@@ -457,7 +457,7 @@ func (e memoryError) TooLarge() bool { return bool(e) }
 
 func TestReason(t *testing.T) {
 	long := reason(errors.New("a\nb\x1b[31m\xff" + strings.Repeat("ü", 2000)))
-	fail := registry.Command{Fail: &registry.Fail{Hold: registry.Hold{Run: run, Epoch: 1}, Reason: long}}
+	fail := registry.Command{End: &registry.End{Hold: registry.Hold{Run: run, Epoch: 1}, State: registry.Failed, Reason: long}}
 	if err := fail.Check(); err != nil || !strings.HasPrefix(long, "a b [31m?ü") {
 		t.Errorf("%q: %v", long, err)
 	}

@@ -105,24 +105,23 @@ class Coordinator:
 
     def cancel(self, name: str) -> int:
         """Cancels a run, or all of an experiment's that have not ended. Returns how many."""
-        return _count(self.command("cancel", {"name": name}))
+        return self._steer(name, "cancel")
 
     def retry(self, name: str) -> int:
         """Queues a run again that failed or was cancelled, or an experiment's. Returns how many."""
-        return _count(self.command("retry", {"name": name}))
+        return self._steer(name, "retry")
 
     def pause(self, name: str) -> int:
         """Keeps a run from workers until it is resumed, or an experiment's. Returns how many."""
-        return _count(self.command("pause", {"name": name}))
+        return self._steer(name, "pause")
 
     def resume(self, name: str) -> int:
         """Queues a paused run again, or an experiment's. Returns how many."""
-        return _count(self.command("resume", {"name": name}))
+        return self._steer(name, "resume")
 
     def extend(self, name: str, iterations: int = 0, *, steps: int = 0) -> int:
         """Sets how many iterations, or environment steps, a run has in all, or an experiment's. Returns how many."""
-        length = {"steps": steps} if steps else {"iterations": iterations}
-        return _count(self.command("extend", {"name": name, **length}))
+        return self._steer(name, "extend", **({"steps": steps} if steps else {"iterations": iterations}))
 
     def remove(self, experiment: str) -> int:
         """Forgets an experiment whose runs have ended. Returns how many they were."""
@@ -131,6 +130,9 @@ class Coordinator:
     def command(self, operation: str, arguments: JSON) -> JSON:
         """Executes a command once, however often it has to be sent."""
         return self._send("POST", "/v1/commands", json.dumps({operation: arguments}).encode(), 0)
+
+    def _steer(self, name: str, action: str, **arguments: int) -> int:
+        return _count(self.command("steer", {"name": name, "action": action, **arguments}))
 
     def _pages(self, path: str, name: str, parameters: JSON) -> list[JSON]:
         """Returns a list that is answered in parts."""
