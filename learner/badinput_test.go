@@ -143,7 +143,7 @@ func TestDiskFull(t *testing.T) {
 	// A file may have 100 blocks of 512 bytes: enough for the rows, not for a checkpoint.
 	full := exec.Command("sh", slices.Concat([]string{"-c", `ulimit -f 100; exec "$0" "$@"`, filepath.Join(programs, "learner")},
 		e.arguments(directory, "--resume"))...)
-	startCommand(t, full).fail("save the checkpoint of iteration 3", "file too large", "checkpoint 2 is safe", "--resume")
+	startCommand(t, full).fail("iteration 2: save the checkpoint of iteration 3", "file too large", "checkpoint 2 is safe", "--resume")
 	if _, err := os.Stat(filepath.Join(directory, "checkpoints", "iteration-00000003.safetensors")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the checkpoint that could not be written: %v", err)
 	}

@@ -70,7 +70,7 @@ type stage struct {
 }
 
 // update does one, and keeps its times if it counts; and another by stages, each of which is waited for. In the former
-// stages of a distant device overlap, and lessons are learned beside other stages.
+// stages of a distant device overlap, and deferred parts run beside other stages.
 func (m *measured) update(b compute.Backend, counts bool) error {
 	took, err := m.do(b, nil)
 	if err != nil {

@@ -186,7 +186,7 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 	actors := localActors{
 		slots: s.settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor,
 	}
-	r.Evaluations.Play, r.Evaluations.Beside = s.evaluate, device.Cores() > min(actors.number(), r.Tickets())
+	r.Evaluations.Play = s.evaluate
 	return actors.alongside(ctx, r.Train)
 }
 

@@ -24,8 +24,8 @@ type Baselined struct {
 // Baseline returns a value for each of n returns: [MeanBaseline] or [RidgeBaseline].
 type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
-func (r Baselined) of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson, error) {
-	targets, lesson, err := r.Returns.of(l, x, row)
+func (r Baselined) of(l *Learner, x Samples, row *runs.Row) ([]float64, deferred, error) {
+	targets, later, err := r.Returns.of(l, x, row)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func (r Baselined) of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson, 
 	row.ExplainedVariance = critic.ExplainedVariance(baseline, targets)
 	floats.Sub(targets, baseline)
 	row.TargetStd = stats.StdDev(targets)
-	return targets, lesson, nil
+	return targets, later, nil
 }
 
 // MeanBaseline is the batch's mean return, for all steps.

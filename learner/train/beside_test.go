@@ -23,7 +23,7 @@ type faraway struct{ compute.Backend }
 func (faraway) Distant() bool { return true }
 
 // The value function and the features learn the same beside the policy step as after it, and so does the policy.
-func TestLessonsBesideTheStep(t *testing.T) {
+func TestDeferredPartsBesideTheStep(t *testing.T) {
 	task, err := sim.Lookup("Hopper-v2")
 	if err != nil {
 		t.Fatal(err)
@@ -72,21 +72,21 @@ func TestLessonsBesideTheStep(t *testing.T) {
 	}
 }
 
-// A lesson's error is the update's, and an update that fails leaves no lesson behind.
-func TestLessonsFail(t *testing.T) {
+// A deferred part's error is the update's, and an update that fails leaves no part running.
+func TestDeferredPartsFail(t *testing.T) {
 	bad := errors.New("nothing learned")
 	for _, last := range []bool{false, true} {
-		l := &lessons{last: last}
-		l.take(nil)
-		l.take(func() error { return nil })
-		l.take(func() error { return bad })
-		if err := l.finish(); !errors.Is(err, bad) {
+		d := &deferral{last: last}
+		d.add(nil)
+		d.add(func() error { return nil })
+		d.add(func() error { return bad })
+		if err := d.wait(); !errors.Is(err, bad) {
 			t.Errorf("last %v: the error is %v", last, err)
 		}
 	}
-	l, begun, goOn := &lessons{}, make(chan struct{}), make(chan struct{})
+	d, begun, goOn := &deferral{}, make(chan struct{}), make(chan struct{})
 	var done atomic.Bool
-	l.take(func() error {
+	d.add(func() error {
 		close(begun)
 		<-goOn
 		done.Store(true)
@@ -94,8 +94,8 @@ func TestLessonsFail(t *testing.T) {
 	})
 	<-begun
 	close(goOn)
-	if l.leave(); !done.Load() {
-		t.Error("a lesson goes on after the update")
+	if d.abandon(); !done.Load() {
+		t.Error("a deferred part outlives the update")
 	}
 }
 

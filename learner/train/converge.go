@@ -48,7 +48,7 @@ func (l *Learner) center(at *Evaluation) {
 // The base kernel's hyperparameters and the features have their turns. The features take steps for
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
 // tenth is predicted better. A single episode teaches nothing.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *runs.Row) (lesson, error) {
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *runs.Row) (deferred, error) {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
 	held := x.trajectories.HeldOut()

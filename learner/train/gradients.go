@@ -91,7 +91,7 @@ func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper)
 	if hyper == nil {
 		row := runs.NewRow()
 		row.Iteration = b.run.counters.Iteration
-		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // the features' lesson is for the next batch
+		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // phi's steps are for the next batch
 		k = l.kernel(at)
 	} else {
 		at.Features = l.Critic.Embed(s, b.samples.observations).Features()

@@ -54,6 +54,95 @@ func (c *sampling) Collect(ctx context.Context, p *proto.Policy, minSteps int) (
 	return c.Collector.Collect(ctx, p, minSteps)
 }
 
+func (c *sampling) CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
+	if err := c.begins(p.Iteration); err != nil {
+		return nil, err
+	}
+	return c.Collector.CollectSegments(ctx, p, streams, steps)
+}
+
+// saving is a journal that says when it has saved an iteration, or fails instead.
+type saving struct {
+	*journal
+	saved func(row runs.Row) error
+}
+
+func (j saving) Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluation) error {
+	if err := j.saved(row); err != nil {
+		return err
+	}
+	return j.journal.Commit(state, row, evaluation)
+}
+
+// Every estimator of every preset learns the same while the next batch is sampled as before it.
+func TestLearningBesideSampling(t *testing.T) {
+	for _, preset := range []config.Preset{config.Paper, config.Authors, config.Best} {
+		for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+			t.Run(fmt.Sprintf("%s-%s", preset, estimator), func(t *testing.T) {
+				s, err := config.ForTask("Hopper-v5", preset.Algorithm(), estimator, preset)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Seed, s.Length, s.RunDir, s.Batch = 7, config.Length{Iterations: 4}, "unused", 256
+				if s.Segment > 0 {
+					s.Segment, s.Streams = 16, 16
+				}
+				run := func(begins func(batch uint64), learns func(iteration uint64), saved func()) *journal {
+					j := new(journal)
+					r := newRun(t, &s, &sampling{newSerial(t, &s), func(batch uint64) error { begins(batch); return nil }},
+						saving{j, func(runs.Row) error { saved(); return nil }})
+					train.HoldLearning(r.Learner, learns)
+					r.Start(1)
+					if err := r.Train(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					return j
+				}
+				saved := make(chan bool, 1)
+				want := run(func(batch uint64) {
+					if batch > 1 {
+						<-saved // the iteration before
+					}
+				}, func(uint64) {}, func() { saved <- true })
+				begun := make(chan bool, 1)
+				got := run(func(batch uint64) {
+					if batch > 1 {
+						begun <- true
+					}
+				}, func(iteration uint64) {
+					if iteration+1 < s.Iterations { // nothing is sampled beside the last
+						<-begun
+					}
+				}, func() {})
+				requireEqual(t, "beside sampling", got, want)
+			})
+		}
+	}
+}
+
+// An iteration that cannot be saved ends the run, whose error names that iteration rather than the one in progress.
+func TestIterationThatIsNotSaved(t *testing.T) {
+	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
+	s.Batch = 200
+	for failing := range uint64(iterations) {
+		full, j := errors.New("disk full"), new(journal)
+		r := newRun(t, s, newSerial(t, s), saving{j, func(row runs.Row) error {
+			if row.Iteration == failing {
+				return full
+			}
+			return nil
+		}})
+		r.Start(1)
+		err := r.Train(t.Context())
+		if want := fmt.Sprintf("iteration %d: disk full", failing); !errors.Is(err, full) || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+		if len(j.rows) != int(failing) {
+			t.Errorf("%d rows, want %d", len(j.rows), failing)
+		}
+	}
+}
+
 // Evaluations go on while the next batch is sampled, if cores are free, and everything is the same as if they did not.
 func TestEvaluationsBesideSampling(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
@@ -72,7 +161,7 @@ func TestEvaluationsBesideSampling(t *testing.T) {
 
 		got, begun := new(journal), make(chan uint64, 10)
 		r = newRun(t, s, &sampling{newSerial(t, s), func(batch uint64) error { begun <- batch; return nil }}, got)
-		r.Evaluations = train.Evaluations{Every: every, Beside: true}
+		r.Evaluations = train.Evaluations{Every: every}
 		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 			for at.Iteration < s.Iterations { // the last is beside nothing
 				if batch := <-begun; batch == p.Iteration {
@@ -100,7 +189,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 	want := new(journal)
 	resumed := func(j *journal, state *runs.State, c train.Collector, play func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (*runs.Evaluation, time.Duration, error)) error {
 		r := newRun(t, s, c, j)
-		r.Evaluations = train.Evaluations{Every: 1, Play: play, Beside: true}
+		r.Evaluations = train.Evaluations{Every: 1, Play: play}
 		r.Start(1)
 		if state != nil {
 			if err := r.Resume(state, 1); err != nil {

@@ -98,9 +98,8 @@ func (r *Run) Resume(state *runs.State, epoch uint64) error {
 // Counters returns how far the run has got.
 func (r *Run) Counters() runs.Counters { return r.counters }
 
-// state returns the state from which the run would resume.
-func (r *Run) state() *runs.State {
-	r.counters.Elapsed = r.sinceStart()
+// state returns the state from which the run would resume, as far as the counters say.
+func (r *Run) state(at runs.Counters) *runs.State {
 	arrays := optim.State{
 		"policy.params":    r.Params,
 		"normalizer.count": {r.moments.Count},
@@ -120,5 +119,5 @@ func (r *Run) state() *runs.State {
 		arrays.Join(valueFunction, r.Value.State())
 		networks[valueFunction] = r.Value.Sizes()
 	}
-	return &runs.State{Counters: r.counters, Arrays: arrays, Networks: networks}
+	return &runs.State{Counters: at, Arrays: arrays, Networks: networks}
 }

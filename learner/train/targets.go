@@ -15,7 +15,7 @@ import (
 // [Advantages].
 type Targets interface {
 	// of returns n targets, and what they teach the value function that they need; nil if nothing is left to learn.
-	of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson, error)
+	of(l *Learner, x Samples, row *runs.Row) ([]float64, deferred, error)
 	// raw returns targets that are not standardised, from which nothing learns.
 	raw(l *Learner, x Samples) []float64
 }
@@ -27,7 +27,7 @@ type Returns struct {
 	Bootstrap bool
 }
 
-func (r Returns) of(_ *Learner, x Samples, row *runs.Row) ([]float64, lesson, error) {
+func (r Returns) of(_ *Learner, x Samples, row *runs.Row) ([]float64, deferred, error) {
 	targets := x.trajectories.Returns(r.Gamma)
 	row.TargetStd = stats.StdDev(targets)
 	return targets, nil, nil
@@ -48,7 +48,7 @@ type Advantages struct {
 	Epochs        int  // passes over a batch that a value function with a network of its own makes at most
 }
 
-func (a Advantages) of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson, error) {
+func (a Advantages) of(l *Learner, x Samples, row *runs.Row) ([]float64, deferred, error) {
 	s := compute.NewScope(l.Backend)
 	defer s.Release()
 	a.bootstrap(l, &x)
@@ -56,14 +56,14 @@ func (a Advantages) of(l *Learner, x Samples, row *runs.Row) ([]float64, lesson,
 	if l.Value != nil {
 		learn = a.converge
 	}
-	values, lesson, err := learn(l, s, x, row)
+	values, later, err := learn(l, s, x, row)
 	if err != nil {
 		return nil, nil, err
 	}
 	targets := x.trajectories.Advantages(values, a.Gamma, a.Lambda)
 	row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
-	return targets, lesson, nil
+	return targets, later, nil
 }
 
 func (a Advantages) raw(l *Learner, x Samples) []float64 {
@@ -81,7 +81,7 @@ func (a Advantages) bootstrap(l *Learner, x *Samples) {
 }
 
 // step returns the value head's values, and takes a step towards the returns.
-func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *runs.Row) ([]float64, lesson, error) {
+func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *runs.Row) ([]float64, deferred, error) {
 	evaluation := l.Critic.Evaluate(s, x.observations)
 	values, returns := evaluation.Values(), x.trajectories.Returns(a.Gamma)
 	loss, err := l.Critic.StepValue(evaluation, returns)
@@ -90,7 +90,7 @@ func (a Advantages) step(l *Learner, s *compute.Scope, x Samples, row *runs.Row)
 }
 
 // converge returns the value function's values, and has it learn their lambda-returns afterwards.
-func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *runs.Row) ([]float64, lesson, error) {
+func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *runs.Row) ([]float64, deferred, error) {
 	values := l.Value.Values(s, x.observations)
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)

@@ -12,7 +12,6 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -71,6 +70,7 @@ type Run struct {
 	warm      bool             // the state is another run's, and not saved yet
 	resumedAt time.Time        // when this process started or resumed the run
 	elapsed   time.Duration
+	finishing chan finished // nil: no iteration is
 }
 
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
@@ -86,24 +86,22 @@ func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 // iteration that was committed.
 func (r *Run) Train(ctx context.Context) error {
 	r.resumedAt, r.elapsed = time.Now(), r.counters.Elapsed
-	begin := func(context.Context) error { return nil }
 	switch {
 	case r.warm:
-		begin = r.start
+		r.start(ctx)
 	case r.moments.Count == 0:
-		begin = r.initialize
-	}
-	if err := begin(ctx); err != nil {
-		return err
+		if err := r.initialize(ctx); err != nil {
+			return err
+		}
 	}
 	r.warm = false
 	for !r.reached() {
-		next := r.counters.Iteration
-		if err := r.iterate(ctx, next); err != nil {
-			return fmt.Errorf("iteration %d: %w", next, err)
+		if err := r.iterate(ctx, r.counters.Iteration); err != nil {
+			return err
 		}
 	}
-	return nil
+	_, err := r.settle()
+	return err
 }
 
 // reached reports whether the run is complete.
@@ -118,57 +116,61 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.streams = batch.Streams
 	r.count(batch)
 	r.normalize(batch.Episodes)
-	return r.start(ctx)
+	r.start(ctx)
+	return nil
 }
 
 // start saves the initial state.
-func (r *Run) start(ctx context.Context) error {
-	state := r.state()
-	return r.evaluated(ctx, func(evaluation *runs.Evaluation) error {
-		err := r.commit(ctx, func() error { return r.Journal.Start(state, evaluation) })
-		r.counters.Best = state.Best
-		return err
-	})
-}
+func (r *Run) start(ctx context.Context) { r.finish(ctx, nil, r.Journal.Start) }
 
-// iterate runs one iteration.
+// iterate runs one iteration: it samples a batch, while the iteration before is finished, and learns from it.
 func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 	ctx, end := r.Observe.Iteration(ctx, number, batchOf(number))
 	defer end(&err)
-	defer compute.Catch(&err)
-	row := runs.NewRow()
-	row.Iteration = number
-
 	busy := device.ProcessorTime()
 	batch, err := r.collect(ctx, batchOf(number))
-	evaluating, unsettled := r.settle() // of the iteration before
-	if err := cmp.Or(err, unsettled); err != nil {
-		return err
+	evaluating, unfinished := r.settle()
+	switch {
+	case err == nil && unfinished != nil:
+		return unfinished // which names its own iteration
+	case err == nil:
+		err = r.learn(ctx, number, batch, busy+evaluating)
 	}
-	collected := time.Now()
+	if err != nil {
+		return fmt.Errorf("iteration %d: %w", number, err)
+	}
+	return nil
+}
+
+// learn takes the policy step from an iteration's batch. busy is the processor time that the iteration does not count.
+func (r *Run) learn(ctx context.Context, number uint64, batch *collect.Batch, busy time.Duration) (err error) {
+	defer compute.Catch(&err)
+	row, collected := runs.NewRow(), time.Now()
+	row.Iteration = number
+	r.streams = batch.Streams
 	r.describe(&row, batch)
 	episodes := prefix(batch.Episodes, r.gradientSteps(batch))
-	if err := r.update(ctx, &row, episodes, batch.Episodes[len(episodes):]); err != nil {
+	rest, err := r.update(ctx, &row, episodes, batch.Episodes[len(episodes):])
+	if err != nil {
 		return err
 	}
 	r.normalize(episodes)
 	row.SecondsSampling, row.SecondsUpdating = batch.Stats.Elapsed.Seconds(), time.Since(collected).Seconds()
-	row.SecondsElapsed, row.SecondsProcessor = r.sinceStart().Seconds(), (device.ProcessorTime() - busy - evaluating).Seconds()
-
+	row.SecondsElapsed, row.SecondsProcessor = r.sinceStart().Seconds(), (device.ProcessorTime() - busy).Seconds()
 	r.counters.Iteration = number + 1
-	state := r.state()
-	return r.evaluated(ctx, func(evaluation *runs.Evaluation) error {
-		if err := r.commit(ctx, func() error { return r.Journal.Commit(state, row, evaluation) }); err != nil {
+	r.finish(ctx, rest, func(state *runs.State, evaluation *runs.Evaluation) error {
+		if err := r.Journal.Commit(state, row, evaluation); err != nil {
 			return err
 		}
-		r.counters.Best = state.Best
 		if r.Report != nil {
 			r.Report(row, batch, state.Best)
 		}
 		return nil
 	})
+	return nil
 }
 
 // batchOf returns the number of an iteration's batch, which its tickets and its random streams
@@ -186,15 +188,11 @@ func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err
 	if r.Segment == 0 {
 		return r.Collector.Collect(ctx, r.Policy(number), steps)
 	}
-	if r.streams == nil {
-		r.streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
+	streams := r.streams
+	if streams == nil {
+		streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
 	}
-	batch, err := r.Collector.CollectSegments(ctx, r.Policy(number), r.streams, r.segmentSteps())
-	if err != nil {
-		return nil, err
-	}
-	r.streams = batch.Streams
-	return batch, nil
+	return r.Collector.CollectSegments(ctx, r.Policy(number), streams, r.segmentSteps())
 }
 
 // commit saves an iteration to the journal.
@@ -220,14 +218,21 @@ func (r *Run) Policy(batch uint64) *proto.Policy {
 	}
 }
 
-// update takes the policy step. The episodes further are for the Fisher matrix alone.
-func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (err error) {
+// update takes the policy step, and returns the rest of the update. The episodes further are for the Fisher matrix alone.
+func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (rest deferred, err error) {
 	ctx, end := observe.Span(ctx, "update")
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)
-	defer scope.Release()
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	return r.Update(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
+	parts, err := r.step(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
+	if err != nil {
+		scope.Release()
+		return nil, err
+	}
+	return func() error {
+		defer scope.Release()
+		return parts.wait()
+	}, nil
 }
 
 // normalize merges the episodes' observations into the normaliser, in ticket order.

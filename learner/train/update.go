@@ -22,44 +22,54 @@ type Learner struct {
 	Optimizer optim.Algorithm       // takes the policy steps
 }
 
-// Update makes the paper's Algorithm 1 after the batch is collected: it takes a policy step
-// and fills in the iteration's row. lap, if not nil, is called with the duration of each
-// stage.
+// Update runs one iteration of the paper's Algorithm 1 on a collected batch: it takes a policy step and fills in the
+// iteration's row. lap, if non-nil, is called with each stage's duration.
 func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *runs.Row, lap func(stage string, took time.Duration)) error {
-	stage, lessons := stages(lap), &lessons{last: l.Backend.Distant()}
-	defer lessons.leave()
+	rest, err := l.step(x, s, r, row, lap)
+	if err != nil {
+		return err
+	}
+	return stages(lap)("deferred", rest.wait())
+}
+
+// step is Update without the deferred parts' end: until they are done, they use x and s, change the critic, and fill in the
+// row's columns of their own.
+func (l *Learner) step(x Samples, s *compute.Scope, r Random, row *runs.Row, lap func(stage string, took time.Duration)) (_ *deferral, err error) {
+	stage, rest := stages(lap), &deferral{last: l.Backend.Distant()}
+	defer func() {
+		if err != nil {
+			rest.abandon()
+		}
+	}()
 	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size()) // U, G
 	row.Entropy = at.policy.Entropy()
 	if err := stage("scores", nil); err != nil {
-		return err
+		return nil, err
 	}
-	targets, lesson, err := l.Targets.of(l, x, row) // y, and a step on the value loss
+	targets, later, err := l.Targets.of(l, x, row) // y, and a step on the value loss
 	if err := stage("targets", err); err != nil {
-		return err
+		return nil, err
 	}
-	lessons.take(lesson)
+	rest.add(later)
 	at.Targets, at.variance = s.FromSlice(x.size(), 1, targets), row.TargetStd*row.TargetStd
 	err = l.Decompose(s, at, r) // U = P S V'
 	if err := stage("decomposition", err); err != nil {
-		return err
+		return nil, err
 	}
-	estimator, lesson, err := l.learnKernel(s, at, x, r, row) // a step on the marginal likelihood
+	estimator, later, err := l.learnKernel(s, at, x, r, row) // a step on the marginal likelihood
 	if err := stage("kernel step", err); err != nil {
-		return err
+		return nil, err
 	}
-	lessons.take(lesson)
+	rest.add(later)
 	estimate, err := estimator.Estimate(s, &at.Batch) // U w, and its uncertainty
 	if err := stage("estimate", err); err != nil {
-		return err
+		return nil, err
 	}
 	err = l.calibrate(at, x, estimate.Posterior, row) // how well the process predicts held-out episodes
 	if err := stage("calibration", err); err != nil {
-		return err
+		return nil, err
 	}
-	if err := stage("policy step", l.improve(at, x, estimate, row)); err != nil { // VanillaPG, NPG or TRPO
-		return err
-	}
-	return stage("lessons", lessons.finish())
+	return rest, stage("policy step", l.improve(at, x, estimate, row)) // VanillaPG, NPG or TRPO
 }
 
 // stages returns a function that ends a stage: it calls lap with the stage's duration, or
@@ -80,7 +90,7 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 
 // learnKernel learns the kernel and the features from the batch, and returns the estimator that
 // has them, and what is left to learn for the next batch. Monte Carlo has nothing to learn.
-func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *runs.Row) (estimators.Estimator, lesson, error) {
+func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *runs.Row) (estimators.Estimator, deferred, error) {
 	if l.Quadrature == nil {
 		return estimators.MonteCarlo{Correction: l.correct(at, r)}, nil, nil
 	}
@@ -97,7 +107,7 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	if l.Quadrature.Converge {
 		learn = l.learnFromHeldOut
 	}
-	lesson, err := learn(s, at, x, embedding, quadrature, row)
+	later, err := learn(s, at, x, embedding, quadrature, row)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,12 +115,12 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 	hyper := l.Critic.Hyper()
 	row.FisherRank, row.Lengthscale, row.Noise = float64(len(at.SVD.S)), l.Critic.Lengthscale(), hyper.Noise
 	row.OutputScale, row.FisherVariance = hyper.OutputScale, hyper.FisherVariance
-	return quadrature, lesson, nil
+	return quadrature, later, nil
 }
 
 // stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll), and sets the
 // features, in s, to those after it.
-func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *runs.Row) (lesson, error) {
+func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *runs.Row) (deferred, error) {
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
 	posterior, err := quadrature.Condition(scope, &at.Batch)

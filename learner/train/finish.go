@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -18,10 +19,6 @@ type Evaluations struct {
 	Every int
 	// Play plays episodes with a checkpoint's policy. It returns the row, nil if they could not be played, and the processor time.
 	Play func(ctx context.Context, policy *proto.Policy, at runs.Counters, steps EvaluationSteps) (*runs.Evaluation, time.Duration, error)
-	// Beside says that cores are free while a batch is sampled, so that an evaluation goes on meanwhile.
-	Beside bool
-
-	inProgress chan evaluation // nil: none is
 }
 
 // EvaluationSteps are the most steps that an evaluation may take with the mean action, and with sampled ones.
@@ -55,44 +52,57 @@ func (r *Run) evaluationSteps() EvaluationSteps {
 	return EvaluationSteps{Mean: between * r.TimeLimit}
 }
 
-// evaluated calls commit with the evaluation of the current policy, nil if none is due. With Beside both may go on until settle is
-// called, while the next batch is sampled: a run that is killed before the commit repeats the iteration, and the evaluation with it.
-func (r *Run) evaluated(ctx context.Context, commit func(*runs.Evaluation) error) error {
-	steps := r.evaluationSteps()
-	if steps.Mean == 0 {
-		return commit(nil)
-	}
-	policy, at := r.Policy(batchOf(r.counters.Iteration)), r.counters
-	done := make(chan evaluation, 1)
-	r.Evaluations.inProgress = done
-	go func() {
-		row, busy, err := r.play(ctx, policy, at, steps)
-		if err == nil {
-			err = commit(row)
+// finish completes an iteration, or the run's start: it waits for the update's deferred parts, evaluates the policy if that
+// is due, and calls save with the state and the evaluation, nil for none. This goes on while the next batch is sampled, which
+// needs the policy alone, until settle is called. A run that is killed before save returns repeats the iteration.
+func (r *Run) finish(ctx context.Context, rest deferred, save func(*runs.State, *runs.Evaluation) error) {
+	r.counters.Elapsed = r.sinceStart()
+	policy, at, steps := r.Policy(batchOf(r.counters.Iteration)), r.counters, r.evaluationSteps()
+	work := func() (f finished) {
+		if f.err = rest.run(); f.err != nil {
+			return f
 		}
-		done <- evaluation{busy, err}
-	}()
-	if r.Evaluations.Beside && !r.reached() {
-		return nil
+		state := r.state(at)
+		var evaluation *runs.Evaluation
+		if steps.Mean > 0 {
+			if evaluation, f.evaluating, f.err = r.play(ctx, policy, at, steps); f.err != nil {
+				return f
+			}
+		}
+		f.err = r.commit(ctx, func() error { return save(state, evaluation) })
+		f.best = state.Best
+		return f
 	}
-	_, err := r.settle()
-	return err
+	done := make(chan finished, 1)
+	r.finishing = done
+	go func() {
+		f := work()
+		if f.err != nil && at.Iteration > 0 { // by the time it is known, the next iteration has begun
+			f.err = fmt.Errorf("iteration %d: %w", at.Iteration-1, f.err)
+		}
+		done <- f
+	}()
 }
 
-// evaluation says how an evaluation, and the commit after it, ended.
-type evaluation struct {
-	busy time.Duration // processor time
-	err  error
+// finished says how the work of finish ended.
+type finished struct {
+	best       *runs.Best
+	evaluating time.Duration // processor time of the evaluation
+	err        error
 }
 
-// settle waits until the evaluation in progress, if there is one, is committed. It returns its processor time.
-func (r *Run) settle() (busy time.Duration, err error) {
-	if r.Evaluations.inProgress == nil {
+// settle waits until the iteration that is being finished, if there is one, has been saved. It returns the processor time
+// of its evaluation.
+func (r *Run) settle() (evaluating time.Duration, err error) {
+	if r.finishing == nil {
 		return 0, nil
 	}
-	e := <-r.Evaluations.inProgress
-	r.Evaluations.inProgress = nil
-	return e.busy, e.err
+	f := <-r.finishing
+	r.finishing = nil
+	if f.err == nil {
+		r.counters.Best = f.best
+	}
+	return f.evaluating, f.err
 }
 
 func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation, _ time.Duration, err error) {
