@@ -2,9 +2,9 @@ package raftnode
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -17,21 +17,16 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// bootstrap brings a node with an empty directory into raft: it forms the first cluster, or enters the existing one as a
-// node that has never voted. doc.go says why this is safe.
+// bootstrap brings a node with an empty directory into raft: the first of the peers forms a cluster of itself, and each other
+// node enters an existing cluster as one that has never voted. doc.go says why this is safe.
 type bootstrap struct {
-	self      string
-	directory string
-	stream    *stream
-	others    []Peer
-	fresh     bool // raft has never run in the directory
-	forget    func(ctx context.Context, urls []string) (term uint64, err error)
-	log       *slog.Logger
+	Config
+	stream  *stream
+	process string // random
 
-	mu       sync.Mutex
-	identity identity
-	member   bool
-	node     *Node // nil before raft runs
+	mu     sync.Mutex
+	member bool
+	node   *Node // nil before raft runs
 }
 
 const (
@@ -42,67 +37,49 @@ const (
 	remindAfter = time.Minute
 )
 
-func newBootstrap(c *Config) *bootstrap {
-	b := &bootstrap{self: c.ID, directory: c.DataDir, forget: c.Forget, log: c.Log}
-	for _, p := range c.Peers {
-		if p.ID != c.ID {
-			b.others = append(b.others, p)
-		}
-	}
-	b.stream = newStream(c, b.state)
+func newBootstrap(c Config) *bootstrap {
+	b := &bootstrap{Config: c, process: rand.Text()}
+	b.stream = newStream(&c, b.state)
 	return b
 }
 
-// readIdentity must be called while this process holds the directory's lock, and before other nodes can ask.
-func (b *bootstrap) readIdentity() (err error) {
-	b.identity, err = readIdentity(b.directory)
+// open notes whether the directory has log entries or a snapshot, hence something from a cluster. Other nodes can ask from then on.
+func (b *bootstrap) open(logs raft.LogStore, snapshots raft.SnapshotStore) error {
+	last, err := logs.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	all, err := snapshots.List()
+	b.member = last > 0 || len(all) > 0
 	return err
 }
 
-// run returns once raft may start. It clears c.Peers unless the node is to form a cluster.
-func (b *bootstrap) run(ctx context.Context, c *Config, p parts) error {
+// run returns once raft may start, and reports whether the node is to form a cluster.
+func (b *bootstrap) run(ctx context.Context, stable raft.StableStore) (forms bool, err error) {
+	if b.member {
+		return false, nil
+	}
 	defer b.started()
-	empty, err := isEmpty(p)
-	if err != nil || !empty {
-		return err
-	}
-	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
-	if err != nil {
-		return fmt.Errorf("look for existing state: %w", err)
-	}
-	b.fresh = !known
 	var term uint64
 	switch {
-	case len(c.Peers) > 0:
-		term, err = b.formOrJoin(ctx)
-	case b.forget != nil:
-		term, err = b.forget(ctx, nil)
+	case len(b.Peers) > 0:
+		if term, err = b.formOrJoin(ctx, stable); err == nil && term == 0 {
+			return true, nil
+		}
+	case b.Forget != nil:
+		term, err = b.Forget(ctx, nil)
 	}
-	if err != nil || term == 0 {
-		return err
+	if err == nil && term > 0 {
+		err = spendVotes(stable, term)
 	}
-	c.Peers = nil
-	if err := spendVotes(p.stable, term); err != nil {
-		return fmt.Errorf("record the term: %w", err)
-	}
-	return nil
-}
-
-// isEmpty reports whether the directory has neither log entries nor a snapshot, hence nothing from a cluster.
-func isEmpty(p parts) (bool, error) {
-	last, err := p.logs.LastIndex()
-	if err != nil || last > 0 {
-		return false, err
-	}
-	snapshots, err := p.snapshots.List()
-	return len(snapshots) == 0, err
+	return false, err
 }
 
 // state returns this node's answer to the other nodes.
 func (b *bootstrap) state() probeReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := probeReply{Version: registry.Version, Node: b.self, Directory: b.identity.Directory, Founders: b.identity.Founders, Member: b.member || b.identity.Founders != nil, Running: b.member}
+	h := probeReply{Version: registry.Version, Node: b.ID, Process: b.process, Member: b.member}
 	if b.node != nil {
 		b.node.describe(&h)
 	}
@@ -123,41 +100,34 @@ func (b *bootstrap) report(n *Node) {
 	b.node = n
 }
 
-// recordFounders notes the cluster's founders, before raft knows of them.
-func (b *bootstrap) recordFounders(founders map[string]string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	id := identity{Directory: b.identity.Directory, Founders: founders}
-	if err := id.write(b.directory); err != nil {
-		return fmt.Errorf("record the founders: %w", err)
-	}
-	b.identity = id
-	return nil
+// first returns the name of the peer that forms the cluster.
+func (b *bootstrap) first() string {
+	return slices.MinFunc(b.Peers, func(p, q Peer) int { return strings.Compare(p.ID, q.ID) }).ID
 }
 
-// formOrJoin waits until this node, whose directory is empty, is to form the cluster with the others (term 0), or may enter the one
-// that is there, and then vote in terms after term.
-func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
-	if b.fresh && b.identity.Founders != nil { // it had decided, but stopped before raft knew
-		return 0, nil
+// formOrJoin waits until this node, whose directory is empty, is to form the cluster (term 0), or may enter the one that is there,
+// and then vote in terms after term.
+func (b *bootstrap) formOrJoin(ctx context.Context, stable raft.StableStore) (term uint64, err error) {
+	voted, err := hasVoted(stable)
+	if err != nil {
+		return 0, err
 	}
 	var before answers
 	logged, loggedAt := "", time.Time{}
 	for {
 		now := b.probeAll(ctx)
-		decision, founders := b.decide(before, now)
-		switch decision {
-		case form:
-			return 0, b.recordFounders(founders)
-		case join:
-			term, err := b.forgetFormer(ctx, now.urls())
+		if b.ID == b.first() && !voted && b.allEmpty(before, now) {
+			return 0, nil
+		}
+		if urls := now.urls(); len(urls) > 0 {
+			term, err := b.forgetFormer(ctx, urls)
 			if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 				return term, err
 			}
 		}
-		if text := b.explain(decision, now); text != logged || time.Since(loggedAt) > remindAfter {
+		if text := b.explain(now, voted); text != logged || time.Since(loggedAt) > remindAfter {
 			if before != nil { // in the first round the others may just be starting
-				b.log.Warn(text)
+				b.Log.Warn(text)
 				logged, loggedAt = text, time.Now()
 			}
 		}
@@ -171,7 +141,7 @@ func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
 func (b *bootstrap) forgetFormer(ctx context.Context, urls []string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
-	return b.forget(ctx, urls)
+	return b.Forget(ctx, urls)
 }
 
 // answers are the other peers' replies of one round, by name, without those that were silent.
@@ -186,88 +156,72 @@ func (a answers) urls() []string {
 	return slices.Compact(urls)
 }
 
+// allEmpty reports whether all other peers have answered in two rounds that they are empty, each by the same process: then all
+// were empty at the moment between the rounds.
+func (b *bootstrap) allEmpty(before, now answers) bool {
+	return !slices.ContainsFunc(b.Peers, func(p Peer) bool {
+		was, is := before[p.ID], now[p.ID]
+		return p.ID != b.ID && (was == nil || is == nil || was.Member || is.Member || was.Process != is.Process)
+	})
+}
+
 // probeAll asks all others concurrently.
 func (b *bootstrap) probeAll(ctx context.Context) answers {
-	all := make([]*probeReply, len(b.others))
+	now := answers{}
+	var mu sync.Mutex
 	var asking sync.WaitGroup
-	for i, p := range b.others {
+	for _, p := range b.Peers {
+		if p.ID == b.ID {
+			continue
+		}
 		asking.Go(func() {
 			h, err := b.stream.probe(ctx, p)
 			if err != nil {
-				b.log.Debug("another node does not answer", "node", p.ID, "error", err)
+				b.Log.Debug("another node does not answer", "node", p.ID, "error", err)
 				return
 			}
-			all[i] = h
+			mu.Lock()
+			defer mu.Unlock()
+			now[p.ID] = h
 		})
 	}
 	asking.Wait()
-	now := answers{}
-	for i, h := range all {
-		if h != nil {
-			now[b.others[i].ID] = h
-		}
-	}
 	return now
 }
 
-type decision int
-
-const (
-	wait decision = iota
-	form
-	join
-)
-
-// decide returns what to do after two rounds of questions, and who the founders are.
-func (b *bootstrap) decide(before, now answers) (decision, map[string]string) {
-	founders := map[string]string{b.self: b.identity.Directory}
-	settled, members := true, false
-	for _, p := range b.others {
-		was, is := before[p.ID], now[p.ID]
-		if is != nil && b.fresh && is.Founders[b.self] == b.identity.Directory {
-			return form, is.Founders
-		}
-		members = members || is != nil && is.Member
-		settled = settled && was != nil && is != nil && !was.Member && !is.Member && was.Directory == is.Directory
-		if is != nil {
-			founders[p.ID] = is.Directory
-		}
-	}
-	switch {
-	case settled && b.fresh:
-		return form, founders
-	case members && len(now.urls()) > 0:
-		return join, nil
-	}
-	return wait, nil
-}
-
 // explain describes what a node with an empty directory waits for.
-func (b *bootstrap) explain(d decision, now answers) string {
-	empty, members, silent := []string{b.self}, []string(nil), []string(nil)
-	for _, p := range b.others {
+func (b *bootstrap) explain(now answers, voted bool) string {
+	var empty, members, silent []string
+	var cluster []string // addresses of its nodes, by one of them
+	for _, p := range b.Peers {
 		switch h := now[p.ID]; {
+		case p.ID == b.ID || h != nil && !h.Member:
+			empty = append(empty, p.ID)
 		case h == nil:
 			silent = append(silent, p.ID)
-		case h.Member:
-			members = append(members, p.ID)
 		default:
-			empty = append(empty, p.ID)
+			members, cluster = append(members, p.ID), h.Addresses
+		}
+	}
+	left := len(cluster)
+	for _, p := range b.Peers {
+		if slices.Contains(empty, p.ID) && slices.Contains(cluster, p.Address) {
+			left--
 		}
 	}
 	list := func(ids []string) string { return strings.Join(ids, ", ") }
-	switch most := len(b.others)/2 + 1; {
-	case len(members) == 0 && len(silent) == 0:
-		return "the directory is empty, and so are all others: about to form the cluster"
-	case len(members) == 0:
+	switch {
+	case len(members) == 0 && len(silent) > 0:
 		return "the directory is empty; waiting for " + list(silent) + ": a new cluster forms only once all of --peers " +
 			"say that they are empty, too, since a silent one may hold records"
-	case len(empty) >= most:
+	case len(members) == 0 && voted && b.ID == b.first():
+		return "the directories of all nodes are empty, but this one has been in a cluster: remove it for a new cluster to form"
+	case len(members) == 0:
+		return "the directory is empty, and so are all others: waiting for " + b.first() + " to form the cluster"
+	case 2*left <= len(cluster) && len(cluster) > 0:
 		return "the directories of most nodes are empty (" + list(empty) + "), and " + list(members) + " alone cannot know everything that was " +
 			"committed. No new cluster forms. Bring the directories back; or, if they are lost, stop all nodes, keep those of " + list(members) +
 			", and restore a backup: docs/coordinator.md, \"Replace lost nodes\""
-	case d == join:
-		return "the directory is empty, and " + list(members) + " hold records, but no node leads: waiting for a majority of the nodes"
 	}
 	return "the directory is empty, and " + list(members) + " hold records: waiting for a leader to add this node"
 }
@@ -280,14 +234,34 @@ var (
 	votedForgone = []byte("forgotten") // not a node's address
 )
 
+// currentTerm returns the term that a node has recorded, 0 for none.
+func currentTerm(stable raft.StableStore) (uint64, error) {
+	term, err := stable.GetUint64(keyTerm)
+	if err != nil && err.Error() != "not found" { // how raft itself recognises it
+		return 0, fmt.Errorf("read the term: %w", err)
+	}
+	return term, nil
+}
+
+// hasVoted reports whether a node with an empty log may have voted in a cluster. Term 1 has no votes: it is what a node records first when
+// it forms one, and all that is left if it loses power just then.
+func hasVoted(stable raft.StableStore) (bool, error) {
+	term, err := currentTerm(stable)
+	if err == nil && term == 1 {
+		term, err = 0, stable.SetUint64(keyTerm, 0)
+	}
+	return term > 0, err
+}
+
 // spendVotes keeps a node that may have voted, and has forgotten for whom, from voting in that term or an earlier one.
 func spendVotes(stable raft.StableStore, term uint64) error {
-	known, err := stable.GetUint64(keyTerm)
-	if err != nil && err.Error() != "not found" { // how raft itself recognises it
+	known, err := currentTerm(stable)
+	if err != nil || known > term { // it has remembered its votes since a later term
 		return err
 	}
-	if known > term {
-		return nil // it has remembered its votes since a later term
+	err = errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term), stable.SetUint64(keyTerm, term))
+	if err != nil {
+		return fmt.Errorf("record the term: %w", err)
 	}
-	return errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term), stable.SetUint64(keyTerm, term))
+	return nil
 }

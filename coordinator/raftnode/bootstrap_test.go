@@ -1,10 +1,9 @@
 package raftnode
 
 import (
+	"errors"
 	"log/slog"
-	"maps"
-	"os"
-	"path/filepath"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -12,43 +11,76 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What a node with an empty directory d2 does after two rounds of answers.
-func TestDecide(t *testing.T) {
-	empty := func(directory string) *probeReply { return &probeReply{Directory: directory} }
-	member := &probeReply{Directory: "d1", Member: true, URLs: []string{"http://n1"}}
-	founder := func(mine string) *probeReply {
-		return &probeReply{Directory: "d1", Member: true, Founders: map[string]string{"n1": "d1", "n2": mine, "n3": "d3"}, URLs: []string{"http://n1"}}
-	}
-	both := answers{"n1": empty("d1"), "n3": empty("d3")}
+// The first of the peers forms a cluster once all others have answered twice that they are empty.
+func TestAllEmpty(t *testing.T) {
+	empty := func(process string) *probeReply { return &probeReply{Process: process} }
+	member := &probeReply{Process: "p3", Member: true}
+	both := answers{"n2": empty("p2"), "n3": empty("p3")}
 	for name, c := range map[string]struct {
 		before, now answers
-		used        bool // raft has been at work in the directory
-		want        decision
+		want        bool
 	}{
-		"all empty, twice":                         {before: both, now: both, want: form},
-		"all empty, once":                          {now: both, want: wait},
-		"one silent":                               {before: both, now: answers{"n1": empty("d1")}, want: wait},
-		"one was silent":                           {before: answers{"n3": empty("d3")}, now: both, want: wait},
-		"one has lost its directory in between":    {before: both, now: answers{"n1": empty("e1"), "n3": empty("d3")}, want: wait},
-		"one has begun in between":                 {before: both, now: answers{"n1": founder("d2"), "n3": empty("d3")}, want: form},
-		"one has begun, and counts on this":        {now: answers{"n1": founder("d2")}, want: form},
-		"one has begun, and counts on a lost one":  {before: both, now: answers{"n1": founder("c2"), "n3": empty("d3")}, want: join},
-		"one is in a cluster":                      {now: answers{"n1": member, "n3": empty("d3")}, want: join},
-		"one is in a cluster and knows of no URLs": {now: answers{"n1": {Directory: "d1", Member: true}, "n3": empty("d3")}, want: wait},
-		"all empty, but this may have voted":       {before: both, now: both, used: true, want: wait},
-		"counted on, but this may have voted":      {now: answers{"n1": founder("d2")}, used: true, want: join},
-		"nobody answers":                           {want: wait},
+		"twice":                 {both, both, true},
+		"once":                  {nil, both, false},
+		"one is silent":         {both, answers{"n2": empty("p2")}, false},
+		"one was silent":        {answers{"n3": empty("p3")}, both, false},
+		"one was started again": {both, answers{"n2": empty("q2"), "n3": empty("p3")}, false},
+		"one has records":       {both, answers{"n2": empty("p2"), "n3": member}, false},
+		"one had records":       {answers{"n2": empty("p2"), "n3": member}, both, false},
+		"nobody answers":        {},
 	} {
-		e := &bootstrap{self: "n2", others: []Peer{{"n1", ""}, {"n3", ""}}, identity: identity{Directory: "d2"}, fresh: !c.used}
-		got, founders := e.decide(c.before, c.now)
-		if got != c.want {
-			t.Errorf("%s: decision %d, want %d", name, got, c.want)
+		b := &bootstrap{Config: Config{ID: "n1", Peers: []Peer{{"n3", ""}, {"n1", ""}, {"n2", ""}}}}
+		if got := b.allEmpty(c.before, c.now); got != c.want || b.first() != "n1" {
+			t.Errorf("%s: all empty is %v, first is %s", name, got, b.first())
 		}
-		if want := map[string]string{"n1": "d1", "n2": "d2", "n3": "d3"}; got == form && !maps.Equal(founders, want) {
-			t.Errorf("%s: founders %v, want %v", name, founders, want)
-		}
-		if text := e.explain(got, c.now); !strings.Contains(text, "empty") {
+		if text := b.explain(c.now, false); !strings.Contains(text, "empty") {
 			t.Errorf("%s: %q", name, text)
+		}
+	}
+	alone := &bootstrap{Config: Config{ID: "n1", Peers: []Peer{{"n1", ""}}}}
+	if !alone.allEmpty(nil, answers{}) {
+		t.Error("a lone node waits")
+	}
+}
+
+// No experiment is accepted before all peers have joined: fewer nodes would not survive the loss of one.
+func TestFirstExperiment(t *testing.T) {
+	c := newCluster(t, 0, rand.New(rand.NewPCG(1, 1)))
+	c.start("n1", []Peer{{"n1", "n1"}, {"n2", "n2"}, {"n3", "n3"}})
+	ctx := deadline(t)
+	submitted := func() (err error) {
+		if failed := c.probe(ctx, func(n *Node) error {
+			_, err = n.Propose(ctx, submit("a", 1))
+			return nil
+		}); failed != nil {
+			t.Fatal(failed)
+		}
+		return err
+	}
+	for _, id := range []string{"n2", "n3"} {
+		if err := submitted(); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "not joined") {
+			t.Errorf("before %s has joined: %v", id, err)
+		}
+		c.join(id)
+	}
+	c.mustPropose(submit("a", 1))
+}
+
+// A node that lost power while it formed a cluster may form it again; one that may have voted may not.
+func TestHasVoted(t *testing.T) {
+	for term, want := range map[uint64]bool{0: false, 1: false, 2: true, 7: true} {
+		store := raft.NewInmemStore()
+		if term > 0 {
+			if err := store.SetUint64(keyTerm, term); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := hasVoted(store); got != want || err != nil {
+			t.Errorf("in term %d: %v, %v", term, got, err)
+		}
+		known, err := raft.HasExistingState(store, store, raft.NewInmemSnapshotStore())
+		if known != want || err != nil {
+			t.Errorf("in term %d, raft can form a cluster: %v, %v", term, !known, err)
 		}
 	}
 }
@@ -64,7 +96,7 @@ func TestSpentVotes(t *testing.T) {
 	if err := spendVotes(store, 7); err != nil {
 		t.Fatal(err)
 	}
-	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil})
+	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,27 +129,4 @@ func requestVote(t *testing.T, candidate *raft.InmemTransport, term uint64) bool
 		t.Fatal(err)
 	}
 	return response.Granted
-}
-
-// A directory has one name for as long as it is there.
-func TestOrigin(t *testing.T) {
-	directory := t.TempDir()
-	first, err := readIdentity(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if second, err := readIdentity(directory); err != nil || second.Directory != first.Directory {
-		t.Error(second, err)
-	}
-	if other, err := readIdentity(t.TempDir()); err != nil || other.Directory == first.Directory {
-		t.Error(other, err)
-	}
-	for _, text := range []string{"", "{", "{}"} {
-		if err := os.WriteFile(filepath.Join(directory, identityFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readIdentity(directory); err == nil || !strings.Contains(err.Error(), "is damaged") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
 }

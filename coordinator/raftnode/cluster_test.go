@@ -58,16 +58,24 @@ func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	c := &cluster{
 		t: t, network: newNetwork(rng), nodes: map[string]*Node{}, wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
 	}
-	var peers []Peer
-	for i := range n {
-		id := fmt.Sprint("n", i+1)
-		peers = append(peers, Peer{id, id})
-	}
-	for _, p := range peers {
-		c.start(p.ID, peers)
-	}
 	t.Cleanup(c.close)
+	for i := range n {
+		if i == 0 {
+			c.start("n1", []Peer{{"n1", "n1"}})
+		} else {
+			c.join(fmt.Sprint("n", i+1))
+		}
+	}
 	return c
+}
+
+// join starts a node and adds it to the others.
+func (c *cluster) join(id string) {
+	c.t.Helper()
+	c.start(id, nil)
+	if err := c.probe(deadline(c.t), func(n *Node) error { return n.Join(deadline(c.t), Peer{id, id}) }); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost its votes in
@@ -95,7 +103,7 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 		}
 	}
 	config := Config{ID: id, Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing, Now: c.now}
-	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil})
+	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil}, !ok && len(peers) > 0)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	// Dial connects to another node; nil means plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether a cluster
-	// exists; one that has been in a cluster ignores them. Without Peers a new node waits to be added to a cluster.
+	// exists; the first by name forms one if all are empty. Without Peers a new node waits to be added to a cluster.
 	Peers []Peer
 	// Forget removes an earlier node of this name from the cluster with nodes at the given URLs (none without Peers), and
 	// returns the leader's term at that time; see [Node.Forget]. It retries until its context is done. It is called if the

@@ -80,6 +80,16 @@ func (n *Node) members() []raft.Server {
 	return future.Configuration().Servers
 }
 
+// voters returns the number of nodes that count for majorities.
+func (n *Node) voters() (count int) {
+	for _, server := range n.members() {
+		if server.Suffrage == raft.Voter {
+			count++
+		}
+	}
+	return count
+}
+
 // describe adds to a reply what the running node knows.
 func (n *Node) describe(h *probeReply) {
 	h.Applied = n.raft.AppliedIndex()
@@ -136,10 +146,10 @@ func (n *Node) Forget(ctx context.Context, p Peer) (term uint64, err error) {
 	switch h, err := n.ask(ctx, p); {
 	case err != nil:
 		return 0, fmt.Errorf("%w: %s must answer at %s, its --advertise-raft: %w", ErrUnsafe, p.ID, p.Address, err)
-	case h.Running:
+	case h.Member:
 		return 0, fmt.Errorf("%w: %s at %s has not lost its directory", ErrUnsafe, p.ID, p.Address)
 	}
-	if err := n.Remove(ctx, p.ID); err != nil { // even if it is not a member: this commits after all earlier changes
+	if err := n.remove(ctx, p.ID); err != nil { // even if it is not a member: this commits after all earlier changes
 		return 0, err
 	}
 	return n.raft.CurrentTerm(), nil
@@ -148,6 +158,11 @@ func (n *Node) Forget(ctx context.Context, p Peer) (term uint64, err error) {
 // Remove removes a node from the cluster, possibly this one, and its URL from the list. Only the leader can do so. Errors are
 // those of Read, or wrap ErrUnsafe.
 func (n *Node) Remove(ctx context.Context, id string) error {
+	n.peers.Store(0)
+	return n.remove(ctx, id)
+}
+
+func (n *Node) remove(ctx context.Context, id string) error {
 	if err := n.surviveWithout(ctx, id); err != nil {
 		return err
 	}

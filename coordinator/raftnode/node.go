@@ -33,6 +33,7 @@ type Node struct {
 	ended   chan struct{} // closed when raft stops
 	silence silence
 	disk    *diskLog
+	peers   atomic.Int64  // that are to be voters before the first experiment is accepted; 0: however many there are
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 
 	mu        sync.Mutex
@@ -61,9 +62,10 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	if err = b.run(ctx, &c, p); err == nil {
+	forms, err := b.run(ctx, p.stable)
+	if err == nil {
 		var n *Node
-		if n, err = start(c, p); err == nil {
+		if n, err = start(c, p, forms); err == nil {
 			b.report(n)
 			return n, nil
 		}
@@ -85,7 +87,7 @@ func prepare(c *Config) (*bootstrap, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
-	return newBootstrap(c), nil
+	return newBootstrap(*c), nil
 }
 
 func openParts(c *Config, b *bootstrap) (parts, error) {
@@ -97,13 +99,13 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	if err != nil {
 		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
 	}
-	if err := b.readIdentity(); err != nil {
-		return parts{}, errors.Join(err, store.Close())
-	}
 	logger := raftLogger(c.Log)
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, 2, logger)
+	if err == nil {
+		err = b.open(store, snapshots)
+	}
 	if err != nil {
-		return parts{}, errors.Join(fmt.Errorf("open the snapshots in %s: %w", c.DataDir, err), store.Close())
+		return parts{}, errors.Join(fmt.Errorf("open the records in %s: %w", c.DataDir, err), store.Close())
 	}
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
@@ -132,27 +134,25 @@ func newRaft(directory string, config *raft.Config, n *Node, p parts) (r *raft.R
 	return raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter)
 }
 
-func start(c Config, p parts) (*Node, error) {
-	n := &Node{id: c.ID, machine: newMachine(), clock: newClock(c.Now), log: c.Log, ask: p.ask, closers: p.closers, ended: make(chan struct{}), silence: newSilence()}
+// start starts raft; forms says whether the node is to form a cluster of itself.
+func start(c Config, p parts, forms bool) (*Node, error) {
+	n := &Node{
+		id: c.ID, machine: newMachine(), clock: newClock(c.Now), log: c.Log, ask: p.ask, closers: p.closers,
+		ended: make(chan struct{}), silence: newSilence(),
+	}
+	n.peers.Store(int64(len(c.Peers)))
 	config := raftConfig(&c)
-	known, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
-	if err != nil {
-		return nil, fmt.Errorf("look for existing state: %w", err)
-	}
-	if known && c.Restore != nil {
-		return nil, errors.New("the data directory already holds records: restore the backup to a new one")
-	}
-	if !known && len(c.Peers) > 0 {
-		first := firstMembers(c.Peers)
-		if err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, first); err != nil {
+	switch {
+	case forms:
+		if err := form(&c, config, p); err != nil {
 			return nil, fmt.Errorf("form the cluster: %w", err)
 		}
-		if err := restore(c.Restore, first, p); err != nil {
-			return nil, fmt.Errorf("restore the backup: %w", err)
-		}
+	case c.Restore != nil:
+		return nil, errors.New("the data directory already holds records: restore the backup to a new one")
 	}
 	n.filter = newRPCFilter(p.transport, p.logs)
 	n.disk = &diskLog{LogStore: p.logs}
+	var err error
 	if n.raft, err = newRaft(c.DataDir, config, n, p); err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
@@ -169,18 +169,20 @@ func start(c Config, p parts) (*Node, error) {
 	return n, nil
 }
 
-// restore replaces the log's only entry, the first members, by a snapshot of the state, so that nodes which join
-// receive the snapshot.
-func restore(state *registry.State, first raft.Configuration, p parts) error {
-	if state == nil {
-		return nil
+// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the log's only
+// entry, so that nodes which join receive the snapshot.
+func form(c *Config, config *raft.Config, p parts) error {
+	self := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: p.transport.LocalAddr()}}}
+	err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, self)
+	if err != nil || c.Restore == nil {
+		return err
 	}
 	const index, term = 1, 1
-	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, index, term, first, index, p.transport)
+	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, index, term, self, index, p.transport)
 	if err != nil {
 		return err
 	}
-	if err := (snapshot{state}).Persist(sink); err != nil {
+	if err := (snapshot{c.Restore}).Persist(sink); err != nil {
 		return err
 	}
 	return p.logs.DeleteRange(index, index)
@@ -202,14 +204,6 @@ func raftConfig(c *Config) *raft.Config {
 	return config
 }
 
-func firstMembers(peers []Peer) raft.Configuration {
-	var first raft.Configuration
-	for _, p := range peers {
-		first.Servers = append(first.Servers, raft.Server{ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address)})
-	}
-	return first
-}
-
 // ID returns the node's name.
 func (n *Node) ID() string { return n.id }
 
@@ -219,7 +213,11 @@ func (n *Node) ID() string { return n.id }
 func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Response, error) {
 	var refusal *registry.Refusal
 	c.Term = n.raft.CurrentTerm()
-	n.machine.view(func(s *registry.State) { c.Time = n.Time(s) })
+	first := false
+	n.machine.view(func(s *registry.State) { c.Time, first = n.Time(s), s.Changed == 0 && c.Submit != nil })
+	if first && n.voters() < int(n.peers.Load()) {
+		return registry.Response{}, fmt.Errorf("%w (some of --peers have not joined yet; if they are not to, start this node without)", ErrUnavailable)
+	}
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
 	}

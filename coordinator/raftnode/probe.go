@@ -21,15 +21,13 @@ const (
 
 // probeReply is what a node reports about itself, even before it takes part in raft.
 type probeReply struct {
-	Version   int               `json:"version"` // of its records
-	Node      string            `json:"node"`
-	Directory string            `json:"directory"`           // unique; a replacement of a lost directory has another
-	Member    bool              `json:"member"`              // it is, or was, in a cluster
-	Founders  map[string]string `json:"founders,omitempty"`  // the directories, by node, that the cluster started with
-	URLs      []string          `json:"urls,omitempty"`      // of the cluster's nodes
-	Running   bool              `json:"running"`             // raft runs: the directory is not empty, or is being filled
-	Applied   uint64            `json:"applied,omitempty"`   // index of the last log entry that it has applied
-	Addresses []string          `json:"addresses,omitempty"` // of its cluster's nodes
+	Version   int      `json:"version"` // of its records
+	Node      string   `json:"node"`
+	Process   string   `json:"process"`             // random
+	Member    bool     `json:"member"`              // raft runs: the directory is not empty, or is being filled
+	URLs      []string `json:"urls,omitempty"`      // of the cluster's nodes
+	Applied   uint64   `json:"applied,omitempty"`   // index of the last log entry that it has applied
+	Addresses []string `json:"addresses,omitempty"` // of its cluster's nodes
 }
 
 // probedConn is a connection from another node that answers a probe and hands everything else to raft.
@@ -86,7 +84,7 @@ func (s *stream) probe(ctx context.Context, p Peer) (*probeReply, error) {
 	if err := json.NewDecoder(io.LimitReader(conn, maxProbeReply)).Decode(&h); err != nil {
 		return nil, fmt.Errorf("the reply of %s: %w", p.Address, err)
 	}
-	if h.Node != p.ID || h.Directory == "" {
+	if h.Node != p.ID {
 		return nil, fmt.Errorf("the node at %s is %q, not %s", p.Address, h.Node, p.ID)
 	}
 	return &h, nil

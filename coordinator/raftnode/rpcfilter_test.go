@@ -31,6 +31,14 @@ func TestAfter(t *testing.T) {
 	}
 }
 
+// servers returns a configuration of nodes whose addresses are their names.
+func servers(ids ...string) (all raft.Configuration) {
+	for _, id := range ids {
+		all.Servers = append(all.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(id)})
+	}
+	return all
+}
+
 // A candidate that is sent a snapshot by a leader, which is then lost, votes for the next one.
 func TestSnapshotToCandidate(t *testing.T) {
 	_, wireless := raft.NewInmemTransportWithTimeout("n2", time.Second)
@@ -39,8 +47,11 @@ func TestSnapshotToCandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := raft.NewInmemStore()
-	peers := []Peer{{"n1", "n1"}, {"n2", "n2"}, {"n3", "n3"}}
-	n, err := start(Config{ID: "n2", Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil})
+	config := Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}
+	if err := raft.BootstrapCluster(raftConfig(&config), store, store, snapshots, wireless, servers("n1", "n2", "n3")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := start(config, parts{store, store, snapshots, wireless, nil, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +75,7 @@ func TestSnapshotToCandidate(t *testing.T) {
 	snapshot := &raft.InstallSnapshotRequest{
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n3"), Addr: []byte("n3")}, SnapshotVersion: raft.SnapshotVersionMax,
 		Term: term, LastLogIndex: 40, LastLogTerm: term, ConfigurationIndex: 1, Size: int64(state.Len()),
-		Configuration: raft.EncodeConfiguration(firstMembers(peers)),
+		Configuration: raft.EncodeConfiguration(servers("n1", "n2", "n3")),
 	}
 	var answer raft.InstallSnapshotResponse
 	if err := other.InstallSnapshot("n2", "n2", snapshot, &answer, &state); err != nil || !answer.Success {
@@ -94,7 +105,7 @@ func TestOldSnapshot(t *testing.T) {
 		q := &raft.InstallSnapshotRequest{
 			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, SnapshotVersion: raft.SnapshotVersionMax,
 			Term: n.Status().Term, LastLogIndex: index, LastLogTerm: 1, ConfigurationIndex: 1, Size: 7,
-			Configuration: raft.EncodeConfiguration(firstMembers([]Peer{{"n1", "n1"}})),
+			Configuration: raft.EncodeConfiguration(servers("n1")),
 		}
 		var a raft.InstallSnapshotResponse
 		data := strings.NewReader("rubbish")

@@ -332,9 +332,8 @@ func (c *Config) scheme() string {
 // join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
 	isMember := slices.ContainsFunc(node.Members(), func(m registry.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
-	joins := len(c.joinURLs) > 0 && !isMember
-	urls := []string{self.URL}
-	if joins {
+	urls := []string{self.URL} // which a member knows the leader by
+	if !isMember && len(c.joinURLs) > 0 {
 		urls = c.joinURLs
 	}
 	cluster, err := c.newClient(urls...)
@@ -342,7 +341,7 @@ func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.No
 		return fmt.Errorf("--join: %w", err)
 	}
 	defer cluster.Close()
-	if joins {
+	if !isMember {
 		if err := cluster.Join(ctx, client.Joining{ID: peer.ID, Address: peer.Address}); err != nil {
 			return ended(ctx, fmt.Errorf("join the cluster: %w", err))
 		}
