@@ -495,7 +495,7 @@ func TestMaxToKeep(t *testing.T) {
 // worker.
 func TestLogIsCut(t *testing.T) {
 	s, directory := newStore(t), t.TempDir()
-	for _, name := range append([]string{config.FileName, shutOutName}, tables...) {
+	for _, name := range []string{config.FileName, runs.ShutOutName, runs.ProgressName, runs.EvaluationsName} {
 		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
