@@ -149,7 +149,7 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 
 // chains returns the resumptions that the chains in a home offer. Only in the run's own are those later than the one known.
 func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption, err error) {
-	keys, err := in.List(ctx, home)
+	keys, err := store.List(ctx, in, home)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
