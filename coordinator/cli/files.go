@@ -62,7 +62,7 @@ func (s *session) logs(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := kept.List(ctx, epochs.Logs(run.Home()))
+	keys, err := store.List(ctx, kept, epochs.Logs(run.Home()))
 	if err != nil {
 		return err
 	}

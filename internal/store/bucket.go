@@ -121,75 +121,43 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	return nil
 }
 
-// Append writes the whole object: those of a bucket cannot grow.
+// Append writes the whole object, since objects cannot grow.
 func (b *Bucket) Append(ctx context.Context, key string, data []byte, _ int) error {
 	return b.Put(ctx, key, data)
 }
 
 // Get reads an object.
-func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := checkKey(key); err != nil {
-		return nil, err
-	}
-	object, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, minio.GetObjectOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
-	}
-	defer object.Close()
-	data, err := readAll(object)
-	if missing(err) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
-	}
-	return data, nil
-}
-
-// missing reports whether an error means that there is no such object.
-func missing(err error) bool {
-	var answer minio.ErrorResponse
-	return errors.As(err, &answer) && answer.Code == minio.NoSuchKey
-}
+func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) { return b.GetFrom(ctx, key, 0) }
 
 // GetFrom reads the end of an object.
 func (b *Bucket) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
-	if offset == 0 {
-		return b.Get(ctx, key)
-	}
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
 	var options minio.GetObjectOptions
-	if err := options.SetRange(offset, 0); err != nil {
-		return nil, err
+	if offset > 0 {
+		if err := options.SetRange(offset, 0); err != nil {
+			return nil, err
+		}
 	}
 	object, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, options)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
 	}
 	defer object.Close()
-	data, err := readAll(object)
+	data, err := readAll(object, 0)
 	switch code := minio.ToErrorResponse(err).Code; {
 	case err == nil:
 		return data, nil
 	case code == minio.InvalidRange: // there is nothing after the offset
 		return nil, nil
-	case missing(err):
+	case code == minio.NoSuchKey:
 		err = fs.ErrNotExist
 	}
 	return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
 }
 
-// List asks for the objects under a prefix.
-func (b *Bucket) List(ctx context.Context, directory string) ([]string, error) {
-	if err := checkKey(directory); err != nil {
-		return nil, err
-	}
-	return keys(b.Files(ctx, directory))
-}
-
-// Files asks for the objects under a prefix, as List does.
+// Files asks for the objects under a prefix.
 func (b *Bucket) Files(ctx context.Context, directory string) ([]File, error) {
 	if err := checkDirectory(directory); err != nil {
 		return nil, err

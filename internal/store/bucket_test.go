@@ -55,7 +55,7 @@ func TestBucketListsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if keys, err := s.List(t.Context(), "run"); err != nil || len(keys) != n || keys[n-1] != "run/1002" {
+	if keys, err := store.List(t.Context(), s, "run"); err != nil || len(keys) != n || keys[n-1] != "run/1002" {
 		t.Errorf("%d keys, %v; want %d", len(keys), err, n)
 	}
 }
@@ -107,7 +107,7 @@ func TestBucketServerLost(t *testing.T) {
 	if _, err := s.Get(t.Context(), "run/b"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after an upload that was broken off: %v", err)
 	}
-	if keys, err := s.List(t.Context(), "run"); err != nil || len(keys) != 1 {
+	if keys, err := store.List(t.Context(), s, "run"); err != nil || len(keys) != 1 {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 

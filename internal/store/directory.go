@@ -92,25 +92,7 @@ func (d *Directory) makeParents(directory string) error {
 }
 
 // Get reads a file.
-func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) {
-	return d.do(ctx, "get", key, func(name string) ([]byte, error) {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		return readAll(file)
-	})
-}
-
-// readAll reads a file of at most MaxSize bytes.
-func readAll(file io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
-	if err == nil && len(data) > MaxSize {
-		err = fmt.Errorf("it is larger than %d bytes", MaxSize)
-	}
-	return data, err
-}
+func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) { return d.GetFrom(ctx, key, 0) }
 
 // GetFrom reads the end of a file.
 func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
@@ -120,25 +102,28 @@ func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]by
 			return nil, err
 		}
 		defer file.Close()
+		if _, err := file.Seek(offset, io.SeekStart); err != nil {
+			return nil, err
+		}
 		size := int64(0)
 		if info, err := file.Stat(); err == nil {
-			size = min(max(0, info.Size()-offset), MaxSize)
+			size = info.Size() - offset
 		}
-		data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-		_, err = data.ReadFrom(io.NewSectionReader(file, offset, MaxSize))
-		return data.Bytes(), err
+		return readAll(file, size)
 	})
 }
 
-// List walks a directory. It skips files that writers have not finished.
-func (d *Directory) List(ctx context.Context, directory string) ([]string, error) {
-	if err := checkKey(directory); err != nil {
-		return nil, err
+// readAll reads a file of at most MaxSize bytes, which is expected to have so many.
+func readAll(file io.Reader, expected int64) ([]byte, error) {
+	data := bytes.NewBuffer(make([]byte, 0, min(max(0, expected), MaxSize)+bytes.MinRead))
+	n, err := data.ReadFrom(io.LimitReader(file, MaxSize+1))
+	if err == nil && n > MaxSize {
+		err = fmt.Errorf("it is larger than %d bytes", MaxSize)
 	}
-	return keys(d.Files(ctx, directory))
+	return data.Bytes(), err
 }
 
-// Files walks a directory as List does.
+// Files walks a directory. It skips files that writers have not finished.
 func (d *Directory) Files(ctx context.Context, directory string) ([]File, error) {
 	if err := checkDirectory(directory); err != nil {
 		return nil, err

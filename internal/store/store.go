@@ -1,9 +1,9 @@
 // Package store keeps files under keys where several machines find them: in a directory that they share ([Directory]) or
 // in a bucket of an S3-compatible server ([Bucket]).
 //
-// A key is a path like "swimmer/Swimmer-v5/trpo-uapg-s1/epoch-2/progress.csv". Put is atomic, whatever happens meanwhile, and
-// visible to every later Get. Overwriting is not prevented: the learners' keys begin with run and epoch, and an epoch has
-// one learner.
+// A key is a path like "swimmer/Swimmer-v5/trpo-uapg-s1/epoch-2/progress.csv". Put is atomic, whatever happens meanwhile,
+// and visible to every later Get. Overwriting is not prevented: the learners' keys begin with run and epoch, and an epoch
+// has one learner.
 package store
 
 import (
@@ -25,16 +25,15 @@ const Scheme = "s3://"
 type Store interface {
 	// Put makes data the contents of key, durably once it returns.
 	Put(ctx context.Context, key string, data []byte) error
-	// Append makes data the contents of key, of which the first bytes, as many as there, are there already. Readers may see part
-	// of it, and those that have the file open see it grow.
+	// Append makes data the contents of key, whose first bytes, as many as there, are there already. Readers may see part
+	// of it, and a reader that has the file open sees it grow.
 	Append(ctx context.Context, key string, data []byte, there int) error
 	// Get returns the contents of key. The error wraps fs.ErrNotExist if there are none.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// GetFrom returns the contents of key from an offset in bytes on, none if that is its end or beyond it.
 	GetFrom(ctx context.Context, key string, offset int64) ([]byte, error)
-	// List returns the keys under a directory, in order; none if there is no such directory.
-	List(ctx context.Context, directory string) ([]string, error)
-	// Files is List with the files' sizes and times; the directory "." is the whole store.
+	// Files returns the files under a directory, in order of their keys; none if there is no such directory. "." is the
+	// whole store.
 	Files(ctx context.Context, directory string) ([]File, error)
 	// Remove removes key. It is not an error if key does not exist.
 	Remove(ctx context.Context, key string) error
@@ -49,13 +48,13 @@ type File struct {
 	Modified time.Time
 }
 
-// keys returns the files' keys.
-func keys(files []File, err error) ([]string, error) {
-	var all []string
+// List returns the keys under a directory of a store, in order; none if there is no such directory.
+func List(ctx context.Context, s Store, directory string) (keys []string, err error) {
+	files, err := s.Files(ctx, directory)
 	for _, f := range files {
-		all = append(all, f.Key)
+		keys = append(keys, f.Key)
 	}
-	return all, err
+	return keys, err
 }
 
 // Open returns the store of a name: s3://bucket/prefix, which must exist, or a directory, which it creates if
@@ -70,7 +69,7 @@ func Open(ctx context.Context, name string) (Store, error) {
 	return OpenDirectory(name)
 }
 
-// OpenExisting is [Open] for those who only read: a directory that there is not is an error that wraps fs.ErrNotExist.
+// OpenExisting is [Open] for readers: a missing directory is an error that wraps fs.ErrNotExist.
 func OpenExisting(ctx context.Context, name string) (Store, error) {
 	if !strings.HasPrefix(name, Scheme) {
 		if _, err := os.Stat(name); err != nil {
@@ -97,7 +96,7 @@ func within[T any](ctx context.Context, f func() (T, error)) (value T, err error
 	}
 }
 
-// checkDirectory returns an error for what is neither a key's directory nor the whole store.
+// checkDirectory returns an error unless directory is a key's or the whole store.
 func checkDirectory(directory string) error {
 	if directory == "." {
 		return nil
@@ -105,7 +104,7 @@ func checkDirectory(directory string) error {
 	return checkKey(directory)
 }
 
-// checkKey returns an error for what is not a key, such as a path that leads out of the store.
+// checkKey returns an error for an invalid key, such as a path that leads out of the store.
 func checkKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || strings.ContainsAny(key, "\\\x00") {
 		return fmt.Errorf("%q cannot be a key", key)

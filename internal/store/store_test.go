@@ -23,7 +23,7 @@ func conform(t *testing.T, s store.Store) {
 	if _, err := s.Get(ctx, run+"/epoch-1/a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("get what is not there: %v", err)
 	}
-	if keys, err := s.List(ctx, run); len(keys) > 0 || err != nil {
+	if keys, err := store.List(ctx, s, run); len(keys) > 0 || err != nil {
 		t.Errorf("list of nothing: %q, %v", keys, err)
 	}
 	if err := s.Remove(ctx, run+"/epoch-1/a"); err != nil {
@@ -61,7 +61,7 @@ func conform(t *testing.T, s store.Store) {
 	}
 	list := func(directory string, want ...string) {
 		t.Helper()
-		if keys, err := s.List(ctx, directory); err != nil || !slices.Equal(keys, want) {
+		if keys, err := store.List(ctx, s, directory); err != nil || !slices.Equal(keys, want) {
 			t.Errorf("%s holds %q, %v; want %q", directory, keys, err, want)
 		}
 	}
@@ -72,12 +72,11 @@ func conform(t *testing.T, s store.Store) {
 	list(run, run+"/epoch-1/a", run+"/epoch-2/a")
 	for _, key := range []string{"", ".", "/a", "a/", "a//b", "../a", "a/../../b", `a\b`, "a\x00"} {
 		_, get := s.Get(ctx, key)
-		_, list := s.List(ctx, key)
 		_, from := s.GetFrom(ctx, key, 1)
 		if _, err := s.Files(ctx, key); key != "." && err == nil {
 			t.Errorf("the files of %q", key)
 		}
-		for _, err := range []error{get, list, from, s.Put(ctx, key, nil), s.Remove(ctx, key)} {
+		for _, err := range []error{get, from, s.Put(ctx, key, nil), s.Remove(ctx, key)} {
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("key %q: %v", key, err)
 			}
@@ -121,7 +120,7 @@ func TestDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "exp", "x"+atomicfile.Suffix), []byte("ha"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if keys, err := s.List(t.Context(), "exp"); err != nil || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "x.") }) {
+	if keys, err := store.List(t.Context(), s, "exp"); err != nil || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "x.") }) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 }

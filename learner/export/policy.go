@@ -30,13 +30,6 @@ func newPolicy(c *runs.Checkpoint) (*Policy, error) {
 		return nil, err
 	}
 	p := &Policy{Policy: inner, Low: c.State.Arrays["action.low"], High: c.State.Arrays["action.high"], checkpoint: c}
-	if p.Low == nil && p.High == nil { // of format 2
-		spec, err := c.Spec()
-		if err != nil {
-			return nil, fmt.Errorf("%s: the bounds of its actions: %w", c.Location, err)
-		}
-		p.Low, p.High = spec.Low, spec.High
-	}
 	if a := p.Shape.Action; len(p.Low) != a || len(p.High) != a {
 		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d", c.Location, len(p.Low), len(p.High), a)
 	}

@@ -19,8 +19,8 @@ func TestWithoutEncoder(t *testing.T) {
 		State: &runs.State{Arrays: map[string][]float64{
 			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
 			"normalizer.count": {1}, "normalizer.mean": make([]float64, 8), "normalizer.m2": make([]float64, 8),
-		}},
-		Settings: map[string]string{"env": "Swimmer-v2", "hidden": "[5]", "clip": "5"},
+		}, Networks: map[string][]int{"policy": shape.Mean().Sizes}},
+		Settings: map[string]string{"env": "Swimmer-v2", "clip": "5"},
 	}
 	directory := t.TempDir()
 	_, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4"))

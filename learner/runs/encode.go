@@ -58,7 +58,7 @@ func Decode(data []byte) (*State, map[string]string, error) {
 		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
 	}
 	state := new(State)
-	if state.Counters, err = parseCounters(f.Metadata); err != nil {
+	if err := state.Counters.parse(f.Metadata); err != nil {
 		return nil, nil, err
 	}
 	if err := state.assemble(f); err != nil {
@@ -73,18 +73,22 @@ func Decode(data []byte) (*State, map[string]string, error) {
 	return state, settings, nil
 }
 
+// numbers returns the counters by their names in the metadata.
+func (c *Counters) numbers() map[string]*uint64 {
+	all := map[string]*uint64{"iteration": &c.Iteration, "epoch": &c.Epoch, "steps": &c.Steps, "episodes": &c.Episodes}
+	if c.Best != nil {
+		all["best_iteration"] = &c.Best.Iteration
+	}
+	return all
+}
+
 func (c *Counters) metadata() map[string]string {
-	metadata := map[string]string{
-		"format":    format,
-		"iteration": strconv.FormatUint(c.Iteration, 10),
-		"epoch":     strconv.FormatUint(c.Epoch, 10),
-		"steps":     strconv.FormatUint(c.Steps, 10),
-		"episodes":  strconv.FormatUint(c.Episodes, 10),
-		"elapsed":   c.Elapsed.String(),
+	metadata := map[string]string{"format": format, "elapsed": c.Elapsed.String()}
+	for name, n := range c.numbers() {
+		metadata[name] = strconv.FormatUint(*n, 10)
 	}
 	if c.Best != nil {
 		metadata["best_return"] = strconv.FormatFloat(c.Best.Return, 'g', -1, 64)
-		metadata["best_iteration"] = strconv.FormatUint(c.Best.Iteration, 10)
 		metadata["best_evaluated"] = strconv.FormatBool(c.Best.Evaluated)
 	}
 	if c.From != "" {
@@ -93,32 +97,23 @@ func (c *Counters) metadata() map[string]string {
 	return metadata
 }
 
-func parseCounters(metadata map[string]string) (Counters, error) {
-	var failed error
-	check := func(key string, err error) {
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("%w: %s is %.40q", ErrCorrupt, key, metadata[key])
+// parse is the inverse of metadata.
+func (c *Counters) parse(metadata map[string]string) (err error) {
+	wrong := func(name string) error { return fmt.Errorf("%w: %s is %.40q", ErrCorrupt, name, metadata[name]) }
+	if c.Elapsed, err = time.ParseDuration(metadata["elapsed"]); err != nil {
+		return wrong("elapsed")
+	}
+	if text, ok := metadata["best_return"]; ok {
+		c.Best = &Best{Evaluated: metadata["best_evaluated"] == "true"}
+		if c.Best.Return, err = strconv.ParseFloat(text, 64); err != nil {
+			return wrong("best_return")
 		}
 	}
-	count := func(key string) uint64 {
-		n, err := strconv.ParseUint(metadata[key], 10, 64)
-		check(key, err)
-		return n
+	for name, n := range c.numbers() {
+		if *n, err = strconv.ParseUint(metadata[name], 10, 64); err != nil {
+			return wrong(name)
+		}
 	}
-	c := Counters{
-		Iteration: count("iteration"),
-		Epoch:     count("epoch"),
-		Steps:     count("steps"),
-		Episodes:  count("episodes"),
-		From:      metadata["from_sha256"],
-	}
-	elapsed, err := time.ParseDuration(metadata["elapsed"])
-	check("elapsed", err)
-	c.Elapsed = elapsed
-	if _, ok := metadata["best_return"]; ok {
-		value, err := strconv.ParseFloat(metadata["best_return"], 64)
-		check("best_return", err)
-		c.Best = &Best{Return: value, Iteration: count("best_iteration"), Evaluated: metadata["best_evaluated"] == "true"}
-	}
-	return c, failed
+	c.From = metadata["from_sha256"]
+	return nil
 }

@@ -3,7 +3,6 @@ package runs
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,8 +19,8 @@ const (
 func weightName(network string, layer int) string { return fmt.Sprintf("%s.%d.weight", network, layer) }
 func biasName(network string, layer int) string   { return fmt.Sprintf("%s.%d.bias", network, layer) }
 
-// Layers returns the tensors of a network's parameters: NETWORK.0.weight (out, in), NETWORK.0.bias (out), NETWORK.1.weight, ...
-// Parameters beyond the network's are left out.
+// Layers returns the tensors of a network's parameters: NETWORK.0.weight (out, in), NETWORK.0.bias (out),
+// NETWORK.1.weight, ... Parameters beyond the network's are left out.
 func Layers(network string, mlp nn.MLP, params []float64) []safetensors.Tensor {
 	var all []safetensors.Tensor
 	for i, l := range mlp.Layers() {
@@ -34,23 +33,19 @@ func Layers(network string, mlp nn.MLP, params []float64) []safetensors.Tensor {
 // tensors returns the file's arrays, sorted by name: a network's parameters layer by layer, the others as they are.
 func (s *State) tensors() []safetensors.Tensor {
 	var all []safetensors.Tensor
-	add := func(name string, values []float64, shape ...int) {
-		all = append(all, safetensors.New(name, shape, values))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Arrays)) {
-		values := s.Arrays[name]
-		network := strings.TrimSuffix(name, paramsSuffix)
+	for name, values := range s.Arrays {
+		network, params := strings.CutSuffix(name, paramsSuffix)
 		sizes, ok := s.Networks[network]
-		if !ok || network == name {
-			add(name, values, len(values))
+		if !ok || !params {
+			all = append(all, safetensors.New(name, []int{len(values)}, values))
 			continue
 		}
 		mlp := nn.MLP{Sizes: sizes}
 		all = append(all, Layers(network, mlp, values)...)
 		if rest := values[mlp.NumParams():]; network == policyName {
-			add(logStdName, rest, len(rest))
+			all = append(all, safetensors.New(logStdName, []int{len(rest)}, rest))
 		} else if len(rest) > 0 {
-			panic(fmt.Sprintf("checkpoint: %s has %d numbers, and a network of sizes %v has %d", name, len(values), sizes, mlp.NumParams()))
+			panic(fmt.Sprintf("runs: %s has %d numbers, and a network of sizes %v has %d", name, len(values), sizes, mlp.NumParams()))
 		}
 	}
 	slices.SortFunc(all, func(a, b safetensors.Tensor) int { return cmp.Compare(a.Name, b.Name) })
@@ -67,16 +62,20 @@ func (s *State) assemble(f *safetensors.File) error {
 			continue
 		}
 		parts, sizes, err := layers(f, network)
-		if err != nil {
-			return err
+		var params []float64
+		for _, part := range parts {
+			used[part.Name] = true
+			if err == nil {
+				params, err = part.Append(params)
+			}
 		}
-		if s.Arrays[network+paramsSuffix], err = join(parts, used); err != nil {
+		if err != nil {
 			return err
 		}
 		if s.Networks == nil {
 			s.Networks = map[string][]int{}
 		}
-		s.Networks[network] = sizes
+		s.Arrays[network+paramsSuffix], s.Networks[network] = params, sizes
 	}
 	for _, t := range f.Tensors {
 		if used[t.Name] {
@@ -103,7 +102,8 @@ func layers(f *safetensors.File, network string) (parts []safetensors.Tensor, si
 		bias, _ := f.Tensor(biasName(network, i))
 		if len(weight.Shape) != 2 || !slices.Equal(bias.Shape, weight.Shape[:1]) || slices.Min(weight.Shape) < 1 ||
 			i > 0 && weight.Shape[1] != sizes[i] {
-			return nil, nil, fmt.Errorf("tensor %.40q: shape %v, of its bias %v, fits no layer", weight.Name, weight.Shape, bias.Shape)
+			return nil, nil, fmt.Errorf("tensor %.40q: shape %v, of its bias %v, fits no layer",
+				weight.Name, weight.Shape, bias.Shape)
 		}
 		if i == 0 {
 			sizes = append(sizes, weight.Shape[1])
@@ -113,27 +113,10 @@ func layers(f *safetensors.File, network string) (parts []safetensors.Tensor, si
 	}
 	if network == policyName {
 		logStd, ok := f.Tensor(logStdName)
-		if !ok || !slices.Equal(logStd.Shape, sizes[len(sizes)-1:]) {
-			return nil, nil, fmt.Errorf("tensor %q: missing or of shape %v, want %v", logStdName, logStd.Shape, sizes[len(sizes)-1:])
+		if want := sizes[len(sizes)-1:]; !ok || !slices.Equal(logStd.Shape, want) {
+			return nil, nil, fmt.Errorf("tensor %q: missing or of shape %v, want %v", logStdName, logStd.Shape, want)
 		}
 		parts = append(parts, logStd)
 	}
 	return parts, sizes, nil
-}
-
-// join returns the elements of all tensors, one after another, and marks these as used.
-func join(parts []safetensors.Tensor, used map[string]bool) ([]float64, error) {
-	n := 0
-	for _, t := range parts {
-		n += t.Len()
-	}
-	all := make([]float64, 0, n) // once: hostile files must not make this grow
-	for _, t := range parts {
-		var err error
-		if all, err = t.Append(all); err != nil {
-			return nil, err
-		}
-		used[t.Name] = true
-	}
-	return all, nil
 }

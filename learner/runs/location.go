@@ -262,19 +262,23 @@ type Policy struct {
 // Policy returns the policy in the checkpoint.
 func (c *Checkpoint) Policy() (*Policy, error) {
 	var recorded config.Settings
-	for _, name := range []string{"hidden", "clip"} {
-		if err := recorded.Set(name, c.Settings[name]); err != nil {
-			return nil, fmt.Errorf("%s: its settings: %w", c.Location, err)
-		}
+	if err := recorded.Set("clip", c.Settings["clip"]); err != nil {
+		return nil, fmt.Errorf("%s: its settings: %w", c.Location, err)
 	}
-	moments := policy.Moments{Mean: c.State.Arrays["normalizer.mean"], M2: c.State.Arrays["normalizer.m2"]}
-	if count := c.State.Arrays["normalizer.count"]; len(count) == 1 {
+	arrays := c.State.Arrays
+	moments := policy.Moments{Mean: arrays["normalizer.mean"], M2: arrays["normalizer.m2"]}
+	if count := arrays["normalizer.count"]; len(count) == 1 {
 		moments.Count = count[0]
 	}
-	params := c.State.Arrays["policy.params"]
-	shape, ok := shapeOf(len(moments.Mean), recorded.Hidden, len(params))
-	if !ok || len(moments.M2) != len(moments.Mean) {
-		return nil, fmt.Errorf("%s: there is no policy in it, or one of another size than its settings say", c.Location)
+	params, sizes := arrays[policyName+paramsSuffix], c.State.Networks[policyName]
+	if len(sizes) < 2 {
+		return nil, fmt.Errorf("%s: there is no policy in it", c.Location)
+	}
+	last := len(sizes) - 1
+	shape := policy.Shape{Observation: sizes[0], Hidden: sizes[1:last], Action: sizes[last]}
+	if shape.Validate() != nil || len(params) != shape.NumParams() ||
+		len(moments.Mean) != shape.Observation || len(moments.M2) != shape.Observation {
+		return nil, fmt.Errorf("%s: its policy's parameters or normaliser do not have the size of its network", c.Location)
 	}
 	return &Policy{shape, params, moments.Normalizer(recorded.Clip), moments}, nil
 }
@@ -297,18 +301,4 @@ func (c *Checkpoint) PolicyOf(shape policy.Shape) (*Policy, error) {
 // describe names a shape's sizes.
 func describe(s policy.Shape) string {
 	return fmt.Sprintf("%d observations, hidden layers %v and %d actions", s.Observation, s.Hidden, s.Action)
-}
-
-// shapeOf returns the shape of so many observed dimensions, these hidden layers and so many parameters. Their number grows
-// by as many with each dimension of the action.
-func shapeOf(observed int, hidden []int, params int) (shape policy.Shape, ok bool) {
-	shape = policy.Shape{Observation: observed, Action: 1, Hidden: hidden}
-	if shape.Validate() != nil {
-		return shape, false
-	}
-	first := shape.NumParams()
-	shape.Action = 2
-	each := shape.NumParams() - first
-	shape.Action = 1 + (params-first)/each
-	return shape, shape.Validate() == nil && shape.NumParams() == params
 }

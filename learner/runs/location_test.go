@@ -18,7 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-var settings = map[string]string{"env": "Toy-v0", "hidden": "4,5", "clip": "5"}
+var settings = map[string]string{"env": "Toy-v0", "clip": "5"}
 
 // shape is that of the policies in the tests' checkpoints.
 var shape = policy.Shape{Observation: 3, Action: 2, Hidden: []int{4, 5}}
@@ -30,7 +30,7 @@ func encoded(t testing.TB, iteration uint64) []byte {
 	params[0] = float64(iteration)
 	data, err := runs.Encode(&runs.State{Counters: runs.Counters{Iteration: iteration}, Arrays: map[string][]float64{
 		"policy.params": params, "normalizer.count": {101}, "normalizer.mean": {1, 2, 3}, "normalizer.m2": {100, 400, 900},
-	}}, settings)
+	}, Networks: map[string][]int{"policy": shape.Mean().Sizes}}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,19 +207,19 @@ func TestPolicy(t *testing.T) {
 	if _, err := policy.NewActor(p.Shape, p.Params, p.Normalizer); err != nil {
 		t.Error(err)
 	}
-	arrays, recorded := c.State.Arrays, c.Settings
+	arrays, recorded, networks := c.State.Arrays, c.Settings, c.State.Networks
 	for name, change := range map[string]func(){
 		"no parameters":           func() { delete(c.State.Arrays, "policy.params") },
 		"no means":                func() { delete(c.State.Arrays, "normalizer.mean") },
 		"too few deviations":      func() { c.State.Arrays["normalizer.m2"] = []float64{1} },
 		"a parameter too many":    func() { c.State.Arrays["policy.params"] = append(slices.Clone(p.Params), 1) },
-		"no hidden layers":        func() { delete(c.Settings, "hidden") },
-		"other hidden layers":     func() { c.Settings["hidden"] = "4,4" },
-		"negative hidden layers":  func() { c.Settings["hidden"] = "-4,5" },
-		"enormous hidden layers":  func() { c.Settings["hidden"] = "4294967296,4294967296" },
+		"no network":              func() { delete(c.State.Networks, "policy") },
+		"other hidden layers":     func() { c.State.Networks["policy"] = []int{3, 4, 4, 2} },
+		"negative hidden layers":  func() { c.State.Networks["policy"] = []int{3, -4, 5, 2} },
+		"enormous hidden layers":  func() { c.State.Networks["policy"] = []int{3, 1 << 32, 1 << 32, 2} },
 		"a clip that is a letter": func() { c.Settings["clip"] = "x" },
 	} {
-		c.State.Arrays, c.Settings = maps.Clone(arrays), maps.Clone(recorded)
+		c.State.Arrays, c.Settings, c.State.Networks = maps.Clone(arrays), maps.Clone(recorded), maps.Clone(networks)
 		change()
 		if _, err := c.Policy(); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)

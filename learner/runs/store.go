@@ -44,50 +44,57 @@ func (s *Store) Keep(iterations ...uint64) { s.kept = iterations }
 // uses the one before it; if all are corrupt, it leaves them and returns an error. A state made with other settings
 // is a *MismatchError.
 func (s *Store) Load() (*State, error) {
-	state, iterations, corrupt, err := s.find()
+	state, corrupt, err := find(s.directory, s.settings)
 	if state == nil || err != nil {
 		return nil, err
 	}
 	s.newest = s.path(state.Iteration)
-	return state, s.setAside(iterations, corrupt)
+	for _, c := range corrupt {
+		s.log.Warn("skipping a corrupt checkpoint", "error", c.err, "instead", s.newest)
+		path := s.path(c.iteration)
+		if err := os.Rename(path, path+".corrupt"); err != nil {
+			return nil, fmt.Errorf("set a corrupt checkpoint aside: %w", err)
+		}
+	}
+	return state, nil
 }
 
-// Peek returns what Load would return for that directory, which need not exist, without changing anything.
+// Peek returns the state that Load would return for a directory, which need not exist, and changes nothing.
 func Peek(directory string, settings map[string]string) (*State, error) {
-	state, _, _, err := (&Store{directory: directory, settings: settings}).find()
+	state, _, err := find(directory, settings)
 	return state, err
 }
 
-// find returns the newest intact state, or nil if there is none, and the iterations and errors of the corrupt ones it
-// skipped, newest first.
-func (s *Store) find() (state *State, passed []uint64, corrupt []error, err error) {
-	iterations, err := Iterations(s.directory)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	for i, iteration := range slices.Backward(iterations) {
-		state, err := s.read(iteration)
-		if err == nil {
-			return state, iterations[i+1:], corrupt, nil
-		}
-		if err = fmt.Errorf("%s: %w", s.path(iteration), err); !errors.Is(err, ErrCorrupt) {
-			return nil, nil, nil, err
-		}
-		corrupt = append(corrupt, err)
-	}
-	return nil, nil, nil, errors.Join(corrupt...)
+// corruptFile is the checkpoint of an iteration that cannot be read.
+type corruptFile struct {
+	iteration uint64
+	err       error
 }
 
-// read returns an iteration's state, which must have been made with the store's settings.
-func (s *Store) read(iteration uint64) (*State, error) {
-	state, settings, err := Read(s.directory, iteration)
+// find returns the newest intact state, or nil if there is none, and the corrupt ones that it skipped.
+func find(directory string, settings map[string]string) (state *State, corrupt []corruptFile, err error) {
+	iterations, err := Iterations(directory)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if d := Differences(settings, s.settings); len(d) > 0 {
-		return nil, &MismatchError{d}
+	var errs []error
+	for _, iteration := range slices.Backward(iterations) {
+		state, madeWith, err := Read(directory, iteration)
+		if err == nil {
+			if d := Differences(madeWith, settings); len(d) > 0 {
+				err = &MismatchError{d}
+			}
+		}
+		if err == nil {
+			return state, corrupt, nil
+		}
+		err = fmt.Errorf("%s: %w", filepath.Join(directory, FileName(iteration)), err)
+		if !errors.Is(err, ErrCorrupt) {
+			return nil, nil, err
+		}
+		corrupt, errs = append(corrupt, corruptFile{iteration, err}), append(errs, err)
 	}
-	return state, nil
+	return nil, nil, errors.Join(errs...)
 }
 
 // Read returns the state of one iteration from a directory of checkpoints, and the settings it was made with. The
@@ -105,19 +112,6 @@ func Read(directory string, iteration uint64) (*State, map[string]string, error)
 		return nil, nil, fmt.Errorf("%w: it is of iteration %d", ErrCorrupt, state.Iteration)
 	}
 	return state, settings, nil
-}
-
-// setAside renames corrupt checkpoints, so that they are not read again.
-func (s *Store) setAside(iterations []uint64, why []error) error {
-	for _, err := range why {
-		s.log.Warn("skipping a corrupt checkpoint", "error", err, "instead", s.newest)
-	}
-	for _, iteration := range iterations {
-		if err := os.Rename(s.path(iteration), s.path(iteration)+".corrupt"); err != nil {
-			return fmt.Errorf("set a corrupt checkpoint aside: %w", err)
-		}
-	}
-	return nil
 }
 
 // Save makes state the newest checkpoint and removes those that are no longer kept. After an error all earlier

@@ -204,7 +204,7 @@ func (c *commitQueue) committed(ctx context.Context, l *pendingCommit) {
 
 // earlier lists the run's files of earlier epochs, without the kept checkpoints.
 func (c *commitQueue) earlier(ctx context.Context) (earlier []string, err error) {
-	keys, err := c.store.List(ctx, c.lease.home)
+	keys, err := store.List(ctx, c.store, c.lease.home)
 	for _, key := range keys {
 		kept := slices.ContainsFunc(c.kept, func(l link) bool { return l.Location == key })
 		if epoch, ok := epochOf(c.lease.home, key); ok && epoch < c.lease.Epoch && !kept {

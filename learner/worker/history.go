@@ -72,7 +72,7 @@ func homeOf(run, location string) string {
 	directory := path.Dir(path.Dir(location))
 	home := path.Dir(directory)
 	if _, ok := epochOf(home, location); !ok || home != run && epochs.Run(home) != run ||
-		location != path.Join(directory, checkpointsName, path.Base(location)) {
+		location != path.Join(directory, runs.CheckpointsName, path.Base(location)) {
 		return ""
 	}
 	return home
@@ -149,7 +149,7 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 
 // chains returns the resumptions that the chains in a home offer. Only in the run's own are those later than the one known.
 func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption, err error) {
-	keys, err := in.List(ctx, home)
+	keys, err := store.List(ctx, in, home)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
@@ -191,7 +191,7 @@ func (r *resumption) get(ctx context.Context, in store.Store) error {
 	c := r.checkpoint()
 	data, err := in.Get(ctx, c.Location)
 	if notThere(err) { // a checkpoint to keep is in each epoch's directory
-		data, err = in.Get(ctx, path.Join(r.directory, checkpointsName, path.Base(c.Location)))
+		data, err = in.Get(ctx, path.Join(r.directory, runs.CheckpointsName, path.Base(c.Location)))
 	}
 	switch {
 	case notThere(err):
@@ -213,11 +213,11 @@ func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.
 	if err := os.MkdirAll(runs.Checkpoints(settings.RunDir), 0o755); err != nil {
 		return err
 	}
-	own := path.Join(checkpointsName, runs.FileName(r.checkpoint().Iteration))
-	names := append(slices.Clone(tables), shutOutName, path.Join(checkpointsName, runs.BestName))
+	own := path.Join(runs.CheckpointsName, runs.FileName(r.checkpoint().Iteration))
+	names := []string{runs.ProgressName, runs.EvaluationsName, runs.ShutOutName, path.Join(runs.CheckpointsName, runs.BestName)}
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
-			names = append(names, path.Join(checkpointsName, runs.FileName(iteration)))
+			names = append(names, path.Join(runs.CheckpointsName, runs.FileName(iteration)))
 		}
 	}
 	files := map[string][]byte{own: r.data, config.FileName: []byte(settings.YAML())}

@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/atomicfile"
-	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -76,24 +74,17 @@ func (j *journal) commit(state *runs.State, summary map[string]float64) error {
 
 // changed returns the files that the store does not have yet, ending with that iteration's checkpoint, and its SHA-256.
 func (j *journal) changed(iteration uint64) (files []file, hash string, err error) {
-	names := append([]string{config.FileName}, tables...)
-	checkpoints, err := os.ReadDir(runs.Checkpoints(j.directory))
+	names, err := runs.Files(j.directory)
 	if err != nil {
 		return nil, "", err
 	}
-	newest := path.Join(checkpointsName, runs.FileName(iteration))
-	for _, entry := range checkpoints {
-		name := path.Join(checkpointsName, entry.Name())
-		_, there := j.stored[name]
-		unchanged := there && strings.HasPrefix(entry.Name(), "iteration-") // an iteration is saved once
-		if name != newest && !unchanged && !strings.HasSuffix(name, atomicfile.Suffix) {
-			names = append(names, name)
+	if newest := path.Join(runs.CheckpointsName, runs.FileName(iteration)); names[len(names)-1] != newest {
+		return nil, "", fmt.Errorf("%s is not the newest checkpoint: %s", newest, names[len(names)-1])
+	}
+	for _, name := range names {
+		if _, there := j.stored[name]; there && strings.Contains(name, "/iteration-") {
+			continue // an iteration is saved once
 		}
-	}
-	if _, err := os.Stat(runs.ShutOut(j.directory)); err == nil {
-		names = append(names, shutOutName)
-	}
-	for _, name := range append(names, newest) {
 		data, err := os.ReadFile(filepath.Join(j.directory, filepath.FromSlash(name)))
 		if err != nil {
 			return nil, "", err
@@ -173,15 +164,6 @@ func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy
 	}
 	return batch, err
 }
-
-// tables are the files of rows in a run's directory.
-var tables = []string{filepath.Base(runs.ProgressFile("")), filepath.Base(runs.Evaluations(""))}
-
-// shutOutName is the file of who is shut out, if anybody is.
-var shutOutName = filepath.Base(runs.ShutOut(""))
-
-// checkpointsName is the directory of checkpoints in a run's directory.
-var checkpointsName = filepath.Base(runs.Checkpoints(""))
 
 // notThere reports whether an error means that a file does not exist.
 func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -193,7 +193,7 @@ func TestChain(t *testing.T) {
 		put(run + "/" + key)
 	}
 	left := func(directory string) (all []string) {
-		keys, err := s.List(context.Background(), path.Join(run, directory))
+		keys, err := store.List(context.Background(), s, path.Join(run, directory))
 		if err != nil {
 			t.Error(err)
 		}
@@ -485,7 +485,7 @@ func TestMaxToKeep(t *testing.T) {
 		}
 		c.close()
 		<-ended
-		if keys, err := s.List(t.Context(), run+"/epoch-2/checkpoints"); err != nil || len(keys) != most {
+		if keys, err := store.List(t.Context(), s, run+"/epoch-2/checkpoints"); err != nil || len(keys) != most {
 			t.Errorf("%q, %v, want %d checkpoints", keys, err, most)
 		}
 	}
@@ -495,7 +495,7 @@ func TestMaxToKeep(t *testing.T) {
 // worker.
 func TestLogIsCut(t *testing.T) {
 	s, directory := newStore(t), t.TempDir()
-	for _, name := range append([]string{config.FileName, shutOutName}, tables...) {
+	for _, name := range []string{config.FileName, runs.ShutOutName, runs.ProgressName, runs.EvaluationsName} {
 		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
