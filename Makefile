@@ -39,7 +39,7 @@ test: setup ## Run go vet and all tests (GPU tests only after make cuda or make 
 	cd helm && go vet -tags e2e ./... && go test ./...
 
 race: setup ## Run the tests of concurrent packages under the race detector
-	go test -race $(RACE)
+	go test -race -timeout 30m $(RACE)
 
 browser: ## Fetch what the tests of the browser's pages need: npm packages, and Chromium (as root on Debian)
 	@scripts/setup_browser.sh

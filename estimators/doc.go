@@ -61,19 +61,19 @@
 //
 // # The baseline inside
 //
-// The process is a sum of a function of the state, whose prior covariance is c1 K_s, and one of the scores. The posterior
-// mean of the first at the samples is b = c1 K_s alpha, and since K alpha = y, the completed gradient is
+// The process is a sum of a function of the state, whose prior covariance is c1 K_s, and one of the scores. The
+// posterior mean of the first at the samples is b = c1 K_s alpha, and since K alpha = y, the completed gradient is
 //
 //	g = kappa/(sigma² + kappa n) U (y - b)
 //
-// whatever the rank: Bayesian quadrature is Monte Carlo with a baseline, which the process learns from the same batch and
-// trusts as far as its hyperparameters say. And for the kernel of full rank the covariance is that of Monte Carlo, given the
-// baseline, and what the baseline's own covariance S = c1 K_s - c1 K_s K^-1 c1 K_s adds,
+// whatever the rank: Bayesian quadrature is Monte Carlo with a baseline, which the process learns from the same batch
+// and trusts as far as its hyperparameters say. And for the kernel of full rank the covariance is that of Monte Carlo,
+// given the baseline, and what the baseline's own covariance S = c1 K_s - c1 K_s K^-1 c1 K_s adds,
 //
 //	C = sigma² kappa/(sigma² + kappa n) G + (kappa/(sigma² + kappa n))² U S U'
 //
-// So where a critic has taken out of the targets what states explain (S and b are small), the mean is Monte Carlo's, and all
-// that is left of the uncertainty is G's. docs/results/best and docs/results/gradient-quality measure it.
+// So where a critic has taken out of the targets what states explain (S and b are small), the mean is Monte Carlo's,
+// and all that is left of the uncertainty is G's. docs/results/best and docs/results/gradient-quality measure it.
 //
 // # The natural gradient
 //

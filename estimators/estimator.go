@@ -55,5 +55,6 @@ func (e *Estimate) correctBy(s *compute.Scope, c Correction) (err error) {
 
 // newEstimate returns the gradient U w of a batch.
 func newEstimate(s *compute.Scope, batch *Batch, weights compute.Block) *Estimate {
-	return &Estimate{Weights: weights, Gradient: linop.Mul(s, batch.Scores, weights, false), batch: batch, backend: s.Backend()}
+	return &Estimate{Weights: weights, Gradient: linop.Mul(s, batch.Scores, weights, false), batch: batch,
+		backend: s.Backend()}
 }

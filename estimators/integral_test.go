@@ -59,8 +59,9 @@ func TestCompletionIsExactWithoutTheStateKernel(t *testing.T) {
 	}
 }
 
-// The completed gradient is Monte Carlo's of the targets less the posterior mean of their state part, for any rank. With the
-// kernel of full rank its covariance is that of Monte Carlo, given this baseline, and what the baseline's own adds.
+// The completed gradient is Monte Carlo's of the targets less the posterior mean of their state part, for any rank.
+// With the kernel of full rank its covariance is that of Monte Carlo, given this baseline, and what the baseline's own
+// adds.
 func TestQuadratureIsMonteCarloWithABaseline(t *testing.T) {
 	for name, size := range map[string][2]int{"more samples": {7, 30}, "more parameters": {30, 12}} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +90,8 @@ func TestQuadratureIsMonteCarloWithABaseline(t *testing.T) {
 					g.Scale(factor*x.kernel.Noise, x.fisherMatrix())
 					covariance := x.sandwich(&g, factor*factor, &explained)
 					covariance.Scale(1/x.kappa(), covariance)
-					wantNear(t, "covariance / kappa", dense(s, x.covariance(t, x.empirical(noDamping))), covariance, 1e-6)
+					wantNear(t, "covariance / kappa", dense(s, x.covariance(t, x.empirical(noDamping))), covariance,
+						1e-6)
 				})
 			}
 		})
@@ -130,7 +132,8 @@ func TestDampedIntegralAgainstDense(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := &estimators.Quadrature{Kernel: x.kernel, Solver: gp.Iterative{FisherKernel: kernel}, Integral: estimators.DampedIntegral{Kernel: kernel}}
+		q := &estimators.Quadrature{Kernel: x.kernel, Solver: gp.Iterative{FisherKernel: kernel},
+			Integral: estimators.DampedIntegral{Kernel: kernel}}
 		e, err := q.Estimate(s, &x.batch)
 		if err != nil {
 			t.Fatal(err)

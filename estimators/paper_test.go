@@ -143,13 +143,15 @@ func TestUniformUncertaintyOfTheNaturalGradient(t *testing.T) {
 		x := x.solve(t, s, x.rank())
 		precision := x.precision(t, x.empirical(noDamping))
 		pairs := x.pairs(t, estimators.Projected, precision)
-		a := x.columns(x.correction(t, estimators.NaturalUAPG{Epsilon: math.Inf(1), Decompose: estimators.Projected}, x.empirical(noDamping)))
+		a := x.columns(x.correction(t, estimators.NaturalUAPG{Epsilon: math.Inf(1), Decompose: estimators.Projected},
+			x.empirical(noDamping)))
 		var got mat.Dense
 		got.Product(a, inverse(dense(s, precision)), a.T())
 		wantNear(t, "A N^-1 A'", &got, plusDiagonal(mat.NewDense(x.p, x.p, nil), 1/pairs.Values[x.p-1]), 1e-9)
 
 		const epsilon = 3
-		steps, _ := leading(x.columns(x.correction(t, estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}, x.empirical(noDamping))), x.p)
+		steps, _ := leading(x.columns(x.correction(t,
+			estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}, x.empirical(noDamping))), x.p)
 		for j, step := range steps {
 			want := min(math.Sqrt(pairs.Values[j]/pairs.Values[x.p-1]), epsilon)
 			if math.Abs(step-want) > 1e-9 {

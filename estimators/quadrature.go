@@ -78,12 +78,13 @@ func (PlainIntegral) Weights(s *compute.Scope, _ *Batch, k gp.Kernel, alpha comp
 //
 //	w = kappa (rho alpha + (1 - rho) V V'alpha),  rho = sigma²/(kappa n + sigma²)
 //
-// Without the state kernel (c1 = 0) U w is exactly what the kernel of full rank gives. With it, w is the targets less the
-// posterior mean of their state part, times kappa/(sigma² + kappa n): Monte Carlo with a baseline.
+// Without the state kernel (c1 = 0) U w is exactly what the kernel of full rank gives. With it, w is the targets less
+// the posterior mean of their state part, times kappa/(sigma² + kappa n): Monte Carlo with a baseline.
 type CompletedIntegral struct{}
 
 // Weights implements [Integral].
-func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block, error) {
+func (CompletedIntegral) Weights(s *compute.Scope, batch *Batch, k gp.Kernel, alpha compute.Block) (compute.Block,
+	error) {
 	kappa := k.FisherWeight()
 	rho := k.Noise / (kappa*float64(alpha.Rows) + k.Noise)
 	b, v := s.Backend(), batch.SVD.V

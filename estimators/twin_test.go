@@ -41,7 +41,8 @@ func newProblem(t *testing.T, seed uint64, p, n int) problem {
 	for i := range n {
 		x.targets.SetVec(i, math.Sin(2*x.features.At(i, 0))+x.scores.At(0, i)+0.1*rng.NormFloat64())
 	}
-	x.kernel = gp.Kernel{C1: 0.8, C2: 0.01, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 0.7, FisherVariance: []float64{0.3, 3}[seed%2], Noise: 0.3}}
+	x.kernel = gp.Kernel{C1: 0.8, C2: 0.01, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 0.7,
+		FisherVariance: []float64{0.3, 3}[seed%2], Noise: 0.3}}
 	return x
 }
 
@@ -145,7 +146,8 @@ func (x problem) decompose(rank int) (p *mat.Dense, s []float64, v *mat.Dense) {
 	var left, right mat.Dense
 	svd.UTo(&left)
 	svd.VTo(&right)
-	return mat.DenseCopyOf(left.Slice(0, x.p, 0, rank)), svd.Values(nil)[:rank], mat.DenseCopyOf(right.Slice(0, x.n, 0, rank))
+	return mat.DenseCopyOf(left.Slice(0, x.p, 0, rank)), svd.Values(nil)[:rank],
+		mat.DenseCopyOf(right.Slice(0, x.n, 0, rank))
 }
 
 // rank returns that of U.

@@ -80,7 +80,8 @@ func (e *Estimate) Precision() (*Uncertainty, error) {
 func (e *Estimate) newUncertainty(weight float64, core *mat.SymDense) *Uncertainty {
 	svd, g := e.batch.SVD, e.batch.Fisher
 	k := len(svd.S)
-	u := &Uncertainty{backend: e.backend, fisher: g.Matrix, damping: g.Damping, basis: svd.P, middle: mat.NewSymDense(k, nil)}
+	u := &Uncertainty{backend: e.backend, fisher: g.Matrix, damping: g.Damping, basis: svd.P,
+		middle: mat.NewSymDense(k, nil)}
 	for i := range k {
 		for j := i; j < k; j++ {
 			u.middle.SetSym(i, j, weight*svd.S[i]*core.At(i, j)*svd.S[j])

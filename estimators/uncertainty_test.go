@@ -34,9 +34,11 @@ func (x solved) columns(f func(e compute.Block)) *mat.Dense {
 }
 
 // compareEigenpairs compares values, and the projections that distinct vectors span.
-func compareEigenpairs(t *testing.T, name string, b compute.Backend, got *estimators.Eigenpairs, values []float64, vectors *mat.Dense, tolerance float64) {
+func compareEigenpairs(t *testing.T, name string, b compute.Backend, got *estimators.Eigenpairs, values []float64,
+	vectors *mat.Dense, tolerance float64) {
 	t.Helper()
-	wantNear(t, name+": values", mat.NewVecDense(len(got.Values), got.Values), mat.NewVecDense(len(values), values), tolerance)
+	wantNear(t, name+": values", mat.NewVecDense(len(got.Values), got.Values), mat.NewVecDense(len(values), values),
+		tolerance)
 	s := compute.NewScope(b)
 	defer s.Release()
 	gotVectors := download(b, linop.MulOut(s, got.Vectors))
@@ -79,7 +81,8 @@ func TestCovarianceOfTheGradient(t *testing.T) {
 					}
 					wantNear(t, "variance", mat.NewVecDense(1, []float64{variance}),
 						mat.NewVecDense(1, []float64{x.kappa() * mat.Inner(d, want, d)}), 1e-6)
-					compareEigenpairs(t, "projected", x.b, x.pairs(t, estimators.Projected, covariance), values, vectors, 1e-4)
+					compareEigenpairs(t, "projected", x.b, x.pairs(t, estimators.Projected, covariance), values,
+						vectors, 1e-4)
 					randomized := estimators.Randomized(x.p, 3, rand.New(rand.NewPCG(5, 0)))
 					compareEigenpairs(t, "randomized", x.b, x.pairs(t, randomized, covariance), values, vectors, 1e-4)
 				})
@@ -107,7 +110,8 @@ func TestEmpiricalCovarianceIsPositiveDefinite(t *testing.T) {
 				pairs := x.pairs(t, estimators.Projected, covariance)
 				for j, value := range pairs.Values {
 					if math.Abs(value-exact[j]) > 1e-9*exact[0] {
-						t.Errorf("variance %g, rank %d: eigenvalue %d is %g, multiplied out %g", variance, rank, j, value, exact[j])
+						t.Errorf("variance %g, rank %d: eigenvalue %d is %g, multiplied out %g", variance, rank, j,
+							value, exact[j])
 					}
 				}
 			}

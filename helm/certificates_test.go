@@ -29,10 +29,12 @@ func TestNamesAreCertified(t *testing.T) {
 	c.checkNames(func(server string) []byte { return c.secrets["dbqpg-credentials-"+server]["tls.pem"] })
 }
 
-// checkNames checks that servers' certificates, in PEM, hold the names by which the manifests call them, and dbqpg.example.
+// checkNames checks that servers' certificates, in PEM, hold the names by which the manifests call them, and
+// dbqpg.example.
 func (c *cluster) checkNames(certificate func(server string) []byte) {
 	c.t.Helper()
-	called := regexp.MustCompile(`(?:https|tls)://[^\s,"']+|=[a-z0-9-]+\.[a-z0-9.-]+\.svc:7071`).FindAllString(c.r.manifest, -1)
+	called := regexp.MustCompile(`(?:https|tls)://[^\s,"']+|=[a-z0-9-]+\.[a-z0-9.-]+\.svc:7071`).FindAllString(
+		c.r.manifest, -1)
 	if len(called) < 10 {
 		c.t.Fatal(called)
 	}
@@ -68,9 +70,10 @@ func parseCertificate(t testing.TB, data []byte) *x509.Certificate {
 	return nil
 }
 
-// What cert-manager makes of the chart's Certificates is what each member needs: it is done by cert-manager's own code, from the
-// private key to the Secret, with an issuer whose authority is its own root or another's intermediate. All containers run with that:
-// servers and clients let each other in by it, the operator submits, and the worker trains with its actors.
+// What cert-manager makes of the chart's Certificates is what each member needs: it is done by cert-manager's own code,
+// from the private key to the Secret, with an issuer whose authority is its own root or another's intermediate. All
+// containers run with that: servers and clients let each other in by it, the operator submits, and the worker trains
+// with its actors.
 func TestCertManager(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -79,7 +82,9 @@ func TestCertManager(t *testing.T) {
 	values := trainingValues(t)
 	merge(values, "credentials", parse(t, "{mode: cert-manager, issuer: {name: dbqpg}, hosts: [dbqpg.example]}"))
 	r := render(t, values)
-	for name, chain := range map[string][]authority{"root": newAuthorities(t, 1), "intermediate": newAuthorities(t, 2)} {
+	for name, chain := range map[string][]authority{
+		"root": newAuthorities(t, 1), "intermediate": newAuthorities(t, 2),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, r)
@@ -97,7 +102,8 @@ func TestCertManager(t *testing.T) {
 	}
 }
 
-// checkMember checks what a member's certificate says of it: its role, for how long, and that nobody else is taken for a server.
+// checkMember checks what a member's certificate says of it: its role, for how long, and that nobody else is taken for
+// a server.
 func (c *cluster) checkMember(member string) {
 	c.t.Helper()
 	leaf := parseCertificate(c.t, c.secrets["dbqpg-"+member+"-tls"]["tls.crt"])
@@ -111,7 +117,8 @@ func (c *cluster) checkMember(member string) {
 	if want := member != "actor" && member != "operator"; serves != want || serves != (len(leaf.DNSNames) > 0) {
 		c.t.Errorf("%s: may serve: %v as %v, want %v", member, serves, leaf.DNSNames, want)
 	}
-	if !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || leaf.KeyUsage != x509.KeyUsageDigitalSignature || leaf.IsCA {
+	if !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) ||
+		leaf.KeyUsage != x509.KeyUsageDigitalSignature || leaf.IsCA {
 		c.t.Errorf("%s: for %v %v, an authority: %v", member, leaf.KeyUsage, leaf.ExtKeyUsage, leaf.IsCA)
 	}
 }
@@ -120,7 +127,10 @@ func (c *cluster) checkMember(member string) {
 func (c *cluster) train() {
 	c.t.Helper()
 	var started []*process
-	for _, workload := range [][2]string{{"StatefulSet", "dbqpg-nats"}, {"StatefulSet", "dbqpg-coordinator"}, {"Deployment", "dbqpg-learner"}, {"Deployment", "dbqpg-actor-standard"}} {
+	for _, workload := range [][2]string{
+		{"StatefulSet", "dbqpg-nats"}, {"StatefulSet", "dbqpg-coordinator"}, {"Deployment", "dbqpg-learner"},
+		{"Deployment", "dbqpg-actor-standard"},
+	} {
 		started = append(started, c.startAll(workload[0], workload[1])...)
 	}
 	for _, p := range started {
@@ -154,8 +164,9 @@ func newAuthorities(t testing.TB, count int) []authority {
 			t.Fatal(err)
 		}
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(int64(i) + 1), Subject: pkix.Name{CommonName: strings.Repeat("sub-", i) + "authority"},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(2 * 365 * 24 * time.Hour),
+			SerialNumber: big.NewInt(int64(i) + 1),
+			Subject:      pkix.Name{CommonName: strings.Repeat("sub-", i) + "authority"},
+			NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(2 * 365 * 24 * time.Hour),
 			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 		}
 		by := authority{template, key}
@@ -175,8 +186,8 @@ func newAuthorities(t testing.TB, count int) []authority {
 	return chain
 }
 
-// issue returns the data of the Secret that cert-manager makes for a Certificate: its controllers for keys, requests, the issuer "ca"
-// and Secrets do this, with these functions.
+// issue returns the data of the Secret that cert-manager makes for a Certificate: its controllers for keys, requests,
+// the issuer "ca" and Secrets do this, with these functions.
 func issue(t testing.TB, chain []authority, certificate *cmapi.Certificate) map[string][]byte {
 	t.Helper()
 	must := func(err error) {
@@ -192,10 +203,11 @@ func issue(t testing.TB, chain []authority, certificate *cmapi.Certificate) map[
 	must(err)
 	der, err := pki.EncodeCSR(request, key)
 	must(err)
-	template, err := pki.CertificateTemplateFromCertificateRequest(&cmapi.CertificateRequest{Spec: cmapi.CertificateRequestSpec{
-		Request:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-		Duration: spec.Duration, Usages: spec.Usages, IsCA: spec.IsCA,
-	}})
+	template, err := pki.CertificateTemplateFromCertificateRequest(
+		&cmapi.CertificateRequest{Spec: cmapi.CertificateRequestSpec{
+			Request:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Duration: spec.Duration, Usages: spec.Usages, IsCA: spec.IsCA,
+		}})
 	must(err)
 	var certificates []*x509.Certificate
 	for _, a := range chain {

@@ -16,14 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-var update = flag.Bool("update", false, "write the golden manifests, the schemas of Kubernetes, the operators' definitions and the chart's README.md again")
+var update = flag.Bool("update", false,
+	"write the golden manifests, the schemas of Kubernetes, the operators' definitions and the chart's README.md again")
 
 // Helm's linter finds nothing, with any values.
 func TestLint(t *testing.T) {
 	for name, values := range valueSets(t) {
-		result := lint.AllWithKubeVersion(chartDirectory, values, namespace, &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"})
+		result := lint.AllWithKubeVersion(chartDirectory, values, namespace,
+			&chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"})
 		for _, message := range result.Messages {
-			absent := strings.Contains(message.Err.Error(), "missing these dependencies: nats") // which a checkout fetches
+			// which a checkout fetches
+			absent := strings.Contains(message.Err.Error(), "missing these dependencies: nats")
 			if message.Severity > support.InfoSev && !absent {
 				t.Errorf("%s: %v", name, message)
 			}
@@ -37,24 +40,32 @@ func TestValuesRefused(t *testing.T) {
 		{"learners: {}", `additional properties 'learners' not allowed`},
 		{"learner: {replica: 2}", `at '/learner': additional properties 'replica' not allowed`},
 		{"actors: {pools: {spot: {slot: 2}}}", `at '/actors/pools/spot': additional properties 'slot' not allowed`},
-		{"actors: {pools: {spot: {tolerations: [{effects: NoSchedule}]}}}", `additional properties 'effects' not allowed`},
+		{"actors: {pools: {spot: {tolerations: [{effects: NoSchedule}]}}}",
+			`additional properties 'effects' not allowed`},
 		{"actors: {pools: {Spot: {slots: 2}}}", `at '/actors/pools': additional properties 'Spot' not allowed`},
 		{"coordinator: {replicas: 2}", `at '/coordinator/replicas': value must be one of 1, 3, 5`},
-		{"common: {extraArgs: [--log-level=debug]}", `at '/common': additional properties 'extraArgs' not allowed`}, // of different programs
+		// of different programs
+		{"common: {extraArgs: [--log-level=debug]}", `at '/common': additional properties 'extraArgs' not allowed`},
 		{"learner: {device: gpu}", `at '/learner/device': value must be one of 'cuda', 'cpu'`},
 		{"learner: {replicas: many}", `at '/learner/replicas': got string, want`},
-		{"learner: {resources: {limits: {memory: 8 gigabytes}}}", `at '/learner/resources/limits/memory': '8 gigabytes' does not match pattern`},
+		{"learner: {resources: {limits: {memory: 8 gigabytes}}}",
+			`at '/learner/resources/limits/memory': '8 gigabytes' does not match pattern`},
 		{"nats: {external: 'nats://user:secret@host:4222'}", `at '/nats/external'`},
 		{"checkpoints: {store: s3}", `at '/checkpoints/s3/url': minLength: got 0, want 1`},
-		{"experiments: [{name: x, tasks: y, task: Swimmer-v2}]", `at '/experiments/0': additional properties 'task' not allowed`},
+		{"experiments: [{name: x, tasks: y, task: Swimmer-v2}]",
+			`at '/experiments/0': additional properties 'task' not allowed`},
 		{"experiments: [{name: x}]", `at '/experiments/0': missing property 'tasks'`},
 		{"coordinator: {image: {digest: latest}}", `at '/coordinator/image/digest': 'latest' does not match pattern`},
-		{"dashboard: {ingress: {enabled: true, host: x.example}}", `browsers have no certificate: set coordinator.tokensSecret`},
+		{"dashboard: {ingress: {enabled: true, host: x.example}}",
+			`browsers have no certificate: set coordinator.tokensSecret`},
 		{"dashboard: {player: {enabled: true}}", `dashboard.player.enabled: it reads the workers' checkpoints`},
 		{"learner: {autoscaling: {enabled: true}}", `learner.replicas: 4 workers share their checkpoints`},
 		{"credentials: {mode: cert-manager}", `credentials.issuer.name: name the cert-manager issuer`},
-		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}", `actors.pools.spot.autoscaling: min, 20, exceeds max, 16`},
-		{"learner: {replicas: 3}", `learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
+		{"actors: {pools: {spot: {autoscaling: {type: keda, min: 20}}}}",
+			`actors.pools.spot.autoscaling: min, 20, exceeds max, 16`},
+		{"learner: {replicas: " +
+			"3}",
+			`learner.replicas: 3 workers share their checkpoints: set checkpoints.volume.accessMode to ReadWriteMany`},
 	} {
 		_, err := tryRender(loadChart(t), parse(t, test.values))
 		if err == nil || !strings.Contains(err.Error(), test.message) {
@@ -66,10 +77,13 @@ func TestValuesRefused(t *testing.T) {
 // Each object in the schema says which keys it has, but for the few that hold names or Kubernetes' own words.
 func TestSchemaIsClosed(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(chartDirectory, "values.schema.json"))), &schema); err != nil {
+	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(chartDirectory, "values.schema.json"))),
+		&schema); err != nil {
 		t.Fatal(err)
 	}
-	open := regexp.MustCompile(`^/properties/(global|natschart)$|/kubernetesList/items$|/(nodeAffinity|podAffinity|podAntiAffinity|podSelector|namespaceSelector|ipBlock|podSecurityContext|securityContext)$`)
+	open := regexp.MustCompile(`^/properties/(global|natschart)$|/kubernetesList/items$|` +
+		`/(nodeAffinity|podAffinity|podAntiAffinity|podSelector|namespaceSelector|ipBlock)$|` +
+		`/(podSecurityContext|securityContext)$`)
 	walkSchema(schema, "", func(path string, object map[string]any) {
 		kind, _ := object["type"].(string)
 		if _, closed := object["additionalProperties"]; kind == "object" && !closed && !open.MatchString(path) {
@@ -92,7 +106,8 @@ func walkSchema(node any, path string, visit func(path string, object map[string
 	}
 }
 
-// The presets' manifests, and those of the defaults, as they are committed: a change of the chart shows what it changes.
+// The presets' manifests, and those of the defaults, as they are committed: a change of the chart shows what it
+// changes.
 func TestGolden(t *testing.T) {
 	sets := presets(t)
 	sets["defaults"] = nil
@@ -107,7 +122,8 @@ func TestGolden(t *testing.T) {
 		}
 		want, err := os.ReadFile(path)
 		if err != nil || got != string(want) {
-			t.Errorf("%s: the manifests are others than %s (%v); go test -run Golden -update writes them, git diff shows the change", name, path, err)
+			t.Errorf("%s: the manifests are others than %s (%v); go test -run Golden -update writes "+
+				"them, git diff shows the change", name, path, err)
 		}
 	}
 }
@@ -124,7 +140,8 @@ func TestDashboard(t *testing.T) {
 		t.Fatal("the dashboard is no JSON")
 	}
 	asked := regexp.MustCompile(`dbqpg_[a-z_]+`).FindAllString(dashboard, -1)
-	asked = append(asked, regexp.MustCompile(`dbqpg_[a-z_]+`).FindAllString(mustRead(t, filepath.Join(chartDirectory, "templates", "actors.yaml")), -1)...)
+	asked = append(asked, regexp.MustCompile(`dbqpg_[a-z_]+`).FindAllString(
+		mustRead(t, filepath.Join(chartDirectory, "templates", "actors.yaml")), -1)...)
 	if len(asked) < 10 {
 		t.Fatal(asked)
 	}
@@ -135,10 +152,12 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// A pool goes with null, and with nothing else: one whose number of pods is left alone, and that has no other value, remains.
+// A pool goes with null, and with nothing else: one whose number of pods is left alone, and that has no other value,
+// remains.
 func TestPools(t *testing.T) {
 	for text, want := range map[string]int{
-		"actors: {pools: {standard: null}}": 0, "actors: {pools: {standard: {replicas: null}}}": 1, "actors: {pools: {standard: {}, spot: {}}}": 2,
+		"actors: {pools: {standard: null}}": 0, "actors: {pools: {standard: {replicas: null}}}": 1,
+		"actors: {pools: {standard: {}, spot: {}}}": 2,
 	} {
 		r := render(t, parse(t, text))
 		pools := 0
@@ -151,12 +170,18 @@ func TestPools(t *testing.T) {
 			t.Errorf("%s: %d pools, want %d", text, pools, want)
 		}
 	}
-	r := render(t, parse(t, "actors: {common: {slots: 8, nodeSelector: {a: b}}, pools: {standard: {replicas: 0, nodeSelector: {c: d}, slots: 2}, other: {}}}"))
-	standard, other := podOf(t, r.find(t, "Deployment", "dbqpg-actor-standard")).Spec, podOf(t, r.find(t, "Deployment", "dbqpg-actor-other")).Spec
-	if len(standard.NodeSelector) != 2 || len(other.NodeSelector) != 1 || !slices.Contains(standard.Containers[0].Args, "--slots=2") || !slices.Contains(other.Containers[0].Args, "--slots=8") {
-		t.Errorf("%v %v\n%v %v", standard.NodeSelector, standard.Containers[0].Args, other.NodeSelector, other.Containers[0].Args)
+	r := render(t, parse(t, "actors: {common: {slots: 8, nodeSelector: {a: b}}, pools: {standard: {replicas: 0, "+
+		"nodeSelector: {c: d}, slots: 2}, other: {}}}"))
+	standard, other := podOf(t, r.find(t, "Deployment", "dbqpg-actor-standard")).Spec,
+		podOf(t, r.find(t, "Deployment", "dbqpg-actor-other")).Spec
+	if len(standard.NodeSelector) != 2 || len(other.NodeSelector) != 1 ||
+		!slices.Contains(standard.Containers[0].Args, "--slots=2") ||
+		!slices.Contains(other.Containers[0].Args, "--slots=8") {
+		t.Errorf("%v %v\n%v %v", standard.NodeSelector, standard.Containers[0].Args, other.NodeSelector,
+			other.Containers[0].Args)
 	}
-	if replicas, given, _ := unstructured.NestedInt64(r.find(t, "Deployment", "dbqpg-actor-standard").Object, "spec", "replicas"); replicas != 0 || !given {
+	if replicas, given, _ := unstructured.NestedInt64(r.find(t, "Deployment", "dbqpg-actor-standard").Object, "spec",
+		"replicas"); replicas != 0 || !given {
 		t.Error("0 pods are not what is given", replicas, given)
 	}
 }
@@ -164,12 +189,16 @@ func TestPools(t *testing.T) {
 // The notes hold the commands to go on with, in the release's own names.
 func TestNotes(t *testing.T) {
 	notes := render(t, presets(t)["kind"]).notes
-	for _, part := range []string{"kubectl -n training port-forward service/dbqpg-coordinator 7070", "coordinator watch first", "scale deployment dbqpg-actor-standard", "helm uninstall keeps"} {
+	for _, part := range []string{
+		"kubectl -n training port-forward service/dbqpg-coordinator 7070", "coordinator watch first",
+		"scale deployment dbqpg-actor-standard", "helm uninstall keeps",
+	} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no %q in\n%s", part, notes)
 		}
 	}
-	existing := render(t, parse(t, "credentials: {mode: existing}\nactors: {pools: {standard: null}}\ncheckpoints: {store: s3, s3: {url: 's3://runs'}}")).notes
+	existing := render(t, parse(t, "credentials: {mode: existing}\nactors: {pools: {standard: null}}\ncheckpoints: "+
+		"{store: s3, s3: {url: 's3://runs'}}")).notes
 	for _, part := range []string{"Secrets dbqpg-credentials-ROLE", "no actors", "They are in s3://runs"} {
 		if !strings.Contains(existing, part) {
 			t.Errorf("no %q in\n%s", part, existing)

@@ -16,9 +16,9 @@ import (
 	"github.com/yannh/kubeconform/pkg/validator"
 )
 
-// kubernetes are the versions whose API the manifests are checked against. Their schemas are in testdata/schemas, made from the
-// specification in the module k8s.io/kubernetes by go test -run Conform -update: what the kinds below need, without the
-// descriptions.
+// kubernetes are the versions whose API the manifests are checked against. Their schemas are in testdata/schemas, made
+// from the specification in the module k8s.io/kubernetes by go test -run Conform -update: what the kinds below need,
+// without the descriptions.
 var kubernetes = []string{"1.32.1", "1.33.1", "1.34.1"}
 
 // kinds are all of Kubernetes' own that the chart makes, by the names of their definitions.
@@ -67,11 +67,12 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// The check finds what is wrong, in Kubernetes' own kinds and in others: a value of another type, a field that there is not, one
-// that must be there and is not, a word that is none of those allowed.
+// The check finds what is wrong, in Kubernetes' own kinds and in others: a value of another type, a field that there is
+// not, one that must be there and is not, a word that is none of those allowed.
 func TestConformFinds(t *testing.T) {
 	check := newValidator(t, kubernetes[0])
-	const service, certificate, scaled, monitor = "v1/Service", "cert-manager.io/v1/Certificate", "keda.sh/v1alpha1/ScaledObject", "monitoring.coreos.com/v1/ServiceMonitor"
+	const service, certificate, scaled, monitor = "v1/Service", "cert-manager.io/v1/Certificate",
+		"keda.sh/v1alpha1/ScaledObject", "monitoring.coreos.com/v1/ServiceMonitor"
 	for _, test := range []struct {
 		kind, spec string
 		want       validator.Status
@@ -85,9 +86,12 @@ func TestConformFinds(t *testing.T) {
 		{certificate, "secretName: s, issuerRef: {name: i}, duration: 24", validator.Invalid},
 		{certificate, "issuerRef: {name: i}", validator.Invalid},
 		{"cert-manager.io/v1alpha2/Certificate", "secretName: s, issuerRef: {name: i}", validator.Invalid},
-		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: '4'}}]", validator.Valid},
-		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: 4}}]", validator.Invalid},
-		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {}}], minReplicas: 0", validator.Invalid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: '4'}}]",
+			validator.Valid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {threshold: 4}}]",
+			validator.Invalid},
+		{scaled, "scaleTargetRef: {name: d}, triggers: [{type: prometheus, metadata: {}}], minReplicas: 0",
+			validator.Invalid},
 		{scaled, "triggers: [{type: prometheus, metadata: {}}]", validator.Invalid},
 		{monitor, "selector: {}, endpoints: [{port: metrics, targetPort: 9464}]", validator.Valid},
 		{monitor, "selector: {}, endpoints: [{port: metrics, targetPort: true}]", validator.Invalid},
@@ -96,14 +100,16 @@ func TestConformFinds(t *testing.T) {
 		{monitor, "selector: {}", validator.Invalid},
 	} {
 		version, kind := path.Split(test.kind)
-		manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: x}\nspec: {%s}\n", strings.TrimSuffix(version, "/"), kind, test.spec)
+		manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: x}\nspec: {%s}\n",
+			strings.TrimSuffix(version, "/"), kind, test.spec)
 		if results := check(manifest); len(results) != 1 || results[0].Status != test.want {
 			t.Errorf("%s %s: %v", test.kind, test.spec, results)
 		}
 	}
 	metadata := "apiVersion: v1\nkind: Service\nmetadata: {name: x, label: {}}\n"
 	for _, kind := range []string{service, monitor} {
-		if results := check(strings.NewReplacer("v1", path.Dir(kind), "Service", path.Base(kind)).Replace(metadata)); results[0].Status != validator.Invalid {
+		if results := check(strings.NewReplacer("v1", path.Dir(kind), "Service",
+			path.Base(kind)).Replace(metadata)); results[0].Status != validator.Invalid {
 			t.Errorf("%s: a field of the metadata that there is not: %v", kind, results)
 		}
 	}
@@ -140,7 +146,8 @@ func newValidator(t testing.TB, version string) func(manifest string) []validato
 			t.Fatal(err)
 		}
 	}
-	v, err := validator.New([]string{filepath.Join(directory, "{{.ResourceKind}}.json")}, validator.Opts{KubernetesVersion: version, Strict: true})
+	v, err := validator.New([]string{filepath.Join(directory, "{{.ResourceKind}}.json")},
+		validator.Opts{KubernetesVersion: version, Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +177,8 @@ func writeSchemas(t testing.TB, version, file string) {
 	t.Helper()
 	module := download(t, "k8s.io/kubernetes@v"+version)
 	var specification struct{ Definitions map[string]map[string]any }
-	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(module, "api", "openapi-spec", "swagger.json"))), &specification); err != nil {
+	if err := json.Unmarshal([]byte(mustRead(t, filepath.Join(module, "api", "openapi-spec", "swagger.json"))),
+		&specification); err != nil {
 		t.Fatal(err)
 	}
 	needed := map[string]any{}

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Each command line of ours is one that the program takes: its own parser reads it. --help at the end keeps it from starting.
+// Each command line of ours is one that the program takes: its own parser reads it. --help at the end keeps it from
+// starting.
 func TestFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the programs")
@@ -28,7 +29,8 @@ func TestFlags(t *testing.T) {
 					continue
 				}
 				checked[line] = true
-				if output, err := exec.Command(program(t, name), append(c.Args, "--help")...).CombinedOutput(); err != nil {
+				if output, err := exec.Command(program(t, name),
+					append(c.Args, "--help")...).CombinedOutput(); err != nil {
 					t.Errorf("%s %s: %v\n%s", name, strings.Join(c.Args, " "), err, output)
 				}
 			}
@@ -44,7 +46,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Values are checked too: without files where the pods have them, a program comes as far as its credentials, and no further.
+// Values are checked too: without files where the pods have them, a program comes as far as its credentials, and no
+// further.
 func TestValuesOfFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the programs")

@@ -8,14 +8,17 @@ import (
 	"testing"
 )
 
-// The images of a release for several platforms have the names of those that `make images` builds, and that the chart pulls.
+// The images of a release for several platforms have the names of those that `make images` builds, and that the chart
+// pulls.
 func TestImageNames(t *testing.T) {
 	variables := strings.NewReplacer("${REGISTRY}", "ghcr.io/dbqpg", "${VERSION}", "0.1.0")
 	var baked []string
-	for _, tag := range regexp.MustCompile(`tags += \["(.*)"\]`).FindAllStringSubmatch(mustRead(t, "../charts/images/docker-bake.hcl"), -1) {
+	for _, tag := range regexp.MustCompile(`tags += \["(.*)"\]`).FindAllStringSubmatch(
+		mustRead(t, "../charts/images/docker-bake.hcl"), -1) {
 		baked = append(baked, variables.Replace(tag[1]))
 	}
-	output, err := exec.Command("make", "--no-print-directory", "--silent", "-C", "..", "image-names", "REGISTRY=ghcr.io/dbqpg", "TAG=0.1.0").Output()
+	output, err := exec.Command("make", "--no-print-directory", "--silent", "-C", "..", "image-names",
+		"REGISTRY=ghcr.io/dbqpg", "TAG=0.1.0").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,15 +39,18 @@ func renderNATS(t *testing.T) *rendering {
 	t.Helper()
 	directory := os.Getenv(natsChart)
 	if directory == "" {
-		t.Skipf("%s is not set: it names the directory helm/charts/nats of a checkout of github.com/nats-io/k8s", natsChart)
+		t.Skipf("%s is not set: it names the directory helm/charts/nats of a checkout of github.com/nats-io/k8s",
+			natsChart)
 	}
 	official, err := loader.Load(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := loadChart(t)
-	if wanted := c.Metadata.Dependencies[0]; official.Name() != wanted.Name || official.Metadata.Version != wanted.Version {
-		t.Fatalf("%s %s is there; Chart.yaml names %s %s", official.Name(), official.Metadata.Version, wanted.Name, wanted.Version)
+	if wanted := c.Metadata.Dependencies[0]; official.Name() != wanted.Name ||
+		official.Metadata.Version != wanted.Version {
+		t.Fatalf("%s %s is there; Chart.yaml names %s %s", official.Name(), official.Metadata.Version, wanted.Name,
+			wanted.Version)
 	}
 	c.SetDependencies(official)
 	r, err := tryRender(c, presets(t)["nats-official"])
@@ -65,12 +68,13 @@ type officialServer struct {
 	monitor string // a URL
 }
 
-// NATS's own chart, with the chart's values for it, is a cluster of three servers that all roles can log in to, and that keeps
-// policies three times.
+// NATS's own chart, with the chart's values for it, is a cluster of three servers that all roles can log in to, and
+// that keeps policies three times.
 func TestOfficialNATS(t *testing.T) {
 	r := renderNATS(t)
 	var set appsv1.StatefulSet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "dbqpg-nats").Object, &set); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "dbqpg-nats").Object,
+		&set); err != nil {
 		t.Fatal(err)
 	}
 	if *set.Spec.Replicas != 3 {
@@ -79,7 +83,8 @@ func TestOfficialNATS(t *testing.T) {
 	r.find(t, "PodDisruptionBudget", "dbqpg-nats")
 	credentials := filepath.Join(t.TempDir(), "credentials")
 	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", credentials)
-	for _, arg := range podOf(t, r.find(t, "Job", "dbqpg-credentials-setup")).Spec.Containers[0].Args { // the names that the chart has certified
+	// the names that the chart has certified
+	for _, arg := range podOf(t, r.find(t, "Job", "dbqpg-credentials-setup")).Spec.Containers[0].Args {
 		if strings.HasPrefix(arg, "--host=") {
 			create.Args = append(create.Args, arg)
 		}
@@ -118,9 +123,10 @@ func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
 	r.find(t, "Service", "dbqpg-nats-headless")
 }
 
-// startOfficial starts the servers with the chart's configuration. In it are this machine's ports in place of pods' names, and
-// directories in place of volumes; nothing else is changed.
-func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credentials string) (servers []*officialServer) {
+// startOfficial starts the servers with the chart's configuration. In it are this machine's ports in place of pods'
+// names, and directories in place of volumes; nothing else is changed.
+func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet,
+	credentials string) (servers []*officialServer) {
 	t.Helper()
 	var ports [3][3]string // of clients, of routes and of the monitor
 	for i := range ports {
@@ -129,11 +135,14 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet, credenti
 		}
 	}
 	for i := range ports {
-		s := &officialServer{t: t, root: t.TempDir(), clients: "127.0.0.1:" + ports[i][0], monitor: "http://127.0.0.1:" + ports[i][2]}
+		s := &officialServer{t: t, root: t.TempDir(), clients: "127.0.0.1:" + ports[i][0],
+			monitor: "http://127.0.0.1:" + ports[i][2]}
 		s.fill(r, set.Spec.Template.Spec, credentials)
-		replace := []string{`"port": 4222`, `"port": ` + ports[i][0], `"port": 6222`, `"port": ` + ports[i][1], `"http_port": 8222`, `"http_port": ` + ports[i][2]}
+		replace := []string{`"port": 4222`, `"port": ` + ports[i][0], `"port": 6222`, `"port": ` + ports[i][1],
+			`"http_port": 8222`, `"http_port": ` + ports[i][2]}
 		for j := range ports {
-			replace = append(replace, fmt.Sprintf(`tls://dbqpg-nats-%d.dbqpg-nats-headless:6222`, j), "tls://127.0.0.1:"+ports[j][1])
+			replace = append(replace, fmt.Sprintf(`tls://dbqpg-nats-%d.dbqpg-nats-headless:6222`, j),
+				"tls://127.0.0.1:"+ports[j][1])
 		}
 		for _, path := range []string{"/etc/", "/data", "/var/run/"} {
 			replace = append(replace, `"`+path, `"`+s.root+path)
@@ -214,18 +223,22 @@ func (s *officialServer) awaitReady(c corev1.Container) {
 	}
 }
 
-// trainThrough has a coordinator, a learner and an actor, by their roles' credentials, train one iteration over the servers.
+// trainThrough has a coordinator, a learner and an actor, by their roles' credentials, train one iteration over the
+// servers.
 func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	t.Helper()
 	as := func(role string) string { return filepath.Join(credentials, role) }
 	at, health := processtest.Address(t), processtest.Address(t)
 	web := "https://" + at
-	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at, "--raft", processtest.Address(t),
+	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at,
+		"--raft", processtest.Address(t),
 		"--metrics-listen", health, "--credentials", as("coordinator")))
 	processtest.AwaitOK(t, "http://"+health+"/readyz")
-	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
+	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints",
+		t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
-	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))
+	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1",
+		"--credentials", as("actor")))
 	ask := func(input string, args ...string) string {
 		command := exec.CommandContext(processtest.Context(t), program(t, "coordinator"), args...)
 		command.Env = append(os.Environ(), "DBQPG_COORDINATOR="+web, "DBQPG_CREDENTIALS="+as("operator"))
@@ -274,7 +287,8 @@ func requireReplicas(t *testing.T, monitor string) {
 	}
 	for _, account := range all.Accounts {
 		for _, s := range account.Streams {
-			if s.Name == "KV_dbqpg-policies" && s.Config.Replicas == 3 && s.Config.Storage == "memory" && s.State.LastSequence > 0 {
+			if s.Name == "KV_dbqpg-policies" && s.Config.Replicas == 3 && s.Config.Storage == "memory" &&
+				s.State.LastSequence > 0 {
 				return
 			}
 		}
@@ -295,7 +309,9 @@ func refuseStrangers(t *testing.T, address string) {
 	}
 	info := make([]byte, 4096)
 	n, err := raw.Read(info)
-	if err != nil || !regexp.MustCompile(`"max_payload":(8000000|8388608)\b.*"tls_required":true|"tls_required":true.*"max_payload":(8000000|8388608)\b`).Match(info[:n]) {
+	const payload = `"max_payload":(8000000|8388608)\b`
+	const required = `"tls_required":true`
+	if err != nil || !regexp.MustCompile(payload+".*"+required+"|"+required+".*"+payload).Match(info[:n]) {
 		t.Errorf("%s, %v", info[:n], err)
 	}
 	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true}) // who the server is does not matter here
@@ -303,7 +319,8 @@ func refuseStrangers(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
-	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset") {
+	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) &&
+		!strings.Contains(err.Error(), "reset") {
 		t.Errorf("a stranger is answered %q, %v", answer, err)
 	}
 }
@@ -318,7 +335,8 @@ func TestDependency(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := loadChart(t).Metadata.Dependencies[0]
-	stub := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: wanted.Name, Version: wanted.Version}}
+	stub := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: wanted.Name,
+		Version: wanted.Version}}
 	if _, err := chartutil.Save(stub, filepath.Join(directory, "charts")); err != nil {
 		t.Fatal(err)
 	}

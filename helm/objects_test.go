@@ -51,8 +51,8 @@ func containersOf(pod *corev1.PodTemplateSpec) []corev1.Container {
 	return slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 }
 
-// Each pod is of the Pod Security Standard "restricted", writes to volumes alone, and has no token, but for the one that
-// makes the Secret.
+// Each pod is of the Pod Security Standard "restricted", writes to volumes alone, and has no token, but for the one
+// that makes the Secret.
 func TestRestricted(t *testing.T) {
 	eachSet(t, func(t *testing.T, _ string, r *rendering) {
 		for _, o := range r.objects {
@@ -74,8 +74,10 @@ func faultsOf(pod *corev1.PodTemplateSpec, mayHaveToken bool) (faults []string) 
 		}
 	}
 	spec, security := pod.Spec, pod.Spec.SecurityContext
-	check(security != nil && security.RunAsNonRoot != nil && *security.RunAsNonRoot && (security.RunAsUser == nil || *security.RunAsUser > 0), "may be root")
-	check(security != nil && security.SeccompProfile != nil && security.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "no seccomp profile")
+	check(security != nil && security.RunAsNonRoot != nil && *security.RunAsNonRoot &&
+		(security.RunAsUser == nil || *security.RunAsUser > 0), "may be root")
+	check(security != nil && security.SeccompProfile != nil &&
+		security.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "no seccomp profile")
 	check(spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "has a token")
 	check(!spec.HostNetwork && !spec.HostPID && !spec.HostIPC, "is in the host's namespaces")
 	for _, volume := range spec.Volumes {
@@ -88,13 +90,19 @@ func faultsOf(pod *corev1.PodTemplateSpec, mayHaveToken bool) (faults []string) 
 	}
 	for _, c := range containersOf(pod) {
 		s := c.SecurityContext
-		check(s != nil && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, "%s: may gain privileges", c.Name)
-		check(s != nil && s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem, "%s: its root is not read-only", c.Name)
-		check(s != nil && s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0, "%s: has capabilities", c.Name)
-		check(s != nil && s.Privileged == nil && s.RunAsUser == nil && s.SeccompProfile == nil, "%s: differs from its pod", c.Name)
-		check(len(c.Resources.Requests) > 0 && c.Resources.Limits.Memory() != nil && !c.Resources.Limits.Memory().IsZero(), "%s: has no requests, or no limit of memory", c.Name)
+		check(s != nil && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation, "%s: may gain privileges",
+			c.Name)
+		check(s != nil && s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem, "%s: its root is not read-only",
+			c.Name)
+		check(s != nil && s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) &&
+			len(s.Capabilities.Add) == 0, "%s: has capabilities", c.Name)
+		check(s != nil && s.Privileged == nil && s.RunAsUser == nil && s.SeccompProfile == nil,
+			"%s: differs from its pod", c.Name)
+		check(len(c.Resources.Requests) > 0 && c.Resources.Limits.Memory() != nil &&
+			!c.Resources.Limits.Memory().IsZero(), "%s: has no requests, or no limit of memory", c.Name)
 		for _, m := range c.VolumeMounts {
-			check(slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) || m.Name == "data", "%s: mounts %s, which there is not", c.Name, m.Name)
+			check(slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) ||
+				m.Name == "data", "%s: mounts %s, which there is not", c.Name, m.Name)
 		}
 		for _, p := range c.Ports {
 			check(p.HostPort == 0, "%s: takes a port of the host", c.Name)
@@ -112,9 +120,12 @@ func TestPorts(t *testing.T) {
 				continue
 			}
 			for _, c := range pod.Spec.Containers {
-				for kind, probe := range map[string]*corev1.Probe{"liveness": c.LivenessProbe, "readiness": c.ReadinessProbe, "startup": c.StartupProbe} {
+				for kind, probe := range map[string]*corev1.Probe{
+					"liveness": c.LivenessProbe, "readiness": c.ReadinessProbe, "startup": c.StartupProbe,
+				} {
 					if probe != nil && portOf(c, probe.HTTPGet.Port.StrVal) == 0 {
-						t.Errorf("%s: the %s probe asks port %s, which there is not", o.GetName(), kind, &probe.HTTPGet.Port)
+						t.Errorf("%s: the %s probe asks port %s, which there is not", o.GetName(), kind,
+							&probe.HTTPGet.Port)
 					}
 				}
 				if len(c.Ports) > 0 && c.Name != "exporter" && (c.LivenessProbe == nil || c.StartupProbe == nil) {
@@ -184,7 +195,8 @@ func TestSelectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o.GetKind() == "ServiceMonitor" {
-				if !slices.ContainsFunc(r.ofKind("Service"), func(s *unstructured.Unstructured) bool { return selector.Matches(labels.Set(s.GetLabels())) }) {
+				if !slices.ContainsFunc(r.ofKind("Service"),
+					func(s *unstructured.Unstructured) bool { return selector.Matches(labels.Set(s.GetLabels())) }) {
 					t.Errorf("ServiceMonitor %s finds no Service", o.GetName())
 				}
 				continue
@@ -198,15 +210,16 @@ func TestSelectors(t *testing.T) {
 		}
 		for _, o := range r.ofKind("HorizontalPodAutoscaler") {
 			name, _, _ := unstructured.NestedString(o.Object, "spec", "scaleTargetRef", "name")
-			if _, fixed, _ := unstructured.NestedFieldNoCopy(r.find(t, "Deployment", name).Object, "spec", "replicas"); fixed {
+			if _, fixed, _ := unstructured.NestedFieldNoCopy(r.find(t, "Deployment", name).Object, "spec",
+				"replicas"); fixed {
 				t.Errorf("%s has a number of pods of its own: an upgrade would undo the scaling", name)
 			}
 		}
 	})
 }
 
-// No port of any pod is open to everybody, unless policies are off: there is a policy that selects the pod, and the ports let in
-// exist.
+// No port of any pod is open to everybody, unless policies are off: there is a policy that selects the pod, and the
+// ports let in exist.
 func TestNetworkPolicies(t *testing.T) {
 	eachSet(t, func(t *testing.T, name string, r *rendering) {
 		policies := r.ofKind("NetworkPolicy")
@@ -234,14 +247,16 @@ func TestNetworkPolicies(t *testing.T) {
 					}
 					for _, port := range rule.Ports {
 						if portIn(pod, port.Port.StrVal) == 0 {
-							t.Errorf("%s: %s has no port %s", o.GetName(), pod.Labels["app.kubernetes.io/component"], port.Port)
+							t.Errorf("%s: %s has no port %s", o.GetName(), pod.Labels["app.kubernetes.io/component"],
+								port.Port)
 						}
 						letIn[pod.Labels["app.kubernetes.io/component"]+" "+port.Port.StrVal] = true
 					}
 				}
 			}
 		}
-		all, err := metav1.LabelSelectorAsSelector(&convert[networkingv1.NetworkPolicy](t, r.find(t, "NetworkPolicy", "dbqpg").Object).Spec.PodSelector)
+		all, err := metav1.LabelSelectorAsSelector(
+			&convert[networkingv1.NetworkPolicy](t, r.find(t, "NetworkPolicy", "dbqpg").Object).Spec.PodSelector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +286,8 @@ func TestDevices(t *testing.T) {
 		}
 		onCPU := slices.Contains(c.Args, "--device=cpu")
 		byDigest := strings.Contains(c.Image, "@sha256:")
-		if onCPU != gpus.IsZero() || onCPU != (strings.HasSuffix(c.Image, "-cpu") || byDigest) || onCPU != (name == "cpu" || name == "kind" || name == "platform") {
+		if onCPU != gpus.IsZero() || onCPU != (strings.HasSuffix(c.Image, "-cpu") || byDigest) ||
+			onCPU != (name == "cpu" || name == "kind" || name == "platform") {
 			t.Errorf("%s GPUs, %s, %v", &gpus, c.Image, c.Args)
 		}
 		if memory := c.Resources.Limits.Memory(); memory.IsZero() {

@@ -14,17 +14,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// definition is where a project keeps the CustomResourceDefinition of a kind, and the version of it that the manifests are
-// checked against.
+// definition is where a project keeps the CustomResourceDefinition of a kind, and the version of it that the manifests
+// are checked against.
 type definition struct{ module, version, path string }
 
-// definitions are those of the kinds that the chart makes for operators which a cluster may have. They are in testdata/crds as a
-// cluster can install them, without the descriptions; go test -run Conform -update makes them from the projects' modules.
+// definitions are those of the kinds that the chart makes for operators which a cluster may have. They are in
+// testdata/crds as a cluster can install them, without the descriptions; go test -run Conform -update makes them from
+// the projects' modules.
 var definitions = map[string]definition{
-	"Certificate":    {"github.com/cert-manager/cert-manager", "v1.21.2", "deploy/crds/cert-manager.io_certificates.yaml"},
-	"PrometheusRule": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1", "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
-	"ScaledObject":   {"github.com/kedacore/keda/v2", "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
-	"ServiceMonitor": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1", "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
+	"Certificate": {"github.com/cert-manager/cert-manager", "v1.21.2",
+		"deploy/crds/cert-manager.io_certificates.yaml"},
+	"PrometheusRule": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1",
+		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
+	"ScaledObject": {"github.com/kedacore/keda/v2", "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
+	"ServiceMonitor": {"github.com/prometheus-operator/prometheus-operator", "v0.94.1",
+		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
 }
 
 func (d definition) file() string { return filepath.Join("testdata", "crds", path.Base(d.path)) }
@@ -33,7 +37,8 @@ func (d definition) file() string { return filepath.Join("testdata", "crds", pat
 func (d definition) write(t testing.TB) {
 	t.Helper()
 	var crd map[string]any
-	if err := yaml.Unmarshal([]byte(mustRead(t, filepath.Join(download(t, d.module+"@"+d.version), d.path))), &crd); err != nil {
+	if err := yaml.Unmarshal([]byte(mustRead(t, filepath.Join(download(t, d.module+"@"+d.version), d.path))),
+		&crd); err != nil {
 		t.Fatal(err)
 	}
 	walkSchema(crd, "", func(_ string, object map[string]any) {
@@ -51,8 +56,8 @@ func (d definition) write(t testing.TB) {
 	}
 }
 
-// schema is what the API server checks a kind's objects by, as a JSON schema: objects take the fields that they have and no other
-// (the server would drop those), and the metadata is that of every kind. Rules in CEL are not in it.
+// schema is what the API server checks a kind's objects by, as a JSON schema: objects take the fields that they have
+// and no other (the server would drop those), and the metadata is that of every kind. Rules in CEL are not in it.
 func (d definition) schema(t testing.TB) map[string]any {
 	t.Helper()
 	var crd struct {
@@ -98,8 +103,8 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// Each component that has metrics is read by one monitor: of the Services in its own namespace, one has the monitor's labels, and
-// the port that it names.
+// Each component that has metrics is read by one monitor: of the Services in its own namespace, one has the monitor's
+// labels, and the port that it names.
 func TestMonitors(t *testing.T) {
 	r := render(t, valueSets(t)["monitoring"])
 	monitors := r.ofKind("ServiceMonitor")
@@ -108,7 +113,8 @@ func TestMonitors(t *testing.T) {
 	}
 	for _, o := range monitors {
 		if o.GetLabels()["release"] != "prometheus" {
-			t.Errorf("%s: a Prometheus that selects by the labels in the values does not find it: %v", o.GetName(), o.GetLabels())
+			t.Errorf("%s: a Prometheus that selects by the labels in the values does not find it: %v", o.GetName(),
+				o.GetLabels())
 		}
 		wanted, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
 		endpoints, _, _ := unstructured.NestedSlice(o.Object, "spec", "endpoints")
@@ -140,9 +146,9 @@ func hasLabels(o *unstructured.Unstructured, wanted map[string]string) bool {
 	return true
 }
 
-// A pool that KEDA scales is a Deployment that there is and whose number of pods nobody else sets; and it goes to 0 when no slot
-// is useful: nothing says that any other number than 0 means that nobody is needed. Its HorizontalPodAutoscaler, which KEDA names, has
-// a name that is no longer than a label may be.
+// A pool that KEDA scales is a Deployment that there is and whose number of pods nobody else sets; and it goes to 0
+// when no slot is useful: nothing says that any other number than 0 means that nobody is needed. Its
+// HorizontalPodAutoscaler, which KEDA names, has a name that is no longer than a label may be.
 func TestScaledObject(t *testing.T) {
 	r := render(t, valueSets(t)["autoscaling"])
 	o := r.find(t, "ScaledObject", "dbqpg-actor-useful")
@@ -150,7 +156,8 @@ func TestScaledObject(t *testing.T) {
 		value, _, _ := unstructured.NestedString(o.Object, fields...)
 		return value
 	}
-	if text("spec", "scaleTargetRef", "apiVersion") != "apps/v1" || text("spec", "scaleTargetRef", "kind") != "Deployment" {
+	if text("spec", "scaleTargetRef", "apiVersion") != "apps/v1" ||
+		text("spec", "scaleTargetRef", "kind") != "Deployment" {
 		t.Error(o.Object["spec"])
 	}
 	pool := r.find(t, "Deployment", text("spec", "scaleTargetRef", "name"))
@@ -165,7 +172,8 @@ func TestScaledObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"authModes":"bearer","query":"0.5 * sum(max_over_time(dbqpg_learner_useful_actors{namespace=\"training\",service=\"dbqpg-learner\"}[5m]))",` +
+	const want = `{"authModes":"bearer","query":"0.5 * sum(max_over_time(` +
+		`dbqpg_learner_useful_actors{namespace=\"training\",service=\"dbqpg-learner\"}[5m]))",` +
 		`"serverAddress":"http://prometheus-operated.monitoring.svc:9090","threshold":"8"}`
 	if string(data) != want {
 		t.Errorf("the trigger is\n%s, want\n%s", data, want)
@@ -177,7 +185,8 @@ func TestScaledObject(t *testing.T) {
 	}
 	scaled := longest.ofKind("ScaledObject")[0]
 	name := "keda-hpa-" + scaled.GetName()
-	if given, ok, _ := unstructured.NestedString(scaled.Object, "spec", "advanced", "horizontalPodAutoscalerConfig", "name"); ok {
+	if given, ok, _ := unstructured.NestedString(scaled.Object, "spec", "advanced", "horizontalPodAutoscalerConfig",
+		"name"); ok {
 		name = given
 	}
 	if len(name) > 63 {

@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// cluster runs the containers of a rendering as processes of this machine. In place of names and ports there are ports of
-// 127.0.0.1, in place of volumes directories; nothing else differs from what the manifests say.
+// cluster runs the containers of a rendering as processes of this machine. In place of names and ports there are ports
+// of 127.0.0.1, in place of volumes directories; nothing else differs from what the manifests say.
 type cluster struct {
 	t       testing.TB
 	r       *rendering
@@ -75,7 +75,8 @@ type cluster struct {
 }
 
 func newCluster(t testing.TB, r *rendering) *cluster {
-	c := &cluster{t: t, r: r, volumes: t.TempDir(), secrets: map[string]map[string][]byte{}, ports: map[string]int{}, names: map[string]int{}}
+	c := &cluster{t: t, r: r, volumes: t.TempDir(), secrets: map[string]map[string][]byte{}, ports: map[string]int{},
+		names: map[string]int{}}
 	for _, o := range append(r.ofKind("StatefulSet"), r.ofKind("Deployment")...) {
 		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		c.names[o.GetName()] = int(replicas)
@@ -120,7 +121,8 @@ func (c *cluster) here(pod, text string, env, mounts map[string]string) string {
 		c.turn++
 		return address(fmt.Sprint(m[1], "-", c.turn%c.names[m[1]]), m[2])
 	})
-	return absolute.ReplaceAllStringFunc(text, func(s string) string { // once each: a directory of ours may begin like a mount
+	// once each: a directory of ours may begin like a mount
+	return absolute.ReplaceAllStringFunc(text, func(s string) string {
 		before, after, _ := strings.Cut(s, "/")
 		path := "/" + after
 		for at, directory := range mounts {
@@ -176,7 +178,8 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 	return &process{processtest.Start(c.t, command), c.t, c, pod, container}
 }
 
-// volume returns the directory of a volume: that of a claim belongs to the pod for ever, or is shared by all pods that name it.
+// volume returns the directory of a volume: that of a claim belongs to the pod for ever, or is shared by all pods that
+// name it.
 func (c *cluster) volume(pod string, template *corev1.PodTemplateSpec, name string) string {
 	for _, v := range template.Spec.Volumes {
 		if v.Name == name && v.PersistentVolumeClaim != nil {
@@ -261,7 +264,9 @@ func (p *process) drain() {
 // ready waits until the container's probes say that it is alive, and ready where there is such a probe.
 func (p *process) ready() {
 	p.t.Helper()
-	for _, probe := range []*corev1.Probe{p.container.StartupProbe, p.container.LivenessProbe, p.container.ReadinessProbe} {
+	for _, probe := range []*corev1.Probe{
+		p.container.StartupProbe, p.container.LivenessProbe, p.container.ReadinessProbe,
+	} {
 		if probe == nil {
 			continue
 		}
@@ -292,9 +297,11 @@ func (c *cluster) page(path string) string {
 	}
 	authority := x509.NewCertPool()
 	authority.AppendCertsFromPEM([]byte(mustRead(c.t, filepath.Join(c.operator(), "ca.pem"))))
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: authority}}}
+	client := http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: authority}}}
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(processtest.Context(c.t), http.MethodGet, fmt.Sprintf("https://localhost:%d/%s", c.port("dbqpg-coordinator-0", 7070), path), nil)
+	request, err := http.NewRequestWithContext(processtest.Context(c.t), http.MethodGet,
+		fmt.Sprintf("https://localhost:%d/%s", c.port("dbqpg-coordinator-0", 7070), path), nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -314,7 +321,8 @@ func (c *cluster) page(path string) string {
 func (c *cluster) ask(args ...string) string {
 	c.t.Helper()
 	command := exec.CommandContext(processtest.Context(c.t), program(c.t, "coordinator"), args...)
-	command.Env = append(os.Environ(), "DBQPG_CREDENTIALS="+c.operator(), fmt.Sprint("DBQPG_COORDINATOR=https://localhost:", c.port("dbqpg-coordinator-0", 7070)))
+	command.Env = append(os.Environ(), "DBQPG_CREDENTIALS="+c.operator(),
+		fmt.Sprint("DBQPG_COORDINATOR=https://localhost:", c.port("dbqpg-coordinator-0", 7070)))
 	output, err := command.Output()
 	if err != nil {
 		var failed *exec.ExitError

@@ -45,7 +45,8 @@ func describe(table *strings.Builder, mapping *yaml.Node, prefix string) {
 		name, comment := prefix+key.Value, comment(key)
 		group := value.Kind == yaml.MappingNode && value.Style&yaml.FlowStyle == 0 && len(value.Content) > 0
 		if isLeaf := !group || strings.HasSuffix(name, ".resources"); isLeaf || comment != "" {
-			fmt.Fprintf(table, "| `%s` | %s | %s |\n", name, shown(value, group && !isLeaf), strings.ReplaceAll(comment, "|", "\\|"))
+			fmt.Fprintf(table, "| `%s` | %s | %s |\n", name, shown(value, group && !isLeaf),
+				strings.ReplaceAll(comment, "|", "\\|"))
 		}
 		if group && !strings.HasSuffix(name, ".resources") {
 			describe(table, value, name+".")
@@ -100,7 +101,8 @@ func TestDocumentationIsRun(t *testing.T) {
 	}
 	for _, path := range pages {
 		page := strings.TrimSuffix(filepath.Base(path), ".md")
-		for _, found := range regexp.MustCompile(`<!-- kubernetes: (.*) -->`).FindAllStringSubmatch(mustRead(t, path), -1) {
+		for _, found := range regexp.MustCompile(`<!-- kubernetes: (.*) -->`).FindAllStringSubmatch(mustRead(t, path),
+			-1) {
 			if call := fmt.Sprintf("%q, %q)", page, found[1]); !strings.Contains(code.String(), call) {
 				t.Errorf("%s: no test runs %q", path, found[1])
 			}

@@ -166,20 +166,26 @@ func presets(t testing.TB) map[string]map[string]any {
 	return all
 }
 
-// valueSets returns all values that the tests render: the defaults, the presets, and one for each thing that can be chosen.
+// valueSets returns all values that the tests render: the defaults, the presets, and one for each thing that can be
+// chosen.
 func valueSets(t testing.TB) map[string]map[string]any {
 	t.Helper()
 	sets := presets(t)
 	for name, text := range map[string]string{
 		"defaults": "",
 		"s3": `
-checkpoints: {store: s3, s3: {url: "s3://runs/prefix", endpoint: "https://minio.minio.svc:9000", region: eu-1, existingSecret: keys}}
+checkpoints:
+  store: s3
+  s3: {url: "s3://runs/prefix", endpoint: "https://minio.minio.svc:9000", region: eu-1, existingSecret: keys}
 learner: {replicas: 3}`,
 		"shared-volume": `
 checkpoints: {volume: {accessMode: ReadWriteMany, storageClassName: nfs}}
-learner: {replicas: 4, runtimeClassName: nvidia, gpuResource: nvidia.com/mig-1g.10gb, extraArgs: ["--lease-term=20s", "--log-level=debug"]}`,
+learner:
+  {replicas: 4, runtimeClassName: nvidia, gpuResource: nvidia.com/mig-1g.10gb,
+   extraArgs: ["--lease-term=20s", "--log-level=debug"]}`,
 		"existing-claim": "checkpoints: {volume: {existingClaim: mine}}\nkeepVolumes: false",
-		"cert-manager":   "credentials: {mode: cert-manager, secretPrefix: nkeys, issuer: {name: dbqpg, kind: ClusterIssuer}, hosts: [dbqpg.example]}",
+		"cert-manager": "credentials: {mode: cert-manager, secretPrefix: nkeys, issuer: {name: dbqpg, kind: " +
+			"ClusterIssuer}, hosts: [dbqpg.example]}",
 		"autoscaling": `
 actors:
   pools:
@@ -189,7 +195,10 @@ learner: {autoscaling: {enabled: true, max: 8}}
 checkpoints: {volume: {accessMode: ReadWriteMany}}
 keda: {authenticationRef: {name: prometheus, kind: ClusterTriggerAuthentication}}`,
 		"monitoring": `
-metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}, rules: {enabled: true, labels: {release: prometheus}}}
+metrics:
+  serviceMonitor: {enabled: true, labels: {release: prometheus}}
+  dashboard: {enabled: true}
+  rules: {enabled: true, labels: {release: prometheus}}
 nats: {exporter: {enabled: true}}
 tracing: {endpoint: "http://otel-collector.monitoring.svc:4318"}
 common: {image: {tag: v9, pullPolicy: Always}}
@@ -197,14 +206,27 @@ global: {imageRegistry: registry.example}
 imagePullSecrets: [{name: pull}]`,
 		"five-nodes": `
 coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {storageClassName: fast}}
-nats: {replicas: 5, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]}}}}
-networkPolicy: {natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}], coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}], metricsFrom: []}
+nats:
+  replicas: 5
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: Exists}]}]
+networkPolicy:
+  natsFrom: [{ipBlock: {cidr: 192.0.2.0/24}}]
+  coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}]
+  metricsFrom: []
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
-		"no-policies":      "networkPolicy: {enabled: false}",
-		"dashboard":        "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}\ncheckpoints: {store: s3, s3: {url: 's3://runs', existingSecret: keys}}",
-		"dashboard-volume": "coordinator: {tokensSecret: tokens}\ndashboard: {service: {enabled: true}, player: {enabled: true}}\ncheckpoints: {volume: {accessMode: ReadWriteMany}}",
-		"player":           "dashboard: {player: {enabled: true, nodeSelector: {disk: ssd}}}\ncheckpoints: {store: s3, s3: {url: 's3://runs', existingSecret: keys, readOnlySecret: reading}}",
-		"names":            "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: trainer}\ncommonLabels: {team: control}",
+		"no-policies": "networkPolicy: {enabled: false}",
+		"dashboard": "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: " +
+			"nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}\ncheckpoints: {store: s3, s3: {url: " +
+			"'s3://runs', existingSecret: keys}}",
+		"dashboard-volume": "coordinator: {tokensSecret: tokens}\ndashboard: {service: {enabled: true}, player: " +
+			"{enabled: true}}\ncheckpoints: {volume: {accessMode: ReadWriteMany}}",
+		"player": "dashboard: {player: {enabled: true, nodeSelector: {disk: ssd}}}\ncheckpoints: {store: " +
+			"s3, s3: {url: 's3://runs', existingSecret: keys, readOnlySecret: reading}}",
+		"names": "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: " +
+			"trainer}\ncommonLabels: {team: control}",
 	} {
 		sets[name] = parse(t, text)
 	}

@@ -27,9 +27,9 @@ checkpoints: {volume: {accessMode: ReadWriteMany}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 10, batch: 1000}}]`
 
 // What the manifests say trains Swimmer-v2: three coordinators, a cluster of three NATS servers with the chart's own
-// configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those all servers and coordinators are
-// replaced, one after the other. The result is the same bits as that of one process on one machine. A coordinator's pages have its curves, and
-// pass viewers on to the pod that plays its policy.
+// configuration and TLS, a worker, and two actors. Meanwhile the actors are drained and others come, and between those
+// all servers and coordinators are replaced, one after the other. The result is the same bits as that of one process on
+// one machine. A coordinator's pages have its curves, and pass viewers on to the pod that plays its policy.
 func TestTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -66,7 +66,8 @@ func TestTraining(t *testing.T) {
 		p.ready()
 	}
 	c.ask("watch", "first")
-	if shown := c.ask("list", "first"); !regexp.MustCompile(`first/Swimmer-v2/npg-uapg-s1 +done +10/10 +11000 `).MatchString(shown) {
+	if shown := c.ask("list", "first"); !regexp.MustCompile(
+		`first/Swimmer-v2/npg-uapg-s1 +done +10/10 +11000 `).MatchString(shown) {
 		t.Errorf("after the run:\n%s", shown)
 	}
 	if status := c.runOnce("Pod", "dbqpg-test").Wait(); status != 0 {
@@ -86,8 +87,10 @@ func TestTraining(t *testing.T) {
 	}
 	player.drain()
 	worker.drain()
-	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1", "epoch-1"), alone(t)
-	if err := progresstest.Compare(10, filepath.Join(directory, "progress.csv"), filepath.Join(undisturbed, "progress.csv")); err != nil {
+	directory, undisturbed := filepath.Join(c.volumes, "dbqpg-checkpoints", "first", "Swimmer-v2", "npg-uapg-s1",
+		"epoch-1"), alone(t)
+	if err := progresstest.Compare(10, filepath.Join(directory, "progress.csv"),
+		filepath.Join(undisturbed, "progress.csv")); err != nil {
 		t.Error(err)
 	}
 	if err := progresstest.CompareStates(10, directory, undisturbed); err != nil {
@@ -127,8 +130,10 @@ func (c *cluster) makeSecrets() {
 	api := credentialstest.NewSecrets(c.t)
 	job := podOf(c.t, c.r.find(c.t, "Job", "dbqpg-credentials-setup"))
 	container := job.Spec.Containers[0]
-	container.Args = append(container.Args, "--service-account=/var/run/secrets/kubernetes.io/serviceaccount") // where this machine's is not
-	if err := os.CopyFS(filepath.Join(c.volumes, "dbqpg-credentials-0-token"), os.DirFS(api.ServiceAccount())); err != nil {
+	// where this machine's is not
+	container.Args = append(container.Args, "--service-account=/var/run/secrets/kubernetes.io/serviceaccount")
+	if err := os.CopyFS(filepath.Join(c.volumes, "dbqpg-credentials-0-token"),
+		os.DirFS(api.ServiceAccount())); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
@@ -175,9 +180,11 @@ func (c *cluster) runOnce(kind, name string) *process {
 func alone(t *testing.T) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "1000", "--device", "cpu",
+	learner := exec.Command(program(t, "learner"), "--env", "Swimmer-v2", "--iterations", "10", "--batch", "1000",
+		"--device", "cpu",
 		"--listen", "127.0.0.1:0", "--run-dir", directory)
-	learner.Env = []string{"TMPDIR=" + t.TempDir()} // pods have no OPENBLAS_CORETYPE either, which changes the last bits
+	// pods have no OPENBLAS_CORETYPE either, which changes the last bits
+	learner.Env = []string{"TMPDIR=" + t.TempDir()}
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

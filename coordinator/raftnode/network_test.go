@@ -137,9 +137,13 @@ func (w wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.App
 	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
-func (w wire) AppendEntries(id raft.ServerID, to raft.ServerAddress, q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse) error {
-	send := func() error { return w.InmemTransport.AppendEntries(id, to, q, a) }
-	return w.carry(to, send, func() error { return w.InmemTransport.AppendEntries(id, to, q, new(raft.AppendEntriesResponse)) })
+// AppendEntries copies the request, which raft reuses while a late message still has it.
+func (w wire) AppendEntries(
+	id raft.ServerID, to raft.ServerAddress, q *raft.AppendEntriesRequest, a *raft.AppendEntriesResponse,
+) error {
+	sent := *q
+	send := func(a *raft.AppendEntriesResponse) error { return w.InmemTransport.AppendEntries(id, to, &sent, a) }
+	return w.carry(to, func() error { return send(a) }, func() error { return send(new(raft.AppendEntriesResponse)) })
 }
 
 func (w wire) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {

@@ -20,7 +20,8 @@ func TestCatchTurnsFailuresIntoErrors(t *testing.T) {
 		t.Errorf("without a panic the error became %v", err)
 	}
 	var failure *compute.Failure
-	if err := task(&compute.Failure{Err: io.ErrNoProgress}); !errors.As(err, &failure) || !errors.Is(err, io.ErrNoProgress) {
+	if err := task(&compute.Failure{Err: io.ErrNoProgress}); !errors.As(err, &failure) ||
+		!errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a failed device gave %v", err)
 	}
 	defer func() {

@@ -139,8 +139,8 @@ func (v *validation) startAndStep(start Hyper, ratio float64) (at, stepped *Vali
 	return at, stepped, cmp.Or(beside.Wait(), err)
 }
 
-// step maximises the objective after the base kernel's hyperparameter i has been multiplied by ratio, within its bounds:
-// nil if it stays as it is.
+// step maximises the objective after the base kernel's hyperparameter i has been multiplied by ratio, within its
+// bounds: nil if it stays as it is.
 func (v *validation) step(from Hyper, i int, ratio float64) (*Validation, error) {
 	next := min(max(from.Base[i]*ratio, LeastLengthscale), greatestLengthscale)
 	if next == from.Base[i] {
@@ -212,8 +212,9 @@ func (c CrossValidation) prepare(s *compute.Scope, k Kernel, d Data) (*validatio
 		panic(fmt.Sprintf("gp: cross-validation of %d samples in folds %v at %d points", n, c.Folds, c.Points))
 	}
 	points, drift := cmp.Or(c.Points, 300), cmp.Or(c.Drift, wideDrift)
-	v := &validation{inputs: in, scope: s, folds: c.Folds, every: (n + points - 1) / points, beside: s.New(n, d.Fisher.Cols+1),
-		prior: prior{k.Hyper, 1 / (drift * drift * float64(len(c.Folds)))}}
+	v := &validation{inputs: in, scope: s, folds: c.Folds, every: (n + points - 1) / points,
+		beside: s.New(n, d.Fisher.Cols+1),
+		prior:  prior{k.Hyper, 1 / (drift * drift * float64(len(c.Folds)))}}
 	in.backend.Affine(v.beside.ColRange(0, d.Fisher.Cols), math.Sqrt(k.C2*float64(n)), d.Fisher, 0, 0)
 	compute.Copy(in.backend, v.beside.Col(d.Fisher.Cols), d.Targets)
 	return v, nil
@@ -251,16 +252,19 @@ func (v *validation) variances(start Hyper) (*Validation, error) {
 	}, logarithms(start),
 		&optimize.Settings{GradientThreshold: stationary, MajorIterations: 100}, &optimize.BFGS{})
 	if result == nil || math.IsInf(result.F, 1) {
-		return nil, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w", cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
+		return nil, fmt.Errorf("gp: the hyperparameters' likelihood on held-out samples: %w",
+			cmp.Or(err, error(&NotFiniteError{What: "likelihood", Value: math.Inf(-1)})))
 	}
 	memo.x = nil
 	at(result.X) // the best found, even if rounding stopped the line search
 	penalty, _ := o.prior.penalty(result.X)
 	return &Validation{
 		Hyper: Hyper{
-			Base: start.Base, OutputScale: math.Exp(result.X[0]), FisherVariance: math.Exp(result.X[1]), Noise: math.Exp(result.X[2]),
+			Base: start.Base, OutputScale: math.Exp(result.X[0]), FisherVariance: math.Exp(result.X[1]),
+			Noise: math.Exp(result.X[2]),
 		},
 		Points: v.points(), Mean: o.mean, Variance: o.variance,
-		LogLikelihood: penalty - memo.value, Slope: floats.Norm(memo.gradient, math.Inf(1)), Evaluations: o.evaluations, objective: -memo.value - o.prior.basePenalty(start.Base),
+		LogLikelihood: penalty - memo.value, Slope: floats.Norm(memo.gradient, math.Inf(1)), Evaluations: o.evaluations,
+		objective: -memo.value - o.prior.basePenalty(start.Base),
 	}, nil
 }

@@ -61,7 +61,8 @@ func TestHeldOutLikelihood(t *testing.T) {
 				value, gradient := o.at(at)
 				penalty, _ := o.prior.penalty(at)
 				wantNear(t, "likelihood", []float64{penalty - value}, []float64{heldOut(x, k, thirds, 2)}, 2e-5)
-				want := fd.Gradient(nil, func(x []float64) float64 { value, _ := o.at(x); return value }, at, &fd.Settings{Formula: fd.Central})
+				want := fd.Gradient(nil, func(x []float64) float64 { value, _ := o.at(x); return value }, at,
+					&fd.Settings{Formula: fd.Central})
 				wantNear(t, "gradient", gradient, want, 1e-5)
 			})
 		})
@@ -126,8 +127,10 @@ func TestMaximizeRecoversThePrior(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := math.Abs(again.LogLikelihood - found.LogLikelihood); !(d < 1e-3) || again.Evaluations >= found.Evaluations {
-				t.Errorf("seed %d: a second time: likelihood off by %g after %d evaluations", seed, d, again.Evaluations)
+			if d := math.Abs(again.LogLikelihood - found.LogLikelihood); !(d < 1e-3) ||
+				again.Evaluations >= found.Evaluations {
+				t.Errorf("seed %d: a second time: likelihood off by %g after %d evaluations", seed, d,
+					again.Evaluations)
 			}
 		})
 	}
@@ -162,7 +165,8 @@ func TestMaximizeWithDependentNoise(t *testing.T) {
 		}
 		gauss := -(math.Log(2*math.Pi*variance) + 1) / 2
 		if !(found.LogLikelihood > gauss-0.05) || !(found.Noise > variance/3) {
-			t.Errorf("%+v, likelihood %.3f; a Gaussian has likelihood %.3f and variance %.3f", found.Hyper, found.LogLikelihood, gauss, variance)
+			t.Errorf("%+v, likelihood %.3f; a Gaussian has likelihood %.3f and variance %.3f", found.Hyper,
+				found.LogLikelihood, gauss, variance)
 		}
 	})
 }
@@ -172,11 +176,14 @@ func TestMaximizeRefuses(t *testing.T) {
 	onBackend(t, cpu.New(1), func(t *testing.T, s *compute.Scope) {
 		x.targets[3] = math.NaN()
 		var notFinite *NotFiniteError
-		if _, err := (CrossValidation{Folds: thirds}).Maximize(s.Backend(), k, x.upload(s)); !errors.As(err, &notFinite) {
+		if _, err := (CrossValidation{Folds: thirds}).Maximize(s.Backend(), k, x.upload(s)); !errors.As(err,
+			&notFinite) {
 			t.Errorf("NaN: %v", err)
 		}
 		x.targets[3] = 0
-		for _, folds := range [][][2]int{nil, {{0, 60}}, {{0, 30}, {31, 60}}, {{0, 30}, {30, 59}}, {{0, 30}, {30, 30}, {30, 60}}} {
+		for _, folds := range [][][2]int{
+			nil, {{0, 60}}, {{0, 30}, {31, 60}}, {{0, 30}, {30, 59}}, {{0, 30}, {30, 30}, {30, 60}},
+		} {
 			func() {
 				defer func() {
 					if recover() == nil {

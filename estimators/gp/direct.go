@@ -72,7 +72,8 @@ func (p *directPosterior) solve() error {
 	p.alpha = p.scope.New(n, 1)
 	p.backend.Affine(p.alpha, 1/noise, p.data.Targets, 0, 0)
 	p.state.AddTo(p.alpha, -1/noise, p.weights.mean.RowRange(0, columns))
-	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.mean.RowRange(columns, r), 1, p.alpha)
+	p.backend.Gemm(false, false, -math.Sqrt(p.fisher)/noise, p.data.Fisher, p.weights.mean.RowRange(columns, r), 1,
+		p.alpha)
 
 	logDet := p.weights.factor.LogDet() + float64(n-r)*math.Log(noise)
 	p.value = logLikelihood(n, p.backend.Dot(p.data.Targets, p.alpha), logDet)
@@ -99,5 +100,6 @@ func (p *directPosterior) FisherCore() (*mat.SymDense, error) {
 // come first in M.
 func (p *directPosterior) StateCore() (*mat.SymDense, error) {
 	columns := p.state.Cols()
-	return p.gram.core(p.backend, p.weights.factor.Leading(columns), p.gram.fisher.RowRange(0, columns), p.kernel.Noise), nil
+	return p.gram.core(p.backend, p.weights.factor.Leading(columns), p.gram.fisher.RowRange(0, columns),
+		p.kernel.Noise), nil
 }

@@ -89,7 +89,8 @@ func TestDirectAgainstDenseTwin(t *testing.T) {
 				if core, err = p.StateCore(); err != nil {
 					t.Fatal(err)
 				}
-				wantNear(t, "V'(c1 K_s + noise D)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data, x.core(stateOnly).RawMatrix().Data, 1e-7)
+				wantNear(t, "V'(c1 K_s + noise D)^-1 V", mat.DenseCopyOf(core).RawMatrix().Data,
+					x.core(stateOnly).RawMatrix().Data, 1e-7)
 			})
 		})
 	}

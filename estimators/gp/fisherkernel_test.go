@@ -122,11 +122,13 @@ func TestExactFisherKernel(t *testing.T) {
 		k.Noise = noise
 		onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
 			direct := fit(t, s, k, x.leading(s, 12))
-			exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14}, LogDet: linop.LogDet{Probes: 40}}.Fit(s, k, x.leading(s, 3))
+			exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14},
+				LogDet: linop.LogDet{Probes: 40}}.Fit(s, k, x.leading(s, 3))
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantNear(t, "alpha", compute.ToSlice(s.Backend(), exact.Alpha()), compute.ToSlice(s.Backend(), direct.Alpha()), 1e-5)
+			wantNear(t, "alpha", compute.ToSlice(s.Backend(), exact.Alpha()),
+				compute.ToSlice(s.Backend(), direct.Alpha()), 1e-5)
 			value, err := exact.LogLikelihood()
 			if err != nil {
 				t.Fatal(err)
@@ -169,7 +171,8 @@ func identity(n int) *mat.Dense {
 func TestBothWaysAgreeAsTheRankGrows(t *testing.T) {
 	x := newScored(seeded(t, 22), 80, 16, 1e-9)
 	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
-		exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14}}.Fit(s, someKernel(), x.leading(s, 4))
+		exact, err := Iterative{FisherKernel: x.kernel(s, linop.CG{}), CG: linop.CG{Tolerance: 1e-14}}.Fit(s,
+			someKernel(), x.leading(s, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +221,8 @@ func TestInnerToleranceBoundsTheOuter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			truth := linop.NewSum(b, p.(*iterativePosterior).state, linop.NewLowRank(b, k.fisherScale(x.n), full.data.Fisher), linop.NewScaledIdentity(b, x.n, k.Noise))
+			truth := linop.NewSum(b, p.(*iterativePosterior).state,
+				linop.NewLowRank(b, k.fisherScale(x.n), full.data.Fisher), linop.NewScaledIdentity(b, x.n, k.Noise))
 			truth.MulTo(product, p.Alpha(), false)
 			compute.Axpy(b, -1, y, product)
 			residuals = append(residuals, norm(b, product)/norm(b, y))
@@ -280,7 +284,8 @@ func TestFailedDeterminant(t *testing.T) {
 			fitted.(*iterativePosterior).noise = linop.NewScaledIdentity(s.Backend(), x.n, -100)
 			var e *linop.NotPositiveError
 			if value, err := fitted.LogLikelihood(); !errors.As(err, &e) {
-				t.Errorf("gradient first %t: log likelihood %v, error %v, want a *linop.NotPositiveError", gradientFirst, value, err)
+				t.Errorf("gradient first %t: log likelihood %v, error %v, want a *linop.NotPositiveError",
+					gradientFirst, value, err)
 			}
 		}
 	})

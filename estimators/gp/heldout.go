@@ -73,7 +73,8 @@ func (v *validation) objective(base []float64) (*objective, error) {
 		beside, state := some(v.beside), factor.Rows(s, some(v.scaled))
 		rows[i] = mat.NewDense(state.Rows, q+k+1, nil)
 		rows[i].Slice(0, state.Rows, 0, q).(*mat.Dense).Copy(mat.NewDense(state.Rows, q, compute.ToSlice(b, state)))
-		rows[i].Slice(0, state.Rows, q, q+k+1).(*mat.Dense).Copy(mat.NewDense(state.Rows, k+1, compute.ToSlice(b, beside)))
+		rows[i].Slice(0, state.Rows, q, q+k+1).(*mat.Dense).Copy(
+			mat.NewDense(state.Rows, k+1, compute.ToSlice(b, beside)))
 		o.points += state.Rows
 	}
 	var rotated sync.WaitGroup
@@ -187,7 +188,8 @@ func (f fold) predict(state int, outputScale, fisherVariance, noise float64) (p 
 	r, points := f.product.Len(), len(f.targets)
 	var posterior mat.SymDense
 	posterior.ScaleSym(1/noise, f.gram)
-	precision := slices.Concat(slices.Repeat([]float64{1 / outputScale}, state), slices.Repeat([]float64{1 / fisherVariance}, r-state))
+	precision := slices.Concat(slices.Repeat([]float64{1 / outputScale}, state),
+		slices.Repeat([]float64{1 / fisherVariance}, r-state))
 	for j, p := range precision {
 		posterior.SetSym(j, j, posterior.At(j, j)+p)
 	}

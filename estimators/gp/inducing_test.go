@@ -138,7 +138,8 @@ func TestEqualInducingPoints(t *testing.T) {
 	onBackend(t, cpu.New(2), func(t *testing.T, s *compute.Scope) {
 		one := fit(t, s, someKernel(), x.upload(s), 0, 20, 30)
 		many := fit(t, s, someKernel(), x.upload(s), 0, 3, 20, 5, 30, 8)
-		wantNear(t, "alpha", compute.ToSlice(s.Backend(), many.Alpha()), compute.ToSlice(s.Backend(), one.Alpha()), 1e-6)
+		wantNear(t, "alpha", compute.ToSlice(s.Backend(), many.Alpha()), compute.ToSlice(s.Backend(), one.Alpha()),
+			1e-6)
 	})
 }
 

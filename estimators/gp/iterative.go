@@ -79,7 +79,8 @@ func (i Iterative) Fit(s *compute.Scope, k Kernel, d Data) (Posterior, error) {
 	}
 	p.noise = linop.NewScaledIdentity(b, n, k.Noise)
 	p.alpha = s.New(n, 1)
-	if p.preconditioner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank, stream(p.solver.Seed, preconditionerStream)); err != nil {
+	if p.preconditioner, err = newPreconditioner(s, linop.NewSum(b, p.state, p.leading), k.Noise, p.solver.Rank,
+		stream(p.solver.Seed, preconditionerStream)); err != nil {
 		return nil, err
 	}
 	p.solver.CG.Preconditioner = p.preconditioner.power(s, -1)
@@ -131,7 +132,8 @@ func (p *iterativePosterior) LogLikelihood() (linop.Estimate, error) {
 	b, y := p.backend, p.data.Targets
 	s := compute.NewScope(b)
 	defer s.Release()
-	logDet, err := p.solver.LogDet.Estimate(b, y.Rows, congruence(b, p.preconditioner.power(s, -0.5), p.multiply), stream(p.solver.Seed, determinantStream))
+	logDet, err := p.solver.LogDet.Estimate(b, y.Rows, congruence(b, p.preconditioner.power(s, -0.5), p.multiply),
+		stream(p.solver.Seed, determinantStream))
 	if err != nil {
 		return linop.Estimate{}, fmt.Errorf("gp: log likelihood: %w", err)
 	}
@@ -150,7 +152,8 @@ func (p *iterativePosterior) FisherCore() (*mat.SymDense, error) {
 func (p *iterativePosterior) StateCore() (*mat.SymDense, error) {
 	s := compute.NewScope(p.backend)
 	defer s.Release()
-	near, err := newPreconditioner(s, p.state, p.kernel.Noise, min(stateRank, p.alpha.Rows), stream(p.solver.Seed, statePreconditionerStream))
+	near, err := newPreconditioner(s, p.state, p.kernel.Noise, min(stateRank, p.alpha.Rows),
+		stream(p.solver.Seed, statePreconditionerStream))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,8 @@ import (
 
 // ErrExactFisherKernel reports a request that needs Fisher vectors at given points, which an
 // exact [FisherKernel] does not have: it is defined only on the batch.
-var ErrExactFisherKernel = errors.New("gp: with an exact Fisher kernel the posterior knows the value's moments, not the advantage's")
+var ErrExactFisherKernel = errors.New(
+	"gp: with an exact Fisher kernel the posterior knows the value's moments, not the advantage's")
 
 // Predict implements [Predictor]. The error may be [ErrExactFisherKernel], or one of
 // conjugate gradients.

@@ -36,9 +36,11 @@ func TestSolversAgree(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					wantNear(t, "alpha", compute.ToSlice(s.Backend(), iterative.Alpha()), compute.ToSlice(s.Backend(), direct.Alpha()), 1e-6)
+					wantNear(t, "alpha", compute.ToSlice(s.Backend(), iterative.Alpha()),
+						compute.ToSlice(s.Backend(), direct.Alpha()), 1e-6)
 					compareCores(t, iterative, direct)
-					if got, want := likelihood(t, iterative), likelihood(t, direct); math.Abs(got-want) > c.value*(1+math.Abs(want)) {
+					if got, want := likelihood(t, iterative),
+						likelihood(t, direct); math.Abs(got-want) > c.value*(1+math.Abs(want)) {
 						t.Errorf("log likelihood %g, directly %g", got, want)
 					}
 					compareGradients(t, s, iterative, direct, c.derivative)

@@ -10,10 +10,11 @@ import (
 
 // Hyper holds the learned hyperparameters, which are positive, or a gradient in them.
 type Hyper struct {
-	Base           []float64 // hyperparameters of the base kernel, in units of the scaled features, such as the lengthscale l
-	OutputScale    float64   // c_o
-	FisherVariance float64   // v
-	Noise          float64   // variance of the observation noise, sigma² in the paper
+	// hyperparameters of the base kernel, in units of the scaled features, such as the lengthscale l
+	Base           []float64
+	OutputScale    float64 // c_o
+	FisherVariance float64 // v
+	Noise          float64 // variance of the observation noise, sigma² in the paper
 }
 
 // Kernel is the process's covariance (eqn:kernel_definitions).
@@ -40,7 +41,8 @@ func (k Kernel) Validate() error {
 	}
 	names := k.base().Hyperparameters()
 	if len(names) != len(k.Hyper.Base) {
-		panic(fmt.Sprintf("gp: %d hyperparameters of the base kernel %s, want %v", len(k.Hyper.Base), k.base().Name(), names))
+		panic(fmt.Sprintf("gp: %d hyperparameters of the base kernel %s, want %v", len(k.Hyper.Base), k.base().Name(),
+			names))
 	}
 	for i, name := range names {
 		numbers = append(numbers, number{name, k.Hyper.Base[i], false})

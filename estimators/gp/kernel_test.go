@@ -44,7 +44,8 @@ func TestBadNumbers(t *testing.T) {
 		"constant features": {func(x *batch, _ *Kernel) { clear(x.features) }, new(*statekernel.ConstantFeaturesError)},
 		"negative noise":    {func(_ *batch, k *Kernel) { k.Noise = -1 }, new(*HyperparameterError)},
 		"vanishing noise":   {func(_ *batch, k *Kernel) { k.Noise = 1e-20 }, new(*cholesky.NotPositiveDefiniteError)},
-		"overflow":          {func(_ *batch, k *Kernel) { k.OutputScale = 1e300 }, new(*cholesky.NotPositiveDefiniteError)},
+		"overflow": {func(_ *batch, k *Kernel) { k.OutputScale = 1e300 },
+			new(*cholesky.NotPositiveDefiniteError)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, k := good, someKernel()

@@ -32,7 +32,8 @@ func newPriorTwin(x, others batch, k Kernel) priorTwin {
 	v := append(append([]float64{}, x.fisher...), others.fisher...)
 	r := gridMatrix(k)
 	total := x.n + others.n
-	t := priorTwin{Value: mat.NewSymDense(total, nil), Advantage: mat.NewSymDense(total, nil), ActionValue: mat.NewSymDense(total, nil)}
+	t := priorTwin{Value: mat.NewSymDense(total, nil), Advantage: mat.NewSymDense(total, nil),
+		ActionValue: mat.NewSymDense(total, nil)}
 	for i := range total {
 		for j := i; j < total; j++ {
 			state, fisher := 0.0, 0.0
@@ -103,8 +104,10 @@ func predict(t *testing.T, s *compute.Scope, p Posterior, part Part, at Points) 
 func compareMoments(t *testing.T, what string, mean, variance, wantMean, wantVariance []float64, tolerance float64) {
 	t.Helper()
 	for i := range wantMean {
-		if !(math.Abs(mean[i]-wantMean[i]) <= tolerance) || !(math.Abs(variance[i]-wantVariance[i]) <= tolerance) || variance[i] < 0 {
-			t.Errorf("%s, point %d: mean %g and variance %g, want %g and %g", what, i, mean[i], variance[i], wantMean[i], wantVariance[i])
+		if !(math.Abs(mean[i]-wantMean[i]) <= tolerance) || !(math.Abs(variance[i]-wantVariance[i]) <= tolerance) ||
+			variance[i] < 0 {
+			t.Errorf("%s, point %d: mean %g and variance %g, want %g and %g", what, i, mean[i], variance[i],
+				wantMean[i], wantVariance[i])
 			return
 		}
 	}
@@ -130,11 +133,14 @@ func TestPredictAgainstDenseTwin(t *testing.T) {
 				}
 				for solver, p := range map[string]Posterior{"direct": fit(t, s, k, data), "iterative": iterative} {
 					for _, part := range []Part{Value, Advantage, ActionValue} {
-						wantMean, wantVariance := twin.moments(part, span(0, x.n), span(0, x.n+others.n), x.targets, k.Noise)
+						wantMean, wantVariance := twin.moments(part, span(0, x.n), span(0, x.n+others.n), x.targets,
+							k.Noise)
 						mean, variance := predict(t, s, p, part, data.Points())
-						compareMoments(t, solver+", "+part.String()+" in the batch", mean, variance, wantMean[:x.n], wantVariance[:x.n], 1e-6)
+						compareMoments(t, solver+", "+part.String()+" in the batch", mean, variance, wantMean[:x.n],
+							wantVariance[:x.n], 1e-6)
 						mean, variance = predict(t, s, p, part, others.points(s))
-						compareMoments(t, solver+", "+part.String()+" elsewhere", mean, variance, wantMean[x.n:], wantVariance[x.n:], 1e-6)
+						compareMoments(t, solver+", "+part.String()+" elsewhere", mean, variance, wantMean[x.n:],
+							wantVariance[x.n:], 1e-6)
 					}
 				}
 			})
@@ -245,13 +251,15 @@ func TestMomentsAgreeWithAlpha(t *testing.T) {
 				mean, variance := predict(t, s, p, ActionValue, data.Points())
 				for i := range alpha {
 					if got, want := x.targets[i]-mean[i], k.Noise*alpha[i]; math.Abs(got-want) > 1e-8 {
-						t.Fatalf("%s, inducing points %v, sample %d: residual %g, want %g", name, inducing, i, got, want)
+						t.Fatalf("%s, inducing points %v, sample %d: residual %g, want %g", name, inducing, i, got,
+							want)
 					}
 				}
 				for _, i := range []int{0, 15, 59} {
 					left, spread := leaveOut(t, s, p, i, i+1, data.Points().rowRange(i, i+1))
 					diagonal := (k.Noise - variance[i]) / (k.Noise * k.Noise)
-					compareMoments(t, name, left, spread, []float64{x.targets[i] - alpha[i]/diagonal}, []float64{1/diagonal - k.Noise}, 1e-6)
+					compareMoments(t, name, left, spread, []float64{x.targets[i] - alpha[i]/diagonal},
+						[]float64{1/diagonal - k.Noise}, 1e-6)
 				}
 			})
 		}
@@ -332,7 +340,8 @@ func TestPredictWithAnExactFisherKernel(t *testing.T) {
 		mean, spread := predict(t, s, p, Value, data.Points())
 		compareMoments(t, "V", mean, spread, want, wantSpread, 1e-5)
 		for _, part := range []Part{Advantage, ActionValue} {
-			if err := p.(Predictor).Predict(part, data.Points(), s.New(x.n, 1), compute.Block{}); !errors.Is(err, ErrExactFisherKernel) {
+			if err := p.(Predictor).Predict(part, data.Points(), s.New(x.n, 1), compute.Block{}); !errors.Is(err,
+				ErrExactFisherKernel) {
 				t.Errorf("%v: %v", part, err)
 			}
 		}
@@ -345,7 +354,9 @@ func TestPredictPanicsOnShapes(t *testing.T) {
 		p := fit(t, s, someKernel(), x.upload(s))
 		at, column := x.points(s), s.New(x.n, 1)
 		for name, call := range map[string]func() error{
-			"features": func() error { return p.(Predictor).Predict(Value, Points{Features: at.Fisher}, column, column) },
+			"features": func() error {
+				return p.(Predictor).Predict(Value, Points{Features: at.Fisher}, column, column)
+			},
 			"no Fisher vectors": func() error {
 				return p.(Predictor).Predict(Advantage, Points{Features: at.Features}, column, column)
 			},
@@ -389,7 +400,8 @@ func TestFisherGramAtHand(t *testing.T) {
 				if err := rest.Predict(ActionValue, data.Points(), mean, variance); err != nil {
 					t.Fatal(err)
 				}
-				return slices.Concat(compute.ToSlice(b, p.Alpha()), compute.ToSlice(b, mean), compute.ToSlice(b, variance))
+				return slices.Concat(compute.ToSlice(b, p.Alpha()), compute.ToSlice(b, mean),
+					compute.ToSlice(b, variance))
 			}
 			want := numbers(Direct{})
 			if got := numbers(Direct{FisherGram: FisherGram(b, data.Fisher)}); !slices.Equal(got, want) {

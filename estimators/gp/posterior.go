@@ -20,7 +20,8 @@ type Data struct {
 
 // RowRange returns the batch of samples [lo, hi) alone.
 func (d Data) RowRange(lo, hi int) Data {
-	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi), Targets: d.Targets.RowRange(lo, hi)}
+	return Data{Features: d.Features.RowRange(lo, hi), Fisher: d.Fisher.RowRange(lo, hi),
+		Targets: d.Targets.RowRange(lo, hi)}
 }
 
 // Points returns the points of the batch itself.
@@ -96,8 +97,10 @@ func (in *inputs) checkPredict(part Part, at Points, mean, variance compute.Bloc
 		mean.Rows == m && mean.Cols == 1 && (variance.Rows == 0 || variance.Rows == m && variance.Cols == 1) &&
 		(part == Value || at.Fisher.Rows == m && at.Fisher.Cols == in.data.Fisher.Cols)
 	if !fits {
-		panic(fmt.Sprintf("gp: moments of the %v at features %s, Fisher vectors %s to %s and %s: want m × %d, m × %d, m × 1, m × 1",
-			part, at.Features.Shape(), at.Fisher.Shape(), mean.Shape(), variance.Shape(), in.scaled.Cols, in.data.Fisher.Cols))
+		panic(fmt.Sprintf("gp: moments of the %v at features %s, Fisher vectors %s to %s and %s: "+
+			"want m × %d, m × %d, m × 1, m × 1",
+			part, at.Features.Shape(), at.Fisher.Shape(), mean.Shape(), variance.Shape(), in.scaled.Cols,
+			in.data.Fisher.Cols))
 	}
 }
 

@@ -33,7 +33,8 @@ type preconditioner struct {
 
 // newPreconditioner computes eigenpairs of a, allocated in s. The errors are those of
 // linop.Nystrom.
-func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank int, rng *rand.Rand) (*preconditioner, error) {
+func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank int, rng *rand.Rand) (*preconditioner,
+	error) {
 	eigen, err := linop.Nystrom(s, a, rank, rng)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func newPreconditioner(s *compute.Scope, a linop.Operator, noise float64, rank i
 func (p *preconditioner) power(s *compute.Scope, a float64) linop.Operator {
 	changed := p.scaledVectors(s, func(share float64) float64 { return math.Sqrt(math.Abs(math.Pow(share, -a) - 1)) })
 	b, scale := s.Backend(), math.Pow(p.noise, a)
-	return linop.NewSum(b, linop.NewScaledIdentity(b, changed.Rows, scale), linop.NewLowRank(b, math.Copysign(scale, a), changed))
+	return linop.NewSum(b, linop.NewScaledIdentity(b, changed.Rows, scale),
+		linop.NewLowRank(b, math.Copysign(scale, a), changed))
 }
 
 // scaledVectors returns Q diag(f(shares)).

@@ -34,7 +34,8 @@ func TestColumnsThatNoSampleReaches(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					return slices.Concat([]float64{p.value, hyper.OutputScale, hyper.FisherVariance, hyper.Noise}, hyper.Base,
+					return slices.Concat([]float64{p.value, hyper.OutputScale, hyper.FisherVariance, hyper.Noise},
+						hyper.Base,
 						compute.ToSlice(s.Backend(), p.alpha), compute.ToSlice(s.Backend(), features))
 				}
 				wantNear(t, "all that a fit says", numbers(p), numbers(all), 1e-9)

@@ -22,7 +22,8 @@ type batch struct {
 
 // newBatch draws a batch: correlated features in (-1, 1), smooth noisy targets.
 func newBatch(rng *rand.Rand, n, d, k int) batch {
-	x := batch{n: n, d: d, k: k, features: make([]float64, n*d), fisher: make([]float64, n*k), targets: make([]float64, n)}
+	x := batch{n: n, d: d, k: k, features: make([]float64, n*d), fisher: make([]float64, n*k),
+		targets: make([]float64, n)}
 	for i := range n {
 		latent := rng.NormFloat64()
 		for j := range d {

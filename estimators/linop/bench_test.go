@@ -111,7 +111,8 @@ func BenchmarkKernel(b *testing.B) {
 		column[i] = math.Exp(-d * d)
 	}
 	k := linop.NewSum(s.Backend(),
-		linop.NewInterp(s.Backend(), s.FromSlice(n, dims, z), grid, linop.NewDense(s.Backend(), s.FromSlice(grid.Size, grid.Size, toeplitz(column).RawMatrix().Data))),
+		linop.NewInterp(s.Backend(), s.FromSlice(n, dims, z), grid,
+			linop.NewDense(s.Backend(), s.FromSlice(grid.Size, grid.Size, toeplitz(column).RawMatrix().Data))),
 		linop.NewLowRank(s.Backend(), 0.5, s.FromSlice(n, rank, linoptest.Normal(rng, n*rank))),
 		linop.NewScaledIdentity(s.Backend(), n, 0.7))
 	x, dst := s.FromSlice(n, 1, linoptest.Normal(rng, n)), s.New(n, 1)

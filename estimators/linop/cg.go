@@ -53,7 +53,8 @@ type BreakdownError struct {
 
 // Error implements error.
 func (e *BreakdownError) Error() string {
-	return fmt.Sprintf("conjugate gradients broke down in iteration %d, column %d: %s is %g, so the matrix is not positive definite",
+	return fmt.Sprintf("conjugate gradients broke down in iteration %d, column %d: %s is %g, so the "+
+		"matrix is not positive definite",
 		e.Iteration, e.Column, e.What, e.Value)
 }
 
@@ -63,7 +64,8 @@ func (e *BreakdownError) Error() string {
 // a [*BreakdownError]. dst may be rhs.
 func (c CG) Solve(b compute.Backend, a Operator, dst, rhs compute.Block) (Result, error) {
 	if n := squareSize("conjugate gradients", a); n != rhs.Rows {
-		panic(fmt.Sprintf("linop: conjugate gradients with an operator of order %d and a %s right-hand side", n, rhs.Shape()))
+		panic(fmt.Sprintf("linop: conjugate gradients with an operator of order %d and a %s right-hand side", n,
+			rhs.Shape()))
 	}
 	return c.SolveFunc(b, Products(a), dst, rhs)
 }

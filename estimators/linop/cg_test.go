@@ -129,22 +129,27 @@ func TestCGErrors(t *testing.T) {
 	}
 
 	var breakdown *linop.BreakdownError
-	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, -1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Value >= 0 {
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, -1), s.New(n, 2), y); !errors.As(err,
+		&breakdown) || breakdown.Value >= 0 {
 		t.Errorf("a negative definite matrix: %v", err)
 	}
 	cg := linop.CG{Preconditioner: linop.NewScaledIdentity(b, n, -1)}
-	if _, err := cg.Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Iteration != 0 {
+	if _, err := cg.Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) ||
+		breakdown.Iteration != 0 {
 		t.Errorf("a negative definite preconditioner: %v", err)
 	}
-	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, math.NaN()), s.New(n, 2), y); !errors.As(err, &breakdown) {
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, math.NaN()), s.New(n, 2), y); !errors.As(err,
+		&breakdown) {
 		t.Errorf("a matrix of NaN: %v", err)
 	}
 	last := errors.New("the third product")
-	if result, err := (linop.CG{}).SolveFunc(b, failing(2, last), s.New(n, 2), y); !errors.Is(err, last) || result.Iterations != 2 {
+	if result, err := (linop.CG{}).SolveFunc(b, failing(2, last), s.New(n, 2), y); !errors.Is(err, last) ||
+		result.Iterations != 2 {
 		t.Errorf("products that fail: %+v, %v", result, err)
 	}
 	compute.Fill(b, y.Row(3).Col(1), math.NaN())
-	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) || breakdown.Column != 1 {
+	if _, err := (linop.CG{}).Solve(b, linop.NewScaledIdentity(b, n, 1), s.New(n, 2), y); !errors.As(err, &breakdown) ||
+		breakdown.Column != 1 {
 		t.Errorf("NaN in column 1: %v", err)
 	}
 }
@@ -192,7 +197,8 @@ func TestCGOnADistantBackend(t *testing.T) {
 		}
 		// The start, every eighth step, and the solution.
 		if most := 1 + (far.Iterations+7)/8 + 1; counting.waits > most {
-			t.Errorf("seed %d: the host waited %d times in %d iterations, want at most %d", seed, counting.waits, far.Iterations, most)
+			t.Errorf("seed %d: the host waited %d times in %d iterations, want at most %d", seed, counting.waits,
+				far.Iterations, most)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func rightVectors(s *compute.Scope, x compute.Block, columns int, floor float64)
 }
 
 // factorsOfGram is rightVectors of the gram matrix x'x.
-func factorsOfGram(s *compute.Scope, what string, gram compute.Block, columns int, floor float64) (rightFactors, error) {
+func factorsOfGram(s *compute.Scope, what string, gram compute.Block, columns int, floor float64) (rightFactors,
+	error) {
 	n := gram.Rows
 	values, vectors, err := eigenpairs(what, n, compute.ToSlice(s.Backend(), gram))
 	if err != nil {

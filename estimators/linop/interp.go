@@ -49,7 +49,8 @@ func (a *Interp) MulTo(dst, x compute.Block, trans bool) {
 	partials := compute.NewPartials(s, n, m, dims*k)
 	a.b.Panels(n, func(b compute.Backend, panel, lo, hi int) {
 		for d := range dims {
-			b.Interpolate(true, partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi), a.grid)
+			b.Interpolate(true, partials.At(panel).ColRange(d*k, (d+1)*k), a.z.View(lo, hi, d, d+1), x.RowRange(lo, hi),
+				a.grid)
 		}
 	})
 	partials.SumTo(a.b, onGrid)

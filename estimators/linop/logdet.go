@@ -50,7 +50,8 @@ func (l LogDet) Estimate(b compute.Backend, n int, a Multiply, rng *rand.Rand) (
 			return Estimate{}, err
 		}
 		estimate, err := k.logDet()
-		if err != nil || step == min(l.Steps, n) || math.Abs(last.Value-estimate.Value) <= quadratureShare*estimate.StdErr {
+		if err != nil || step == min(l.Steps, n) ||
+			math.Abs(last.Value-estimate.Value) <= quadratureShare*estimate.StdErr {
 			return estimate, err
 		}
 		last = estimate

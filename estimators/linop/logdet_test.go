@@ -116,11 +116,13 @@ func TestLogDetErrors(t *testing.T) {
 	b := computetest.Naive()
 	rng := rand.New(rand.NewPCG(3, 0))
 	var notPositive *linop.NotPositiveError
-	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, -2)), rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
+	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, -2)),
+		rng); !errors.As(err, &notPositive) || notPositive.Eigenvalue > 0 {
 		t.Errorf("a negative matrix: %v", err)
 	}
 	var notFinite *linop.NotFiniteError
-	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, math.NaN())), rng); !errors.As(err, &notFinite) {
+	if _, err := (linop.LogDet{}).Estimate(b, 5, linop.Products(linop.NewScaledIdentity(b, 5, math.NaN())),
+		rng); !errors.As(err, &notFinite) {
 		t.Errorf("a matrix of NaN: %v", err)
 	}
 	last := errors.New("the third product")

@@ -74,7 +74,8 @@ func TestNystromRefusals(t *testing.T) {
 	broken.Set(1, 1, math.NaN())
 	onOpaque(t, func(t *testing.T, s *compute.Scope) {
 		var notPositive *NotPositiveError
-		if _, err := Nystrom(s, denseOperator(s, indefinite), 6, rand.New(rand.NewPCG(6, 0))); !errors.As(err, &notPositive) {
+		if _, err := Nystrom(s, denseOperator(s, indefinite), 6, rand.New(rand.NewPCG(6, 0))); !errors.As(err,
+			&notPositive) {
 			t.Errorf("an indefinite matrix gives %v", err)
 		}
 		var notFinite *NotFiniteError

@@ -214,10 +214,12 @@ func TestInterpBilinearGradient(t *testing.T) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		dst := s.New(n, interpDims)
-		newInterp(s, z, column).BilinearGradient(dst, s.FromSlice(n, k, u.RawMatrix().Data), s.FromSlice(n, k, v.RawMatrix().Data))
+		newInterp(s, z, column).BilinearGradient(dst, s.FromSlice(n, k, u.RawMatrix().Data),
+			s.FromSlice(n, k, v.RawMatrix().Data))
 		for i, got := range compute.ToSlice(b, dst) {
 			if !(math.Abs(got-want[i]) <= 1e-6*(1+math.Abs(want[i]))) {
-				t.Errorf("derivative in coordinate %d of point %d is %g, by differences %g", i%interpDims, i/interpDims, got, want[i])
+				t.Errorf("derivative in coordinate %d of point %d is %g, by differences %g", i%interpDims, i/interpDims,
+					got, want[i])
 			}
 		}
 	})
@@ -240,10 +242,16 @@ func TestShapesPanic(t *testing.T) {
 	x := compute.NewBlock(b, 3, 2)
 	for name, f := range map[string]func(){
 		"product of other size": func() { linop.NewScaledIdentity(b, 4, 1).MulTo(x, x, false) },
-		"transposed product":    func() { linop.NewDense(b, x).MulTo(compute.NewBlock(b, 3, 1), compute.NewBlock(b, 2, 1), true) },
-		"sum of sizes":          func() { linop.NewSum(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1)) },
-		"product of sizes":      func() { linop.NewProduct(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1)) },
-		"empty sum":             func() { linop.NewSum(b) },
+		"transposed product": func() {
+			linop.NewDense(b, x).MulTo(compute.NewBlock(b, 3, 1), compute.NewBlock(b, 2, 1), true)
+		},
+		"sum of sizes": func() {
+			linop.NewSum(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1))
+		},
+		"product of sizes": func() {
+			linop.NewProduct(b, linop.NewScaledIdentity(b, 3, 1), linop.NewScaledIdentity(b, 4, 1))
+		},
+		"empty sum": func() { linop.NewSum(b) },
 		"grid of other size": func() {
 			linop.NewInterp(b, x, compute.Grid{Step: 1, Size: 5}, linop.NewScaledIdentity(b, 4, 1))
 		},

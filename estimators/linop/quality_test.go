@@ -58,7 +58,8 @@ func policyScores(s *compute.Scope, rng *rand.Rand, n, o, a int) (u *linop.Score
 // c2 n v V V' + noise I, y a smooth function of the observations plus noise.
 func gradient(t *testing.T, s *compute.Scope, u *linop.Scores, x, v compute.Block) []float64 {
 	b, n := s.Backend(), x.Rows
-	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v), linop.NewScaledIdentity(b, n, 0.693))
+	k := linop.NewSum(b, linop.NewLowRank(b, 1/float64(x.Cols), x), linop.NewLowRank(b, 5e-5*float64(n)*0.693, v),
+		linop.NewScaledIdentity(b, n, 0.693))
 	y := s.FromSlice(n, 1, linoptest.Normal(rand.New(rand.NewPCG(99, 0)), n))
 	compute.Axpy(b, 1, x.Col(0), y)
 	b.Mul(y, x.Col(1), x.Col(2), 1)
@@ -88,7 +89,9 @@ func energy(s *compute.Scope, a linop.Operator, x compute.Block, trans bool) flo
 // shape of Hopper's and Swimmer's: what matters is how much of U the two bases
 // hold, and the gradient that comes of them.
 func TestRandomizedSVDQuality(t *testing.T) {
-	for _, task := range []struct{ samples, observation, actions, rank int }{{1200, 11, 3, 45}, {1200, 8, 2, 30}, {linop.ExactSamples + 1, 11, 3, 45}} {
+	for _, task := range []struct{ samples, observation, actions, rank int }{
+		{1200, 11, 3, 45}, {1200, 8, 2, 30}, {linop.ExactSamples + 1, 11, 3, 45},
+	} {
 		for seed := range uint64(2) {
 			b := cpu.New(0)
 			s := compute.NewScope(b)
@@ -108,7 +111,8 @@ func TestRandomizedSVDQuality(t *testing.T) {
 			for i := range exact.S {
 				largest = max(largest, math.Abs(sketched.S[i]-exact.S[i])/exact.S[0])
 			}
-			t.Logf("%+v seed %d: energy in V %.4f, in P %.4f of the best; gradient at cosine %.6f; singular values off by %.4f of the first",
+			t.Logf("%+v seed %d: energy in V %.4f, in P %.4f of the best; gradient at cosine %.6f; singular "+
+				"values off by %.4f of the first",
 				task, seed, right, left, cos, largest)
 			if right < 0.995 || left < 0.998 || cos < 0.9999 || largest > 0.01 {
 				t.Error("that is not good enough")

@@ -53,7 +53,8 @@ func RandomizedSVD(s *compute.Scope, u *Scores, rank int, rng *rand.Rand) (*SVD,
 		return nil, err
 	}
 	uq := s.New(p, basis.r.Cols)
-	if err := u.sampleSketch(uq, y, basis.inverse, randomGroups(n, min(size(sampleGroups, rank, leastGroups), n), rng)); err != nil {
+	if err := u.sampleSketch(uq, y, basis.inverse,
+		randomGroups(n, min(size(sampleGroups, rank, leastGroups), n), rng)); err != nil {
 		return nil, err
 	}
 
@@ -96,7 +97,8 @@ func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 	}
 	var omega []factors
 	for _, l := range u.layers {
-		f := factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols), parts: max(1, l.Inputs.Cols/inputsAColumn)}
+		f := factors{a: signs(l.Inputs.Cols), c: signs(1), b: signs(l.Signals.Cols),
+			parts: max(1, l.Inputs.Cols/inputsAColumn)}
 		compute.Scale(u.b, math.Sqrt(float64(f.parts)), f.a)
 		omega = append(omega, f)
 	}
@@ -112,7 +114,8 @@ func (u *Scores) rangeSketch(y compute.Block, rng *rand.Rand) {
 			for part := range f.parts {
 				from, to := part*y.Cols/f.parts, (part+1)*y.Cols/f.parts
 				first, last := part*h.Cols/f.parts, (part+1)*h.Cols/f.parts
-				b.Gemm(false, false, 1, h.ColRange(first, last), f.a.View(first, last, from, to), 0, inputs.ColRange(from, to))
+				b.Gemm(false, false, 1, h.ColRange(first, last), f.a.View(first, last, from, to), 0,
+					inputs.ColRange(from, to))
 			}
 			compute.Axpy(b, 1, f.c, inputs)
 			b.Gemm(false, false, 1, l.Signals.RowRange(lo, hi), f.b, 0, signals)

@@ -36,7 +36,8 @@ type RankError struct{ Rank, Samples, Parameters int }
 
 // Error implements error.
 func (e *RankError) Error() string {
-	return fmt.Sprintf("rank %d of the Fisher kernel, with %d samples and %d policy parameters: it must be at least 1 and at most the smaller of the two",
+	return fmt.Sprintf("rank %d of the Fisher kernel, with %d samples and %d policy parameters: it must be at least 1 "+
+		"and at most the smaller of the two",
 		e.Rank, e.Samples, e.Parameters)
 }
 

@@ -185,7 +185,8 @@ func TestSVDOfNaN(t *testing.T) {
 		if _, err := linop.ExactSVD(s, data.build(s), 4); !errors.As(err, &notFinite) {
 			t.Errorf("exact: %v", err)
 		}
-		if _, err := linop.RandomizedSVD(s, data.build(s), 4, rand.New(rand.NewPCG(7, 0))); !errors.As(err, &notFinite) {
+		if _, err := linop.RandomizedSVD(s, data.build(s), 4, rand.New(rand.NewPCG(7, 0))); !errors.As(err,
+			&notFinite) {
 			t.Errorf("randomized: %v", err)
 		}
 	})
@@ -240,7 +241,8 @@ func TestPreconditioner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		with, err := linop.CG{Preconditioner: svd.Preconditioner(s, 1/float64(n), ridge)}.Solve(b, dense(s, &fisher), x, y)
+		with, err := linop.CG{Preconditioner: svd.Preconditioner(s, 1/float64(n), ridge)}.Solve(b, dense(s, &fisher), x,
+			y)
 		if err != nil || with.Iterations >= plain.Iterations {
 			t.Errorf("%d iterations with the preconditioner, %d without (%v)", with.Iterations, plain.Iterations, err)
 		}

@@ -24,7 +24,8 @@ type NotPositiveError struct{ Eigenvalue float64 }
 
 // Error implements error.
 func (e *NotPositiveError) Error() string {
-	return fmt.Sprintf("the logarithm of a determinant: the matrix has an eigenvalue near %g, so it is not positive definite", e.Eigenvalue)
+	return fmt.Sprintf("the logarithm of a determinant: the matrix has an eigenvalue near %g, "+
+		"so it is not positive definite", e.Eigenvalue)
 }
 
 // Symmetric returns the symmetric part of the row-major k × k matrix a.

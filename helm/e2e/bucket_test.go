@@ -14,10 +14,11 @@ import (
 )
 
 // bucket are the values for the server of serveBuckets.
-const bucket = "checkpoints: {store: s3, s3: {url: s3://bucket/runs, region: us-east-1, endpoint: 'http://198.18.255.1:7480', existingSecret: s3-keys}}"
+const bucket = "checkpoints: {store: s3, s3: {url: s3://bucket/runs, region: us-east-1, endpoint: " +
+	"'http://198.18.255.1:7480', existingSecret: s3-keys}}"
 
-// Two workers keep checkpoints in a bucket, as documented. While it is not there, they say so. Then they train two runs at the same
-// time, one of them is lost in the middle, and the runs end with the bits of one process alone.
+// Two workers keep checkpoints in a bucket, as documented. While it is not there, they say so. Then they train two runs
+// at the same time, one of them is lost in the middle, and the runs end with the bits of one process alone.
 func TestBucket(t *testing.T) {
 	needsOwn(t, "a server of buckets on the node")
 	u := newUser(t)
@@ -31,7 +32,8 @@ experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overri
 
 	u.untilRestarted("learner", 1)
 	last := u.lastWords("learner")
-	if !strings.Contains(last, "there is no bucket bucket") || !strings.Contains(row(t, "restarts at once")[2], "its bucket does not exist") {
+	if !strings.Contains(last, "there is no bucket bucket") ||
+		!strings.Contains(row(t, "restarts at once")[2], "its bucket does not exist") {
 		t.Errorf("the last line of a worker without a bucket: %s", last)
 	}
 	if err := os.Mkdir(filepath.Join(buckets, "bucket"), 0o755); err != nil {
@@ -55,7 +57,8 @@ experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overri
 	if states(runs) != "done" || runs[0].Epoch <= taken.Epoch {
 		t.Errorf("%v was lost in the middle; in the end: %v", taken, runs)
 	}
-	tables, err := filepath.Glob(filepath.Join(buckets, "bucket", "runs", "pair", "Swimmer-v2", "*-s1", "epoch-*", "progress.csv"))
+	tables, err := filepath.Glob(filepath.Join(buckets, "bucket", "runs", "pair", "Swimmer-v2", "*-s1", "epoch-*",
+		"progress.csv"))
 	if err != nil || len(tables) == 0 {
 		t.Fatal("there is no table in the bucket", err)
 	}
@@ -69,7 +72,8 @@ experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overri
 func (u *user) serveBuckets(key, secret string) (directory string) {
 	u.t.Helper()
 	directory = u.t.TempDir()
-	server := exec.CommandContext(u.ctx, filepath.Join("..", "..", ".deps", "bin", "versitygw"), "--port", "198.18.255.1:7480", "posix", directory)
+	server := exec.CommandContext(u.ctx, filepath.Join("..", "..", ".deps", "bin", "versitygw"), "--port",
+		"198.18.255.1:7480", "posix", directory)
 	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID="+key, "ROOT_SECRET_ACCESS_KEY="+secret)
 	if err := server.Start(); err != nil {
 		u.t.Fatal(err)

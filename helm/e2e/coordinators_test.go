@@ -13,7 +13,8 @@ coordinator: {replicas: 3}
 actors: {pools: {standard: {replicas: 0}}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 3, batch: 1000}}]`
 
-// Three coordinators become five, three, and five again; a run that was submitted to the first three is known to all of them.
+// Three coordinators become five, three, and five again; a run that was submitted to the first three is known to all of
+// them.
 func TestMoreCoordinators(t *testing.T) {
 	u := newUser(t)
 	u.install("kind", three, "--wait")
@@ -30,14 +31,16 @@ func TestMoreCoordinators(t *testing.T) {
 	u.helm("uninstall", "dbqpg", "--wait")
 }
 
-// Two of three coordinators lose their volumes. They wait, and say why; with the documented commands all three begin with a backup.
+// Two of three coordinators lose their volumes. They wait, and say why; with the documented commands all three begin
+// with a backup.
 func TestRestore(t *testing.T) {
 	u := newUser(t)
 	u.install("kind", three, "--wait")
 	u.connected(block(t, "upgrade", "backup"))
 	u.kubectl("delete", "pvc", "data-dbqpg-coordinator-1", "data-dbqpg-coordinator-2", "--wait=false")
 	u.kubectl("delete", "pod", "dbqpg-coordinator-1", "dbqpg-coordinator-2")
-	u.untilSaid("the directories of most nodes are empty", "logs", "--selector=app.kubernetes.io/component=coordinator", "--tail=-1")
+	u.untilSaid("the directories of most nodes are empty", "logs", "--selector=app.kubernetes.io/component=coordinator",
+		"--tail=-1")
 
 	u.run("upgrade", "restore")
 	u.untilNodes(3)

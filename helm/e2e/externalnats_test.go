@@ -11,7 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// serverOfOnesOwn is a NATS server with what the documentation says that it needs, from the Secret that it has one make.
+// serverOfOnesOwn is a NATS server with what the documentation says that it needs, from the Secret that it has one
+// make.
 const serverOfOnesOwn = `
 apiVersion: v1
 kind: ConfigMap
@@ -44,7 +45,11 @@ spec:
         sources:
           - secret:
               name: dbqpg-credentials-nats
-              items: [{key: ca.pem, path: ca.pem}, {key: tls.pem, path: tls.pem}, {key: tls-key.pem, path: tls-key.pem}, {key: accounts.conf, path: accounts.conf}]
+              items:
+                - {key: ca.pem, path: ca.pem}
+                - {key: tls.pem, path: tls.pem}
+                - {key: tls-key.pem, path: tls-key.pem}
+                - {key: accounts.conf, path: accounts.conf}
           - configMap: {name: nats}
     - {name: data, emptyDir: {}}
 ---
@@ -99,7 +104,9 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch:
 	if runs := u.runs("first"); states(runs) != "done" {
 		t.Errorf("in the end: %v", runs)
 	}
-	if replicas := u.kubectl("get", "statefulset", "dbqpg-nats", "--output", "jsonpath={.status.readyReplicas} {.metadata.labels.helm\\.sh/chart}"); !strings.HasPrefix(replicas, "3 natschart-") {
+	if replicas := u.kubectl("get", "statefulset", "dbqpg-nats", "--output",
+		"jsonpath={.status.readyReplicas} {.metadata.labels.helm\\.sh/chart}"); !strings.HasPrefix(replicas,
+		"3 natschart-") {
 		t.Errorf("the servers are %s", replicas)
 	}
 	u.helm("uninstall", "dbqpg", "--wait")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a new user does: an installation with credentials of their own, which pods wait for; an experiment, which is watched until
-// it is over, cancelled, queued again; its policy is fetched.
+// What a new user does: an installation with credentials of their own, which pods wait for; an experiment, which is
+// watched until it is over, cancelled, queued again; its policy is fetched.
 func TestFirstSteps(t *testing.T) {
 	u := newUser(t)
 	const mine = "credentials: {mode: existing}\nexperiments: []\n"
@@ -36,7 +36,8 @@ func TestFirstSteps(t *testing.T) {
 		}
 	}
 	// The documented experiment takes hours on this task.
-	u.connected(strings.ReplaceAll(block(t, "install", "submit"), "Humanoid-v5", "Swimmer-v2\noverrides: {iterations: 2, batch: 1000}"))
+	u.connected(strings.ReplaceAll(block(t, "install", "submit"), "Humanoid-v5",
+		"Swimmer-v2\noverrides: {iterations: 2, batch: 1000}"))
 	if runs := u.runs("humanoid"); len(runs) != 6 || states(runs) != "done" {
 		t.Errorf("in the end: %v", runs)
 	}
@@ -59,14 +60,16 @@ func TestFirstSteps(t *testing.T) {
 	}
 	u.run("credentials", "replace")
 	u.run("upgrade", "remove")
-	u.kubectl("delete", "secret", "dbqpg-credentials-nats", "dbqpg-credentials-actor") // which no label of the release is on
+	// which no label of the release is on
+	u.kubectl("delete", "secret", "dbqpg-credentials-nats", "dbqpg-credentials-actor")
 }
 
 // upgradeActors upgrades the release, which has as many actors then.
 func (u *user) upgradeActors(wanted int, values string) {
 	u.t.Helper()
 	u.upgrade("kind", values)
-	if replicas := u.kubectl("get", "deployment", "dbqpg-actor-standard", "--output", "jsonpath={.spec.replicas}"); replicas != strconv.Itoa(wanted) {
+	if replicas := u.kubectl("get", "deployment", "dbqpg-actor-standard", "--output",
+		"jsonpath={.spec.replicas}"); replicas != strconv.Itoa(wanted) {
 		u.t.Errorf("after an upgrade there are %s actors, not %d", replicas, wanted)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A worker on a GPU trains in a pod: the image for GPUs, the node's plugin for devices, and in place of NVIDIA's driver and
-// cuBLAS the emulated ones, mounted as NVIDIA's are. A second worker waits for a GPU of its own.
+// A worker on a GPU trains in a pod: the image for GPUs, the node's plugin for devices, and in place of NVIDIA's driver
+// and cuBLAS the emulated ones, mounted as NVIDIA's are. A second worker waits for a GPU of its own.
 func TestGPU(t *testing.T) {
 	needsOwn(t, "a GPU that is emulated")
 	remove, err := own.AddGPU(driver)

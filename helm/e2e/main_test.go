@@ -18,8 +18,9 @@ import (
 
 // What scripts/chart_e2e.sh gives.
 var (
-	programs  = os.Getenv("DBQPG_E2E_PROGRAMS") // directory of helm, kubectl and the product's programs, and Kubernetes' for a cluster of our own
-	images    = os.Getenv("DBQPG_E2E_IMAGES")   // directory of archives, for a cluster of our own
+	// directory of helm, kubectl and the product's programs, and Kubernetes' for a cluster of our own
+	programs  = os.Getenv("DBQPG_E2E_PROGRAMS")
+	images    = os.Getenv("DBQPG_E2E_IMAGES") // directory of archives, for a cluster of our own
 	directory = os.Getenv("DBQPG_E2E_DIRECTORY")
 	driver    = os.Getenv("DBQPG_E2E_DRIVER") // directory of the libraries that a pod with a GPU is given
 	shell     = os.Getenv("DBQPG_E2E_SHELL")  // to run in place of the tests
@@ -72,7 +73,8 @@ func inOwn(test func() int) (status int, err error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	own, err = offlinetest.Start(ctx, offlinetest.Options{Programs: programs, Images: archives, Directory: directory, Volumes: 150})
+	own, err = offlinetest.Start(ctx, offlinetest.Options{Programs: programs, Images: archives, Directory: directory,
+		Volumes: 150})
 	if err != nil {
 		return 1, err
 	}

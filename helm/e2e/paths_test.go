@@ -17,8 +17,9 @@ actors: {pools: {standard: {replicas: 1}}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch: 2000}}]
 `
 
-// What Kubernetes does not change in place is changed by the documented commands while a run is under way: the coordinators' volumes, one NATS
-// server to three, and the volume of checkpoints to a bucket. The run ends with the bits of one process alone.
+// What Kubernetes does not change in place is changed by the documented commands while a run is under way: the
+// coordinators' volumes, one NATS server to three, and the volume of checkpoints to a bucket. The run ends with the
+// bits of one process alone.
 func TestPaths(t *testing.T) {
 	needsOwn(t, "a server of buckets on the node")
 	u := newUser(t)
@@ -43,7 +44,8 @@ func TestPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of the client for buckets there is this: the server keeps objects as files.
-	client := fmt.Sprintf("#!/bin/sh\nset -eu\n[ \"$*\" = 's3 cp --recursive checkpoints s3://bucket/runs' ]\ncp -r checkpoints %s/runs\n", objects)
+	client := fmt.Sprintf("#!/bin/sh\nset -eu\n[ \"$*\" = 's3 cp --recursive checkpoints s3://bucket/runs' "+
+		"]\ncp -r checkpoints %s/runs\n", objects)
 	if err := os.WriteFile(filepath.Join(u.directory, "aws"), []byte(client), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +68,12 @@ func TestToken(t *testing.T) {
 	u := newUser(t)
 	token := u.run("operate", "token")
 	u.install("kind", "{coordinator: {tokensSecret: dbqpg-tokens}, dashboard: {service: {enabled: true}}}", "--wait")
-	if err := os.WriteFile(filepath.Join(u.directory, "token"), []byte(token[:strings.Index(token, "\n")+1]), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(u.directory, "token"), []byte(token[:strings.Index(token, "\n")+1]),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := u.shell(`kubectl -n training get secret dbqpg-credentials-observer -o go-template='{{index .data "ca.pem" | base64decode}}' > ca.pem
+	said := u.shell(`kubectl -n training get secret dbqpg-credentials-observer \
+    -o go-template='{{index .data "ca.pem" | base64decode}}' > ca.pem
 kubectl -n training port-forward service/dbqpg-dashboard 7443:443 > /dev/null &
 until coordinator nodes --coordinator https://localhost:7443 --token-file token --ca ca.pem; do sleep 0.1; done`)
 	if !strings.Contains(said, "dbqpg-coordinator-0") {

@@ -18,8 +18,8 @@ var imagesOf = map[string][]string{
 	"docker.io/natsio/prometheus-nats-exporter:0.20.1":    {"nats", "exporter", "image"},
 }
 
-// The preset for strict platforms, with the digests of the images here, and with the user and group that OpenShift would give the
-// namespace. It is rendered and applied as Argo CD does, twice, and trains with a bucket.
+// The preset for strict platforms, with the digests of the images here, and with the user and group that OpenShift
+// would give the namespace. It is rendered and applied as Argo CD does, twice, and trains with a bucket.
 func TestPlatform(t *testing.T) {
 	needsOwn(t, "images by digest, and a server of buckets on the node")
 	u := newUser(t)
@@ -49,13 +49,16 @@ learner: {resources: {requests: {cpu: 250m, memory: 512Mi}}}
 actors: {common: {slots: 1, resources: {requests: {cpu: 250m, memory: 128Mi}}}, pools: {standard: {replicas: 1}}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch: 1000}}]
 `+bucket, digests)
-	const apply = "helm template dbqpg charts/dbqpg --namespace training --kube-version 1.34.1 --skip-tests --values my-values.yaml > rendered.yaml; kubectl -n training apply --filename rendered.yaml"
+	const apply = "helm template dbqpg charts/dbqpg --namespace training --kube-version 1.34.1 --skip-tests --values " +
+		"my-values.yaml > rendered.yaml; kubectl -n training apply --filename rendered.yaml"
 	u.shell(apply)
 	u.untilReady()
 	u.coordinator("watch", "first")
 	u.shell("mv rendered.yaml before.yaml; " + apply + "; cmp rendered.yaml before.yaml")
 	u.untilReady()
-	for component, container := range map[string]string{"coordinator": "coordinator", "learner": "learner", "actor": "actor", "nats": "nats"} {
+	for component, container := range map[string]string{
+		"coordinator": "coordinator", "learner": "learner", "actor": "actor", "nats": "nats",
+	} {
 		pod := u.pods(component)[0]
 		if status := pod.Status.ContainerStatuses[0]; status.RestartCount > 0 {
 			t.Errorf("%s has been restarted: %v", container, status)

@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
-// A pod of any kind does not get in where Pod Security is enforced, as it is in all tests; so the chart's do for what they are. And no
-// pod is reached by whom it does not need: who plays does not reach the coordinator, and nobody the NATS servers' monitors or the
-// ports by which they and the coordinators talk among themselves. That all others do what they need, the other tests show.
+// A pod of any kind does not get in where Pod Security is enforced, as it is in all tests; so the chart's do for what
+// they are. And no pod is reached by whom it does not need: who plays does not reach the coordinator, and nobody the
+// NATS servers' monitors or the ports by which they and the coordinators talk among themselves. That all others do what
+// they need, the other tests show.
 func TestPolicies(t *testing.T) {
 	u := newUser(t)
-	if _, err := u.try("kubectl", "--namespace", namespace, "run", "free", "--image=registry.k8s.io/pause:3.10"); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
+	if _, err := u.try("kubectl", "--namespace", namespace, "run", "free",
+		"--image=registry.k8s.io/pause:3.10"); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Fatalf("a pod that restricts itself in nothing: %v", err)
 	}
 	u.install("kind", "experiments: []", "--wait")

@@ -20,8 +20,8 @@ func TestSmallMachine(t *testing.T) {
 	u.helm("uninstall", "dbqpg", "--wait")
 }
 
-// Each preset installs as it is in a namespace where Pod Security "restricted" is enforced, and its pods find the nodes that
-// they are meant for: those of a larger cluster, on which nothing runs.
+// Each preset installs as it is in a namespace where Pod Security "restricted" is enforced, and its pods find the nodes
+// that they are meant for: those of a larger cluster, on which nothing runs.
 func TestPresets(t *testing.T) {
 	for _, test := range []struct {
 		preset string
@@ -30,8 +30,10 @@ func TestPresets(t *testing.T) {
 	}{
 		{"cpu", map[string]string{"dbqpg-learner": "", "dbqpg-actor": "large"}, ""},
 		{"gpu", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor": "large"}, "Insufficient nvidia.com/gpu"},
-		{"spot", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor-standard": "large", "dbqpg-actor-spot": "spot"}, "Insufficient nvidia.com/gpu"},
-		{"external-nats", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor": "large"}, "Insufficient nvidia.com/gpu"},
+		{"spot", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor-standard": "large", "dbqpg-actor-spot": "spot"},
+			"Insufficient nvidia.com/gpu"},
+		{"external-nats", map[string]string{"dbqpg-learner": "gpu", "dbqpg-actor": "large"},
+			"Insufficient nvidia.com/gpu"},
 	} {
 		t.Run(test.preset, func(t *testing.T) {
 			needsOwn(t, "nodes that the scheduler alone knows")
@@ -76,17 +78,20 @@ func (u *user) misplaced(nodes map[string]string) string {
 	return ""
 }
 
-// addNode adds a node on which nothing runs, for as long as the test does: the scheduler alone knows it. Taints keep pods away;
-// each is a label too, and nvidia.com/gpu one GPU.
+// addNode adds a node on which nothing runs, for as long as the test does: the scheduler alone knows it. Taints keep
+// pods away; each is a label too, and nvidia.com/gpu one GPU.
 func (u *user) addNode(name string, cores int64, taints map[string]string) {
 	u.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{corev1.LabelHostname: name}}}
 	node.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(cores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Ti"),
-		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("1Ti"),
+		corev1.ResourcePods:   resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
 	}
 	for key, value := range taints {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule})
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule})
 		node.Labels[key] = value
 		if key == "nvidia.com/gpu" {
 			node.Status.Capacity[corev1.ResourceName(key)] = resource.MustParse("1")

@@ -25,14 +25,16 @@ actors: {pools: {standard: {replicas: 0}}}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch: 2000}}]`
 )
 
-// A release from its installation to its end. A run is under way all the time: actors are scaled from none to some and back, all
-// pods are evicted, a coordinator loses its volume, a worker of a later release waits for coordinators of that, the release is upgraded and rolled back, and the run ends with the same bits as
-// that of one process alone. Then all is removed, the volumes remain, and a new installation has the run.
+// A release from its installation to its end. A run is under way all the time: actors are scaled from none to some and
+// back, all pods are evicted, a coordinator loses its volume, a worker of a later release waits for coordinators of
+// that, the release is upgraded and rolled back, and the run ends with the same bits as that of one process alone. Then
+// all is removed, the volumes remain, and a new installation has the run.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
 	notes := u.install("kind", small, "--wait")
 	u.helm("test", "dbqpg")
-	t.Log(u.shell(commandsOf(notes, "umask", "port-forward", "export") + "\nuntil coordinator nodes; do sleep 0.1; done"))
+	t.Log(u.shell(commandsOf(notes, "umask", "port-forward", "export") +
+		"\nuntil coordinator nodes; do sleep 0.1; done"))
 
 	u.scaleActors(2)
 	u.untilSteps("first", 3*batch)
@@ -61,7 +63,8 @@ tracing: {endpoint: "http://nowhere.training.svc:4318"}`)
 	u.scaleActors(2)
 	u.coordinator("watch", "first")
 	u.shell(commandsOf(notes, "tar x"))
-	tables, err := filepath.Glob(filepath.Join(u.directory, "first", "Swimmer-v2", "npg-uapg-s1", "epoch-*", "progress.csv"))
+	tables, err := filepath.Glob(filepath.Join(u.directory, "first", "Swimmer-v2", "npg-uapg-s1", "epoch-*",
+		"progress.csv"))
 	if err != nil || len(tables) == 0 {
 		t.Fatal(u.shell("find ."), err)
 	}
@@ -120,7 +123,8 @@ func (u *user) nothingRestarts(upgrade func()) {
 func commandsOf(notes string, texts ...string) string {
 	var found []string
 	for line := range strings.Lines(notes) {
-		if strings.HasPrefix(line, "  ") && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
+		if strings.HasPrefix(line, "  ") && slices.ContainsFunc(texts,
+			func(text string) bool { return strings.Contains(line, text) }) {
 			found = append(found, strings.TrimSpace(line))
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The documented commands renew the certificates that the Job has made, here since they are for other hosts: coordinators and NATS
-// servers present the new ones without a restart. A role whose Secret is deleted gets another key. There is training as before.
+// The documented commands renew the certificates that the Job has made, here since they are for other hosts:
+// coordinators and NATS servers present the new ones without a restart. A role whose Secret is deleted gets another
+// key. There is training as before.
 func TestRenew(t *testing.T) {
 	needsOwn(t, "connections to pods")
 	u := newUser(t)
@@ -45,7 +46,8 @@ func TestRenew(t *testing.T) {
 		after[string(pod.UID)] = pod
 	}
 	for _, pod := range before {
-		if now, same := after[string(pod.UID)]; pod.Labels["app.kubernetes.io/component"] != "credentials" && (!same || now.Status.ContainerStatuses[0].RestartCount > 0) {
+		if now, same := after[string(pod.UID)]; pod.Labels["app.kubernetes.io/component"] != "credentials" &&
+			(!same || now.Status.ContainerStatuses[0].RestartCount > 0) {
 			t.Errorf("%s is the same: %v; restarts: %v", pod.Name, same, now.Status.ContainerStatuses)
 		}
 	}
@@ -67,7 +69,8 @@ func TestRenew(t *testing.T) {
 // secret returns a file of a role's Secret.
 func (u *user) secret(role, file string) string {
 	u.t.Helper()
-	return u.kubectl("get", "secret", "dbqpg-credentials-"+role, "--output", fmt.Sprintf("go-template={{index .data %q}}", file))
+	return u.kubectl("get", "secret", "dbqpg-credentials-"+role, "--output",
+		fmt.Sprintf("go-template={{index .data %q}}", file))
 }
 
 // certificate returns the certificate that a component's first pod presents, as a string; "" if it presents none.

@@ -72,8 +72,8 @@ func (u *user) claims() int {
 	return len(list.Items)
 }
 
-// evict evicts all pods of a component as `kubectl drain` does: the next one when the budget allows it. Then it waits until
-// as many others are ready.
+// evict evicts all pods of a component as `kubectl drain` does: the next one when the budget allows it. Then it waits
+// until as many others are ready.
 func (u *user) evict(component string) {
 	u.t.Helper()
 	old := u.pods(component)
@@ -84,7 +84,8 @@ func (u *user) evict(component string) {
 	for _, pod := range old {
 		gone[string(pod.UID)] = true
 		u.until(func() string {
-			err := client.CoreV1().Pods(namespace).EvictV1(u.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
+			err := client.CoreV1().Pods(namespace).EvictV1(u.ctx,
+				&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
 			if apierrors.IsTooManyRequests(err) { // the budget
 				return err.Error()
 			}
@@ -108,7 +109,8 @@ func (u *user) evict(component string) {
 	})
 }
 
-// loseVolume removes the second coordinator's claim and pod, as documented, and waits until the pod that comes back is ready.
+// loseVolume removes the second coordinator's claim and pod, as documented, and waits until the pod that comes back is
+// ready.
 func (u *user) loseVolume() {
 	u.t.Helper()
 	u.run("upgrade", "volume")
@@ -119,8 +121,10 @@ func (u *user) loseVolume() {
 func alone(t *testing.T, flags ...string) string {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := exec.Command(filepath.Join(programs, "learner"), append([]string{"--env", "Swimmer-v2", "--iterations", strconv.Itoa(iterations),
-		"--batch", strconv.Itoa(batch), "--device", "cpu", "--listen", "127.0.0.1:0", "--run-dir", directory}, flags...)...)
+	learner := exec.Command(filepath.Join(programs, "learner"),
+		append([]string{"--env", "Swimmer-v2", "--iterations", strconv.Itoa(iterations),
+			"--batch", strconv.Itoa(batch), "--device", "cpu", "--listen", "127.0.0.1:0", "--run-dir", directory},
+			flags...)...)
 	if output, err := learner.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}

@@ -26,8 +26,8 @@ const patience = 5 * time.Minute
 // namespace is that of the documentation.
 const namespace = "training"
 
-// user is somebody at a terminal with helm, kubectl, the product's programs, the chart and the documentation, and a namespace in which
-// Pod Security "restricted" is enforced.
+// user is somebody at a terminal with helm, kubectl, the product's programs, the chart and the documentation, and a
+// namespace in which Pod Security "restricted" is enforced.
 type user struct {
 	t         *testing.T
 	ctx       context.Context
@@ -40,7 +40,8 @@ func newUser(t *testing.T) *user {
 	ctx, stop := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(stop)
 	u := &user{t: t, ctx: ctx, directory: t.TempDir()}
-	if err := os.CopyFS(filepath.Join(u.directory, "charts"), os.DirFS(filepath.Join("..", "..", "charts"))); err != nil {
+	if err := os.CopyFS(filepath.Join(u.directory, "charts"),
+		os.DirFS(filepath.Join("..", "..", "charts"))); err != nil {
 		t.Fatal(err)
 	}
 	u.withoutDependency()
@@ -106,11 +107,13 @@ func overlay(into, from map[string]any) map[string]any {
 	return into
 }
 
-// install does `helm install dbqpg` with a preset and values over it, and returns what is noted. Further flags are such as --wait.
+// install does `helm install dbqpg` with a preset and values over it, and returns what is noted. Further flags are such
+// as --wait.
 func (u *user) install(preset, values string, flags ...string) (notes string) {
 	u.t.Helper()
 	u.values(preset, values)
-	_, notes, noted := strings.Cut(u.helm(append([]string{"install", "dbqpg", "charts/dbqpg", "--values", "my-values.yaml"}, flags...)...), "\nNOTES:\n")
+	_, notes, noted := strings.Cut(u.helm(append(
+		[]string{"install", "dbqpg", "charts/dbqpg", "--values", "my-values.yaml"}, flags...)...), "\nNOTES:\n")
 	if !noted {
 		u.t.Fatal("helm install has no notes")
 	}

@@ -30,7 +30,8 @@ func TestPodsDoNotStart(t *testing.T) {
 	u.helm("uninstall", "dbqpg")
 }
 
-// Credentials with the names of another namespace: what somebody has who takes the documentation's commands as they are.
+// Credentials with the names of another namespace: what somebody has who takes the documentation's commands as they
+// are.
 func TestOtherNames(t *testing.T) {
 	u := newUser(t)
 	u.shell(strings.ReplaceAll(block(t, "credentials", "create"), ".training.svc", ".elsewhere.svc"))
@@ -39,7 +40,8 @@ func TestOtherNames(t *testing.T) {
 		t.Error(row(t, "restarts at once"))
 	}
 	u.untilRestarted("actor", 1)
-	if last := u.lastWords("actor"); !strings.Contains(last, "the server's certificate must be issued for the name used to reach it") {
+	if last := u.lastWords("actor"); !strings.Contains(last,
+		"the server's certificate must be issued for the name used to reach it") {
 		t.Errorf("last line of an actor: %s", last)
 	}
 	waits := strings.Split(row(t, "a worker waits")[0], "`")[1]

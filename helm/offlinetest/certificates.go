@@ -41,8 +41,8 @@ func newAuthority(path string) (*authority, error) {
 	return &authority{template, key}, writePEM(path, "CERTIFICATE", der)
 }
 
-// issue writes a certificate and its key to path.crt and path.key. User and group are whom Kubernetes takes the bearer for; hosts
-// are names and addresses that a server has.
+// issue writes a certificate and its key to path.crt and path.key. User and group are whom Kubernetes takes the bearer
+// for; hosts are names and addresses that a server has.
 func (a *authority) issue(path, user, group string, hosts ...string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -55,7 +55,8 @@ func (a *authority) issue(path, user, group string, hosts ...string) error {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: user, Organization: []string{group}},
 		NotBefore: a.certificate.NotBefore, NotAfter: a.certificate.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	for _, host := range hosts {
 		if address := net.ParseIP(host); address != nil {

@@ -34,7 +34,8 @@ type Options struct {
 	Volumes   int      // how many claims can be bound; any size
 }
 
-// cgroup returns the node's control group. It is not shared, since a kubelet ends processes that it does not know there.
+// cgroup returns the node's control group. It is not shared, since a kubelet ends processes that it does not know
+// there.
 func (c *Cluster) cgroup() string { return filepath.Base(c.directory) }
 
 // Cluster is a cluster that runs.
@@ -53,7 +54,8 @@ type Cluster struct {
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{options: options, directory: options.Directory}
 	for _, step := range []func(context.Context) error{
-		c.makeNetwork, c.makeKeys, c.startControlPlane, c.startRuntime, c.importImages, c.startNode, c.startPolicies, c.makeVolumes,
+		c.makeNetwork, c.makeKeys, c.startControlPlane, c.startRuntime, c.importImages, c.startNode, c.startPolicies,
+		c.makeVolumes,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, c.fail(err)
@@ -71,14 +73,16 @@ func (c *Cluster) path(name string) string { return filepath.Join(c.directory, n
 // program returns the path of a Kubernetes program.
 func (c *Cluster) program(name string) string { return filepath.Join(c.options.Programs, name) }
 
-// makeNetwork gives the node its address. It refuses to do so in a network that is not empty: that would be the machine's own.
+// makeNetwork gives the node its address. It refuses to do so in a network that is not empty: that would be the
+// machine's own.
 func (c *Cluster) makeNetwork(ctx context.Context) error {
 	links, err := run(ctx, "ip", "-oneline", "link")
 	if err != nil {
 		return err
 	}
 	if strings.Count(links, "\n") != 1 {
-		return fmt.Errorf("offline: this is not a network namespace of its own, there is more than a loopback device:\n%s", links)
+		return fmt.Errorf("offline: this is not a network namespace of its own, there is "+
+			"more than a loopback device:\n%s", links)
 	}
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},

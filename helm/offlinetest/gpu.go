@@ -16,8 +16,8 @@ const (
 	driverDir = "/usr/local/nvidia/lib64" // where NVIDIA's images look for the driver
 )
 
-// AddGPU gives the node one nvidia.com/gpu, as NVIDIA's device plugin does: a pod that asks for it gets the driver's libraries
-// mounted, which are those in a directory. The function that is returned takes it away again.
+// AddGPU gives the node one nvidia.com/gpu, as NVIDIA's device plugin does: a pod that asks for it gets the driver's
+// libraries mounted, which are those in a directory. The function that is returned takes it away again.
 func (c *Cluster) AddGPU(libraries string) (remove func(), err error) {
 	mounted, err := filepath.Glob(filepath.Join(libraries, "*.so.*"))
 	if err != nil {
@@ -34,7 +34,8 @@ func (c *Cluster) AddGPU(libraries string) (remove func(), err error) {
 	server := grpc.NewServer()
 	api.RegisterDevicePluginServer(server, &plugin{libraries: mounted})
 	go func() { _ = server.Serve(listener) }() // until it is stopped; what fails before, the kubelet notices
-	kubelet, err := grpc.NewClient("unix:"+filepath.Join(sockets, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	kubelet, err := grpc.NewClient("unix:"+filepath.Join(sockets, "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
 		defer kubelet.Close()
 		_, err = api.NewRegistrationClient(kubelet).Register(context.Background(), &api.RegisterRequest{
@@ -59,7 +60,8 @@ func (*plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DeviceP
 }
 
 func (*plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
-	if err := stream.Send(&api.ListAndWatchResponse{Devices: []*api.Device{{ID: "0", Health: api.Healthy}}}); err != nil {
+	if err := stream.Send(&api.ListAndWatchResponse{
+		Devices: []*api.Device{{ID: "0", Health: api.Healthy}}}); err != nil {
 		return err
 	}
 	<-stream.Context().Done()

@@ -27,7 +27,10 @@ state = "DIRECTORY/containerd-state"
 const networkConfiguration = `{
   "cniVersion": "1.0.0", "name": "pods",
   "plugins": [
-    {"type": "ptp", "ipam": {"type": "host-local", "dataDir": "DIRECTORY/addresses", "ranges": [[{"subnet": "PODS"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+    {"type": "ptp", "ipam": {
+      "type": "host-local", "dataDir": "DIRECTORY/addresses", "ranges": [[{"subnet": "PODS"}]],
+      "routes": [{"dst": "0.0.0.0/0"}]
+    }},
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
@@ -47,7 +50,9 @@ clusterDomain: DOMAIN
 resolvConf: "DIRECTORY/resolv.conf"
 podLogsDir: "DIRECTORY/pod-logs"
 # What is free on the machine's disk is not the cluster's concern.
-evictionHard: {memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%", nodefs.inodesFree: "1%", imagefs.inodesFree: "1%"}
+evictionHard:
+  {memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%", nodefs.inodesFree: "1%",
+   imagefs.inodesFree: "1%"}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusUpdateFrequency: 2s
@@ -66,7 +71,8 @@ const nameServerConfiguration = `.:53 {
 
 // fill writes a configuration with this cluster's values.
 func (c *Cluster) fill(name, text string) error {
-	return c.write(name, strings.NewReplacer("DIRECTORY", c.directory, "PODS", pods, "NODE", node, "DOMAIN", domain, "CGROUP", c.cgroup()).Replace(text))
+	return c.write(name, strings.NewReplacer("DIRECTORY", c.directory, "PODS", pods, "NODE", node, "DOMAIN", domain,
+		"CGROUP", c.cgroup()).Replace(text))
 }
 
 // startRuntime starts what runs containers.
@@ -91,14 +97,16 @@ func (c *Cluster) startRuntime(ctx context.Context) error {
 
 func (c *Cluster) importImages(ctx context.Context) error {
 	for _, archive := range c.options.Images {
-		if _, err := run(ctx, "ctr", "--address", c.path("containerd.sock"), "--namespace", "k8s.io", "images", "import", archive); err != nil {
+		if _, err := run(ctx, "ctr", "--address", c.path("containerd.sock"), "--namespace", "k8s.io", "images",
+			"import", archive); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makeCgroups makes the node's place in each hierarchy of control groups: one for each controller, or one for all (version 2).
+// makeCgroups makes the node's place in each hierarchy of control groups: one for each controller, or one for all
+// (version 2).
 func (c *Cluster) makeCgroups() error {
 	const root = "/sys/fs/cgroup"
 	hierarchies := []string{root}
@@ -115,7 +123,8 @@ func (c *Cluster) makeCgroups() error {
 	return nil
 }
 
-// kubeletHome is where a kubelet keeps its files. It can be told another place, but not for the sockets of device plugins.
+// kubeletHome is where a kubelet keeps its files. It can be told another place, but not for the sockets of device
+// plugins.
 const kubeletHome = "/var/lib/kubelet"
 
 // makeHome has the kubelet's files be among the cluster's.
@@ -144,18 +153,21 @@ func (c *Cluster) startNode(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.start(c.program("kubelet"), "--config="+c.path("kubelet.yaml"), "--kubeconfig="+c.path("system:node:"+nodeName+".kubeconfig"),
+	if err := c.start(c.program("kubelet"), "--config="+c.path("kubelet.yaml"),
+		"--kubeconfig="+c.path("system:node:"+nodeName+".kubeconfig"),
 		"--hostname-override="+nodeName, "--node-ip="+node); err != nil {
 		return err
 	}
-	if err := c.start(c.program("kube-proxy"), "--kubeconfig="+c.Kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",
+	if err := c.start(c.program("kube-proxy"), "--kubeconfig="+c.Kubeconfig, "--hostname-override="+nodeName,
+		"--proxy-mode=nftables",
 		"--cluster-cidr="+pods, "--conntrack-max-per-core=0"); err != nil {
 		return err
 	}
 	return c.start(c.program("coredns"), "-conf", c.path("Corefile"))
 }
 
-// Mirror gives an image that the cluster has the name that it has by digest in another registry, and returns the digest.
+// Mirror gives an image that the cluster has the name that it has by digest in another registry, and returns the
+// digest.
 func (c *Cluster) Mirror(ctx context.Context, image, registry string) (digest string, err error) {
 	images := []string{"--address", c.path("containerd.sock"), "--namespace", "k8s.io", "images"}
 	listed, err := run(ctx, "ctr", append(images, "list", "name=="+image)...)

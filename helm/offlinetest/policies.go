@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// startPolicies has NetworkPolicies hold, which is no work of Kubernetes' own servers: a network is to do it. The node's packet
-// filter is given new rules whenever a pod, a namespace or a policy changes.
+// startPolicies has NetworkPolicies hold, which is no work of Kubernetes' own servers: a network is to do it. The
+// node's packet filter is given new rules whenever a pod, a namespace or a policy changes.
 func (c *Cluster) startPolicies(context.Context) error {
 	factory := informers.NewSharedInformerFactory(c.Client, 0)
 	pods, namespaces := factory.Core().V1().Pods(), factory.Core().V1().Namespaces()
@@ -25,7 +25,8 @@ func (c *Cluster) startPolicies(context.Context) error {
 		default: // there is one waiting already
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: signal, UpdateFunc: func(_, now any) { signal(now) }, DeleteFunc: signal}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: signal, UpdateFunc: func(_, now any) { signal(now) },
+		DeleteFunc: signal}
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{pods.Informer(), namespaces.Informer(), policies.Informer()} {
 		if _, err := informer.AddEventHandler(handler); err != nil {

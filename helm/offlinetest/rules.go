@@ -21,8 +21,8 @@ type network struct {
 	policies   []*networkingv1.NetworkPolicy
 }
 
-// rules are those of the packet filter, in nft's language. A pod that a policy selects is reached by those alone whom a policy
-// lets in; any other by everybody. The node reaches all, since what it sends is not forwarded.
+// rules are those of the packet filter, in nft's language. A pod that a policy selects is reached by those alone whom a
+// policy lets in; any other by everybody. The node reaches all, since what it sends is not forwarded.
 func (n network) rules() (string, error) {
 	var chains, jumps strings.Builder
 	for _, pod := range n.pods {
@@ -39,7 +39,8 @@ func (n network) rules() (string, error) {
 				continue
 			}
 			if slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
-				return "", fmt.Errorf("offline: %s/%s is about what goes out, which this cluster does not hold to", policy.Namespace, policy.Name)
+				return "", fmt.Errorf("offline: %s/%s is about what goes out, which this cluster does not hold to",
+					policy.Namespace, policy.Name)
 			}
 			selected = true
 			for _, rule := range policy.Spec.Ingress {
@@ -52,16 +53,20 @@ func (n network) rules() (string, error) {
 		}
 		if selected {
 			chain := "to_" + strings.ReplaceAll(pod.Status.PodIP, ".", "_")
-			fmt.Fprintf(&chains, "chain %s { # %s/%s\n%sdrop\n}\n", chain, pod.Namespace, pod.Name, strings.Join(accepts, ""))
+			fmt.Fprintf(&chains, "chain %s { # %s/%s\n%sdrop\n}\n", chain, pod.Namespace, pod.Name,
+				strings.Join(accepts, ""))
 			fmt.Fprintf(&jumps, "ip daddr %s jump %s\n", pod.Status.PodIP, chain)
 		}
 	}
 	return fmt.Sprintf("table ip policies\ndelete table ip policies\ntable ip policies {\n%schain forward {\n"+
-		"type filter hook forward priority filter;\nct state established,related accept\n%s}\n}\n", &chains, &jumps), nil
+			"type filter hook forward priority filter;\nct state established,related accept\n%s}\n}\n", &chains,
+			&jumps),
+		nil
 }
 
 // accept returns the rules that let in what one rule of a policy does.
-func (n network) accept(namespace string, rule networkingv1.NetworkPolicyIngressRule, to *corev1.Pod) (rules []string, err error) {
+func (n network) accept(namespace string, rule networkingv1.NetworkPolicyIngressRule, to *corev1.Pod) (rules []string,
+	err error) {
 	ports := []string{""}
 	if len(rule.Ports) > 0 {
 		ports = nil
@@ -137,7 +142,8 @@ func (n network) spaces(own string, selector *metav1.LabelSelector) (map[string]
 	return selected, nil
 }
 
-// numberOf returns the number of a policy's port at a pod; 0, which nobody listens at, if the pod has none of that name.
+// numberOf returns the number of a policy's port at a pod; 0, which nobody listens at, if the pod has none of that
+// name.
 func numberOf(port networkingv1.NetworkPolicyPort, pod *corev1.Pod) (int32, error) {
 	if port.EndPort != nil || port.Protocol != nil && *port.Protocol != corev1.ProtocolTCP || port.Port == nil {
 		return 0, fmt.Errorf("a port that this cluster does not know: %v", port)

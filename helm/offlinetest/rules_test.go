@@ -29,16 +29,21 @@ func TestRules(t *testing.T) {
 	n := network{
 		pods: []*corev1.Pod{
 			pod("a", "server", "198.18.0.1", corev1.ContainerPort{Name: "https", ContainerPort: 7070}),
-			pod("a", "client", "198.18.0.2"), pod("b", "client", "198.18.0.3"), pod("b", "server", "198.18.0.4"), pod("a", "starting", ""),
+			pod("a", "client", "198.18.0.2"), pod("b", "client", "198.18.0.3"), pod("b", "server", "198.18.0.4"),
+			pod("a", "starting", ""),
 		},
-		namespaces: []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: map[string]string{"x": "y"}}}},
+		namespaces: []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: map[string]string{"x": "y"}}}},
 		policies: []*networkingv1.NetworkPolicy{
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "nobody"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: selector("server")}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "nobody"},
+				Spec: networkingv1.NetworkPolicySpec{PodSelector: selector("server")}},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "clients"}, Spec: networkingv1.NetworkPolicySpec{
 				PodSelector: selector("server"),
 				Ingress: []networkingv1.NetworkPolicyIngressRule{
-					{Ports: []networkingv1.NetworkPolicyPort{{Port: &https}}, From: []networkingv1.NetworkPolicyPeer{{PodSelector: &own}}},
-					{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &other}, {IPBlock: &networkingv1.IPBlock{CIDR: "192.0.2.0/24"}}}},
+					{Ports: []networkingv1.NetworkPolicyPort{{Port: &https}},
+						From: []networkingv1.NetworkPolicyPeer{{PodSelector: &own}}},
+					{From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &other},
+						{IPBlock: &networkingv1.IPBlock{CIDR: "192.0.2.0/24"}}}},
 				},
 			}},
 		},

@@ -82,23 +82,6 @@ func TestPlayer(t *testing.T) {
 	}
 }
 
-func TestPlayerAllocatesNothing(t *testing.T) {
-	actor, player := toyActor(t), rollout.NewPlayer(&simtest.Toy{})
-	index := uint64(0)
-	play := func() {
-		if _, err := player.Play(actor, toyTicket(index%20), func() bool { return false }); err != nil {
-			t.Fatal(err)
-		}
-		index++
-	}
-	for range 20 {
-		play()
-	}
-	if n := testing.AllocsPerRun(100, play); n > 0 {
-		t.Errorf("%v allocations an episode", n)
-	}
-}
-
 func TestPlayerStops(t *testing.T) {
 	player := rollout.NewPlayer(&simtest.Toy{})
 	asked := 0

@@ -78,20 +78,6 @@ func TestSegmentsAreTheUncutStream(t *testing.T) {
 	}
 }
 
-func TestSegmentAllocatesNothing(t *testing.T) {
-	actor, player := toyActor(t), rollout.NewPlayer(&simtest.Toy{})
-	start := &proto.Start{Steps: 100}
-	play := func() {
-		if _, err := player.PlaySegment(actor, toyTicket(1), start, never); err != nil {
-			t.Fatal(err)
-		}
-	}
-	play()
-	if n := testing.AllocsPerRun(100, play); n > 0 {
-		t.Errorf("%v allocations a segment", n)
-	}
-}
-
 func TestSegmentStops(t *testing.T) {
 	player := rollout.NewPlayer(&simtest.Toy{})
 	asked := 0

@@ -64,7 +64,8 @@ var operations = []operation{
 	}},
 	{name: "DivideWhere", fixedRows: true, draw: func(d *draw) call {
 		n, k := d.n(), d.k()
-		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.levels(n, k, true), d.maybe(d.levels(n, k, true), 2),
+		return call{[]operand{d.in(n, k), d.maybe(d.in(n, k), 0), d.levels(n, k, true),
+			d.maybe(d.levels(n, k, true), 2),
 			d.maybe(d.out(n, k), 0, 1, 2, 3)},
 			nothing(func(b compute.Backend, x blocks) { b.DivideWhere(x[4], x[0], x[1], x[2], x[3]) })}
 	}},

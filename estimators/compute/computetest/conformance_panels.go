@@ -41,7 +41,8 @@ func testZeros(t *testing.T, b compute.Backend) {
 // testTanhAccuracy checks relative errors over the whole range, and the results for NaN
 // and the infinities.
 func testTanhAccuracy(t *testing.T, b compute.Backend) {
-	values := []float64{0, 1e-300, 1e-10, 1e-5, 0.01, 0.3, 0.55, 0.7, 1, 3, 9, 19, 22, 1000, 1e300, math.Inf(1), math.NaN()}
+	values := []float64{0, 1e-300, 1e-10, 1e-5, 0.01, 0.3, 0.55, 0.7, 1, 3, 9, 19, 22, 1000, 1e300, math.Inf(1),
+		math.NaN()}
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 1000 {
 		values = append(values, math.Exp(4*rng.NormFloat64()))

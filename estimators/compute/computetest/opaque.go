@@ -131,7 +131,8 @@ func (o *OpaqueBackend) cell(buffer compute.Buffer) opaqueCell {
 	defer o.heap.mu.Unlock()
 	cell, ok := o.heap.live[h]
 	if !ok {
-		panic(fmt.Sprintf("computetest: a buffer of %d numbers was used after its release, or belongs to another backend", h.size))
+		panic(fmt.Sprintf("computetest: a buffer of %d numbers was used after its release, "+
+			"or belongs to another backend", h.size))
 	}
 	return cell
 }

@@ -115,7 +115,8 @@ func (o openBLAS) Dtrsm(side blas.Side, ul blas.Uplo, t blas.Transpose, d blas.D
 type openLAPACK struct{ lapackgonum.Implementation }
 
 // Dsyev implements lapack.Float64 by divide and conquer.
-func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, lda int, w, work []float64, lwork int) bool {
+func (o openLAPACK) Dsyev(jobz lapack.EVJob, ul blas.Uplo, n int, a []float64, lda int, w, work []float64,
+	lwork int) bool {
 	if lwork == -1 || n == 0 {
 		return o.Implementation.Dsyev(jobz, ul, n, a, lda, w, work, lwork)
 	}
@@ -166,13 +167,15 @@ func (o openLAPACK) Dpotri(ul blas.Uplo, n int, a []float64, lda int) bool {
 }
 
 // Dpocon implements lapack.Float64.
-func (o openLAPACK) Dpocon(ul blas.Uplo, n int, a []float64, lda int, norm float64, work []float64, iwork []int) float64 {
+func (o openLAPACK) Dpocon(ul blas.Uplo, n int, a []float64, lda int, norm float64, work []float64,
+	iwork []int) float64 {
 	if n == 0 || math.IsNaN(norm) {
 		return o.Implementation.Dpocon(ul, n, a, lda, norm, work, iwork)
 	}
 	fits("a", n, n, lda, a)
 	var reciprocal C.double
-	if C.scipy_LAPACKE_dpocon(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), C.int(n), ptr(a), C.int(lda), C.double(norm), &reciprocal) != 0 {
+	if C.scipy_LAPACKE_dpocon(C.LAPACK_COL_MAJOR, columnMajorHalf(ul), C.int(n), ptr(a), C.int(lda), C.double(norm),
+		&reciprocal) != 0 {
 		return 0
 	}
 	return float64(reciprocal)

@@ -96,11 +96,13 @@ func BenchmarkTanh(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*512*64), "ns/element")
 }
 
-// Products are the same in the parts in which they are computed as in one piece, whatever their shapes, strides and beta.
+// Products are the same in the parts in which they are computed as in one piece, whatever their shapes, strides and
+// beta.
 func TestProductsInParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 0))
 	for _, s := range [][3]int{ // m, n, k
-		{512, 64, 64}, {513, 64, 64}, {240, 64, 64}, {1000, 6, 64}, {1000, 64, 1}, {64, 64, 512}, {17, 64, 999}, {64, 6, 5000},
+		{512, 64, 64}, {513, 64, 64}, {240, 64, 64}, {1000, 6, 64}, {1000, 64, 1}, {64, 64, 512}, {17, 64, 999},
+		{64, 6, 5000},
 		{300, 300, 300}, {700, 230, 130}, {64, 176, 177}, {65, 64, 488}, {33, 977, 31}, {2000, 1, 3}, {1, 1, 2000000},
 	} {
 		m, n, k := s[0], s[1], s[2]
@@ -111,10 +113,12 @@ func TestProductsInParts(t *testing.T) {
 				want := matrix(rng, m, n, false)
 				copy(want.Data, c.Data)
 				blas64.Gemm(transpose(transA), transpose(transB), 1.5, a, b, beta, c)
-				gonum.Implementation{}.Dgemm(transpose(transA), transpose(transB), m, n, k, 1.5, a.Data, a.Stride, b.Data, b.Stride, beta, want.Data, want.Stride)
+				gonum.Implementation{}.Dgemm(transpose(transA), transpose(transB), m, n, k, 1.5, a.Data, a.Stride,
+					b.Data, b.Stride, beta, want.Data, want.Stride)
 				for i, x := range want.Data {
 					if !(math.Abs(c.Data[i]-x) <= 1e-12*float64(k)) {
-						t.Fatalf("%d x %d by %d x %d, transposed %t and %t, beta %g: element %d is %g, want %g", m, k, k, n, transA, transB, beta, i, c.Data[i], x)
+						t.Fatalf("%d x %d by %d x %d, transposed %t and %t, beta %g: element %d is %g, want %g", m, k,
+							k, n, transA, transB, beta, i, c.Data[i], x)
 					}
 				}
 			}

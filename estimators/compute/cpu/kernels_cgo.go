@@ -30,11 +30,13 @@ func fill(x []float64, xs, n, k int, v float64) {
 }
 
 func affine(d []float64, ds int, alpha float64, x []float64, xs int, beta, shift float64, n, k int) {
-	C.k_affine(ptr(d), C.long(ds), C.double(alpha), ptr(x), C.long(xs), C.double(beta), C.double(shift), C.long(n), C.long(k))
+	C.k_affine(ptr(d), C.long(ds), C.double(alpha), ptr(x), C.long(xs), C.double(beta), C.double(shift), C.long(n),
+		C.long(k))
 }
 
 func mul(d []float64, ds int, w []float64, ws, wc int, x []float64, xs int, beta float64, n, k int) {
-	C.k_mul(ptr(d), C.long(ds), ptr(w), C.long(ws), C.long(wc), ptr(x), C.long(xs), C.double(beta), C.long(n), C.long(k))
+	C.k_mul(ptr(d), C.long(ds), ptr(w), C.long(ws), C.long(wc), ptr(x), C.long(xs), C.double(beta), C.long(n),
+		C.long(k))
 }
 
 func dot(x []float64, xs int, y []float64, ys, n, k int) float64 {

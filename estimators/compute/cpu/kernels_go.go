@@ -117,7 +117,8 @@ func weights(u float64) [4]float64 {
 }
 
 func weightGrads(u, step float64) [4]float64 {
-	return [4]float64{((-1.5*u+2)*u - 0.5) / step, (4.5*u - 5) * u / step, ((-4.5*u+4)*u + 0.5) / step, (1.5*u - 1) * u / step}
+	return [4]float64{((-1.5*u+2)*u - 0.5) / step, (4.5*u - 5) * u / step, ((-4.5*u+4)*u + 0.5) / step,
+		(1.5*u - 1) * u / step}
 }
 
 func interpolate(d []float64, ds int, z []float64, zs int, table []float64, ts int, g compute.Grid, n, r int) {
@@ -183,7 +184,8 @@ func groupOuter(dst []float64, dsts int, d []float64, ds int, h []float64, hs in
 		out := mat.NewDense(dk, hk, row(dst, dsts, group-lo, dk*hk))
 		out.Zero()
 		for _, i := range g.Order[g.Bounds[group]:g.Bounds[group+1]] {
-			out.RankOne(out, g.Signs[i], mat.NewVecDense(dk, row(d, ds, int(i), dk)), mat.NewVecDense(hk, row(h, hs, int(i), hk)))
+			out.RankOne(out, g.Signs[i], mat.NewVecDense(dk, row(d, ds, int(i), dk)),
+				mat.NewVecDense(hk, row(h, hs, int(i), hk)))
 		}
 	}
 }

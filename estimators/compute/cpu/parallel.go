@@ -147,7 +147,9 @@ func (b *Backend) Interpolate(trans bool, dst, z, x compute.Block, g compute.Gri
 	checkInterpolate(trans, dst, z, x, g)
 	switch {
 	case !trans:
-		b.rows(dst.Rows, 4*dst.Cols, func(s *serial, i, j int) { s.Interpolate(false, dst.RowRange(i, j), z.RowRange(i, j), x, g) })
+		b.rows(dst.Rows, 4*dst.Cols, func(s *serial, i, j int) {
+			s.Interpolate(false, dst.RowRange(i, j), z.RowRange(i, j), x, g)
+		})
 	case dst.Contiguous():
 		b.reduce(x.Rows, dst, func(s *serial, lo, hi int, dst compute.Block) {
 			s.Interpolate(true, dst, z.RowRange(lo, hi), x.RowRange(lo, hi), g)

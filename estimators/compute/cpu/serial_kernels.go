@@ -106,7 +106,8 @@ func gridBlock(x compute.Block, g compute.Grid, i, j int) compute.Block {
 }
 
 func checkGridBlocks(op string, g compute.Grid, square, z compute.Block) {
-	if square.Rows != z.Cols*g.Size || square.Cols != square.Rows || g.Size < 4 || !(g.Step > 0) || math.IsInf(g.Low, 0) {
+	if square.Rows != z.Cols*g.Size || square.Cols != square.Rows || g.Size < 4 || !(g.Step > 0) ||
+		math.IsInf(g.Low, 0) {
 		panic(fmt.Sprintf("cpu: %s of a %s block, positions %s and the grid %+v", op, square.Shape(), z.Shape(), g))
 	}
 }
@@ -117,7 +118,8 @@ func (s *serial) GroupOuter(dst, d, h compute.Block, g *compute.Groups) {
 }
 
 func checkGroupOuter(dst, d, h compute.Block, g *compute.Groups) {
-	if dst.Rows != g.Len() || dst.Cols != d.Cols*h.Cols || d.Rows != h.Rows || len(g.Signs) != d.Rows || len(g.Order) != d.Rows {
+	if dst.Rows != g.Len() || dst.Cols != d.Cols*h.Cols || d.Rows != h.Rows || len(g.Signs) != d.Rows ||
+		len(g.Order) != d.Rows {
 		panic(fmt.Sprintf("cpu: outer products of a %s and a %s block in %d groups of %d rows to a %s block",
 			d.Shape(), h.Shape(), g.Len(), len(g.Order), dst.Shape()))
 	}

@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// split calls body for 0 <= i < n, distributed over the workers, of which the first is in the calling goroutine. It does not wait for
-// others that come too late to find anything left: to wake a core takes some 100 µs on a virtual machine, as long as an operation on
-// a batch of 2,000 samples. They do not spin for the next call either, which gains a tenth of an update where the cores are this
-// program's own, and loses as much where they are not, as under a container's limit.
+// split calls body for 0 <= i < n, distributed over the workers, of which the first is in the calling goroutine. It
+// does not wait for others that come too late to find anything left: to wake a core takes some 100 µs on a virtual
+// machine, as long as an operation on a batch of 2,000 samples. They do not spin for the next call either, which gains
+// a tenth of an update where the cores are this program's own, and loses as much where they are not, as under a
+// container's limit.
 func (b *Backend) split(n int, body func(s *serial, i int)) {
 	workers := min(n, len(b.workers))
 	if workers <= 1 {

@@ -69,7 +69,8 @@ func BenchmarkElementwise(b *testing.B) {
 				{"Copy", 2 * once, 0, func() { compute.Copy(d, y, x) }},
 				{"Scale", 2 * once, 0, func() { compute.Scale(d, -1, x) }},
 				{"Axpy", 3 * once, 0, func() { compute.Axpy(d, 1e-3, x, y) }},
-				{"AxpyOfViews", 3 * once / 2, 0, func() { compute.Axpy(d, 1e-3, x.ColRange(0, hidden/2), y.ColRange(0, hidden/2)) }},
+				{"AxpyOfViews", 3 * once / 2, 0,
+					func() { compute.Axpy(d, 1e-3, x.ColRange(0, hidden/2), y.ColRange(0, hidden/2)) }},
 				{"AxpyOfARow", 2 * once, 0, func() { compute.Axpy(d, 1, row, y) }},
 				{"Affine", 2 * once, 0, func() { d.Affine(y, 2, x, 0, 1) }},
 				{"Mul", 3 * once, 0, func() { d.Mul(z, x, y, 0) }},
@@ -128,7 +129,8 @@ func BenchmarkProducts(b *testing.B) {
 	}
 	gram := func(n, k int) measured {
 		x, c := shaped{n, k}.block(s, rng), s.New(k, k)
-		return measured{fmt.Sprintf("Gram/%dx%d", n, k), 0, float64(n) * float64(k) * float64(k), func() { d.Gram(c, x) }}
+		return measured{fmt.Sprintf("Gram/%dx%d", n, k), 0, float64(n) * float64(k) * float64(k),
+			func() { d.Gram(c, x) }}
 	}
 	operations := []measured{gemm(false, false, 4096, 4096, 4096)}
 	for _, n := range batches {
@@ -159,7 +161,8 @@ func BenchmarkInterpolation(b *testing.B) {
 			measure(b, d, []measured{
 				{"Interpolate", once, 0, func() { d.Interpolate(false, x, z.Col(0), table, grid) }},
 				{"InterpolateGrad", once, 0, func() { d.InterpolateGrad(column, z.Col(0), table, x, grid) }},
-				{"InterpolateTrans", 0, 2 * float64(n*points*rank), func() { d.Interpolate(true, onGrid, z.Col(0), x, grid) }},
+				{"InterpolateTrans", 0, 2 * float64(n*points*rank),
+					func() { d.Interpolate(true, onGrid, z.Col(0), x, grid) }},
 				{"InterpolateTransOfAColumn", 8 * float64(n), 0,
 					func() { d.Interpolate(true, onGrid.Col(0), z.Col(0), x.Col(0), grid) }},
 				{"InterpolateGram", 0, float64(n) * float64(all*all), func() { d.InterpolateGram(square, z, grid) }},

@@ -18,7 +18,8 @@ func view(b compute.Backend, s *compute.Scope, rows, cols int) compute.Block {
 }
 
 // Both backends make the same matrices, for random depends on sizes alone.
-func onBoth(t *testing.T, b *Backend, name string, tolerance float64, f func(b compute.Backend, s *compute.Scope) compute.Block) {
+func onBoth(t *testing.T, b *Backend, name string, tolerance float64,
+	f func(b compute.Backend, s *compute.Scope) compute.Block) {
 	t.Helper()
 	result := func(b compute.Backend) []float64 {
 		s := compute.NewScope(b)
@@ -42,21 +43,22 @@ func TestDgemm(t *testing.T) {
 		for _, transA := range flags {
 			for _, transB := range flags {
 				for _, beta := range []float64{0, -0.5} {
-					onBoth(t, b, fmt.Sprint(shape, transA, transB, beta), 1e-12, func(on compute.Backend, s *compute.Scope) compute.Block {
-						x, y, c := view(on, s, m, k), view(on, s, k, n), view(on, s, m, n)
-						if transA {
-							x = view(on, s, k, m)
-						}
-						if transB {
-							y = view(on, s, n, k)
-						}
-						if on == compute.Backend(b) {
-							b.dgemm(transA, transB, 1.5, x, y, beta, c)
-						} else {
-							on.Gemm(transA, transB, 1.5, x, y, beta, c)
-						}
-						return c
-					})
+					onBoth(t, b, fmt.Sprint(shape, transA, transB, beta), 1e-12,
+						func(on compute.Backend, s *compute.Scope) compute.Block {
+							x, y, c := view(on, s, m, k), view(on, s, k, n), view(on, s, m, n)
+							if transA {
+								x = view(on, s, k, m)
+							}
+							if transB {
+								y = view(on, s, n, k)
+							}
+							if on == compute.Backend(b) {
+								b.dgemm(transA, transB, 1.5, x, y, beta, c)
+							} else {
+								on.Gemm(transA, transB, 1.5, x, y, beta, c)
+							}
+							return c
+						})
 				}
 			}
 		}

@@ -46,7 +46,8 @@ func TestSumsInStages(t *testing.T) {
 		b.RowDots(column, x, y, 0)
 		results = append(results, compute.ToSlice(b, column)...)
 		low, high := b.Extremes(x)
-		return append(results, low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row), float64(high.Col))
+		return append(results, low.Value, float64(low.Row), float64(low.Col), high.Value, float64(high.Row),
+			float64(high.Col))
 	}
 	host, first, second := cpu.New(1), opened(t), opened(t)
 	for _, shape := range []shaped{{1, 1}, {1, 70_000}, {70_000, 1}, {3000, 33}, {40_000, 3}, {257, 300}, {2, 5000}} {

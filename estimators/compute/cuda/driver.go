@@ -112,7 +112,9 @@ func info(index int) (Info, error) {
 		return fail("cuDeviceTotalMem", err)
 	}
 	var values [3]int
-	for i, attribute := range []cu.DeviceAttribute{cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount} {
+	for i, attribute := range []cu.DeviceAttribute{
+		cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount,
+	} {
 		if values[i], err = device.Attribute(attribute); err != nil {
 			return fail("cuDeviceGetAttribute", err)
 		}

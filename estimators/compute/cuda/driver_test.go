@@ -35,7 +35,8 @@ const probe = "-probe"
 func TestNoDevice(t *testing.T) {
 	onlyEmulated(t)
 	driverAlone := t.TempDir()
-	if err := os.Symlink(filepath.Join(os.Getenv("CUDA_EMULATOR"), "libcuda.so.1"), filepath.Join(driverAlone, "libcuda.so.1")); err != nil {
+	if err := os.Symlink(filepath.Join(os.Getenv("CUDA_EMULATOR"), "libcuda.so.1"),
+		filepath.Join(driverAlone, "libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ variable, want string }{
@@ -80,7 +81,8 @@ func TestOpenRefusedPTX(t *testing.T) {
 	t.Setenv("CUDA_EMULATOR_REFUSE_PTX", "ptxas application ptx input, line 10; fatal: Unsupported .version 9.9")
 	var refused *PTXError
 	_, err := Open(0)
-	if !errors.As(err, &refused) || !strings.Contains(refused.Log, "Unsupported .version") || !errors.Is(err, cu.InvalidPtx) {
+	if !errors.As(err, &refused) || !strings.Contains(refused.Log, "Unsupported .version") ||
+		!errors.Is(err, cu.InvalidPtx) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"GPU 0", "emulated GPU", "12.9", "line 10"} {
@@ -138,7 +140,8 @@ func TestLostDevice(t *testing.T) {
 	t.Setenv("CUDA_EMULATOR_LOST_AFTER", "0")
 	for range 2 {
 		var lost *DeviceLostError
-		if err := failure(func() { compute.Fill(b, x, 3); compute.ToSlice(b, x) }); !errors.As(err, &lost) || lost.Call == "" {
+		if err := failure(func() { compute.Fill(b, x, 3); compute.ToSlice(b, x) }); !errors.As(err, &lost) ||
+			lost.Call == "" {
 			t.Fatal(err)
 		}
 	}

@@ -29,7 +29,8 @@ func (b *Backend) Mul(dst, w, x compute.Block, beta float64) {
 	if rows != 0 && cols != 0 {
 		n, k = compute.Flat(dst, w, x)
 	}
-	b.each("k_mul", n, k, ptr(dst), long(dst.Stride), ptr(w), long(rows), long(cols), ptr(x), long(x.Stride), real(beta))
+	b.each("k_mul", n, k, ptr(dst), long(dst.Stride), ptr(w), long(rows), long(cols), ptr(x), long(x.Stride),
+		real(beta))
 }
 
 // DivideWhere implements [compute.Backend].

@@ -50,8 +50,8 @@ func (e *OutOfMemoryError) Error() string {
 		size(e.Asked), size(e.Free), size(e.Total), size(e.InUse))
 }
 
-// TooLarge reports whether an empty device would have no room either: buffers can use at most nine tenths of a device, since
-// the driver and libraries also need memory.
+// TooLarge reports whether an empty device would have no room either: buffers can use at most nine tenths of a device,
+// since the driver and libraries also need memory.
 func (e *OutOfMemoryError) TooLarge() bool {
 	const share = 0.9
 	return float64(e.InUse+e.Asked) > share*float64(e.Total)

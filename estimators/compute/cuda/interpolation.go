@@ -108,6 +108,7 @@ func sumAfter(lo int) float64 {
 func wantGridBlocks(op string, square, z compute.Block, g compute.Grid) {
 	wantGrid(op, g)
 	if square.Rows != z.Cols*g.Size || square.Cols != square.Rows {
-		panic(fmt.Sprintf("cuda: %s of a %s block and positions %s on %d points", op, square.Shape(), z.Shape(), g.Size))
+		panic(fmt.Sprintf("cuda: %s of a %s block and positions %s on %d points", op, square.Shape(), z.Shape(),
+			g.Size))
 	}
 }

@@ -45,7 +45,8 @@ func entries(ptx string) (map[string]string, error) {
 			case "f64":
 				params.WriteByte('f')
 			default:
-				return nil, fmt.Errorf("kernel %s has a parameter of type %s: it must have 8 bytes", declaration[1], p[1])
+				return nil, fmt.Errorf("kernel %s has a parameter of type %s: it must have 8 bytes", declaration[1],
+					p[1])
 			}
 		}
 		found[declaration[1]] = params.String()

@@ -72,7 +72,8 @@ func TestIllegalAddress(t *testing.T) {
 }
 
 func TestEntries(t *testing.T) {
-	got, err := entries(".visible .entry k_a(\n\t.param .u64 k_a_param_0,\n\t.param .f64 k_a_param_1\n)\n{ }\n.visible .entry k_b()\n{}")
+	got, err := entries(".visible .entry k_a(\n\t.param .u64 k_a_param_0,\n\t.param .f64 " +
+		"k_a_param_1\n)\n{ }\n.visible .entry k_b()\n{}")
 	if err != nil || len(got) != 2 || got["k_a"] != "uf" || got["k_b"] != "" {
 		t.Error(got, err)
 	}

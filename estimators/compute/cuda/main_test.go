@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if _, err := Devices(); err != nil {
-		fmt.Printf("%v\nwithout a GPU: scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/...\n", err)
+		fmt.Printf("%v\nwithout a GPU: scripts/cuda.sh --emulator go test -tags gpu ./estimators/compute/cuda/...\n",
+			err)
 		os.Exit(1)
 	}
 	if folder := os.Getenv("CUDA_EMULATOR"); folder != "" {

@@ -13,7 +13,8 @@ func (b *Backend) Gemm(transA, transB bool, alpha float64, x, y compute.Block, b
 	m, inner := opShape(x, transA)
 	innerY, n := opShape(y, transB)
 	if inner != innerY || c.Rows != m || c.Cols != n {
-		panic(fmt.Sprintf("cuda: product of a %d × %d and a %d × %d block to a %s block", m, inner, innerY, n, c.Shape()))
+		panic(fmt.Sprintf("cuda: product of a %d × %d and a %d × %d block to a %s block", m, inner, innerY, n,
+			c.Shape()))
 	}
 	switch {
 	case m == 0 || n == 0:

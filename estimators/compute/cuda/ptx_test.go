@@ -76,7 +76,8 @@ func TestPTXIsCurrent(t *testing.T) {
 func TestPTXAssembles(t *testing.T) {
 	compiler := fetched(t, "ptx")
 	assemble := func(file, arch string) {
-		run(t, filepath.Join(compiler, "bin/ptxas"), "-arch="+arch, "-o", filepath.Join(t.TempDir(), "kernels.cubin"), file)
+		run(t, filepath.Join(compiler, "bin/ptxas"), "-arch="+arch, "-o", filepath.Join(t.TempDir(), "kernels.cubin"),
+			file)
 	}
 	for _, file := range kernels(t, "*.ptx") {
 		os.ReadFile(file) // a change of it runs this test again
@@ -100,6 +101,7 @@ func TestSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := run(t, filepath.Join(root, "scripts/cuda.sh"), "libcuda/symbols.sh"); !bytes.Equal(got, want) {
-		t.Errorf("libcuda/symbols.h is not current: scripts/cuda.sh %s/libcuda/symbols.sh >symbols.h", "estimators/compute/cuda")
+		t.Errorf("libcuda/symbols.h is not current: scripts/cuda.sh %s/libcuda/symbols.sh >symbols.h",
+			"estimators/compute/cuda")
 	}
 }

@@ -68,7 +68,8 @@ func racing(t *testing.T, folder string) (report string, err error) {
 	run.Env = append(os.Environ(), "TSAN_OPTIONS=halt_on_error=1")
 	out, err := run.CombinedOutput()
 	if strings.Contains(string(out), "unexpected memory mapping") {
-		t.Skip("this kernel lays out memory in a way that g++'s ThreadSanitizer cannot cope with (vm.mmap_rnd_bits above 28)")
+		t.Skip("this kernel lays out memory in a way that g++'s ThreadSanitizer cannot cope " +
+			"with (vm.mmap_rnd_bits above 28)")
 	}
 	return string(out), err
 }

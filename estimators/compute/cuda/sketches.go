@@ -46,7 +46,8 @@ func (b *Backend) GroupSum(dst, x compute.Block, g *compute.Groups) {
 
 func wantGroups(op string, g *compute.Groups, rows int) {
 	if len(g.Order) != rows || len(g.Signs) != rows {
-		panic(fmt.Sprintf("cuda: %s of %d rows, and the groups have %d rows and %d signs", op, rows, len(g.Order), len(g.Signs)))
+		panic(fmt.Sprintf("cuda: %s of %d rows, and the groups have %d rows and %d signs", op, rows, len(g.Order),
+			len(g.Signs)))
 	}
 }
 
@@ -78,7 +79,8 @@ func (b *Backend) onDevice(g *compute.Groups) (order, bounds, signs arg) {
 			b.Release(b.groups.packed.Buffer)
 		}
 		words := packed(append(append(make([]int32, 0, len(g.Order)+len(g.Bounds)), g.Order...), g.Bounds...))
-		b.groups = deviceGroups{g, compute.FromSlice(b, len(g.Signs), 1, g.Signs), compute.FromSlice(b, len(words), 1, words)}
+		b.groups = deviceGroups{g, compute.FromSlice(b, len(g.Signs), 1, g.Signs),
+			compute.FromSlice(b, len(words), 1, words)}
 	}
 	start := address(b.groups.packed)
 	return device(start), device(start + cu.DevicePtr(int32Bytes*len(g.Order))), ptr(b.groups.signs)

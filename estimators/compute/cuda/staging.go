@@ -42,7 +42,8 @@ func (b *Backend) openStaging() {
 		half := &b.halves[i]
 		b.do("cuMemHostAlloc", func() error {
 			var p unsafe.Pointer
-			if code := C.cuMemHostAlloc(&p, stagingElements*float64Bytes, 0); code != C.CUDA_SUCCESS { //nolint:gocritic // what cgo makes of &p
+			//nolint:gocritic // cgo's expansion of &p
+			if code := C.cuMemHostAlloc(&p, stagingElements*float64Bytes, 0); code != C.CUDA_SUCCESS {
 				return fmt.Errorf("code %d for %d bytes of page-locked memory", int(code), stagingElements*float64Bytes)
 			}
 			half.memory = unsafe.Slice((*float64)(p), stagingElements)

@@ -231,6 +231,7 @@ type NotPositiveDefiniteError struct {
 
 // Error implements error.
 func (e *NotPositiveDefiniteError) Error() string {
-	return fmt.Sprintf("gp: the %d × %d kernel matrix is not positive definite in float64: its diagonal reaches %.3g and the noise is %.3g; raise the noise",
+	return fmt.Sprintf("gp: the %d × %d kernel matrix is not positive definite in float64: its diagonal reaches %.3g "+
+		"and the noise is %.3g; raise the noise",
 		e.Size, e.Size, e.LargestElement, e.Noise)
 }

@@ -188,11 +188,13 @@ func TestValuesDoNotDependOnTheirNeighbours(t *testing.T) {
 		for i := 1; i < len(points); i += 9 {
 			alone, slope := k.Matrix([]float64{points[0], points[i]}, hyper)
 			if alone.At(0, 1) != value.At(0, i) {
-				t.Errorf("value at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper, value.At(0, i), alone.At(0, 1))
+				t.Errorf("value at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper,
+					value.At(0, i), alone.At(0, 1))
 			}
 			for j := range gradient {
 				if slope[j].At(0, 1) != gradient[j].At(0, i) {
-					t.Errorf("derivative at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper, gradient[j].At(0, i), slope[j].At(0, 1))
+					t.Errorf("derivative at %g and %g under %v: %g with others, %g alone", points[0], points[i], hyper,
+						gradient[j].At(0, i), slope[j].At(0, 1))
 				}
 			}
 		}
@@ -254,7 +256,8 @@ func TestPageForUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(.+?)` \\|.* (\\d+) \\| [^|]* \\|$").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.+?)` \\|.* (\\d+) \\| [^|]* \\|$").FindAllStringSubmatch(
+		string(page), -1) {
 		names = append(names, row[1])
 		k := lookup(t, row[1])
 		value, _ := k.Matrix(grid(), slices.Repeat([]float64{math.Ln2}, len(k.hyper)))
@@ -356,7 +359,8 @@ func TestCompilationsAgree(t *testing.T) {
 			lock.Lock()
 			k.programs = nil
 			lock.Unlock()
-			if value, gradient := k.Matrix(grid(), hyper); !reflect.DeepEqual(value, wantValue) || !reflect.DeepEqual(gradient, wantGradient) {
+			if value, gradient := k.Matrix(grid(), hyper); !reflect.DeepEqual(value, wantValue) ||
+				!reflect.DeepEqual(gradient, wantGradient) {
 				t.Errorf("%s: another answer after compiling again", k)
 			}
 		}

@@ -92,5 +92,6 @@ type UnknownError struct {
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown base kernel %q: did you mean %s? There are %s", e.Name, e.Nearest, nearest.List(Names()))
+	return fmt.Sprintf("unknown base kernel %q: did you mean %s? There are %s", e.Name, e.Nearest,
+		nearest.List(Names()))
 }

@@ -29,7 +29,8 @@ type TooManyColumnsError struct{ Features, Columns int }
 
 // Error implements error.
 func (e *TooManyColumnsError) Error() string {
-	return fmt.Sprintf("gp: on %d features the state kernel has %d columns, and the closed form takes at most %d: use inducing points, conjugate gradients, or a smoother base kernel",
+	return fmt.Sprintf("gp: on %d features the state kernel has %d columns, and the closed form takes at most %d: use "+
+		"inducing points, conjugate gradients, or a smoother base kernel",
 		e.Features, e.Columns, MaxColumns)
 }
 

@@ -74,5 +74,6 @@ type InducingError struct{ Points, Samples int }
 
 // Error implements error.
 func (e *InducingError) Error() string {
-	return fmt.Sprintf("gp: %d inducing points chosen among %d samples: it takes at least 1, and no more than there are samples", e.Points, e.Samples)
+	return fmt.Sprintf("gp: %d inducing points chosen among %d samples: it takes at least 1, and "+
+		"no more than there are samples", e.Points, e.Samples)
 }

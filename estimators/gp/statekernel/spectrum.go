@@ -34,8 +34,8 @@ type spectrum struct {
 	slopes  []*mat.Dense // L^-1 (dR/dh) L^-T, q × q, for each of the base kernel's hyperparameters h
 }
 
-// recent are the spectra last used, the latest first. To decompose the grid's matrix takes as long as the products over 1,000
-// samples, and it is the same for all fits of a batch whose features alone differ, and often for the next batch.
+// recent are the spectra last used, the latest first. To decompose the grid's matrix takes as long as the products over
+// 1,000 samples, and it is the same for all fits of a batch whose features alone differ, and often for the next batch.
 var recent struct {
 	sync.Mutex
 	spectra []remembered
@@ -55,7 +55,10 @@ const mostRecent = 4
 func spectrumOf(k Kernel) *spectrum {
 	recent.Lock()
 	defer recent.Unlock()
-	i := slices.IndexFunc(recent.spectra, func(r remembered) bool { return r.base == k.Base && slices.Equal(r.hyper, k.Hyper) })
+	i := slices.IndexFunc(recent.spectra, func(
+		r remembered) bool {
+		return r.base == k.Base && slices.Equal(r.hyper, k.Hyper)
+	})
 	if i < 0 {
 		recent.spectra = append(recent.spectra, remembered{k.Base, slices.Clone(k.Hyper), newSpectrum(k)})
 		i = len(recent.spectra) - 1
@@ -105,7 +108,8 @@ func (s *spectrum) nest(value *mat.SymDense, gradients []*mat.SymDense) {
 	for _, gradient := range gradients {
 		var half mat.Dense
 		slope := new(mat.Dense)
-		if err := errors.Join(lower.SolveTo(&half, false, gradient), lower.SolveTo(slope, false, half.T())); err != nil {
+		if err := errors.Join(lower.SolveTo(&half, false, gradient),
+			lower.SolveTo(slope, false, half.T())); err != nil {
 			panic(fmt.Errorf("gp: the factor of a kernel's grid matrix: %w", err))
 		}
 		s.slopes = append(s.slopes, slope)

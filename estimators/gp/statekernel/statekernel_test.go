@@ -30,7 +30,8 @@ func TestReachHoldsAllWeights(t *testing.T) {
 		defer s.Release()
 		eye := s.Identity(g.Size)
 		for range 50 {
-			z := []float64{Bound * (2*rng.Float64() - 1), -Bound, g.Low + g.Step*float64(1+rng.IntN(g.Size-2))}[rng.IntN(3)]
+			z := []float64{Bound * (2*rng.Float64() - 1), -Bound,
+				g.Low + g.Step*float64(1+rng.IntN(g.Size-2))}[rng.IntN(3)]
 			values := []float64{z, min(Bound, z+rng.ExpFloat64())}
 			r, weights := reach(g, slices.Min(values), slices.Max(values)), s.New(2, g.Size)
 			if r.from < 0 || r.to > g.Size || r.to-r.from < 4 {
@@ -163,9 +164,11 @@ func BenchmarkFactor(b *testing.B) {
 			if _, err := Scale(s.Backend(), scaled, s.FromSlice(n, d, features)); err != nil {
 				b.Fatal(err)
 			}
-			targets, fisher := s.FromSlice(n, 1, linoptest.Normal(rng, n)), s.FromSlice(n, k, linoptest.Normal(rng, n*k))
+			targets, fisher := s.FromSlice(n, 1, linoptest.Normal(rng, n)),
+				s.FromSlice(n, k, linoptest.Normal(rng, n*k))
 			spectrum := newSpectrum(Kernel{Base: kernels.Default(), Hyper: []float64{l}, Scale: 1})
-			ski := interpolated{backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum, table: upload(s, spectrum.factor(1))}.withAllColumns()
+			ski := interpolated{backend: s.Backend(), grid: grid(), scaled: scaled, spectrum: spectrum,
+				table: upload(s, spectrum.factor(1))}.withAllColumns()
 			q := ski.Cols()
 			in := Gradient{targets, s.New(q, 1), s.New(q, q), fisher, s.New(k, q), 1}
 			for name, build := range map[string]func(*compute.Scope) Factor{

@@ -34,15 +34,16 @@ func Compare(iterations int, path, wanted string) error {
 	for i := range got {
 		for j, column := range learned {
 			if got[i][j] != want[i][j] {
-				differences = append(differences, fmt.Errorf("iteration %d: %s is %s and not %s", i, column, got[i][j], want[i][j]))
+				differences = append(differences,
+					fmt.Errorf("iteration %d: %s is %s and not %s", i, column, got[i][j], want[i][j]))
 			}
 		}
 	}
 	return errors.Join(differences...)
 }
 
-// CompareStates compares the checkpoints that two runs have of an iteration, in their directories: the policy's parameters and all else that
-// was learned, bit by bit. Its error names each array that differs.
+// CompareStates compares the checkpoints that two runs have of an iteration, in their directories: the policy's
+// parameters and all else that was learned, bit by bit. Its error names each array that differs.
 func CompareStates(iteration uint64, directory, wanted string) error {
 	got, err := readState(iteration, directory)
 	if err != nil {
@@ -58,7 +59,8 @@ func CompareStates(iteration uint64, directory, wanted string) error {
 	}
 	var differences []error
 	for _, name := range names {
-		if !slices.EqualFunc(got[name], want[name], func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
+		if !slices.EqualFunc(got[name], want[name],
+			func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
 			differences = append(differences, fmt.Errorf("%s differs in iteration %d", name, iteration))
 		}
 	}

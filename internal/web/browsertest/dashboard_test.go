@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-const published = "../../../docs/results/swimmer"
+const published = "testdata/swimmer"
 
 // The table of the runs in a directory, their groups and curves, and the page that compares.
 func TestDashboard(t *testing.T) {

@@ -1,5 +1,5 @@
-// Coredns answers for the names of Services and pods: CoreDNS with the plugins that a cluster of the chart's tests needs, where
-// the whole would be ten times the build.
+// Coredns answers for the names of Services and pods: CoreDNS with the plugins that a cluster of the chart's tests
+// needs, where the whole would be ten times the build.
 package main
 
 import (
