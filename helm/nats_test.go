@@ -223,7 +223,7 @@ func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 	processtest.Start(t, exec.Command(program(t, "coordinator"), "serve", "--data-dir", t.TempDir(), "--http", at, "--raft", processtest.Address(t),
 		"--metrics-listen", health, "--credentials", as("coordinator")))
 	processtest.AwaitOK(t, "http://"+health+"/readyz")
-	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
+	processtest.Start(t, exec.Command(program(t, "learner"), "worker", "--coordinator", web, "--checkpoints", t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
 	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1", "--credentials", as("actor")))
 	ask := func(input string, args ...string) string {
