@@ -41,8 +41,8 @@ func TestReference(t *testing.T) {
 func settingsReference() string {
 	var page strings.Builder
 	page.WriteString(generated + `
-This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. A default "by preset" or
-"by task" is in the tables at the end.
+This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. Defaults by
+preset and by task are in the tables below.
 `)
 	for _, section := range new(Settings).table() {
 		section.write(&page, setting.defaultOf)
