@@ -234,7 +234,7 @@ func trainThrough(t *testing.T, servers []*officialServer, credentials string) {
 		"--raft", processtest.Address(t),
 		"--metrics-listen", health, "--credentials", as("coordinator")))
 	processtest.AwaitOK(t, "http://"+health+"/readyz")
-	processtest.Start(t, exec.Command(program(t, "learner"), "--worker", "--coordinator", web, "--checkpoints",
+	processtest.Start(t, exec.Command(program(t, "learner"), "worker", "--coordinator", web, "--checkpoints",
 		t.TempDir(), "--actors", "0", "--device", "cpu",
 		"--nats", "tls://"+servers[1].clients, "--credentials", as("learner")))
 	processtest.Start(t, exec.Command(program(t, "actor"), "--nats", "tls://"+servers[2].clients, "--slots", "1",

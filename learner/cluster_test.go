@@ -66,7 +66,7 @@ func (c *cluster) startCoordinator() {
 // worker starts a worker; fail says where a failpoint ends or stops it.
 func (c *cluster) worker(fail string, more ...string) *process {
 	c.t.Helper()
-	arguments := append([]string{"--worker", "--coordinator", c.url, "--checkpoints", c.checkpoints,
+	arguments := append([]string{"worker", "--coordinator", c.url, "--checkpoints", c.checkpoints,
 		"--lease-term", leaseTerm, "--actors", "1"}, more...)
 	if !strings.Contains(strings.Join(more, " "), "--nats") {
 		arguments = append(arguments, "--listen", "127.0.0.1:0")

@@ -216,8 +216,6 @@ exec ` + compiler + ` "$@"
 		scripts[program] = `exec "$PROGRAMS/` + program + `" "$@"` + "\n"
 		scripts["flags/"+program] = `"$PROGRAMS/` + program + `" "$@" --help >/dev/null` + "\n"
 	}
-	// A worker's sweep says what is learned.
-	scripts["learner"] = `case " $* " in *" --worker "*) unset DBQPG_ITERATIONS DBQPG_EVALUATE_EVERY ;; esac` + "\n" + scripts["learner"]
 	for name, text := range scripts {
 		path := filepath.Join(directory, "bin", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

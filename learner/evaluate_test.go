@@ -117,7 +117,7 @@ func TestExactSteps(t *testing.T) {
 	t.Parallel()
 	directory := newDirectory(t)
 	run := func(more ...string) *process {
-		arguments := strings.Fields("--env Hopper-v5 --preset best --estimator mc --segment 25 --streams 16 --listen 127.0.0.1:0 --run-dir " + directory)
+		arguments := strings.Fields("--env Hopper-v5 --preset best --estimator mc --segment 25 --batch 400 --listen 127.0.0.1:0 --run-dir " + directory)
 		return start(t, "learner", append(arguments, more...)...)
 	}
 	for _, steps := range []uint64{2013, 3300} {

@@ -49,7 +49,7 @@ func main() {
 
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "learner --env TASK | --worker --coordinator URL",
+		Use:   "learner --env TASK",
 		Short: "Train a policy by deep Bayesian quadrature policy optimization",
 		Long: `Train a policy by deep Bayesian quadrature policy optimization.
 
@@ -57,9 +57,6 @@ Episodes are played by actors in this process, one per core, and by those that j
 actor --nats URL. Every iteration is saved in the run directory: stop with Ctrl-C, and
 continue with --resume. The result is bit-identical for any number of actors, and whether or
 not the run was interrupted.
-
-With --worker, the learner trains the runs of a coordinator, one at a time. Any number of
-workers share the runs, and resume those of workers that died (docs/workers.md).
 
 Settings are taken from flags, then from the environment (DBQPG_GAE_LAMBDA for
 --gae-lambda), then from the file of --config, then from the preset:
@@ -69,16 +66,21 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
   learner --env Hopper-v5 --estimator mc --seed 3
   learner --env Hopper-v2 --algorithm vanilla
   learner --env Swimmer-v5 --resume --steps 2000000
-  learner --env Swimmer-v5 --from runs/Swimmer-v5/trpo-uapg-s1 --run-dir runs/finer
-  learner --worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
+  learner --env Swimmer-v5 --from runs/Swimmer-v5/trpo-uapg-s1 --run-dir runs/finer`,
 		Args:          noArguments,
 		Version:       commandline.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.Flags().SortFlags = false
 	loader := config.NewLoader(cmd.Flags())
+	helpAll := cmd.Flags().Bool("help-all", false, "help with all flags")
+	commandline.GroupFlags(cmd, func() []commandline.Group {
+		return append(loader.Usage(*helpAll), commandline.Group{Title: "Help", Flags: []string{"help", "help-all", "version"}})
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *helpAll {
+			return cmd.Help()
+		}
 		settings, err := loader.Load(os.Environ())
 		if err != nil {
 			return err
@@ -90,41 +92,41 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 			}
 			return err
 		}
-		display := runs.NewDisplay(os.Stderr)
-		log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
-		if err != nil {
-			return err
-		}
-		metrics := observe.NewLearner()
-		live := play.New(log)
-		defer live.Close()
-		watched, log := pages(settings, live, log)
-		stop, err := metrics.Start(observe.Config{Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log})
-		if err != nil {
-			return err
-		}
-		defer stop()
-		if settings.Worker {
-			return worker.Start(cmd.Context(), settings, display, log, metrics)
-		}
-		if err := session.Train(cmd.Context(), settings, display, log, metrics); err != nil {
-			return err
-		}
-		summary, err := runs.Summary(settings)
-		display.Say(summary)
+		return train(cmd.Context(), settings)
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.Explain(cmd.Flags(), err) })
+	cmd.AddCommand(worker.Command(), evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(),
+		dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
+	return cmd
+}
+
+// train trains the run of the settings and says what it has reached.
+func train(ctx context.Context, settings *config.Settings) error {
+	display := runs.NewDisplay(os.Stderr)
+	log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
+	if err != nil {
 		return err
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return commandline.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
-	return cmd
+	metrics := observe.NewLearner()
+	live := play.New(log)
+	defer live.Close()
+	watched, log := pages(settings, live, log)
+	stop, err := metrics.Start(observe.Config{Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := session.Train(ctx, settings, display, log, metrics); err != nil {
+		return err
+	}
+	summary, err := runs.Summary(settings)
+	display.Say(summary)
+	return err
 }
 
 // pages returns the pages that show the run, nil if there are none, and a logger whose lines they show too.
 func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http.Handler, *slog.Logger) {
-	if settings.Worker && settings.HTTPAddress() != "" {
-		log.Info("a worker serves metrics and health; its runs are on the coordinator's pages", "coordinator", settings.Coordinator)
-	}
-	if settings.Worker || !settings.Pages() {
+	if !settings.Pages() {
 		return nil, log
 	}
 	own := web.NewOwn(settings.Name(), settings.RunDir)
@@ -145,5 +147,6 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if meant, edits := nearest.Name(args[0], names); edits <= 2 {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], meant)
 	}
-	return fmt.Errorf("%q is neither a flag nor a command: write a task as --env Swimmer-v5, and the value of a flag that needs none as --resume=auto", args[0])
+	return fmt.Errorf("%q is neither a flag nor a command: write a task as --env Swimmer-v5, "+
+		"and the value of a flag that needs none as --resume=auto", args[0])
 }

@@ -405,17 +405,11 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 func TestWrongWorkers(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"--worker": "--worker: add --coordinator URL",
-		"--worker --coordinator http://127.0.0.1:1":                             "--worker: add --checkpoints",
-		"--worker --coordinator http://127.0.0.1:1 --checkpoints runs":          "--checkpoints runs: must be the same directory for all workers",
-		"--worker --coordinator 127.0.0.1:7070":                                 "--coordinator: must be a URL such as http://127.0.0.1:7070",
-		"--worker --coordinator http://127.0.0.1:1 --env Swimmer-v2":            "--env (flag): with --worker the coordinator determines what is learned",
-		"--worker --coordinator http://127.0.0.1:1 --iterations 3":              "--iterations (flag): with --worker",
-		"--worker --coordinator http://127.0.0.1:1 --resume":                    "--resume (flag): applies only to a learner without --worker",
-		"--worker --coordinator http://127.0.0.1:1 --lease-term 1ms":            "--lease-term 1ms: must be from 500ms",
-		"--worker --coordinator http://127.0.0.1:1 --checkpoints gs://x":        "--checkpoints: \"gs://x\": must be a directory, or s3://bucket/prefix",
-		"--env Swimmer-v2 --coordinator http://127.0.0.1:1":                     "--coordinator: applies only to a worker",
-		"--worker --coordinator http://127.0.0.1:1 --checkpoints /proc/nowhere": "--checkpoints: ",
+		"worker":                  "--coordinator: give its URL",
+		"worker --env Swimmer-v2": "--env: the coordinator determines what a worker learns",
+		"worker --coordinator http://127.0.0.1:1 --checkpoints gs://x":        "--checkpoints: \"gs://x\": must be a directory, or s3://bucket/prefix",
+		"--env Swimmer-v2 --worker":                                           "start a worker with: learner worker",
+		"worker --coordinator http://127.0.0.1:1 --checkpoints /proc/nowhere": "--checkpoints: ",
 	} {
 		cmd := exec.Command(filepath.Join(programs, "learner"), strings.Fields(arguments)...)
 		cmd.Dir = t.TempDir()

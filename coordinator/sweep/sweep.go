@@ -128,7 +128,8 @@ func values(node *yaml.Node) ([]string, error) {
 // overrideValues returns the values of a setting. Where one is a list itself, a list of numbers is one value, as in a learner's
 // configuration file; several are a list of lists, or of texts such as "64,64".
 func overrideValues(name string, node *yaml.Node) (texts []string, err error) {
-	list := node.Kind == yaml.SequenceNode && new(config.Settings).Listed(name)
+	_, lists := config.Overrides()
+	list := node.Kind == yaml.SequenceNode && lists[name]
 	several := func(item *yaml.Node) bool { return item.Kind == yaml.SequenceNode || strings.Contains(item.Value, ",") }
 	if !list || !slices.ContainsFunc(node.Content, several) {
 		if texts, err = values(node); list && err == nil {
@@ -224,31 +225,22 @@ func Validate(spec *registry.Spec) error {
 	once := *spec
 	once.Seeds = spec.Seeds[:1]
 	for _, run := range once.Expand() {
-		settings, err := Settings(&run)
-		if err == nil {
-			err = settings.Validate()
-		}
-		if err != nil {
+		if _, err := Settings(&run); err != nil {
 			return fmt.Errorf("%s: %w", run.Name, err)
 		}
 	}
 	return nil
 }
 
-// own are the settings for which a sweep has fields of its own; beyond are settings that no result depends on
-// but that can be overridden nevertheless.
-var own, beyond = []string{"env", "algorithm", "estimator", "seed"}, []string{"iterations", "steps", "evaluate_every", "keep_checkpoints"}
+// own are the settings for which a sweep has fields of its own.
+var own = []string{"env", "algorithm", "estimator", "seed"}
 
 func checkOverride(o *registry.Override) error {
 	if slices.Contains(own, o.Name) {
 		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, nearestField(o.Name))
 	}
-	possible := beyond
-	for _, setting := range new(config.Settings).Hyperparameters() {
-		if name := setting.Name; name != "task" && !slices.Contains(own, name) {
-			possible = append(possible, name)
-		}
-	}
+	possible, _ := config.Overrides()
+	possible = slices.DeleteFunc(possible, func(name string) bool { return name == "task" || slices.Contains(own, name) })
 	if !slices.Contains(possible, o.Name) {
 		meant, _ := nearest.Name(o.Name, possible)
 		return fmt.Errorf("overrides: %s is not a setting of an experiment; did you mean %s?", o.Name, meant)
@@ -279,36 +271,16 @@ func Overrides(run *registry.Run) []registry.Setting {
 	return append(others, registry.Setting{Name: name, Value: strconv.FormatUint(length, 10)})
 }
 
-// Settings returns the settings that a run is trained with: the task's preset with the run's overrides.
-// The learner adds where and how to run. The settings need not be consistent with each other.
+// Settings returns the valid settings that a run is trained with: the task's preset with the run's overrides.
+// The learner adds where and how to run.
 func Settings(run *registry.Run) (*config.Settings, error) {
-	var chosen config.Settings
-	given := slices.Concat([]registry.Setting{
-		{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
-		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)},
-	}, Overrides(run))
-	for _, s := range given {
+	given := []config.Assignment{{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
+		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)}}
+	for _, s := range Overrides(run) {
 		if s.Name == "task" { // it names a command, and this machine's are its user's to choose
 			return nil, errors.New("task: an experiment's tasks are built-in ones")
 		}
-		if err := chosen.Set(s.Name, s.Value); err != nil {
-			return nil, err
-		}
+		given = append(given, config.Assignment(s))
 	}
-	settings, err := config.ForTask(chosen.Env, chosen.Algorithm, chosen.Estimator, chosen.Preset)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range given {
-		if err := settings.Set(s.Name, s.Value); err != nil {
-			return nil, err
-		}
-	}
-	isGiven := func(name string) bool {
-		return slices.ContainsFunc(given, func(s registry.Setting) bool { return s.Name == name })
-	}
-	settings.CompleteBatch(isGiven)
-	settings.ChooseLength(isGiven)
-	settings.RunDir = settings.DefaultRunDir()
-	return &settings, nil
+	return config.Resolve(given...)
 }

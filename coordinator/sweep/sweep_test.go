@@ -49,15 +49,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Segments and streams make the batch here too.
+// Segments fit a batch here too.
 func TestSegments(t *testing.T) {
-	spec, err := Parse([]byte("name: x\ntasks: Ant-v5\noverrides: {segment: 32, streams: [16, 64]}\n"))
+	spec, err := Parse([]byte("name: x\ntasks: Ant-v5\noverrides: {batch: [3000, 777]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, run := range spec.Expand() {
-		if s, err := Settings(&run); err != nil || s.Batch != []int{512, 2048}[i] || s.Validate() != nil {
-			t.Errorf("%+v: a batch of %d steps, %v, %v", run, s.Batch, err, s.Validate())
+		if s, err := Settings(&run); err != nil || s.Segment != []int{250, 259}[i] {
+			t.Errorf("%+v: segments of %d steps, %v", run, s.Segment, err)
 		}
 	}
 }
@@ -85,14 +85,14 @@ func TestLength(t *testing.T) {
 // A sweep that names no algorithm has that of its presets, which are its tasks' unless it names some.
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"tasks: Swimmer-v2":                                                        "Swimmer-v2/npg-uapg-s1 paper",
-		"tasks: Swimmer-v5":                                                        "Swimmer-v5/trpo-uapg-s1 best",
-		"tasks: [Swimmer-v5, Hopper-v4]":                                           "Swimmer-v5/trpo-uapg-s1 best",
-		"tasks: Swimmer-v2\noverrides: {gamma: 0.9}":                               "Swimmer-v2/npg-uapg-s1 paper",
-		"tasks: Swimmer-v2\noverrides: {preset: best}":                             "Swimmer-v2/trpo-uapg-s1 best",
-		"tasks: [Swimmer-v5, Swimmer-v2]\noverrides: {preset: [authors, paper]}":   "Swimmer-v5/npg-uapg-v1-s1 authors",
-		"tasks: [Swimmer-v5, Swimmer-v2]\nalgorithms: npg":                         "Swimmer-v5/npg-uapg-s1 best",
-		"tasks: Swimmer-v2\nalgorithms: npg\noverrides: {preset: [best, authors]}": "Swimmer-v2/npg-uapg-v1-s1 best",
+		"tasks: Swimmer-v2":                                                      "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v5":                                                      "Swimmer-v5/trpo-uapg-s1 best",
+		"tasks: [Swimmer-v5, Hopper-v4]":                                         "Swimmer-v5/trpo-uapg-s1 best",
+		"tasks: Swimmer-v2\noverrides: {gamma: 0.9}":                             "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v2\noverrides: {preset: best}":                           "Swimmer-v2/trpo-uapg-s1 best",
+		"tasks: [Swimmer-v5, Swimmer-v2]\noverrides: {preset: paper}":            "Swimmer-v5/npg-uapg-s1 paper",
+		"tasks: [Swimmer-v5, Swimmer-v2]\nalgorithms: npg":                       "Swimmer-v5/npg-uapg-s1 best",
+		"tasks: Swimmer-v2\nalgorithms: npg\noverrides: {preset: [best, paper]}": "Swimmer-v2/npg-uapg-v1-s1 best",
 	} {
 		spec, err := Parse([]byte("name: x\n" + text))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
@@ -35,4 +36,36 @@ func Explain(flags *pflag.FlagSet, err error) error {
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	meant, _ := nearest.Name(unknown.GetSpecifiedName(), names)
 	return fmt.Errorf("%w; did you mean --%s?", err, meant)
+}
+
+// Group is some of a command's flags under a heading.
+type Group struct {
+	Title string
+	Flags []string
+}
+
+// width is the width to which the help of flags is wrapped.
+const width = 110
+
+// GroupFlags makes the usage of cmd, but not of its subcommands, list its flags in groups, and no others.
+func GroupFlags(cmd *cobra.Command, groups func() []Group) {
+	usage := cmd.UsageFunc()
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		if c != cmd {
+			return usage(c)
+		}
+		hide := func(hidden bool) { c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = hidden }) }
+		hide(true)
+		err := usage(c)
+		hide(false)
+		for _, group := range groups() {
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			flags.SortFlags = false
+			for _, name := range group.Flags {
+				flags.AddFlag(c.Flags().Lookup(name))
+			}
+			fmt.Fprintf(c.OutOrStderr(), "\n%s:\n%s", group.Title, flags.FlagUsagesWrapped(width))
+		}
+		return err
+	})
 }

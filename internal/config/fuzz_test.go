@@ -6,7 +6,7 @@ import (
 )
 
 func FuzzParseYAML(f *testing.F) {
-	s := Settings{Env: "Ant-v2", Hidden: []int{64, 64}, Listen: AutoListen, C2: 5e-5}
+	s := forTask("Ant-v2", NPG, UAPG, Paper)
 	f.Add([]byte(s.YAML()))
 	f.Add([]byte("a: &x [1, *x]\nb: !!binary aGk=\n? {c: d}\n: e\n"))
 	f.Add([]byte("--- \n...\n--- 1\n"))

@@ -1,11 +1,8 @@
 package config_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +71,6 @@ func TestInitialStdSetting(t *testing.T) {
 	})
 	for _, c := range []struct{ arguments, want string }{
 		{"--env Ant-v2 --preset paper", "1abs [1 1 1 1 1 1 1 1]"},
-		{"--env Ant-v2 --preset authors", "1abs [1 1 1 1 1 1 1 1]"},
 		{"--env Swimmer-v5 --preset paper --initial-std 0.25", "0.25 [0.25 0.25]"},
 		{"--task unbounded.yaml --initial-std 3", "3 [3 3]"},
 		{"--task bounded.yaml --initial-std 0.5", "0.5 [2 0.5]"},
@@ -107,38 +103,6 @@ func TestInitialStdSetting(t *testing.T) {
 		_, _, err := load(c.arguments, "")
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want one line with %q", c.arguments, err, c.want)
-		}
-	}
-}
-
-// Runs of versions without the setting began with 1, whatever their preset has today.
-func TestInitialStdOfOldRuns(t *testing.T) {
-	inDirectory(t, nil)
-	settings, _, err := load("--env Ant-v5 --preset best", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if settings.Identity()["initial_std"] != settings.InitialStd.String() {
-		t.Errorf("the identity has %q", settings.Identity()["initial_std"])
-	}
-	before := settings.Identity()
-	delete(before, "initial_std")
-	if err := settings.Recall(before); err != nil || settings.InitialStd.String() != "1abs" {
-		t.Errorf("recalled as %s, %v", settings.InitialStd, err)
-	}
-	if _, there := settings.Identity()["initial_std"]; there {
-		t.Error("the identity of a run without the setting has it")
-	}
-
-	old := strings.Replace(settings.YAML(), "initial_std: 1abs\n", "", 1)
-	path := filepath.Join(settings.RunDir, config.FileName)
-	if err := errors.Join(os.MkdirAll(settings.RunDir, 0o755), os.WriteFile(path, []byte(old), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	for arguments, want := range map[string]string{"": "1abs", "--initial-std 2": "2"} {
-		again, _, err := load("--resume --run-dir "+settings.RunDir+" "+arguments, "")
-		if err != nil || again.InitialStd.String() != want {
-			t.Errorf("resumed %s with %s, want %s; %v", arguments, again.InitialStd, want, err)
 		}
 	}
 }

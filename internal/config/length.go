@@ -42,20 +42,6 @@ func (l Length) Longer(iterations, steps uint64) string {
 	return fmt.Sprintf("--%s %d", l.Unit(), 2*done)
 }
 
-// ChooseLength drops the one of Iterations and Steps that was not given if the other was, and returns its name, "" for none.
-func (s *Settings) ChooseLength(given func(name string) bool) (dropped string) {
-	iterations, steps := s.Iterations > 0 && given("iterations"), s.Steps > 0 && given("steps")
-	switch {
-	case iterations && !steps:
-		s.Steps = 0
-		return "steps"
-	case steps && !iterations:
-		s.Iterations = 0
-		return "iterations"
-	}
-	return ""
-}
-
 // validateLength checks the length of a new run.
 func (s *Settings) validateLength(v *findings) {
 	v.require(s.Iterations > 0 || s.Steps > 0, "--iterations 0: at least 1 is needed, or --steps")

@@ -34,7 +34,7 @@ func TestLength(t *testing.T) {
 // A run in segments can be given any number of further steps that are at least a batch.
 func TestCheckRest(t *testing.T) {
 	s := forTask("Hopper-v5", TRPO, UAPG, Best)
-	s.Batch, s.Segment, s.Streams = 2048, 32, 64
+	s.Batch, s.Segment = 2048, 32
 	for steps, want := range map[uint64]string{
 		999_999: "", 1_000_000: "", 1_000_001: "the run has 1000000, and its next batch 2048 more; give 1002048 or more", 1_002_047: "give 1002048", 1_002_048: "",
 	} {

@@ -19,107 +19,60 @@ import (
 // FileName is the name of a run's resolved settings in its directory.
 const FileName = "config.yaml"
 
-// Loader gathers settings from flags, environment, files and presets.
-type Loader struct {
-	settings Settings
+// sources gathers the settings of a table from flags, environment and files.
+type sources struct {
+	settings []setting
 	file     string                 // value of --config
 	flags    map[string]*pflag.Flag // by setting
 	origin   map[string]string      // source of each setting given so far
 }
 
-// NewLoader adds a flag for every setting, and --config, to flags.
-func NewLoader(flags *pflag.FlagSet) *Loader {
-	l := &Loader{
-		settings: Settings{Estimator: UAPG, Seed: 1, Resume: ResumeNo},
-		flags:    map[string]*pflag.Flag{},
-		origin:   map[string]string{},
-	}
-	flags.StringVar(&l.file, "config", "", "YAML file of settings, named as the flags with _ for -")
-	for _, s := range l.settings.all() {
-		flag := flags.VarPF(s.value, s.flag(), "", s.help)
+// newSources adds a flag for every setting, and --config, to flags.
+func newSources(flags *pflag.FlagSet, settings []setting) *sources {
+	s := &sources{settings: settings, flags: map[string]*pflag.Flag{}, origin: map[string]string{}}
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	flags.StringVar(&s.file, "config", "", "YAML file of settings, named as the flags with _ for -")
+	for _, setting := range settings {
+		flag := flags.VarPF(setting.value, setting.flag(), "", setting.help)
 		flag.DefValue = "" // presets decide
-		l.flags[s.name] = flag
-		switch s.name {
-		case "resume":
-			flag.NoOptDefVal = string(ResumeYes)
-		case "bootstrap", "completion", "insecure_listen", "pprof", "worker", "force", "dry_run":
+		s.flags[setting.name] = flag
+		if setting.value.Type() == kindBool {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	return l
-}
-
-// Load resolves the settings after the flags have been parsed. environ has the form of os.Environ. The error has one
-// line for each problem.
-func (l *Loader) Load(environ []string) (*Settings, error) {
-	for name, flag := range l.flags {
-		if flag.Changed {
-			l.origin[name] = "flag"
-		}
-	}
-	l.chooseLength()
-	if err := l.readEnvironment(environ); err != nil {
-		return nil, err
-	}
-	l.chooseLength()
-	if l.file != "" {
-		if err := l.readFile(l.file); err != nil {
-			return nil, err
-		}
-		l.chooseLength()
-	}
-	if l.settings.Worker {
-		return l.loadWorker()
-	}
-	if err := l.refuseWorkers(); err != nil {
-		return nil, err
-	}
-	if err := l.nameTask(); err != nil {
-		return nil, err
-	}
-	if err := l.readResumed(); err != nil {
-		return nil, err
-	}
-	l.chooseLength()
-	if err := l.nameTask(); err != nil {
-		return nil, err
-	}
-	if err := l.readPreset(); err != nil {
-		return nil, err
-	}
-	if err := l.settings.Validate(); err != nil {
-		return nil, err
-	}
-	return &l.settings, nil
+	return s
 }
 
 // give sets a setting unless an earlier source has.
-func (l *Loader) give(s setting, text, origin string) error {
-	if l.origin[s.name] != "" {
+func (s *sources) give(setting setting, text, origin string) error {
+	if s.given(setting.name) {
 		return nil
 	}
-	l.origin[s.name] = origin
-	return s.value.Set(text)
+	s.origin[setting.name] = origin
+	return setting.value.Set(text)
 }
 
 // given reports whether a source has given a setting.
-func (l *Loader) given(name string) bool { return l.origin[name] != "" }
+func (s *sources) given(name string) bool { return s.origin[name] != "" }
 
-// chooseLength is called after each source: one that gives the number of iterations overrides what weaker ones say of steps, and
-// the other way round.
-func (l *Loader) chooseLength() {
-	if dropped := l.settings.ChooseLength(l.given); dropped != "" && !l.given(dropped) {
-		l.origin[dropped] = l.settings.Unit()
+// readFlags notes which flags were given.
+func (s *sources) readFlags() error {
+	for name, flag := range s.flags {
+		if flag.Changed {
+			s.origin[name] = "flag"
+		}
 	}
+	return nil
 }
 
 // readEnvironment reads DBQPG_NAME for every setting. It ignores other variables with that prefix (Kubernetes defines
 // some), unless one looks like a misspelled setting.
-func (l *Loader) readEnvironment(environ []string) error {
-	settings := l.settings.all()
+func (s *sources) readEnvironment(environ []string) error {
 	var names []string
-	for _, s := range settings {
-		names = append(names, s.variable())
+	for _, setting := range s.settings {
+		names = append(names, setting.variable())
 	}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, text, _ := strings.Cut(entry, "=")
@@ -127,13 +80,11 @@ func (l *Loader) readEnvironment(environ []string) error {
 			continue
 		}
 		if variable == variablePrefix+"CONFIG" {
-			if l.file == "" {
-				l.file = text
-			}
+			s.file = cmp.Or(s.file, text)
 			continue
 		}
 		if i := slices.Index(names, variable); i >= 0 {
-			if err := l.give(settings[i], text, "environment"); err != nil {
+			if err := s.give(s.settings[i], text, "environment"); err != nil {
 				return fmt.Errorf("%s in the environment: %w", variable, err)
 			}
 		} else if meant, edits := nearest.Name(variable, names); edits <= 1 {
@@ -143,21 +94,23 @@ func (l *Loader) readEnvironment(environ []string) error {
 	return nil
 }
 
-// readFile reads a YAML file of settings.
-func (l *Loader) readFile(path string) error {
-	entries, err := readYAML(path)
+// readFile reads the file of --config, if there is one.
+func (s *sources) readFile() error {
+	if s.file == "" {
+		return nil
+	}
+	entries, err := readYAML(s.file)
 	if err != nil {
 		return err
 	}
-	return l.giveAll(path, entries)
+	return s.giveAll(s.file, entries)
 }
 
 // giveAll sets the settings of a file unless an earlier source has.
-func (l *Loader) giveAll(path string, entries []entry) error {
-	settings := l.settings.all()
+func (s *sources) giveAll(path string, entries []entry) error {
 	var names []string
-	for _, s := range settings {
-		names = append(names, s.name)
+	for _, setting := range s.settings {
+		names = append(names, setting.name)
 	}
 	for _, e := range entries {
 		i := slices.Index(names, e.name)
@@ -165,16 +118,64 @@ func (l *Loader) giveAll(path string, entries []entry) error {
 			meant, _ := nearest.Name(e.name, names)
 			return fmt.Errorf("%s, line %d: %s is not a setting; did you mean %s?", path, e.line, e.name, meant)
 		}
-		if err := l.give(settings[i], e.text, path); err != nil {
+		if err := s.give(s.settings[i], e.text, path); err != nil {
 			return fmt.Errorf("%s, line %d: %s: %w", path, e.line, e.name, err)
 		}
 	}
 	return nil
 }
 
+// Loader gathers the settings of a run.
+type Loader struct {
+	*sources
+	run Settings
+}
+
+// NewLoader adds a flag for every setting of a run, and --config, to flags.
+func NewLoader(flags *pflag.FlagSet) *Loader {
+	l := &Loader{run: Settings{Hyperparameters: Hyperparameters{Estimator: UAPG, Seed: common.Seed}, Resume: ResumeNo}}
+	l.sources = newSources(flags, l.run.all())
+	l.flags["resume"].NoOptDefVal = string(ResumeYes)
+	return l
+}
+
+// Load resolves the settings after the flags have been parsed. environ has the form of os.Environ. The error has one
+// line for each problem.
+func (l *Loader) Load(environ []string) (*Settings, error) {
+	environment := func() error { return l.readEnvironment(environ) }
+	for _, read := range []func() error{l.readFlags, environment, l.readFile, l.readResumed, l.readPreset, l.run.Validate} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+		l.chooseLength()
+		if err := l.nameTask(); err != nil {
+			return nil, err
+		}
+	}
+	return &l.run, nil
+}
+
+// chooseLength is called after each source: the number of iterations from one source overrides the number of steps from a
+// weaker one, and vice versa.
+func (l *Loader) chooseLength() {
+	iterations, steps := l.run.Iterations > 0 && l.given("iterations"), l.run.Steps > 0 && l.given("steps")
+	drop := func(name string, field *uint64) {
+		if !l.given(name) {
+			l.origin[name] = l.run.Unit()
+		}
+		*field = 0
+	}
+	switch {
+	case iterations && !steps:
+		drop("steps", &l.run.Steps)
+	case steps && !iterations:
+		drop("iterations", &l.run.Iterations)
+	}
+}
+
 // readResumed reads the settings with which the run to be resumed was started.
 func (l *Loader) readResumed() error {
-	s := &l.settings
+	s := &l.run
 	if s.Resume == ResumeNo {
 		return nil
 	}
@@ -197,23 +198,20 @@ func (l *Loader) readResumed() error {
 	case errors.Is(err, fs.ErrNotExist) && missing == nil:
 		return fmt.Errorf("--resume: %s has lost its %s: repeat the settings that the run was started with", s.RunDir, FileName)
 	case errors.Is(err, fs.ErrNotExist) && s.Resume == ResumeYes:
-		return fmt.Errorf("--resume: there is no run in %s: repeat the settings that it was started with, or name its directory with --run-dir", s.RunDir)
+		return fmt.Errorf("--resume: there is no run in %s: repeat the settings that it was started with, "+
+			"or name its directory with --run-dir", s.RunDir)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil || len(entries) == 0 && s.Env == "":
-		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", cmp.Or(err, fmt.Errorf("%s is empty", path)))
-	}
-	if len(entries) > 0 { // what the file lacks did not exist when the run began
-		for name, text := range introduced {
-			entries = append(entries, entry{name: name, text: text})
-		}
+		err = cmp.Or(err, fmt.Errorf("%s is empty", path))
+		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", err)
 	}
 	return l.giveAll(path, entries)
 }
 
 // nameTask sets the task's name to that of the task file, if there is one.
 func (l *Loader) nameTask() error {
-	s := &l.settings
+	s := &l.run
 	if s.TaskFile == nil || s.Env == s.TaskFile.Name {
 		return nil
 	}
@@ -226,89 +224,59 @@ func (l *Loader) nameTask() error {
 
 // readPreset fills in all settings that no other source has given.
 func (l *Loader) readPreset() error {
-	s := &l.settings
+	s := &l.run
 	if s.Env == "" {
-		return fmt.Errorf("--env: name the task to learn: %s, an earlier version (docs/tasks.md), or one of your own by --task FILE (docs/environments.md)", nearest.List(sim.Newest()))
+		return fmt.Errorf("--env: name the task to learn: %s, an earlier version (docs/tasks.md), "+
+			"or your own by --task FILE (docs/environments.md)", nearest.List(sim.Newest()))
 	}
 	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
-	computed, err := l.complete(s)
+	fitted, err := l.complete(s)
 	if err != nil {
 		return err
 	}
-	for _, s := range s.all() {
-		if l.origin[s.name] == "" {
-			l.origin[s.name] = "preset"
-		}
+	for _, setting := range l.settings {
+		l.origin[setting.name] = cmp.Or(l.origin[setting.name], "preset")
 	}
-	for _, name := range computed {
-		l.origin[name] = "computed"
+	if fitted {
+		l.origin["segment"] = "computed"
 	}
-	if s.RunDir == "" {
-		s.RunDir = s.DefaultRunDir()
-	}
+	s.RunDir = cmp.Or(s.RunDir, s.DefaultRunDir())
 	return nil
 }
 
-// complete gives s the values of its preset for what no source has given, and returns the names of the settings that were computed from
-// others.
-func (l *Loader) complete(s *Settings) (computed []string, err error) {
+// complete gives s its preset's values for the settings that no source has given. fitted reports whether the segments were
+// fitted to the batch.
+func (l *Loader) complete(s *Settings) (fitted bool, err error) {
 	if !l.given("preset") {
 		s.Preset = DefaultPreset(s.Env)
 	}
 	if !l.given("algorithm") {
 		s.Algorithm = s.Preset.Algorithm()
 	}
-	if err := s.fill(func(s setting) bool { return !l.given(s.name) }); err != nil {
-		return nil, err
-	}
-	return s.CompleteBatch(l.given), nil
-}
-
-// fill sets the settings that are missing to the values of the task's preset.
-func (s *Settings) fill(missing func(setting) bool) error {
 	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	values := preset.all()
 	for i, setting := range s.all() {
-		if !missing(setting) {
+		if l.given(setting.name) {
 			continue
 		}
 		if err := setting.value.Set(values[i].value.String()); err != nil {
-			return fmt.Errorf("preset of %s: %w", setting.name, err)
+			return false, fmt.Errorf("preset of %s: %w", setting.name, err)
 		}
 	}
-	return nil
-}
-
-// CompleteBatch computes those of Batch, Segment and Streams that follow from what was given, so that Batch is the product of
-// the others, and returns their names. Batch alone has streams of segments that are about as long as before.
-func (s *Settings) CompleteBatch(given func(name string) bool) (computed []string) {
-	switch {
-	case s.Segment == 0 && !given("streams"): // whole episodes
-		s.Streams = 0
-	case s.Segment < 1 || s.Batch < 1 || given("streams") && s.Streams < 1:
-	case given("segment") && !given("streams"):
-		s.Streams = s.Batch / s.Segment
-		return []string{"streams"}
-	case given("streams") && !given("segment"):
-		s.Segment = s.Batch / s.Streams
-		return []string{"segment"}
-	case given("streams") && !given("batch") && s.Streams <= maxBatch/s.Segment:
-		s.Batch = s.Streams * s.Segment
-		return []string{"batch"}
-	case given("batch") && !given("streams"):
-		s.Streams = max(1, s.Batch/s.Segment)
-		for s.Batch%s.Streams != 0 {
-			s.Streams--
+	fitted = s.Segment > 0 && s.Batch > 0 && s.Batch%s.Segment != 0 && !l.given("segment")
+	if fitted {
+		streams := max(1, s.Batch/s.Segment)
+		for s.Batch%streams != 0 {
+			streams--
 		}
-		s.Segment = s.Batch / s.Streams
-		return []string{"segment", "streams"}
+		s.Segment = s.Batch / streams
 	}
-	return nil
+	return fitted, nil
 }
 
 // Describe returns all settings with their sources, one per line, under the headings of their sections.
 func (l *Loader) Describe() string {
-	return l.settings.render(func(s setting) (comment string, written bool) { return l.origin[s.name], true })
+	return l.run.render(func(s setting, _ scope) (comment string, written bool) { return l.origin[s.name], true })
 }

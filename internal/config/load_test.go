@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
@@ -20,7 +19,7 @@ func load(arguments, environment string) (*config.Settings, *config.Loader, erro
 	flags.SetOutput(nil)
 	loader := config.NewLoader(flags)
 	if err := flags.Parse(strings.Fields(arguments)); err != nil {
-		return nil, loader, commandline.Explain(flags, err)
+		return nil, loader, config.Explain(flags, err)
 	}
 	settings, err := loader.Load(strings.Fields(environment))
 	return settings, loader, err
@@ -52,16 +51,15 @@ func TestPrecedence(t *testing.T) {
 		{"flag over all", "--config f.yaml --batch 100", "DBQPG_BATCH=200", "batch=100"},
 		{"environment over file", "--config f.yaml", "DBQPG_BATCH=200", "batch=200"},
 		{"file over preset", "--config f.yaml", "", "env=Ant-v2 batch=300 seed=3 hidden=[32, 16] learning_rate=0.001 bootstrap=true rank=90"},
-		{"segments make the batch", "--env Ant-v5 --segment 32 --streams 64", "", "batch=2048 segment=32 streams=64"},
-		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128 streams=32"},
-		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=2000 segment=100 streams=20"},
-		{"streams of the preset's batch", "--env Ant-v5 --streams 16", "", "batch=2000 segment=125 streams=16"},
-		{"the preset's segments of a batch", "--env Ant-v5 --batch 3000", "", "batch=3000 segment=250 streams=12"},
-		{"segments of a small batch", "--env Ant-v5 --batch 300", "", "batch=300 segment=300 streams=1"},
-		{"segments of a batch that 250 does not divide", "--env Ant-v5 --batch 777", "", "batch=777 segment=259 streams=3"},
-		{"the preset's segments", "--env Ant-v5", "", "batch=2000 segment=250 streams=8"},
-		{"whole episodes", "--env Ant-v5 --segment 0", "", "batch=2000 segment=0 streams=0"},
-		{"whole episodes by preset", "--env Ant-v2", "", "batch=15000 segment=0 streams=0"},
+		{"segments of a batch", "--env Ant-v5 --batch 4096 --segment 128", "", "batch=4096 segment=128"},
+		{"segments of the preset's batch", "--env Ant-v5 --segment 100", "", "batch=2000 segment=100"},
+		{"the preset's segments of a batch", "--env Ant-v5 --batch 3000", "", "batch=3000 segment=250"},
+		{"segments of a small batch", "--env Ant-v5 --batch 300", "", "batch=300 segment=300"},
+		{"segments of a batch that 250 does not divide", "--env Ant-v5 --batch 777", "", "batch=777 segment=259"},
+		{"the preset's segments", "--env Ant-v5", "", "batch=2000 segment=250"},
+		{"whole episodes", "--env Ant-v5 --segment 0", "", "batch=2000 segment=0"},
+		{"whole episodes by preset", "--env Ant-v2", "", "batch=15000 segment=0"},
+		{"flags with underscores", "--env Ant-v2 --gae_lambda 0.5", "", "gae_lambda=0.5"},
 		{"the preset's steps", "--env Ant-v5 --preset best", "", "iterations=0 steps=1000000 evaluate_every=auto"},
 		{"iterations over the preset's steps", "--env Ant-v5 --preset best --iterations 7", "", "iterations=7 steps=0"},
 		{"steps over the preset's iterations", "--env Ant-v5 --steps 70000", "", "iterations=0 steps=70000"},
@@ -80,14 +78,14 @@ func TestPrecedence(t *testing.T) {
 		{"wherever the task is named", "--config g.yaml", "", "preset=best algorithm=trpo"},
 		{"in the environment, too", "", "DBQPG_ENV=Reacher-v5", "preset=best algorithm=trpo"},
 		{"tasks of one's own have the best one, whatever their names", "--task mine.yaml", "", "preset=best algorithm=trpo"},
-		{"another preset", "--env Swimmer-v5", "DBQPG_PRESET=authors", "preset=authors algorithm=npg"},
+		{"another preset", "--env Swimmer-v5", "DBQPG_PRESET=paper", "preset=paper algorithm=npg"},
 		{"an algorithm alone", "--env Swimmer-v5 --algorithm npg", "", "preset=best algorithm=npg"},
 		{"the resumed run's settings", "--resume --run-dir run", "", "env=Hopper-v2 algorithm=trpo batch=400 rank=4 resume=yes"},
 		{"flag over the resumed run's", "--resume --run-dir run --batch 500", "", "batch=500 rank=4"},
 		{"file over the resumed run's", "--resume --run-dir run --config f.yaml", "", "env=Ant-v2 batch=300 rank=4"},
 		{"resumed by its usual place", "--resume --env Swimmer-v2 --seed 7", "", "batch=700"},
 		{"resumed if there", "--resume=auto --env Swimmer-v2 --seed 7", "", "batch=700"},
-		{"resumed by the same settings", "--resume --env Swimmer-v2 --gamma 0.9 --preset authors", "", "batch=900 gamma=0.9 noise=learned"},
+		{"resumed by the same settings", "--resume --env Swimmer-v2 --gamma 0.9 --noise learned", "", "batch=900 gamma=0.9 noise=learned"},
 		{"resumed if there, but it is not", "--env Swimmer-v2 --seed 8", "DBQPG_RESUME=auto", "batch=15000 resume=auto"},
 		{"other variables", "--env Ant-v2", "DBQPG_PORT=tcp://10.0.0.1:80 DBQPG_NATS_SERVICE_HOST=x PATH=/bin BATCH=1", "batch=15000"},
 		{"sizes as a flag", "--env Ant-v2 --hidden 8,4,2", "", "hidden=[8, 4, 2]"},
@@ -104,8 +102,8 @@ func TestPrecedence(t *testing.T) {
 				"mine.yaml":       "name: Mine-v2\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [mine]\n",
 				"long.yaml":       "env: Ant-v5\niterations: 0\nsteps: 80000\n",
 				"run/config.yaml": resumed,
-				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                          "batch: 700\n",
-				"runs/Swimmer-v2/npg-uapg-s1_preset=authors_gamma=0.9/config.yaml": "batch: 900\n",
+				"runs/Swimmer-v2/npg-uapg-s7/config.yaml":                         "batch: 700\n",
+				"runs/Swimmer-v2/npg-uapg-s1_gamma=0.9_noise=learned/config.yaml": "batch: 900\n",
 			})
 			settings, loader, err := load(c.arguments, c.environment)
 			if err != nil {
@@ -180,13 +178,8 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"value_learning", "kernel_learning"} {
-		if _, there := settings.Identity()[name]; there {
-			t.Errorf("%s, which earlier versions did not have, is part of the identity of a run that they could have made", name)
-		}
-	}
 	identity := settings.Identity()
-	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "base_kernel", "bootstrap", "epsilon"} {
+	for _, name := range []string{"env", "seed", "batch", "preset", "solver", "base_kernel", "bootstrap", "epsilon", "value_learning"} {
 		if identity[name] == "" {
 			t.Errorf("the results depend on %s, which is not in %v", name, identity)
 		}
@@ -196,22 +189,12 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("the results do not depend on %s", name)
 		}
 	}
-	// A setting at the value that does what earlier versions did is none, so that their runs can be resumed.
-	segments, _, err := load("--env Ant-v2 --segment 100", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"segment", "streams"} {
-		if _, ok := identity[name]; ok || segments.Identity()[name] == "" {
-			t.Errorf("%s: %q in whole episodes, %q in segments", name, identity[name], segments.Identity()[name])
-		}
-	}
 }
 
-// Whatever the settings are, a checkpoint's identity makes them those of its run, also of one that lacks later settings.
+// Whatever the settings are, a checkpoint's identity makes them those of its run.
 func TestRecall(t *testing.T) {
 	inDirectory(t, nil)
-	then, _, err := load("--env Ant-v2 --seed 7 --segment 100 --streams 20 --noise 0.5 --hidden 8,9", "")
+	then, _, err := load("--env Ant-v2 --seed 7 --segment 100 --noise 0.5 --hidden 8,9", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +278,6 @@ func TestBadSettings(t *testing.T) {
 		{"--task {name:", "", "yaml: "},
 		{"--task mine.yaml --segment 100", "", "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes"},
 		{"--env Ant-v2 --task mine.yaml", "", "--env Ant-v2: the task file (flag) is for Mine; give one or the other"},
-		{"--worker --coordinator http://h:1 --checkpoints /runs --task mine.yaml", "", "--task (flag): with --worker"},
 		{"--env Swimer-v2", "", `--env: unknown task "Swimer-v2": did you mean Swimmer-v2?`},
 		{"--env Ant-v2 --algorithm nqg", "", `"nqg" is not vanilla, npg or trpo; did you mean npg?`},
 		{"--env Ant-v2 --estimator bayes", "", `"bayes" is not mc, dbqpg, uapg or ubac`},
@@ -313,30 +295,24 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --hidden 1000000", "", "--hidden [1000000]: must be"},
 		{"--env Ant-v2 --estimator mc --batch 0", "", "--batch 0: must be from 1 to 10000000"},
 		{"--env Ant-v2 --iterations 0", "", "--iterations 0: at least 1"},
-		{"--env Ant-v2 --streams 4", "", "--streams 4: streams are played in segments; add --segment N"},
-		{"--env Ant-v5 --streams 3", "", "--batch 2000: must be --streams 3 times --segment 666"},
-		{"--env Ant-v5 --streams 0", "", "must be --streams 0 times --segment 250"},
 		{"--env Ant-v5 --targets returns --bootstrap=false --value-learning step", "", "--segment: a segment ends within an episode"},
 		{"--env Ant-v2 --preset best --steps 0", "", "--iterations 0: at least 1 is needed, or --steps"},
 		{"--env Ant-v2 --steps 50000 --iterations 3", "", "--iterations 3 and --steps 50000: give one or the other"},
 		{"--env Ant-v2", "DBQPG_STEPS=50000 DBQPG_ITERATIONS=3", "--iterations 3 and --steps 50000: give one or the other"},
 		{"--env Ant-v2 --steps 29999", "", "--steps 29999: at least 30000 are needed, for a batch of 15000 after the first one"},
-		{"--env Ant-v5 --segment 32 --streams 64 --fisher-samples 2x --steps 8191", "", "--steps 8191: at least 8192"},
-		{"--env Ant-v5 --segment 40000 --streams 1 --steps 80000", "", "--segment 40000: must be 0 (whole episodes), or from 1 to 32768"},
-		{"--worker --coordinator http://h:7070 --checkpoints /c --steps 1000000", "", "--steps (flag): with --worker the coordinator determines what is learned"},
-		{"--env Ant-v5 --segment 1 --streams 5000", "", "--streams 5000: must be at most 4096; raise --segment"},
+		{"--env Ant-v5 --segment 32 --batch 2048 --fisher-samples 2x --steps 8191", "", "--steps 8191: at least 8192"},
+		{"--env Ant-v5 --segment 40000 --batch 40000 --steps 80000", "", "--segment 40000: must be 0 (whole episodes), or from 1 to 32768"},
+		{"--env Ant-v5 --segment 1 --batch 5000", "", "--segment 1: a batch of 5000 takes 5000 streams, and at most 4096 are allowed"},
 		{"--env Ant-v5 --segment 70000", "", "--segment 70000: must be 0 (whole episodes), or from 1 to 32768"},
 		{"--env Ant-v5 --segment -1", "", "--segment -1: must be"},
-		{"--env Ant-v5 --segment 7", "", "--batch 2000: must be --streams 285 times --segment 7"},
-		{"--env Ant-v5 --segment 7 --streams 3 --batch 200", "", "--batch 200: must be --streams 3 times --segment 7; leave out --batch or --streams"},
-		{"--env Ant-v5 --segment 7 --streams -3", "", "--streams -3"},
-		{"--env Ant-v5 --segment 32768 --streams 9223372036854775807", "", "--streams 9223372036854775807"},
-		{"--env Swimmer-v2 --segment 32 --streams 64", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae, or --segment 0"},
+		{"--env Ant-v5 --segment 7", "", "--batch 2000: must be a multiple of --segment 7"},
+		{"--env Swimmer-v2 --segment 100", "", "--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae, or --segment 0"},
 		{"--env Swimmer-v2 --value-learning converge", "", "--value-learning converge: returns have no use for values; add --targets gae"},
 		{"--env Ant-v2 --kernel-learning converge", "", "--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned"},
-		{"--env Ant-v2 --preset authors --kernel-learning converge --solver cg", "", "--kernel-learning converge: conjugate gradients do not predict held-out episodes"},
-		{"--env Ant-v2 --preset authors --kernel-learning converge --inducing 64", "", "--kernel-learning converge: it knows only interpolation on a grid"},
-		{"--env Ant-v2 --preset authors --kernel-learning newton", "", "step or converge"},
+		{"--env Ant-v2 --noise learned --fisher-variance learned --kernel-learning converge --solver cg", "", "--kernel-learning converge: conjugate gradients do not predict held-out episodes"},
+		{"--env Ant-v2 --noise learned --fisher-variance learned --kernel-learning converge --inducing 64", "",
+			"--kernel-learning converge: it supports only interpolation on a grid"},
+		{"--env Ant-v2 --kernel-learning newton", "", "step or converge"},
 		{"--env Ant-v2 --value-learning steps", "", "step or converge"},
 		{"--env Ant-v2 --value-epochs 0", "", "--value-epochs 0: must be from 1 to 1000"},
 		{"--env Ant-v2 --cg-iterations 0", "", "--cg-iterations 0: must be from 1 to 100000"},
@@ -351,7 +327,7 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --damping 0", "", "--damping 0: must be"},
 		{"--env Ant-v2 --c1 -1", "", "--c1 -1: must be"},
 		{"--env Ant-v2 --c2 0", "", "--c2 0: must be"},
-		{"--env Ant-v2 --base-kernel mattern52", "", `unknown base kernel "mattern52": did you mean matern52? There are rbf, matern12, `},
+		{"--env Ant-v2 --base-kernel mattern52", "", `"mattern52" is not rbf, matern12, matern32, matern52, rational-quadratic, periodic, cosine, piecewise-polynomial or linear; did you mean matern52?`},
 		{"--env Ant-v2 --features rew", "", `"rew" is not deep or raw; did you mean raw?`},
 		{"--env Ant-v2 --fisher-kernel exact", "", "--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg"},
 		{"--env Ant-v2 --fisher-kernel full", "", `"full" is not svd or exact`},
@@ -387,7 +363,12 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --http 0.0.0.0:9464", "", "add --insecure-listen on a trusted network"},
 		{"--env Ant-v2 --pprof --metrics-listen 0.0.0.0:1", "", "profiles are for this machine only"},
 		{"--env Ant-v2 --force --resume --run-dir run", "", "--force and --resume"},
-		{"--env Ant-v2 --lambda 1", "", "unknown flag: --lambda; did you mean --gae-lambda?"},
+		{"--env Ant-v2 --lambda 1", "", "unknown flag: --lambda: here it is --gae-lambda"},
+		{"--env Ant-v2 --lerning-rate 1", "", "unknown flag: --lerning-rate; did you mean --learning-rate?"},
+		{"--env Ant-v2 --total_timesteps 1000", "", "unknown flag: --total_timesteps: here it is --steps"},
+		{"--env Ant-v2 --clip-range=0.2", "", "unknown flag: --clip-range: steps are bounded by their KL divergence: --max-kl"},
+		{"--worker", "", "unknown flag: --worker: start a worker with: learner worker"},
+		{"--env Ant-v2 --preset authors", "", `"authors" is not paper or best`},
 		{"--env Ant-v2 -x", "", "unknown shorthand flag: 'x' in -x"},
 		{"--resume", "", "--resume: name the run"},
 		{"--resume --run-dir nowhere", "", "--resume: there is no run in nowhere"},
@@ -452,8 +433,8 @@ func TestListenAddress(t *testing.T) {
 	for listen, want := range map[string]string{
 		config.AutoListen: "127.0.0.1 4222", "127.0.0.1:0": "127.0.0.1 0", ":4333": " 4333", "[::1]:1": "::1 1",
 	} {
-		s := config.Settings{Listen: listen}
-		host, port, err := s.ListenAddress()
+		m := config.Machine{Listen: listen}
+		host, port, err := m.ListenAddress()
 		if got := fmt.Sprint(host, " ", port); err != nil || got != want {
 			t.Errorf("%s splits into %q, %v; want %q", listen, got, err, want)
 		}

@@ -18,29 +18,32 @@ const maxDifferences = 60
 // It lists, in the order of config.yaml, the preset if it is not the task's default, and the settings that determine
 // the results and differ from the preset. A list that is too long or has free text ends with a hash of all of it. Names
 // consist of the characters of a run on the bus: others, such as decimal points, become "-".
-func (s *Settings) Name() string { return s.base() + clean(s.differences(), "") }
+func (s *Settings) Name() string { return s.base() + clean(s.list(), "") }
 
 // DefaultRunDir returns the run directory if none is given: runs/NAME in the working directory, where NAME is the run's
 // name with decimal points.
 func (s *Settings) DefaultRunDir() string {
-	return filepath.Join("runs", filepath.FromSlash(s.base()+s.differences()))
+	return filepath.Join("runs", filepath.FromSlash(s.base()+s.list()))
+}
+
+func (s *Settings) list() string {
+	return s.differences(forTask(s.Env, s.Algorithm, s.Estimator, s.Preset))
 }
 
 func (s *Settings) base() string {
 	return fmt.Sprintf("%s/%s-%s-s%d", s.Env, s.Algorithm, s.Estimator, s.Seed)
 }
 
-// differences returns the list of settings in the run's name.
-func (s *Settings) differences() string {
-	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
+// differences returns the list of settings in the run's name, given its preset's.
+func (s *Settings) differences(preset Settings) string {
 	preset.TaskFile = s.TaskFile // the task's name stands for it
 	preset.Seed, preset.Preset = s.Seed, DefaultPreset(s.Env)
-	values := preset.all()
+	values := rows(preset.Hyperparameters.table())
 	var list, exact strings.Builder
 	hashed := false
-	for i, setting := range s.all() {
+	for i, setting := range rows(s.Hyperparameters.table()) {
 		text := setting.value.String()
-		if setting.scope != result || text == values[i].value.String() {
+		if text == values[i].value.String() {
 			continue
 		}
 		fmt.Fprintf(&exact, "%s: %q\n", setting.name, text)

@@ -19,10 +19,10 @@ func TestNames(t *testing.T) {
 		"--env Swimmer-v2 --seed 3 --iterations 5 --actors 2 --batch 15000 --rank 30": "npg-uapg-s3",
 		"--env Swimmer-v2 --rank 45 --algorithm trpo --estimator mc --seed 2":         "trpo-mc-s2_rank=45",
 		"--env Swimmer-v2 --gamma 0.99 --batch 2000":                                  "npg-uapg-s1_batch=2000_gamma=0.99",
-		"--env Swimmer-v2 --preset authors":                                           "npg-uapg-s1_preset=authors",
-		"--env Swimmer-v2 --preset authors --noise learned --noise 0.5":               "npg-uapg-s1_preset=authors_noise=0.5",
+		"--env Swimmer-v2 --noise learned --noise 0.5":                                "npg-uapg-s1_noise=0.5",
 		"--env Swimmer-v2 --noise learned --hidden 32,16":                             "npg-uapg-s1_hidden=32x16_noise=learned",
-		"--env Swimmer-v2 --targets gae --segment 32 --streams 64":                    "npg-uapg-s1_batch=2048_segment=32_streams=64_targets=gae",
+		"--env Swimmer-v2 --targets gae --segment 32 --batch 2048":                    "npg-uapg-s1_batch=2048_segment=32_targets=gae",
+		"--env Swimmer-v5 --batch 500":                                                "trpo-uapg-s1_batch=500",
 		"--env Swimmer-v2 --c2 1e-9 --bootstrap --targets gae":                        "npg-uapg-s1_targets=gae_bootstrap=true_c2=1.0e-09",
 	} {
 		settings, _, err := load(arguments, "")

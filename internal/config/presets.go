@@ -7,15 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// common holds the settings that all tasks share: those of the paper's table of hyperparameters and of its text (c1, c2,
-// epsilon), and for a task without a row in tasks, what most of the authors' rows have.
-var common = Settings{
+// common holds the hyperparameters that all tasks share: those of the paper's table and of its text (c1, c2, epsilon), and
+// for a task without a row in tasks, what most of the authors' rows have.
+var common = Hyperparameters{
 	Seed:           1,
 	Batch:          15000,
 	Hidden:         []int{64, 64},
@@ -36,23 +35,29 @@ var common = Settings{
 	C1:             1,
 	C2:             5e-5,
 	Rank:           50,
-	BaseKernel:     kernels.Default().Name(),
+	BaseKernel:     baseKernels[0].name,
 	Features:       Deep,
 	Solver:         Direct,
 	FisherKernel:   TruncatedSVD,
 	Covariance:     Projected,
 	FisherSamples:  1,
 	Epsilon:        3,
-	Length:         Length{Iterations: 1000},
-	EvaluateEvery:  AutoEvaluate,
-	Actors:         AutoActors,
-	Listen:         AutoListen,
-	HTTP:           observe.AutoListen,
-	LeaseTerm:      3 * time.Second,
-	MaxToKeep:      3,
-	LogLevel:       "info",
-	LogFormat:      observe.Text,
-	Resume:         ResumeNo,
+}
+
+// thisMachine holds the defaults of a machine.
+var thisMachine = Machine{
+	Actors:    AutoActors,
+	Listen:    AutoListen,
+	HTTP:      observe.AutoListen,
+	LogLevel:  "info",
+	LogFormat: observe.Text,
+}
+
+// newWorker returns the defaults of a worker.
+func newWorker() Worker {
+	w := Worker{Machine: thisMachine, LeaseTerm: 3 * time.Second, MaxToKeep: 3}
+	w.HTTP = NoHTTP
+	return w
 }
 
 // DefaultPreset returns the preset that a task has if none is named: Paper for the built-in -v2 tasks, which are the
@@ -73,11 +78,8 @@ func (p Preset) Algorithm() Algorithm {
 	return NPG
 }
 
-// presets holds, side by side, the settings in which the authors' code, the paper's text and what has been found since differ.
+// presets holds, side by side, the settings in which the paper's text and later findings differ.
 var presets = map[Preset]func(s *Settings){
-	Authors: func(s *Settings) {
-		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, false, Analytic
-	},
 	Paper: func(s *Settings) {
 		s.Noise, s.FisherVariance, s.Completion, s.Fisher = 1e-4, 1, true, Empirical
 	},
@@ -91,7 +93,7 @@ var presets = map[Preset]func(s *Settings){
 		s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25
 		s.CGIterations, s.CGTolerance = 20, 0.03
 		if _, err := sim.Lookup(s.Env); err == nil { // the state of another program's environment cannot be saved
-			s.Segment, s.Streams = 250, 8
+			s.Segment = 250 // 8 streams
 		}
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
 			// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims (docs/results/default).
@@ -158,7 +160,8 @@ func ForTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 
 // forTask is ForTask for a task that may be that of a task file.
 func forTask(name string, algorithm Algorithm, estimator Estimator, preset Preset) Settings {
-	s := common
+	s := Settings{Hyperparameters: common, Length: Length{Iterations: 1000}, EvaluateEvery: AutoEvaluate,
+		Machine: thisMachine, Resume: ResumeNo}
 	preset = cmp.Or(preset, DefaultPreset(name))
 	s.Env, s.Algorithm, s.Estimator, s.Preset = name, algorithm, estimator, preset
 	s.Hidden = slices.Clone(common.Hidden)

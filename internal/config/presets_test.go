@@ -19,7 +19,7 @@ func TestEveryTaskHasValidPresets(t *testing.T) {
 				if estimator == UBAC && algorithm != Vanilla {
 					continue
 				}
-				s, err := ForTask(spec.Name, algorithm, estimator, Authors)
+				s, err := ForTask(spec.Name, algorithm, estimator, Paper)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,29 +74,23 @@ func TestForTask(t *testing.T) {
 	}
 }
 
-// Presets differ in these settings only.
-func TestPresets(t *testing.T) {
-	authors, err := ForTask("Swimmer-v2", NPG, UAPG, Authors)
+// The authors' four settings are a variant of the preset paper.
+func TestAuthors(t *testing.T) {
+	entries, err := readYAML("../../docs/results/authors.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	paper, err := ForTask("Swimmer-v2", NPG, UAPG, Paper)
-	if err != nil {
-		t.Fatal(err)
+	s := forTask("Swimmer-v2", NPG, UAPG, Paper)
+	if s.Noise != 1e-4 || s.FisherVariance != 1 || !s.Completion || s.Fisher != Empirical {
+		t.Errorf("paper: %+v", s)
 	}
-	if authors.Noise != Learned || authors.FisherVariance != Learned || authors.Completion || authors.Fisher != Analytic {
-		t.Errorf("authors: %+v", authors)
+	for _, e := range entries {
+		if err := s.Set(e.name, e.text); err != nil {
+			t.Error(err)
+		}
 	}
-	if paper.Noise != 1e-4 || paper.FisherVariance != 1 || !paper.Completion {
-		t.Errorf("paper: %+v", paper)
-	}
-	paper.Preset, paper.Noise, paper.FisherVariance, paper.Completion, paper.Fisher = Authors, Learned, Learned, false, Analytic
-	if !reflect.DeepEqual(authors, paper) {
-		t.Errorf("the presets differ in more:\n%+v\n%+v", authors, paper)
-	}
-	var s Settings
-	if err := s.Set("preset", "code"); err == nil || !strings.Contains(err.Error(), "now called authors") {
-		t.Errorf("preset code: %v, want to hear what it is called", err)
+	if len(entries) != 4 || s.Noise != Learned || s.FisherVariance != Learned || s.Completion || s.Fisher != Analytic {
+		t.Errorf("authors: %+v", s)
 	}
 }
 
@@ -157,9 +151,9 @@ func TestBestIsTheSameForAllTasks(t *testing.T) {
 
 // Callers may modify the result of ForTask.
 func TestForTaskSharesNothing(t *testing.T) {
-	first, _ := ForTask("Ant-v2", NPG, UAPG, Authors)
+	first, _ := ForTask("Ant-v2", NPG, UAPG, Paper)
 	first.Hidden[0] = 1
-	if second, _ := ForTask("Ant-v2", NPG, UAPG, Authors); second.Hidden[0] != 64 {
+	if second, _ := ForTask("Ant-v2", NPG, UAPG, Paper); second.Hidden[0] != 64 {
 		t.Errorf("hidden layers of the next settings are %v", second.Hidden)
 	}
 }

@@ -41,14 +41,11 @@ func TestReference(t *testing.T) {
 func settingsReference() string {
 	var page strings.Builder
 	page.WriteString(generated + `
-This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. A default "by preset" or
-"by task" is in the tables at the end.
+This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. Defaults by
+preset and by task are in the tables below.
 `)
 	for _, section := range new(Settings).table() {
-		fmt.Fprintf(&page, "\n### %s\n\n| flag | meaning | default |\n|---|---|---|\n", section.title)
-		for _, s := range section.settings {
-			fmt.Fprintf(&page, "| `--%s %s` | %s | %s |\n", s.flag(), strings.ReplaceAll(s.value.Type(), "|", `\|`), linked(s.help), s.defaultOf())
-		}
+		section.write(&page, setting.defaultOf)
 	}
 
 	page.WriteString("\n### By preset\n\n| setting |")
@@ -62,7 +59,7 @@ This section is generated from the tables in ` + "`internal/config`" + ` by ` + 
 		}
 	}
 
-	fmt.Fprintf(&page, "\n### By task\n\nIn the presets `authors` and `paper`, as in the authors' configuration. Other tasks have targets `%s`, rank %d and learning rate %s.\n\n"+
+	fmt.Fprintf(&page, "\n### By task\n\nIn the preset `paper`, from the authors' configuration. Other tasks have targets `%s`, rank %d and learning rate %s.\n\n"+
 		"| task | targets | rank: vanilla, npg, trpo | learning rate: vanilla, npg |\n|---|---|---|---|\n", common.Targets, common.Rank, formatNumber(common.LearningRate))
 	for _, family := range slices.Sorted(maps.Keys(tasks)) {
 		own := tasks[family]
@@ -76,7 +73,28 @@ This section is generated from the tables in ` + "`internal/config`" + ` by ` + 
 	swimmer, others := forTask("Swimmer-v2", TRPO, UAPG, Best), forTask("Hopper-v2", TRPO, UAPG, Best)
 	fmt.Fprintf(&page, "\nIn the preset `best`, Swimmer has gamma %g and GAE lambda %g, all other tasks %g and %g.\n",
 		swimmer.Gamma, swimmer.GAELambda, others.Gamma, others.GAELambda)
+
+	page.WriteString("\n## A worker's settings\n\nThose of `learner worker`, in addition to those of the machine.\n")
+	w := newWorker()
+	w.table()[0].write(&page, func(s setting) string { return code(s.value.String()) })
 	return page.String()
+}
+
+// write writes a section's table.
+func (s section) write(page *strings.Builder, defaultOf func(setting) string) {
+	fmt.Fprintf(page, "\n### %s\n\n| flag | meaning | default |\n|---|---|---|\n", s.title)
+	for _, row := range s.settings {
+		kind := strings.ReplaceAll(row.value.Type(), "|", `\|`)
+		fmt.Fprintf(page, "| `--%s %s` | %s | %s |\n", row.flag(), kind, linked(row.help), defaultOf(row))
+	}
+}
+
+// code returns a text as code, "" as "".
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + text + "`"
 }
 
 // linked makes links of the documents that a line of help names.
@@ -84,7 +102,7 @@ func linked(help string) string {
 	return regexp.MustCompile(`\(docs/([a-z-]+)\.md`).ReplaceAllString(help, "([$1]($1.md)")
 }
 
-var presetNames = []Preset{Paper, Authors, Best}
+var presetNames = []Preset{Paper, Best}
 
 // defaults returns the default of a setting under each preset, of UAPG with the algorithm that the preset is made for, or "by task".
 func (s setting) defaults() []string {
@@ -102,9 +120,7 @@ func (s setting) defaults() []string {
 			if s.name == "env" || s.name == "preset" {
 				text = ""
 			}
-			if text != "" {
-				text = "`" + text + "`"
-			}
+			text = code(text)
 			if one != "" && text != one {
 				text = "by task"
 			}

@@ -1,9 +1,11 @@
-// Package config defines the settings of a run and resolves them from their sources.
+// Package config defines the settings of a run and of a worker, and resolves them from their sources.
 //
 // A setting is taken from the first of these sources that gives it: a flag (--gae-lambda 0.9), the environment
-// (DBQPG_GAE_LAMBDA), a YAML file (gae_lambda: 0.9; the file of --config, then the config.yaml of a run that is resumed),
-// and the preset of its task (presets.go). A table in table.go binds each setting's name and help text to its field of
-// [Settings]; a new setting is a new field and a new row.
+// (DBQPG_GAE_LAMBDA), a YAML file (gae_lambda: 0.9; the file of --config, then the config.yaml of a resumed run), and the
+// preset of its task (presets.go).
+//
+// There are two tables. [Hyperparameters] determine a run's results, and are stored with it; [Machine] says where it is
+// executed. A row of table.go binds a setting's name and help to its field: a new setting is a new field and a new row.
 package config
 
 import (
@@ -39,12 +41,11 @@ type Preset string
 
 // The presets.
 const (
-	Authors Preset = "authors" // the values in the authors' code
-	Paper   Preset = "paper"   // the values in the paper's text, with the truncated kernel completed
-	Best    Preset = "best"    // small batches, a critic and a kernel that learn to convergence; made for TRPO
+	Paper Preset = "paper" // the values in the paper's text, with the truncated kernel completed
+	Best  Preset = "best"  // small batches, a critic and a kernel that learn to convergence; made for TRPO
 )
 
-// Learned as the value of Noise or FisherVariance means that it is learned with the other hyperparameters.
+// Learned is the value of a Noise or FisherVariance that is learned with the kernel's hyperparameters.
 const Learned = 0.0
 
 // Targets names the targets: the weights of a Monte Carlo gradient, to which Bayesian quadrature fits the process.
@@ -56,16 +57,16 @@ const (
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
 )
 
-// Learning names a way in which the value function (docs/critic.md) or the process's kernel
-// (docs/kernel-learning.md) learns from a batch.
+// Learning names a method of fitting the value function (docs/critic.md) or the process's kernel
+// (docs/kernel-learning.md) to a batch.
 type Learning string
 
-// The ways.
+// The methods.
 const (
-	// Step is one step of Adam: towards the returns, on the features of the process, or up the marginal likelihood.
+	// Step takes one step of Adam on the returns, or on the marginal likelihood.
 	Step Learning = "step"
-	// Converge goes on for as long as new or held-out episodes are predicted better: with standardised lambda-returns, in a
-	// network of its own; or with standardised targets, up to the kernel under which they are most likely.
+	// Converge trains until held-out episodes are no longer predicted better: a value network on standardised
+	// lambda-returns, or the kernel on standardised targets.
 	Converge Learning = "converge"
 )
 
@@ -115,7 +116,7 @@ const (
 	Randomized Covariance = "randomized" // by a randomised decomposition, as in the paper
 )
 
-// Resume says what to do if the run directory already holds a run.
+// Resume selects between a new run and the one in the run directory.
 type Resume string
 
 // The choices.
@@ -132,11 +133,30 @@ const (
 	AutoListen   = "auto" // address of the embedded server: 127.0.0.1:4222, or a free port if that one is in use
 )
 
-// Settings holds the settings of a run. They are complete: apart from AutoActors, AutoEvaluate and AutoListen no value stands for a
-// default (a zero is a zero: --actors 0 is a choice). Start from the result of ForTask and change individual fields;
-// Validate reports what is wrong with the result.
+// Settings holds the settings of a run. They are complete: apart from AutoActors, AutoEvaluate and AutoListen no value
+// stands for a default (a zero is a zero: --actors 0 is a choice). Start from the result of ForTask and change individual
+// fields; Validate reports what is wrong with the result.
 type Settings struct {
-	// What is learned. These fields and all up to Completion determine a run's results.
+	Hyperparameters
+
+	// The length of the run, which can be resumed with a greater one.
+	Length
+	// EvaluateEvery is the number of iterations between evaluations, on which only the choice of the best policy depends;
+	// 0: none; AutoEvaluate.
+	EvaluateEvery int
+	// KeepCheckpoints lists iterations whose checkpoints are kept besides the newest and the best.
+	KeepCheckpoints []uint64
+
+	Machine
+
+	RunDir string // run directory
+	Resume Resume
+	Force  bool // start over, moving the existing run aside
+	DryRun bool // print the planned action and exit
+}
+
+// Hyperparameters determine a run's results.
+type Hyperparameters struct {
 	Env       string         // task, such as "Swimmer-v5"
 	TaskFile  *external.File // the task named Env, if it is not a built-in one; else nil
 	Algorithm Algorithm
@@ -144,26 +164,25 @@ type Settings struct {
 	Preset    Preset
 	Seed      uint64 // seed of all random streams
 
-	// From is the run or checkpoint whose policy a new run starts with (package runs); "": it starts with a random one.
+	// From is the run or checkpoint whose policy a new run starts with (package runs); "": a random policy.
 	From string
 
 	// The batch.
 	Batch int // minimum number of environment steps in a batch; the last episode is played to its end
-	// Segment is the number of steps of a segment, of which each of Streams streams of episodes plays one a batch, so that
-	// Batch is their product. 0: tickets are for whole episodes, and Streams is 0 too.
-	Segment, Streams int
-	Hidden           []int // widths of the policy's hidden layers
-	InitialStd       InitialStd
-	Clip             float64 // bound on the absolute values of normalised observations
+	// Segment is the number of steps of a segment, of which each of Batch/Segment streams of episodes plays one a batch.
+	// 0: tickets are for whole episodes.
+	Segment    int
+	Hidden     []int // widths of the policy's hidden layers
+	InitialStd InitialStd
+	Clip       float64 // bound on the absolute values of normalised observations
 
 	// The targets.
-	Targets   Targets
-	Gamma     float64 // discount factor, in (0, 1]
-	GAELambda float64 // decay λ of generalised advantage estimates, in [0, 1]
-	Bootstrap bool    // at the time limit, bootstrap from the value of the last state rather than from 0
-	// ValueLearning is how the value function of generalised advantage estimates learns.
-	ValueLearning Learning
-	ValueEpochs   int // passes over each batch that Converge makes at most
+	Targets       Targets
+	Gamma         float64  // discount factor, in (0, 1]
+	GAELambda     float64  // decay λ of generalised advantage estimates, in [0, 1]
+	Bootstrap     bool     // at the time limit, bootstrap from the value of the last state rather than from 0
+	ValueLearning Learning // of the value function of generalised advantage estimates
+	ValueEpochs   int      // maximum number of Converge's passes over a batch
 
 	// The policy's step.
 	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO
@@ -171,38 +190,33 @@ type Settings struct {
 	AdaptiveKL   bool    // shorten TRPO's steps where the targets vary little (optim.TRPO)
 	StdRate      float64 // step of TRPO's log standard deviations, relative to that of the mean
 	Damping      float64 // multiple of the identity added to the Fisher matrix
-	CGIterations int     // of conjugate gradients for a natural gradient, at most
+	CGIterations int     // maximum number of conjugate gradient iterations for a natural gradient
 	CGTolerance  float64 // their relative residual |g - G d| / |g| at which they stop
 
 	// Bayesian quadrature.
-	C1            float64 // weight of the state kernel
-	C2            float64 // weight of the Fisher kernel
-	Rank          int     // delta: number of singular values of the scores to keep, and of eigenpairs of the uncertainty
-	BaseKernel    string  // name, in package kernels, of the base kernel of the state kernel
-	Features      Features
-	Inducing      int // number of inducing points of the state kernel; 0: structured kernel interpolation
-	Solver        Solver
-	FisherKernel  FisherKernel
-	Fisher        Fisher
-	Covariance    Covariance
-	FisherSamples float64 // samples for the Fisher matrix, as a multiple (at least 1) of the gradient's
-	Epsilon       float64 // upper bound on UAPG's scaling of a direction of the natural gradient
-	// KernelLearning is how the process's kernel and its features learn.
-	KernelLearning Learning
+	C1             float64 // weight of the state kernel
+	C2             float64 // weight of the Fisher kernel
+	Rank           int     // delta: number of singular values of the scores to keep, and of eigenpairs of the uncertainty
+	BaseKernel     string  // name, in package kernels, of the base kernel of the state kernel
+	Features       Features
+	Inducing       int // number of inducing points of the state kernel; 0: structured kernel interpolation
+	Solver         Solver
+	FisherKernel   FisherKernel
+	Fisher         Fisher
+	Covariance     Covariance
+	FisherSamples  float64  // samples for the Fisher matrix, as a multiple (at least 1) of the gradient's
+	Epsilon        float64  // upper bound on UAPG's scaling of a direction of the natural gradient
+	KernelLearning Learning // of the process's kernel and its features
 	// Noise and FisherVariance are the variance sigma² of the observation noise and the variance v of the Fisher kernel:
 	// fixed, or Learned.
 	Noise, FisherVariance float64
 	// Completion corrects the quadrature weights for the part of the truncated Fisher kernel that the rank removes, and
 	// removes the damping from the integral of the exact one.
 	Completion bool
+}
 
-	// The length of the run, which can be resumed with a greater one.
-	Length
-	// EvaluateEvery is the number of iterations between evaluations, on which nothing but the choice of the best policy
-	// depends; 0: none; AutoEvaluate.
-	EvaluateEvery int
-
-	// Where and how the run is executed, which its results do not depend on.
+// Machine holds the settings of the machine that executes runs; results do not depend on them.
+type Machine struct {
 	Device Device
 	Actors int    // number of local actors; 0: remote actors alone; AutoActors
 	NATS   string // URL of an external NATS server; "": an embedded one
@@ -211,43 +225,39 @@ type Settings struct {
 	InsecureListen bool
 	// Credentials is the directory of the learner's certificate and keys; "": none. Only the path is stored with the run.
 	Credentials string
-	RunDir      string // run directory
-	// KeepCheckpoints lists iterations whose checkpoints are kept besides the newest and the best.
-	KeepCheckpoints []uint64
 
-	// A worker takes its runs from a coordinator and has no task of its own.
-	Worker      bool
-	Coordinator string        // URLs of one or more of the coordinator's nodes, separated by commas
-	Checkpoints string        // store of the checkpoints: a directory or s3://bucket/prefix
-	WorkerName  string        // "": host name and process ID
-	LeaseTerm   time.Duration // time for which a run stays with a worker that has fallen silent
-	MaxToKeep   int           // number of a run's newest checkpoints in the store
-
-	// HTTP is the host:port of the HTTP server for pages that show the run, metrics, health and readiness; NoHTTP: none;
-	// observe.AutoListen. A worker, whose runs the coordinator's pages show, has none unless it is told to.
+	// HTTP is the host:port of the HTTP server for the run's pages, metrics, health and readiness; NoHTTP: none;
+	// observe.AutoListen. A worker has no pages, since the coordinator's show its runs.
 	HTTP          string
 	MetricsListen string // its address in place of HTTP; ""
 	Pprof         bool   // serve Go's profiles there as well
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // observe.Text or observe.JSON
-	Resume    Resume
-	Force     bool // start over, moving the existing run aside
-	DryRun    bool // print the planned action and exit
+}
+
+// Worker holds the settings of a worker, which takes its runs from a coordinator.
+type Worker struct {
+	Machine
+	Coordinator string        // URLs of one or more of the coordinator's nodes, separated by commas
+	Checkpoints string        // store of the checkpoints: a directory or s3://bucket/prefix
+	Name        string        // "": host name and process ID
+	LeaseTerm   time.Duration // lease duration; a worker that does not renew for this long loses its run
+	MaxToKeep   int           // number of a run's newest checkpoints in the store
 }
 
 // TaskFiles returns TaskFile, if there is one.
-func (s *Settings) TaskFiles() []*external.File {
-	if s.TaskFile == nil {
+func (h *Hyperparameters) TaskFiles() []*external.File {
+	if h.TaskFile == nil {
 		return nil
 	}
-	return []*external.File{s.TaskFile}
+	return []*external.File{h.TaskFile}
 }
 
 // Task returns the task's description.
-func (s *Settings) Task() (sim.Spec, error) {
-	if s.TaskFile != nil {
-		return s.TaskFile.Spec(), nil
+func (h *Hyperparameters) Task() (sim.Spec, error) {
+	if h.TaskFile != nil {
+		return h.TaskFile.Spec(), nil
 	}
-	return LookupTask(s.Env)
+	return LookupTask(h.Env)
 }

@@ -6,11 +6,11 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
-	"github.com/dbqpg/dbqpg/estimators/gp/statekernel"
+	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
@@ -21,6 +21,7 @@ import (
 const (
 	maxBatch        = 10_000_000
 	maxStreams      = 4096 // whose states are in every checkpoint: 5 KB each at most
+	maxColumns      = 8192 // of a factor of the state kernel, as statekernel.MaxColumns
 	maxLayers       = 8
 	maxWidth        = 4096
 	maxActors       = 4096
@@ -51,12 +52,10 @@ func (s *Settings) Validate() error {
 	v.require(s.CGTolerance > 0 && s.CGTolerance < 1, "--cg-tolerance %v: must be above 0 and below 1", s.CGTolerance)
 	s.validateSegments(&v)
 	s.validateQuadrature(&v)
-	if _, err := kernels.Lookup(s.BaseKernel); err != nil {
-		v = append(v, fmt.Errorf("--base-kernel: %w", err))
-	}
 	s.validateTask(&v)
-	s.validateMachine(&v)
+	s.Machine.validate(&v)
 	v.require(s.RunDir != "", "--run-dir: must not be empty")
+	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: give one or the other: start over, or resume")
 	return v.join()
 }
 
@@ -77,10 +76,6 @@ func (v *findings) positive(flag string, x float64) {
 
 // validateSegments checks the settings of segments.
 func (s *Settings) validateSegments(v *findings) {
-	if s.Segment == 0 {
-		v.require(s.Streams == 0, "--streams %d: streams are played in segments; add --segment N", s.Streams)
-		return
-	}
 	longest := proto.MaxSegment
 	if s.Steps > 0 { // the last ones may be almost twice as long
 		longest /= 2
@@ -89,12 +84,16 @@ func (s *Settings) validateSegments(v *findings) {
 		v.require(false, "--segment %d: must be 0 (whole episodes), or from 1 to %d", s.Segment, longest)
 		return
 	}
-	v.require(s.Streams > maxStreams || s.Streams > 0 && s.Batch%s.Segment == 0 && s.Batch/s.Segment == s.Streams,
-		"--batch %d: must be --streams %d times --segment %d; leave out --batch or --streams", s.Batch, s.Streams, s.Segment)
-	v.require(s.Streams <= maxStreams, "--streams %d: must be at most %d; raise --segment", s.Streams, maxStreams)
+	if s.Segment == 0 || s.Batch < 1 {
+		return
+	}
+	v.require(s.Batch%s.Segment == 0, "--batch %d: must be a multiple of --segment %d", s.Batch, s.Segment)
+	v.require(s.Batch/s.Segment <= maxStreams, "--segment %d: a batch of %d takes %d streams, and at most %d are allowed; raise it",
+		s.Segment, s.Batch, s.Batch/s.Segment, maxStreams)
 	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; "+
 		"add --targets gae, or --segment 0 for whole episodes")
-	v.require(s.TaskFile == nil, "--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
+	v.require(s.TaskFile == nil,
+		"--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
 }
 
 // validateQuadrature checks the settings of Bayesian quadrature.
@@ -103,10 +102,12 @@ func (s *Settings) validateQuadrature(v *findings) {
 	v.positive("c2", s.C2)
 	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
 		"--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg")
-	v.require(s.Inducing >= 0 && s.Inducing <= statekernel.MaxColumns,
-		"--inducing %d: must be 0 (interpolation on a grid), or a number of inducing points up to %d", s.Inducing, statekernel.MaxColumns)
-	v.require(s.Inducing <= s.Batch || s.Batch < 1, "--inducing %d: inducing points are chosen among the samples, and a batch may have only %d steps; lower it, or raise --batch", s.Inducing, s.Batch)
-	v.require(s.Inducing <= 0 || s.Solver == Direct, "--inducing %d: conjugate gradients support only interpolation on a grid; leave out --solver cg", s.Inducing)
+	v.require(s.Inducing >= 0 && s.Inducing <= maxColumns,
+		"--inducing %d: must be 0 (interpolation on a grid), or a number of inducing points up to %d", s.Inducing, maxColumns)
+	v.require(s.Inducing <= s.Batch || s.Batch < 1, "--inducing %d: inducing points are chosen among the samples, "+
+		"and a batch may have only %d steps; lower it, or raise --batch", s.Inducing, s.Batch)
+	v.require(s.Inducing <= 0 || s.Solver == Direct,
+		"--inducing %d: conjugate gradients support only interpolation on a grid; leave out --solver cg", s.Inducing)
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
 		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
 	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,
@@ -122,10 +123,11 @@ func (s *Settings) validateKernelLearning(v *findings) {
 	if s.KernelLearning != Converge || s.Estimator == MonteCarlo {
 		return
 	}
-	v.require(s.Solver == Direct, "--kernel-learning converge: conjugate gradients do not predict held-out episodes; leave out --solver cg")
-	v.require(s.Inducing == 0, "--kernel-learning converge: it knows only interpolation on a grid; leave out --inducing")
-	v.require(s.Noise == Learned && s.FisherVariance == Learned, "--kernel-learning converge: the noise and the Fisher variance are learned; "+
-		"add --noise learned --fisher-variance learned")
+	v.require(s.Solver == Direct,
+		"--kernel-learning converge: conjugate gradients do not predict held-out episodes; leave out --solver cg")
+	v.require(s.Inducing == 0, "--kernel-learning converge: it supports only interpolation on a grid; leave out --inducing")
+	v.require(s.Noise == Learned && s.FisherVariance == Learned,
+		"--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned")
 }
 
 // validateTask checks the task, the shape of its policy, and the rank against both dimensions of the score matrix.
@@ -146,9 +148,11 @@ func (s *Settings) validateTask(v *findings) {
 	}
 	parameters := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}.NumParams()
 	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
-	v.require(s.Rank <= s.Batch || s.Batch < 1, "--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
-	v.require(s.Rank <= parameters, "--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
-	s.validateRaw(v, task.ObservationDim)
+	v.require(s.Rank <= s.Batch || s.Batch < 1,
+		"--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
+	v.require(s.Rank <= parameters,
+		"--rank %d: the policy has only %d parameters; lower it, or widen --hidden", s.Rank, parameters)
+	s.validateKernel(v, task.ObservationDim)
 }
 
 // validateInitialStd checks the standard deviation of each component of the action.
@@ -162,70 +166,95 @@ func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
 	}
 }
 
-// validateRaw checks that the closed form can handle the number of raw features.
-func (s *Settings) validateRaw(v *findings, observed int) {
-	base, err := kernels.Lookup(s.BaseKernel)
-	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct || err != nil {
-		return
-	}
-	columns := statekernel.Columns(base, observed)
-	v.require(columns <= statekernel.MaxColumns, "--features raw: on the %d-dimensional observations of %s, %s has %d columns, and the closed form takes at most %d; "+
-		"add --inducing 128 or --solver cg, or use --base-kernel rbf", observed, s.Env, base, columns, statekernel.MaxColumns)
+// baseKernels lists the base kernels of package kernels, the paper's first, with the number of columns that the closed form
+// has for each feature at the initial hyperparameters.
+var baseKernels = []struct {
+	name    string
+	columns int
+}{
+	{"rbf", 12}, {"matern12", 128}, {"matern32", 128}, {"matern52", 128}, {"rational-quadratic", 24},
+	{"periodic", 43}, {"cosine", 4}, {"piecewise-polynomial", 128}, {"linear", 1},
 }
 
-// validateMachine checks the settings that determine where and how a run is executed.
-func (s *Settings) validateMachine(v *findings) {
-	v.require(s.Actors >= AutoActors && s.Actors <= maxActors, "--actors %d: must be auto, or from 0 to %d", s.Actors, maxActors)
-	v.require(s.NATS == "" || s.Listen == AutoListen,
+func baseKernelNames() []string {
+	var names []string
+	for _, kernel := range baseKernels {
+		names = append(names, kernel.name)
+	}
+	return names
+}
+
+// validateKernel checks the base kernel, and that the closed form can handle the number of raw features.
+func (s *Settings) validateKernel(v *findings, observed int) {
+	i := slices.Index(baseKernelNames(), s.BaseKernel)
+	v.require(i >= 0, "--base-kernel %q: must be %s", s.BaseKernel, nearest.List(baseKernelNames()))
+	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct || i < 0 {
+		return
+	}
+	columns := observed * baseKernels[i].columns
+	v.require(columns <= maxColumns, "--features raw: on the %d-dimensional observations of %s, %s has %d columns, and the closed form "+
+		"takes at most %d; add --inducing 128 or --solver cg, or use --base-kernel rbf", observed, s.Env, s.BaseKernel, columns, maxColumns)
+}
+
+// validate checks the settings of the machine.
+func (m *Machine) validate(v *findings) {
+	v.require(m.Actors >= AutoActors && m.Actors <= maxActors, "--actors %d: must be auto, or from 0 to %d", m.Actors, maxActors)
+	v.require(m.NATS == "" || m.Listen == AutoListen,
 		"--nats and --listen: give either the URL of an external server or the address of the embedded one")
 	switch {
-	case strings.Contains(s.NATS, "@"): // the message must not repeat it
-		v.require(false, "--nats: a password in the URL would appear in config.yaml and in the process list; authenticate with --credentials DIR instead")
-	case s.NATS != "":
-		address, err := url.Parse(s.NATS)
-		v.require(err == nil && address.Host != "", "--nats %q: must be a URL such as nats://127.0.0.1:4222", s.NATS)
+	case strings.Contains(m.NATS, "@"): // the message must not repeat it
+		v.require(false, "--nats: a password in the URL would appear in config.yaml and in the process list; "+
+			"authenticate with --credentials DIR instead")
+	case m.NATS != "":
+		address, err := url.Parse(m.NATS)
+		v.require(err == nil && address.Host != "", "--nats %q: must be a URL such as nats://127.0.0.1:4222", m.NATS)
 	}
-	if host, _, err := s.ListenAddress(); err != nil {
+	if host, _, err := m.ListenAddress(); err != nil {
 		*v = append(*v, err)
-	} else if s.NATS == "" {
-		v.require(s.Credentials != "" || s.InsecureListen || isLocal(host), "--listen %s: anyone who can reach that address could play for this run "+
-			"or replace its policy; add --credentials DIR (docs/security.md), or --insecure-listen on a trusted network", s.Listen)
+	} else if m.NATS == "" {
+		v.require(m.Credentials != "" || m.InsecureListen || isLocal(host),
+			"--listen %s: anyone who can reach that address could play for this run or replace its policy; "+
+				"add --credentials DIR (docs/security.md), or --insecure-listen on a trusted network", m.Listen)
 	}
+	m.validateHTTP(v)
+	if _, err := observe.ParseLevel(m.LogLevel); err != nil {
+		*v = append(*v, err)
+	}
+}
+
+func (m *Machine) validateHTTP(v *findings) {
 	flag := "--http"
-	if s.MetricsListen != "" {
+	if m.MetricsListen != "" || m.HTTP == NoHTTP {
 		flag = "--metrics-listen"
 	}
-	if err := observe.CheckListen(flag, s.HTTPAddress(), s.Pprof); err != nil {
+	if err := observe.CheckListen(flag, m.HTTPAddress(), m.Pprof); err != nil {
 		*v = append(*v, err)
 	} else if flag == "--http" {
-		v.require(s.Pages() || s.HTTPAddress() == "", "--http %s: anyone who can reach that address could see this run and its files; add "+
-			"--insecure-listen on a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", s.HTTP)
+		v.require(m.Pages(), "--http %s: anyone who can reach that address could see this run and its files; add --insecure-listen "+
+			"on a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", m.HTTP)
 	}
-	if _, err := observe.ParseLevel(s.LogLevel); err != nil {
-		*v = append(*v, err)
-	}
-	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: give one or the other: start over, or resume")
 }
 
 // NoHTTP is the value of HTTP without a server.
 const NoHTTP = "off"
 
 // HTTPAddress returns the host:port of the HTTP server, or observe.AutoListen; "" if there is none.
-func (s *Settings) HTTPAddress() string {
+func (m *Machine) HTTPAddress() string {
 	switch {
-	case s.MetricsListen != "":
-		return s.MetricsListen
-	case s.HTTP == NoHTTP, s.Worker && s.HTTP == observe.AutoListen && !s.Pprof:
+	case m.MetricsListen != "":
+		return m.MetricsListen
+	case m.HTTP == NoHTTP:
 		return ""
 	}
-	return s.HTTP
+	return m.HTTP
 }
 
-// Pages reports whether the HTTP server may have pages: only for this machine, unless the settings say that others are trusted.
-func (s *Settings) Pages() bool {
-	address := s.HTTPAddress()
+// Pages reports whether the HTTP server may have pages: only for this machine, unless the settings say that others are
+// trusted.
+func (m *Machine) Pages() bool {
+	address := m.HTTPAddress()
 	host, _, err := net.SplitHostPort(address)
-	return address == observe.AutoListen || err == nil && (isLocal(host) || s.InsecureListen)
+	return address == observe.AutoListen || err == nil && (isLocal(host) || m.InsecureListen)
 }
 
 // isLocal reports whether only this machine can reach a listening address.
@@ -235,18 +264,18 @@ func isLocal(host string) bool {
 }
 
 // ListenAddress splits Listen into host and port. For AutoListen they are NATS's usual address, 127.0.0.1:4222.
-func (s *Settings) ListenAddress() (host string, port int, err error) {
-	if s.Listen == AutoListen {
+func (m *Machine) ListenAddress() (host string, port int, err error) {
+	if m.Listen == AutoListen {
 		return "127.0.0.1", 4222, nil
 	}
-	host, digits, err := net.SplitHostPort(s.Listen)
+	host, digits, err := net.SplitHostPort(m.Listen)
 	if err == nil {
 		var n uint64
 		n, err = strconv.ParseUint(digits, 10, 16)
 		port = int(n)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("--listen %q: must be host:port, such as 127.0.0.1:4222, or auto", s.Listen)
+		return "", 0, fmt.Errorf("--listen %q: must be host:port, such as 127.0.0.1:4222, or auto", m.Listen)
 	}
 	return host, port, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/sim/external"
 )
@@ -41,6 +40,9 @@ func (v value[T]) Type() string { return v.kind }
 
 // kindText is the kind of settings that are free text.
 const kindText = "text"
+
+// kindBool is the kind of settings that are true or false.
+const kindBool = "bool"
 
 // kindList is the kind of settings that are lists of numbers.
 const kindList = "int,int"
@@ -177,7 +179,7 @@ func truth(field *bool) pflag.Value {
 		}
 		return b, nil
 	}
-	return value[bool]{field, "bool", parse, strconv.FormatBool}
+	return value[bool]{field, kindBool, parse, strconv.FormatBool}
 }
 
 // unbracketed removes the brackets that a list may have, as in YAML.
@@ -235,15 +237,6 @@ func sizes(field *[]int) pflag.Value {
 	return value[[]int]{field, kindList, parse, bracketed[int]}
 }
 
-// baseKernel returns the value of the name of a base kernel.
-func baseKernel(field *string) pflag.Value {
-	parse := func(text string) (string, error) {
-		_, err := kernels.Lookup(text)
-		return text, err
-	}
-	return value[string]{field, "name", parse, func(name string) string { return name }}
-}
-
 // choice returns the value of one of a few words.
 func choice[T ~string](field *T, allowed ...T) pflag.Value {
 	words := make([]string, len(allowed))
@@ -265,16 +258,10 @@ func choice[T ~string](field *T, allowed ...T) pflag.Value {
 	return value[T]{field, strings.Join(words, "|"), parse, func(word T) string { return string(word) }}
 }
 
-// presetName returns the value of a preset's name. Its error gives the new name of a preset that was renamed.
-func presetName(field *Preset) pflag.Value {
-	v := choice(field, Authors, Paper, Best).(value[Preset])
-	known := v.parse
-	v.parse = func(text string) (Preset, error) {
-		if text == "code" {
-			return "", fmt.Errorf("%s is now called %s", text, Authors)
-		}
-		return known(text)
-	}
+// baseKernel returns the value of the name of a base kernel.
+func baseKernel(field *string) pflag.Value {
+	v := choice(field, baseKernelNames()...).(value[string])
+	v.kind = "name"
 	return v
 }
 

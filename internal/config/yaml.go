@@ -94,16 +94,16 @@ func valueText(value *yaml.Node) (string, error) {
 
 // YAML returns the contents of config.yaml, with which --config repeats the run.
 func (s *Settings) YAML() string {
-	return s.render(func(row setting) (comment string, written bool) { return "", row.scope != command })
+	return s.render(func(_ setting, in scope) (comment string, written bool) { return "", in != command })
 }
 
 // render formats the rows that choose selects, with the comments that it returns.
-func (s *Settings) render(choose func(setting) (comment string, written bool)) string {
+func (s *Settings) render(choose func(row setting, in scope) (comment string, written bool)) string {
 	var out strings.Builder
 	for _, section := range s.table() {
 		heading := "# " + section.title + "\n"
 		for _, row := range section.settings {
-			comment, written := choose(row)
+			comment, written := choose(row, section.scope)
 			if !written {
 				continue
 			}

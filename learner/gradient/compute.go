@@ -26,8 +26,8 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 	if options.Noise > 0 {
 		c.Kernel.Noise = options.Noise
 	}
-	c.settings = config.Settings{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1, C2: c.Kernel.C2, Damping: batch.Damping,
-		Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
+	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1, C2: c.Kernel.C2,
+		Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
 	c.judge()
 	for _, step := range []struct {
 		name string

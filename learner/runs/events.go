@@ -83,7 +83,7 @@ func session(settings *config.Settings) tensorboard.Session {
 			{Tag: "seconds/elapsed", Title: "seconds", Description: "Duration of the run"},
 		},
 	}
-	for _, h := range settings.Hyperparameters() {
+	for _, h := range settings.List() {
 		s.Hyperparameters = append(s.Hyperparameters, tensorboard.Hyperparameter(h))
 	}
 	return s

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 )
 
 const (
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 
 // trainChild trains a whole run, resuming where one that was killed stopped.
 func trainChild(directory string) error {
-	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Authors)
+	s, err := configtest.Authors("Swimmer-v2", config.NPG, config.UAPG)
 	if err != nil {
 		return err
 	}

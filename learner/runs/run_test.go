@@ -14,12 +14,13 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
 func testSettings(t testing.TB, directory string) *config.Settings {
 	t.Helper()
-	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Authors)
+	s, err := configtest.Authors("Swimmer-v2", config.NPG, config.UAPG)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestPlanAndOpen(t *testing.T) {
 			makeRun(t, s, 4)
 		}, "DIR already contains a run, which has completed 4 iterations: --resume --steps 100000 continues it", 0},
 		{"a run in segments with less than a batch left", func(t *testing.T, s *config.Settings) {
-			s.Targets, s.Batch, s.Segment, s.Streams = config.GAE, 15000, 100, 150
+			s.Targets, s.Batch, s.Segment = config.GAE, 15000, 100
 			s.Length = config.Length{Steps: 60_000}
 			makeRun(t, s, 4)
 			s.Resume, s.Steps = config.ResumeYes, 70_000

@@ -40,7 +40,7 @@ func (b *Bus) Withdraw(ctx context.Context, run string, epoch uint64) error {
 func (b *Bus) Close() { b.stop() }
 
 // OpenBus returns the NATS server that the settings name, or one that it starts in this process.
-func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger, metrics *observe.Learner) (*Bus, error) {
+func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*Bus, error) {
 	identity, auth, err := loadCredentials(settings, log, metrics)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func OpenBus(ctx context.Context, settings *config.Settings, log *slog.Logger, m
 
 // loadCredentials returns the learner's identity and whom a server in this process admits. Both are nil if the settings
 // name no credentials.
-func loadCredentials(settings *config.Settings, log *slog.Logger, metrics *observe.Learner) (*bus.Identity, *bus.ServerAuth, error) {
+func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*bus.Identity, *bus.ServerAuth, error) {
 	if settings.Credentials == "" {
 		return nil, nil, nil
 	}

@@ -108,7 +108,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	defer computer.Close()
 	s.backend = computer.Backend
 	if s.bus == nil {
-		if s.bus, err = OpenBus(ctx, s.settings, s.log, s.metrics); err != nil {
+		if s.bus, err = OpenBus(ctx, &s.settings.Machine, s.log, s.metrics); err != nil {
 			return SetupError{err}
 		}
 		defer s.bus.Close()

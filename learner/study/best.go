@@ -86,7 +86,7 @@ func newJobOfRuns(cmd *cobra.Command, publish func(*job, *config.Settings) error
 
 // labelOf names what a run's method is, and what it differs in from its preset.
 func labelOf(s *config.Settings) string {
-	return fmt.Sprintf("%s-%s-%s%s", s.Algorithm, s.Estimator, s.Preset, differences(s))
+	return fmt.Sprintf("%s-%s-%s", s.Algorithm, s.Estimator, s.Variant())
 }
 
 // publishData writes a run's data to data/.

@@ -154,6 +154,9 @@ func (t trial) load() (*published, error) {
 	if err := yaml.Unmarshal(text, &p.record); err != nil {
 		return nil, fmt.Errorf("%s.yaml: %w", t.data, err)
 	}
+	if p.Settings["preset"] == "authors" { // paper, with settings that are recorded too
+		p.Settings["preset"] = string(config.Paper)
+	}
 	different := t.differences(p.Settings)
 	if p.Arm != t.arm {
 		different = append(different, runs.Difference{Name: "arm", Then: p.Arm, Now: t.arm})

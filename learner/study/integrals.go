@@ -119,7 +119,8 @@ type reporter func(name string, s *compute.Scope, at *train.Evaluation, kernel g
 
 // empirical returns the method of all comparisons, but for the rank.
 func empirical(damping float64) *config.Settings {
-	return &config.Settings{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: damping}
+	own := config.Hyperparameters{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: damping}
+	return &config.Settings{Hyperparameters: own}
 }
 
 // file compares on a batch from a file.

@@ -100,10 +100,11 @@ func resolve(assignments ...assignment) (*config.Settings, error) {
 // arguments returns the settings as a command line.
 func arguments(assignments []assignment) []string {
 	all := []string{"--evaluate-every=0"} // studies compare returns of training
+	var given []config.Assignment
 	for _, a := range assignments {
-		all = append(all, "--"+strings.ReplaceAll(a.name, "_", "-")+"="+a.value)
+		given = append(given, config.Assignment{Name: a.name, Value: a.value})
 	}
-	return all
+	return append(all, config.Arguments(given...)...)
 }
 
 // command returns the command line that repeats the study.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -85,24 +84,27 @@ func (j *job) queuedMember(e queueEntry, assignments []assignment) (member, erro
 	if i := slices.IndexFunc(compared, func(v variant) bool { return v.directory == string(s.Estimator) }); i >= 0 {
 		v.color = compared[i].color
 	}
-	different := differences(s)
+	preset, different := presetOf(s)
 	if e.arm != "" {
 		different += "_arm=" + e.arm
 	}
-	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, s.Preset, different)
+	v.directory = fmt.Sprintf("%s-%s%s", s.Estimator, preset, different)
 	if different != "" || e.label != "" {
 		v.role, v.color = v.directory, -1
 		v.name = cmp.Or(e.label, v.name+strings.ReplaceAll(different, "_", " "))
 	}
-	m, err := j.member(setting{s.Env, string(s.Algorithm), string(s.Preset)}, v, uint(s.Seed), assignments)
+	m, err := j.member(setting{s.Env, string(s.Algorithm), preset}, v, uint(s.Seed), assignments)
 	m.arm = e.arm
 	return m, err
 }
 
-// differences returns the settings in which a run differs from its preset, as the names of directories have them.
-func differences(s *config.Settings) string {
-	start := filepath.Join("runs", s.Env, fmt.Sprintf("%s-%s-s%d", s.Algorithm, s.Estimator, s.Seed))
-	return strings.Replace(strings.TrimPrefix(s.DefaultRunDir(), start), "_preset="+string(s.Preset), "", 1)
+// presetOf returns the name of a run's preset, and the settings in which it differs from that.
+func presetOf(s *config.Settings) (preset, different string) {
+	preset, different, found := strings.Cut(s.Variant(), "_")
+	if found {
+		different = "_" + different
+	}
+	return preset, different
 }
 
 // distinguish gives variants without a colour one, and takes a preset that all have out of sight. Variants of one name have one colour: what

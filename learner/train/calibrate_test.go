@@ -10,6 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
@@ -41,7 +42,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 		{"rough, eleventh", config.UAPG, config.Direct, "matern12", 600, 10, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settings, err := config.ForTask(task.Name, config.NPG, c.estimator, config.Authors)
+			settings, err := configtest.Authors(task.Name, config.NPG, c.estimator)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
@@ -25,7 +26,7 @@ func converged(t *testing.T, algorithm config.Algorithm, steps int, unit float64
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Authors)
+	settings, err := configtest.Authors(task.Name, algorithm, config.UAPG)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/estimators/compute/cuda"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -50,7 +51,7 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings, err := config.ForTask(task.Name, c.algorithm, c.estimator, config.Authors)
+		settings, err := configtest.Authors(task.Name, c.algorithm, c.estimator)
 		if err != nil {
 			t.Fatal(err)
 		}

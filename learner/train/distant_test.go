@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/sim"
@@ -49,7 +50,7 @@ func TestUpdateSeldomWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG} {
-		settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Authors)
+		settings, err := configtest.Authors(task.Name, algorithm, config.UAPG)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // a hundred time limits or more ends. A run of a million steps has several, the last with ten episodes of each kind.
 func TestEvaluationsTakeFewSteps(t *testing.T) {
 	for _, task := range sim.Tasks() {
-		for _, preset := range []config.Preset{config.Paper, config.Authors, config.Best} {
+		for _, preset := range []config.Preset{config.Paper, config.Best} {
 			for _, batch := range []int{0, 100, 2048, 70_000} {
 				s, err := config.ForTask(task.Name, preset.Algorithm(), config.UAPG, preset)
 				if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -16,7 +17,7 @@ func TestFootprintIsAStraightLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.UAPG} {
-		settings, err := config.ForTask(task.Name, config.NPG, estimator, config.Authors)
+		settings, err := configtest.Authors(task.Name, config.NPG, estimator)
 		if err != nil {
 			t.Fatal(err)
 		}

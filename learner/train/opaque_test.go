@@ -9,6 +9,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/proto"
@@ -25,7 +26,7 @@ func TestUpdateOnOpaqueMemory(t *testing.T) {
 	}
 	for _, algorithm := range []config.Algorithm{config.Vanilla, config.NPG, config.TRPO} {
 		for _, steps := range []int{600, 2600} { // decomposed exactly, and by sketches
-			settings, err := config.ForTask(task.Name, algorithm, config.UAPG, config.Authors)
+			settings, err := configtest.Authors(task.Name, algorithm, config.UAPG)
 			if err != nil {
 				t.Fatal(err)
 			}

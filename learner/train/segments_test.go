@@ -15,7 +15,7 @@ import (
 
 func inSegments(t *testing.T, streams, steps int) *config.Settings {
 	s := settings(t, "Hopper-v5", config.TRPO, config.UAPG)
-	s.Targets, s.Segment, s.Streams, s.Batch = config.GAE, steps, streams, streams*steps
+	s.Targets, s.Segment, s.Batch = config.GAE, steps, streams*steps
 	return s
 }
 

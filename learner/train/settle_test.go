@@ -76,7 +76,7 @@ func (j saving) Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluat
 
 // Every estimator of every preset learns the same while the next batch is sampled as before it.
 func TestLearningBesideSampling(t *testing.T) {
-	for _, preset := range []config.Preset{config.Paper, config.Authors, config.Best} {
+	for _, preset := range []config.Preset{config.Paper, config.Best} {
 		for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
 			t.Run(fmt.Sprintf("%s-%s", preset, estimator), func(t *testing.T) {
 				s, err := config.ForTask("Hopper-v5", preset.Algorithm(), estimator, preset)
@@ -85,7 +85,7 @@ func TestLearningBesideSampling(t *testing.T) {
 				}
 				s.Seed, s.Length, s.RunDir, s.Batch = 7, config.Length{Iterations: 4}, "unused", 256
 				if s.Segment > 0 {
-					s.Segment, s.Streams = 16, 16
+					s.Segment = 16
 				}
 				run := func(begins func(batch uint64), learns func(iteration uint64), saved func()) *journal {
 					j := new(journal)

@@ -13,18 +13,15 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
 // late returns a Swimmer run whose policy has learned for 150 iterations (testdata/late_swimmer.npz: preset paper, seed 1;
 // its last batch returned 231), and the batch of 6,000 steps that this policy plays.
-func late(t *testing.T, preset config.Preset) (*train.Run, *compute.Scope, *train.Evaluation, *estimators.Quadrature) {
+func late(t *testing.T, s config.Settings) (*train.Run, *compute.Scope, *train.Evaluation, *estimators.Quadrature) {
 	t.Helper()
-	s, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, preset)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.Batch, s.RunDir = 1000, "unused"
 	collector, kept := newSerial(t, &s), new(journal)
 	run := newRun(t, &s, collector, kept)
@@ -106,8 +103,16 @@ func gradients(t *testing.T, s *compute.Scope, at *train.Evaluation, q *estimato
 // Late in training, on a batch that is decomposed by sketches, every gradient is what the converged decomposition gives:
 // that of a block Krylov method, whose eigenpairs of UU'/n are exact to six digits and more.
 func TestSketchedGradients(t *testing.T) {
-	for _, preset := range []config.Preset{config.Paper, config.Authors} {
-		_, s, at, quadrature := late(t, preset)
+	paper, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Paper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authors, err := configtest.Authors("Swimmer-v2", config.NPG, config.UAPG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for preset, settings := range map[string]config.Settings{"paper": paper, "authors": authors} {
+		_, s, at, quadrature := late(t, settings)
 		n := at.Targets.Rows
 		if n <= linop.ExactSamples {
 			t.Fatalf("%d samples are decomposed exactly", n)

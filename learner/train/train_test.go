@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -153,7 +154,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 		t.Run(fmt.Sprintf("%s-%s-%s-%s", m.env, m.algorithm, m.estimator, m.learning), func(t *testing.T) {
 			s := settings(t, m.env, m.algorithm, m.estimator)
 			if s.Batch = m.batch; m.segment > 0 {
-				s.Segment, s.Streams, s.Targets = m.segment, m.batch/m.segment, config.GAE
+				s.Segment, s.Targets = m.segment, config.GAE
 			}
 			if s.ValueLearning = m.learning; m.learning == config.Converge {
 				s.KernelLearning = m.learning
@@ -166,7 +167,7 @@ func forEachMethod(t *testing.T, test func(*testing.T, *config.Settings)) {
 
 func settings(t testing.TB, env string, algorithm config.Algorithm, estimator config.Estimator) *config.Settings {
 	t.Helper()
-	s, err := config.ForTask(env, algorithm, estimator, config.Authors)
+	s, err := configtest.Authors(env, algorithm, estimator)
 	if err != nil {
 		t.Fatal(err)
 	}

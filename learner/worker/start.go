@@ -1,21 +1,63 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dbqpg/dbqpg/coordinator/client"
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// Start calls Run with a worker's valid settings.
-func Start(ctx context.Context, settings *config.Settings, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
+// Command returns the command `worker`.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker --coordinator URL --checkpoints STORE",
+		Short: "Train a coordinator's runs",
+		Long: `Train the runs of a coordinator, one at a time, until stopped. Any number of workers share
+the runs, and resume those of workers that died (docs/workers.md).
+
+Settings are taken from flags, then from the environment (DBQPG_LEASE_TERM for --lease-term),
+then from the file of --config. The sweep determines what is learned.`,
+		Example: `  learner worker --coordinator http://127.0.0.1:7070 --checkpoints /shared/runs`,
+		Args:    cobra.NoArgs,
+	}
+	loader := config.NewWorkerLoader(cmd.Flags())
+	commandline.GroupFlags(cmd, func() []commandline.Group {
+		return append(loader.Usage(), commandline.Group{Title: "Help", Flags: []string{"help"}})
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		settings, err := loader.Load(os.Environ())
+		if err != nil {
+			return err
+		}
+		display := runs.NewDisplay(os.Stderr)
+		log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
+		if err != nil {
+			return err
+		}
+		metrics := observe.NewLearner()
+		stop, err := metrics.Start(observe.Config{Listen: settings.HTTPAddress(), Pprof: settings.Pprof, Log: log})
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return start(cmd.Context(), settings, display, log, metrics)
+	}
+	return cmd
+}
+
+// start calls Run with a worker's valid settings.
+func start(ctx context.Context, settings *config.Worker, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
 	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: log}, settings.Credentials)
 	if err != nil {
 		return err
@@ -25,12 +67,9 @@ func Start(ctx context.Context, settings *config.Settings, display *runs.Display
 	if err != nil {
 		return fmt.Errorf("--checkpoints: %w", err)
 	}
-	name := settings.WorkerName
-	if name == "" {
-		name = defaultName()
-	}
 	return Run(ctx, Config{
-		Name: name, Settings: settings, Coordinator: coordinator, Store: checkpoints, Display: display, Log: log, Metrics: metrics,
+		Name: cmp.Or(settings.Name, defaultName()), Settings: settings, Coordinator: coordinator, Store: checkpoints,
+		Display: display, Log: log, Metrics: metrics,
 	})
 }
 

@@ -42,8 +42,8 @@ const (
 type Config struct {
 	// Name is the worker's unique name.
 	Name string
-	// Settings say where and how the worker trains, as loaded by config.Loader for a worker.
-	Settings *config.Settings
+	// Settings are valid.
+	Settings *config.Worker
 	// Coordinator is the source of runs.
 	Coordinator *client.Client
 	// Store is the store shared by all workers.
@@ -67,7 +67,7 @@ type worker struct {
 // Run trains one run after another until ctx is done, which is not an error, or until something is wrong with this worker
 // rather than with a run: a full disk, an unreachable store. It then releases its current run.
 func Run(ctx context.Context, c Config) error {
-	bus, err := session.OpenBus(ctx, c.Settings, c.Log, c.Metrics)
+	bus, err := session.OpenBus(ctx, &c.Settings.Machine, c.Log, c.Metrics)
 	if err != nil {
 		return err
 	}
@@ -251,12 +251,10 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 // settings returns the valid settings for a run on this machine, in a new directory.
 func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
 	settings, err := sweep.Settings(run)
-	if err == nil {
-		settings, err = settings.OnMachine(w.Settings)
-	}
 	if err != nil {
 		return nil, err
 	}
+	settings.Machine = w.Settings.Machine
 	if settings.RunDir, err = os.MkdirTemp(w.scratch.Path, "run-"); err != nil {
 		return nil, err
 	}

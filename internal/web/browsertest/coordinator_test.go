@@ -56,7 +56,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 	all := strings.Join(urls, ",")
 	command(t, "submit", "--coordinator", all, write(t, "name: pendulum\ntasks: InvertedPendulum-v5\nestimators: mc\noverrides: {batch: 500, iterations: 5000, evaluate_every: 2}\n"))
-	worker := start(t, "learner", "--worker", "--worker-name", "w1", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
+	worker := start(t, "learner", "worker", "--worker-name", "w1", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
 	worker.Expect(`msg="iteration done" iteration=3 `)
 	leader := 0
 	for line := range strings.Lines(command(t, "nodes", "--coordinator", all)) {
@@ -86,7 +86,7 @@ func TestThreeNodes(t *testing.T) {
 	p.says("lost") // what is dead looks dead
 	p.look("lost")
 	nodes[leader-1].Signal(syscall.SIGKILL)
-	next := start(t, "learner", "--worker", "--worker-name", "w2", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
+	next := start(t, "learner", "worker", "--worker-name", "w2", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
 	next.Expect(`msg="iteration done"`)
 	p.says("running")
 	p.to("#/run/pendulum/InvertedPendulum-v5/trpo-mc-s1?tab=events")

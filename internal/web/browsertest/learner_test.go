@@ -19,7 +19,7 @@ func TestLearner(t *testing.T) {
 	learner := start(t, "learner", "--env", "InvertedPendulum-v5", "--batch", "500", "--iterations", "100000", "--evaluate-every", "2", "--actors", "1",
 		"--run-dir", directory, "--http", "127.0.0.1:0")
 	p := open(t, address(learner), "")
-	p.says("InvertedPendulum-v5/trpo-uapg-s1_batch=500_streams=2") // the only run's page, without asking
+	p.says("InvertedPendulum-v5/trpo-uapg-s1_batch=500") // the only run's page, without asking
 	p.says("running")
 	p.drawn(10)
 	p.until(`+document.querySelector('.plot').dataset.points > 5`) // rows come by themselves
