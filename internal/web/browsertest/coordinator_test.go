@@ -165,7 +165,7 @@ func TestActions(t *testing.T) {
 	p.expectComplaint("400")
 	command(t, "cancel", "two", "--coordinator", strings.TrimSuffix(p.url, "/"), "--credentials", filepath.Join(directory, "operator"))
 	confirm("Remove experiment", "Remove the experiment", "There are no runs")
-	node.Expect(`changed in the browser.*operator alice.*action=submit`)
+	node.Expect(`msg=changed by="operator alice" method=POST what=".*submit`)
 }
 
 // Pages of other sites, and names that somebody may have pointed here, get nothing.
