@@ -101,6 +101,9 @@ func (p *person) useFollower(name string) {
 	if err := json.Unmarshal([]byte(p.ask(200, "GET", "/v1/runs/"+name+"%2FSwimmer-v2%2Fnpg-uapg-s2", "")), &run); err != nil || run.Seed != 2 {
 		p.t.Errorf("fetched: %+v, %v", run, err)
 	}
+	if page := p.ask(200, "GET", "/data/runs?q=experiment%3D"+name, ""); !strings.Contains(page, `"total":2`) {
+		p.t.Errorf("its page: %s", page)
+	}
 	p.ask(404, "GET", "/v1/runs/nobody", "")
 	p.ask(409, "POST", "/v1/commands", submit)
 	state, err := registry.Decode(bytes.NewReader([]byte(p.ask(200, "GET", "/v1/backup", ""))))
@@ -230,11 +233,17 @@ func TestFollowersForwardRights(t *testing.T) {
 	bearer.ask(200, "POST", "/v1/commands", `{"steer":{"name":"a","action":"cancel"}}`)
 	leads.Expect(`msg=changed by="operator ci through coordinator" method=POST what=".*cancel`)
 
+	bearer.ask(200, "POST", "/data/action", `{"action":"retry","name":"a"}`)
+	leads.Expect(`msg=changed by="operator ci through coordinator" method=POST what=".*retry`)
+
 	const act, forged = `{"remove":{"experiment":"a"}}`, "operator alice"
 	observer, learner := newPerson(t, follows, config(proto.RoleObserver)), newPerson(t, follows, config(proto.RoleLearner))
 	observer.ask(200, "GET", "/v1/runs", "")
 	observer.ask(403, "POST", "/v1/commands", act)
 	observer.ask(403, "GET", "/v1/backup", "")
+	observer.ask(200, "GET", "/data/runs", "")
+	observer.ask(403, "POST", "/data/action", `{"action":"cancel","name":"a"}`)
+	bearer.ask(200, "POST", "/data/action", `{"action":"cancel","name":"a"}`)
 	learner.ask(403, "POST", "/v1/commands", act)
 	bearer.token = ""
 	for _, n := range []*node{follows, leads} {
@@ -244,6 +253,8 @@ func TestFollowersForwardRights(t *testing.T) {
 		stranger := newPerson(t, n, &tls.Config{RootCAs: pool})
 		stranger.ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", forged)
 		stranger.ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", "coordinator coordinator")
+		stranger.ask(401, "GET", "/data/runs", "")
+		stranger.ask(401, "GET", "/data/runs", "", "Dbqpg-Forwarded-For", forged)
 		stranger.token = strings.TrimSpace(token)
 		stranger.ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", forged)
 	}

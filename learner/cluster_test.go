@@ -46,7 +46,10 @@ func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...st
 	t.Helper()
 	web := processtest.Address(t) // workers know it before it listens, and it comes back there
 	c := &cluster{t: t, url: scheme + "://" + web, checkpoints: filepath.Join(t.TempDir(), "checkpoints")}
-	c.flags = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"),
+	if err := os.Mkdir(c.checkpoints, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.flags = append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--checkpoints", c.checkpoints,
 		"--http", web, "--raft", processtest.Address(t)}, more...)
 	c.startCoordinator()
 	var err error

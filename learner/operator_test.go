@@ -35,7 +35,7 @@ func (c *cluster) refused(arguments ...string) string {
 // runCoordinator runs a command of the coordinator's with the cluster's addresses, and returns what it says.
 func (c *cluster) runCoordinator(arguments []string) (string, error) {
 	cmd := exec.Command(filepath.Join(programs, "coordinator"), arguments...)
-	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url, "DBQPG_CHECKPOINTS="+c.checkpoints)
+	cmd.Env = append(os.Environ(), "DBQPG_COORDINATOR="+c.url)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

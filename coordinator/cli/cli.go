@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +32,6 @@ const (
 	credentialsVariable = "DBQPG_CREDENTIALS"
 	tokenVariable       = "DBQPG_TOKEN_FILE"
 	caVariable          = "DBQPG_CA"
-	storeVariable       = "DBQPG_CHECKPOINTS"
 	defaultURL          = "http://127.0.0.1:7070"
 	watchWait           = 10 * time.Second // of each of watch's queries
 )
@@ -142,13 +140,8 @@ func (o *options) define(command string, flags *pflag.FlagSet) {
 		flags.BoolVar(&o.off, "off", false, "let the worker take runs again")
 	case "fetch":
 		flags.StringVar(&o.to, "to", "", "directory to write (default the run's name)")
-		fallthrough
-	case "metrics", "logs":
-		store := os.Getenv(storeVariable)
-		flags.StringVar(&o.checkpoints, "checkpoints", cmp.Or(store, "runs"), "the workers' store: a directory or s3://bucket/prefix (default $"+storeVariable+", else runs)")
-		if command == "metrics" {
-			flags.IntVar(&o.last, "last", 0, "only the last rows, so many; 0: all")
-		}
+	case "metrics":
+		flags.IntVar(&o.last, "last", 0, "number of rows to write, the last ones; 0: all")
 	}
 }
 

@@ -2,76 +2,42 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
-	"github.com/dbqpg/dbqpg/internal/epochs"
-	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// directory is a run's directory in the workers' store.
-type directory struct {
-	store.Store
-	path string
-}
-
-// directoryOf returns the directory of a run's last commit.
-func (s *session) directoryOf(ctx context.Context, name string) (*directory, error) {
+// committed returns an error for a run without an iteration, which has no files yet.
+func (s *session) committed(ctx context.Context, name string) error {
 	run, err := s.Run(ctx, name)
-	if err != nil {
-		return nil, err
+	if err == nil && run.Checkpoint == nil {
+		err = fmt.Errorf("%s is %s, and has no iteration yet", name, run.State)
 	}
-	if run.Checkpoint == nil {
-		return nil, fmt.Errorf("%s is %s, and has no iteration yet", name, run.State)
-	}
-	kept, err := s.openStore(ctx)
-	return &directory{kept, path.Dir(path.Dir(run.Checkpoint.Location))}, err
+	return err
 }
 
-// openStore opens the workers' store.
-func (s *session) openStore(ctx context.Context) (store.Store, error) {
-	kept, err := store.OpenExisting(ctx, s.checkpoints)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("--checkpoints %s: give the store that the workers use (%w)", s.checkpoints, err)
-	case err != nil:
-		return nil, fmt.Errorf("--checkpoints: %w", err)
-	}
-	return kept, nil
-}
-
-// logs writes what the workers that had a run logged of it.
+// logs writes the logs of a run's workers.
 func (s *session) logs(ctx context.Context, args []string) error {
-	run, err := s.Run(ctx, args[0])
+	logs, err := s.Logs(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	kept, err := s.openStore(ctx)
-	if err != nil {
-		return err
+	if len(logs) == 0 {
+		return fmt.Errorf("%s has no log: no worker has trained it yet, or the coordinator's --checkpoints are not the workers'", args[0])
 	}
-	keys, err := store.List(ctx, kept, epochs.Logs(run.Home()))
-	if err != nil {
-		return err
-	}
-	if len(keys) == 0 {
-		return fmt.Errorf("%v has no log of %s: nobody has trained it yet, or --checkpoints are not those of the workers", kept, run.Name)
-	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(epochs.OfLog(a), epochs.OfLog(b)) })
-	for _, key := range keys {
-		data, err := kept.Get(ctx, key)
+	for _, name := range logs {
+		data, err := s.File(ctx, args[0], name)
 		if err == nil {
 			_, err = s.out.Write(data)
 		}
@@ -82,28 +48,18 @@ func (s *session) logs(ctx context.Context, args []string) error {
 	return nil
 }
 
-// read returns one of the directory's files.
-func (d *directory) read(ctx context.Context, name string) ([]byte, error) {
-	data, err := d.Get(ctx, path.Join(d.path, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%v has no %s: are --checkpoints those of the workers? (%w)", d, path.Join(d.path, name), err)
-	}
-	return data, err
-}
-
 // metrics writes the rows of a run's iterations.
 func (s *session) metrics(ctx context.Context, args []string) error {
-	d, err := s.directoryOf(ctx, args[0])
-	if err != nil {
+	if err := s.committed(ctx, args[0]); err != nil {
 		return err
 	}
-	data, err := d.read(ctx, "progress.csv")
+	data, err := s.File(ctx, args[0], "progress.csv")
 	if err != nil {
 		return err
 	}
 	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
 	if err != nil || len(rows) == 0 {
-		return fmt.Errorf("%s/progress.csv cannot be read: %w", d.path, err)
+		return fmt.Errorf("progress.csv of %s cannot be read: %w", args[0], err)
 	}
 	heading, rows := rows[0], rows[1:]
 	if s.last > 0 {
@@ -124,13 +80,12 @@ func (s *session) metrics(ctx context.Context, args []string) error {
 	return s.writeJSON(all)
 }
 
-// fetched are the files of a run directory that fetch copies, the one that must be there first.
+// fetched are the files of a run directory that fetch copies; the first must exist.
 var fetched = []string{"checkpoints/best.safetensors", config.FileName, "progress.csv", "evaluations.csv"}
 
 // fetch copies a run's best policy, with its settings and rows, into a run directory.
 func (s *session) fetch(ctx context.Context, args []string) error {
-	d, err := s.directoryOf(ctx, args[0])
-	if err != nil {
+	if err := s.committed(ctx, args[0]); err != nil {
 		return err
 	}
 	to := s.to
@@ -139,8 +94,8 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 	}
 	files := map[string][]byte{}
 	for i, name := range fetched {
-		data, err := d.read(ctx, name)
-		if i > 0 && errors.Is(err, fs.ErrNotExist) {
+		data, err := s.File(ctx, args[0], name)
+		if i > 0 && errors.Is(err, client.NotFound) {
 			continue
 		}
 		if err != nil {
@@ -160,10 +115,11 @@ func (s *session) fetch(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return s.say(map[string]string{"run": args[0], "directory": to}, "%s: its best policy is in %s; learner evaluate %s plays it\n", args[0], to, to)
+	return s.say(map[string]string{"run": args[0], "directory": to},
+		"%s: its best policy is in %s; learner evaluate %s plays it\n", args[0], to, to)
 }
 
-// mayFetch returns an error unless a directory is missing, or empty, or has what was fetched of the run with these settings before.
+// mayFetch returns an error unless a directory is missing, empty, or an earlier copy of the run with these settings.
 func mayFetch(directory string, settings []byte) error {
 	err := fs.WalkDir(os.DirFS(directory), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || slices.Contains(fetched, name) {
@@ -184,7 +140,7 @@ func mayFetch(directory string, settings []byte) error {
 	return nil
 }
 
-// lengths are lines of settings in which a run that was extended differs from what it was.
+// lengths are the lines of settings that change when a run is extended.
 var lengths = regexp.MustCompile(`(?m)^\s*(iterations|steps):.*\n`)
 
 func withoutLength(settings []byte) []byte { return lengths.ReplaceAll(settings, nil) }

@@ -207,9 +207,6 @@ func wrap(ctx context.Context, err error) error {
 	return err
 }
 
-// notLeader is the code by which nodes of builds that do not pass requests on say that another leads.
-const notLeader registry.Code = "not_leader"
-
 // learn decides from an attempt's error which node to ask next, and reports whether to retry at all.
 func (c *Client) learn(node string, err error) (again bool) {
 	var answer *Error
@@ -220,7 +217,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	case !errors.As(err, &answer):
 		c.nodes.fail(node)
 		return true
-	case answer.Code == Unavailable || answer.Code == Disk || answer.Code == notLeader:
+	case answer.Code == Unavailable || answer.Code == Disk:
 		c.nodes.pass(node)
 		return true
 	}

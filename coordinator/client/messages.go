@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -54,9 +53,6 @@ type Query struct {
 	After uint64 `json:"after,omitempty"`
 	// Wait is how long to wait for a matching run.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Limit is the largest number of runs to answer; 0 means all. Page is Next of the answer before.
-	Limit int    `json:"limit,omitempty"`
-	Page  string `json:"page,omitempty"`
 }
 
 // Runs is the answer to a query.
@@ -65,7 +61,6 @@ type Runs struct {
 	Index uint64         `json:"index"`
 	Now   time.Time      `json:"now"` // by the coordinator's clock
 	Runs  []registry.Run `json:"runs"`
-	Next  string         `json:"next,omitempty"` // page of the runs beyond the limit; "" if there are none
 }
 
 // Experiment is an experiment with the states of its runs.
@@ -77,7 +72,6 @@ type Experiment struct {
 // Experiments lists all experiments, in the order of submission.
 type Experiments struct {
 	Experiments []Experiment `json:"experiments"`
-	Next        string       `json:"next,omitempty"` // page of those beyond the limit; "" if there are none
 }
 
 const (
@@ -162,16 +156,13 @@ func (q Query) values() url.Values {
 	set("state", string(q.State), q.State != "")
 	set("free", strconv.FormatBool(q.Free), q.Free)
 	set("after", strconv.FormatUint(q.After, 10), q.After != 0)
-	set("wait", q.Wait.String(), q.Wait != 0)
-	set("limit", strconv.Itoa(q.Limit), q.Limit != 0)
-	set("page", q.Page, q.Page != "")
+	set("wait", strconv.FormatFloat(q.Wait.Seconds(), 'g', -1, 64), q.Wait != 0)
 	return v
 }
 
 // ParseQuery parses a query in its HTTP form. It ignores unknown names.
-func ParseQuery(v url.Values) (Query, error) {
-	q := Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state")), Page: v.Get("page")}
-	var err error
+func ParseQuery(v url.Values) (q Query, err error) {
+	q = Query{Experiment: v.Get("experiment"), State: registry.RunState(v.Get("state"))}
 	if text := v.Get("free"); text != "" {
 		if q.Free, err = strconv.ParseBool(text); err != nil {
 			return q, fmt.Errorf("free=%q is neither true nor false", text)
@@ -183,24 +174,14 @@ func ParseQuery(v url.Values) (Query, error) {
 		}
 	}
 	if text := v.Get("wait"); text != "" {
-		if seconds, failed := strconv.ParseFloat(text, 64); failed == nil && math.Abs(seconds) < 1e9 {
-			q.Wait = time.Duration(seconds * float64(time.Second))
-		} else if q.Wait, err = time.ParseDuration(text); err != nil {
-			return q, fmt.Errorf("wait=%q is neither a number of seconds nor a duration such as 500ms", text)
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return q, fmt.Errorf("wait=%q is not a number of seconds", text)
 		}
-	}
-	if text := v.Get("limit"); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
-			return q, fmt.Errorf("limit=%q is not a whole number from 1", text)
+		if !(0 <= seconds && seconds <= MaxWait.Seconds()) {
+			return q, fmt.Errorf("wait=%s: at most %v is allowed", text, MaxWait)
 		}
+		q.Wait = time.Duration(seconds * float64(time.Second))
 	}
-	return q, q.Check()
-}
-
-// Check returns an error if a query is invalid.
-func (q Query) Check() error {
-	if q.Wait < 0 || q.Wait > MaxWait {
-		return fmt.Errorf("a wait of %v; at most %v is allowed", q.Wait, MaxWait)
-	}
-	return nil
+	return q, nil
 }

@@ -24,12 +24,6 @@ func (n *nodes) first() string {
 	return n.urls[0]
 }
 
-func (n *nodes) all() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.urls)
-}
-
 func (n *nodes) count() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,13 +1,18 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
+	"github.com/dbqpg/dbqpg/internal/epochs"
 )
 
 // Submit adds an experiment and returns how many runs it has.
@@ -109,4 +114,27 @@ func (c *Client) Leave(ctx context.Context, id string) error {
 // Backup writes the coordinator's entire state to w. After an error w may contain part of it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	return c.call(ctx, http.MethodGet, "/v1/backup", nil, w, 0)
+}
+
+// Logs returns the names of the files that hold what a run's workers logged, in the order of its epochs.
+func (c *Client) Logs(ctx context.Context, run string) (names []string, err error) {
+	page, err := get[struct {
+		Files []struct {
+			Name string `json:"name"`
+		} `json:"files"`
+	}](ctx, c, "/data/run?"+url.Values{"name": {run}}.Encode(), MaxWait)
+	for _, f := range page.Files {
+		if strings.HasPrefix(f.Name, "logs/") {
+			names = append(names, f.Name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(epochs.OfLog(a), epochs.OfLog(b)) })
+	return names, err
+}
+
+// File returns a file of a run: by its name in the run's directory of the workers' store, or as Logs has it.
+func (c *Client) File(ctx context.Context, run, name string) ([]byte, error) {
+	var data bytes.Buffer
+	err := c.call(ctx, http.MethodGet, "/data/file?"+url.Values{"name": {run}, "file": {name}}.Encode(), nil, &data, MaxWait)
+	return data.Bytes(), err
 }

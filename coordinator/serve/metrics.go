@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dbqpg/dbqpg/coordinator/api"
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -13,7 +12,7 @@ import (
 )
 
 // watch keeps a node's metrics up to date.
-func watch(m *observe.Coordinator, node *raftnode.Node, answers *api.API) {
+func watch(m *observe.Coordinator, node *raftnode.Node, answers *api) {
 	ready := func() error {
 		if node.Leader().ID == "" {
 			return errors.New("no leader is known")
@@ -27,7 +26,7 @@ func watch(m *observe.Coordinator, node *raftnode.Node, answers *api.API) {
 		m.Term.Set(float64(status.Term))
 		m.CommitIndex.Set(float64(status.Committed))
 		m.AppliedIndex.Set(float64(status.Applied))
-		node.View(func(s *registry.State) { count(m, s, answers.Seen(s).Seen) })
+		node.View(func(s *registry.State) { count(m, s, answers.learnersIn(s).Seen) })
 	})
 }
 

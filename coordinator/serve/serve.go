@@ -1,4 +1,3 @@
-// Package serve runs a coordinator node: raft, and the API over HTTP.
 package serve
 
 import (
@@ -10,20 +9,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dbqpg/dbqpg/coordinator/api"
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/internal/observe"
@@ -39,30 +34,32 @@ type Config struct {
 	Join string
 	// Restore is a backup file to start a new single node from; "" means none, "-" standard input.
 	Restore string
-	// Raft and HTTP are the addresses to listen on.
-	Raft, HTTP string
-	// AdvertiseRaft and AdvertiseURL are where others reach those; "" means the listening addresses.
+	// Raft and HTTP are the addresses to listen on; AdvertiseRaft and AdvertiseURL, where others reach them, "" meaning there.
+	Raft, HTTP                  string
 	AdvertiseRaft, AdvertiseURL string
 	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
 	// Tokens is the file of tokens that stand for certificates; "" means none.
 	Tokens credentials.Tokens
-	// Checkpoints is the workers' store, of which the pages show the runs' curves and files; "": they show only what the registry has.
+	// Checkpoints is the workers' store, which has the runs' curves and files for the pages; "" means that they have none.
 	Checkpoints string
-	// Play is the URL of `learner dashboard` on that store, which plays the runs' policies for the pages; "": they cannot be watched.
+	// Play is the URL of a `learner dashboard` on that store, which plays policies for the pages; "" means none.
 	Play string
 	// Metrics is the host:port to serve metrics on; "" means none.
 	Metrics string
 	// Log is the node's log.
 	Log *slog.Logger
 
+	peers, credentials, logLevel, logFormat string // flags
+	insecure                                bool
+
 	connections int // at most, on each listener; 0 means maxConnections
 
 	joinURLs []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
 }
 
-// maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its memory. Who says
-// nothing is cut off, and makes room for others.
+// maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its
+// memory. Idle connections are closed to make room.
 const maxConnections = 4096
 
 // listen listens at an address.
@@ -104,13 +101,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := checkURL("--advertise-url", self.URL); err != nil {
 		return err
 	}
-	if c.Play != "" {
-		if err := checkURL("--play", c.Play); err != nil {
-			return err
-		}
-	}
-	startup := new(startupHandler)
-	server := c.newServer(ctx, startup)
+	handler := new(startup)
+	server := c.newServer(ctx, handler)
 	group.Go(func() error { return c.serve(server, web) })
 	node, address, err := open(ctx, &c)
 	if err != nil {
@@ -122,40 +114,42 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer metrics.Idle("stopping")
 	nodes := c.newTransport()
 	defer nodes.CloseIdleConnections()
-	answers := api.New(api.Config{Backend: node, Validate: sweep.Validate, Expired: metrics.LeaseExpiries.Inc, Tokens: c.Tokens, URL: self.URL, Nodes: nodes, Log: c.Log})
+	scrape, err := metrics.Metrics(c.Log)
+	if err != nil {
+		return errors.Join(err, shutdown(server), group.Wait())
+	}
+	answers := &api{
+		backend: node, leases: newLeases(), expired: metrics.LeaseExpiries.Inc, tokens: c.Tokens, url: self.URL, others: nodes,
+		log: c.Log,
+	}
 	watch(metrics, node, answers)
-	pages, closePages, err := c.pages(ctx, self.URL, answers)
-	if err != nil {
-		return errors.Join(err, shutdown(server), group.Wait())
+	mux := http.NewServeMux()
+	mux.Handle("/", metrics.Count(answers.handler()))
+	mux.HandleFunc("/metrics", answers.admit(func(w http.ResponseWriter, r *http.Request) {
+		if err := require(r, look); err != nil {
+			answers.fail(w, answers.failure(err))
+			return
+		}
+		scrape.ServeHTTP(w, r)
+	}))
+	pages := answers.admit(c.pages(ctx, answers))
+	for _, path := range []string{"/{$}", "/assets/", "/data/", "/live/"} {
+		mux.HandleFunc(path, pages)
 	}
-	defer closePages()
-	read, err := metrics.Metrics(c.Log)
-	if err != nil {
-		return errors.Join(err, shutdown(server), group.Wait())
-	}
-	startup.ready(withPages(metrics.Count(answers.Handler()), pages, answers.Guard(answers.ForLookers(read))))
+	var all http.Handler = mux
+	handler.handler.Store(&all)
 	c.Log.Info("open this address in a browser", "url", self.URL+"/")
 	group.Go(func() error { return c.end(ctx, server, node) })
 	group.Go(func() error { return c.join(ctx, node, self, raftnode.Peer{ID: c.ID, Address: address}) })
 	return group.Wait()
 }
 
-// withPages has the API answer its own requests, and the pages theirs.
-func withPages(api, pages, metrics http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", api)
-	mux.Handle("/metrics", metrics)
-	for _, path := range []string{"/{$}", "/assets/", "/data/", "/live/"} {
-		mux.Handle(path, pages)
-	}
-	return mux
-}
-
 // newServer returns the API's server. Long polls end with ctx.
 func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: client.MaxWait + time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: client.MaxWait + time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 }
@@ -259,10 +253,12 @@ func (c *Config) forget(ctx context.Context, urls []string, lost client.Joining)
 	return term, nil
 }
 
-// newTransport returns what makes requests to other nodes' APIs for this one's clients, of whom many wait at a time.
+// newTransport returns an http.RoundTripper for forwarding clients' requests to other nodes; it keeps many idle
+// connections.
 func (c *Config) newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
+	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 256,
+		IdleConnTimeout: time.Minute}
 	if c.Credentials != nil {
 		t.TLSClientConfig = c.Credentials.Client(proto.RoleCoordinator)
 	}
@@ -331,8 +327,9 @@ func (c *Config) scheme() string {
 
 // join joins the cluster if necessary, and announces this node's URL to it.
 func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.Node, peer raftnode.Peer) error {
-	isMember := slices.ContainsFunc(node.Members(), func(m registry.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter })
-	urls := []string{self.URL} // which a member knows the leader by
+	isSelf := func(m registry.Member) bool { return m.ID == peer.ID && m.Address == peer.Address && m.Voter }
+	isMember := slices.ContainsFunc(node.Members(), isSelf)
+	urls := []string{self.URL} // by which a member knows the leader
 	if !isMember && len(c.joinURLs) > 0 {
 		urls = c.joinURLs
 	}
@@ -371,35 +368,4 @@ func ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// check returns an error if the settings are invalid.
-func (c *Config) check() error {
-	if c.Join != "" && len(c.Peers) > 0 {
-		return errors.New("--join and --peers: join a cluster or form one, not both")
-	}
-	if c.DataDir == "" {
-		return errors.New("--data-dir is required: the directory of this node's records")
-	}
-	for flag, text := range map[string]string{"--join": c.Join, "--advertise-url": c.AdvertiseURL} {
-		if text == "" {
-			continue
-		}
-		if err := checkURL(flag, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkURL returns an error for what is not the URL of a node.
-func checkURL(flag, text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
-		return fmt.Errorf("%s %q: must be a URL such as http://127.0.0.1:7070", flag, text)
-	}
-	if err := raftnode.CheckHost(u.Hostname()); err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
-	}
-	return nil
 }

@@ -45,12 +45,6 @@ func TestRelease(t *testing.T) {
 	u.evict("nats")
 	u.loseVolume()
 	u.nothingRestarts(func() { u.upgrade("kind", small) })
-	const newer = ": {extraEnv: [{name: DBQPG_TEST_RELEASE, value: 99.0.0}]}"
-	u.upgrade("kind", small+"\nlearner"+newer)
-	logs := []string{"logs", "--selector=app.kubernetes.io/component=learner", "--tail=-1"}
-	u.untilSaid("waiting until the coordinator's nodes are of this worker's release", logs...)
-	u.upgrade("kind", small+"\ncommon"+newer)
-	u.untilSaid("waiting for runs", logs...)
 	u.upgrade("kind", small+`
 learner: {extraArgs: ["--log-level=debug"]}
 tracing: {endpoint: "http://nowhere.training.svc:4318"}`)

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-
 )
 
 // release and commit are set by the linker where the go command knows neither, as in an image.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -16,11 +17,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/store"
-	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 const (
@@ -32,17 +32,18 @@ const (
 	tailSize = 4 << 10
 	// maxConfig bounds a configuration file, in bytes; a complete one has less than 4 KiB.
 	maxConfig = 64 << 10
-	// A scan is followed by another after a pause of scanPause, or of ten times its duration if that is longer, if anybody asks.
+	// A scan is followed by another after a pause of scanPause or, if that is longer, of ten times its duration, once
+	// somebody asks.
 	scanPause = time.Second
 	// scanTimeout ends a scan of a store that hangs.
 	scanTimeout = 10 * time.Minute
-	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, besides the time of four
-	// iterations.
+	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, in addition to the
+	// time of four iterations.
 	aliveFor = time.Minute
 )
 
-// Directory is the source of the runs in a store: every directory with a config.yaml, and of several epochs of a run the last. It
-// reads the configurations, and the ends of the tables, of those that have changed since it was last asked.
+// Directory is the source of the runs in a store: every directory with a config.yaml, and the last of a run's epochs. It
+// reads only the configurations, and the ends of the tables, that have changed since its last scan.
 type Directory struct {
 	store store.Store
 	now   func() time.Time
@@ -51,14 +52,14 @@ type Directory struct {
 	runs     []Run
 	known    map[string]*known // by the runs' directories
 	err      error
-	scanning chan struct{} // closed at the end of a scan; nil: there is none
+	scanning chan struct{} // closed at the end of a scan; nil if there is none
 	next     time.Time     // of a scan
-	stale    time.Time     // from when on runs are too old to be shown
+	stale    time.Time     // from then on, runs are too old to be shown
 
-	settings map[string]map[string]string // of runs that differ in their seeds only, by the lines that they share; used by one scan at a time
+	settings map[string]map[string]string // by the lines that runs share; used by one scan at a time
 }
 
-// known is what a scan keeps for the next.
+// known is a run, and the files that it was read from. A file that does not exist has no key.
 type known struct {
 	run                           Run
 	config, progress, evaluations store.File
@@ -73,8 +74,8 @@ func NewDirectory(s store.Store) *Directory {
 // Store implements [Source].
 func (d *Directory) Store() store.Store { return d.store }
 
-// Runs implements [Source]. It waits for the first scan, and for one after a time in which nobody asked; others are made in the
-// background.
+// Runs implements [Source]. It waits for the first scan, and for one after a time in which nobody asked; all others run
+// in the background.
 func (d *Directory) Runs(ctx context.Context) ([]Run, error) {
 	d.mu.Lock()
 	now := d.now()
@@ -116,27 +117,22 @@ func (d *Directory) scan() {
 	d.scanning = nil
 }
 
-// read lists the store, and reads what is new in it.
+// read lists the store, and reads the changed files.
 func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, map[string]*known, error) {
 	files, err := d.store.Files(ctx, ".")
 	if err != nil {
 		return nil, nil, err
 	}
-	directories := newest(files)
-	all := make(map[string]*known, len(directories))
+	all := newest(files)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
-	for directory, now := range directories {
+	for directory, now := range all {
 		was := before[directory]
 		if was == nil {
-			was = &known{run: Run{Return: None, Best: None, Elapsed: None}}
+			was = &known{run: now.run}
 		}
-		if was.config == now.config && was.progress == now.progress && was.evaluations == now.evaluations {
-			all[directory] = was
-			continue
-		}
-		all[directory] = now
-		group.Go(func() error { return d.readRun(groupCtx, was, now) })
+		now.run = was.run
+		group.Go(func() error { return now.read(groupCtx, d.store, was) })
 	}
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
@@ -150,113 +146,96 @@ func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, 
 			k.run.Settings, k.shared = d.settings[k.shared], ""
 		}
 		run := k.run
-		run.State, run.ETA = k.state(d.now())
+		run.State, run.ETA = run.state(d.now())
 		runs = append(runs, run)
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Name, b.Name) })
 	return runs, all, nil
 }
 
-// newest finds the run directories among files, of several epochs of a run the last.
+// newest finds the run directories among files: the last of a run's epochs.
 func newest(files []store.File) map[string]*known {
 	directories := map[string]*known{}
 	for _, f := range files {
-		directory, name := path.Dir(f.Key), path.Base(f.Key)
+		directory := path.Dir(f.Key)
 		k := directories[directory]
-		if k == nil && (name == config.FileName || name == progressName || name == evaluationsName) {
-			k = &known{}
-			directories[directory] = k
+		if k == nil {
+			k = new(known)
 		}
-		switch name {
+		switch path.Base(f.Key) {
 		case config.FileName:
 			k.config = f
 		case progressName:
 			k.progress = f
 		case evaluationsName:
 			k.evaluations = f
-		}
-	}
-	last := map[string]uint64{} // epoch of each run
-	for directory, k := range directories {
-		if k.config.Key == "" {
-			delete(directories, directory)
-		} else if home, epoch := epochs.Split(directory); epoch > last[home] {
-			last[home] = epoch
-		}
-	}
-	for directory, k := range directories {
-		home, epoch := epochs.Split(directory)
-		if epoch < last[home] {
-			delete(directories, directory)
+		default:
 			continue
 		}
-		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Logs: epochs.Logs(home), Return: None, Best: None, Elapsed: None}
-		if epoch == 0 {
-			k.run.Logs = ""
-		}
+		directories[directory] = k
 	}
+	maps.DeleteFunc(directories, func(_ string, k *known) bool { return k.config.Key == "" })
+	last := map[string]uint64{} // epoch of each run
+	for directory := range directories {
+		home, epoch := epochs.Split(directory)
+		last[home] = max(last[home], epoch)
+	}
+	maps.DeleteFunc(directories, func(directory string, k *known) bool {
+		home, epoch := epochs.Split(directory)
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Return: None, Best: None, Elapsed: None}
+		if epoch > 0 {
+			k.run.Logs = epochs.Logs(home)
+		}
+		return epoch < last[home]
+	})
 	return directories
 }
 
-// readRun completes now with the files that differ from those before.
-func (d *Directory) readRun(ctx context.Context, was, now *known) error {
-	run := &now.run
+// read reads the files that differ from those of the last scan.
+func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 	gone := func(err error) error { // a file may be removed while it is read
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
 	}
-	if now.config == was.config {
-		run.Name, run.Settings, run.Iterations, run.AllSteps = was.run.Name, was.run.Settings, was.run.Iterations, was.run.AllSteps
-		run.Task, run.Algorithm, run.Estimator, run.Seed = was.run.Task, was.run.Algorithm, was.run.Estimator, was.run.Seed
-	} else if now.config.Size <= maxConfig {
-		data, err := d.store.Get(ctx, now.config.Key)
+	if k.config != was.config && k.config.Size <= maxConfig {
+		data, err := in.Get(ctx, k.config.Key)
 		if err != nil {
 			return gone(err)
 		}
-		now.configure(data)
+		k.configure(data)
 	}
-	run.Iteration, run.Steps, run.Return, run.Elapsed = was.run.Iteration, was.run.Steps, was.run.Return, was.run.Elapsed
-	if now.progress != was.progress && now.progress.Size > 0 {
-		tail, err := d.store.GetFrom(ctx, now.progress.Key, max(0, now.progress.Size-tailSize))
+	if k.progress != was.progress && k.progress.Size > 0 {
+		tail, err := in.GetFrom(ctx, k.progress.Key, max(0, k.progress.Size-tailSize))
 		if err != nil {
 			return gone(err)
 		}
-		now.end(tail)
+		k.end(tail)
 	}
-	run.Best = was.run.Best
-	if now.evaluations != was.evaluations && now.evaluations.Size > 0 {
-		data, err := d.store.Get(ctx, now.evaluations.Key)
+	if k.evaluations != was.evaluations && k.evaluations.Size > 0 {
+		data, err := in.Get(ctx, k.evaluations.Key)
 		if err != nil {
 			return gone(err)
 		}
-		run.Best = bestOf(data)
+		k.run.Best = bestOf(data)
 	}
-	run.Heard = latest(now.config.Modified, now.progress.Modified, now.evaluations.Modified)
+	k.run.Heard = latest(k.config.Modified, k.progress.Modified, k.evaluations.Modified)
 	return nil
 }
 
 // configure reads a config.yaml as learners write it, a line name: value for each setting.
 func (k *known) configure(data []byte) {
 	r := &k.run
-	fields := map[string]*string{"env": &r.Task, "algorithm": &r.Algorithm, "estimator": &r.Estimator, "seed": &r.Seed}
+	given := parseSettings(string(data))
+	for name, field := range map[string]*string{"env": &r.Task, "algorithm": &r.Algorithm, "estimator": &r.Estimator, "seed": &r.Seed} {
+		*field = strings.Clone(given[name]) // so that the file is not kept
+	}
+	r.Iterations, _ = strconv.ParseUint(given["iterations"], 10, 64)
+	r.AllSteps, _ = strconv.ParseUint(given["steps"], 10, 64)
 	var shared strings.Builder
 	for line := range strings.Lines(string(data)) {
-		name, value, found := setting(line)
-		if !found {
-			continue
-		}
-		if field := fields[name]; field != nil {
-			*field = strings.Clone(value)
-		}
-		switch name {
-		case "iterations":
-			r.Iterations, _ = strconv.ParseUint(value, 10, 64)
-		case "steps":
-			r.AllSteps, _ = strconv.ParseUint(value, 10, 64)
-		}
-		if !own[name] {
+		if name, _, found := setting(line); found && !own[name] {
 			shared.WriteString(line)
 		}
 	}
@@ -290,38 +269,32 @@ func parseSettings(data string) map[string]string {
 	return settings
 }
 
-// columnAt are the places of columns in a row of progress.csv, to which later versions only add at the end.
-var columnAt = func() map[string]int {
-	at := map[string]int{}
-	for i, name := range runs.Columns[runs.Row]() {
-		at[name] = i
+// The columns in a row of progress.csv and of evaluations.csv, to which later versions only add at the end.
+var rowColumns, evaluationColumns = progress.Columns[progress.Row](), progress.Columns[progress.Evaluation]()
+
+// numberAt returns the number in one of a row's columns.
+func numberAt(line []byte, columns []string, name string) Number {
+	row := bytes.Split(line, []byte(","))
+	if at := slices.Index(columns, name); at < len(row) {
+		return Number(parseNumber(row[at]))
 	}
-	return at
-}()
+	return None
+}
 
 // end reads the end of a progress.csv.
 func (k *known) end(tail []byte) {
 	tail = tail[:bytes.LastIndexByte(tail, '\n')+1] // half a line may follow
 	lines := bytes.Split(bytes.TrimSuffix(tail, []byte("\n")), []byte("\n"))
-	for i, line := range slices.Backward(lines) {
-		row := bytes.Split(line, []byte(","))
-		number := func(column string) Number {
-			if at := columnAt[column]; at < len(row) {
-				if v, err := strconv.ParseFloat(string(row[at]), 64); err == nil {
-					return Number(v)
-				}
-			}
-			return None
-		}
-		if i == len(lines)-1 {
-			iteration := number("iteration")
-			if !iteration.given() { // the header
-				return
-			}
-			k.run.Iteration, k.run.Steps, k.run.Elapsed = uint64(iteration)+1, uint64(number("steps")), number("seconds_elapsed")
-		}
-		if k.run.Return = number("return_mean"); k.run.Return.given() {
-			return // no episode may have ended in a batch of segments
+	last := lines[len(lines)-1]
+	iteration := numberAt(last, rowColumns, "iteration")
+	if !iteration.given() { // the header
+		return
+	}
+	k.run.Iteration, k.run.Steps = uint64(iteration)+1, uint64(numberAt(last, rowColumns, "steps"))
+	k.run.Elapsed = numberAt(last, rowColumns, "seconds_elapsed")
+	for _, line := range slices.Backward(lines) { // no episode may have ended in a batch of segments
+		if k.run.Return = numberAt(line, rowColumns, "return_mean"); k.run.Return.given() {
+			return
 		}
 	}
 }
@@ -329,23 +302,19 @@ func (k *known) end(tail []byte) {
 // bestOf returns the highest mean return in an evaluations.csv.
 func bestOf(data []byte) Number {
 	best := None
-	column := slices.Index(runs.Columns[runs.Evaluation](), "mean_action_return")
 	for line := range bytes.Lines(data) {
-		row := bytes.Split(bytes.TrimRight(line, "\n"), []byte(","))
-		if column < len(row) {
-			if v, err := strconv.ParseFloat(string(row[column]), 64); err == nil && !(Number(v) <= best) {
-				best = Number(v)
-			}
+		mean := numberAt(bytes.TrimRight(line, "\n"), evaluationColumns, "mean_action_return")
+		if mean.given() && !(mean <= best) {
+			best = mean
 		}
 	}
 	return best
 }
 
 // state judges a run by its files.
-func (k *known) state(now time.Time) (State, Number) {
-	r := &k.run
+func (r *Run) state(now time.Time) (State, Number) {
 	if length := r.length(); length != (config.Length{}) && length.Reached(r.Iteration, r.Steps) {
-		return registry.Done, None
+		return Done, None
 	}
 	perIteration := r.Elapsed / Number(r.Iteration)
 	alive := aliveFor
@@ -355,22 +324,14 @@ func (k *known) state(now time.Time) (State, Number) {
 	if now.Sub(r.Heard) > alive {
 		return Stopped, None
 	}
-	return registry.Running, r.Remaining()
+	return Running, r.Remaining()
 }
 
-// Remaining returns how many seconds the rest of a run takes if it goes on as fast as so far.
-func (r *Run) Remaining() Number {
-	done, all := r.length().Of(r.Iteration, r.Steps)
-	if done == 0 || all < done {
-		return None
-	}
-	return r.Elapsed / Number(done) * Number(all-done)
-}
-
-// own are settings that a run has of its own, whatever it is compared with.
-var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true, "worker_name": true,
-	"credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true, "pprof": true, "log_level": true, "log_format": true,
-	"worker": true, "coordinator": true, "checkpoints": true, "lease_term": true, "keep_checkpoints": true}
+// own are the settings in which runs may differ whatever they are compared by.
+var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true,
+	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true, "pprof": true,
+	"log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
+	"keep_checkpoints": true}
 
 // sameMap reports whether a and b are one map.
 func sameMap(a, b map[string]string) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
@@ -18,10 +17,10 @@ type Own struct {
 
 // NewOwn returns the source of the run of that name in a directory, which need not exist yet.
 func NewOwn(name, directory string) *Own {
-	return &Own{Directory: NewDirectory(store.Local(directory)), name: name, log: observe.NewTail(2 * logSize)}
+	return &Own{NewDirectory(store.Local(directory)), name, observe.NewTail(2 * logSize)}
 }
 
-// Runs implements [Source]. The run is running, for its process is.
+// Runs implements [Source]. The run is running, since its process is.
 func (o *Own) Runs(ctx context.Context) ([]Run, error) {
 	runs, err := o.Directory.Runs(ctx)
 	if len(runs) != 1 { // none yet
@@ -29,7 +28,7 @@ func (o *Own) Runs(ctx context.Context) ([]Run, error) {
 	}
 	runs = slices.Clone(runs)
 	if runs[0].Name = o.name; runs[0].State == Stopped {
-		runs[0].State, runs[0].ETA = registry.Running, runs[0].Remaining()
+		runs[0].State, runs[0].ETA = Running, runs[0].Remaining()
 	}
 	return runs, err
 }
@@ -37,5 +36,5 @@ func (o *Own) Runs(ctx context.Context) ([]Run, error) {
 // Tail implements [Logger].
 func (o *Own) Tail(*Run) []byte { return o.log.Bytes() }
 
-// Write takes the lines of the process's log: it implements [io.Writer].
+// Write implements [io.Writer]: it receives the lines of the process's log.
 func (o *Own) Write(line []byte) (int, error) { return o.log.Write(line) }

@@ -34,28 +34,30 @@ const (
 
 // Logger is a [Source] that has the logs of runs itself.
 type Logger interface {
-	// Tail returns the end of what was logged of a run.
+	// Tail returns the end of a run's log.
 	Tail(run *Run) []byte
 }
 
-// Details is what the page of a run shows besides its rows.
+// Details describes a run on its page, in addition to its rows.
 type Details struct {
 	Run      *Run              `json:"run"`
 	Settings map[string]string `json:"settings"` // all of them
-	Files    []File            `json:"files"`    // checkpoints and tables, to download
+	Files    []File            `json:"files"`    // checkpoints, tables and logs, to download
 	Events   []Event           `json:"events"`   // the newest last
 	// Evaluations are the columns of evaluations.csv.
 	Evaluations map[string]Numbers `json:"evaluations"`
 }
 
-// File is a file of a run.
+// File is a file of a run: in its directory, or under logs/ one of its workers' logs.
 type File struct {
-	Name     string    `json:"name"` // in the run's directory
+	Name     string    `json:"name"`
 	Size     int64     `json:"size"` // bytes
 	Modified time.Time `json:"modified"`
+
+	key string // in the store
 }
 
-// Event is something that happened to a run: it was begun or resumed, lost, or logged a warning or an error.
+// Event is a change in a run's life, a start, a resumption or a loss, or a warning or an error in its log.
 type Event struct {
 	Time  time.Time `json:"time,omitzero"`
 	Level string    `json:"level"` // as of a log: info, warn or error
@@ -82,31 +84,36 @@ func (s *server) run(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Details{Run: run, Settings: run.Settings, Evaluations: map[string]Numbers{}, Files: []File{}}
-	if s.columns == nil || run.Directory == "" {
-		d.Events = s.eventsOf(r.Context(), run, nil)
-		return d, nil
-	}
-	in := s.Source.Store()
-	text, err := in.Get(r.Context(), path.Join(run.Directory, config.FileName))
-	if err == nil {
-		d.Settings = parseSettings(string(text))
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	evaluations, err := s.columns.read(r.Context(), run.Directory, evaluationsName)
-	if err != nil {
-		return nil, err
-	}
-	for name, values := range evaluations {
-		d.Evaluations[name] = values[max(0, len(values)-maxRows):]
-	}
+	d := &Details{Run: run, Settings: run.Settings, Evaluations: map[string]Numbers{}}
 	if d.Files, err = s.files(r.Context(), run); err != nil {
 		return nil, err
 	}
-	builds, err := in.Get(r.Context(), path.Join(run.Directory, buildsName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	var builds []byte
+	if s.columns != nil && run.Directory != "" {
+		read := func(name string) ([]byte, error) {
+			data, err := s.Source.Store().Get(r.Context(), path.Join(run.Directory, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			return data, err
+		}
+		settings, err := read(config.FileName)
+		if err != nil {
+			return nil, err
+		}
+		if settings != nil {
+			d.Settings = parseSettings(string(settings))
+		}
+		evaluations, err := s.columns.read(r.Context(), run.Directory, evaluationsName)
+		if err != nil {
+			return nil, err
+		}
+		for name, values := range evaluations {
+			d.Evaluations[name] = values[max(0, len(values)-maxRows):]
+		}
+		if builds, err = read(buildsName); err != nil {
+			return nil, err
+		}
 	}
 	d.Events = s.eventsOf(r.Context(), run, builds)
 	return d, nil
@@ -114,24 +121,30 @@ func (s *server) run(r *http.Request) (any, error) {
 
 // files returns a run's files.
 func (s *server) files(ctx context.Context, run *Run) ([]File, error) {
-	if run.Directory == "" || s.columns == nil {
-		return nil, nil
-	}
-	there, err := s.Source.Store().Files(ctx, run.Directory)
 	files := []File{}
-	for _, f := range there {
-		name := f.Key
-		if run.Directory != "." {
-			name = strings.TrimPrefix(f.Key, run.Directory+"/")
+	for prefix, directory := range map[string]string{"": run.Directory, "logs/": run.Logs} {
+		if directory == "" || s.columns == nil {
+			continue
 		}
-		if !strings.HasPrefix(path.Base(name), ".") {
-			files = append(files, File{name, f.Size, f.Modified})
+		there, err := s.Source.Store().Files(ctx, directory)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range there {
+			name := f.Key
+			if directory != "." {
+				name = strings.TrimPrefix(f.Key, directory+"/")
+			}
+			if !strings.HasPrefix(path.Base(name), ".") {
+				files = append(files, File{prefix + name, f.Size, f.Modified, f.Key})
+			}
 		}
 	}
-	return files, err
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
 }
 
-// eventsOf returns what is known to have happened to a run, by its builds.yaml, its logs and what is said of it.
+// eventsOf returns a run's events, from its builds.yaml, its logs and its state.
 func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte) []Event {
 	events := []Event{}
 	var starts []struct {
@@ -147,7 +160,8 @@ func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte) []Event 
 		events = append(events, l.events()...)
 	}
 	if run.State == Lost {
-		events = append(events, Event{run.Heard, "warn", fmt.Sprintf("%s was last heard of; its lease has expired, and another learner may take the run", run.Learner)})
+		text := run.Learner + " was last heard of; its lease has expired, and another learner may take the run"
+		events = append(events, Event{run.Heard, "warn", text})
 	}
 	if run.Reason != "" {
 		events = append(events, Event{run.Heard, "error", run.Reason})
@@ -231,33 +245,31 @@ func (s *server) log(r *http.Request) (any, error) {
 
 // Rows are the columns of a run's progress.csv: those from a row on, or means over all of them.
 type Rows struct {
+	Run     *Run               `json:"run"`
 	From    int                `json:"from"`
 	Rows    int                `json:"rows"` // that there are in all
 	Columns map[string]Numbers `json:"columns"`
 }
 
-// rows answers with at most [maxPoints] rows, each the mean of as many adjacent ones as are necessary.
+// rows answers with a run and its rows from the number in from on or, without from, with at most [maxPoints] rows, each the
+// mean of as many adjacent ones as are necessary.
 func (s *server) rows(r *http.Request) (any, error) {
 	run, err := s.find(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.rowsOf(r.Context(), run, -1)
-}
-
-// rowsOf returns the rows from one on, or means over all if from is negative.
-func (s *server) rowsOf(ctx context.Context, run *Run, from int) (*Rows, error) {
-	answer := &Rows{Columns: map[string]Numbers{}}
+	answer := &Rows{Run: run, Columns: map[string]Numbers{}}
 	if run.Directory == "" || s.columns == nil {
 		return answer, nil
 	}
-	found, err := s.columns.read(ctx, run.Directory, progressName)
+	found, err := s.columns.read(r.Context(), run.Directory, progressName)
 	if err != nil {
 		return nil, err
 	}
+	from, thin := natural(r.URL.Query().Get("from"), 0), !r.URL.Query().Has("from")
 	for name, values := range found {
 		answer.Rows = len(values)
-		if from < 0 {
+		if thin {
 			answer.Columns[name] = thinned(values)
 			continue
 		}
@@ -300,13 +312,18 @@ func (s *server) file(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if !slices.ContainsFunc(files, func(f File) bool { return f.Name == wanted }) {
-		s.fail(w, r, &failure{http.StatusNotFound, fmt.Sprintf("%s has no file %q: it may have been removed", run.Name, wanted)})
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == wanted })
+	if i < 0 {
+		text := fmt.Sprintf("%s has no file %q: it may have been removed", run.Name, wanted)
+		if s.columns == nil {
+			text = "this server does not know the runs' files: start it with --checkpoints"
+		}
+		s.fail(w, r, &failure{http.StatusNotFound, text})
 		return
 	}
 	s.downloads.Lock() // one at a time: a file is in memory
 	defer s.downloads.Unlock()
-	data, err := s.Source.Store().Get(r.Context(), path.Join(run.Directory, wanted))
+	data, err := s.Source.Store().Get(r.Context(), files[i].key)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -315,7 +332,8 @@ func (s *server) file(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.Itoa(len(data)))
-	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", strings.ReplaceAll(run.Name, "/", "_")+"_"+path.Base(wanted)))
+	name := strings.ReplaceAll(run.Name, "/", "_") + "_" + path.Base(wanted)
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
 	_, _ = w.Write(data) // the client may be gone
 }
 

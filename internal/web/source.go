@@ -8,20 +8,19 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// Source is where runs come from: the directory of a run that is being trained, a store of finished ones, or a coordinator.
+// Source provides runs: the one that this process trains, those in a store, or a coordinator's.
 type Source interface {
-	// Runs returns all runs. Neither the slice nor what it refers to is changed afterwards.
+	// Runs returns all runs. Neither the slice nor anything it refers to is changed afterwards.
 	Runs(ctx context.Context) ([]Run, error)
 	// Store has the runs' files, under their directories; nil if they are out of reach.
 	Store() store.Store
 }
 
-// Run is what the table of runs shows of one.
+// Run is a run as the table of runs shows it.
 type Run struct {
 	Name       string `json:"name"` // unique
 	Experiment string `json:"experiment,omitempty"`
@@ -29,37 +28,48 @@ type Run struct {
 	Algorithm  string `json:"algorithm"`
 	Estimator  string `json:"estimator"`
 	Seed       string `json:"seed"`
-	// Settings tell it from other runs, by their names in a configuration file; the seed is none of them.
+	// Settings distinguish it from other runs, by their names in a configuration file; they exclude the seed.
 	Settings map[string]string `json:"-"`
 
 	State      State     `json:"state"`
 	Reason     string    `json:"reason,omitempty"` // why it failed, or lost its last learner
 	Iteration  uint64    `json:"iteration"`        // iterations completed
-	Iterations uint64    `json:"iterations"`       // in all; 0 if that is not known
+	Iterations uint64    `json:"iterations"`       // in all; 0 if unknown
 	Steps      uint64    `json:"steps"`            // of the environment
-	AllSteps   uint64    `json:"all_steps"`        // in all; 0 if that is not known
+	AllSteps   uint64    `json:"all_steps"`        // in all; 0 if unknown
 	Return     Number    `json:"return"`           // of the last batch
 	Best       Number    `json:"best"`             // mean return of the best evaluation
 	ETA        Number    `json:"eta"`              // seconds until it is complete
 	Learner    string    `json:"learner,omitempty"`
 	Epoch      uint64    `json:"epoch,omitempty"`
-	Heard      time.Time `json:"heard,omitzero"` // when it last gave a sign of life
+	Heard      time.Time `json:"heard,omitzero"` // time of its last sign of life
 
 	Elapsed   Number `json:"-"` // seconds of training so far
 	Directory string `json:"-"` // key of its run directory in the store; "" while it has none
 	Logs      string `json:"-"` // key of the directory of its logs; "" if there are none
 }
 
-// length returns how long the run is to be, if that is known.
+// length returns the run's length, as far as known.
 func (r *Run) length() config.Length {
 	return config.Length{Iterations: r.Iterations, Steps: r.AllSteps}
 }
 
-// State is the state of a run: one of a coordinator's registry, or Lost or Stopped.
-type State = registry.RunState
+// Remaining estimates the seconds that the rest of a run takes, at its pace so far.
+func (r *Run) Remaining() Number {
+	done, all := r.length().Of(r.Iteration, r.Steps)
+	if done == 0 || all < done {
+		return None
+	}
+	return r.Elapsed / Number(done) * Number(all-done)
+}
 
-// States that no registry records.
+// State is the state of a run: one of a coordinator's registry, or Lost or Stopped.
+type State string
+
+// The states that this package tells apart.
 const (
+	Running State = "running"
+	Done    State = "done"
 	Lost    State = "lost"    // its learner has fallen silent
 	Stopped State = "stopped" // it has no coordinator, and nobody trains it
 )
@@ -67,7 +77,7 @@ const (
 // Number is a number whose JSON is null if it is NaN or infinite.
 type Number float64
 
-// None is the number that is not there.
+// None is a missing number.
 var None = Number(math.NaN())
 
 // given reports whether the number is there.
@@ -76,7 +86,7 @@ func (n Number) given() bool { return !math.IsNaN(float64(n)) }
 // MarshalJSON implements [json.Marshaler].
 func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 
-// Numbers is a list of them.
+// Numbers is a list of numbers, whose JSON has null for those that are NaN.
 type Numbers []float32
 
 // MarshalJSON implements [json.Marshaler].
@@ -102,33 +112,19 @@ func appendNumber(out []byte, v float64) []byte {
 	return strconv.AppendFloat(out, v, 'g', 7, 64)
 }
 
-// fields are the names, besides those of settings, by which runs are filtered, sorted and grouped.
+// fields are the names, in addition to settings, by which runs are filtered, sorted and grouped.
 var fields = []string{"name", "experiment", "task", "algorithm", "estimator", "seed", "state", "learner"}
 
 // text returns a field or setting; "" if the run has none of that name.
 func (r *Run) text(name string) string {
-	switch name {
-	case "name":
-		return r.Name
-	case "experiment":
-		return r.Experiment
-	case "task":
-		return r.Task
-	case "algorithm":
-		return r.Algorithm
-	case "estimator":
-		return r.Estimator
-	case "seed":
-		return r.Seed
-	case "state":
-		return string(r.State)
-	case "learner":
-		return r.Learner
+	values := []string{r.Name, r.Experiment, r.Task, r.Algorithm, r.Estimator, r.Seed, string(r.State), r.Learner}
+	if i := slices.Index(fields, name); i >= 0 {
+		return values[i]
 	}
 	return r.Settings[name]
 }
 
-// number returns a column of the table as a number, NaN if it is none.
+// number returns a column of the table as a number, NaN if it is not one.
 func (r *Run) number(name string) float64 {
 	switch name {
 	case "iteration":
@@ -150,13 +146,10 @@ func (r *Run) number(name string) float64 {
 	case "heard":
 		return float64(r.Heard.UnixMilli())
 	}
-	if v, err := strconv.ParseFloat(r.text(name), 64); err == nil {
-		return v
-	}
-	return math.NaN()
+	return parseNumber([]byte(r.text(name)))
 }
 
-// varying returns the names of settings that do not have the same value in all runs, in order.
+// varying returns, in order, the names of the settings that differ among runs.
 func varying(runs []Run) []string {
 	first, differ := map[string]string{}, map[string]bool{}
 	known := map[string]int{} // runs that have the setting
@@ -179,11 +172,6 @@ func varying(runs []Run) []string {
 	for name, n := range known {
 		differ[name] = differ[name] || n != sets
 	}
-	return slices.Sorted(func(yield func(string) bool) {
-		for name := range maps.Keys(differ) {
-			if differ[name] && !slices.Contains(fields, name) && !yield(name) {
-				return
-			}
-		}
-	})
+	maps.DeleteFunc(differ, func(name string, is bool) bool { return !is || slices.Contains(fields, name) })
+	return slices.Sorted(maps.Keys(differ))
 }

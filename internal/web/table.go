@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"net/url"
 	"slices"
@@ -16,9 +17,9 @@ import (
 // maxPage bounds the rows of an answer.
 const maxPage = 500
 
-// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a field or a setting,
-// name<number, name>number, or a text that the run's name contains. Values with blanks are in quotation marks. The pages' addresses
-// contain queries, and a group of runs is the query that selects them.
+// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a field
+// or a setting, name<number, name>number, or a part of the run's name. Values with blanks are in quotation marks. The
+// pages' addresses contain queries, and a group of runs is the query that selects them.
 type query []term
 
 type term struct {
@@ -100,11 +101,12 @@ func selected(runs []Run, text string) ([]*Run, error) {
 
 // Table is a page of the table of runs, or of their groups.
 type Table struct {
-	Now    time.Time     `json:"now"`
-	All    int           `json:"all"`    // runs before any selection
-	Total  int           `json:"total"`  // rows on all pages
-	States map[State]int `json:"states"` // of the runs selected
-	// Names are those by which runs can be grouped: fields, and settings that are not the same in all.
+	Now     time.Time     `json:"now"`
+	Version string        `json:"version"` // changes with the runs
+	All     int           `json:"all"`     // runs before any selection
+	Total   int           `json:"total"`   // rows on all pages
+	States  map[State]int `json:"states"`  // of the selected runs
+	// Names are those by which runs can be grouped: fields, and settings that differ.
 	Names  []string `json:"names"`
 	Runs   []*Run   `json:"runs,omitempty"`
 	Groups []*Group `json:"groups,omitempty"`
@@ -129,15 +131,16 @@ type Group struct {
 	Heard      time.Time `json:"heard,omitzero"`
 }
 
-// tableOf answers a request for a page: q selects, group is a list of names, sort is a column, desc reverses it, offset and limit choose
-// the page.
+// tableOf answers a request for a page: q selects, group is a list of names, sort is a column, desc reverses it, offset
+// and limit choose the page.
 func tableOf(runs []Run, now time.Time, v url.Values) (*Table, error) {
 	found, err := selected(runs, v.Get("q"))
 	if err != nil {
 		return nil, err
 	}
 	offset, limit := natural(v.Get("offset"), 0), min(natural(v.Get("limit"), 100), maxPage)
-	t := &Table{Now: now.UTC(), All: len(runs), States: map[State]int{}, Names: slices.Concat(fields[1:len(fields)-2], varying(runs))}
+	t := &Table{Now: now.UTC(), Version: versionOf(runs), All: len(runs), States: map[State]int{},
+		Names: slices.Concat(fields[1:len(fields)-2], varying(runs))}
 	for _, r := range found {
 		t.States[r.State]++
 	}
@@ -153,6 +156,16 @@ func tableOf(runs []Run, now time.Time, v url.Values) (*Table, error) {
 	return t, nil
 }
 
+// versionOf returns a digest of the runs' progress.
+func versionOf(runs []Run) string {
+	sum := fnv.New64a()
+	for i := range runs {
+		r := &runs[i]
+		fmt.Fprintln(sum, r.Name, r.State, r.Iteration, r.Return, r.Best, r.Epoch)
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
 func natural(text string, otherwise int) int {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 		return n
@@ -166,7 +179,9 @@ func page[T any](rows []T, offset, limit int) []T {
 }
 
 // sortRows sorts stably by a column: by numbers where there are some, those without one last in either direction.
-func sortRows[T any](rows []*T, column string, desc bool, text func(*T, string) string, number func(*T, string) float64) {
+func sortRows[T any](rows []*T, column string, desc bool, text func(*T, string) string,
+	number func(*T, string) float64,
+) {
 	if column == "" {
 		return
 	}
@@ -254,8 +269,10 @@ func newGroup(key string, names []string, runs []*Run) *Group {
 	}
 	returns := mean("return")
 	g.Return, g.Low, g.High = Number(returns.Value), Number(returns.Low), Number(returns.High)
-	g.Iteration, g.Iterations, g.Best = Number(mean("iteration").Value), Number(mean("iterations").Value), Number(mean("best").Value)
-	g.Steps, g.AllSteps = Number(mean("steps").Value), Number(mean("all_steps").Value)
+	for column, field := range map[string]*Number{"iteration": &g.Iteration, "iterations": &g.Iterations, "steps": &g.Steps,
+		"all_steps": &g.AllSteps, "best": &g.Best} {
+		*field = Number(mean(column).Value)
+	}
 	return g
 }
 
@@ -288,8 +305,5 @@ func (g *Group) number(name string) float64 {
 	case "heard":
 		return float64(g.Heard.UnixMilli())
 	}
-	if v, err := strconv.ParseFloat(g.text(name), 64); err == nil {
-		return v
-	}
-	return math.NaN()
+	return parseNumber([]byte(g.text(name)))
 }

@@ -1,19 +1,19 @@
-// Package web serves the pages on which training can be watched: a table of runs, their curves, and a page for each. The same pages are in a
-// training process, which shows its own run, in a coordinator, which shows all, and in `learner dashboard`, which shows what lies in a store;
-// they differ in their [Source].
+// Package web serves the pages on which training can be watched: a table of runs, their curves, and a page for each run.
+// A training process shows its own run, a coordinator all of its runs, and `learner dashboard` the runs in a store; they
+// differ in their [Source].
 //
-// The front end (ui) is TypeScript. Package bundle makes of it the files in dist, which are embedded. Requests under data/ are answered
-// in JSON; all else that the pages need is in the program.
+// The front end (ui) is TypeScript, which package bundle builds into the embedded files in dist. Requests under data/ are
+// answered in JSON; everything else that the pages need is in the program.
 //
 // # Watching a policy play
 //
-// The tab "watch" of a run's page belongs to ui/play.ts, a chunk of its own, which may import three.js: it is loaded when the tab is first
-// opened. It exports
+// The tab "watch" of a run's page is ui/play.ts, a chunk of its own, which may import three.js: it is loaded when the tab
+// is first opened. It exports
 //
 //	export function mount(element: HTMLElement, params: { run: string; checkpoint?: string }): () => void
 //
-// which shows the run in the element, which is as large as it is going to be, and returns what ends that. The requests of that page go to
-// live/, relative to the document, which [Config.Live] answers.
+// which shows the run in the element, at the element's present size, and returns a function that ends that. The page sends
+// its requests to live/, relative to the document, which [Config.Live] answers.
 package web
 
 import (
@@ -35,35 +35,36 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 //go:embed index.html dist
 var built embed.FS
 
-// Config says what the pages show.
+// Config holds the settings of the pages.
 type Config struct {
 	// Source has the runs.
 	Source Source
-	// Actions carries out what users want done; nil: the pages only read.
+	// Actions executes users' actions; nil means that the pages only read.
 	Actions Actions
-	// Live answers the requests under /live/ of the pages that show a policy at play; nil: there are no such pages.
+	// Live answers the requests under /live/ of the pages that show a policy at play; nil means that there are none.
 	Live http.Handler
-	// Log records what goes wrong here; nil means slog.Default.
+	// Log records errors; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Actions is what users may do beyond looking, and who they are.
+// Actions identifies users, and executes what they may do beyond looking.
 type Actions interface {
-	// User returns who sent a request, "" for anyone, and the actions that they may take. An error means that they may not even look.
+	// User returns the sender of a request, "" for anyone, and the actions permitted to them. An error means that they may
+	// not even look.
 	User(r *http.Request) (name string, actions []string, err error)
 	// Login returns the cookie for a token, for "" one to be forgotten.
 	Login(token string) (*http.Cookie, error)
-	// Do takes an action for the sender of a request, and says what was done.
+	// Do executes an action for the sender of a request, and describes the change.
 	Do(r *http.Request, a Action) (message string, err error)
 }
 
-// Action is something that a user wants done.
+// Action is a user's request to change something.
 type Action struct {
 	Action string `json:"action"` // check, submit, cancel, retry or remove
 	Name   string `json:"name"`   // of a run or an experiment
@@ -80,8 +81,8 @@ const maxAction = 512 << 10
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler answers the requests for the pages, and theirs. It belongs at the root of a server that refuses the requests of other sites'
-// pages (package sameorigin).
+// Handler answers the requests for the pages, and the pages' own. It belongs at the root of a server that refuses the
+// requests of other sites' pages (package sameorigin).
 func Handler(c Config) http.Handler {
 	s := &server{Config: c}
 	if kept := c.Source.Store(); kept != nil {
@@ -94,20 +95,18 @@ func Handler(c Config) http.Handler {
 	for name, f := range assets() {
 		mux.Handle("GET /"+name, f)
 	}
-	mux.HandleFunc("POST /data/login", s.json(s.login))
-	mux.HandleFunc("POST /data/logout", s.json(s.logout))
+	mux.HandleFunc("POST /data/login", s.login)
 	mux.HandleFunc("POST /data/action", s.json(s.act))
 	mux.HandleFunc("GET /data/about", s.json(s.about))
 	mux.HandleFunc("GET /data/runs", s.json(s.runs))
 	mux.HandleFunc("GET /data/curves", func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(curvesTimeout)) // else the server's holds
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(curvesTimeout)) // in place of the server's
 		s.json(s.curves)(w, r)
 	})
 	mux.HandleFunc("GET /data/run", s.json(s.run))
 	mux.HandleFunc("GET /data/rows", s.json(s.rows))
 	mux.HandleFunc("GET /data/log", s.json(s.log))
 	mux.HandleFunc("GET /data/file", s.file)
-	mux.HandleFunc("GET /data/events", s.events)
 	if c.Live != nil {
 		mux.Handle("/live/", http.StripPrefix("/live", c.Live))
 	}
@@ -127,7 +126,7 @@ func Handler(c Config) http.Handler {
 	})
 }
 
-// user is the sender of a request, with the actions that they may take.
+// user is the sender of a request, and the actions permitted to them.
 type user struct {
 	name    string
 	actions []string
@@ -136,7 +135,7 @@ type user struct {
 // userKey is the key of a request's user in its context.
 type userKey struct{}
 
-// userOf returns the user whom admit has found; without Actions, anyone, who may take none.
+// userOf returns the user that admit has found; without Actions, anyone, who may take none.
 func userOf(r *http.Request) user {
 	if u, ok := r.Context().Value(userKey{}).(user); ok {
 		return u
@@ -144,7 +143,7 @@ func userOf(r *http.Request) user {
 	return user{actions: []string{}}
 }
 
-// admit returns a request for data with its user, or an error if they may not look.
+// admit returns a request with its user, or an error if they may not look at what it asks for.
 func (s *server) admit(r *http.Request) (*http.Request, error) {
 	public := r.URL.Path == "/data/login" || !strings.HasPrefix(r.URL.Path, "/data/") && !strings.HasPrefix(r.URL.Path, "/live/")
 	if s.Actions == nil || public {
@@ -160,7 +159,6 @@ func (s *server) admit(r *http.Request) (*http.Request, error) {
 type server struct {
 	Config
 	columns   *columns // nil without a store
-	streams   streams
 	downloads sync.Mutex
 }
 
@@ -176,7 +174,7 @@ func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", a.kind)
 	h.Set("ETag", a.tag)
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Cache-Control", "no-cache") // but asks whether it has changed
+	h.Set("Cache-Control", "no-cache") // the browser asks whether it has changed
 	if a.forever {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
@@ -208,8 +206,8 @@ func assets() map[string]http.Handler {
 			return err
 		}
 		sum := sha256.Sum256(data)
-		a := &asset{kind: mime.TypeByExtension(path.Ext(name)), tag: fmt.Sprintf(`"%x"`, sum[:12]), plain: data, compressed: compressed.Bytes(),
-			forever: strings.Contains(name, "-")}
+		a := &asset{mime.TypeByExtension(path.Ext(name)), fmt.Sprintf(`"%x"`, sum[:12]), data, compressed.Bytes(),
+			strings.Contains(name, "-")}
 		if name == "index.html" {
 			all["{$}"] = a
 			return nil
@@ -237,10 +235,6 @@ func (s *server) json(f func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		h := w.Header()
-		if c, ok := value.(withCookie); ok {
-			c.cookie.HttpOnly, c.cookie.SameSite = true, http.SameSiteStrictMode
-			http.SetCookie(w, c.cookie)
-		}
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Vary", "Accept-Encoding")
@@ -270,20 +264,23 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else if r.Context().Err() == nil {
 		s.Log.Error("a page's request", "path", r.URL.Path, "error", err)
 	}
-	data, _ := json.Marshal(map[string]any{"error": map[string]string{"message": err.Error()}}) // texts can be encoded
+	failed := map[string]string{"message": err.Error()}
+	if status == http.StatusNotFound {
+		failed["code"] = "not_found" // as the coordinator's API has it
+	}
+	data, _ := json.Marshal(map[string]any{"error": failed}) // texts can be encoded
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(data)
 }
 
-// about tells the pages what they are of.
+// about describes the server to the pages.
 func (s *server) about(r *http.Request) (any, error) {
 	u := userOf(r)
 	_, one := s.Source.(Logger)
 	return map[string]any{
-		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one,
-		"metrics": append(metricsOf(runs.NewRow(), ""), metricsOf(runs.Evaluation{}, evaluationPrefix)...),
-		"live":    s.Live != nil, "files": s.columns != nil,
+		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one, "live": s.Live != nil, "files": s.columns != nil,
+		"metrics": append(progress.Metrics[progress.Row](""), progress.Metrics[progress.Evaluation](evaluationPrefix)...),
 	}, nil
 }
 
@@ -299,42 +296,31 @@ func (s *server) runs(r *http.Request) (any, error) {
 	return table, nil
 }
 
-// login answers a token with a cookie.
-func (s *server) login(r *http.Request) (any, error) {
-	var body struct {
-		Token string `json:"token"`
-	}
-	if err := readBody(r, &body); err != nil {
-		return nil, err
-	}
-	if s.Actions == nil {
-		return nil, &failure{http.StatusNotFound, "nobody logs in here"}
-	}
-	cookie, err := s.Actions.Login(body.Token)
-	if err != nil {
-		return nil, &failure{http.StatusUnauthorized, err.Error()}
-	}
-	return withCookie{cookie}, nil
+// login answers a token with a cookie that scripts cannot read and other sites' requests do not carry. For an empty token
+// the cookie is over.
+func (s *server) login(w http.ResponseWriter, r *http.Request) {
+	s.json(func(r *http.Request) (any, error) {
+		var body struct {
+			Token string `json:"token"`
+		}
+		if err := readBody(r, &body); err != nil {
+			return nil, err
+		}
+		if s.Actions == nil {
+			return nil, &failure{http.StatusNotFound, "nobody logs in here"}
+		}
+		cookie, err := s.Actions.Login(body.Token)
+		if err != nil {
+			return nil, &failure{http.StatusUnauthorized, err.Error()}
+		}
+		if body.Token == "" {
+			cookie.MaxAge = -1
+		}
+		cookie.HttpOnly, cookie.SameSite = true, http.SameSiteStrictMode
+		http.SetCookie(w, cookie)
+		return struct{}{}, nil
+	})(w, r)
 }
-
-// logout answers with a cookie that is over.
-func (s *server) logout(*http.Request) (any, error) {
-	if s.Actions == nil {
-		return nil, &failure{http.StatusNotFound, "nobody logs in here"}
-	}
-	cookie, err := s.Actions.Login("")
-	if err != nil {
-		return nil, &failure{http.StatusNotFound, err.Error()}
-	}
-	cookie.MaxAge = -1
-	return withCookie{cookie}, nil
-}
-
-// withCookie is an answer that sets a cookie, which scripts cannot read and other sites' requests do not carry.
-type withCookie struct{ cookie *http.Cookie }
-
-// MarshalJSON implements [json.Marshaler].
-func (withCookie) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
 func (s *server) act(r *http.Request) (any, error) {
 	var a Action
@@ -345,7 +331,7 @@ func (s *server) act(r *http.Request) (any, error) {
 		return nil, &failure{http.StatusNotFound, "these pages only read"}
 	}
 	if !slices.Contains(userOf(r).actions, a.Action) {
-		return nil, &failure{http.StatusForbidden, fmt.Sprintf("you may not %.20s here: docs/security.md says who may", a.Action)}
+		return nil, &failure{http.StatusForbidden, fmt.Sprintf("you may not %.20s here: see docs/security.md", a.Action)}
 	}
 	message, err := s.Actions.Do(r, a)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
@@ -197,7 +196,7 @@ func TestGroupsAreQueries(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			settings["batch"] = "2000"
 		}
-		runs = append(runs, Run{Name: fmt.Sprint("run", i), Task: []string{"Hopper-v5", "Ant-v5"}[rng.IntN(2)], Seed: fmt.Sprint(i), Settings: settings, Return: Number(rng.Float64()), State: registry.Done})
+		runs = append(runs, Run{Name: fmt.Sprint("run", i), Task: []string{"Hopper-v5", "Ant-v5"}[rng.IntN(2)], Seed: fmt.Sprint(i), Settings: settings, Return: Number(rng.Float64()), State: Done})
 	}
 	table, err := tableOf(runs, time.Now(), url.Values{"group": {"task hidden batch"}})
 	if err != nil {
@@ -223,7 +222,7 @@ func TestGroupsAreQueries(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	runs := []Run{
-		{Name: "a/Hopper-v5/s1", Task: "Hopper-v5", State: registry.Running, Best: 300, Settings: map[string]string{"gamma": "0.99"}},
+		{Name: "a/Hopper-v5/s1", Task: "Hopper-v5", State: Running, Best: 300, Settings: map[string]string{"gamma": "0.99"}},
 		{Name: "b/Ant-v5/s1", Task: "Ant-v5", State: Lost, Best: None, Settings: map[string]string{"gamma": "0.9", "hidden": "[64, 64]"}},
 	}
 	for text, want := range map[string]string{
@@ -273,7 +272,7 @@ func TestDirectory(t *testing.T) {
 		t.Fatalf("%+v, %v", runs, err)
 	}
 	done, epochs, stopped := runs[0], runs[1], runs[2]
-	if done.Name != "done" || done.State != registry.Done || done.Iteration != 4 || done.Steps != 40 || done.Return != 7.5 || done.Best != 9 || done.Seed != "3" || done.Settings["gamma"] != "0.99" || done.Settings["run_dir"] != "" {
+	if done.Name != "done" || done.State != Done || done.Iteration != 4 || done.Steps != 40 || done.Return != 7.5 || done.Best != 9 || done.Seed != "3" || done.Settings["gamma"] != "0.99" || done.Settings["run_dir"] != "" {
 		t.Errorf("%+v", done)
 	}
 	if epochs.Name != "exp/t/r" || epochs.Epoch != 10 || epochs.Return != 10 || epochs.Logs != "exp/t/r/logs" {
@@ -282,7 +281,7 @@ func TestDirectory(t *testing.T) {
 	if stopped.State != Stopped || stopped.Iteration != 2 || stopped.Return != 2.5 {
 		t.Errorf("%+v", stopped)
 	}
-	if done, half := runs[3], runs[4]; done.State != registry.Done || half.State != Stopped || half.AllSteps != 100 || half.Iterations != 0 {
+	if done, half := runs[3], runs[4]; done.State != Done || half.State != Stopped || half.AllSteps != 100 || half.Iterations != 0 {
 		t.Errorf("runs of 100 steps: %+v, %+v", done, half)
 	}
 	half := Run{AllSteps: 100, Iteration: 2, Steps: 20, Elapsed: 7}

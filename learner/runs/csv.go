@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 // CSV appends rows of type T, which is [Row] or [Evaluation], to a file of comma-separated values.
@@ -78,7 +79,7 @@ func (c *CSV[T]) Append(row T) error {
 func (c *CSV[T]) Close() error { return c.file.Close() }
 
 // header returns the first line of T's file.
-func header[T any]() string { return strings.Join(Columns[T](), ",") + "\n" }
+func header[T any]() string { return strings.Join(progress.Columns[T](), ",") + "\n" }
 
 // iterationOf returns a row's first field.
 func iterationOf(row any) uint64 { return reflect.ValueOf(row).Field(0).Uint() }
@@ -110,7 +111,7 @@ func parseLine[T any](line string) (row T, err error) {
 		if field.CanUint() {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
-				return row, fmt.Errorf("%s: %.40q is not a count", Columns[T]()[i], text)
+				return row, fmt.Errorf("%s: %.40q is not a count", progress.Columns[T]()[i], text)
 			}
 			field.SetUint(n)
 			continue
@@ -118,7 +119,7 @@ func parseLine[T any](line string) (row T, err error) {
 		v := math.NaN()
 		if text != "" {
 			if v, err = strconv.ParseFloat(text, 64); err != nil {
-				return row, fmt.Errorf("%s: %.40q is not a number", Columns[T]()[i], text)
+				return row, fmt.Errorf("%s: %.40q is not a number", progress.Columns[T]()[i], text)
 			}
 		}
 		field.SetFloat(v)

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
 func TestColumns(t *testing.T) {
-	columns := Columns[Row]()
+	columns := progress.Columns[Row]()
 	want := strings.Fields(`iteration steps episodes return_mean return_min return_max length_mean kl entropy gradient_norm
 		fisher_rank noise lengthscale log_likelihood value_loss explained_variance seconds_sampling seconds_updating`)
 	if !slices.Equal(columns[:len(want)], want) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
@@ -130,7 +131,7 @@ func complaints(s *config.Settings, row runs.Row) (all []string) {
 		}
 	}
 	fields := reflect.ValueOf(row)
-	for i, name := range runs.Columns[runs.Row]() {
+	for i, name := range progress.Columns[progress.Row]() {
 		if want, listed := applies[name]; fields.Field(i).CanFloat() {
 			x := fields.Field(i).Float()
 			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)

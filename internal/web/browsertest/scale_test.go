@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dbqpg/dbqpg/internal/processtest"
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/web"
-	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // figures is the file that TestTenThousand writes its measurements to, from the environment.
@@ -36,10 +36,10 @@ func manyRuns(t *testing.T, number, iterations int) string {
 	const shapes = 20
 	for k := range shapes {
 		rng := rand.New(rand.NewPCG(1, uint64(k)))
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), runs.Columns[runs.Row](), iterations, 1, func(column string, i int) float64 {
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), progress.Columns[progress.Row](), iterations, 1, func(column string, i int) float64 {
 			return valueOf(rng, column, i, 100+10*float64(k))
 		})
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)), runs.Columns[runs.Evaluation](), iterations, 50, func(column string, i int) float64 {
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)), progress.Columns[progress.Evaluation](), iterations, 50, func(column string, i int) float64 {
 			return valueOf(rng, column, i, 100+10*float64(k))
 		})
 	}
@@ -252,7 +252,7 @@ func compressed(t *testing.T, base string, paths ...string) (size int) {
 func hour(t *testing.T) []string {
 	t.Helper()
 	directory := t.TempDir()
-	columns, rng := runs.Columns[runs.Row](), rand.New(rand.NewPCG(3, 4))
+	columns, rng := progress.Columns[progress.Row](), rand.New(rand.NewPCG(3, 4))
 	value := func(column string, i int) float64 { return valueOf(rng, column, i, 300) }
 	path := filepath.Join(directory, "progress.csv")
 	writeTable(t, path, columns, 60, 1, value)

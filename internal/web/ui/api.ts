@@ -41,6 +41,7 @@ export interface Group extends Row {
 
 export interface Table {
 	now: string;
+	version: string; // changes with the runs
 	all: number;
 	total: number;
 	states: Partial<Record<State, number>>;
@@ -66,6 +67,7 @@ export interface Curves {
 export type Columns = Record<string, Value[]>;
 
 export interface Rows {
+	run: Run;
 	from: number;
 	rows: number;
 	columns: Columns;
@@ -186,37 +188,39 @@ export function useData<T>(path: string | null, params: URLSearchParams, version
 }
 
 /**
- * useEvents listens to server-sent events until the address changes; it calls lost with whether there is no connection. A page that is out of sight
- * does not listen: a browser has six connections to a server, which other tabs need.
+ * usePolling asks for JSON every two seconds, while the page is in sight, until the key changes or is null; it calls lost with whether there is no
+ * connection.
  */
-export function useEvents(params: URLSearchParams | null, handlers: Record<string, (data: any) => void>, lost: (now: boolean) => void) {
-	const current = useRef(handlers);
-	current.current = handlers;
-	const address = params && 'data/events?' + params;
+export function usePolling<T>(key: string | null, path: string, params: () => Record<string, string>, take: (answer: T) => void, lost: (now: boolean) => void) {
+	const current = useRef({ params, take });
+	current.current = { params, take };
 	useEffect(() => {
-		if (address === null) return;
-		let events: EventSource | undefined;
-		const listen = () => {
-			events?.close();
-			if (document.hidden) return;
-			events = new EventSource(address);
-			for (const name of Object.keys(handlers)) {
-				events.addEventListener(name, (event) => current.current[name](JSON.parse((event as MessageEvent).data)));
-			}
-			events.onopen = () => lost(false);
-			events.onerror = () => lost(true);
+		if (key === null) return;
+		const abort = new AbortController();
+		let timer = 0;
+		const ask = () => {
+			clearTimeout(timer);
+			timer = window.setTimeout(ask, 2000);
+			if (document.hidden || busy) return;
+			busy = true;
+			get<T>(path, current.current.params(), abort.signal)
+				.then(
+					(answer) => {
+						if (abort.signal.aborted) return;
+						lost(false);
+						current.current.take(answer);
+					},
+					(error) => abort.signal.aborted || lost(error.status === 0 || error.status >= 500),
+				)
+				.then(() => (busy = false));
 		};
-		const leave = () => events?.close(); // the browser may keep the page, to go back to
-		const back = (event: PageTransitionEvent) => event.persisted && listen();
-		listen();
-		document.addEventListener('visibilitychange', listen);
-		addEventListener('pagehide', leave);
-		addEventListener('pageshow', back);
+		let busy = false;
+		ask();
+		document.addEventListener('visibilitychange', ask);
 		return () => {
-			leave();
-			document.removeEventListener('visibilitychange', listen);
-			removeEventListener('pagehide', leave);
-			removeEventListener('pageshow', back);
+			clearTimeout(timer);
+			abort.abort();
+			document.removeEventListener('visibilitychange', ask);
 		};
-	}, [address]);
+	}, [key]);
 }

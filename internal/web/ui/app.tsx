@@ -3,7 +3,7 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import './app.css';
 import './play.css';
 import { LoginPage, SubmitPage } from './actions';
-import { Failure, get, post, useEvents, type About, type Table } from './api';
+import { Failure, get, post, usePolling, type About, type Table } from './api';
 import { ComparePage } from './compare';
 import { go, Link, useRoute } from './route';
 import { RunPage } from './run';
@@ -30,7 +30,7 @@ function App() {
 		return () => clearTimeout(timer);
 	}, [failure]);
 	const inRun = route.path.startsWith('run/');
-	useEvents(about && !inRun ? none : null, { runs: setVersion }, setLost);
+	usePolling<Table>(about && !inRun ? 'runs' : null, 'runs', () => ({ limit: '0' }), (table) => setVersion(table.version), setLost);
 	useEffect(() => {
 		if (about?.one && route.path === '' && route.params.size === 0) {
 			get<Table>('runs', none).then((table) => table.runs?.length === 1 && go('run/' + table.runs[0].name, none, true));
@@ -63,7 +63,7 @@ function App() {
 				<span class="lost" role="status">{lost ? 'no connection; trying again' : ''}</span>
 				{about?.user && <span class="user">{about.user}</span>}
 				{about?.user && about.login && (
-					<button type="button" onClick={() => post('logout', {}).then(load)}>Log out</button>
+					<button type="button" onClick={() => post('login', { token: '' }).then(load)}>Log out</button>
 				)}
 				<button type="button" onClick={nextTheme} aria-label={`theme: ${theme}`} title={`theme: ${theme}`}>
 					{{ system: '◐', light: '☀', dark: '☾' }[theme]}

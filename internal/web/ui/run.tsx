@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Actions } from './actions';
-import { get, useData, useEvents, type About, type Columns, type Details, type Rows, type Run, type Table } from './api';
+import { useData, usePolling, type About, type Columns, type Details, type Rows, type Run, type Table } from './api';
 import { Chart, type Line } from './chart';
 import { choice, Controls } from './curves';
 import { Ago, Badge, bytes, duration, number } from './format';
@@ -61,36 +61,21 @@ export function RunPage(props: { name: string; params: URLSearchParams; about: A
 function useRows(name: string, lost: (now: boolean) => void): { rows?: Rows; run?: Run } {
 	const [rows, setRows] = useState<Rows>();
 	const [run, setRun] = useState<Run>();
-	const [version, setVersion] = useState(0);
-	const [from, setFrom] = useState<number | null>(null);
-	useEffect(() => {
-		const abort = new AbortController();
-		get<Rows>('rows', new URLSearchParams({ name }), abort.signal).then(
-			(answer) => {
-				setRows(answer);
-				setFrom(answer.rows);
-			},
-			() => setTimeout(() => abort.signal.aborted || setVersion((v) => v + 1), 3000),
-		);
-		return () => abort.abort();
-	}, [name, version]);
-	const params = from === null ? null : new URLSearchParams({ name, rows: String(from) });
-	const handlers = {
-		run: setRun,
-		rows: (more: Rows) =>
-			setRows((before) => {
-				const length = before?.columns['iteration']?.length ?? 0;
-				const added = more.columns['iteration']?.length ?? 0;
-				if (!before || more.from !== before.rows || length + added > 1000) {
-					setVersion((v) => v + 1);
-					return before;
-				}
-				const columns: Columns = {};
-				for (const key of Object.keys(more.columns)) columns[key] = [...(before.columns[key] ?? []), ...more.columns[key]];
-				return { from: 0, rows: more.rows, columns };
-			}),
+	const whole = useRef(true); // whether to ask for all rows
+	const take = (more: Rows) => {
+		setRun(more.run);
+		const length = rows?.columns['iteration']?.length ?? 0;
+		const added = more.columns['iteration']?.length ?? 0;
+		if (whole.current || !rows) setRows(more);
+		else if ((whole.current = more.from !== rows.rows || length + added > 1000)) return;
+		else if (added > 0) {
+			const columns: Columns = {};
+			for (const key of Object.keys(more.columns)) columns[key] = [...(rows.columns[key] ?? []), ...more.columns[key]];
+			setRows({ ...more, columns });
+		}
+		whole.current = false;
 	};
-	useEvents(params, handlers, lost);
+	usePolling<Rows>(name, 'rows', () => ({ name, ...(!whole.current && rows && { from: String(rows.rows) }) }), take, lost);
 	return { rows, run };
 }
 

@@ -1,4 +1,4 @@
-package api
+package serve
 
 import (
 	"bytes"
@@ -24,14 +24,11 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json anew")
 
-// describe makes the description of the routes from the types that they take and give.
-func describe(t *testing.T) []byte {
+// describeRoutes makes the description of the routes from the types that they take and give.
+func describeRoutes(t *testing.T) []byte {
 	t.Helper()
 	no := false
 	strict := func(name string, of reflect.Type, _ reflect.StructTag, schema *openapi3.Schema) error {
-		if of.Name() == "retired" {
-			return &openapi3gen.ExcludeSchemaSentinel{}
-		}
 		schema.Nullable = of.Kind() == reflect.Slice
 		if of.Kind() == reflect.Struct && schema.Type.Is("object") {
 			schema.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
@@ -55,7 +52,7 @@ func describe(t *testing.T) []byte {
 			"token": {Value: openapi3.NewSecurityScheme().WithType("http").WithScheme("bearer").WithDescription("in place of a client's certificate")},
 		}},
 	}
-	for _, r := range new(API).routes() {
+	for _, r := range new(api).routes() {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		path = strings.ReplaceAll(path, "...", "")
 		o := &openapi3.Operation{Summary: r.summary, OperationID: operationID(method, path), Responses: openapi3.NewResponses(openapi3.WithName("default", failure))}
@@ -95,7 +92,7 @@ func operationID(method, path string) string {
 
 // The description that is served is that of the routes and of the types that they take and give.
 func TestDescription(t *testing.T) {
-	now := describe(t)
+	now := describeRoutes(t)
 	if *update {
 		if err := os.WriteFile("openapi.json", now, 0o644); err != nil {
 			t.Fatal(err)
@@ -103,7 +100,7 @@ func TestDescription(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(now, description) {
-		t.Error("openapi.json is not that of the routes: go test ./coordinator/api -run Description -update")
+		t.Error("openapi.json is not that of the routes: go test ./coordinator/serve -run Description -update")
 	}
 	d, err := openapi3.NewLoader().LoadFromData(description)
 	if err == nil {
@@ -114,9 +111,9 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// Described returns a handler that answers as next does, and checks each answer, and each request that is not refused, against the
+// described returns a handler that answers as next does, and checks each answer, and each request that is not refused, against the
 // description.
-func Described(t testing.TB, next http.Handler) http.Handler {
+func described(t testing.TB, next http.Handler) http.Handler {
 	d, err := openapi3.NewLoader().LoadFromData(description)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package api
+package serve
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// leases holds the renewals of leases that this node has accepted as the leader. They are not in the log, and cost no disk a
-// sync: a new leader's first command renews all leases for their full terms, so nothing is lost with them. A lease in the
-// registry may therefore have expired although its holder is well, and Take is proposed for a run that is known to be free.
+// leases holds the renewals of leases that this node has accepted as the leader. They are not in the log, and cost no
+// disk a sync: a new leader's first command renews all leases for their full terms, so nothing is lost with them. A lease
+// in the registry may therefore have expired although its holder is well, and Take is proposed for a run known to be free.
 type leases struct {
-	taking  chan struct{} // holds an element while a Take is chosen a run and proposed: two would be chosen the same
+	taking  chan struct{} // holds an element from the choice of a Take's run until it is taken
 	mu      sync.Mutex
 	renewed map[registry.Hold]renewal
 }
@@ -23,7 +23,7 @@ func newLeases() leases {
 	return leases{taking: make(chan struct{}, 1), renewed: map[registry.Hold]renewal{}}
 }
 
-// renewal is until when a holder has renewed its lease, for which term.
+// renewal is a lease's latest expiry and term.
 type renewal struct {
 	expires time.Time
 	ttl     float64
@@ -47,7 +47,7 @@ func (l *leases) now(run *registry.Run, now time.Time) registry.Run {
 }
 
 // renew renews a lease.
-func (a *API) renew(ctx context.Context, r client.Renewal) (*registry.Run, error) {
+func (a *api) renew(ctx context.Context, r client.Renewal) (*registry.Run, error) {
 	if refusal := registry.CheckTTL(r.TTL); refusal != nil {
 		return nil, refused(refusal)
 	}
@@ -70,11 +70,12 @@ func (a *API) renew(ctx context.Context, r client.Renewal) (*registry.Run, error
 	return &current, err
 }
 
-// refused returns a refusal as it is sent.
+// refused converts a refusal to its form on the wire.
 func refused(r *registry.Refusal) error { return &client.Error{Code: r.Code, Message: r.Message} }
 
-// take leases the first free run of those with the highest priority, which is free by the renewals too. A request that has been answered before gets the same answer.
-func (a *API) take(ctx context.Context, c registry.Command) (registry.Response, error) {
+// take leases the first run of the highest priority that is free by the renewals too. A request that was answered before
+// gets the same answer.
+func (a *api) take(ctx context.Context, c registry.Command) (registry.Response, error) {
 	select {
 	case a.leases.taking <- struct{}{}:
 		defer func() { <-a.leases.taking }()

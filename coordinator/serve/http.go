@@ -1,4 +1,4 @@
-package api
+package serve
 
 import (
 	"bytes"
@@ -19,7 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/raftnode"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
-	"github.com/dbqpg/dbqpg/internal/sameorigin"
 )
 
 //go:embed openapi.json
@@ -39,38 +38,26 @@ type parameter struct {
 	of                any // a value of its type
 }
 
-// pages are the parameters of lists that are answered in parts.
-var pages = []parameter{
-	{"limit", "at most so many; the answer then says which page is next", 0},
-	{"page", "next of an earlier answer", ""},
-}
-
 // routes lists all requests under /v1.
-func (a *API) routes() []route {
+func (a *api) routes() []route {
 	return []route{
-		{"POST /v1/commands", "Change something, once if the request is numbered or has an Idempotency-Key", look | train | administer,
-			nil, registry.Command{}, registry.Response{}, a.postCommand},
+		{"POST /v1/commands", "Change something, once if the request is numbered or has an Idempotency-Key",
+			look | train | administer, nil, registry.Command{}, registry.Response{}, a.postCommand},
 		{"POST /v1/renewals", "Extend a lease", train, nil, client.Renewal{}, registry.Run{},
 			withBody(func(ctx context.Context, r client.Renewal) (any, error) { return a.renew(ctx, r) })},
 		{"POST /v1/heartbeats", "Report that a learner is alive, or that it leaves", train, nil, client.Heartbeat{}, struct{}{},
 			withBody(func(ctx context.Context, h client.Heartbeat) (any, error) { return struct{}{}, a.heartbeat(ctx, h) })},
-		{"GET /v1/runs", "List runs, or wait for some", look, append([]parameter{
+		{"GET /v1/runs", "List runs, or wait for some", look, []parameter{
 			{"experiment", "only the runs of this one", ""},
 			{"state", "only runs in this state", registry.RunState("")},
 			{"free", "only runs that a learner may take now", false},
 			{"after", "only runs that have changed since the index of an earlier answer", uint64(0)},
-			{"wait", "how long to wait for one: seconds, up to 60, or with a unit, such as 500ms", ""},
-		}, pages...), nil, client.Runs{}, a.getRuns},
+			{"wait", "how long to wait for one, in seconds, up to 60", 0.0},
+		}, nil, client.Runs{}, a.getRuns},
 		{"GET /v1/runs/{name...}", "Return a run", look, nil, nil, registry.Run{},
 			func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) }},
-		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, pages, nil, client.Experiments{},
-			func(ctx context.Context, r *http.Request) (any, error) {
-				q, err := query(r)
-				if err != nil {
-					return nil, err
-				}
-				return a.experiments(ctx, q)
-			}},
+		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil, client.Experiments{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
 		{"GET /v1/seen", "List the learners heard of recently", look, nil, nil, client.Seen{},
 			func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) }},
 		{"GET /v1/nodes", "List the coordinator's nodes", look, nil, nil, client.Nodes{},
@@ -88,7 +75,7 @@ func (a *API) routes() []route {
 	}
 }
 
-func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
+func (a *api) postCommand(_ context.Context, r *http.Request) (any, error) {
 	data, err := readBody(r)
 	if err != nil {
 		return nil, err
@@ -97,42 +84,23 @@ func (a *API) postCommand(ctx context.Context, r *http.Request) (any, error) {
 	if err := registry.DecodeStrictly(data, &c); err != nil {
 		return nil, &client.Error{Code: client.Malformed, Message: "not a command: " + err.Error()}
 	}
-	if err := require(ctx, rightFor(&c)); err != nil {
-		return nil, err
-	}
 	if key := r.Header.Get("Idempotency-Key"); key != "" && c.Request == (registry.Request{}) {
 		c.Request = registry.Request{Client: fmt.Sprintf("key-%.20x", sha256.Sum256([]byte(key))), Number: 1}
 	}
-	response, err := a.command(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if refused := response.Refusal; refused != nil {
-		return nil, &client.Error{Code: refused.Code, Message: refused.Message}
-	}
-	a.logChange(r, &c)
-	return response, nil
+	return a.execute(r, c)
 }
 
-func (a *API) getRuns(_ context.Context, r *http.Request) (any, error) {
-	q, err := query(r)
+func (a *api) getRuns(_ context.Context, r *http.Request) (any, error) {
+	q, err := client.ParseQuery(r.URL.Query())
 	if err != nil {
-		return nil, err
+		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
 	defer cancel()
 	return a.runs(ctx, q)
 }
 
-func query(r *http.Request) (client.Query, error) {
-	q, err := client.ParseQuery(r.URL.Query())
-	if err != nil {
-		return q, &client.Error{Code: client.Malformed, Message: err.Error()}
-	}
-	return q, nil
-}
-
-// checkParameters returns an error if a request has one that its route does not know.
+// checkParameters returns an error if a request has a parameter that its route does not know.
 func (route *route) checkParameters(r *http.Request) error {
 	for name := range r.URL.Query() {
 		if !slices.ContainsFunc(route.parameters, func(p parameter) bool { return p.name == name }) {
@@ -140,8 +108,8 @@ func (route *route) checkParameters(r *http.Request) error {
 			for _, p := range route.parameters {
 				known = append(known, p.name)
 			}
-			allowed := cmp.Or(strings.Join(known, ", "), "none")
-			return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("unknown query parameter %.40q: allowed here: %s", name, allowed)}
+			return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("unknown query parameter %.40q: allowed here: %s",
+				name, cmp.Or(strings.Join(known, ", "), "none"))}
 		}
 	}
 	return nil
@@ -162,11 +130,11 @@ func withBody[T any](answer func(context.Context, T) (any, error)) func(context.
 	}
 }
 
-// Handler answers requests over HTTP. A client with a certificate or a token may do what its role permits.
-func (a *API) Handler() http.Handler {
+// handler answers requests over HTTP.
+func (a *api) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, route := range a.routes() {
-		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, &route) })
+		mux.HandleFunc(route.pattern, a.admit(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, &route) }))
 	}
 	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -182,64 +150,62 @@ func (a *API) Handler() http.Handler {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, &client.Error{Code: registry.NotFound, Message: r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"})
+		message := r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"
+		a.fail(w, &client.Error{Code: registry.NotFound, Message: message})
 	})
 	return mux
 }
 
 // serve answers one request if its sender has one of the required rights.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, route *route) {
-	urls := a.urls()
-	w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
-	w.Header().Set(client.LeaderHeader, a.Leader().URL)
-	var body bytes.Buffer // what has been read of it
+func (a *api) serve(w http.ResponseWriter, r *http.Request, route *route) {
+	var body bytes.Buffer // read so far
 	r.Body = io.NopCloser(io.TeeReader(http.MaxBytesReader(w, r.Body, registry.MaxCommand), &body))
-	r = a.withSender(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	var result any
-	err := require(ctx, route.needs)
-	if foreign := sameorigin.Check(r, a.names(urls)...); foreign != nil {
-		err = &client.Error{Code: client.Forbidden, Message: foreign.Error()}
-	}
+	err := require(r, route.needs)
 	if err == nil {
 		err = route.checkParameters(r)
 	}
+	var result any
 	if err == nil {
 		result, err = route.answer(ctx, r)
 	}
-	var elsewhere *raftnode.NotLeaderError
-	if errors.As(err, &elsewhere) && elsewhere.Leader.URL != "" && r.Header.Get(forwardedHeader) == "" {
-		a.forward(w, r, body.Bytes(), elsewhere.Leader)
-		return
-	}
 	if err != nil {
-		a.fail(w, a.failure(err))
+		q, _ := client.ParseQuery(r.URL.Query())
+		a.forwardOrFail(w, r, &body, err, q.Wait+timeout)
 		return
 	}
 	if r.Method != http.MethodGet && route.needs == administer {
 		a.logChange(r, nil)
 	}
 	if data, raw := result.([]byte); raw {
-		w.Header().Set("Content-Type", octets)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTimeout)) // else the server's holds
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // in place of the server's
 		write(w, data)
 		return
 	}
 	send(w, http.StatusOK, result)
 }
 
-const octets = "application/octet-stream"
+// answerTimeout bounds the time to send a large answer, such as a backup.
+const answerTimeout = 10 * time.Minute
 
-// backupTimeout is how long a backup may take to be sent.
-const backupTimeout = 10 * time.Minute
+// forwardOrFail answers a request that failed here: the leader answers it if this node is not the leader.
+func (a *api) forwardOrFail(w http.ResponseWriter, r *http.Request, body io.Reader, err error, wait time.Duration) {
+	var elsewhere *raftnode.NotLeaderError
+	if errors.As(err, &elsewhere) && elsewhere.Leader.URL != "" && r.Header.Get(forwardedHeader) == "" {
+		a.forward(w, r, body, elsewhere.Leader, wait)
+		return
+	}
+	a.fail(w, a.failure(err))
+}
 
-// logChange records who has changed what, by the certificate's or the token's name. Commits, of which there are many, are for --log-level
-// debug.
-func (a *API) logChange(r *http.Request, c *registry.Command) {
+// logChange records a change and its sender, by the name in the certificate or token. Commits, of which there are many,
+// are logged at level debug.
+func (a *api) logChange(r *http.Request, c *registry.Command) {
 	by, what, level := who(r), r.URL.Path, slog.LevelInfo
-	if s, _ := r.Context().Value(senderKey{}).(sender); s.through != "" {
-		by += " through " + s.through
+	if through := senderOf(r).through; through != "" {
+		by += " through " + through
 	}
 	if c != nil {
 		data, _ := registry.EncodeCommand(*c) // it was decoded here
@@ -251,11 +217,8 @@ func (a *API) logChange(r *http.Request, c *registry.Command) {
 	a.log.Log(r.Context(), level, "changed", "by", by, "method", r.Method, "what", what)
 }
 
-// names returns the names by which this node may be asked, from the URLs of all nodes: a name that leads to another one was not pointed here by a stranger either.
-func (a *API) names(urls []string) []string { return sameorigin.Names(append(urls, a.url)...) }
-
 // urls returns the URLs of all nodes.
-func (a *API) urls() (urls []string) {
+func (a *api) urls() (urls []string) {
 	a.View(func(s *registry.State) {
 		for _, n := range s.Nodes {
 			urls = append(urls, n.URL)
@@ -265,7 +228,7 @@ func (a *API) urls() (urls []string) {
 }
 
 // fail sends an error.
-func (a *API) fail(w http.ResponseWriter, e *client.Error) {
+func (a *api) fail(w http.ResponseWriter, e *client.Error) {
 	send(w, statusOf(e.Code), client.Failure{Error: e})
 }
 
@@ -280,7 +243,7 @@ func send(w http.ResponseWriter, status int, body any) {
 	write(w, append(data, '\n'))
 }
 
-// write sends the rest of an answer, ignoring errors since the client may be gone.
+// write sends the rest of an answer. It ignores errors, since the client may be gone.
 func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) }
 
 func statusOf(code registry.Code) int {

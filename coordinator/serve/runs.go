@@ -1,4 +1,4 @@
-package api
+package serve
 
 import (
 	"context"
@@ -8,18 +8,11 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// runs answers a query; if the query waits, once there is a matching run. Hundreds may wait while dozens of runs change
-// per second, so a waiting query looks only at what has changed, and at all runs only when a lease may have expired.
-func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
-	if err := q.Check(); err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
-	}
-	known := true
-	if err := a.Read(ctx, func(s *registry.State) { known = q.Page == "" || s.Run(q.Page) != nil }); err != nil {
+// runs answers a query; one that waits, once there is a matching run. Hundreds may wait while dozens of runs change per
+// second, so a waiting query reads only the runs that have changed, and all runs only when a lease may have expired.
+func (a *api) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
+	if err := a.Read(ctx, func(*registry.State) {}); err != nil {
 		return nil, err
-	}
-	if !known {
-		return nil, gone(q.Page)
 	}
 	s := &search{Query: q, until: time.Now().Add(q.Wait)}
 	if !q.Free { // a free run need not have changed
@@ -46,29 +39,22 @@ func (a *API) runs(ctx context.Context, q client.Query) (*client.Runs, error) {
 type search struct {
 	client.Query
 	until time.Time // when it is answered even without a match
-	after uint64    // runs changed up to that index don't match
-	lapse time.Time // the first moment at which one of these may become free, zero if there is none
+	after uint64    // runs that last changed at or before this index don't match
+	lapse time.Time // when the first of these may become free; zero for never
 }
 
 // at returns the matching runs and, if there are none, how long to wait unless something changes.
-func (s *search) at(a *API) (found *client.Runs, wait time.Duration) {
+func (s *search) at(a *api) (found *client.Runs, wait time.Duration) {
 	found = &client.Runs{Runs: []registry.Run{}}
 	a.View(func(state *registry.State) {
 		now := a.Time(state)
 		if !s.lapse.IsZero() && !now.Before(s.lapse) {
 			s.after, s.lapse = 0, time.Time{}
 		}
-		turned := s.Page == "" || state.Run(s.Page) == nil // to the page
 		for changed := range state.ChangedSince(s.after) {
-			run := a.leases.now(changed, now)
-			if turned && s.wants(&run, now) {
-				if s.Limit > 0 && len(found.Runs) == s.Limit {
-					found.Next = found.Runs[s.Limit-1].Name
-					break
-				}
+			if run := a.leases.now(changed, now); s.wants(&run, now) {
 				found.Runs = append(found.Runs, run)
 			}
-			turned = turned || run.Name == s.Page
 		}
 		found.Index, found.Now = state.Changed, now
 	})

@@ -1,4 +1,4 @@
-package api
+package serve
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// learners holds the learners that this node has heard of as the leader of a term. Heartbeats are not in the log: a new leader
-// hears of every learner within client.HeartbeatEvery.
+// learners holds the learners that this node has heard of as the leader of a term. Heartbeats are not in the log: a new
+// leader hears of every learner within client.HeartbeatEvery.
 type learners struct {
 	mu   sync.Mutex
 	term uint64
@@ -28,7 +28,7 @@ func (l *learners) in(term uint64) []client.Learner {
 }
 
 // heartbeat notes that a learner is alive, or that it leaves, which ends its draining.
-func (a *API) heartbeat(ctx context.Context, h client.Heartbeat) error {
+func (a *api) heartbeat(ctx context.Context, h client.Heartbeat) error {
 	err := proto.CheckRun(h.Learner)
 	if err == nil && h.Run != "" {
 		err = proto.CheckRun(h.Run)
@@ -62,8 +62,8 @@ func (l *learners) note(term uint64, h client.Heartbeat, now time.Time) {
 	l.seen = append(l.seen, client.Learner{Name: h.Learner, Run: h.Run, Slots: h.Slots, At: now})
 }
 
-// Seen lists the learners that this node has heard of, if it leads.
-func (a *API) Seen(s *registry.State) *client.Seen {
+// learnersIn lists the learners that this node has heard of, if it leads.
+func (a *api) learnersIn(s *registry.State) *client.Seen {
 	a.learners.mu.Lock()
 	seen := &client.Seen{Now: a.Time(s), Seen: append([]client.Learner{}, a.learners.in(a.Status().Term)...)}
 	a.learners.mu.Unlock()
@@ -75,8 +75,9 @@ func (a *API) Seen(s *registry.State) *client.Seen {
 	return seen
 }
 
-// hasLost reports whether a learner no longer holds the run that it last said it works on, nil for none: one that gives a run up says so.
-func (a *API) hasLost(run *registry.Run, v *client.Learner, now time.Time) bool {
+// hasLost reports whether a learner no longer holds the run that its last heartbeat named, nil for none: a learner that
+// gives a run up says so.
+func (a *api) hasLost(run *registry.Run, v *client.Learner, now time.Time) bool {
 	if run == nil || run.Lease == nil {
 		return false
 	}
@@ -85,13 +86,13 @@ func (a *API) hasLost(run *registry.Run, v *client.Learner, now time.Time) bool 
 }
 
 // knows reports whether a learner has been heard of or holds a run.
-func (a *API) knows(s *registry.State, learner string) bool {
-	return slices.ContainsFunc(a.Seen(s).Seen, func(v client.Learner) bool { return v.Name == learner }) ||
+func (a *api) knows(s *registry.State, learner string) bool {
+	return slices.ContainsFunc(a.learnersIn(s).Seen, func(v client.Learner) bool { return v.Name == learner }) ||
 		slices.ContainsFunc(s.Runs, func(r registry.Run) bool { return r.Lease != nil && r.Lease.Learner == learner })
 }
 
 // drain keeps runs from a learner that is known.
-func (a *API) drain(ctx context.Context, c registry.Command) (registry.Response, error) {
+func (a *api) drain(ctx context.Context, c registry.Command) (registry.Response, error) {
 	known := true
 	err := a.Read(ctx, func(s *registry.State) {
 		known = c.Drain.Off || s.Answered(c.Request) || a.knows(s, c.Drain.Learner)
