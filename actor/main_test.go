@@ -159,7 +159,7 @@ func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, min
 		} else {
 			close(done)
 		}
-		p.Iteration = iteration
+		p.Batch = iteration
 		b, err := collector.Collect(deadline(t), p, minSteps)
 		if err != nil {
 			t.Fatal(err)

@@ -337,7 +337,7 @@ func TestOtherVersion(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		data[3]++
+		data[1]++ // the version
 		conn.Publish(proto.SubjectsOf("toy").Positions(), data)
 	})
 	if err != nil {

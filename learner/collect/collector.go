@@ -214,10 +214,10 @@ func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps 
 		panic(fmt.Sprintf("collect: a batch of %d steps", minSteps))
 	}
 	c.mu.Lock()
-	next := c.dispatcher.position.Iteration
+	next := c.dispatcher.position.Batch
 	c.mu.Unlock()
-	if policy.Iteration < next {
-		panic(fmt.Sprintf("collect: batch %d where %d is next", policy.Iteration, next))
+	if policy.Batch < next {
+		panic(fmt.Sprintf("collect: batch %d where %d is next", policy.Batch, next))
 	}
 	p := *policy
 	p.Run, p.Epoch, p.Task = c.config.Run, c.config.Epoch, c.config.Task.Name
@@ -228,13 +228,13 @@ func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps 
 	if err := c.publish(ctx, publication); err != nil {
 		return nil, err
 	}
-	it := c.begin(p.Iteration, minSteps, segments, publication.data)
+	it := c.begin(p.Batch, minSteps, segments, publication.data)
 	err = c.wait(ctx, it, publication)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dispatcher.current = nil
 	if err != nil {
-		return nil, fmt.Errorf("collect batch %d: %w", p.Iteration, err)
+		return nil, fmt.Errorf("collect batch %d: %w", p.Batch, err)
 	}
 	b := c.dispatcher.batch(it)
 	b.Stats.Dropped = c.conn.Dropped()

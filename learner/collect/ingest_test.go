@@ -23,7 +23,7 @@ func largePolicy(iteration uint64) *proto.Policy {
 	shape := policy.Shape{Observation: large.ObservationDim, Action: large.ActionDim, Hidden: []int{64, 64}}
 	identity := policy.Identity(large.ObservationDim, 5)
 	return &proto.Policy{
-		Iteration: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean, Std: identity.Std, Clip: 5,
+		Batch: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean, Std: identity.Std, Clip: 5,
 	}
 }
 

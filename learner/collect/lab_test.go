@@ -123,7 +123,7 @@ func (l *lab) collect(iteration uint64) *collect.Batch {
 // play plays one ticket alone, without network.
 func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 	t.Helper()
-	p := rollouttest.Policy(ticket.Iteration)
+	p := rollouttest.Policy(ticket.Batch)
 	shape := policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
@@ -137,7 +137,7 @@ func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 }
 
 func ticket(iteration, index uint64) proto.Ticket {
-	return proto.Ticket{Run: "toy", Epoch: 1, Iteration: iteration, Index: index, Seed: seed}
+	return proto.Ticket{Run: "toy", Epoch: 1, Batch: iteration, Index: index, Seed: seed}
 }
 
 // serialBatch is the slow twin: it plays one ticket after the other until there are enough steps.
@@ -195,7 +195,7 @@ func (w *wide) Step(action, observation []float64) (float64, bool, error) {
 
 func widePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(wideSpec.ObservationDim, 5)
-	return &proto.Policy{Iteration: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
 }
 
 // client speaks the protocol by hand.

@@ -48,8 +48,8 @@ func (s *segments) length(ticket int) int {
 // is where the streams then stand. The batch is a function of the policy, the seed, the streams and the number of steps.
 func (c *Collector) CollectSegments(ctx context.Context, policy *proto.Policy, streams []Stream, steps int) (*Batch, error) {
 	s := &segments{steps: steps, before: slices.Clone(streams), after: make([]Stream, len(streams))}
-	if err := s.check(&c.config, c.dispatcher.ticket(policy.Iteration)); err != nil {
-		return nil, fmt.Errorf("collect batch %d: %w", policy.Iteration, err)
+	if err := s.check(&c.config, c.dispatcher.ticket(policy.Batch)); err != nil {
+		return nil, fmt.Errorf("collect batch %d: %w", policy.Batch, err)
 	}
 	return c.collect(ctx, policy, steps, s)
 }

@@ -38,7 +38,7 @@ func (h *huge) Reset(rng *rand.Rand, observation []float64) error {
 
 func hugePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(hugeSpec.ObservationDim, 5)
-	return &proto.Policy{Iteration: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
 }
 
 // stallSenders is how many actors a stalled learner has, and how many episodes its batches.
@@ -134,7 +134,7 @@ func TestStalledLearner(t *testing.T) {
 	if _, err := watcher.Subscribe("dbqpg.toy.1.chunk.*", func(m bus.Message) {
 		var c proto.Chunk
 		if proto.Unmarshal(m.Data, &c) == nil {
-			chunks <- c.Ticket.Iteration
+			chunks <- c.Ticket.Batch
 		}
 	}); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func TestWrongUploads(t *testing.T) {
 		if reply.Status != status || !strings.Contains(reply.Reason, reason) {
 			t.Errorf("%s: %v %q, want %v %q", what, reply.Status, reply.Reason, status, reason)
 		}
-		if reply.Position != (proto.Position{Epoch: 1, Iteration: 1}) {
+		if reply.Position != (proto.Position{Epoch: 1, Batch: 1}) {
 			t.Errorf("%s: the answer gives position %v", what, reply.Position)
 		}
 	}

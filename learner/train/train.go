@@ -209,7 +209,7 @@ func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Cli
 func (r *Run) Policy(batch uint64) *proto.Policy {
 	n := r.Normalizer()
 	return &proto.Policy{
-		Iteration: batch,
+		Batch: batch,
 		Hidden:    r.Shape.Hidden,
 		Params:    r.Params,
 		Mean:      n.Mean,

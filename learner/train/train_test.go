@@ -66,7 +66,7 @@ func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []c
 	for i, stream := range streams {
 		here := (steps + len(streams) - i - 1) / (len(streams) - i) // of those that are left
 		steps -= here
-		ticket, start := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
+		ticket, start := proto.Ticket{Batch: p.Batch, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
 		if start.State == nil {
 			start.Counted = uint64(stream.Before.Steps)
 		}
@@ -88,7 +88,7 @@ func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*c
 	}
 	batch := new(collect.Batch)
 	for batch.Steps < minSteps {
-		ticket := proto.Ticket{Iteration: p.Iteration, Index: uint64(len(batch.Episodes)), Seed: c.seed}
+		ticket := proto.Ticket{Batch: p.Batch, Index: uint64(len(batch.Episodes)), Seed: c.seed}
 		e, err := rollouttest.Play(ctx, c.env, actor, ticket)
 		if err != nil {
 			return nil, err
