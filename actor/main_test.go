@@ -160,7 +160,7 @@ func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, min
 			close(done)
 		}
 		p.Batch = iteration
-		b, err := collector.Collect(deadline(t), p, minSteps)
+		b, err := collector.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestSignal(t *testing.T) {
 		actor := start(t, "--nats", server.URL(), "--slots", "2")
 		collected := make(chan error)
 		go func() {
-			_, err := collector.Collect(deadline(t), p, 3000)
+			_, err := collector.Collect(deadline(t), collect.Order{Policy: p, Steps: 3000})
 			collected <- err
 		}()
 		actor.await("joined")

@@ -102,7 +102,7 @@ func TestActorBeforeLearner(t *testing.T) {
 	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet}); err != nil {
 		t.Errorf("stopped before there was a learner: %v", err)
 	}
-	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }
@@ -120,7 +120,7 @@ func TestNoEnvironment(t *testing.T) {
 	}()
 	collected := make(chan error)
 	go func() {
-		_, err := collector.Collect(deadline(t), rollouttest.Policy(0), 100)
+		_, err := collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100})
 		collected <- err
 	}()
 	if err := <-failed; !errors.Is(err, missing) || !strings.Contains(err.Error(), "task Toy") {
@@ -159,7 +159,7 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: func(string) (sim.Env, error) { return slow, nil }})
 	collected := make(chan error)
 	go func() {
-		_, err := collector.Collect(ctx, rollouttest.Policy(0), 200)
+		_, err := collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(0), Steps: 200})
 		collected <- err
 	}()
 	<-slow.calls // in its first step
@@ -179,7 +179,7 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 			}
 		}
 	}()
-	b, err := collector.Collect(ctx, rollouttest.Policy(1), 200)
+	b, err := collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(1), Steps: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestGarbage(t *testing.T) {
 	}()
 	sub.Close()
 	close(asked)
-	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }

@@ -44,7 +44,7 @@ func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx c
 // collect plays a batch of at least that many steps with the initial policy, the
 // observations normalised as in the batch before.
 func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error) {
-	batch, err := s.collector.Collect(ctx, s.policy(), steps)
+	batch, err := s.collector.Collect(ctx, collect.Order{Policy: s.policy(), Steps: steps})
 	if err != nil {
 		return nil, err
 	}

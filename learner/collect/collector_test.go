@@ -46,7 +46,7 @@ func TestBatchDoesNotDependOnActors(t *testing.T) {
 func TestLargeEpisodes(t *testing.T) {
 	l := newLab(t, func(c *collect.Config) { c.Task = wideSpec })
 	l.actor(8, newWide)
-	b, err := l.collector.Collect(deadline(t), widePolicy(0), 8000)
+	b, err := l.collector.Collect(deadline(t), collect.Order{Policy: widePolicy(0), Steps: 8000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestReplacedLearner(t *testing.T) {
 	l := newLab(t)
 	old := make(chan error)
 	go func() {
-		_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+		_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 		old <- err
 	}()
 	l.client("watcher").ask() // the old learner is at work
@@ -218,7 +218,7 @@ func TestReplacedLearner(t *testing.T) {
 	}
 	successor := l.newCollector(conn, func(c *collect.Config) { c.Epoch = epoch })
 	l.actor(2, simtest.New)
-	b, err := successor.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+	b, err := successor.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestReplacedLearner(t *testing.T) {
 	if err := <-old; !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("the old learner: %v", err)
 	}
-	if _, err := l.collector.Collect(deadline(t), rollouttest.Policy(9), minSteps); !errors.Is(err, collect.ErrSuperseded) {
+	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(9), Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("the old learner, again: %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestSameEpochTwice(t *testing.T) {
 	other := l.newCollector(l.connect())
 	p := rollouttest.Policy(0)
 	p.Params[0]++
-	if _, err := other.Collect(deadline(t), p, minSteps); !errors.Is(err, collect.ErrSuperseded) {
+	if _, err := other.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("another policy under the same epoch and iteration: %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(deadline(t))
 	cancelled := make(chan error)
 	go func() {
-		_, err := l.collector.Collect(ctx, rollouttest.Policy(0), minSteps)
+		_, err := l.collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 		cancelled <- err
 	}()
 	l.client("watcher").ask()
@@ -284,7 +284,7 @@ func TestBadPolicies(t *testing.T) {
 	} {
 		p := rollouttest.Policy(0)
 		spoil(p)
-		if _, err := l.collector.Collect(deadline(t), p, minSteps); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -312,7 +312,7 @@ func TestPolicyOfAnotherRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if step > 0 {
-			if _, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps); !errors.Is(err, proto.ErrVersion) {
+			if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrVersion) {
 				t.Errorf("a later release's: %v", err)
 			}
 			continue
@@ -338,7 +338,7 @@ func TestForeignKey(t *testing.T) {
 	if _, err := collect.NextEpoch(deadline(t), l.conn, "toy", 0); !errors.Is(err, proto.ErrMalformed) {
 		t.Errorf("NextEpoch: %v", err)
 	}
-	if _, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps); !errors.Is(err, proto.ErrMalformed) {
+	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrMalformed) {
 		t.Errorf("Collect: %v", err)
 	}
 }

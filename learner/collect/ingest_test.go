@@ -100,7 +100,7 @@ func (p *plant) usage() (used func() map[string]time.Duration) {
 
 func (p *plant) collect(steps int) *collect.Batch {
 	p.t.Helper()
-	batch, err := p.collector.Collect(deadline(p.t), largePolicy(p.iteration), steps)
+	batch, err := p.collector.Collect(deadline(p.t), collect.Order{Policy: largePolicy(p.iteration), Steps: steps})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (l *lab) actor(slots int, newEnv func(string) (sim.Env, error)) (stop func(
 
 func (l *lab) collect(iteration uint64) *collect.Batch {
 	l.t.Helper()
-	b, err := l.collector.Collect(deadline(l.t), rollouttest.Policy(iteration), minSteps)
+	b, err := l.collector.Collect(deadline(l.t), collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (h *helper) learn(ctx context.Context) error {
 	defer collector.Close()
 	fmt.Println("ready")
 	for iteration := uint64(0); ; iteration++ {
-		batch, err := collector.Collect(ctx, hugePolicy(iteration), stallSenders()*hugeSpec.TimeLimit)
+		batch, err := collector.Collect(ctx, collect.Order{Policy: hugePolicy(iteration), Steps: stallSenders() * hugeSpec.TimeLimit})
 		if err != nil {
 			return nil // told to end, or superseded: the parent misses the lines
 		}

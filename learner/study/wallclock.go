@@ -143,7 +143,7 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 				j.log.Info("timing updates", "samples", size, "rounds", o.rounds)
 				normalizer := policy.Identity(task.ObservationDim, settings["mc"].Clip)
 				p.Batch, p.Mean, p.Std, p.Clip = uint64(size), normalizer.Mean, normalizer.Std, normalizer.Clip
-				batch, err := collector.Collect(ctx, p, int(size))
+				batch, err := collector.Collect(ctx, collect.Order{Policy: p, Steps: int(size)})
 				if err != nil {
 					return nil, err
 				}

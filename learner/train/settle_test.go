@@ -47,18 +47,11 @@ type sampling struct {
 	begins func(batch uint64) error
 }
 
-func (c *sampling) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
-	if err := c.begins(p.Batch); err != nil {
+func (c *sampling) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	if err := c.begins(order.Policy.Batch); err != nil {
 		return nil, err
 	}
-	return c.Collector.Collect(ctx, p, minSteps)
-}
-
-func (c *sampling) CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
-	if err := c.begins(p.Batch); err != nil {
-		return nil, err
-	}
-	return c.Collector.CollectSegments(ctx, p, streams, steps)
+	return c.Collector.Collect(ctx, order)
 }
 
 // saving is a journal that says when it has saved an iteration, or fails instead.

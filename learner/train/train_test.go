@@ -56,12 +56,8 @@ func (c *serial) actor(p *proto.Policy) (*policy.Actor, error) {
 	return policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 }
 
-// CollectSegments plays one stream after another, so that all steps are played in the end.
-func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
-	actor, err := c.actor(p)
-	if err != nil {
-		return nil, err
-	}
+// segments plays one stream after another, so that all steps are played in the end.
+func (c *serial) segments(actor *policy.Actor, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
 	batch := &collect.Batch{Steps: steps}
 	for i, stream := range streams {
 		here := (steps + len(streams) - i - 1) / (len(streams) - i) // of those that are left
@@ -81,13 +77,17 @@ func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []c
 	return batch, nil
 }
 
-func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
+func (c *serial) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	p := order.Policy
 	actor, err := c.actor(p)
 	if err != nil {
 		return nil, err
 	}
+	if order.Streams != nil {
+		return c.segments(actor, p, order.Streams, order.Steps)
+	}
 	batch := new(collect.Batch)
-	for batch.Steps < minSteps {
+	for batch.Steps < order.Steps {
 		ticket := proto.Ticket{Batch: p.Batch, Index: uint64(len(batch.Episodes)), Seed: c.seed}
 		e, err := rollouttest.Play(ctx, c.env, actor, ticket)
 		if err != nil {
@@ -268,8 +268,7 @@ func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 		t.Fatal(err)
 	}
 	defer env.Close()
-	stateSize := env.(sim.Saver).StateSize()
-	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, StateSize: stateSize, Log: quiet})
+	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, NewEnv: tasks.New, Exact: true, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,8 +313,8 @@ type sizes struct {
 	steps, episodes []int
 }
 
-func (c *sizes) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
-	batch, err := c.Collector.Collect(ctx, p, minSteps)
+func (c *sizes) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	batch, err := c.Collector.Collect(ctx, order)
 	if err == nil {
 		c.steps, c.episodes = append(c.steps, batch.Steps), append(c.episodes, len(batch.Episodes))
 	}
