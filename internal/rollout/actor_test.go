@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -30,9 +31,9 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-func startServer(t testing.TB) *bus.Server {
+func startServer(t testing.TB) *natsserver.Server {
 	t.Helper()
-	s, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	s, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func startServer(t testing.TB) *bus.Server {
 	return s
 }
 
-func connect(t testing.TB, s *bus.Server) *bus.Conn {
+func connect(t testing.TB, s *natsserver.Server) *bus.Conn {
 	t.Helper()
 	c, err := s.Connect(bus.ConnConfig{Log: quiet})
 	if err != nil {
@@ -50,7 +51,7 @@ func connect(t testing.TB, s *bus.Server) *bus.Conn {
 	return c
 }
 
-func newCollector(t testing.TB, s *bus.Server, change ...func(*collect.Config)) *collect.Collector {
+func newCollector(t testing.TB, s *natsserver.Server, change ...func(*collect.Config)) *collect.Collector {
 	t.Helper()
 	config := collect.Config{Run: "toy", Epoch: 1, Seed: 3, Task: simtest.Spec, Log: quiet}
 	for _, f := range change {

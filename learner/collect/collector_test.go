@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/internal/streams"
@@ -164,7 +165,7 @@ func TestServerRestart(t *testing.T) {
 		_, port, _ := net.SplitHostPort(strings.TrimPrefix(l.server.URL(), "nats://"))
 		number, _ := strconv.Atoi(port)
 		l.server.Close()
-		again, err := bus.StartServer(bus.ServerConfig{Port: number, Log: quiet})
+		again, err := natsserver.Start(natsserver.Config{Port: number, Log: quiet})
 		if err != nil {
 			t.Error(err)
 			return

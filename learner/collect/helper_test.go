@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -124,13 +125,13 @@ func (h *helper) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := bus.ServerConfig{Log: quiet}
+	config := natsserver.Config{Log: quiet}
 	if own != nil {
 		if config.Auth, err = own.ServerAuth(); err != nil {
 			return err
 		}
 	}
-	server, err := bus.StartServer(config)
+	server, err := natsserver.Start(config)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -47,14 +48,14 @@ func deadline(t testing.TB) context.Context {
 // lab is a server, a learner's collector and whatever actors a test adds.
 type lab struct {
 	t         testing.TB
-	server    *bus.Server
+	server    *natsserver.Server
 	conn      *bus.Conn
 	collector *collect.Collector
 }
 
 func newLab(t testing.TB, change ...func(*collect.Config)) *lab {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/faultstest"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -123,7 +124,7 @@ func TestStalledLearner(t *testing.T) {
 	if faultstest.Long() {
 		length = time.Minute
 	}
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

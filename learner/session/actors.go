@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -73,7 +74,7 @@ type Sampling struct {
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)
-	server, err := bus.StartServer(bus.ServerConfig{Log: log})
+	server, err := natsserver.Start(natsserver.Config{Log: log})
 	if err != nil {
 		return err
 	}

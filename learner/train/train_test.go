@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/config/configtest"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -249,7 +250,7 @@ func TestActorsTrainLikeOneSampler(t *testing.T) {
 // trainOverNATS trains with a server and two local actors.
 func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
