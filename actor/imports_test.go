@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An actor plays episodes and estimates nothing: none of the estimators, nor of what they compute on, is in its program.
-func TestProgramContainsNoEstimator(t *testing.T) {
+// An actor plays episodes: its program contains neither an estimator nor a NATS server.
+func TestProgramContainsOnlyWhatPlays(t *testing.T) {
 	const module = "github.com/dbqpg/dbqpg/"
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -17,7 +17,8 @@ func TestProgramContainsNoEstimator(t *testing.T) {
 		t.Fatalf("the program's packages are\n%s, without the policy", out)
 	}
 	for name := range strings.Lines(string(out)) {
-		if strings.HasPrefix(name, module+"estimators") || strings.HasPrefix(name, module+"learner") {
+		if strings.HasPrefix(name, module+"estimators") || strings.HasPrefix(name, module+"learner") ||
+			strings.Contains(name, "nats-server") {
 			t.Errorf("an actor's program contains %s", name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/streams"
@@ -107,10 +108,10 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
+func startServer(t testing.TB, config natsserver.Config) *natsserver.Server {
 	t.Helper()
 	config.Log = quiet
-	server, err := bus.StartServer(config)
+	server, err := natsserver.Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
 }
 
 // learner returns a collector for the task and a policy to collect under.
-func learner(t testing.TB, server *bus.Server, task string) (*collect.Collector, *proto.Policy) {
+func learner(t testing.TB, server *natsserver.Server, task string) (*collect.Collector, *proto.Policy) {
 	t.Helper()
 	spec, err := sim.Lookup(task)
 	if err != nil {
@@ -159,8 +160,8 @@ func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, min
 		} else {
 			close(done)
 		}
-		p.Iteration = iteration
-		b, err := collector.Collect(deadline(t), p, minSteps)
+		p.Batch = iteration
+		b, err := collector.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, min
 func TestKilledProcess(t *testing.T) {
 	for task, minSteps := range map[string]int{"Swimmer-v2": 6000, "Hopper-v2": 2000} {
 		t.Run(task, func(t *testing.T) {
-			alone := startServer(t, bus.ServerConfig{})
+			alone := startServer(t, natsserver.Config{})
 			collector, p := learner(t, alone, task)
 			conn, err := alone.Connect(bus.ConnConfig{Log: quiet})
 			if err != nil {
@@ -193,7 +194,7 @@ func TestKilledProcess(t *testing.T) {
 				t.Error(err)
 			}
 
-			server := startServer(t, bus.ServerConfig{})
+			server := startServer(t, natsserver.Config{})
 			collector, p = learner(t, server, task)
 			victim := start(t, "--nats", server.URL(), "--slots", "2")
 			start(t, "--nats", server.URL(), "--slots", "1")
@@ -220,12 +221,12 @@ func TestKilledProcess(t *testing.T) {
 // A signal makes an actor give its tickets back and leave.
 func TestSignal(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		server := startServer(t, bus.ServerConfig{})
+		server := startServer(t, natsserver.Config{})
 		collector, p := learner(t, server, "Swimmer-v2")
 		actor := start(t, "--nats", server.URL(), "--slots", "2")
 		collected := make(chan error)
 		go func() {
-			_, err := collector.Collect(deadline(t), p, 3000)
+			_, err := collector.Collect(deadline(t), collect.Order{Policy: p, Steps: 3000})
 			collected <- err
 		}()
 		actor.await("joined")
@@ -268,7 +269,7 @@ func TestLogLevel(t *testing.T) {
 
 // A server without a learner is waited on, too.
 func TestNoLearner(t *testing.T) {
-	server := startServer(t, bus.ServerConfig{})
+	server := startServer(t, natsserver.Config{})
 	start(t, "--nats", server.URL()).await("waiting for a learner")
 	start(t, "--nats", server.URL(), "--run", "later").await("waiting for a learner")
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/processtest"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // serverPort is the variable that makes the test's own program a NATS server on that port, 0 for a free one.
@@ -23,8 +23,8 @@ const serverPort = "LEARNER_TEST_SERVER_PORT"
 func serveNATS(port string) (status int) {
 	number, err := strconv.Atoi(port)
 	if err == nil {
-		var server *bus.Server
-		if server, err = bus.StartServer(bus.ServerConfig{Port: number, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		var server *natsserver.Server
+		if server, err = natsserver.Start(natsserver.Config{Port: number, Log: slog.New(slog.DiscardHandler)}); err == nil {
 			defer server.Close()
 			fmt.Println("ready", server.URL())
 			stopped := make(chan os.Signal, 1)

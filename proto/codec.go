@@ -1,71 +1,32 @@
 package proto
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"reflect"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// A Message can be sent: it lists its fields once, for reading and writing alike.
+// A Message can be sent.
 type Message interface {
 	// kind names the message on the wire.
 	kind() string
 	// limit is the largest encoding accepted, in bytes.
 	limit() int
-	// fields visits every field, always in the same order.
-	fields(codec)
-	// check validates what types cannot express: which values make sense together.
+	// check validates what types cannot express: sizes, and which values make sense together.
 	check() error
 }
 
-// A codec visits a message's fields: the writer appends them to the encoding, the
-// reader fills them in from it.
-type codec interface {
-	number(name string, v *uint64)
-	flag(name string, v *bool)
-	scalar(name string, v *float64)
-	text(name string, v *string, limit int)
-	numbers(name string, v *[]int, limit int)
-	bytes(name string, v *[]byte)
-	// float32s and float64s visit an array: a row-major matrix with *columns columns, or a
-	// vector if columns is nil.
-	float32s(name string, v *[]float32, columns *int)
-	float64s(name string, v *[]float64, columns *int)
-	// record visits the fields of another type; present reads or writes the name of one that may be absent, and returns
-	// whether it is there, in which case group visits its fields.
-	record(name string, v record)
-	present(name string, there bool) bool
-	group(visit func())
-	// require fails a read whose arrays' shapes don't agree.
-	require(agree bool)
-}
+// output is the byte slice that an encoder appends to.
+type output []byte
 
-// record is a part of messages.
-type record interface{ fields(codec) }
-
-// optional visits a record that may be absent (nil).
-func optional[T any, P interface {
-	*T
-	record
-}](c codec, name string, v *P) {
-	there := c.present(name, *v != nil)
-	if _, reading := c.(*reader); reading {
-		*v = nil
-		if there {
-			*v = new(T)
-		}
-	}
-	if there {
-		c.group(func() { (*v).fields(c) })
-	}
-}
-
-// copied visits bytes that do not share memory with the encoding.
-func copied(c codec, name string, v *[]byte) {
-	c.bytes(name, v)
-	if _, reading := c.(*reader); reading {
-		*v = slices.Clone(*v)
-	}
-}
+func (o *output) Write(p []byte) (int, error) { *o = append(*o, p...); return len(p), nil }
+func (o *output) WriteByte(c byte) error      { *o = append(*o, c); return nil }
 
 // Marshal appends m's encoding to dst and returns the result. If Unmarshal would refuse
 // the message, Marshal returns an error and dst unchanged.
@@ -73,56 +34,122 @@ func Marshal(dst []byte, m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return dst, fmt.Errorf("%s: %w", m.kind(), err)
 	}
-	w := newWriter(dst)
-	w.group(func() {
-		header(w, m)
-		m.fields(w)
-	})
-	encoded := w.close()
+	encoded := output(dst)
+	e := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(e)
+	e.Reset(&encoded)
+	e.UseArrayEncodedStructs(true)
+	e.UseCompactInts(true)
+	err := errors.Join(e.EncodeArrayLen(3), e.EncodeUint(Version), e.EncodeString(m.kind()), e.Encode(m))
+	if err != nil {
+		return dst, fmt.Errorf("%s: %w", m.kind(), err)
+	}
 	if size := len(encoded) - len(dst); size > m.limit() {
 		return dst, fmt.Errorf("%s: %w: %d bytes, at most %d are allowed", m.kind(), ErrTooLarge, size, m.limit())
 	}
 	return encoded, nil
 }
 
+// input is the message that a decoder reads.
+type input struct {
+	bytes.Reader
+	data []byte
+}
+
+var inputs = sync.Pool{New: func() any { return new(input) }}
+
+// take returns the next n bytes, which remain part of the message.
+func (in *input) take(n int) []byte {
+	at := len(in.data) - in.Len()
+	in.Seek(int64(n), io.SeekCurrent) // cannot fail
+	return in.data[at : at+n : at+n]
+}
+
 // Unmarshal decodes data into m, which it overwrites. After an error m's contents are
 // unspecified. A [Chunk]'s Data shares memory with data; nothing else does.
 func Unmarshal(data []byte, m Message) error {
+	err := error(nil)
 	if len(data) > m.limit() {
-		return fmt.Errorf("%s: %w: %d bytes, at most %d are allowed", m.kind(), ErrTooLarge, len(data), m.limit())
+		err = fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(data), m.limit())
+	} else if err = decode(data, m); err == nil {
+		err = m.check()
 	}
-	r := &reader{rest: data}
-	r.group(func() {
-		header(r, m)
-		m.fields(r)
-	})
-	if r.err == nil && len(r.rest) > 0 {
-		r.fail(ErrMalformed, "%d surplus bytes", len(r.rest))
-	}
-	if r.err == nil {
-		r.err = m.check()
-	}
-	if r.err != nil {
-		return fmt.Errorf("%s: %w", m.kind(), r.err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.kind(), err)
 	}
 	return nil
 }
 
-// header visits the two fields that begin every message.
-func header(c codec, m Message) {
-	version, kind := uint64(Version), m.kind()
-	c.number("v", &version)
-	c.text("kind", &kind, MaxName)
-	r, reading := c.(*reader)
+func decode(data []byte, m Message) error {
+	in := inputs.Get().(*input)
+	defer inputs.Put(in)
+	in.Reset(data)
+	in.data = data
+	d := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(d)
+	d.Reset(in)
+	parts, lengthErr := d.DecodeArrayLen()
+	version, err := d.DecodeUint64()
 	switch {
-	case !reading || r.err != nil:
-	case version != Version:
-		reason := ErrVersion
-		if version < Version {
-			reason = ErrOlder
-		}
-		r.fail(reason, "the message is of version %d, this program of version %d: run the same release on both sides", version, Version)
-	case kind != m.kind():
-		r.fail(ErrMalformed, "the message is of kind %q", kind)
+	case lengthErr != nil || err != nil || parts != 3:
+		return fmt.Errorf("%w: not a message", ErrMalformed)
+	case version < Version:
+		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrOlder, version, Version)
+	case version > Version:
+		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrVersion, version, Version)
 	}
+	if err := checkLengths(data); err != nil {
+		return err
+	}
+	if n, err := d.DecodeBytesLen(); err != nil || n < 0 || string(in.take(n)) != m.kind() {
+		return fmt.Errorf("%w: the message is of another kind", ErrMalformed)
+	}
+	reflect.ValueOf(m).Elem().SetZero()
+	if err := d.Decode(m); err != nil && !errors.Is(err, ErrChecksum) {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkLengths returns an error unless data is one value of the types that messages consist of and holds as many bytes as
+// it declares: the library's decoder allocates what is declared before it has seen that many. A list has at most 15
+// elements.
+func checkLengths(data []byte) error {
+	for values := 1; values > 0; values-- {
+		if len(data) == 0 {
+			return fmt.Errorf("%w: it is cut short", ErrMalformed)
+		}
+		c, length, size := data[0], 0, 0 // bytes of the length, and of what follows
+		data = data[1:]
+		switch {
+		case c <= msgpcode.PosFixedNumHigh, c == msgpcode.Nil, c == msgpcode.False, c == msgpcode.True:
+		case msgpcode.IsFixedArray(c):
+			values += int(c & msgpcode.FixedArrayMask)
+		case msgpcode.IsFixedString(c):
+			size = int(c & msgpcode.FixedStrMask)
+		case c >= msgpcode.Uint8 && c <= msgpcode.Uint64:
+			size = 1 << (c - msgpcode.Uint8)
+		case c == msgpcode.Double:
+			size = 8
+		case c >= msgpcode.Str8 && c <= msgpcode.Str32:
+			length = 1 << (c - msgpcode.Str8)
+		case c >= msgpcode.Bin8 && c <= msgpcode.Bin32:
+			length = 1 << (c - msgpcode.Bin8)
+		default:
+			return fmt.Errorf("%w: code %#02x", ErrMalformed, c)
+		}
+		for i := 0; i < length && i < len(data); i++ {
+			size = size<<8 | int(data[i])
+		}
+		if size += length; size > len(data) {
+			return fmt.Errorf("%w: %d bytes declared, %d remain", ErrMalformed, size, len(data))
+		}
+		data = data[size:]
+	}
+	if len(data) > 0 {
+		return fmt.Errorf("%w: %d surplus bytes", ErrMalformed, len(data))
+	}
+	return nil
 }

@@ -15,20 +15,20 @@ type Episode struct {
 	Engine string
 	// Observations is T x o, row-major: row t is the observation that action t was taken
 	// on, not normalised.
-	Observations []float32
+	Observations Array[float32]
 	// FinalObservation is the observation after the last action, of length o.
-	FinalObservation []float32
+	FinalObservation Array[float32]
 	// Actions is T x a, row-major, as sampled and applied.
-	Actions []float32
+	Actions Array[float32]
 	// Rewards has length T.
-	Rewards []float64
+	Rewards Array[float64]
 	// Terminated reports that the task ended the episode; otherwise the time limit did.
 	Terminated bool
 
 	// Before is what was played of the episode in earlier segments, and GoesOn reports that it continues in the next one.
 	// They are not sent: an episode of its own ticket is complete.
-	Before Before
-	GoesOn bool
+	Before Before `msgpack:"-"`
+	GoesOn bool   `msgpack:"-"`
 }
 
 // Before is the part of an episode that was played before: the number of its steps and the sum of their rewards. Partial
@@ -62,23 +62,8 @@ func (e *Episode) Return() float64 {
 
 func (e *Episode) kind() string { return "episode" }
 func (e *Episode) limit() int   { return MaxEpisode }
-func (e *Episode) fields(c codec) {
-	o, a := e.ObservationDim(), e.ActionDim()
-	c.record("ticket", &e.Ticket)
-	c.text("engine", &e.Engine, MaxName)
-	c.float32s("observations", &e.Observations, &o)
-	c.float32s("final_observation", &e.FinalObservation, nil)
-	c.float32s("actions", &e.Actions, &a)
-	c.float64s("rewards", &e.Rewards, nil)
-	c.flag("terminated", &e.Terminated)
-	c.require(o == e.ObservationDim() && a == e.ActionDim())
-}
-
 func (e *Episode) check() error {
-	if err := e.Ticket.check(); err != nil {
-		return err
-	}
-	if err := checkLength("engine", e.Engine); err != nil {
+	if err := firstError(e.Ticket.check(), checkLength("engine", e.Engine, MaxName)); err != nil {
 		return err
 	}
 	steps, o := e.Steps(), e.ObservationDim()
@@ -110,38 +95,26 @@ func finite[T float32 | float64](field string, v []T, columns int) error {
 
 // A Policy is one version of a run's policy, as actors need it.
 type Policy struct {
-	// Run, Epoch and Iteration, the number of the batch, identify it.
-	Run              string
-	Epoch, Iteration uint64
+	// Run, Epoch and Batch, the number of the batch that is played with it, identify it.
+	Run          string
+	Epoch, Batch uint64
 	// Task names the task, "Swimmer-v2".
 	Task string
 	// Hidden are the widths of the hidden layers.
 	Hidden []int
 	// Params are the parameters as one vector.
-	Params []float64
+	Params Array[float64]
 	// Mean and Std, one value per dimension, normalise an observation; the result is
 	// clipped at +-Clip, or not clipped if Clip is 0.
-	Mean, Std []float64
+	Mean, Std Array[float64]
 	Clip      float64
 }
 
 // Position returns the position that the policy belongs to.
-func (p *Policy) Position() Position { return Position{Epoch: p.Epoch, Iteration: p.Iteration} }
+func (p *Policy) Position() Position { return Position{Epoch: p.Epoch, Batch: p.Batch} }
 
 func (p *Policy) kind() string { return "policy" }
 func (p *Policy) limit() int   { return MaxPolicy }
-func (p *Policy) fields(c codec) {
-	c.text("run", &p.Run, MaxName)
-	c.number("epoch", &p.Epoch)
-	c.number("iteration", &p.Iteration)
-	c.text("task", &p.Task, MaxName)
-	c.numbers("hidden", &p.Hidden, MaxLayers)
-	c.float64s("params", &p.Params, nil)
-	c.float64s("mean", &p.Mean, nil)
-	c.float64s("std", &p.Std, nil)
-	c.scalar("clip", &p.Clip)
-}
-
 func (p *Policy) check() error {
 	if len(p.Params) == 0 || len(p.Mean) == 0 || len(p.Mean) != len(p.Std) {
 		return fmt.Errorf("%w: %d parameters, normaliser of %d means and %d standard deviations",
@@ -165,7 +138,7 @@ func (p *Policy) check() error {
 	}
 	return firstError(
 		CheckRun(p.Run),
-		checkText("task", p.Task),
+		checkName("task", p.Task),
 		finite("params", p.Params, 1),
 		finite("mean", p.Mean, 1),
 		finite("std", p.Std, 1),

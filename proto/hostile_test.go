@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -132,39 +130,41 @@ func TestOtherVersionAndKind(t *testing.T) {
 		t.Errorf("an ask read as an announcement: %v", err)
 	}
 	newer := bytes.Clone(ask)
-	newer[3] = proto.Version + 1
+	newer[1] = proto.Version + 1
 	if err := proto.Unmarshal(newer, new(proto.Ask)); !errors.Is(err, proto.ErrVersion) {
 		t.Errorf("the next version: %v", err)
 	}
+	older := bytes.Clone(ask)
+	older[1] = proto.Version - 1
+	if err := proto.Unmarshal(older, new(proto.Ask)); !errors.Is(err, proto.ErrOlder) {
+		t.Errorf("the last version: %v", err)
+	}
 }
 
-// An array whose shape claims other than its bytes is refused, overflow included.
-func TestShapeOverflow(t *testing.T) {
-	w := func(rows, columns uint64) []byte {
-		var b bytes.Buffer
-		e := msgpack.NewEncoder(&b)
-		valid := encode(t, messages()[7])
-		at := bytes.Index(valid, []byte("\xacobservations")) + 13
-		b.Write(valid[:at])
-		e.EncodeArrayLen(4)
-		e.EncodeString("f4")
-		e.EncodeArrayLen(2)
-		e.EncodeUint64(rows)
-		e.EncodeUint64(columns)
-		b.Write(valid[at+1+3+3:]) // after the list's head, "f4" and [2, 3]
-		return b.Bytes()
+// An array that is no whole number of elements is refused, and so is one without room for a checksum.
+func TestRaggedArray(t *testing.T) {
+	valid := encode(t, messages()[7])
+	e := messages()[7].(*proto.Episode)
+	array, err := e.Rewards.Bytes()
+	if err != nil || !bytes.Contains(valid, array) {
+		t.Fatalf("% x is not in % x, %v", array, valid, err)
 	}
-	if err := proto.Unmarshal(w(2, 3), new(proto.Episode)); err != nil {
-		t.Fatalf("the honest shape: %v", err)
-	}
-	for _, shape := range [][2]uint64{{3, 3}, {0, 0}, {6, 0}, {1 << 63, 2}, {1 << 32, 1 << 32}, {1 << 62, 1 << 62}, {2, 1<<63 + 3}} {
-		if err := proto.Unmarshal(w(shape[0], shape[1]), new(proto.Episode)); err == nil {
-			t.Errorf("shape %v is accepted for 6 elements", shape)
+	for n := range 16 {
+		ragged := proto.Bytes(make([]byte, n))
+		data, err := ragged.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = proto.Unmarshal(bytes.Replace(valid, array, data, 1), new(proto.Episode))
+		if whole := n%8 == 0; whole && !errors.Is(err, proto.ErrShape) || !whole && !errors.Is(err, proto.ErrMalformed) {
+			t.Errorf("%d bytes of rewards for 2 steps: %v", n, err)
 		}
 	}
-	// Right number of elements, but columns that contradict the final observation.
-	if err := proto.Unmarshal(w(3, 2), new(proto.Episode)); !errors.Is(err, proto.ErrShape) {
-		t.Errorf("3 x 2 observations for 2 steps of 3: %v", err)
+	for n := range 4 {
+		data := append([]byte{0xc4, byte(n)}, make([]byte, n)...)
+		if err := proto.Unmarshal(bytes.Replace(valid, array, data, 1), new(proto.Episode)); !errors.Is(err, proto.ErrMalformed) {
+			t.Errorf("an array of %d bytes: %v", n, err)
+		}
 	}
 }
 

@@ -6,16 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Ticket names one episode. Its random stream is derived from (Seed, Iteration,
-// Index) alone.
+// A Ticket names one episode. Its random stream is derived from (Seed, Batch, Index) alone.
 type Ticket struct {
 	// Run is the run's name.
 	Run string
 	// Epoch counts how often the run has been taken.
 	Epoch uint64
-	// Iteration numbers the run's batches: 0 only initialises the normaliser, t+1 is that of the
-	// training iteration t.
-	Iteration uint64
+	// Batch counts the run's batches from 0. Batch 0 initialises the normaliser; iteration t trains on batch t+1.
+	Batch uint64
 	// Index counts the tickets of a batch from 0.
 	Index uint64
 	// Seed is the run's seed.
@@ -23,37 +21,23 @@ type Ticket struct {
 }
 
 // Position returns the position that the ticket belongs to.
-func (t Ticket) Position() Position { return Position{Epoch: t.Epoch, Iteration: t.Iteration} }
+func (t Ticket) Position() Position { return Position{Epoch: t.Epoch, Batch: t.Batch} }
 
 // String names the ticket in messages.
 func (t Ticket) String() string {
-	return fmt.Sprintf("%s epoch %d batch %d ticket %d", t.Run, t.Epoch, t.Iteration, t.Index)
-}
-
-func (t *Ticket) fields(c codec) {
-	c.text("run", &t.Run, MaxName)
-	c.number("epoch", &t.Epoch)
-	c.number("iteration", &t.Iteration)
-	c.number("index", &t.Index)
-	c.number("seed", &t.Seed)
+	return fmt.Sprintf("%s epoch %d batch %d ticket %d", t.Run, t.Epoch, t.Batch, t.Index)
 }
 
 func (t *Ticket) check() error { return CheckRun(t.Run) }
 
-// A Position is what a learner has reached: the earliest batch whose episodes it still
-// wants.
+// A Position is a learner's progress: the earliest batch whose episodes it still wants.
 type Position struct {
-	Epoch, Iteration uint64
+	Epoch, Batch uint64
 }
 
 // Before reports whether p is overtaken by q.
 func (p Position) Before(q Position) bool {
-	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Iteration < q.Iteration
-}
-
-func (p *Position) fields(c codec) {
-	c.number("epoch", &p.Epoch)
-	c.number("iteration", &p.Iteration)
+	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Batch < q.Batch
 }
 
 // An Announcement describes a run to all actors. It is sent every [AnnounceInterval], in answer to a [Discover], when
@@ -62,9 +46,7 @@ type Announcement struct {
 	// Run names the run, Task its task.
 	Run, Task string
 	Position  Position
-	// Engine is the engine that episodes must come from, as in [Episode]; "" means any.
-	Engine string
-	Need   Need
+	Need      Need
 }
 
 // Need says how many more tickets a learner would issue now.
@@ -74,24 +56,9 @@ type Need struct {
 	Stamp uint64
 }
 
-func (n *Need) fields(c codec) {
-	c.number("need", &n.Tickets)
-	c.number("stamp", &n.Stamp)
-}
-
 func (m *Announcement) kind() string { return "announcement" }
 func (m *Announcement) limit() int   { return MaxControl }
-func (m *Announcement) fields(c codec) {
-	c.text("run", &m.Run, MaxName)
-	c.text("task", &m.Task, MaxName)
-	m.Position.fields(c)
-	c.text("engine", &m.Engine, MaxName)
-	m.Need.fields(c)
-}
-
-func (m *Announcement) check() error {
-	return firstError(CheckRun(m.Run), checkText("task", m.Task), checkLength("engine", m.Engine))
-}
+func (m *Announcement) check() error { return firstError(CheckRun(m.Run), checkName("task", m.Task)) }
 
 // Discover asks all learners for an [Announcement]; actors send it when they start.
 type Discover struct {
@@ -99,10 +66,9 @@ type Discover struct {
 	Actor string
 }
 
-func (m *Discover) kind() string   { return "discover" }
-func (m *Discover) limit() int     { return MaxControl }
-func (m *Discover) check() error   { return checkText("actor", m.Actor) }
-func (m *Discover) fields(c codec) { c.text("actor", &m.Actor, MaxName) }
+func (m *Discover) kind() string { return "discover" }
+func (m *Discover) limit() int   { return MaxControl }
+func (m *Discover) check() error { return checkName("actor", m.Actor) }
 
 // A Slot identifies one of an actor's slots, which holds at most one ticket and has at
 // most one unacknowledged episode.
@@ -116,12 +82,7 @@ type Slot struct {
 // String names the slot in messages.
 func (s Slot) String() string { return fmt.Sprintf("%s/%d", s.Actor, s.Number) }
 
-func (s *Slot) fields(c codec) {
-	c.text("actor", &s.Actor, MaxName)
-	c.number("slot", &s.Number)
-}
-
-func (s *Slot) check() error { return checkText("actor", s.Actor) }
+func (s *Slot) check() error { return checkName("actor", s.Actor) }
 
 // Ask asks for a ticket. A slot that asks holds none: one issued to it earlier is
 // free again.
@@ -138,13 +99,7 @@ type Ask struct {
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
 func (m *Ask) check() error {
-	return firstError(m.Slot.check(), checkLength("engine", m.Engine), checkLength("digest", m.Digest))
-}
-func (m *Ask) fields(c codec) {
-	m.Slot.fields(c)
-	c.text("engine", &m.Engine, MaxName)
-	c.text("digest", &m.Digest, MaxName)
-	c.number("abandoned", &m.Abandoned)
+	return firstError(m.Slot.check(), checkLength("engine", m.Engine, MaxName), checkLength("digest", m.Digest, MaxName))
 }
 
 // Offer asks for credit to send an encoded episode of Size bytes.
@@ -156,12 +111,6 @@ type Offer struct {
 
 func (m *Offer) kind() string { return "offer" }
 func (m *Offer) limit() int   { return MaxControl }
-func (m *Offer) fields(c codec) {
-	m.Slot.fields(c)
-	c.record("ticket", &m.Ticket)
-	c.number("size", &m.Size)
-}
-
 func (m *Offer) check() error {
 	if m.Size == 0 || m.Size > MaxEpisode {
 		return fmt.Errorf("size: %w: %d bytes, 1 to %d are allowed", ErrTooLarge, m.Size, MaxEpisode)
@@ -177,20 +126,11 @@ type Chunk struct {
 	Parts  uint64
 	// More asks for the slot's next ticket with the answer to the last part.
 	More bool
-	Data []byte
+	Data Bytes
 }
 
 func (m *Chunk) kind() string { return "chunk" }
 func (m *Chunk) limit() int   { return MaxChunk }
-func (m *Chunk) fields(c codec) {
-	m.Slot.fields(c)
-	c.record("ticket", &m.Ticket)
-	c.number("part", &m.Part)
-	c.number("parts", &m.Parts)
-	c.flag("more", &m.More)
-	c.bytes("data", &m.Data)
-}
-
 func (m *Chunk) check() error {
 	if m.Part >= m.Parts {
 		return fmt.Errorf("part: %w: part %d of %d", ErrInvalid, m.Part, m.Parts)
@@ -211,11 +151,8 @@ type Return struct {
 
 func (m *Return) kind() string { return "return" }
 func (m *Return) limit() int   { return MaxControl }
-func (m *Return) check() error { return firstError(m.Slot.check(), m.Ticket.check()) }
-func (m *Return) fields(c codec) {
-	m.Slot.fields(c)
-	c.record("ticket", &m.Ticket)
-	c.text("reason", &m.Reason, MaxReason)
+func (m *Return) check() error {
+	return firstError(m.Slot.check(), m.Ticket.check(), checkLength("reason", m.Reason, MaxReason))
 }
 
 // Status is the learner's answer to a request.
@@ -260,31 +197,20 @@ type Reply struct {
 
 func (m *Reply) kind() string { return "reply" }
 func (m *Reply) limit() int   { return MaxControl + MaxState }
-func (m *Reply) fields(c codec) {
-	c.number("status", (*uint64)(&m.Status))
-	m.Position.fields(c)
-	m.Need.fields(c)
-	optional(c, "next", &m.Next)
-	optional(c, "start", &m.Start)
-	c.text("reason", &m.Reason, MaxReason)
-}
-
 func (m *Reply) check() error {
 	if m.Status >= statuses {
 		return fmt.Errorf("status: %w: %d", ErrInvalid, m.Status)
 	}
+	if err := checkLength("reason", m.Reason, MaxReason); err != nil || m.Next == nil && m.Start == nil {
+		return err
+	}
 	if m.Next == nil {
-		if m.Start != nil {
-			return fmt.Errorf("start: %w: a segment without a ticket", ErrInvalid)
-		}
-		return nil
+		return fmt.Errorf("start: %w: a segment without a ticket", ErrInvalid)
 	}
-	if m.Start != nil {
-		if err := m.Start.check(); err != nil {
-			return err
-		}
+	if m.Start == nil {
+		return m.Next.check()
 	}
-	return m.Next.check()
+	return firstError(m.Start.check(), m.Next.check())
 }
 
 // Reason shortens an error's text to what a message may hold. It leaves out the middle: a text begins with what failed, and
@@ -305,8 +231,8 @@ func Reason(err error) string {
 	return text[:first] + gap + text[last:]
 }
 
-// checkText returns an error for a name that is empty or too long.
-func checkText(field, s string) error {
+// checkName returns an error for a name that is empty or too long.
+func checkName(field, s string) error {
 	if s == "" || len(s) > MaxName {
 		return fmt.Errorf("%s: %w: a name of %d bytes, 1 to %d are allowed", field, ErrInvalid, len(s), MaxName)
 	}
@@ -314,9 +240,9 @@ func checkText(field, s string) error {
 }
 
 // checkLength returns an error for a text that is too long.
-func checkLength(field, s string) error {
-	if len(s) > MaxName {
-		return fmt.Errorf("%s: %w: %d bytes", field, ErrTooLarge, len(s))
+func checkLength(field, s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("%s: %w: %d bytes, at most %d are allowed", field, ErrTooLarge, len(s), limit)
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package proto_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -18,10 +20,10 @@ import (
 
 // messages builds one of each, all fields set.
 func messages() []proto.Message {
-	ticket := proto.Ticket{Run: "Swimmer-v2/npg-uapg-s0", Epoch: 3, Iteration: 70000, Index: 12, Seed: math.MaxUint64}
+	ticket := proto.Ticket{Run: "Swimmer-v2/npg-uapg-s0", Epoch: 3, Batch: 70000, Index: 12, Seed: math.MaxUint64}
 	slot := proto.Slot{Actor: "host-1234-abcd", Number: 1}
 	return []proto.Message{
-		&proto.Announcement{Run: ticket.Run, Task: "Swimmer-v2", Position: ticket.Position(), Engine: "mujoco 3.17.0 avx2", Need: proto.Need{Tickets: 15, Stamp: 1 << 40}},
+		&proto.Announcement{Run: ticket.Run, Task: "Swimmer-v2", Position: ticket.Position(), Need: proto.Need{Tickets: 15, Stamp: 1 << 40}},
 		&proto.Ask{Slot: slot, Engine: "mujoco 3.17.0 avx2", Abandoned: 300},
 		&proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 20},
 		&proto.Chunk{Slot: slot, Ticket: ticket, Part: 1, Parts: 3, More: true, Data: []byte("episode")},
@@ -34,7 +36,7 @@ func messages() []proto.Message {
 			Actions: []float32{0.5, -0.5}, Rewards: []float64{1.25, -2}, Terminated: true,
 		},
 		&proto.Policy{
-			Run: ticket.Run, Epoch: 3, Iteration: 70000, Task: "Swimmer-v2", Hidden: []int{64, 64},
+			Run: ticket.Run, Epoch: 3, Batch: 70000, Task: "Swimmer-v2", Hidden: []int{64, 64},
 			Params: []float64{0.1, 0.2, -0.3}, Mean: []float64{0, 1}, Std: []float64{1, 2}, Clip: 5,
 		},
 		&proto.Discover{Actor: slot.Actor},
@@ -99,7 +101,7 @@ func TestEpisodeRoundTripProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps, o, a := rapid.IntRange(1, 40).Draw(t, "T"), rapid.IntRange(1, 8).Draw(t, "o"), rapid.IntRange(1, 4).Draw(t, "a")
 		sent := &proto.Episode{
-			Ticket: proto.Ticket{Run: "r", Epoch: rapid.Uint64().Draw(t, "epoch"), Iteration: rapid.Uint64().Draw(t, "iteration"),
+			Ticket: proto.Ticket{Run: "r", Epoch: rapid.Uint64().Draw(t, "epoch"), Batch: rapid.Uint64().Draw(t, "iteration"),
 				Index: rapid.Uint64().Draw(t, "index"), Seed: rapid.Uint64().Draw(t, "seed")},
 			Engine:           rapid.StringN(0, 10, 40).Draw(t, "engine"),
 			Observations:     rapid.SliceOfN(float32s, steps*o, steps*o).Draw(t, "observations"),
@@ -125,37 +127,39 @@ func TestEpisodeRoundTripProperty(t *testing.T) {
 // The encoding is plain msgpack: a general decoder reads it.
 func TestEncodingIsMsgpack(t *testing.T) {
 	for _, m := range messages() {
-		var got map[string]any
+		var got []any
 		if err := msgpack.Unmarshal(encode(t, m), &got); err != nil {
 			t.Errorf("%T: %v", m, err)
 			continue
 		}
-		if got["v"] != int8(proto.Version) || got["kind"] == "" {
-			t.Errorf("%T: v %v, kind %v", m, got["v"], got["kind"])
+		if len(got) != 3 || got[0] != int8(proto.Version) || got[1] == "" {
+			t.Errorf("%T travels as %v", m, got)
 		}
 	}
-	var episode map[string]any
-	b := encode(t, messages()[7])
-	if err := msgpack.Unmarshal(b, &episode); err != nil {
+	var episode []any
+	if err := msgpack.Unmarshal(encode(t, messages()[7]), &episode); err != nil {
 		t.Fatal(err)
 	}
-	rewards := episode["rewards"].([]any)
-	want := []any{"f8", []any{int8(2)}, rewards[2], []byte("\x00\x00\x00\x00\x00\x00\xf4\x3f\x00\x00\x00\x00\x00\x00\x00\xc0")}
-	if !reflect.DeepEqual(rewards, want) {
-		t.Errorf("rewards travel as %#v, want %#v", rewards, want)
-	}
-	shape := episode["observations"].([]any)[1]
-	if !reflect.DeepEqual(shape, []any{int8(2), int8(3)}) {
-		t.Errorf("observations have shape %v, want [2 3]", shape)
+	want := "\x00\x00\x00\x00\x00\x00\xf4\x3f\x00\x00\x00\x00\x00\x00\x00\xc0"
+	sum := crc32.Checksum([]byte(want), crc32.MakeTable(crc32.Castagnoli))
+	want += string(binary.BigEndian.AppendUint32(nil, sum))
+	if rewards := episode[2].([]any)[5]; string(rewards.([]byte)) != want {
+		t.Errorf("rewards travel as %x, want %x", rewards, want)
 	}
 }
 
 // The bytes on the wire change only together with Version.
 func TestEncodingIsStable(t *testing.T) {
-	got := hex.EncodeToString(encode(t, &proto.Ask{Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Digest: "d", Abandoned: 300}))
-	want := "87" + "a176" + "03" + "a46b696e64" + "a361736b" + "a56163746f72" + "a161" + "a4736c6f74" + "01" + "a6656e67696e65" + "a165" + "a6646967657374" + "a164" + "a96162616e646f6e6564" + "cd012c"
-	if got != want {
-		t.Errorf("an Ask travels as\n%s, want\n%s", got, want)
+	for want, m := range map[string]proto.Message{
+		"93" + "04" + "a361736b" + "94" + "92a16101" + "a165" + "a164" + "cd012c": &proto.Ask{
+			Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Digest: "d", Abandoned: 300},
+		"93" + "04" + "a57265706c79" + "96" + "01" + "920203" + "920500" + "95a1720203ccc804" + "93" + "09" + "08" + "c0" + "a0": &proto.Reply{
+			Status: proto.Wait, Position: proto.Position{Epoch: 2, Batch: 3}, Need: proto.Need{Tickets: 5},
+			Next: &proto.Ticket{Run: "r", Epoch: 2, Batch: 3, Index: 200, Seed: 4}, Start: &proto.Start{Steps: 9, Counted: 8}},
+	} {
+		if got := hex.EncodeToString(encode(t, m)); got != want {
+			t.Errorf("%T travels as\n%s, want\n%s", m, got, want)
+		}
 	}
 }
 
@@ -296,7 +300,7 @@ func TestChunkSize(t *testing.T) {
 	largest := uint64(math.MaxUint64)
 	chunk := &proto.Chunk{
 		Slot:   proto.Slot{Actor: long, Number: largest},
-		Ticket: proto.Ticket{Run: long, Epoch: largest, Iteration: largest, Index: largest, Seed: largest},
+		Ticket: proto.Ticket{Run: long, Epoch: largest, Batch: largest, Index: largest, Seed: largest},
 		Part:   largest - 1, Parts: largest,
 		Data: make([]byte, proto.ChunkSize(1<<20)),
 	}
@@ -306,7 +310,7 @@ func TestChunkSize(t *testing.T) {
 }
 
 func TestPositionOrder(t *testing.T) {
-	ordered := []proto.Position{{}, {Iteration: 1}, {Iteration: 2}, {Epoch: 1}, {Epoch: 1, Iteration: 2}}
+	ordered := []proto.Position{{}, {Batch: 1}, {Batch: 2}, {Epoch: 1}, {Epoch: 1, Batch: 2}}
 	for i, p := range ordered {
 		for j, q := range ordered {
 			if p.Before(q) != (i < j) {

@@ -13,29 +13,21 @@ type State struct {
 	// Step counts the episode's steps so far.
 	Step uint64
 	// Random is the state of the stream's random numbers, as math/rand/v2's ChaCha8 encodes it.
-	Random []byte
+	Random Array[byte]
 	// Observation is that on which the next action is taken, of length o.
-	Observation []float32
+	Observation Array[float32]
 	// Physics is the environment's state, as sim.Saver has it.
-	Physics []float64
-}
-
-func (s *State) fields(c codec) {
-	c.text("task", &s.Task, MaxName)
-	c.number("step", &s.Step)
-	copied(c, "random", &s.Random)
-	c.float32s("observation", &s.Observation, nil)
-	c.float64s("physics", &s.Physics, nil)
+	Physics Array[float64]
 }
 
 // size bounds the encoding's length from above.
 func (s *State) size() int {
-	const names = 256 // and the arrays' headers
-	return names + len(s.Task) + len(s.Random) + 4*len(s.Observation) + 8*len(s.Physics)
+	const headers = 256 // and the numbers
+	return headers + len(s.Task) + len(s.Random) + 4*len(s.Observation) + 8*len(s.Physics)
 }
 
 func (s *State) check() error {
-	if err := checkText("task", s.Task); err != nil {
+	if err := checkName("task", s.Task); err != nil {
 		return err
 	}
 	if len(s.Observation) == 0 || len(s.Physics) == 0 {
@@ -59,12 +51,6 @@ type Start struct {
 	Counted uint64
 	// State is where the stream stands; nil: at its beginning.
 	State *State
-}
-
-func (s *Start) fields(c codec) {
-	c.number("steps", &s.Steps)
-	c.number("counted", &s.Counted)
-	optional(c, "state", &s.State)
 }
 
 func (s *Start) check() error {
@@ -98,13 +84,13 @@ type Segment struct {
 	Ticket Ticket
 	Engine string
 	// Observations is T x o, Actions T x a, and Rewards has length T.
-	Observations []float32
-	Actions      []float32
-	Rewards      []float64
+	Observations Array[float32]
+	Actions      Array[float32]
+	Rewards      Array[float64]
 	// Ends has length T. The step after one that ended an episode is the first of the next episode.
-	Ends []End
+	Ends Array[End]
 	// Finals has a row for each episode that ended: the observation after its last action.
-	Finals []float32
+	Finals Array[float32]
 	// State is where the stream stands after the segment.
 	State State
 }
@@ -152,22 +138,8 @@ func (s *Segment) Episodes(before Before) (episodes []*Episode, after Before) {
 
 func (s *Segment) kind() string { return "segment" }
 func (s *Segment) limit() int   { return MaxEpisode }
-func (s *Segment) fields(c codec) {
-	o, a := s.ObservationDim(), s.ActionDim()
-	finals := o
-	c.record("ticket", &s.Ticket)
-	c.text("engine", &s.Engine, MaxName)
-	c.float32s("observations", &s.Observations, &o)
-	c.float32s("actions", &s.Actions, &a)
-	c.float64s("rewards", &s.Rewards, nil)
-	copied(c, "ends", &s.Ends)
-	c.float32s("finals", &s.Finals, &finals)
-	c.record("state", &s.State)
-	c.require(o == s.ObservationDim() && a == s.ActionDim() && finals == o)
-}
-
 func (s *Segment) check() error {
-	if err := firstError(s.Ticket.check(), checkLength("engine", s.Engine), s.State.check()); err != nil {
+	if err := firstError(s.Ticket.check(), checkLength("engine", s.Engine, MaxName), s.State.check()); err != nil {
 		return err
 	}
 	steps, o := s.Steps(), s.ObservationDim()

@@ -15,7 +15,7 @@ const DiscoverSubject = "dbqpg.discover"
 // CheckRun returns an error for a run's name that cannot be part of a subject: it takes 1 to
 // [MaxName] letters, digits, "-", "_", "=" and "/".
 func CheckRun(run string) error {
-	if err := checkText("run", run); err != nil {
+	if err := checkName("run", run); err != nil {
 		return err
 	}
 	if i := strings.IndexFunc(run, func(c rune) bool { return !nameRune(c) }); i >= 0 {

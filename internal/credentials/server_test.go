@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -26,13 +27,13 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-func startNATS(t testing.TB, c *Credentials) *bus.Server {
+func startNATS(t testing.TB, c *Credentials) *natsserver.Server {
 	t.Helper()
 	auth, err := c.ServerAuth()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.StartServer(bus.ServerConfig{Log: quiet, Auth: auth})
+	s, err := natsserver.Start(natsserver.Config{Log: quiet, Auth: auth})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestLogIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unguarded, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	unguarded, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func serveWith(t *testing.T, d *Directory, certificate tls.Certificate) string {
 		t.Fatal(err)
 	}
 	auth.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	s, err := bus.StartServer(bus.ServerConfig{Log: quiet, Auth: auth})
+	s, err := natsserver.Start(natsserver.Config{Log: quiet, Auth: auth})
 	if err != nil {
 		t.Fatal(err)
 	}

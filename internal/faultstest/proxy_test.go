@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Through a proxy that repeats each message once, each arrives twice; requests are answered whatever it does.
 func TestProxy(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,7 @@ func newActor(config Config) (*actor, error) {
 		Config:   config,
 		name:     actorName(),
 		store:    store,
-		runs:     newRunTable(accepts(config.Run), config.Engine, config.Log),
+		runs:     newRunTable(accepts(config.Run), config.Log),
 		warnings: &bus.Rarely{Interval: warnInterval},
 		ready:    make(chan *slot),
 		foreign:  make(chan error, 1),

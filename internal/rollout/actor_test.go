@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -30,9 +31,9 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-func startServer(t testing.TB) *bus.Server {
+func startServer(t testing.TB) *natsserver.Server {
 	t.Helper()
-	s, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	s, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func startServer(t testing.TB) *bus.Server {
 	return s
 }
 
-func connect(t testing.TB, s *bus.Server) *bus.Conn {
+func connect(t testing.TB, s *natsserver.Server) *bus.Conn {
 	t.Helper()
 	c, err := s.Connect(bus.ConnConfig{Log: quiet})
 	if err != nil {
@@ -50,7 +51,7 @@ func connect(t testing.TB, s *bus.Server) *bus.Conn {
 	return c
 }
 
-func newCollector(t testing.TB, s *bus.Server, change ...func(*collect.Config)) *collect.Collector {
+func newCollector(t testing.TB, s *natsserver.Server, change ...func(*collect.Config)) *collect.Collector {
 	t.Helper()
 	config := collect.Config{Run: "toy", Epoch: 1, Seed: 3, Task: simtest.Spec, Log: quiet}
 	for _, f := range change {
@@ -102,7 +103,7 @@ func TestActorBeforeLearner(t *testing.T) {
 	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet}); err != nil {
 		t.Errorf("stopped before there was a learner: %v", err)
 	}
-	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }
@@ -120,7 +121,7 @@ func TestNoEnvironment(t *testing.T) {
 	}()
 	collected := make(chan error)
 	go func() {
-		_, err := collector.Collect(deadline(t), rollouttest.Policy(0), 100)
+		_, err := collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100})
 		collected <- err
 	}()
 	if err := <-failed; !errors.Is(err, missing) || !strings.Contains(err.Error(), "task Toy") {
@@ -159,7 +160,7 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: func(string) (sim.Env, error) { return slow, nil }})
 	collected := make(chan error)
 	go func() {
-		_, err := collector.Collect(ctx, rollouttest.Policy(0), 200)
+		_, err := collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(0), Steps: 200})
 		collected <- err
 	}()
 	<-slow.calls // in its first step
@@ -179,7 +180,7 @@ func TestStaleEpisodeIsStopped(t *testing.T) {
 			}
 		}
 	}()
-	b, err := collector.Collect(ctx, rollouttest.Policy(1), 200)
+	b, err := collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(1), Steps: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestGarbage(t *testing.T) {
 	}()
 	sub.Close()
 	close(asked)
-	if _, err := newCollector(t, server).Collect(deadline(t), rollouttest.Policy(0), 100); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }
@@ -337,7 +338,7 @@ func TestOtherVersion(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		data[3]++
+		data[1]++ // the version
 		conn.Publish(proto.SubjectsOf("toy").Positions(), data)
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, e
 	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
-		return fmt.Errorf("the policy of run %s, batch %d: %w", p.Run, p.Iteration, err)
+		return fmt.Errorf("the policy of run %s, batch %d: %w", p.Run, p.Batch, err)
 	}
 	e.player, e.version, e.actor = e.players[p.Task], p, actor
 	_, e.remote = env.(sim.Remote)

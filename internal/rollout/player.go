@@ -46,7 +46,7 @@ func NewPlayer(env sim.Env) *Player {
 // valid until the next call. Before each step Play calls stop; if that returns true, the error is ErrStopped and
 // StepsPlayed says how far the episode got.
 func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
-	p.begin(streams.Key(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index))
+	p.begin(streams.Key(ticket.Seed, streams.Episode, ticket.Batch, ticket.Index))
 	p.episode.Ticket = ticket
 	return p.play(actor.Act, stop)
 }
@@ -57,7 +57,7 @@ func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *pr
 	if !ok {
 		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", p.env.Spec().Name)
 	}
-	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Iteration, ticket.Index)) // unless the stream has begun
+	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Batch, ticket.Index)) // unless the stream has begun
 	e, g := &p.episode, &p.segment
 	*g = proto.Segment{Ticket: ticket, Ends: g.Ends[:0], Finals: g.Finals[:0], State: g.State}
 	step, err := p.resume(saver, start)

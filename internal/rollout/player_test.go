@@ -26,13 +26,13 @@ func toyActor(t testing.TB) *policy.Actor {
 }
 
 func toyTicket(index uint64) proto.Ticket {
-	return proto.Ticket{Run: "toy", Iteration: 7, Index: index, Seed: 3}
+	return proto.Ticket{Run: "toy", Batch: 7, Index: index, Seed: 3}
 }
 
 // slowPlay is the straightforward twin of Play.
 func slowPlay(t *testing.T, actor *policy.Actor, ticket proto.Ticket) *proto.Episode {
 	env := &simtest.Toy{}
-	rng := streams.New(ticket.Seed, streams.Episode, ticket.Iteration, ticket.Index)
+	rng := streams.New(ticket.Seed, streams.Episode, ticket.Batch, ticket.Index)
 	e := &proto.Episode{Ticket: ticket}
 	engine := make([]float64, 3)
 	if err := env.Reset(rng, engine); err != nil {

@@ -77,7 +77,7 @@ func (r *run) policyOf(ctx context.Context, store *bus.Store, t proto.Ticket) (*
 	r.newest = p
 	r.advance(p.Position())
 	if p.Position() != t.Position() {
-		return nil, fmt.Errorf("%w: the run's current one is of epoch %d, batch %d", errGone, p.Epoch, p.Iteration)
+		return nil, fmt.Errorf("%w: the run's current one is of epoch %d, batch %d", errGone, p.Epoch, p.Batch)
 	}
 	return p, nil
 }

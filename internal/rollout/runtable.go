@@ -26,7 +26,6 @@ const (
 // runTable is what an actor knows about the runs that it may play for. It is plain data: time and randomness are passed in.
 type runTable struct {
 	accepts func(run string) bool
-	engine  string
 	log     *slog.Logger
 
 	mu   sync.Mutex
@@ -34,8 +33,8 @@ type runTable struct {
 	wake chan struct{} // closed and replaced when there is something to do or something has become stale
 }
 
-func newRunTable(accepts func(run string) bool, engine string, log *slog.Logger) *runTable {
-	return &runTable{accepts: accepts, engine: engine, log: log, wake: make(chan struct{})}
+func newRunTable(accepts func(run string) bool, log *slog.Logger) *runTable {
+	return &runTable{accepts: accepts, log: log, wake: make(chan struct{})}
 }
 
 // hear processes an announcement.
@@ -52,10 +51,6 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 	known := *r.position.Load()
 	if a.Position.Epoch > known.Epoch {
 		r.shunned, r.stamp = false, 0
-	}
-	if a.Engine != "" && a.Engine != t.engine && !r.shunned {
-		r.shunned = true
-		t.log.Warn("not playing for a run that requires another engine", "run", r.name, "wants", a.Engine, "here", t.engine)
 	}
 	t.update(r, a.Position, a.Need, now)
 	if a.Need.Tickets > 0 || known.Before(a.Position) {

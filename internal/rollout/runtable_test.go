@@ -15,13 +15,13 @@ import (
 var start = time.Unix(1000, 0)
 
 func newTestTable(runs string) *runTable {
-	return newRunTable(accepts(runs), "here", slog.New(slog.DiscardHandler))
+	return newRunTable(accepts(runs), slog.New(slog.DiscardHandler))
 }
 
 // says returns a run's announcement.
 func says(run string, epoch, iteration, need, stamp uint64) *proto.Announcement {
 	return &proto.Announcement{
-		Run: run, Task: "Toy", Position: proto.Position{Epoch: epoch, Iteration: iteration}, Need: proto.Need{Tickets: need, Stamp: stamp},
+		Run: run, Task: "Toy", Position: proto.Position{Epoch: epoch, Batch: iteration}, Need: proto.Need{Tickets: need, Stamp: stamp},
 	}
 }
 
@@ -135,7 +135,7 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// Runs that are not meant, and runs that want another engine, are not played for.
+// Runs that are not meant, and runs that were given up, are not played for.
 func TestOtherRuns(t *testing.T) {
 	b := newTestTable("Swimmer-v2/*,exact")
 	for _, run := range []string{"Swimmer-v2/npg", "exact", "Hopper-v2/npg", "Swimmer-v2", "exact/more"} {
@@ -144,15 +144,14 @@ func TestOtherRuns(t *testing.T) {
 	if len(b.runs) != 2 || b.runs[0].name != "Swimmer-v2/npg" || b.runs[1].name != "exact" {
 		t.Errorf("%d runs are found", len(b.runs))
 	}
-	other := says("exact", 2, 0, 100, 2)
-	other.Engine = "elsewhere"
-	b.hear(other, start)
+	b.shun(b.runs[1])
+	b.hear(says("exact", 1, 0, 100, 2), start)
 	for range 10 {
 		if r := b.choose(0.999); r != nil && r.name == "exact" {
-			t.Error("a run that wants another engine is chosen")
+			t.Error("a run that was given up is chosen")
 		}
 	}
-	b.hear(says("exact", 3, 0, 100, 1), start) // another learner takes any
+	b.hear(says("exact", 2, 0, 100, 1), start) // another learner may do better
 	if r := b.choose(0.999); r == nil || r.name != "exact" {
 		t.Error("the next learner's run is not chosen")
 	}

@@ -189,12 +189,12 @@ func (s *slot) drop(outcome string) {
 
 // span begins a span in the trace of the ticket's iteration.
 func (s *slot) span(name string, t proto.Ticket) (end func(*error)) {
-	return s.Metrics.Span(name, t.Run, t.Epoch, t.Iteration, t.Index)
+	return s.Metrics.Span(name, t.Run, t.Epoch, t.Batch, t.Index)
 }
 
 // logOf returns the log for messages about a ticket.
 func (s *slot) logOf(t proto.Ticket) *slog.Logger {
-	return s.Log.With("run", t.Run, "batch", t.Iteration)
+	return s.Log.With("run", t.Run, "batch", t.Batch)
 }
 
 // upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every failure;

@@ -44,7 +44,7 @@ func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx c
 // collect plays a batch of at least that many steps with the initial policy, the
 // observations normalised as in the batch before.
 func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error) {
-	batch, err := s.collector.Collect(ctx, s.policy(), steps)
+	batch, err := s.collector.Collect(ctx, collect.Order{Policy: s.policy(), Steps: steps})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error
 // policy returns the initial policy for the next batch.
 func (s *sampler) policy() *proto.Policy {
 	n := s.moments.Normalizer(5)
-	return &proto.Policy{Iteration: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip}
+	return &proto.Policy{Batch: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip}
 }
 
 // bare returns how long the engine alone takes for a batch's episodes: mj_step in C from
@@ -98,7 +98,7 @@ func replay(env sim.Env, e *proto.Episode) error {
 	if !ok {
 		return fmt.Errorf("bench: %s cannot run the bare engine", env.Spec().Name)
 	}
-	rng := streams.New(e.Ticket.Seed, streams.Episode, e.Ticket.Iteration, e.Ticket.Index)
+	rng := streams.New(e.Ticket.Seed, streams.Episode, e.Ticket.Batch, e.Ticket.Index)
 	if err := env.Reset(rng, make([]float64, env.Spec().ObservationDim)); err != nil {
 		return err
 	}

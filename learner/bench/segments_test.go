@@ -32,7 +32,7 @@ func BenchmarkSegments(b *testing.B) {
 							return err
 						}
 						whole, wholeSteps = whole+batch.Stats.Elapsed, wholeSteps+batch.Steps
-						batch, err = s.collector.CollectSegments(ctx, s.policy(), at, len(at)*segment)
+						batch, err = s.collector.Collect(ctx, collect.Order{Policy: s.policy(), Streams: at, Steps: len(at) * segment})
 						if err != nil {
 							return err
 						}

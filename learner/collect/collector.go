@@ -34,24 +34,22 @@ type Config struct {
 	Seed uint64
 	// Task is what the actors play.
 	Task sim.Spec
-	// StateSize is the length of the state of the task's environment (sim.Saver), 0 if it cannot be saved, and the task is
-	// not played in segments.
-	StateSize int
-	// NewEnv makes an environment of the named task, by which the learner plays tickets that actors fail to play. nil means that
-	// these are issued again and again.
+	// NewEnv makes an environment of the named task, in which the learner replays tickets that actors fail to play. If it is
+	// nil, these are issued again.
 	NewEnv func(task string) (sim.Env, error)
-	// Exact says that whoever plays a ticket has the same result, bit by bit. Actors that compute otherwise are then refused
-	// (rollout.Digest), and a sample of the tickets is replayed.
+	// Exact declares that a ticket's result is the same on every actor, bit by bit. Actors with other results are then refused
+	// (rollout.Digest), a sample of the tickets is replayed, and the task can be played in segments if its state can be saved.
 	Exact bool
-	// ShutOut is a file that remembers who is shut out of the run, "" for none.
+	// ShutOut is the file that lists the blocked actors; "" means none.
 	ShutOut string
 	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
 	Lease time.Duration
 	// Log records what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 
-	digest string  // of this build, "" if any will do
-	audit  float64 // share of tickets that are replayed
+	digest    string  // of this build, "" if any will do
+	stateSize int     // length of the state of the task's environment (sim.Saver), 0 if it cannot be saved
+	audit     float64 // share of tickets that are replayed
 }
 
 // Collector collects batches for one learner. Its methods are for one goroutine, except Progress and Useful.
@@ -73,13 +71,23 @@ type Collector struct {
 	dispatcher *dispatcher // under mu
 }
 
-// A Batch is the result of Collect.
+// An Order describes a batch.
+type Order struct {
+	// Policy is played. Collect fills in its Run, Epoch and Task; its Batch must grow from one order to the next.
+	Policy *proto.Policy
+	// Steps is the least number of steps in a batch of whole episodes, and the exact number in one of segments.
+	Steps int
+	// Streams, if not empty, are continued by a segment each.
+	Streams []Stream
+}
+
+// A Batch is the result of an Order: a function of the order and the seed alone, except for Stats.
 type Batch struct {
-	// Episodes in the order of their tickets: a function of the policy, the seed and minSteps alone.
+	// Episodes in the order of their tickets.
 	Episodes []*proto.Episode
 	// Steps is the sum of the episodes' steps.
 	Steps int
-	// Streams is where the streams stand after a batch of segments.
+	// Streams are the order's streams after the batch.
 	Streams []Stream
 	// Stats describes how the batch was collected.
 	Stats Stats
@@ -122,7 +130,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	if least := 2 * proto.InlineEpisode; conn.MaxPayload() < least {
 		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
 	}
-	if err := config.setDigest(); err != nil {
+	if err := config.inspect(); err != nil {
 		return nil, err
 	}
 	shut, err := readShut(config.ShutOut)
@@ -155,8 +163,8 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	return c, nil
 }
 
-// setDigest sets what actors must compute.
-func (c *Config) setDigest() error {
+// inspect sets the properties of the task's environment.
+func (c *Config) inspect() error {
 	if c.audit == 0 {
 		c.audit = auditShare
 	}
@@ -167,10 +175,11 @@ func (c *Config) setDigest() error {
 	if err != nil {
 		return err
 	}
-	if c.digest, err = rollout.Digest(env); err != nil {
-		return errors.Join(err, env.Close())
+	if saver, ok := env.(sim.Saver); ok {
+		c.stateSize = saver.StateSize()
 	}
-	return env.Close()
+	c.digest, err = rollout.Digest(env)
+	return errors.Join(err, env.Close())
 }
 
 // subscribe returns once the server delivers requests to the collector.
@@ -200,27 +209,26 @@ func (c *Collector) Close() {
 	}
 }
 
-// Collect publishes the policy and returns a batch played with it: the episodes of the shortest prefix of tickets that
-// holds at least minSteps steps. It fills in the policy's Run, Epoch and Task; the policy's Iteration must grow from one
-// batch to the next. Collect survives the loss of actors and of the server. It returns an error if ctx is done, if another
-// learner has taken over (ErrSuperseded), if the policy cannot be published, or if a ticket fails on every actor.
-func (c *Collector) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*Batch, error) {
-	return c.collect(ctx, policy, minSteps, nil)
-}
-
-// collect collects whole episodes, or segments.
-func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps int, segments *segments) (*Batch, error) {
-	if minSteps < 1 {
-		panic(fmt.Sprintf("collect: a batch of %d steps", minSteps))
+// Collect publishes the order's policy and returns the batch played with it: the shortest prefix of tickets that holds at
+// least order.Steps steps, or a segment of each stream. Collect survives the loss of actors and of the server. It returns
+// an error if ctx is done, if another learner has taken over (ErrSuperseded), if the policy cannot be published, or if a
+// ticket fails on every actor.
+func (c *Collector) Collect(ctx context.Context, order Order) (*Batch, error) {
+	if order.Steps < 1 {
+		panic(fmt.Sprintf("collect: a batch of %d steps", order.Steps))
 	}
 	c.mu.Lock()
-	next := c.dispatcher.position.Iteration
+	next := c.dispatcher.position.Batch
 	c.mu.Unlock()
-	if policy.Iteration < next {
-		panic(fmt.Sprintf("collect: batch %d where %d is next", policy.Iteration, next))
+	p := *order.Policy
+	if p.Batch < next {
+		panic(fmt.Sprintf("collect: batch %d where %d is next", p.Batch, next))
 	}
-	p := *policy
 	p.Run, p.Epoch, p.Task = c.config.Run, c.config.Epoch, c.config.Task.Name
+	segments, err := newSegments(order, &c.config, c.dispatcher.ticket(p.Batch))
+	if err != nil {
+		return nil, fmt.Errorf("collect batch %d: %w", p.Batch, err)
+	}
 	publication, err := newPublication(c.store, &p, c.config.Task, c.conn.MaxPayload())
 	if err != nil {
 		return nil, err
@@ -228,13 +236,13 @@ func (c *Collector) collect(ctx context.Context, policy *proto.Policy, minSteps 
 	if err := c.publish(ctx, publication); err != nil {
 		return nil, err
 	}
-	it := c.begin(p.Iteration, minSteps, segments, publication.data)
+	it := c.begin(p.Batch, order.Steps, segments, publication.data)
 	err = c.wait(ctx, it, publication)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dispatcher.current = nil
 	if err != nil {
-		return nil, fmt.Errorf("collect batch %d: %w", p.Iteration, err)
+		return nil, fmt.Errorf("collect batch %d: %w", p.Batch, err)
 	}
 	b := c.dispatcher.batch(it)
 	b.Stats.Dropped = c.conn.Dropped()

@@ -53,7 +53,7 @@ func newDispatcher(config Config, shut map[string]string) *dispatcher {
 // begin starts an iteration: of whole episodes, or of a segment of each stream.
 func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, policy []byte, now time.Time) *iteration {
 	first := d.ticket(number)
-	d.position.Iteration = number
+	d.position.Batch = number
 	lengths := d.lengths
 	if segments != nil {
 		lengths = Lengths{Mean: float64(segments.length(0))} // none is longer, so that no more tickets than streams are issued
@@ -74,7 +74,7 @@ func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, poli
 
 // ticket returns the first ticket of an iteration.
 func (d *dispatcher) ticket(number uint64) proto.Ticket {
-	return proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Iteration: number, Seed: d.config.Seed}
+	return proto.Ticket{Run: d.config.Run, Epoch: d.config.Epoch, Batch: number, Seed: d.config.Seed}
 }
 
 // batch returns the iteration's batch and resets the statistics.
@@ -312,7 +312,7 @@ func (d *dispatcher) enter(t proto.Ticket, episodes []*proto.Episode, after Stre
 // finish ends the iteration for the actors: what is still being played is not wanted any more.
 func (d *dispatcher) finish(now time.Time) {
 	d.stats.Elapsed = now.Sub(d.current.started)
-	d.position.Iteration++
+	d.position.Batch++
 	d.news = true
 	close(d.current.complete)
 }

@@ -37,7 +37,7 @@
 //
 // # Segments
 //
-// A batch may also consist of segments ([Collector.CollectSegments]): ticket i is the next n steps of stream i, a sequence
+// A batch may also consist of segments ([Order]): ticket i is the next n steps of stream i, a sequence
 // of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from one
 // batch to the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all are useful
 // until they are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its ticket,

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -124,13 +125,13 @@ func (h *helper) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := bus.ServerConfig{Log: quiet}
+	config := natsserver.Config{Log: quiet}
 	if own != nil {
 		if config.Auth, err = own.ServerAuth(); err != nil {
 			return err
 		}
 	}
-	server, err := bus.StartServer(config)
+	server, err := natsserver.Start(config)
 	if err != nil {
 		return err
 	}
@@ -180,8 +181,8 @@ func (h *helper) send(ctx context.Context) error {
 // headroom is the space kept before what all episodes of a sender share, for the ticket, which they don't.
 const headroom = 1 << 10
 
-// engineKey is the field after the ticket's, as it is encoded.
-const engineKey = "\xa6engine"
+// engine is the field after the ticket's, as it is encoded.
+const engine = "\xa6engine"
 
 // prepare returns headroom and, behind it, an encoded episode of the task's full length without its beginning: the ticket.
 func prepare(task sim.Spec) ([]byte, error) {
@@ -200,13 +201,13 @@ func prepare(task sim.Spec) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	beginning, _, _ := bytes.Cut(data, []byte(engineKey))
+	beginning, _, _ := bytes.Cut(data, []byte(engine))
 	return append(make([]byte, headroom), data[len(beginning):]...), nil
 }
 
 func blank(t proto.Ticket, task sim.Spec, steps int) *proto.Episode {
 	return &proto.Episode{
-		Ticket: t, Observations: make([]float32, steps*task.ObservationDim), FinalObservation: make([]float32, task.ObservationDim),
+		Ticket: t, Engine: engine[1:], Observations: make([]float32, steps*task.ObservationDim), FinalObservation: make([]float32, task.ObservationDim),
 		Actions: make([]float32, steps*task.ActionDim), Rewards: make([]float64, steps),
 	}
 }
@@ -264,7 +265,7 @@ func (s *sender) encode(t proto.Ticket) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	beginning, _, _ = bytes.Cut(beginning, []byte(engineKey))
+	beginning, _, _ = bytes.Cut(beginning, []byte(engine))
 	if len(beginning) > headroom {
 		return nil, errors.New("no room for the ticket")
 	}

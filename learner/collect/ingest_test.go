@@ -23,7 +23,7 @@ func largePolicy(iteration uint64) *proto.Policy {
 	shape := policy.Shape{Observation: large.ObservationDim, Action: large.ActionDim, Hidden: []int{64, 64}}
 	identity := policy.Identity(large.ObservationDim, 5)
 	return &proto.Policy{
-		Iteration: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean, Std: identity.Std, Clip: 5,
+		Batch: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean, Std: identity.Std, Clip: 5,
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *plant) usage() (used func() map[string]time.Duration) {
 
 func (p *plant) collect(steps int) *collect.Batch {
 	p.t.Helper()
-	batch, err := p.collector.Collect(deadline(p.t), largePolicy(p.iteration), steps)
+	batch, err := p.collector.Collect(deadline(p.t), collect.Order{Policy: largePolicy(p.iteration), Steps: steps})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -47,14 +48,14 @@ func deadline(t testing.TB) context.Context {
 // lab is a server, a learner's collector and whatever actors a test adds.
 type lab struct {
 	t         testing.TB
-	server    *bus.Server
+	server    *natsserver.Server
 	conn      *bus.Conn
 	collector *collect.Collector
 }
 
 func newLab(t testing.TB, change ...func(*collect.Config)) *lab {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func (l *lab) actor(slots int, newEnv func(string) (sim.Env, error)) (stop func(
 
 func (l *lab) collect(iteration uint64) *collect.Batch {
 	l.t.Helper()
-	b, err := l.collector.Collect(deadline(l.t), rollouttest.Policy(iteration), minSteps)
+	b, err := l.collector.Collect(deadline(l.t), collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func (l *lab) collect(iteration uint64) *collect.Batch {
 // play plays one ticket alone, without network.
 func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 	t.Helper()
-	p := rollouttest.Policy(ticket.Iteration)
+	p := rollouttest.Policy(ticket.Batch)
 	shape := policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden}
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
@@ -137,7 +138,7 @@ func play(t testing.TB, ticket proto.Ticket) *proto.Episode {
 }
 
 func ticket(iteration, index uint64) proto.Ticket {
-	return proto.Ticket{Run: "toy", Epoch: 1, Iteration: iteration, Index: index, Seed: seed}
+	return proto.Ticket{Run: "toy", Epoch: 1, Batch: iteration, Index: index, Seed: seed}
 }
 
 // serialBatch is the slow twin: it plays one ticket after the other until there are enough steps.
@@ -195,7 +196,7 @@ func (w *wide) Step(action, observation []float64) (float64, bool, error) {
 
 func widePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(wideSpec.ObservationDim, 5)
-	return &proto.Policy{Iteration: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
 }
 
 // client speaks the protocol by hand.

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	ticketZero = proto.Ticket{Run: "r", Epoch: 1, Iteration: 2, Seed: 3}
+	ticketZero = proto.Ticket{Run: "r", Epoch: 1, Batch: 2, Seed: 3}
 	start      = time.Unix(1000, 0)
 )
 
@@ -254,7 +254,7 @@ func TestUnknownTickets(t *testing.T) {
 		change(func(t *proto.Ticket) { t.Run = "other" }),
 		change(func(t *proto.Ticket) { t.Epoch++ }),
 		change(func(t *proto.Ticket) { t.Epoch-- }),
-		change(func(t *proto.Ticket) { t.Iteration-- }),
+		change(func(t *proto.Ticket) { t.Batch-- }),
 		change(func(t *proto.Ticket) { t.Index = 1 }),
 		change(func(t *proto.Ticket) { t.Index = 1 << 63 }),
 		change(func(t *proto.Ticket) { t.Seed++ }),

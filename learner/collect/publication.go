@@ -95,10 +95,10 @@ func (c *Collector) publish(ctx context.Context, p *publication) (err error) {
 			return err
 		}
 		if !warned && ctx.Err() == nil {
-			c.config.Log.Warn("cannot publish the policy; retrying", "batch", p.position.Iteration, "error", err)
+			c.config.Log.Warn("cannot publish the policy; retrying", "batch", p.position.Batch, "error", err)
 		}
 		if !pause.For(ctx, retryInterval) {
-			return fmt.Errorf("publish the policy of batch %d: %w", p.position.Iteration, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("publish the policy of batch %d: %w", p.position.Batch, errors.Join(ctx.Err(), err))
 		}
 	}
 }
@@ -130,7 +130,7 @@ func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: p.Hidden}
 	normalizer := policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip}
 	if _, err := policy.NewActor(shape, p.Params, normalizer); err != nil {
-		return nil, fmt.Errorf("policy of batch %d: %w", p.Iteration, err)
+		return nil, fmt.Errorf("policy of batch %d: %w", p.Batch, err)
 	}
 	data, err := proto.Marshal(nil, p)
 	if err != nil {
@@ -180,5 +180,5 @@ func (p *publication) compare(current *proto.Policy) (same bool, err error) {
 		}
 	}
 	return false, fmt.Errorf("%w: run %s is at epoch %d, batch %d; this learner at epoch %d, batch %d",
-		ErrSuperseded, p.run, at.Epoch, at.Iteration, p.position.Epoch, p.position.Iteration)
+		ErrSuperseded, p.run, at.Epoch, at.Batch, p.position.Epoch, p.position.Batch)
 }

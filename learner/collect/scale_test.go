@@ -86,7 +86,7 @@ func BenchmarkSlowActors(b *testing.B) {
 			collected := func(iteration uint64, minSteps int) *collect.Batch {
 				ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 				defer cancel()
-				batch, err := l.collector.Collect(ctx, rollouttest.Policy(iteration), minSteps)
+				batch, err := l.collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func BenchmarkSlowSegments(b *testing.B) {
 			}
 			at, iteration, took := collect.NewStreams(streams, simtest.Spec.TimeLimit), uint64(0), time.Duration(0)
 			for b.Loop() {
-				batch, err := l.collector.CollectSegments(b.Context(), rollouttest.Policy(iteration), at, streams*steps)
+				batch, err := l.collector.Collect(b.Context(), collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: streams * steps})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -231,7 +231,7 @@ func learn(b *testing.B, ctx context.Context, h *helper, run string, batch int, 
 	defer c.Close()
 	steps := batch / 10 // after which the lengths are known
 	for iteration := uint64(0); ; iteration++ {
-		collected, err := c.Collect(ctx, rollouttest.Policy(iteration), steps)
+		collected, err := c.Collect(ctx, collect.Order{Policy: rollouttest.Policy(iteration), Steps: steps})
 		if ctx.Err() != nil {
 			return
 		}

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -44,19 +43,18 @@ func (s *segments) length(ticket int) int {
 	return s.steps / n
 }
 
-// CollectSegments is Collect for a batch of segments: the next steps of the streams, so many in all, under the policy. Batch.Streams
-// is where the streams then stand. The batch is a function of the policy, the seed, the streams and the number of steps.
-func (c *Collector) CollectSegments(ctx context.Context, policy *proto.Policy, streams []Stream, steps int) (*Batch, error) {
-	s := &segments{steps: steps, before: slices.Clone(streams), after: make([]Stream, len(streams))}
-	if err := s.check(&c.config, c.dispatcher.ticket(policy.Iteration)); err != nil {
-		return nil, fmt.Errorf("collect batch %d: %w", policy.Iteration, err)
+// newSegments returns the segments of an order, whose tickets are like t; nil for whole episodes.
+func newSegments(order Order, c *Config, t proto.Ticket) (*segments, error) {
+	if len(order.Streams) == 0 {
+		return nil, nil
 	}
-	return c.collect(ctx, policy, steps, s)
+	s := &segments{steps: order.Steps, before: slices.Clone(order.Streams), after: make([]Stream, len(order.Streams))}
+	return s, s.check(c, t)
 }
 
 // check makes sure that actors can play the segments and send them.
 func (s *segments) check(c *Config, t proto.Ticket) error {
-	if c.StateSize == 0 {
+	if c.stateSize == 0 {
 		return fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", c.Task.Name)
 	}
 	if size := maxSegment(c.Task.ObservationDim, c.Task.ActionDim, s.length(0)); size > proto.MaxEpisode {
@@ -153,9 +151,9 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 
 // checkState compares a state with the task.
 func (c *Config) checkState(s *proto.State) error {
-	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.StateSize || s.Step >= uint64(c.Task.TimeLimit) {
+	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.stateSize || s.Step >= uint64(c.Task.TimeLimit) {
 		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and %d, at most %d steps an episode",
-			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim, c.StateSize, c.Task.TimeLimit)
+			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim, c.stateSize, c.Task.TimeLimit)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 	segmentSteps = 7
 )
 
-func saved(c *collect.Config) { c.StateSize = (&simtest.Toy{}).StateSize() }
+func saved(c *collect.Config) { c.SetStateSize((&simtest.Toy{}).StateSize()) }
 
 // trajectory is what a batch of segments contains, one step after another, stream by stream.
 type trajectory struct {
@@ -115,7 +115,7 @@ func (l *lab) collectSegments(at []collect.Stream, first uint64, batches int) ([
 	l.t.Helper()
 	var all []trajectory
 	for i := range uint64(batches) {
-		b, err := l.collector.CollectSegments(deadline(l.t), rollouttest.Policy(first+i), at, len(at)*segmentSteps)
+		b, err := l.collector.Collect(deadline(l.t), collect.Order{Policy: rollouttest.Policy(first + i), Streams: at, Steps: len(at) * segmentSteps})
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestSegmentsOfUnevenLengths(t *testing.T) {
 		}
 		at := collect.NewStreams(numStreams, simtest.Spec.TimeLimit)
 		for i, total := range totals {
-			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(uint64(i)), at, total)
+			b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(uint64(i)), Streams: at, Steps: total})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,7 +268,7 @@ func TestStreamStartsAnew(t *testing.T) {
 	}
 	l := newLab(t, saved, plays(broken))
 	l.actor(1, broken)
-	_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 10)
+	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10})
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("streams that cannot start: %v", err)
 	}
@@ -297,7 +297,7 @@ func TestUsefulSegments(t *testing.T) {
 	l.actor(2, simtest.New)
 	at := make([]collect.Stream, 64)
 	for iteration := range uint64(3) {
-		b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(iteration), at, 2048)
+		b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: 2048})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,17 +412,17 @@ func TestWrongStreams(t *testing.T) {
 			before.Steps = 50
 		}
 		streams := []collect.Stream{at[0], {State: &damaged, Before: before}}
-		_, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), streams, len(streams)*segmentSteps)
+		_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: streams, Steps: len(streams) * segmentSteps})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream 1") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	at[1].Before.Steps++
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, len(at)*segmentSteps); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * segmentSteps}); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("a stream and its state that disagree: %v", err)
 	}
 	at[1].Before.Steps--
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), at, len(at)*(proto.MaxSegment+1)); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * (proto.MaxSegment + 1)}); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("segments that are too long: %v", err)
 	}
 }
@@ -431,7 +431,7 @@ func TestWrongStreams(t *testing.T) {
 func TestSegmentsOfWhatCannotBeSaved(t *testing.T) {
 	l := newLab(t)
 	const want = "cannot be played in segments"
-	if _, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(0), make([]collect.Stream, 2), 10); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a learner: %v", err)
 	}
 	player := rollout.NewPlayer(new(wide))

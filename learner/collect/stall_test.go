@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/faultstest"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -38,7 +39,7 @@ func (h *huge) Reset(rng *rand.Rand, observation []float64) error {
 
 func hugePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(hugeSpec.ObservationDim, 5)
-	return &proto.Policy{Iteration: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
 }
 
 // stallSenders is how many actors a stalled learner has, and how many episodes its batches.
@@ -63,7 +64,7 @@ func (h *helper) learn(ctx context.Context) error {
 	defer collector.Close()
 	fmt.Println("ready")
 	for iteration := uint64(0); ; iteration++ {
-		batch, err := collector.Collect(ctx, hugePolicy(iteration), stallSenders()*hugeSpec.TimeLimit)
+		batch, err := collector.Collect(ctx, collect.Order{Policy: hugePolicy(iteration), Steps: stallSenders() * hugeSpec.TimeLimit})
 		if err != nil {
 			return nil // told to end, or superseded: the parent misses the lines
 		}
@@ -123,7 +124,7 @@ func TestStalledLearner(t *testing.T) {
 	if faultstest.Long() {
 		length = time.Minute
 	}
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestStalledLearner(t *testing.T) {
 	if _, err := watcher.Subscribe("dbqpg.toy.1.chunk.*", func(m bus.Message) {
 		var c proto.Chunk
 		if proto.Unmarshal(m.Data, &c) == nil {
-			chunks <- c.Ticket.Iteration
+			chunks <- c.Ticket.Batch
 		}
 	}); err != nil {
 		t.Fatal(err)

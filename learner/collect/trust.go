@@ -162,7 +162,7 @@ func (d *dispatcher) decide(c *ticketCase, data []byte, now time.Time) {
 	}
 	if d.trust.faults[who] == maxFaults {
 		d.shutOut(c, fmt.Sprintf("it failed %d tickets of batch %d that the learner has played; the last, %d, with: %s",
-			maxFaults, c.ticket.Iteration, c.ticket.Index, c.reason), now)
+			maxFaults, c.ticket.Batch, c.ticket.Index, c.reason), now)
 	}
 }
 
@@ -188,7 +188,7 @@ func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 		d.wake(now)
 	}
 	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who, "engine", c.engine, "reason", reason,
-		"discarded", discarded, "batch", c.ticket.Iteration, "current", d.current == c.of)
+		"discarded", discarded, "batch", c.ticket.Batch, "current", d.current == c.of)
 }
 
 // readShut reads who is shut out, and why, from a file that there may not be.

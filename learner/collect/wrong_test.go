@@ -35,7 +35,7 @@ func TestWrongUploads(t *testing.T) {
 		if reply.Status != status || !strings.Contains(reply.Reason, reason) {
 			t.Errorf("%s: %v %q, want %v %q", what, reply.Status, reply.Reason, status, reason)
 		}
-		if reply.Position != (proto.Position{Epoch: 1, Iteration: 1}) {
+		if reply.Position != (proto.Position{Epoch: 1, Batch: 1}) {
 			t.Errorf("%s: the answer gives position %v", what, reply.Position)
 		}
 	}
@@ -127,7 +127,7 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 	}
 	l := newLab(t, plays(diverge))
 	l.actor(2, diverge)
-	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "batch 0 ticket") {
 		t.Errorf("an episode that always diverges: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 func TestRewardNotFinite(t *testing.T) {
 	l := newLab(t, plays(newNaN))
 	l.actor(1, newNaN)
-	_, err := l.collector.Collect(deadline(t), rollouttest.Policy(0), minSteps)
+	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 	if err == nil || !strings.Contains(err.Error(), "rewards: not finite: NaN at row 0") {
 		t.Errorf("a NaN reward: %v", err)
 	}
@@ -269,19 +269,19 @@ func TestLiar(t *testing.T) {
 	for _, segments := range []bool{false, true} {
 		log := new(record)
 		l := newLab(t, judged(1, simtest.New), func(c *collect.Config) {
-			c.Log, c.StateSize = slog.New(slog.NewTextHandler(log, nil)), (&simtest.Toy{}).StateSize()
+			c.Log = slog.New(slog.NewTextHandler(log, nil))
 		})
 		done := make(chan *collect.Batch)
 		go func() {
 			if !segments {
-				b, err := l.collector.Collect(deadline(t), rollouttest.Policy(1), 20*minSteps)
+				b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Steps: 20 * minSteps})
 				if err != nil {
 					t.Error(err)
 				}
 				done <- b
 				return
 			}
-			b, err := l.collector.CollectSegments(deadline(t), rollouttest.Policy(1), collect.NewStreams(400, simtest.Spec.TimeLimit), 400*30)
+			b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: collect.NewStreams(400, simtest.Spec.TimeLimit), Steps: 400 * 30})
 			if err != nil {
 				t.Error(err)
 			}
@@ -339,7 +339,7 @@ func TestAnnouncements(t *testing.T) {
 	ctx, cancel := context.WithCancel(deadline(t))
 	collected := make(chan error)
 	go func() {
-		_, err := l.collector.Collect(ctx, rollouttest.Policy(0), minSteps)
+		_, err := l.collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 		collected <- err
 	}()
 	for a := range announced {

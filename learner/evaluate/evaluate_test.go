@@ -159,7 +159,7 @@ func TestStreamsAreNotTrainings(t *testing.T) {
 	for seed := range uint64(12) {
 		for batch := range uint64(12) {
 			for index := range uint64(12) {
-				if _, err := player.Play(actor, proto.Ticket{Seed: seed, Iteration: batch, Index: index}, func() bool { return false }); err != nil {
+				if _, err := player.Play(actor, proto.Ticket{Seed: seed, Batch: batch, Index: index}, func() bool { return false }); err != nil {
 					t.Fatal(err)
 				}
 			}

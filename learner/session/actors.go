@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/learner/collect"
@@ -73,7 +74,7 @@ type Sampling struct {
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)
-	server, err := bus.StartServer(bus.ServerConfig{Log: log})
+	server, err := natsserver.Start(natsserver.Config{Log: log})
 	if err != nil {
 		return err
 	}
@@ -88,12 +89,8 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 	if err != nil {
 		return err
 	}
-	size, err := stateSize(environments, s.Task)
-	if err != nil {
-		return err
-	}
 	collector, err := collect.New(ctx, conn, collect.Config{
-		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size, NewEnv: environments.New, Exact: true, Log: log,
+		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, NewEnv: environments.New, Exact: true, Log: log,
 	})
 	if err != nil {
 		return err

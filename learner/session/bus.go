@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/proto"
@@ -55,9 +56,9 @@ func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, me
 	if err != nil {
 		return nil, err
 	}
-	server, err := bus.StartServer(bus.ServerConfig{Host: host, Port: port, Log: log, Auth: auth})
+	server, err := natsserver.Start(natsserver.Config{Host: host, Port: port, Log: log, Auth: auth})
 	if err != nil && settings.Listen == config.AutoListen {
-		server, err = bus.StartServer(bus.ServerConfig{Host: host, Log: log, Auth: auth})
+		server, err = natsserver.Start(natsserver.Config{Host: host, Log: log, Auth: auth})
 	}
 	if err != nil {
 		return nil, err

@@ -155,14 +155,12 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 		return err
 	}
 	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
-	collecting := collect.Config{Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New, Exact: s.settings.TaskFile == nil, ShutOut: runs.ShutOut(s.settings.RunDir), Log: s.log}
+	collecting := collect.Config{
+		Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New,
+		Exact: s.settings.TaskFile == nil, ShutOut: runs.ShutOut(s.settings.RunDir), Log: s.log,
+	}
 	if f := s.settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
-	}
-	if s.settings.Segment > 0 {
-		if collecting.StateSize, err = stateSize(s.environments, s.task); err != nil {
-			return err
-		}
 	}
 	collector, err := collect.New(ctx, s.conn, collecting)
 	if err != nil {
@@ -188,17 +186,4 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 	}
 	r.Evaluations.Play = s.evaluate
 	return actors.alongside(ctx, r.Train)
-}
-
-// stateSize returns the length of the state of the task's environment, 0 if it cannot be saved.
-func stateSize(environments *external.Environments, task sim.Spec) (int, error) {
-	env, err := environments.New(task.Name)
-	if err != nil {
-		return 0, err
-	}
-	size := 0
-	if saver, ok := env.(sim.Saver); ok {
-		size = saver.StateSize()
-	}
-	return size, env.Close()
 }

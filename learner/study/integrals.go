@@ -18,6 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/train"
@@ -156,7 +157,7 @@ func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
 	subjects[0].settings.Fisher = config.Empirical
 	seed := streams.New(subjects[0].settings.Seed, streams.Study, uint64(o.at)).Uint64()
 	return subjects[0].restore(ctx, uint64(o.at), seed, func(ctx context.Context, r restored) error {
-		batch, err := r.collector.Collect(ctx, r.run.Policy(1), r.run.BatchSteps)
+		batch, err := r.collector.Collect(ctx, collect.Order{Policy: r.run.Policy(1), Steps: r.run.BatchSteps})
 		if err != nil {
 			return err
 		}

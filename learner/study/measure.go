@@ -217,7 +217,7 @@ func (p *probe) measureReference(ctx context.Context) (*reference, error) {
 
 // collect plays a batch of the policy.
 func (p *probe) collect(ctx context.Context, number uint64, steps int) (*collect.Batch, error) {
-	return p.restored.collector.Collect(ctx, p.restored.run.Policy(number), steps)
+	return p.restored.collector.Collect(ctx, collect.Order{Policy: p.restored.run.Policy(number), Steps: steps})
 }
 
 // The batch whose Fisher matrix is the measure of natural gradients.

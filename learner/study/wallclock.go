@@ -142,8 +142,8 @@ func (o *wallClockOptions) measure(ctx context.Context, j *job, task sim.Spec, s
 			arrays, err := measureOnce(j.path("units", fmt.Sprintf("size-%d", size)), identity, func() (measured, error) {
 				j.log.Info("timing updates", "samples", size, "rounds", o.rounds)
 				normalizer := policy.Identity(task.ObservationDim, settings["mc"].Clip)
-				p.Iteration, p.Mean, p.Std, p.Clip = uint64(size), normalizer.Mean, normalizer.Std, normalizer.Clip
-				batch, err := collector.Collect(ctx, p, int(size))
+				p.Batch, p.Mean, p.Std, p.Clip = uint64(size), normalizer.Mean, normalizer.Std, normalizer.Clip
+				batch, err := collector.Collect(ctx, collect.Order{Policy: p, Steps: int(size)})
 				if err != nil {
 					return nil, err
 				}

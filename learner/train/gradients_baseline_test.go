@@ -11,6 +11,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
 	"github.com/dbqpg/dbqpg/learner/train"
@@ -33,7 +34,7 @@ func started(t *testing.T, env string, features config.Features) (*train.Run, *s
 
 func collected(t *testing.T, run *train.Run, c *serial, number uint64, minSteps int) []*proto.Episode {
 	t.Helper()
-	batch, err := c.Collect(context.Background(), run.Policy(number), minSteps)
+	batch, err := c.Collect(context.Background(), collect.Order{Policy: run.Policy(number), Steps: minSteps})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func trained(t *testing.T, algorithm config.Algorithm, learning config.Learning)
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	batch, err := collector.Collect(context.Background(), run.Policy(iterations+1), s.Batch)
+	batch, err := collector.Collect(context.Background(), collect.Order{Policy: run.Policy(iterations + 1), Steps: s.Batch})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
@@ -26,7 +27,7 @@ func TestProbes(t *testing.T) {
 				if err := run.Resume(j.states[last-1], 2); err != nil {
 					t.Fatal(err)
 				}
-				batch, err := collector.Collect(t.Context(), run.Policy(last), s.Batch)
+				batch, err := collector.Collect(t.Context(), collect.Order{Policy: run.Policy(last), Steps: s.Batch})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
@@ -31,7 +32,7 @@ func TestTargetsAtTheEndOfSegments(t *testing.T) {
 		if err := r.Train(t.Context()); err != nil { // so that the critic's values are not all alike
 			t.Fatal(err)
 		}
-		batch, err := newSerial(t, s).Collect(t.Context(), r.Policy(9), 100)
+		batch, err := newSerial(t, s).Collect(t.Context(), collect.Order{Policy: r.Policy(9), Steps: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,18 +47,11 @@ type sampling struct {
 	begins func(batch uint64) error
 }
 
-func (c *sampling) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
-	if err := c.begins(p.Iteration); err != nil {
+func (c *sampling) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	if err := c.begins(order.Policy.Batch); err != nil {
 		return nil, err
 	}
-	return c.Collector.Collect(ctx, p, minSteps)
-}
-
-func (c *sampling) CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
-	if err := c.begins(p.Iteration); err != nil {
-		return nil, err
-	}
-	return c.Collector.CollectSegments(ctx, p, streams, steps)
+	return c.Collector.Collect(ctx, order)
 }
 
 // saving is a journal that says when it has saved an iteration, or fails instead.
@@ -164,7 +157,7 @@ func TestEvaluationsBesideSampling(t *testing.T) {
 		r.Evaluations = train.Evaluations{Every: every}
 		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
 			for at.Iteration < s.Iterations { // the last is beside nothing
-				if batch := <-begun; batch == p.Iteration {
+				if batch := <-begun; batch == p.Batch {
 					break
 				}
 			}
@@ -212,7 +205,7 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				return nil
 			}}
 			play := func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
-				if p.Iteration == batch && !through {
+				if p.Batch == batch && !through {
 					return nil, 0, context.Canceled
 				}
 				return player(s)(ctx, p, at, steps)

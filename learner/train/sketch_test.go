@@ -15,6 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/config/configtest"
 	"github.com/dbqpg/dbqpg/internal/npz"
+	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
@@ -41,7 +42,7 @@ func late(t *testing.T, s config.Settings) (*train.Run, *compute.Scope, *train.E
 	if err := run.Resume(state, 2); err != nil {
 		t.Fatal(err)
 	}
-	batch, err := collector.Collect(t.Context(), run.Policy(1), 6000)
+	batch, err := collector.Collect(t.Context(), collect.Order{Policy: run.Policy(1), Steps: 6000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,10 +30,9 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Collector plays policies: collect.Collector.
+// Collector collects batches: collect.Collector.
 type Collector interface {
-	Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error)
-	CollectSegments(ctx context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error)
+	Collect(ctx context.Context, order collect.Order) (*collect.Batch, error)
 }
 
 // Journal records a run's iterations durably: runs.Run.
@@ -181,18 +180,17 @@ func batchOf(iteration uint64) uint64 { return iteration + 1 }
 func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err error) {
 	ctx, end := observe.Span(ctx, "collect")
 	defer end(&err)
-	steps := r.BatchSteps
-	if number > 0 { // what follows the gradient's samples is for the Fisher matrix
-		steps = int(math.Ceil(r.FisherSamples * float64(steps)))
+	order := collect.Order{Policy: r.Policy(number), Steps: r.BatchSteps, Streams: r.streams}
+	switch {
+	case r.Segment > 0:
+		order.Steps = r.segmentSteps()
+		if order.Streams == nil {
+			order.Streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
+		}
+	case number > 0: // what follows the gradient's samples is for the Fisher matrix
+		order.Steps = int(math.Ceil(r.FisherSamples * float64(order.Steps)))
 	}
-	if r.Segment == 0 {
-		return r.Collector.Collect(ctx, r.Policy(number), steps)
-	}
-	streams := r.streams
-	if streams == nil {
-		streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
-	}
-	return r.Collector.CollectSegments(ctx, r.Policy(number), streams, r.segmentSteps())
+	return r.Collector.Collect(ctx, order)
 }
 
 // commit saves an iteration to the journal.
@@ -209,12 +207,12 @@ func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Cli
 func (r *Run) Policy(batch uint64) *proto.Policy {
 	n := r.Normalizer()
 	return &proto.Policy{
-		Iteration: batch,
-		Hidden:    r.Shape.Hidden,
-		Params:    r.Params,
-		Mean:      n.Mean,
-		Std:       n.Std,
-		Clip:      n.Clip,
+		Batch:  batch,
+		Hidden: r.Shape.Hidden,
+		Params: r.Params,
+		Mean:   n.Mean,
+		Std:    n.Std,
+		Clip:   n.Clip,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/config/configtest"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/internal/rollout/rollouttest"
@@ -56,17 +57,13 @@ func (c *serial) actor(p *proto.Policy) (*policy.Actor, error) {
 	return policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 }
 
-// CollectSegments plays one stream after another, so that all steps are played in the end.
-func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
-	actor, err := c.actor(p)
-	if err != nil {
-		return nil, err
-	}
+// segments plays one stream after another, so that all steps are played in the end.
+func (c *serial) segments(actor *policy.Actor, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
 	batch := &collect.Batch{Steps: steps}
 	for i, stream := range streams {
 		here := (steps + len(streams) - i - 1) / (len(streams) - i) // of those that are left
 		steps -= here
-		ticket, start := proto.Ticket{Iteration: p.Iteration, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
+		ticket, start := proto.Ticket{Batch: p.Batch, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
 		if start.State == nil {
 			start.Counted = uint64(stream.Before.Steps)
 		}
@@ -81,14 +78,18 @@ func (c *serial) CollectSegments(_ context.Context, p *proto.Policy, streams []c
 	return batch, nil
 }
 
-func (c *serial) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
+func (c *serial) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	p := order.Policy
 	actor, err := c.actor(p)
 	if err != nil {
 		return nil, err
 	}
+	if order.Streams != nil {
+		return c.segments(actor, p, order.Streams, order.Steps)
+	}
 	batch := new(collect.Batch)
-	for batch.Steps < minSteps {
-		ticket := proto.Ticket{Iteration: p.Iteration, Index: uint64(len(batch.Episodes)), Seed: c.seed}
+	for batch.Steps < order.Steps {
+		ticket := proto.Ticket{Batch: p.Batch, Index: uint64(len(batch.Episodes)), Seed: c.seed}
 		e, err := rollouttest.Play(ctx, c.env, actor, ticket)
 		if err != nil {
 			return nil, err
@@ -249,7 +250,7 @@ func TestActorsTrainLikeOneSampler(t *testing.T) {
 // trainOverNATS trains with a server and two local actors.
 func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerConfig{Log: quiet})
+	server, err := natsserver.Start(natsserver.Config{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +269,7 @@ func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 		t.Fatal(err)
 	}
 	defer env.Close()
-	stateSize := env.(sim.Saver).StateSize()
-	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, StateSize: stateSize, Log: quiet})
+	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, NewEnv: tasks.New, Exact: true, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,8 +314,8 @@ type sizes struct {
 	steps, episodes []int
 }
 
-func (c *sizes) Collect(ctx context.Context, p *proto.Policy, minSteps int) (*collect.Batch, error) {
-	batch, err := c.Collector.Collect(ctx, p, minSteps)
+func (c *sizes) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
+	batch, err := c.Collector.Collect(ctx, order)
 	if err == nil {
 		c.steps, c.episodes = append(c.steps, batch.Steps), append(c.episodes, len(batch.Episodes))
 	}

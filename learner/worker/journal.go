@@ -19,7 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/failpoint"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/runs"
-	"github.com/dbqpg/dbqpg/proto"
 )
 
 // journal writes a run's iterations to its local directory, the store and the coordinator, in this order.
@@ -143,21 +142,10 @@ type interruptible struct {
 	played func(actors int)
 }
 
-// Collect plays a policy.
-func (p interruptible) Collect(ctx context.Context, policy *proto.Policy, minSteps int) (*collect.Batch, error) {
+// Collect collects a batch.
+func (p interruptible) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
 	failpoint.Hit("publishing")
-	batch, err := p.Collector.Collect(ctx, policy, minSteps)
-	if err == nil {
-		p.played(batch.Stats.Actors)
-		failpoint.Hit("collected")
-	}
-	return batch, err
-}
-
-// CollectSegments plays a policy.
-func (p interruptible) CollectSegments(ctx context.Context, policy *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
-	failpoint.Hit("publishing")
-	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
+	batch, err := p.Collector.Collect(ctx, order)
 	if err == nil {
 		p.played(batch.Stats.Actors)
 		failpoint.Hit("collected")

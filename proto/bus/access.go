@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -148,7 +146,7 @@ func newAccountUser(u User, a access) accountUser {
 }
 
 // crossing returns the subjects on which requests and announcements cross between the accounts, by their outside names:
-// all that any outside role may publish or subscribe to. None covers another, or messages would arrive twice.
+// all that any outside role may publish or subscribe to. None may cover another, or messages would arrive twice.
 func crossing() (services, streams []string) {
 	for _, role := range proto.Roles() {
 		if a := accessOf(role, "*"); a.outside {
@@ -156,21 +154,9 @@ func crossing() (services, streams []string) {
 			streams = append(streams, a.subscribe...)
 		}
 	}
-	return widest(services), widest(streams)
-}
-
-// widest drops the subjects that others cover.
-func widest(subjects []string) []string {
-	slices.Sort(subjects)
-	subjects = slices.Compact(subjects)
-	var kept []string
-	for _, s := range subjects {
-		covered := slices.ContainsFunc(subjects, func(other string) bool { return other != s && server.SubjectMatchesFilter(s, other) })
-		if !covered {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	slices.Sort(services)
+	slices.Sort(streams)
+	return slices.Compact(services), slices.Compact(streams)
 }
 
 // cross exports a subject from the inner account and imports it outside, under the name local.

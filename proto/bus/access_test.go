@@ -10,14 +10,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/dbqpg/dbqpg/internal/credentials"
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -25,7 +28,7 @@ import (
 
 // guarded is a server with credentials, and members whom it lets in by name.
 type guarded struct {
-	*bus.Server
+	*natsserver.Server
 	t         testing.TB
 	directory string
 }
@@ -47,7 +50,7 @@ func newGuarded(t testing.TB) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Server = startServer(t, bus.ServerConfig{Auth: auth})
+	g.Server = startServer(t, natsserver.Config{Auth: auth})
 	return g
 }
 
@@ -345,10 +348,23 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
+// No crossing subject covers another: a message would arrive twice.
+func TestCrossingSubjectsAreDisjoint(t *testing.T) {
+	services, streams := bus.Crossing()
+	all := slices.Concat(services, streams)
+	for i, a := range all {
+		for j, b := range all {
+			if i != j && server.SubjectsCollide(a, b) {
+				t.Errorf("%s and %s have subjects in common", a, b)
+			}
+		}
+	}
+}
+
 // What TLS and two accounts cost: a request with a chunk, as an actor's, and without credentials.
 func BenchmarkChunk(b *testing.B) {
 	g := newGuarded(b)
-	open := startServer(b, bus.ServerConfig{})
+	open := startServer(b, natsserver.Config{})
 	for _, c := range []struct {
 		name           string
 		learner, actor *bus.Conn
@@ -395,7 +411,7 @@ func TestWrongServerComesLater(t *testing.T) {
 		result <- err
 	}()
 	<-warned.seen
-	startServer(t, bus.ServerConfig{Port: port, Auth: auth})
+	startServer(t, natsserver.Config{Port: port, Auth: auth})
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "another authority") {
 		t.Error(err)
 	}

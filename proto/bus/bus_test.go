@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/internal/processtest"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -31,10 +32,10 @@ func deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
+func startServer(t testing.TB, config natsserver.Config) *natsserver.Server {
 	t.Helper()
 	config.Log = slog.New(slog.DiscardHandler)
-	s, err := bus.StartServer(config)
+	s, err := natsserver.Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func startServer(t testing.TB, config bus.ServerConfig) *bus.Server {
 	return s
 }
 
-func connect(t testing.TB, s *bus.Server) *bus.Conn {
+func connect(t testing.TB, s *natsserver.Server) *bus.Conn {
 	t.Helper()
 	c, err := bus.Connect(deadline(t), s.URL(), quiet())
 	if err != nil {
@@ -54,7 +55,7 @@ func connect(t testing.TB, s *bus.Server) *bus.Conn {
 
 // A server admits so many clients, and another one once there is room.
 func TestConnections(t *testing.T) {
-	s := startServer(t, bus.ServerConfig{Connections: 2})
+	s := startServer(t, natsserver.Config{Connections: 2})
 	first, _ := connect(t, s), connect(t, s)
 	if third, err := nats.Connect(s.URL()); err == nil { // it is told why, or finds the connection closed
 		third.Close()
@@ -82,7 +83,7 @@ func echo(t testing.TB, c *bus.Conn) {
 }
 
 func TestRequestOverSocketAndInProcess(t *testing.T) {
-	server := startServer(t, bus.ServerConfig{})
+	server := startServer(t, natsserver.Config{})
 	inside, err := server.Connect(quiet())
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = bus.StartServer(bus.ServerConfig{Port: l.Addr().(*net.TCPAddr).Port})
+	_, err = natsserver.Start(natsserver.Config{Port: l.Addr().(*net.TCPAddr).Port})
 	if err == nil || !strings.Contains(err.Error(), "choose another port") {
 		t.Errorf("a port in use: %v", err)
 	}
@@ -149,7 +150,7 @@ func TestConnectBeforeServer(t *testing.T) {
 		}
 		result <- err
 	}()
-	startServer(t, bus.ServerConfig{Port: port})
+	startServer(t, natsserver.Config{Port: port})
 	if err := <-result; err != nil {
 		t.Errorf("the server came, but: %v", err)
 	}
@@ -193,7 +194,7 @@ func (s *signal) Write(p []byte) (int, error) {
 }
 
 func TestStoreComparesAndSets(t *testing.T) {
-	c := connect(t, startServer(t, bus.ServerConfig{}))
+	c := connect(t, startServer(t, natsserver.Config{}))
 	store, err := c.Store("test")
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func TestStoreComparesAndSets(t *testing.T) {
 // fails at once.
 func TestServerRestart(t *testing.T) {
 	port := processtest.Port(t)
-	server := startServer(t, bus.ServerConfig{Port: port})
+	server := startServer(t, natsserver.Config{Port: port})
 	c := connect(t, server)
 	back := make(chan struct{}, 1)
 	c.OnReconnect(func() { back <- struct{}{} })
@@ -270,7 +271,7 @@ func TestServerRestart(t *testing.T) {
 	if _, err := c.Request(deadline(t), "echo", nil); !errors.Is(err, bus.ErrDisconnected) {
 		t.Errorf("request without a server: %v", err)
 	}
-	startServer(t, bus.ServerConfig{Port: port})
+	startServer(t, natsserver.Config{Port: port})
 	<-back
 	if _, err := c.Request(deadline(t), "echo", nil); err != nil {
 		t.Errorf("after the restart: %v", err)
@@ -285,7 +286,7 @@ func TestServerRestart(t *testing.T) {
 
 // A handler that stands still loses messages beyond the pending limit: Dropped says how many.
 func TestDropped(t *testing.T) {
-	server := startServer(t, bus.ServerConfig{})
+	server := startServer(t, natsserver.Config{})
 	receiver, sender := connect(t, server), connect(t, server)
 	release := make(chan struct{})
 	received := make(chan int, 1000)
@@ -319,7 +320,7 @@ func TestDropped(t *testing.T) {
 
 // Once a subscription is closed its handler does not run.
 func TestSubscriptionClose(t *testing.T) {
-	c := connect(t, startServer(t, bus.ServerConfig{}))
+	c := connect(t, startServer(t, natsserver.Config{}))
 	var mu sync.Mutex
 	closed := false
 	sub, err := c.Subscribe("x", func(bus.Message) {
@@ -345,7 +346,7 @@ func TestSubscriptionClose(t *testing.T) {
 }
 
 func BenchmarkRequestInProcess(b *testing.B) {
-	server := startServer(b, bus.ServerConfig{})
+	server := startServer(b, natsserver.Config{})
 	c, err := server.Connect(quiet())
 	if err != nil {
 		b.Fatal(err)

@@ -104,6 +104,11 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 }
 
+// ConnectInProcess connects to a server in this process, without a socket and without TLS.
+func ConnectInProcess(server nats.InProcessConnProvider, config ConnConfig) (*Conn, error) {
+	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(server))
+}
+
 // checkAddress refuses what isn't a server's address, or several separated by commas. It returns the address
 // without passwords, for display.
 func checkAddress(address string) (shown string, err error) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/natsserver"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
@@ -20,7 +21,7 @@ type mute struct {
 	end   chan struct{}
 }
 
-func newMute(t *testing.T, server *bus.Server) *mute {
+func newMute(t *testing.T, server *natsserver.Server) *mute {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func (m *mute) pass(to io.Closer, from net.Conn, each func([]byte)) {
 
 // A question to the store ends with the connection that its answer would come by, not when its time is up.
 func TestStoreLosesServer(t *testing.T) {
-	m := newMute(t, startServer(t, bus.ServerConfig{}))
+	m := newMute(t, startServer(t, natsserver.Config{}))
 	c, err := bus.Connect(deadline(t), "nats://"+m.Addr().String(), quiet())
 	if err != nil {
 		t.Fatal(err)

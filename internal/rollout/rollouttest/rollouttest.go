@@ -26,7 +26,7 @@ func Play(ctx context.Context, env sim.Env, actor *policy.Actor, ticket proto.Ti
 func Policy(iteration uint64) *proto.Policy {
 	rng := rand.New(rand.NewPCG(iteration, 0))
 	p := &proto.Policy{
-		Iteration: iteration, Hidden: []int{4}, Params: make([]float64, 4*3+4+2*4+2+2),
+		Batch: iteration, Hidden: []int{4}, Params: make([]float64, 4*3+4+2*4+2+2),
 		Mean: []float64{0, 0.1, -0.1}, Std: []float64{1, 2, 0.5}, Clip: 5,
 	}
 	for i := range p.Params {

@@ -1,4 +1,5 @@
-package bus
+// Package natsserver runs a NATS server in this process.
+package natsserver
 
 import (
 	"cmp"
@@ -11,9 +12,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"github.com/dbqpg/dbqpg/internal/scratch"
+	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 const (
@@ -28,9 +29,9 @@ const (
 	startTimeout = 10 * time.Second
 )
 
-// ServerConfig says where an embedded server listens. The zero value is a free port of
+// Config says where an embedded server listens. The zero value is a free port of
 // 127.0.0.1.
-type ServerConfig struct {
+type Config struct {
 	// Host is the address to listen on; "" is 127.0.0.1. 0.0.0.0 lets other machines in.
 	Host string
 	// Port is the port to listen on; 0 picks a free one.
@@ -40,7 +41,7 @@ type ServerConfig struct {
 	// Log records the server's warnings; nil means slog.Default.
 	Log *slog.Logger
 	// Auth says whom the server admits; nil admits everybody, without TLS.
-	Auth *ServerAuth
+	Auth *bus.ServerAuth
 }
 
 // Server is a NATS server in this process.
@@ -50,8 +51,8 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// StartServer starts a server and returns once it accepts connections.
-func StartServer(config ServerConfig) (*Server, error) {
+// Start starts a server and returns once it accepts connections.
+func Start(config Config) (*Server, error) {
 	if config.Host == "" {
 		config.Host = "127.0.0.1"
 	}
@@ -80,12 +81,12 @@ func StartServer(config ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-func address(config ServerConfig) string {
+func address(config Config) string {
 	return net.JoinHostPort(config.Host, strconv.Itoa(config.Port))
 }
 
 // checkFree distinguishes a port in use from other failures to start, and adds advice.
-func checkFree(config ServerConfig) error {
+func checkFree(config Config) error {
 	listener, err := net.Listen("tcp", address(config))
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s (choose another port, or 0 for a free one): %w", address(config), err)
@@ -93,7 +94,7 @@ func checkFree(config ServerConfig) error {
 	return listener.Close()
 }
 
-func options(config ServerConfig, store string) (*server.Options, error) {
+func options(config Config, store string) (*server.Options, error) {
 	port := config.Port
 	if port == 0 {
 		port = server.RANDOM_PORT
@@ -141,8 +142,8 @@ func (s *Server) URL() string { return s.nats.ClientURL() }
 func (s *Server) SlowConsumers() int { return int(s.nats.NumSlowConsumers()) }
 
 // Connect connects to the server in-process, without a socket and without TLS.
-func (s *Server) Connect(config ConnConfig) (*Conn, error) {
-	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(s.nats))
+func (s *Server) Connect(config bus.ConnConfig) (*bus.Conn, error) {
+	return bus.ConnectInProcess(s.nats, config)
 }
 
 // Close stops the server and waits until it has shut down.

@@ -8,27 +8,18 @@ import (
 	"testing"
 )
 
-// Any bits, also those of NaNs, arrive as they are, at any length.
-func TestFloat32Bytes(t *testing.T) {
+// Any bits, also those of NaNs, travel as little-endian bytes, at any length.
+func TestArrayBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 23 {
-		v := make([]float32, n)
+		v := make(Array[float32], n)
 		var want []byte
 		for i := range v {
 			v[i] = math.Float32frombits(rng.Uint32())
 			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(v[i]))
 		}
-		got := make([]byte, 4*n)
-		putFloat32s(got, v)
-		if !bytes.Equal(got, want) {
+		if got := memory(v); !bytes.Equal(got, want) {
 			t.Errorf("%d numbers: %x, want %x", n, got, want)
-		}
-		back := make([]float32, n)
-		getFloat32s(back, want)
-		for i := range back {
-			if math.Float32bits(back[i]) != math.Float32bits(v[i]) {
-				t.Errorf("%d numbers: number %d is %v, want %v", n, i, back[i], v[i])
-			}
 		}
 	}
 }
