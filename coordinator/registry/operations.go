@@ -33,9 +33,6 @@ func (o *Submit) apply(s *State) *Response {
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
 		return refused(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns)
 	}
-	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
-		return refused(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot)
-	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
 	s.Runs = append(s.Runs, runs...)

@@ -19,7 +19,7 @@ func changedSlowly(s *State, after uint64) (names []string) {
 }
 
 func changedNames(s *State, after uint64) (names []string) {
-	for run := range s.ChangedSince(after) {
+	for _, run := range s.ChangedSince(after) {
 		names = append(names, run.Name)
 	}
 	return names
