@@ -20,8 +20,7 @@ import (
 
 // A question that raft never answers, as it ends while it is asked, is left for good.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).verify.func1"),
-		goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).awaitAnswers.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).wait.func1"))
 }
 
 const (

@@ -125,19 +125,37 @@ func (n *Node) Join(ctx context.Context, p Peer) error {
 	if err := n.wait(ctx, n.raft.AddNonvoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)); err != nil {
 		return err
 	}
-	for goal := n.raft.CommitIndex(); h.Applied < goal; {
+	for goal := n.raft.CommitIndex(); n.awaitApplied(ctx, p, goal) != nil; {
 		if !pause.For(ctx, catchUpPause) {
-			return fmt.Errorf("%s has applied %d of %d log entries: %w", p.ID, h.Applied, goal, ctx.Err())
-		}
-		if now, err := n.ask(ctx, p); err == nil {
-			h = now
+			return fmt.Errorf("%s has not applied the log's first %d entries: %w", p.ID, goal, ctx.Err())
 		}
 	}
-	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
+	promotion := n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)
+	if err := n.wait(ctx, promotion); err != nil {
+		return err
+	}
+	// Raft's nodes vote for no candidate that they do not know to be a voter: if the leader were lost now, the others could not elect one.
+	for _, server := range n.members() {
+		_ = n.awaitApplied(ctx, Peer{string(server.ID), string(server.Address)}, promotion.Index()) // one that is down learns of it later
+	}
+	return nil
 }
 
-// catchUpPause is how long Join waits before it asks a new node again how far it is.
+// catchUpPause is how long Join waits before it asks a node again how far it is.
 const catchUpPause = 20 * time.Millisecond
+
+// awaitApplied waits until a node has applied the log up to an index. The error says that it does not answer, or is ctx's.
+func (n *Node) awaitApplied(ctx context.Context, p Peer, index uint64) error {
+	for {
+		h, err := n.ask(ctx, p)
+		if err != nil || h.Applied >= index {
+			return err
+		}
+		if !pause.For(ctx, catchUpPause) {
+			return ctx.Err()
+		}
+	}
+}
 
 // Forget removes a node that has lost its directory from the cluster, so that it can join again, and returns a term: the
 // node must never vote in that term or an earlier one (doc.go says why). If there is no such node, Forget makes sure that
@@ -178,11 +196,9 @@ func (n *Node) remove(ctx context.Context, id string) error {
 
 // removed reports whether raft has stopped because this node is removed from the cluster.
 func (n *Node) removed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	select {
 	case <-n.ended:
-		return !n.closing && n.Err() == nil
+		return !n.closing.Load() && n.Err() == nil
 	default:
 		return false
 	}
