@@ -80,8 +80,8 @@ func (c *cluster) join(id string) {
 	}
 }
 
-// start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost its votes in
-// the terms up to those in spent, if any.
+// start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost
+// its votes in the terms up to those in spent, if any.
 func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	c.t.Helper()
 	c.mu.Lock()

@@ -47,8 +47,8 @@ type parts struct {
 	closers   []io.Closer                                      // in closing order
 }
 
-// Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to form
-// or enter a cluster.
+// Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to
+// form or enter a cluster.
 func Open(ctx context.Context, c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -99,15 +99,15 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
-	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, ask: b.stream.probe, closers: []io.Closer{transport, store}}, nil
+	return parts{store, store, snapshots, transport, b.stream.probe, []io.Closer{transport, store}}, nil
 }
 
 // newRaft starts raft, which panics when an entry of its log cannot be read.
 func newRaft(directory string, config *raft.Config, n *Node, p parts) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
-			err = fmt.Errorf("the records in %s are damaged (%v): with other nodes, have this one join them again with an empty directory; "+
-				"else restore a backup to one (docs/coordinator.md)", directory, found)
+			err = fmt.Errorf("the records in %s are damaged (%v): with other nodes, have this one join them again "+
+				"with an empty directory; else restore a backup to one (docs/coordinator.md)", directory, found)
 		}
 	}()
 	return raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter)
@@ -148,8 +148,8 @@ func start(c Config, p parts, forms bool) (*Node, error) {
 	return n, nil
 }
 
-// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the log's only
-// entry, so that nodes which join receive the snapshot.
+// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the
+// log's only entry, so that nodes which join receive the snapshot.
 func form(c *Config, config *raft.Config, p parts) error {
 	self := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: p.transport.LocalAddr()}}}
 	err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, self)
@@ -195,7 +195,8 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 	first := false
 	n.machine.view(func(s *registry.State) { c.Time, first = n.Time(s), s.Changed == 0 && c.Submit != nil })
 	if first && n.voters() < int(n.peers.Load()) {
-		return registry.Response{}, fmt.Errorf("%w (some of --peers have not joined yet; if they are not to, start this node without)", ErrUnavailable)
+		return registry.Response{}, fmt.Errorf("%w (a peer has not joined yet; if it is not to, start without --peers)",
+			ErrUnavailable)
 	}
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
@@ -255,8 +256,8 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 	return n.machine.changed
 }
 
-// wait waits for a future or ctx, and translates raft's errors. A future never ends if raft stops by itself at the moment in
-// which it is asked.
+// wait waits for a future or ctx, and translates raft's errors. A future never ends if raft stops by itself at the
+// moment in which it is asked.
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()

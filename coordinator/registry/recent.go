@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// recent finds the runs that have changed recently without looking at all of them: a coordinator with ten thousand runs has
-// hundreds of clients waiting for changes. It is not part of the state but derived from it.
+// recent finds the runs that have changed recently without looking at all of them: a coordinator with ten thousand
+// runs has hundreds of clients waiting for changes. It is not part of the state but derived from it.
 type recent []change
 
 // change is a run's change at an index. Only the last change of each run is valid.
@@ -32,8 +32,8 @@ func (r *recent) note(runs []Run, c change) {
 	}
 }
 
-// ChangedSince returns the runs that have changed after an index, in the order of submission. It takes time proportional to the
-// number of changes, not of runs. The runs belong to the state.
+// ChangedSince returns the runs that have changed after an index, in the order of submission. It takes time
+// proportional to the number of changes, not of runs. The runs belong to the state.
 func (s *State) ChangedSince(after uint64) []*Run {
 	var places []int
 	for _, c := range slices.Backward(s.recent) {

@@ -75,7 +75,8 @@ func BenchmarkChangedSince(b *testing.B) {
 	}
 }
 
-// What each command costs where there are 10,000 runs, all taken but the last, as many clients and processes as are remembered.
+// What each command costs where there are 10,000 runs, all taken but the last, as many clients and processes as are
+// remembered.
 func BenchmarkApply(b *testing.B) {
 	s := tenThousandRuns()
 	for _, run := range s.Runs[:len(s.Runs)-1] {

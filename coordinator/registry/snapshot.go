@@ -14,8 +14,8 @@ import (
 var header = fmt.Sprintf("dbqpg registry %d\n", Version)
 
 const (
-	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB; the largest state that commands can make takes
-	// less than MaxSnapshot.
+	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB; the largest state that commands can
+	// make takes less than MaxSnapshot.
 	MaxSnapshot = 8 << 30
 	// MaxCommand bounds an encoded command.
 	MaxCommand = 1 << 20
@@ -75,7 +75,7 @@ func EncodeCommand(c Command) ([]byte, error) {
 type VersionError int
 
 func (e VersionError) Error() string {
-	return fmt.Sprintf("it is of version %d of the coordinator's records, and this program knows %d alone: start one of that version", int(e), Version)
+	return fmt.Sprintf("a record of version %d, and this program's are of version %d", int(e), Version)
 }
 
 // DecodeCommand decodes a command of the log. The error is a VersionError or a *Refusal.
