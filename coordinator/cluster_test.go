@@ -125,8 +125,8 @@ func (w *workload) report(what string, args ...any) {
 		fmt.Sprintf(what, args...), total, at(n/2), at(n*9/10), at(n*99/100), at(n-1))
 }
 
-// Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that was
-// answered is there in the end, and each was made once.
+// Three processes, of which one after the other is killed, mostly the leader, while learners commit: each commit that
+// was answered is there in the end, and each was made once.
 func TestKilledLeaders(t *testing.T) {
 	t.Parallel()
 	rng, kills := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(5, 300)
@@ -145,7 +145,8 @@ func TestKilledLeaders(t *testing.T) {
 	w.report("%d coordinators killed", kills)
 }
 
-// commitOn commits one checkpoint of a run that a learner has taken after the other until ctx is done. It returns the last.
+// commitOn commits one checkpoint of a run that a learner has taken after the other until ctx is done. It returns the
+// last.
 func commitOn(t *testing.T, ctx context.Context, c *client.Client, run *registry.Run, learner string, progress chan<- struct{}) registry.Checkpoint {
 	last, previous := registry.Checkpoint{}, ""
 	for ctx.Err() == nil {

@@ -241,8 +241,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Who changes something is in the log, by the certificate's name; whose certificate is revoked changes nothing any more, and whoever
-// gets the name afterwards does.
+// Who changes something is in the log, by the certificate's name; whose certificate is revoked changes nothing any
+// more, and whoever gets the name afterwards does.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	directory, stolen := filepath.Join(t.TempDir(), "credentials"), filepath.Join(t.TempDir(), "stolen")

@@ -10,7 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// What has died is shown as dead: a learner whose lease has expired, a node that the leader cannot reach. What has left is not shown.
+// What has died is shown as dead: a learner whose lease has expired, a node that the leader cannot reach. What has
+// left is not shown.
 func TestTheDeadAreShownAsDead(t *testing.T) {
 	t.Parallel()
 	nodes := serveThree(t)

@@ -154,8 +154,8 @@ func TestFollowersForward(t *testing.T) {
 	}
 }
 
-// The nodes know each other by names that nobody else can resolve, as in Kubernetes, where a client comes by a forwarded port: one
-// node is enough for it, whichever leads.
+// The nodes know each other by names that nobody else can resolve, as in Kubernetes, where a client comes by a
+// forwarded port: one node is enough for it, whichever leads.
 func TestPortForward(t *testing.T) {
 	t.Parallel()
 	hosts := filepath.Join(t.TempDir(), "hosts")
@@ -197,7 +197,8 @@ func TestPortForward(t *testing.T) {
 	}
 }
 
-// What a client may do at a node it may do through it, and the leader's log names it; but nobody but a node can name another.
+// What a client may do at a node it may do through it, and the leader's log names it; but nobody but a node can name
+// another.
 func TestFollowersForwardRights(t *testing.T) {
 	t.Parallel()
 	directory, tokens := newCredentials(t), filepath.Join(t.TempDir(), "tokens")

@@ -24,8 +24,8 @@ func (n *node) lose() {
 	}
 }
 
-// One node after the other loses its directory, mostly the leader, and is started again by the same command line, while learners
-// commit: nothing is lost, and each counts again.
+// One node after the other loses its directory, mostly the leader, and is started again by the same command line,
+// while learners commit: nothing is lost, and each counts again.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
 	rng, losses := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(4, 100)
@@ -55,7 +55,8 @@ func TestLostDirectory(t *testing.T) {
 	w.report("%d directories lost", losses)
 }
 
-// With two of three directories lost, nothing is begun anew, and the third keeps what it has; once they are back, all goes on.
+// With two of three directories lost, nothing is begun anew, and the third keeps what it has; once they are back, all
+// goes on.
 func TestMostDirectoriesLost(t *testing.T) {
 	t.Parallel()
 	nodes := serveThree(t)

@@ -20,8 +20,8 @@ func requireAlive(t *testing.T, n *node, experiment string) {
 	}
 }
 
-// A node that nobody reaches at the address that it gives is not taken in, nor is one where another answers, nor one that is in
-// another cluster: a lone coordinator would wait for its vote forever.
+// A node that nobody reaches at the address that it gives is not taken in, nor is one where another answers, nor one
+// that is in another cluster: a lone coordinator would wait for its vote forever.
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
 	addresses := holdAddresses(t, 7)

@@ -57,9 +57,9 @@ func ip(arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// Three nodes in network namespaces of their own: again and again one of them is cut off from everybody, or from one other
-// node alone, mostly the leader, while learners commit. No commit is lost, and the cluster goes on without whoever is
-// missing: the next one that is cut off leaves a majority only if the one before is back.
+// Three nodes in network namespaces of their own: again and again one of them is cut off from everybody, or from one
+// other node alone, mostly the leader, while learners commit. No commit is lost, and the cluster goes on without
+// whoever is missing: the next one that is cut off leaves a majority only if the one before is back.
 func TestPartitions(t *testing.T) {
 	islands := newIslands(t, 3)
 	rng, partitions := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 60)

@@ -8,8 +8,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
-// Three nodes lose power, mostly all at once, again and again while learners commit: each commit that was answered is there in
-// the end. Each node has a disk of its own, which keeps only what was synced.
+// Three nodes lose power, mostly all at once, again and again while learners commit: each commit that was answered is
+// there in the end. Each node has a disk of its own, which keeps only what was synced.
 func TestPowerFailures(t *testing.T) {
 	t.Parallel()
 	rng, failures := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 200)

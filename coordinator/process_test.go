@@ -73,7 +73,8 @@ func (n *node) stop() int {
 	return n.Wait()
 }
 
-// holdAddresses returns addresses of 127.0.0.1 that are the test's: a node's peers know them before it listens, and it comes back there.
+// holdAddresses returns addresses of 127.0.0.1 that are the test's: a node's peers know them before it listens, and
+// it comes back there.
 func holdAddresses(t testing.TB, n int) []string {
 	t.Helper()
 	var addresses []string

@@ -14,8 +14,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
-// The clocks of three nodes are hours apart, and another leads again and again. A learner that renews its lease keeps its run; the
-// run of one that does not is free for others in time, whichever clock it was leased by.
+// The clocks of three nodes are hours apart, and another leads again and again. A learner that renews its lease keeps
+// its run; the run of one that does not is free for others in time, whichever clock it was leased by.
 func TestSkewedClocks(t *testing.T) {
 	t.Parallel()
 	rng, changes := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 100)

@@ -9,9 +9,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
-// One of three voters, the leader half of the time, is slow for a while: it stands still for longer than an election takes, or for
-// most of the time. Learners go on to commit; a leader that wakes up finds another one in its place, and answers nothing from
-// before.
+// One of three voters, the leader half of the time, is slow for a while: it stands still for longer than an election
+// takes, or for most of the time. Learners go on to commit; a leader that wakes up finds another one in its place,
+// and answers nothing from before.
 func TestSlowVoters(t *testing.T) {
 	t.Parallel()
 	rng, slow := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(4, 200)

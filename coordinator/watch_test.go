@@ -29,7 +29,8 @@ func take(t *testing.T, c *client.Client) registry.Hold {
 	return registry.Hold{Run: run.Name, Epoch: run.Epoch}
 }
 
-// watch ends with 0 if all runs are done, and with 1 if one has failed or was cancelled. While nobody answers it says so, and goes on.
+// watch ends with 0 if all runs are done, and with 1 if one has failed or was cancelled. While nobody answers it says
+// so, and goes on.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	n := serveOne(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// bootstrap brings a node with an empty directory into raft: the first of the peers forms a cluster of itself, and each other
-// node enters an existing cluster as one that has never voted. doc.go says why this is safe.
+// bootstrap brings a node with an empty directory into raft: the first of the peers forms a cluster of itself, and
+// each other node enters an existing cluster as one that has never voted. doc.go says why this is safe.
 type bootstrap struct {
 	Config
 	stream  *stream
@@ -43,7 +43,8 @@ func newBootstrap(c Config) *bootstrap {
 	return b
 }
 
-// open notes whether the directory has log entries or a snapshot, hence something from a cluster. Other nodes can ask from then on.
+// open notes whether the directory has log entries or a snapshot, hence something from a cluster. Other nodes can ask
+// from then on.
 func (b *bootstrap) open(logs raft.LogStore, snapshots raft.SnapshotStore) error {
 	last, err := logs.LastIndex()
 	if err != nil {
@@ -105,8 +106,8 @@ func (b *bootstrap) first() string {
 	return slices.MinFunc(b.Peers, func(p, q Peer) int { return strings.Compare(p.ID, q.ID) }).ID
 }
 
-// formOrJoin waits until this node, whose directory is empty, is to form the cluster (term 0), or may enter the one that is there,
-// and then vote in terms after term.
+// formOrJoin waits until this node, whose directory is empty, is to form the cluster (term 0), or may enter the one
+// that is there, and then vote in terms after term.
 func (b *bootstrap) formOrJoin(ctx context.Context, stable raft.StableStore) (term uint64, err error) {
 	voted, err := hasVoted(stable)
 	if err != nil {
@@ -156,8 +157,8 @@ func (a answers) urls() []string {
 	return slices.Compact(urls)
 }
 
-// allEmpty reports whether all other peers have answered in two rounds that they are empty, each by the same process: then all
-// were empty at the moment between the rounds.
+// allEmpty reports whether all other peers have answered in two rounds that they are empty, each by the same process:
+// then all were empty at the moment between the rounds.
 func (b *bootstrap) allEmpty(before, now answers) bool {
 	return !slices.ContainsFunc(b.Peers, func(p Peer) bool {
 		was, is := before[p.ID], now[p.ID]
@@ -212,16 +213,18 @@ func (b *bootstrap) explain(now answers, voted bool) string {
 	list := func(ids []string) string { return strings.Join(ids, ", ") }
 	switch {
 	case len(members) == 0 && len(silent) > 0:
-		return "the directory is empty; waiting for " + list(silent) + ": a new cluster forms only once all of --peers " +
-			"say that they are empty, too, since a silent one may hold records"
+		return "the directory is empty; waiting for " + list(silent) + ": a new cluster forms only once all of " +
+			"--peers say that they are empty, too, since a silent one may hold records"
 	case len(members) == 0 && voted && b.ID == b.first():
-		return "the directories of all nodes are empty, but this one has been in a cluster: remove it for a new cluster to form"
+		return "the directories of all nodes are empty, but this node has voted in a cluster: " +
+			"remove its directory for a new cluster to form"
 	case len(members) == 0:
 		return "the directory is empty, and so are all others: waiting for " + b.first() + " to form the cluster"
 	case 2*left <= len(cluster) && len(cluster) > 0:
-		return "the directories of most nodes are empty (" + list(empty) + "), and " + list(members) + " alone cannot know everything that was " +
-			"committed. No new cluster forms. Bring the directories back; or, if they are lost, stop all nodes, keep those of " + list(members) +
-			", and restore a backup: docs/coordinator.md, \"Replace lost nodes\""
+		return "the directories of most nodes are empty (" + list(empty) + "), and " + list(members) +
+			" alone cannot know everything that was committed. No new cluster forms. Bring the directories back; or, " +
+			"if they are lost, stop all nodes, keep those of " + list(members) + ", and restore a backup: " +
+			"docs/coordinator.md, \"Replace lost nodes\""
 	}
 	return "the directory is empty, and " + list(members) + " hold records: waiting for a leader to add this node"
 }
@@ -243,8 +246,8 @@ func currentTerm(stable raft.StableStore) (uint64, error) {
 	return term, nil
 }
 
-// hasVoted reports whether a node with an empty log may have voted in a cluster. Term 1 has no votes: it is what a node records first when
-// it forms one, and all that is left if it loses power just then.
+// hasVoted reports whether a node with an empty log may have voted in a cluster. Term 1 has no votes: it is what a
+// node records first when it forms one, and all that is left if it loses power just then.
 func hasVoted(stable raft.StableStore) (bool, error) {
 	term, err := currentTerm(stable)
 	if err == nil && term == 1 {
@@ -259,8 +262,8 @@ func spendVotes(stable raft.StableStore, term uint64) error {
 	if err != nil || known > term { // it has remembered its votes since a later term
 		return err
 	}
-	err = errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term), stable.SetUint64(keyTerm, term))
-	if err != nil {
+	err = errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term))
+	if err = errors.Join(err, stable.SetUint64(keyTerm, term)); err != nil {
 		return fmt.Errorf("record the term: %w", err)
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestFirstExperiment(t *testing.T) {
 		return err
 	}
 	for _, id := range []string{"n2", "n3"} {
-		if err := submitted(); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "not joined") {
+		if err := submitted(); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a peer has not joined") {
 			t.Errorf("before %s has joined: %v", id, err)
 		}
 		c.join(id)

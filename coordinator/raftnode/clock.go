@@ -7,9 +7,9 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// clock tells the time by which leases expire. It begins with this machine's and goes on at the pace of its monotonic clock, so
-// it does not notice when somebody sets the machine's. A leader that another one's clock was ahead of goes on from there: if it
-// waited for its own clock to catch up, no lease would expire meanwhile.
+// clock tells the time by which leases expire. It begins with this machine's and goes on at the pace of its monotonic
+// clock, so it does not notice when somebody sets the machine's. A leader that another one's clock was ahead of goes
+// on from there: if it waited for its own clock to catch up, no lease would expire meanwhile.
 type clock struct {
 	machine func() time.Time
 	began   time.Time

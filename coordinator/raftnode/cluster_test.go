@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,12 +39,13 @@ type disk struct {
 
 // cluster is one in memory.
 type cluster struct {
-	t        testing.TB
-	network  *network
-	numbers  atomic.Uint64
-	restarts int          // by misfortune
-	lost     int          // disks, by misfortune
-	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
+	t         testing.TB
+	directory string // of the snapshots
+	network   *network
+	numbers   atomic.Uint64
+	restarts  int          // by misfortune
+	lost      int          // disks, by misfortune
+	clock     atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
 	mu    sync.Mutex
 	other string // a node whose program is of another version
@@ -56,7 +58,7 @@ type cluster struct {
 func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, network: newNetwork(rng), nodes: map[string]*Node{}, wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
+		t: t, directory: t.TempDir(), network: newNetwork(rng), nodes: map[string]*Node{}, wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
 	}
 	t.Cleanup(c.close)
 	for i := range n {
@@ -78,8 +80,8 @@ func (c *cluster) join(id string) {
 	}
 }
 
-// start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost its votes in
-// the terms up to those in spent, if any.
+// start starts a node with the contents of its disk. A node without peers and disk waits to be joined, and has lost
+// its votes in the terms up to those in spent, if any.
 func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -91,7 +93,7 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	}
 	d, ok := c.disks[id]
 	if !ok {
-		snapshots, err := raft.NewFileSnapshotStoreWithLogger(c.t.TempDir(), 2, raftLogger(slog.New(slog.DiscardHandler)))
+		snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.directory, fmt.Sprint(c.numbers.Add(1))), 2, raftLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			c.t.Fatal(err)
 		}

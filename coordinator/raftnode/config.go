@@ -27,12 +27,13 @@ type Config struct {
 	Advertise string
 	// Dial connects to another node; nil means plain TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether a cluster
-	// exists; the first by name forms one if all are empty. Without Peers a new node waits to be added to a cluster.
+	// Peers are the nodes of a new cluster, this one included. A node with an empty directory asks them whether a
+	// cluster exists; the first by name forms one if all are empty. Without Peers a new node waits to be added to a
+	// cluster.
 	Peers []Peer
-	// Forget removes an earlier node of this name from the cluster with nodes at the given URLs (none without Peers), and
-	// returns the leader's term at that time; see [Node.Forget]. It retries until its context is done. It is called if the
-	// directory is empty, and may be nil if there is no cluster or this name was never in it.
+	// Forget removes an earlier node of this name from the cluster with nodes at the given URLs (none without Peers),
+	// and returns the leader's term at that time; see [Node.Forget]. It retries until its context is done. It is
+	// called if the directory is empty, and may be nil if there is no cluster or this name was never in it.
 	Forget func(ctx context.Context, urls []string) (term uint64, err error)
 	// Restore is a backup to start a new cluster of one node from, which others join later; nil means none.
 	Restore *registry.State
@@ -92,7 +93,7 @@ func ParsePeers(text string) ([]Peer, error) {
 		peers = append(peers, Peer{id, address})
 	}
 	if len(peers)%2 == 0 {
-		return nil, fmt.Errorf("%d peers: use 1, 3 or 5, since an even number survives no more losses than one less", len(peers))
+		return nil, fmt.Errorf("%d peers: use 1, 3 or 5; one more than these survives no more losses", len(peers))
 	}
 	return peers, nil
 }

@@ -20,8 +20,7 @@ import (
 
 // A question that raft never answers, as it ends while it is asked, is left for good.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).verify.func1"),
-		goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).awaitAnswers.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dbqpg/dbqpg/coordinator/raftnode.(*Node).wait.func1"))
 }
 
 const (
@@ -179,8 +178,8 @@ func TestModelFindsFaults(t *testing.T) {
 	}
 }
 
-// Under lost, delayed and repeated messages, partitions, restarts, lost disks and membership changes, clients observe a single
-// registry, and in the end all nodes have the same state.
+// Under lost, delayed and repeated messages, partitions, restarts, lost disks and membership changes, clients observe
+// a single registry, and in the end all nodes have the same state.
 func TestHistories(t *testing.T) {
 	seed, histories := faultstest.Seed(t), faultstest.Count(6, 1000)
 	var all tally
@@ -199,8 +198,8 @@ func TestHistories(t *testing.T) {
 	faultstest.Report(t, "%d histories linearizable; %v", histories, &all)
 }
 
-// require fails unless shares of the operations were answered, and were done rather than refused: any history is linearizable of which
-// nothing is known.
+// require fails unless shares of the operations were answered, and were done rather than refused: any history is
+// linearizable of which nothing is known.
 func (a *tally) require(t *testing.T, answered, done float64) {
 	t.Helper()
 	n := float64(a.operations)

@@ -30,8 +30,8 @@ func (n *Node) Leader() registry.Node {
 	return leader
 }
 
-// Ended returns a channel that is closed once raft has stopped: by Close, or because this node learned that it was removed
-// from the cluster.
+// Ended returns a channel that is closed once raft has stopped: by Close, or because this node learned that it was
+// removed from the cluster.
 func (n *Node) Ended() <-chan struct{} { return n.ended }
 
 // Err returns why the node has stopped by itself, nil if it has not, or was removed.
@@ -54,7 +54,8 @@ func (n *Node) watchEnd() {
 
 // Status returns this node's position in the log.
 func (n *Node) Status() Status {
-	return Status{Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), Applied: n.raft.AppliedIndex()}
+	r := n.raft
+	return Status{Term: r.CurrentTerm(), Last: r.LastIndex(), Committed: r.CommitIndex(), Applied: r.AppliedIndex()}
 }
 
 // Members returns the cluster's nodes as known to this one.
@@ -80,6 +81,8 @@ func (n *Node) members() []raft.Server {
 	return future.Configuration().Servers
 }
 
+func peer(s raft.Server) Peer { return Peer{string(s.ID), string(s.Address)} }
+
 // voters returns the number of nodes that count for majorities.
 func (n *Node) voters() (count int) {
 	for _, server := range n.members() {
@@ -103,9 +106,10 @@ func (n *Node) describe(h *probeReply) {
 	})
 }
 
-// Join adds a node to the cluster, or moves one to another address, if it answers there as itself. A new one has no vote until
-// it has applied all that was committed when it came: nodes that nobody reaches, or that lag, would take part in every
-// majority. Only the leader can do so. Errors are those of Read, or wrap ErrUnsafe; after one Join may be repeated.
+// Join adds a node to the cluster, or moves one to another address, if it answers there as itself. A new one has no
+// vote until it has applied all that was committed when it came: nodes that nobody reaches, or that lag, would take
+// part in every majority. Only the leader can do so. Errors are those of Read, or wrap ErrUnsafe; after one Join may
+// be repeated.
 func (n *Node) Join(ctx context.Context, p Peer) error {
 	if err := n.verify(ctx); err != nil {
 		return err
@@ -116,32 +120,53 @@ func (n *Node) Join(ctx context.Context, p Peer) error {
 	}
 	own := slices.IndexFunc(n.members(), func(m raft.Server) bool { return string(m.ID) == n.id })
 	if own < 0 || len(h.Addresses) > 0 && !slices.Contains(h.Addresses, string(n.members()[own].Address)) {
-		return fmt.Errorf("%w: %s is in another cluster, of %s: start it in an empty directory", ErrUnsafe, p.ID, strings.Join(h.Addresses, ", "))
+		return fmt.Errorf("%w: %s is in another cluster, of %s: start it in an empty directory",
+			ErrUnsafe, p.ID, strings.Join(h.Addresses, ", "))
 	}
 	if h.Version != registry.Version {
-		return fmt.Errorf("%w: %s keeps records of version %d, and the cluster of version %d: start the cluster's program there",
+		return fmt.Errorf("%w: %s keeps records of version %d, the cluster of version %d: start the same program",
 			ErrUnsafe, p.ID, h.Version, registry.Version)
 	}
 	if err := n.wait(ctx, n.raft.AddNonvoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)); err != nil {
 		return err
 	}
-	for goal := n.raft.CommitIndex(); h.Applied < goal; {
+	for goal := n.raft.CommitIndex(); n.awaitApplied(ctx, p, goal) != nil; {
 		if !pause.For(ctx, catchUpPause) {
-			return fmt.Errorf("%s has applied %d of %d log entries: %w", p.ID, h.Applied, goal, ctx.Err())
-		}
-		if now, err := n.ask(ctx, p); err == nil {
-			h = now
+			return fmt.Errorf("%s has not applied the log's first %d entries: %w", p.ID, goal, ctx.Err())
 		}
 	}
-	return n.wait(ctx, n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0))
+	promotion := n.raft.AddVoter(raft.ServerID(p.ID), raft.ServerAddress(p.Address), 0, 0)
+	if err := n.wait(ctx, promotion); err != nil {
+		return err
+	}
+	// Raft's nodes vote for no candidate that they do not know to be a voter: if the leader were lost now, the others
+	// could not elect one.
+	for _, server := range n.members() {
+		_ = n.awaitApplied(ctx, peer(server), promotion.Index()) // a node that is down learns of it later
+	}
+	return nil
 }
 
-// catchUpPause is how long Join waits before it asks a new node again how far it is.
+// catchUpPause is how long Join waits before it asks a node again how far it is.
 const catchUpPause = 20 * time.Millisecond
 
-// Forget removes a node that has lost its directory from the cluster, so that it can join again, and returns a term: the
-// node must never vote in that term or an earlier one (doc.go says why). If there is no such node, Forget makes sure that
-// none is being added or removed. Only the leader can do so. Errors are those of Remove.
+// awaitApplied waits until a node has applied the log up to an index. The error says that it does not answer, or is
+// ctx's.
+func (n *Node) awaitApplied(ctx context.Context, p Peer, index uint64) error {
+	for {
+		h, err := n.ask(ctx, p)
+		if err != nil || h.Applied >= index {
+			return err
+		}
+		if !pause.For(ctx, catchUpPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Forget removes a node that has lost its directory from the cluster, so that it can join again, and returns a term:
+// the node must never vote in that term or an earlier one (doc.go says why). If there is no such node, Forget makes
+// sure that none is being added or removed. Only the leader can do so. Errors are those of Remove.
 func (n *Node) Forget(ctx context.Context, p Peer) (term uint64, err error) {
 	switch h, err := n.ask(ctx, p); {
 	case err != nil:
@@ -155,8 +180,8 @@ func (n *Node) Forget(ctx context.Context, p Peer) (term uint64, err error) {
 	return n.raft.CurrentTerm(), nil
 }
 
-// Remove removes a node from the cluster, possibly this one, and its URL from the list. Only the leader can do so. Errors are
-// those of Read, or wrap ErrUnsafe.
+// Remove removes a node from the cluster, possibly this one, and its URL from the list. Only the leader can do so.
+// Errors are those of Read, or wrap ErrUnsafe.
 func (n *Node) Remove(ctx context.Context, id string) error {
 	n.peers.Store(0)
 	return n.remove(ctx, id)
@@ -166,7 +191,8 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	if err := n.surviveWithout(ctx, id); err != nil {
 		return err
 	}
-	if _, err := n.Propose(ctx, registry.Command{Announce: &registry.Announce{Node: registry.Node{ID: id}}}); err != nil {
+	gone := &registry.Announce{Node: registry.Node{ID: id}}
+	if _, err := n.Propose(ctx, registry.Command{Announce: gone}); err != nil {
 		return err
 	}
 	err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, 0))
@@ -178,11 +204,9 @@ func (n *Node) remove(ctx context.Context, id string) error {
 
 // removed reports whether raft has stopped because this node is removed from the cluster.
 func (n *Node) removed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	select {
 	case <-n.ended:
-		return !n.closing && n.Err() == nil
+		return !n.closing.Load() && n.Err() == nil
 	default:
 		return false
 	}
@@ -200,7 +224,7 @@ func (n *Node) surviveWithout(ctx context.Context, id string) error {
 		}
 		voters++
 		asking.Go(func() {
-			if _, err := n.ask(ctx, Peer{string(server.ID), string(server.Address)}); err != nil && string(server.ID) != n.id {
+			if _, err := n.ask(ctx, peer(server)); err != nil && string(server.ID) != n.id {
 				mu.Lock()
 				defer mu.Unlock()
 				silent = append(silent, string(server.ID))
@@ -213,8 +237,8 @@ func (n *Node) surviveWithout(ctx context.Context, id string) error {
 	case voters == 0:
 		return fmt.Errorf("%w: without %s no node is left", ErrUnsafe, id)
 	case 2*len(silent) >= voters:
-		return fmt.Errorf("%w: without %s, %d of %d nodes would have to agree, and %s would not answer: bring a node back or add one first",
-			ErrUnsafe, id, voters/2+1, voters, strings.Join(silent, ", "))
+		return fmt.Errorf("%w: without %s, %d of %d nodes would have to agree, and %s would not answer: "+
+			"bring a node back or add one first", ErrUnsafe, id, voters/2+1, voters, strings.Join(silent, ", "))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,10 +34,7 @@ type Node struct {
 	disk    *diskLog
 	peers   atomic.Int64  // that are to be voters before the first experiment is accepted; 0: however many there are
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
-
-	mu        sync.Mutex
-	closing   bool
-	verifying sync.WaitGroup
+	closing atomic.Bool
 }
 
 // parts are a node's storage and transport, which tests replace.
@@ -51,13 +47,13 @@ type parts struct {
 	closers   []io.Closer                                      // in closing order
 }
 
-// Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to form
-// or enter a cluster.
+// Open starts a node, which resumes from its directory. If that is empty the node first waits, until ctx is done, to
+// form or enter a cluster.
 func Open(ctx context.Context, c Config) (*Node, error) {
-	b, err := prepare(&c)
-	if err != nil {
-		return nil, errors.Join(err, c.Listener.Close())
+	if c.Log == nil {
+		c.Log = slog.Default()
 	}
+	b := newBootstrap(c)
 	p, err := openParts(&c, b)
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
@@ -76,21 +72,14 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	return nil, err
 }
 
-// prepare checks the settings and creates the directory.
-func prepare(c *Config) (*bootstrap, error) {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+// openParts checks the settings and opens the directory.
+func openParts(c *Config, b *bootstrap) (parts, error) {
 	if err := c.check(); err != nil {
-		return nil, err
+		return parts{}, err
 	}
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the data directory: %w", err)
+		return parts{}, fmt.Errorf("create the data directory: %w", err)
 	}
-	return newBootstrap(*c), nil
-}
-
-func openParts(c *Config, b *bootstrap) (parts, error) {
 	path := filepath.Join(c.DataDir, "raft.db")
 	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -110,25 +99,15 @@ func openParts(c *Config, b *bootstrap) (parts, error) {
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
 	})
-	return parts{logs: store, stable: store, snapshots: snapshots, transport: transport, ask: b.stream.probe, closers: []io.Closer{transport, store}}, nil
-}
-
-// damagedError reports that what raft found in its files made it panic.
-type damagedError struct {
-	directory string
-	found     any
-}
-
-func (e *damagedError) Error() string {
-	return fmt.Sprintf("the records in %s are damaged (%v): with other nodes, have this one join them again with an empty directory; else restore a backup to one (docs/coordinator.md)",
-		e.directory, e.found)
+	return parts{store, store, snapshots, transport, b.stream.probe, []io.Closer{transport, store}}, nil
 }
 
 // newRaft starts raft, which panics when an entry of its log cannot be read.
 func newRaft(directory string, config *raft.Config, n *Node, p parts) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
-			err = &damagedError{directory, found}
+			err = fmt.Errorf("the records in %s are damaged (%v): with other nodes, have this one join them again "+
+				"with an empty directory; else restore a backup to one (docs/coordinator.md)", directory, found)
 		}
 	}()
 	return raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter)
@@ -169,8 +148,8 @@ func start(c Config, p parts, forms bool) (*Node, error) {
 	return n, nil
 }
 
-// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the log's only
-// entry, so that nodes which join receive the snapshot.
+// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the
+// log's only entry, so that nodes which join receive the snapshot.
 func form(c *Config, config *raft.Config, p parts) error {
 	self := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: p.transport.LocalAddr()}}}
 	err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, self)
@@ -216,7 +195,8 @@ func (n *Node) Propose(ctx context.Context, c registry.Command) (registry.Respon
 	first := false
 	n.machine.view(func(s *registry.State) { c.Time, first = n.Time(s), s.Changed == 0 && c.Submit != nil })
 	if first && n.voters() < int(n.peers.Load()) {
-		return registry.Response{}, fmt.Errorf("%w (some of --peers have not joined yet; if they are not to, start this node without)", ErrUnavailable)
+		return registry.Response{}, fmt.Errorf("%w (a peer has not joined yet; if it is not to, start without --peers)",
+			ErrUnavailable)
 	}
 	if err := c.Check(); errors.As(err, &refusal) {
 		return registry.Response{Refusal: refusal}, nil
@@ -258,20 +238,8 @@ func (n *Node) Read(ctx context.Context, f func(*registry.State)) error {
 	}
 }
 
-// verify asks a majority whether this node leads. Raft drops such questions when it stops: shutdown waits
-// for them first, and nobody waits once raft has stopped by itself.
-func (n *Node) verify(ctx context.Context) error {
-	n.mu.Lock()
-	if n.closing {
-		n.mu.Unlock()
-		return fmt.Errorf("%w (%w)", ErrUnavailable, raft.ErrRaftShutdown)
-	}
-	future := n.raft.VerifyLeader()
-	done := make(chan error, 1)
-	n.verifying.Go(func() { done <- future.Error() })
-	n.mu.Unlock()
-	return n.answer(ctx, done)
-}
+// verify asks a majority whether this node leads.
+func (n *Node) verify(ctx context.Context) error { return n.wait(ctx, n.raft.VerifyLeader()) }
 
 // View calls f with this node's state, which may lag.
 func (n *Node) View(f func(*registry.State)) { n.machine.view(f) }
@@ -288,16 +256,11 @@ func (n *Node) Changed(after uint64) <-chan struct{} {
 	return n.machine.changed
 }
 
-// wait waits for a future or ctx, and translates raft's errors.
+// wait waits for a future or ctx, and translates raft's errors. A future never ends if raft stops by itself at the
+// moment in which it is asked.
 func (n *Node) wait(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()
-	return n.answer(ctx, done)
-}
-
-// answer waits for a future's error or ctx, and translates it. Raft drops what it is asked and what it commits at the moment in which
-// it stops by itself, and then the future never ends.
-func (n *Node) answer(ctx context.Context, done <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -322,26 +285,9 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// awaitAnswers waits for pending calls of verify, unless raft has stopped by itself because this node was removed: raft
-// never answers what was asked at that moment.
-func (n *Node) awaitAnswers() {
-	answered := make(chan struct{})
-	go func() {
-		n.verifying.Wait()
-		close(answered)
-	}()
-	select {
-	case <-answered:
-	case <-n.ended:
-	}
-}
-
 // shutdown stops raft.
 func (n *Node) shutdown() error {
-	n.mu.Lock()
-	n.closing = true
-	n.mu.Unlock()
-	n.awaitAnswers()
+	n.closing.Store(true)
 	err := n.raft.Shutdown().Error()
 	n.filter.close()
 	return err

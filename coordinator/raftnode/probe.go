@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// probeByte is the first byte of a connection on which another node asks for this one's state. Raft's own messages begin
-// with small numbers.
+// probeByte is the first byte of a connection on which another node asks for this one's state. Raft's own messages
+// begin with small numbers.
 const probeByte = '?'
 
 const (

@@ -16,14 +16,15 @@ type transport interface {
 
 // rpcFilter hands a node's messages to raft one at a time, and intercepts those that raft cannot handle:
 //
-//   - A snapshot older than what the node has applied is answered here. Raft would install it and return to a point that its
-//     log no longer contains, where it panics with "log not found". Such a snapshot was in transit when the leader
-//     gave up waiting and sent log entries instead.
-//   - If a leader's entries begin at a point that the node has only in its snapshot, they are cut to begin after everything
-//     applied: that was committed, so the leader has the same. Raft would look in the log for the preceding entry, and refuse
-//     until it received the snapshot again, forever.
-//   - A snapshot is preceded by a heartbeat of the same leader. A candidate that receives a snapshot would remain a candidate
-//     and yet know that leader; if the leader was lost just then, it would refuse its vote to all others forever.
+//   - A snapshot older than the node's state is answered here. Raft would install it and return to a point that its log
+//     no longer contains, where it panics with "log not found". Such a snapshot was in transit when the leader gave up
+//     waiting and sent log entries instead.
+//   - If a leader's entries begin at a point that the node has only in its snapshot, they are cut to begin after the
+//     last one applied: it was committed, so the leader has the same. Raft would look in the log for the preceding
+//     entry, and refuse until it received the snapshot again, forever.
+//   - A snapshot is preceded by a heartbeat of the same leader. A candidate that receives a snapshot would remain a
+//     candidate and yet know that leader; if the leader was lost just then, it would refuse its vote to all others
+//     forever.
 type rpcFilter struct {
 	transport
 	logs     raft.LogStore
@@ -33,7 +34,9 @@ type rpcFilter struct {
 }
 
 func newRPCFilter(t transport, logs raft.LogStore) *rpcFilter {
-	return &rpcFilter{transport: t, logs: logs, messages: make(chan raft.RPC), done: make(chan struct{}), ended: make(chan struct{})}
+	f := &rpcFilter{transport: t, logs: logs}
+	f.messages, f.done, f.ended = make(chan raft.RPC), make(chan struct{}), make(chan struct{})
+	return f
 }
 
 // Consumer implements [raft.Transport].

@@ -92,8 +92,8 @@ func TestSnapshotToCandidate(t *testing.T) {
 	})
 }
 
-// A snapshot that comes when its commands have long been applied is taken for installed and changes nothing; one from the
-// future is looked at, and refused if it is none.
+// A snapshot that comes when its commands have long been applied is taken for installed and changes nothing; one from
+// the future is looked at, and refused if it is none.
 func TestOldSnapshot(t *testing.T) {
 	c := newCluster(t, 1, rand.New(rand.NewPCG(1, 1)))
 	c.mustPropose(submit("a", 1))

@@ -1,12 +1,15 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // No command takes a run's name that could not be one.
@@ -28,46 +31,47 @@ func TestRunNames(t *testing.T) {
 	}
 }
 
-// The longest run that commands can make is no longer than what Submit reckons with, and no experiments are admitted beyond what a
-// snapshot may hold: one that is written can be read.
+// The largest state that commands can make fits in a snapshot: one that is written can be read.
 func TestSnapshotIsBounded(t *testing.T) {
-	spec := Spec{Name: "x", Tasks: []string{"T"}, Algorithms: []string{"a"}, Estimators: []string{"e"}}
-	for i := range maxAxes {
-		spec.Overrides = append(spec.Overrides, Override{fmt.Sprint("s", i), []string{strings.Repeat("<", maxValue)}})
+	length := func(v any) int {
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out) // as Encode's
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		return out.Len()
 	}
-	for i := range uint64(MaxAxis) {
-		spec.Seeds = append(spec.Seeds, i)
+	name, text := strings.Repeat("n", maxName), strings.Repeat(`"`, maxText)
+	value := strings.Repeat(`"`, maxValue)
+	var settings []Setting
+	for range maxAxes {
+		settings = append(settings, Setting{name, value})
 	}
-	runs := spec.Expand()
-	text := strings.Repeat("<", maxText)
-	r := runs[0]
-	r.Reason, r.Lease = text, &Lease{Learner: strings.Repeat("l", maxName), NATS: text, Expires: time.Unix(1, 1).UTC(), TTL: MaxTTL.Seconds()}
-	r.Start = &Checkpoint{1 << 60, strings.Repeat("0", 64), text}
-	r.Checkpoint, r.Summary = r.Start, map[string]float64{}
+	checkpoint := &Checkpoint{math.MaxUint64, hash(1), text}
+	r := Run{
+		Name: strings.Repeat("n", proto.MaxName), Experiment: name, Task: name, Algorithm: name, Estimator: name, Seed: math.MaxUint64,
+		Settings: settings, Length: Length{MaxLength, MaxLength}, Priority: -MaxPriority, State: Cancelled, Reason: text + text,
+		ID: math.MaxUint64, Epoch: math.MaxUint64, Losses: MaxLosses, Start: checkpoint, Checkpoint: checkpoint, Steps: math.MaxUint64,
+		Summary: map[string]float64{}, Updated: start.Add(1), Changed: math.MaxUint64,
+		Lease: &Lease{Learner: name, NATS: text, Expires: start.Add(1), TTL: 1.2345678901234567},
+	}
 	for i := range maxMetrics {
 		r.Summary[fmt.Sprintf("%0*d", maxName, i)] = -1.2345678901234567e-300
 	}
-	data, err := json.Marshal(&r)
-	if err != nil {
-		t.Fatal(err)
+	one := Spec{Name: name, Tasks: []string{name}, Algorithms: []string{name}, Estimators: []string{name}, Seeds: []uint64{math.MaxUint64}}
+	for range maxAxes {
+		one.Overrides = append(one.Overrides, Override{name, []string{value}})
 	}
-	if weight := weigh(Spec{}, []Run{r}) / (1 + MaxClients); len(data) > weight || 2*len(data) < weight {
-		t.Errorf("the longest run takes %d bytes, reckoned with are %d", len(data), weight)
+	for range maxTags {
+		one.Tags = append(one.Tags, name)
 	}
-	if data, err = json.Marshal(&spec); err != nil || len(data) > weigh(spec, nil) {
-		t.Errorf("a spec takes %d bytes, reckoned with are %d; %v", len(data), weigh(spec, nil), err)
-	}
-	s := New()
-	for i := 0; ; i++ {
-		spec.Name = fmt.Sprint("x", i)
-		if response := s.Apply(Command{Submit: &Submit{spec}}); response.Refusal != nil {
-			if response.Refusal.Code != Full || i == 0 {
-				t.Error(response.Refusal)
-			}
-			break
-		}
-	}
-	if s.weight() > MaxSnapshot {
-		t.Errorf("a snapshot may take %d bytes", s.weight())
+	largest := MaxRuns * length(r)
+	largest += MaxClients * length(client{name, math.MaxUint64, Response{Run: &r}})
+	largest += MaxExperiments * length(Experiment{one, start.Add(1)})
+	largest += MaxRuns * length(value) // each further value of an axis is at least one run
+	largest += MaxDrained*length(name) + MaxNodes*length(Node{name, text})
+	if largest > MaxSnapshot || largest < MaxSnapshot/2 {
+		t.Errorf("the largest state takes %d bytes; MaxSnapshot is %d", largest, MaxSnapshot)
 	}
 }

@@ -27,8 +27,8 @@ type Command struct {
 	Announce *Announce `json:"announce,omitempty"`
 }
 
-// Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The
-// zero value is for commands that may be executed twice.
+// Request identifies a request, so that it is not executed twice. A client has one in flight at a time. The zero
+// value is for commands that may be executed twice.
 type Request struct {
 	Client string `json:"client,omitempty"` // unique to a process
 	Number uint64 `json:"number,omitempty"` // starts at 1 and grows with each of the client's requests
@@ -36,18 +36,18 @@ type Request struct {
 
 // Response is the answer to a command: either a Refusal or the operation's result.
 type Response struct {
-	Run     *Run     `json:"run,omitempty"`  // its state after an operation on a single run
-	Runs    int      `json:"runs,omitempty"` // number submitted, cancelled, ...; for Take, of runs found with an expired lease
+	Run     *Run     `json:"run,omitempty"`  // the single run that the operation has changed
+	Runs    int      `json:"runs,omitempty"` // number of runs changed; for Take, of expired leases
 	Refusal *Refusal `json:"refusal,omitempty"`
 }
 
-// An operation is one of the operations of a command.
+// An operation changes the state.
 type operation interface {
-	check() *Refusal          // refuses what would be invalid in any state
-	apply(s *State) *Response // executes it, or refuses and changes nothing
+	check() *Refusal          // refuses an operation that is invalid in any state
+	apply(s *State) *Response // executes it, or refuses it and changes nothing
 }
 
-// operation returns the one that is set.
+// operation returns the command's operation.
 func (c *Command) operation() (operation, *Refusal) {
 	var given []operation
 	fields := reflect.ValueOf(*c)
@@ -62,7 +62,7 @@ func (c *Command) operation() (operation, *Refusal) {
 	return given[0], given[0].check()
 }
 
-// Check returns a *Refusal if the command would be refused in any state and so need not be proposed.
+// Check returns a *Refusal if the command is invalid in any state.
 func (c *Command) Check() error {
 	if _, r := c.valid(); r != nil {
 		return r
@@ -106,7 +106,7 @@ func (s *State) Apply(c Command) Response {
 	case c.Request.Number == last.Number:
 		return last.Answer
 	case c.Request.Number < last.Number:
-		return Response{Refusal: refuse(Forgotten, "request %d came after request %d: it is not repeated", c.Request.Number, last.Number)}
+		return *refused(Forgotten, "request %d came after request %d: not repeated", c.Request.Number, last.Number)
 	}
 	last.Number, last.Answer = c.Request.Number, *o.apply(s)
 	return last.Answer
@@ -114,11 +114,13 @@ func (s *State) Apply(c Command) Response {
 
 // Answered reports whether a request has been answered before.
 func (s *State) Answered(r Request) bool {
-	return r.Client != "" && slices.ContainsFunc(s.Clients, func(c client) bool { return c.Name == r.Client && c.Number >= r.Number })
+	return r.Client != "" && slices.ContainsFunc(s.Clients, func(c client) bool {
+		return c.Name == r.Client && c.Number >= r.Number
+	})
 }
 
-// extendLeases renews every lease for its full term. While there was no leader nobody could
-// renew one, and holders of runs take precedence over learners that wait for them.
+// extendLeases renews every lease for its full term. While there was no leader nobody could renew one, and holders
+// of runs take precedence over waiting learners.
 func (s *State) extendLeases() {
 	for i := range s.Runs {
 		run := &s.Runs[i]
@@ -140,8 +142,7 @@ type client struct {
 	Answer Response `json:"answer"`
 }
 
-// client returns a client by its name and marks it as the most recent. If it is new and there
-// are too many, the one that has been silent longest is forgotten.
+// client returns a client by its name and marks it as the most recent. A new one may displace the one silent longest.
 func (s *State) client(name string) *client {
 	c := client{Name: name}
 	if i := slices.IndexFunc(s.Clients, func(c client) bool { return c.Name == name }); i >= 0 {

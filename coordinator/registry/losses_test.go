@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A run that kills its learners has failed after MaxLosses of them, however they end, and the next run is taken; one commit is
-// enough to go on, and so is a retry.
+// A run that kills its learners has failed after MaxLosses of them, however they end, and the next run is taken; one
+// commit is enough to go on, and so is a retry.
 func TestLosses(t *testing.T) {
 	killed := func(c *clock, _ Hold) { c.now = c.now.Add(time.Minute) }
 	broken := func(c *clock, h Hold) { c.do("", Command{End: &End{h, Queued, "the GPU was lost"}}) }

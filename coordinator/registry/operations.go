@@ -11,7 +11,7 @@ func refused(code Code, format string, args ...any) *Response {
 	return &Response{Refusal: refuse(code, format, args...)}
 }
 
-// changed returns the response for a changed run, with a copy of it.
+// changed notes a run's change and returns the response, with a copy of the run.
 func (s *State) changed(run *Run) *Response {
 	s.touch(run)
 	now := *run
@@ -31,10 +31,7 @@ func (o *Submit) apply(s *State) *Response {
 	}
 	runs := o.Spec.Expand()
 	if len(s.Experiments) == MaxExperiments || len(s.Runs)+len(runs) > MaxRuns {
-		return refused(Full, "at most %d experiments and %d runs are kept: remove some that have ended", MaxExperiments, MaxRuns)
-	}
-	if s.weight()+weigh(o.Spec, runs) > MaxSnapshot {
-		return refused(Full, "the runs' settings and results could take more than %d bytes: remove experiments that have ended", MaxSnapshot)
+		return refused(Full, "at most %d experiments and %d runs are kept: remove ended ones", MaxExperiments, MaxRuns)
 	}
 	s.Experiments = append(s.Experiments, Experiment{Spec: o.Spec, Submitted: s.Now})
 	first := len(s.Runs)
@@ -47,8 +44,8 @@ func (o *Submit) apply(s *State) *Response {
 	return &Response{Runs: len(runs)}
 }
 
-// Take leases a free run: one that is queued, or whose lease has expired. Package api chooses it by the renewals, too, unless it
-// is named.
+// Take leases a free run: one that is queued, or whose lease has expired. Package api chooses it by the renewals,
+// too, unless it is named.
 type Take struct {
 	Learner string  `json:"learner"`
 	TTL     float64 `json:"ttl_seconds"`    // of the lease
@@ -91,12 +88,13 @@ func (o *Take) apply(s *State) *Response {
 // end ends the learner's hold on the run.
 func (r *Run) end(state RunState, reason string) { r.State, r.Reason, r.Lease = state, reason, nil }
 
-// lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that was one
-// too many in a row.
+// lose takes the run from a lost learner; how says how the learner ended. The run is queued again, or fails if that
+// was one too many in a row.
 func (r *Run) lose(how string) {
 	learner := r.Lease.Learner
 	if r.Losses++; r.Losses == MaxLosses {
-		r.end(Failed, fmt.Sprintf("%d workers in a row ended without a commit, the last, %s, %s", r.Losses, learner, how))
+		const format = "%d workers in a row ended without a commit, the last, %s, %s"
+		r.end(Failed, fmt.Sprintf(format, r.Losses, learner, how))
 		return
 	}
 	r.end(Queued, fmt.Sprintf("the last worker, %s, ended %s", learner, how))
@@ -117,7 +115,7 @@ func (h Hold) Held(s *State) (*Run, *Refusal) {
 	case run == nil:
 		return nil, refuse(NotFound, "there is no run called %s", h.Run)
 	case h.Epoch < run.Epoch:
-		return nil, refuse(StaleEpoch, "%s is at epoch %d: it was taken from the learner of epoch %d", h.Run, run.Epoch, h.Epoch)
+		return nil, refuse(StaleEpoch, "%s is at epoch %d, not %d: another learner took it", h.Run, run.Epoch, h.Epoch)
 	case h.Epoch > run.Epoch:
 		return nil, refuse(Invalid, "%s is at epoch %d: nobody has taken it under epoch %d", h.Run, run.Epoch, h.Epoch)
 	case run.State != Running:
@@ -136,7 +134,8 @@ type Commit struct {
 }
 
 func (o *Commit) check() *Refusal {
-	r := firstOf(o.Hold.check(), checkHash("sha256", o.Checkpoint.SHA256), checkText("location", o.Checkpoint.Location, maxText), checkSummary(o.Summary))
+	r := firstOf(o.Hold.check(), checkHash("sha256", o.Checkpoint.SHA256), checkSummary(o.Summary),
+		checkText("location", o.Checkpoint.Location, maxText))
 	if r == nil && o.Previous != "" {
 		r = checkHash("previous", o.Previous)
 	}
@@ -167,9 +166,10 @@ func (o *Commit) follows(last *Checkpoint) *Refusal {
 	case last == nil && o.Previous != "":
 		return refuse(WrongHash, "%s has no checkpoint yet, so none can follow %.8s", o.Run, o.Previous)
 	case last != nil && o.Previous != last.SHA256:
-		return refuse(WrongHash, "%s is at iteration %d, checkpoint %.8s; the commit follows %q", o.Run, last.Iteration, last.SHA256, o.Previous)
+		return refuse(WrongHash, "%s is at checkpoint %.8s; the commit follows %.8q", o.Run, last.SHA256, o.Previous)
 	case last != nil && o.Checkpoint.Iteration != last.Iteration+1:
-		return refuse(WrongHash, "%s is at iteration %d; the commit is of %d", o.Run, last.Iteration, o.Checkpoint.Iteration)
+		return refuse(WrongHash, "%s is at iteration %d; the commit is of %d",
+			o.Run, last.Iteration, o.Checkpoint.Iteration)
 	}
 	return nil
 }
@@ -177,11 +177,11 @@ func (o *Commit) follows(last *Checkpoint) *Refusal {
 // End ends a learner's hold on a run.
 type End struct {
 	Hold
-	// State is Done if all iterations are committed, Failed if the run cannot continue, or Queued to return it unfinished, so
-	// that the next learner need not wait for the lease to expire.
+	// State is Done if all iterations are committed, Failed if the run cannot continue, or Queued to return it
+	// unfinished, so that the next learner need not wait for the lease to expire.
 	State RunState `json:"state"`
-	// Reason says why the run has failed. For Queued it is a failure of the learner that the run may have caused, which counts
-	// as a loss; "" means none, as when the learner is stopped.
+	// Reason says why the run has failed. For Queued it is a failure of the learner that the run may have caused,
+	// which counts as a loss; "" means none, as when the learner is stopped.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -207,8 +207,8 @@ func (o *End) apply(s *State) *Response {
 	return s.changed(run)
 }
 
-// Reset queues a run again whatever its state, so that it begins anew: with its settings, or with one of its checkpoints if
-// the learners' store still has it.
+// Reset queues a run again whatever its state, so that it begins anew: with its settings, or with one of its
+// checkpoints if the learners' store still has it.
 type Reset struct {
 	Run string  `json:"run"`
 	To  *uint64 `json:"to,omitempty"` // iteration of the checkpoint; nil: none

@@ -2,12 +2,11 @@ package registry
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 )
 
-// recent finds the runs that have changed recently without looking at all of them: a coordinator with ten thousand runs has
-// hundreds of clients waiting for changes. It is not part of the state but derived from it.
+// recent finds the runs that have changed recently without looking at all of them: a coordinator with ten thousand
+// runs has hundreds of clients waiting for changes. It is not part of the state but derived from it.
 type recent []change
 
 // change is a run's change at an index. Only the last change of each run is valid.
@@ -33,19 +32,10 @@ func (r *recent) note(runs []Run, c change) {
 	}
 }
 
-// ChangedSince visits the runs that have changed after an index, in the order of submission. It takes time proportional to
-// the number of changes, not of runs. The runs belong to the state.
-func (s *State) ChangedSince(after uint64) iter.Seq[*Run] {
+// ChangedSince returns the runs that have changed after an index, in the order of submission. It takes time
+// proportional to the number of changes, not of runs. The runs belong to the state.
+func (s *State) ChangedSince(after uint64) []*Run {
 	var places []int
-	if after == 0 { // all
-		return func(yield func(*Run) bool) {
-			for i := range s.Runs {
-				if !yield(&s.Runs[i]) {
-					return
-				}
-			}
-		}
-	}
 	for _, c := range slices.Backward(s.recent) {
 		if c.index <= after {
 			break
@@ -55,12 +45,9 @@ func (s *State) ChangedSince(after uint64) iter.Seq[*Run] {
 		}
 	}
 	slices.Sort(places)
-	places = slices.Compact(places)
-	return func(yield func(*Run) bool) {
-		for _, place := range places {
-			if !yield(&s.Runs[place]) {
-				return
-			}
-		}
+	var runs []*Run
+	for _, place := range slices.Compact(places) {
+		runs = append(runs, &s.Runs[place])
 	}
+	return runs
 }

@@ -19,7 +19,7 @@ func changedSlowly(s *State, after uint64) (names []string) {
 }
 
 func changedNames(s *State, after uint64) (names []string) {
-	for run := range s.ChangedSince(after) {
+	for _, run := range s.ChangedSince(after) {
 		names = append(names, run.Name)
 	}
 	return names
@@ -75,7 +75,8 @@ func BenchmarkChangedSince(b *testing.B) {
 	}
 }
 
-// What each command costs where there are 10,000 runs, all taken but the last, as many clients and processes as are remembered.
+// What each command costs where there are 10,000 runs, all taken but the last, as many clients and processes as are
+// remembered.
 func BenchmarkApply(b *testing.B) {
 	s := tenThousandRuns()
 	for _, run := range s.Runs[:len(s.Runs)-1] {

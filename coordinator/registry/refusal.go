@@ -24,7 +24,9 @@ const (
 )
 
 // codes are all codes of refusals.
-var codes = []Code{Invalid, NotFound, Exists, NothingNow, StaleEpoch, NotRunning, WrongHash, Busy, Full, Drained, Forgotten}
+var codes = []Code{
+	Invalid, NotFound, Exists, NothingNow, StaleEpoch, NotRunning, WrongHash, Busy, Full, Drained, Forgotten,
+}
 
 // Refuses reports whether it is the code of a refusal: others may have codes of their own.
 func (c Code) Refuses() bool { return slices.Contains(codes, c) }

@@ -137,8 +137,8 @@ func (w *witness) check(t *rapid.T, before, after *State, c Command, r Response)
 	}
 }
 
-// checkLosses fails unless a run's count of lost learners grows by those alone who may have been lost to it, and a run that
-// has cost too many in a row has failed.
+// checkLosses fails unless a run's count of lost learners grows by those alone who may have been lost to it, and a
+// run that has cost too many in a row has failed.
 func checkLosses(t *rapid.T, before, after *Run, c Command) {
 	wanted := before.Losses
 	switch {
@@ -177,9 +177,9 @@ func (w *witness) commit(t *rapid.T, run *Run, o *Commit) {
 	w.last[o.Run] = o.Checkpoint
 }
 
-// Whatever arrives in whatever order: one holder an epoch, also of those that had the name before; epochs that only grow, commits
-// in a chain, time that only goes on; a refusal changes no run; a request that comes again changes nothing; and another node, also one that began with a
-// snapshot, comes to the same state.
+// Whatever arrives in whatever order: one holder an epoch, also of those that had the name before; epochs that only
+// grow, commits in a chain, time that only goes on; a refusal changes no run; a request that comes again changes
+// nothing; and another node, also one that began with a snapshot, comes to the same state.
 func TestPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, twin := New(), New()

@@ -14,60 +14,21 @@ import (
 var header = fmt.Sprintf("dbqpg registry %d\n", Version)
 
 const (
-	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB. Submit admits no run with which a snapshot could
-	// become longer, whatever is committed and answered later.
-	MaxSnapshot = 4 << 30
+	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB; the largest state that commands can
+	// make takes less than MaxSnapshot.
+	MaxSnapshot = 8 << 30
 	// MaxCommand bounds an encoded command.
 	MaxCommand = 1 << 20
 )
-
-const (
-	escaped = 6 // the most bytes that JSON takes for one of a text
-	// maxGrowth bounds what a run's encoding takes beside its settings: four texts (the reason, the lease's address, the locations of
-	// two checkpoints), a summary, names and numbers.
-	maxGrowth = 4*escaped*maxText + maxMetrics*(maxName+32) + 4<<10
-)
-
-// weight returns an upper bound of the length of a snapshot, whatever happens to the runs that are there.
-func (s *State) weight() int {
-	total := MaxDrained*(maxName+4) + MaxNodes*escaped*(maxText+maxName)
-	for _, e := range s.Experiments {
-		total += weigh(e.Spec, nil)
-	}
-	return total + weigh(Spec{}, s.Runs)
-}
-
-// weigh returns an upper bound of what an experiment and its runs add to a snapshot, with their part of the clients' last answers, of
-// which each may hold a run.
-func weigh(spec Spec, runs []Run) int {
-	total := 0
-	for _, names := range [][]string{spec.Tasks, spec.Algorithms, spec.Estimators} {
-		total += len(names) * (maxName + 8)
-	}
-	total += 1<<10 + 24*len(spec.Seeds)
-	for _, o := range spec.Overrides {
-		for _, value := range o.Values {
-			total += maxName + 32 + escaped*len(value)
-		}
-	}
-	heaviest := 0
-	for i := range runs {
-		weight := maxGrowth
-		for _, s := range runs[i].Settings {
-			weight += 32 + len(s.Name) + escaped*len(s.Value)
-		}
-		total += weight
-		heaviest = max(heaviest, weight)
-	}
-	return total + MaxClients*heaviest
-}
 
 // Encode writes the state: a header line, then one JSON object. Equal states give equal
 // bytes.
 func (s *State) Encode(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	_, _ = buffered.WriteString(header) // Flush returns the error
-	if err := json.NewEncoder(buffered).Encode(s); err != nil {
+	encoder := json.NewEncoder(buffered)
+	encoder.SetEscapeHTML(false) // < would take six bytes
+	if err := encoder.Encode(s); err != nil {
 		return fmt.Errorf("encode the registry: %w", err)
 	}
 	if err := buffered.Flush(); err != nil {
@@ -114,7 +75,7 @@ func EncodeCommand(c Command) ([]byte, error) {
 type VersionError int
 
 func (e VersionError) Error() string {
-	return fmt.Sprintf("it is of version %d of the coordinator's records, and this program knows %d alone: start one of that version", int(e), Version)
+	return fmt.Sprintf("a record of version %d, and this program's are of version %d", int(e), Version)
 }
 
 // DecodeCommand decodes a command of the log. The error is a VersionError or a *Refusal.

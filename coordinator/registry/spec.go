@@ -51,7 +51,7 @@ func (s *Spec) Check() error {
 
 func (s *Spec) check() *Refusal {
 	if strings.Contains(s.Name, "/") || len(s.Name) <= maxName && proto.CheckRun(s.Name) != nil {
-		return refuse(Invalid, "an experiment's name, %.40q: letters, digits, - _ and = are allowed, and at least one", s.Name)
+		return refuse(Invalid, "an experiment's name, %.40q: at least one of letters, digits, - _ and =", s.Name)
 	}
 	if r := checkName("an experiment's name", s.Name, maxName); r != nil {
 		return r

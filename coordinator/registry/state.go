@@ -59,12 +59,12 @@ type Run struct {
 
 	State  RunState `json:"state"`
 	Reason string   `json:"reason,omitempty"` // why it failed, or lost its last learner
-	ID     uint64   `json:"id,omitzero"`      // among all runs of that name, also those removed: its first epoch is ID+1
+	ID     uint64   `json:"id,omitzero"`      // unique among runs of that name: the first epoch is ID+1
 	Epoch  uint64   `json:"epoch"`            // grows by one each time the run is taken
 	Lease  *Lease   `json:"lease,omitempty"`  // while it is running
 	Losses int      `json:"losses,omitempty"` // learners lost in a row without a commit
 
-	Start      *Checkpoint        `json:"start,omitempty"`      // where a run that was reset begins, without its hash, until it has a Checkpoint
+	Start      *Checkpoint        `json:"start,omitempty"`      // of a reset run until its first commit, without a hash
 	Checkpoint *Checkpoint        `json:"checkpoint,omitempty"` // the last committed
 	Steps      uint64             `json:"steps"`                // environment steps up to the checkpoint
 	Summary    map[string]float64 `json:"summary,omitempty"`    // metrics of the last iteration
@@ -97,7 +97,8 @@ type Checkpoint struct {
 	Location  string `json:"location"` // where the file is, as the learners understand it
 }
 
-// Home returns the directory of the learners' store in which the run's epochs have theirs. No other run ever has the same.
+// Home returns the directory of the learners' store in which the run's epochs have theirs. No other run ever has the
+// same.
 func (r *Run) Home() string {
 	return epochs.Home(r.Name, r.ID)
 }
@@ -139,7 +140,7 @@ type State struct {
 	Changed uint64    `json:"changed"`         // Index at the last change of a run
 	Now     time.Time `json:"now"`             // latest time of any command
 	Term    uint64    `json:"term"`            // latest term of any command
-	Epochs  uint64    `json:"epochs,omitzero"` // at least those of all runs that were removed, or lost in a restore; new runs go on from it
+	Epochs  uint64    `json:"epochs,omitzero"` // at least those of removed runs and before a restore; new runs follow
 
 	Experiments []Experiment `json:"experiments"` // in the order of submission
 	Runs        []Run        `json:"runs"`        // likewise, in the order of Expand
@@ -199,8 +200,9 @@ func (s *State) index() {
 	s.recent = newRecent(s.Runs)
 }
 
-// Restore makes the state of a backup that of a new coordinator. What was commanded since the backup is unknown, so every run
-// goes on above any epoch that it may have had, learners must take their runs again, and everything has changed.
+// Restore makes the state of a backup that of a new coordinator. What was commanded since the backup is unknown, so
+// every run goes on above any epoch that it may have had, learners must take their runs again, and everything has
+// changed.
 func (s *State) Restore(now time.Time) {
 	s.Nodes = nil
 	s.Index = max(s.Index, uint64(now.UnixMilli())) // as if there had been a command every millisecond

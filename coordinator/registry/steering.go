@@ -26,8 +26,8 @@ const (
 	Prioritize Action = "prioritize" // changes a run's priority
 )
 
-// Length is the number of iterations, or of environment steps, that a run has in all. The zero value is the length in the
-// run's settings.
+// Length is the number of iterations, or of environment steps, that a run has in all. The zero value is the length in
+// the run's settings.
 type Length struct {
 	Iterations uint64 `json:"iterations,omitzero"`
 	Steps      uint64 `json:"steps,omitzero"`
@@ -54,7 +54,8 @@ var rules = map[Action]rule{
 		func(_ *Steer, r *Run) { r.end(Cancelled, "") },
 	},
 	Retry: {
-		func(_ *Steer, r *Run) bool { return r.State == Failed || r.State == Cancelled }, "neither failed nor cancelled",
+		func(_ *Steer, r *Run) bool { return r.State == Failed || r.State == Cancelled },
+		"neither failed nor cancelled",
 		func(_ *Steer, r *Run) {
 			r.end(Queued, "")
 			r.Losses = 0
@@ -87,7 +88,7 @@ func (o *Steer) check() *Refusal {
 		return refuse(Invalid, "%.20q is not an action on runs", string(o.Action))
 	}
 	if n := o.Iterations + o.Steps; o.Action == Extend && (n < 1 || n > MaxLength || o.Iterations > 0 && o.Steps > 0) {
-		return refuse(Invalid, "%d iterations and %d steps: give one or the other, 1 to %d", o.Iterations, o.Steps, MaxLength)
+		return refuse(Invalid, "%d iterations, %d steps: one or the other, 1 to %d", o.Iterations, o.Steps, MaxLength)
 	}
 	return firstOf(checkName("a name", o.Name, proto.MaxName), checkPriority(o.Priority))
 }

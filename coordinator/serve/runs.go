@@ -51,7 +51,7 @@ func (s *search) at(a *api) (found *client.Runs, wait time.Duration) {
 		if !s.lapse.IsZero() && !now.Before(s.lapse) {
 			s.after, s.lapse = 0, time.Time{}
 		}
-		for changed := range state.ChangedSince(s.after) {
+		for _, changed := range state.ChangedSince(s.after) {
 			if run := a.leases.now(changed, now); s.wants(&run, now) {
 				found.Runs = append(found.Runs, run)
 			}
