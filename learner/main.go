@@ -75,7 +75,8 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	loader := config.NewLoader(cmd.Flags())
 	helpAll := cmd.Flags().Bool("help-all", false, "help with all flags")
 	commandline.GroupFlags(cmd, func() []commandline.Group {
-		return append(loader.Usage(*helpAll), commandline.Group{Title: "Help", Flags: []string{"help", "help-all", "version"}})
+		return append(loader.Usage(*helpAll),
+			commandline.Group{Title: "Help", Flags: []string{"help", "help-all", "version"}})
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *helpAll {
@@ -95,8 +96,8 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 		return train(cmd.Context(), settings)
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.Explain(cmd.Flags(), err) })
-	cmd.AddCommand(worker.Command(), evaluate.Command(), export.Command(), record.Command(), bench.Command(), dashboard.Command(),
-		dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
+	cmd.AddCommand(worker.Command(), evaluate.Command(), export.Command(), record.Command(), bench.Command(),
+		dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
 	return cmd
 }
 
@@ -111,7 +112,9 @@ func train(ctx context.Context, settings *config.Settings) error {
 	live := play.New(log)
 	defer live.Close()
 	watched, log := pages(settings, live, log)
-	stop, err := metrics.Start(observe.Config{Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log})
+	stop, err := metrics.Start(observe.Config{
+		Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -132,7 +135,8 @@ func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http
 	own := web.NewOwn(settings.Name(), settings.RunDir)
 	handler := web.Handler(web.Config{Source: own, Live: live.Handler(own), Log: log})
 	level, _ := observe.ParseLevel(settings.LogLevel) // which Load has checked
-	return handler, slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})))
+	shown := slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})
+	return handler, slog.New(slog.NewMultiHandler(log.Handler(), shown))
 }
 
 // noArguments rejects arguments that are neither a flag nor a command.

@@ -44,7 +44,8 @@ func Parse(data []byte) (*registry.Spec, error) {
 		return nil, errors.New("a sweep consists of lines name: value; it needs a name and tasks")
 	}
 	spec := new(registry.Spec)
-	if err := eachField(document.Content[0], func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
+	if err := eachField(document.Content[0],
+		func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
 		return nil, err
 	}
 	return spec, Validate(spec)
@@ -125,8 +126,8 @@ func values(node *yaml.Node) ([]string, error) {
 	return texts, nil
 }
 
-// overrideValues returns the values of a setting. Where one is a list itself, a list of numbers is one value, as in a learner's
-// configuration file; several are a list of lists, or of texts such as "64,64".
+// overrideValues returns the values of a setting. Where one is a list itself, a list of numbers is one value, as in a
+// learner's configuration file; several are a list of lists, or of texts such as "64,64".
 func overrideValues(name string, node *yaml.Node) (texts []string, err error) {
 	_, lists := config.Overrides()
 	list := node.Kind == yaml.SequenceNode && lists[name]
@@ -198,8 +199,8 @@ func complete(spec *registry.Spec) error {
 	}
 	for _, p := range presets {
 		if first := presets[0]; p.Algorithm() != first.Algorithm() {
-			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset in overrides, "+
-				"or submit two sweeps", first, first.Algorithm(), p, p.Algorithm())
+			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset "+
+				"in overrides, or submit two sweeps", first, first.Algorithm(), p, p.Algorithm())
 		}
 		spec.Algorithms = []string{string(p.Algorithm())}
 	}
@@ -240,7 +241,8 @@ func checkOverride(o *registry.Override) error {
 		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, nearestField(o.Name))
 	}
 	possible, _ := config.Overrides()
-	possible = slices.DeleteFunc(possible, func(name string) bool { return name == "task" || slices.Contains(own, name) })
+	possible = slices.DeleteFunc(possible,
+		func(name string) bool { return name == "task" || slices.Contains(own, name) })
 	if !slices.Contains(possible, o.Name) {
 		meant, _ := nearest.Name(o.Name, possible)
 		return fmt.Errorf("overrides: %s is not a setting of an experiment; did you mean %s?", o.Name, meant)

@@ -12,14 +12,15 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-// kinds says what pflag's own types of flags accept, whose errors quote the function that failed.
+// kinds describes the values of pflag's own types of flags, whose errors quote the function that failed.
 var kinds = map[string]string{
 	"int": "a whole number", "uint64": "a whole number from 0", "float64": "a number", "bool": "true or false",
-	"duration": "a duration such as 30s or 5m", "intSlice": "whole numbers, separated by commas", "uintSlice": "whole numbers from 0, separated by commas",
+	"duration": "a duration such as 30s or 5m", "intSlice": "whole numbers, separated by commas",
+	"uintSlice": "whole numbers from 0, separated by commas",
 }
 
-// Explain says of an unknown flag which of a command's flags may have been meant, and of a value that cannot be read what it
-// must be. It is for cobra's SetFlagErrorFunc.
+// Explain suggests a flag for an unknown one, and the form of a value for one that cannot be parsed. It is for cobra's
+// SetFlagErrorFunc.
 func Explain(flags *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

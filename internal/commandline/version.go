@@ -11,8 +11,8 @@ import (
 // release and commit are set by the linker where the go command knows neither, as in an image.
 var release, commit string
 
-// Build returns what the go command recorded of this program's build: the version of a release, or a pseudo-version, and the
-// revision, "" if there is none, as with go run; and whether files had been changed since.
+// Build returns what the go command recorded of this program's build: the version of a release, or a pseudo-version,
+// and the revision, "" if there is none, as with go run; and whether files had been changed since.
 func Build() (version, revision string, changed bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Device is the device that a learner is asked to compute on. The zero value is auto: the first GPU, or the CPU if there
-// is none.
+// Device is the device that a learner is asked to compute on. The zero value is auto: the first GPU, or the CPU if
+// there is none.
 type Device struct {
 	CPU  bool
 	CUDA bool // GPU number GPU; an error if there is none
@@ -15,7 +15,8 @@ type Device struct {
 }
 
 // DeviceHelp is the usage of a flag that takes a [Device].
-const DeviceHelp = "device to compute on: cpu, cuda or cuda:N (GPU number N, counted from 0); auto is the first GPU, or the CPU if there is none"
+const DeviceHelp = "device to compute on: cpu, cuda or cuda:N (GPU number N, counted from 0); auto is the first " +
+	"GPU, or the CPU if there is none"
 
 // ParseDevice reads auto, cpu, cuda or cuda:N.
 func ParseDevice(text string) (Device, error) {
@@ -32,7 +33,8 @@ func ParseDevice(text string) (Device, error) {
 			return Device{CUDA: true, GPU: int(n)}, nil
 		}
 	}
-	return Device{}, fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, GPU number N counted from 0", text)
+	return Device{}, fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, GPU number N counted from 0",
+		text)
 }
 
 // String returns the text that [ParseDevice] reads.

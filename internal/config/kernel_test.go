@@ -10,8 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// Every base kernel is accepted with the number of columns that it has, and Validate checks the kernel of settings that no
-// loader has read.
+// Every base kernel is accepted with the number of columns that it has, and Validate checks the kernel of settings that
+// no loader has read.
 func TestBaseKernels(t *testing.T) {
 	inDirectory(t, nil)
 	for _, name := range kernels.Names() {

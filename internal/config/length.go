@@ -45,7 +45,8 @@ func (l Length) Longer(iterations, steps uint64) string {
 // validateLength checks the length of a new run.
 func (s *Settings) validateLength(v *findings) {
 	v.require(s.Iterations > 0 || s.Steps > 0, "--iterations 0: at least 1 is needed, or --steps")
-	v.require(s.Iterations == 0 || s.Steps == 0, "--iterations %d and --steps %d: give one or the other", s.Iterations, s.Steps)
+	v.require(s.Iterations == 0 || s.Steps == 0,
+		"--iterations %d and --steps %d: give one or the other", s.Iterations, s.Steps)
 	if s.Steps == 0 || s.Batch < 1 {
 		return
 	}
@@ -53,17 +54,19 @@ func (s *Settings) validateLength(v *findings) {
 	if s.From != "" {
 		least = s.fullBatch()
 	}
-	v.require(s.Steps >= least, "--steps %d: at least %d are needed, for a batch of %d after the first one, which initialises the normaliser; lower --batch",
-		s.Steps, least, s.fullBatch())
+	v.require(s.Steps >= least,
+		"--steps %d: at least %d are needed, for a batch of %d after the first one, which initialises the "+
+			"normaliser; lower --batch", s.Steps, least, s.fullBatch())
 }
 
-// CheckRest returns an error if a run in segments that has so many steps cannot end with exactly s.Steps, because what is left is
-// less than a batch.
+// CheckRest returns an error if a run in segments that has so many steps cannot end with exactly s.Steps, because what
+// is left is less than a batch.
 func (s *Settings) CheckRest(steps uint64) error {
 	if s.Segment == 0 || s.Steps <= steps || s.Steps-steps >= s.fullBatch() {
 		return nil
 	}
-	return fmt.Errorf("--steps %d: the run has %d, and its next batch %d more; give %d or more", s.Steps, steps, s.fullBatch(), steps+s.fullBatch())
+	return fmt.Errorf("--steps %d: the run has %d, and its next batch %d more; give %d or more", s.Steps, steps,
+		s.fullBatch(), steps+s.fullBatch())
 }
 
 // fullBatch returns the minimum number of steps in a batch, including those for the Fisher matrix alone.

@@ -143,7 +143,8 @@ func NewLoader(flags *pflag.FlagSet) *Loader {
 // line for each problem.
 func (l *Loader) Load(environ []string) (*Settings, error) {
 	environment := func() error { return l.readEnvironment(environ) }
-	for _, read := range []func() error{l.readFlags, environment, l.readFile, l.readResumed, l.readPreset, l.run.Validate} {
+	for _, read := range []func() error{l.readFlags, environment, l.readFile, l.readResumed, l.readPreset,
+		l.run.Validate} {
 		if err := read(); err != nil {
 			return nil, err
 		}
@@ -155,8 +156,8 @@ func (l *Loader) Load(environ []string) (*Settings, error) {
 	return &l.run, nil
 }
 
-// chooseLength is called after each source: the number of iterations from one source overrides the number of steps from a
-// weaker one, and vice versa.
+// chooseLength is called after each source: the number of iterations from one source overrides the number of steps from
+// a weaker one, and vice versa.
 func (l *Loader) chooseLength() {
 	iterations, steps := l.run.Iterations > 0 && l.given("iterations"), l.run.Steps > 0 && l.given("steps")
 	drop := func(name string, field *uint64) {
@@ -180,7 +181,8 @@ func (l *Loader) readResumed() error {
 		return nil
 	}
 	if s.RunDir == "" && s.Env == "" {
-		return errors.New("--resume: name the run with --run-dir, or with --env (and --algorithm, --estimator and --seed)")
+		return errors.New("--resume: name the run with --run-dir, or with --env (and --algorithm, --estimator and " +
+			"--seed)")
 	}
 	if s.RunDir == "" {
 		complete := *s
@@ -196,7 +198,8 @@ func (l *Loader) readResumed() error {
 	case errors.Is(err, fs.ErrNotExist) && missing == nil && s.Env != "":
 		return nil // the settings are compared with those in its newest checkpoint
 	case errors.Is(err, fs.ErrNotExist) && missing == nil:
-		return fmt.Errorf("--resume: %s has lost its %s: repeat the settings that the run was started with", s.RunDir, FileName)
+		return fmt.Errorf("--resume: %s has lost its %s: repeat the settings that the run was started with", s.RunDir,
+			FileName)
 	case errors.Is(err, fs.ErrNotExist) && s.Resume == ResumeYes:
 		return fmt.Errorf("--resume: there is no run in %s: repeat the settings that it was started with, "+
 			"or name its directory with --run-dir", s.RunDir)
@@ -216,7 +219,8 @@ func (l *Loader) nameTask() error {
 		return nil
 	}
 	if s.Env != "" {
-		return fmt.Errorf("--env %s: the task file (%s) is for %s; give one or the other", s.Env, l.origin["task"], s.TaskFile.Name)
+		return fmt.Errorf("--env %s: the task file (%s) is for %s; give one or the other", s.Env, l.origin["task"],
+			s.TaskFile.Name)
 	}
 	s.Env, l.origin["env"] = s.TaskFile.Name, "task file"
 	return nil
@@ -246,8 +250,8 @@ func (l *Loader) readPreset() error {
 	return nil
 }
 
-// complete gives s its preset's values for the settings that no source has given. fitted reports whether the segments were
-// fitted to the batch.
+// complete gives s its preset's values for the settings that no source has given. fitted reports whether the segments
+// were fitted to the batch.
 func (l *Loader) complete(s *Settings) (fitted bool, err error) {
 	if !l.given("preset") {
 		s.Preset = DefaultPreset(s.Env)

@@ -213,8 +213,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// A task file takes the place of --env. What it says is kept with the run, which can go on without the file, and is part of
-// the run's identity as far as it decides results.
+// A task file takes the place of --env. What it says is kept with the run, which can go on without the file, and is
+// part of the run's identity as far as it decides results.
 func TestTaskFile(t *testing.T) {
 	const text = "name: Mine\nobservations: 3\nactions: 1\nsteps: 20\ncommand: [python3, -m, mine]\n"
 	inDirectory(t, map[string]string{
@@ -287,8 +287,8 @@ func TestBadSettings(t *testing.T) {
 		{"--env Ant-v2 --batch 1.5", "", `"1.5" is not a whole number`},
 		{"--env Ant-v2 --batch 99999999999999999999", "", "is not a whole number"},
 		{"--env Ant-v2 --seed -1", "", `"-1" is not a non-negative whole number`},
-		{"--env Ant-v2 --actors -1", "", `"-1" is neither auto nor`},
-		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a whole number; write layers as 64,64`},
+		{"--env Ant-v2 --actors -1", "", `"-1" is not auto or a non-negative`},
+		{"--env Ant-v2 --hidden 64;64", "", `"64;64" is not a non-negative whole number; write a list as 64,64`},
 		{"--env Ant-v2 --keep-checkpoints 1,-2", "", `"-2" is not a non-negative whole number; write a list as 0,150,300`},
 		{"--env Ant-v2 --keep-checkpoints [1", "", "a bracket is not closed"},
 		{"--env Ant-v2 --hidden 0", "", "--hidden [0]: must be 1 to 8 layers"},

@@ -64,7 +64,8 @@ func (s *Settings) differences(preset Settings) string {
 // clean replaces the characters of a text other than letters, digits, "-", "_", "=" and those allowed by "-".
 func clean(text, allowed string) string {
 	return strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || slices.Contains([]rune("-_="+allowed), c) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			slices.Contains([]rune("-_="+allowed), c) {
 			return c
 		}
 		return '-'

@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// common holds the hyperparameters that all tasks share: those of the paper's table and of its text (c1, c2, epsilon), and
-// for a task without a row in tasks, what most of the authors' rows have.
+// common holds the hyperparameters that all tasks share: those of the paper's table and of its text (c1, c2, epsilon),
+// and for a task without a row in tasks, what most of the authors' rows have.
 var common = Hyperparameters{
 	Seed:           1,
 	Batch:          15000,
@@ -96,13 +96,15 @@ var presets = map[Preset]func(s *Settings){
 			s.Segment = 250 // 8 streams
 		}
 		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
-			// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims (docs/results/default).
+			// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims
+			// (docs/results/default).
 			s.Gamma, s.GAELambda = 0.9999, 0.98
 		}
 	},
 }
 
-// task holds the settings that differ between tasks, the same for all versions of one, from the authors' helper_config.json.
+// task holds the settings that differ between tasks, the same for all versions of one, from the authors'
+// helper_config.json.
 type task struct {
 	targets            Targets
 	vanilla, npg, trpo step

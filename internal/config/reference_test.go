@@ -104,7 +104,8 @@ func linked(help string) string {
 
 var presetNames = []Preset{Paper, Best}
 
-// defaults returns the default of a setting under each preset, of UAPG with the algorithm that the preset is made for, or "by task".
+// defaults returns the default of a setting under each preset, of UAPG with the algorithm that the preset is made for,
+// or "by task".
 func (s setting) defaults() []string {
 	var all []string
 	for _, preset := range presetNames {

@@ -1,8 +1,8 @@
 // Package config defines the settings of a run and of a worker, and resolves them from their sources.
 //
 // A setting is taken from the first of these sources that gives it: a flag (--gae-lambda 0.9), the environment
-// (DBQPG_GAE_LAMBDA), a YAML file (gae_lambda: 0.9; the file of --config, then the config.yaml of a resumed run), and the
-// preset of its task (presets.go).
+// (DBQPG_GAE_LAMBDA), a YAML file (gae_lambda: 0.9; the file of --config, then the config.yaml of a resumed run), and
+// the preset of its task (presets.go).
 //
 // There are two tables. [Hyperparameters] determine a run's results, and are stored with it; [Machine] says where it is
 // executed. A row of table.go binds a setting's name and help to its field: a new setting is a new field and a new row.
@@ -133,117 +133,93 @@ const (
 	AutoListen   = "auto" // address of the embedded server: 127.0.0.1:4222, or a free port if that one is in use
 )
 
-// Settings holds the settings of a run. They are complete: apart from AutoActors, AutoEvaluate and AutoListen no value
-// stands for a default (a zero is a zero: --actors 0 is a choice). Start from the result of ForTask and change individual
-// fields; Validate reports what is wrong with the result.
+// Settings holds the settings of a run; the tables describe each field. They are complete: apart from AutoActors,
+// AutoEvaluate and AutoListen no value stands for a default (a zero is a zero: --actors 0 is a choice). Start from the
+// result of ForTask and change individual fields; Validate reports what is wrong with the result.
 type Settings struct {
 	Hyperparameters
 
-	// The length of the run, which can be resumed with a greater one.
 	Length
-	// EvaluateEvery is the number of iterations between evaluations, on which only the choice of the best policy depends;
-	// 0: none; AutoEvaluate.
-	EvaluateEvery int
-	// KeepCheckpoints lists iterations whose checkpoints are kept besides the newest and the best.
+	EvaluateEvery   int // 0: no evaluations; AutoEvaluate
 	KeepCheckpoints []uint64
 
 	Machine
 
-	RunDir string // run directory
-	Resume Resume
-	Force  bool // start over, moving the existing run aside
-	DryRun bool // print the planned action and exit
+	RunDir        string
+	Resume        Resume
+	Force, DryRun bool
 }
 
 // Hyperparameters determine a run's results.
 type Hyperparameters struct {
-	Env       string         // task, such as "Swimmer-v5"
+	Env       string
 	TaskFile  *external.File // the task named Env, if it is not a built-in one; else nil
 	Algorithm Algorithm
 	Estimator Estimator
 	Preset    Preset
-	Seed      uint64 // seed of all random streams
+	Seed      uint64
+	From      string // "": a random policy (package runs)
 
-	// From is the run or checkpoint whose policy a new run starts with (package runs); "": a random policy.
-	From string
-
-	// The batch.
-	Batch int // minimum number of environment steps in a batch; the last episode is played to its end
-	// Segment is the number of steps of a segment, of which each of Batch/Segment streams of episodes plays one a batch.
-	// 0: tickets are for whole episodes.
-	Segment    int
-	Hidden     []int // widths of the policy's hidden layers
+	Batch      int // the last episode is played to its end
+	Segment    int // 0: tickets are for whole episodes
+	Hidden     []int
 	InitialStd InitialStd
-	Clip       float64 // bound on the absolute values of normalised observations
+	Clip       float64
 
-	// The targets.
-	Targets       Targets
-	Gamma         float64  // discount factor, in (0, 1]
-	GAELambda     float64  // decay λ of generalised advantage estimates, in [0, 1]
-	Bootstrap     bool     // at the time limit, bootstrap from the value of the last state rather than from 0
-	ValueLearning Learning // of the value function of generalised advantage estimates
-	ValueEpochs   int      // maximum number of Converge's passes over a batch
+	Targets          Targets
+	Gamma, GAELambda float64
+	Bootstrap        bool // else the value is 0 there
+	ValueLearning    Learning
+	ValueEpochs      int
 
-	// The policy's step.
-	LearningRate float64 // learning rate of the policy's Adam optimiser; not used by TRPO
-	MaxKL        float64 // TRPO's bound on the mean KL divergence of a step, in nats
-	AdaptiveKL   bool    // shorten TRPO's steps where the targets vary little (optim.TRPO)
-	StdRate      float64 // step of TRPO's log standard deviations, relative to that of the mean
-	Damping      float64 // multiple of the identity added to the Fisher matrix
-	CGIterations int     // maximum number of conjugate gradient iterations for a natural gradient
-	CGTolerance  float64 // their relative residual |g - G d| / |g| at which they stop
+	LearningRate     float64
+	MaxKL            float64
+	AdaptiveKL       bool // see optim.TRPO
+	StdRate, Damping float64
+	CGIterations     int
+	CGTolerance      float64 // of |g - G d| / |g|
 
-	// Bayesian quadrature.
-	C1             float64 // weight of the state kernel
-	C2             float64 // weight of the Fisher kernel
-	Rank           int     // delta: number of singular values of the scores to keep, and of eigenpairs of the uncertainty
-	BaseKernel     string  // name, in package kernels, of the base kernel of the state kernel
-	Features       Features
-	Inducing       int // number of inducing points of the state kernel; 0: structured kernel interpolation
-	Solver         Solver
-	FisherKernel   FisherKernel
-	Fisher         Fisher
-	Covariance     Covariance
-	FisherSamples  float64  // samples for the Fisher matrix, as a multiple (at least 1) of the gradient's
-	Epsilon        float64  // upper bound on UAPG's scaling of a direction of the natural gradient
-	KernelLearning Learning // of the process's kernel and its features
-	// Noise and FisherVariance are the variance sigma² of the observation noise and the variance v of the Fisher kernel:
-	// fixed, or Learned.
-	Noise, FisherVariance float64
-	// Completion corrects the quadrature weights for the part of the truncated Fisher kernel that the rank removes, and
-	// removes the damping from the integral of the exact one.
-	Completion bool
+	C1, C2                float64
+	Noise, FisherVariance float64 // or Learned
+	KernelLearning        Learning
+	Completion            bool // for the exact kernel: remove the damping from its integral
+	Rank                  int  // delta: of the scores, and of the uncertainty
+	BaseKernel            string
+	Features              Features
+	Inducing              int // 0: structured kernel interpolation
+	Solver                Solver
+	FisherKernel          FisherKernel
+	Fisher                Fisher
+	Covariance            Covariance
+	FisherSamples         float64 // at least 1
+	Epsilon               float64
 }
 
 // Machine holds the settings of the machine that executes runs; results do not depend on them.
 type Machine struct {
-	Device Device
-	Actors int    // number of local actors; 0: remote actors alone; AutoActors
-	NATS   string // URL of an external NATS server; "": an embedded one
-	Listen string // host:port of the embedded server; AutoListen
-	// InsecureListen lets the embedded server accept other machines without credentials.
+	Device         Device
+	Actors         int    // 0: remote actors alone; AutoActors
+	NATS           string // "": an embedded server
+	Listen         string // AutoListen
+	Credentials    string // "": none. Only the path is stored with the run.
 	InsecureListen bool
-	// Credentials is the directory of the learner's certificate and keys; "": none. Only the path is stored with the run.
-	Credentials string
 
-	// HTTP is the host:port of the HTTP server for the run's pages, metrics, health and readiness; NoHTTP: none;
-	// observe.AutoListen. A worker has no pages, since the coordinator's show its runs.
-	HTTP          string
-	MetricsListen string // its address in place of HTTP; ""
-	Pprof         bool   // serve Go's profiles there as well
+	HTTP          string // NoHTTP; observe.AutoListen. A worker has no pages: the coordinator's show its runs.
+	MetricsListen string // "": HTTP
+	Pprof         bool
 
-	LogLevel  string // debug, info, warn or error
+	LogLevel  string
 	LogFormat string // observe.Text or observe.JSON
 }
 
 // Worker holds the settings of a worker, which takes its runs from a coordinator.
 type Worker struct {
 	Machine
-	Coordinator string        // URLs of one or more of the coordinator's nodes, separated by commas
-	Checkpoints string        // store of the checkpoints: a directory or s3://bucket/prefix
-	Name        string        // "": host name and process ID
-	LeaseTerm   time.Duration // lease duration; a worker that does not renew for this long loses its run
-	MaxToKeep   int           // number of a run's newest checkpoints in the store
+	Coordinator string
+	Checkpoints string
+	Name        string // "": host name and process ID
+	LeaseTerm   time.Duration
+	MaxToKeep   int
 }
 
 // TaskFiles returns TaskFile, if there is one.

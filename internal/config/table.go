@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -50,15 +51,17 @@ func (s *Settings) table() []section {
 			{"iterations", count(&s.Iterations), "total number of iterations, including those before a resumption"},
 			{"steps", count(&s.Steps), "total number of environment steps, in place of --iterations"},
 			{"evaluate_every", autoWhole(&s.EvaluateEvery),
-				"iterations between evaluations, which select the best policy; auto keeps them below 5 % of the run's steps, " +
-					"0 disables them (docs/evaluate.md)"},
-			{"keep_checkpoints", counts(&s.KeepCheckpoints),
+				"iterations between evaluations, which select the best policy; auto keeps them below 5 % of the " +
+					"run's steps, 0 disables them (docs/evaluate.md)"},
+			{"keep_checkpoints", list(&s.KeepCheckpoints, parseCount, "0,150,300"),
 				"iterations whose checkpoints to keep besides the newest and the best, such as 0,150,300"},
 		}},
 		s.Machine.section(),
 		section{"This invocation", command, []setting{
-			{"run_dir", text(&s.RunDir), "run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED and what differs from the preset)"},
-			{"resume", choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto), "resume the run in the run directory; auto starts one if there is none"},
+			{"run_dir", text(&s.RunDir),
+				"run directory (default runs/TASK/ALGORITHM-ESTIMATOR-sSEED and what differs from the preset)"},
+			{"resume", choice(&s.Resume, ResumeNo, ResumeYes, ResumeAuto),
+				"resume the run in the run directory; auto starts one if there is none"},
 			{"force", truth(&s.Force), "start over, moving the existing run aside"},
 			{"dry_run", truth(&s.DryRun), "print the settings and the planned action, and exit"},
 		}},
@@ -70,20 +73,26 @@ func (h *Hyperparameters) table() []section {
 	return []section{
 		{"What is learned", result, []setting{
 			{"env", text(&h.Env), "task, such as Swimmer-v5 (docs/tasks.md)"},
-			{"task", taskFile(&h.TaskFile), "file that describes your own task, in place of --env (docs/environments.md)"},
+			{"task", taskFile(&h.TaskFile),
+				"file that describes your own task, in place of --env (docs/environments.md)"},
 			{"algorithm", choice(&h.Algorithm, Vanilla, NPG, TRPO), "method of stepping along the gradient"},
-			{"estimator", choice(&h.Estimator, MonteCarlo, DBQPG, UAPG, UBAC), "gradient estimator; ubac requires vanilla"},
-			{"preset", choice(&h.Preset, Paper, Best), "set of defaults: paper for -v2 tasks, best for all others (docs/settings.md)"},
+			{"estimator", choice(&h.Estimator, MonteCarlo, DBQPG, UAPG, UBAC),
+				"gradient estimator; ubac requires vanilla"},
+			{"preset", choice(&h.Preset, Paper, Best),
+				"set of defaults: paper for -v2 tasks, best for all others (docs/settings.md)"},
 			{"seed", count(&h.Seed), "seed of all randomness; the same seed gives the same run"},
-			{"from", text(&h.From), "run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
+			{"from", text(&h.From),
+				"run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
 		}},
 		{"The batch", result, []setting{
 			{"batch", whole(&h.Batch), "minimum number of environment steps in a batch"},
-			{"segment", whole(&h.Segment), "steps of a segment: a batch is one segment of each of batch/segment streams of episodes; " +
-				"0 plays whole episodes (docs/segments.md)"},
-			{"hidden", sizes(&h.Hidden), "widths of the policy's hidden layers"},
-			{"initial_std", &h.InitialStd, "the policy's initial standard deviation: a multiple of half of each action's range, of that over the " +
-				"root of the number of actions (1.2norm), or in the action's own units (1abs; docs/settings.md)"},
+			{"segment", whole(&h.Segment),
+				"steps of a segment: a batch is one segment of each of batch/segment streams of episodes; 0 plays " +
+					"whole episodes (docs/segments.md)"},
+			{"hidden", list(&h.Hidden, strconv.Atoi, "64,64"), "widths of the policy's hidden layers"},
+			{"initial_std", &h.InitialStd,
+				"the policy's initial standard deviation: a multiple of half of each action's range, of that over " +
+					"the root of their number (1.2norm), or in the action's own units (1abs; docs/settings.md)"},
 			{"clip", number(&h.Clip), "bound on normalised observations"},
 		}},
 		{"The targets", result, []setting{
@@ -91,39 +100,57 @@ func (h *Hyperparameters) table() []section {
 			{"gamma", number(&h.Gamma), "discount factor"},
 			{"gae_lambda", number(&h.GAELambda), "decay λ of generalised advantage estimates"},
 			{"bootstrap", truth(&h.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
-			{"value_learning", choice(&h.ValueLearning, Step, Converge), "training of the value function: one Adam step a batch, or until " +
-				"held-out episodes are predicted no better (docs/critic.md)"},
-			{"value_epochs", whole(&h.ValueEpochs), "maximum number of passes over each batch of --value-learning converge"},
+			{"value_learning", choice(&h.ValueLearning, Step, Converge),
+				"training of the value function: one Adam step a batch, or until held-out episodes are predicted no " +
+					"better (docs/critic.md)"},
+			{"value_epochs", whole(&h.ValueEpochs),
+				"maximum number of passes over each batch of --value-learning converge"},
 		}},
 		{"The policy's step", result, []setting{
-			{"learning_rate", number(&h.LearningRate), "learning rate of the policy's Adam optimiser; not used by trpo"},
+			{"learning_rate", number(&h.LearningRate),
+				"learning rate of the policy's Adam optimiser; not used by trpo"},
 			{"max_kl", number(&h.MaxKL), "trpo's bound on the mean KL divergence of a step, in nats"},
-			{"adaptive_kl", truth(&h.AdaptiveKL), "multiply --max-kl by min(1, 4 s²/S), where s² is the variance of the batch's targets and S " +
-				"its running mean"},
-			{"std_rate", number(&h.StdRate), "step of trpo's log standard deviations, relative to the mean's; below 1 the policy explores for longer"},
+			{"adaptive_kl", truth(&h.AdaptiveKL),
+				"multiply --max-kl by min(1, 4 s²/S), where s² is the variance of the batch's targets and S its " +
+					"running mean"},
+			{"std_rate", number(&h.StdRate),
+				"step of trpo's log standard deviations, relative to the mean's; below 1 the policy explores for " +
+					"longer"},
 			{"damping", number(&h.Damping), "multiple of the identity added to the Fisher matrix"},
-			{"cg_iterations", whole(&h.CGIterations), "maximum number of conjugate gradient iterations for a natural gradient"},
-			{"cg_tolerance", number(&h.CGTolerance), "relative residual of a natural gradient at which conjugate gradients stop"},
+			{"cg_iterations", whole(&h.CGIterations),
+				"maximum number of conjugate gradient iterations for a natural gradient"},
+			{"cg_tolerance", number(&h.CGTolerance),
+				"relative residual of a natural gradient at which conjugate gradients stop"},
 		}},
 		{"Bayesian quadrature (dbqpg, uapg and ubac)", result, []setting{
 			{"c1", number(&h.C1), "weight of the state kernel"},
 			{"c2", number(&h.C2), "weight of the Fisher kernel"},
 			{"noise", learnedOr(&h.Noise), "variance sigma² of the observation noise: a number, or learned"},
 			{"fisher_variance", learnedOr(&h.FisherVariance), "variance v of the Fisher kernel: a number, or learned"},
-			{"kernel_learning", choice(&h.KernelLearning, Step, Converge), "training of the kernel: one Adam step a batch on the marginal " +
-				"likelihood, or until held-out episodes are predicted no better (docs/kernel-learning.md)"},
-			{"completion", truth(&h.Completion), "correct the gradient for the part of the Fisher kernel that the rank, or the damping, removes"},
+			{"kernel_learning", choice(&h.KernelLearning, Step, Converge),
+				"training of the kernel: one Adam step a batch on the marginal likelihood, or until held-out " +
+					"episodes are predicted no better (docs/kernel-learning.md)"},
+			{"completion", truth(&h.Completion),
+				"correct the gradient for the part of the Fisher kernel that the rank, or the damping, removes"},
 			{"rank", whole(&h.Rank), "number of singular values of the scores to keep"},
-			{"base_kernel", baseKernel(&h.BaseKernel), "base kernel of the state kernel: " + nearest.List(baseKernelNames())},
-			{"features", choice(&h.Features, Deep, Raw), "inputs of the state kernel: learned features, or the normalised observation"},
-			{"inducing", whole(&h.Inducing), "number of inducing points of the state kernel, as in Bayesian actor-critic; 0 interpolates on a grid"},
-			{"solver", choice(&h.Solver, Direct, ConjugateGradient), "solver for the Gaussian process: closed form, or the paper's conjugate gradients"},
-			{"fisher_kernel", choice(&h.FisherKernel, TruncatedSVD, Exact), "Fisher kernel from the leading singular vectors of the scores, or by " +
-				"exact products (requires --solver cg)"},
-			{"fisher", choice(&h.Fisher, Empirical, Analytic), "Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty"},
-			{"covariance", choice(&h.Covariance, Projected, Randomized), "eigenpairs of the uncertainty: in closed form, or by the paper's " +
-				"randomised decomposition"},
-			{"fisher_samples", multiple(&h.FisherSamples), "samples for the Fisher matrix, as a multiple of the gradient's, such as 3x"},
+			{"base_kernel", baseKernel(&h.BaseKernel),
+				"base kernel of the state kernel: " + nearest.List(baseKernelNames())},
+			{"features", choice(&h.Features, Deep, Raw),
+				"inputs of the state kernel: learned features, or the normalised observation"},
+			{"inducing", whole(&h.Inducing),
+				"number of inducing points of the state kernel, as in Bayesian actor-critic; 0 interpolates on a " +
+					"grid"},
+			{"solver", choice(&h.Solver, Direct, ConjugateGradient),
+				"solver for the Gaussian process: closed form, or the paper's conjugate gradients"},
+			{"fisher_kernel", choice(&h.FisherKernel, TruncatedSVD, Exact),
+				"Fisher kernel from the leading singular vectors of the scores, or by exact products (requires " +
+					"--solver cg)"},
+			{"fisher", choice(&h.Fisher, Empirical, Analytic),
+				"Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty"},
+			{"covariance", choice(&h.Covariance, Projected, Randomized),
+				"eigenpairs of the uncertainty: in closed form, or by the paper's randomised decomposition"},
+			{"fisher_samples", multiple(&h.FisherSamples),
+				"samples for the Fisher matrix, as a multiple of the gradient's, such as 3x"},
 			{"epsilon", number(&h.Epsilon), "upper bound on uapg's scaling of a direction"},
 		}},
 	}
@@ -132,17 +159,25 @@ func (h *Hyperparameters) table() []section {
 func (m *Machine) section() section {
 	return section{"The machine", machine, []setting{
 		{"device", &m.Device, DeviceHelp},
-		{"actors", autoWhole(&m.Actors), "number of local actors; auto starts one per core, 0 waits for remote ones (actor --nats)"},
+		{"actors", autoWhole(&m.Actors),
+			"number of local actors; auto starts one per core, 0 waits for remote ones (actor --nats)"},
 		{"nats", text(&m.NATS), "URL of an external NATS server (default: an embedded server)"},
-		{"listen", text(&m.Listen), "host:port of the embedded NATS server; auto is 127.0.0.1:4222, or a free port if that one is in use"},
-		{"credentials", text(&m.Credentials), "directory of this learner's certificate and key, for TLS and authentication (docs/security.md)"},
-		{"insecure_listen", truth(&m.InsecureListen), "let --listen and --http accept other machines without credentials"},
-		{"http", text(&m.HTTP), "host:port of the run's pages, metrics and health; auto is 127.0.0.1:8080, or a free port; off (docs/dashboard.md)"},
-		{"metrics_listen", text(&m.MetricsListen), "address for Prometheus to scrape, such as 0.0.0.0:9464, if it differs from --http; " +
-			"other machines see no pages there (docs/observability.md)"},
+		{"listen", text(&m.Listen),
+			"host:port of the embedded NATS server; auto is 127.0.0.1:4222, or a free port if that one is in use"},
+		{"credentials", text(&m.Credentials),
+			"directory of this learner's certificate and key, for TLS and authentication (docs/security.md)"},
+		{"insecure_listen", truth(&m.InsecureListen),
+			"let --listen and --http accept other machines without credentials"},
+		{"http", text(&m.HTTP),
+			"host:port of the run's pages, metrics and health; auto is 127.0.0.1:8080, or a free port; off " +
+				"(docs/dashboard.md)"},
+		{"metrics_listen", text(&m.MetricsListen),
+			"address for Prometheus to scrape, such as 0.0.0.0:9464, if it differs from --http; other machines see " +
+				"no pages there (docs/observability.md)"},
 		{"pprof", truth(&m.Pprof), "also serve Go's profiles there"},
 		{"log_level", text(&m.LogLevel), "lowest level to log: debug, info, warn or error"},
-		{"log_format", choice(&m.LogFormat, observe.Text, observe.JSON), "log format: key=value pairs, or one JSON object per line"},
+		{"log_format", choice(&m.LogFormat, observe.Text, observe.JSON),
+			"log format: key=value pairs, or one JSON object per line"},
 	}}
 }
 
@@ -150,11 +185,15 @@ func (m *Machine) section() section {
 func (w *Worker) table() []section {
 	return []section{
 		{"The worker", command, []setting{
-			{"coordinator", text(&w.Coordinator), "URLs of the coordinator's nodes, such as http://127.0.0.1:7070, separated by commas"},
-			{"checkpoints", text(&w.Checkpoints), "store of all workers' checkpoints: the absolute path of a shared directory, or s3://bucket/prefix"},
+			{"coordinator", text(&w.Coordinator),
+				"URLs of the coordinator's nodes, such as http://127.0.0.1:7070, separated by commas"},
+			{"checkpoints", text(&w.Checkpoints),
+				"store of all workers' checkpoints: the absolute path of a shared directory, or s3://bucket/prefix"},
 			{"worker_name", text(&w.Name), "unique name of this worker (default: host name and process ID)"},
-			{"lease_term", duration(&w.LeaseTerm), "lease duration; a worker that does not renew for this long loses its run"},
-			{"max_to_keep", whole(&w.MaxToKeep), "newest checkpoints to keep per run, in addition to the best (docs/store.md)"},
+			{"lease_term", duration(&w.LeaseTerm),
+				"lease duration; a worker that does not renew for this long loses its run"},
+			{"max_to_keep", whole(&w.MaxToKeep),
+				"newest checkpoints to keep per run, in addition to the best (docs/store.md)"},
 		}},
 		w.Machine.section(),
 	}
@@ -200,7 +239,8 @@ func (h *Hyperparameters) Identity() map[string]string {
 	return identity
 }
 
-// Recall sets the hyperparameters to a checkpoint's identity: a run continues as it began, even when presets have changed.
+// Recall sets the hyperparameters to a checkpoint's identity: a run continues as it began, even when presets have
+// changed.
 func (s *Settings) Recall(identity map[string]string) error {
 	for name, value := range identity {
 		if name == "task" {

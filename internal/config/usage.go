@@ -50,19 +50,24 @@ var foreign = []struct{ flags, answer string }{
 	{"total-timesteps n-timesteps num-timesteps timesteps max-steps", "here it is --steps"},
 	{"n-iter num-iterations n-iterations max-iterations epochs", "here it is --iterations"},
 	{"lr pi-lr policy-lr actor-lr", "here it is --learning-rate; trpo has --max-kl instead"},
-	{"vf-lr value-lr critic-lr vf-coef", "the value function has its own optimiser, with a fixed rate (docs/critic.md)"},
-	{"n-steps num-steps", "here it is --segment, the steps of one stream in a batch; --batch is the sum over all streams"},
-	{"n-envs num-envs streams", "a batch has --batch / --segment streams of episodes; --actors is the number of processes that play them"},
+	{"vf-lr value-lr critic-lr vf-coef",
+		"the value function has its own optimiser, with a fixed rate (docs/critic.md)"},
+	{"n-steps num-steps",
+		"here it is --segment, the steps of one stream in a batch; --batch is the sum over all streams"},
+	{"n-envs num-envs streams",
+		"a batch has --batch / --segment streams of episodes; --actors is the number of processes that play them"},
 	{"num-workers n-workers n-jobs", "here it is --actors"},
 	{"steps-per-epoch timesteps-per-batch", "here it is --batch"},
 	{"batch-size", "here it is --batch, all of an iteration's steps; there are no minibatches"},
-	{"n-epochs update-epochs num-minibatches minibatch-size", "there is one policy step per batch, from all of its steps"},
+	{"n-epochs update-epochs num-minibatches minibatch-size",
+		"there is one policy step per batch, from all of its steps"},
 	{"policy policy-kwargs", "the policy is Gaussian, with a tanh network; --hidden sets its layers"},
 	{"net-arch hidden-sizes hidden-size", "here it is --hidden"},
 	{"log-std-init", "here it is --initial-std"},
 	{"algo", "here it is --algorithm, with --estimator"},
 	{"env-id env-name task-name gym-id", "here it is --env"},
-	{"clip-range clip-coef clip-ratio clip-range-vf clip-vloss cliprange", "steps are bounded by their KL divergence: --max-kl"},
+	{"clip-range clip-coef clip-ratio clip-range-vf clip-vloss cliprange",
+		"steps are bounded by their KL divergence: --max-kl"},
 	{"target-kl delta max-kl-div", "here it is --max-kl"},
 	{"ent-coef entropy-coef", "there is no entropy bonus; --initial-std and --std-rate keep the policy exploring"},
 	{"max-grad-norm", "gradients are not clipped; --max-kl bounds trpo's steps"},
@@ -79,20 +84,22 @@ var foreign = []struct{ flags, answer string }{
 	{"save-freq checkpoint-freq", "every iteration is saved; --keep-checkpoints keeps the ones you name"},
 	{"load load-path trained-agent pretrained", "here it is --from, or --resume to continue a run"},
 	{"log-dir logdir log-folder output-dir save-path exp-name", "here it is --run-dir"},
-	{"tensorboard-log tb-log track wandb-project-name", "TensorBoard's files are always written, into the run directory"},
+	{"tensorboard-log tb-log track wandb-project-name",
+		"TensorBoard's files are always written, into the run directory"},
 	{"capture-video render render-mode", "learner record and learner play show a trained policy"},
 	{"worker", "start a worker with: learner worker --coordinator URL --checkpoints STORE"},
 }
 
-// Explain is [commandline.Explain] for the flags of a Loader or WorkerLoader: it answers the names that other programs have
-// for a setting, and in a worker those of a run's settings.
+// Explain is [commandline.Explain] for the flags of a Loader or WorkerLoader: it answers the names that other programs
+// have for a setting, and in a worker those of a run's settings.
 func Explain(flags *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return commandline.Explain(flags, err)
 	}
 	name := strings.ReplaceAll(unknown.GetSpecifiedName(), "_", "-")
-	if flags.Lookup("env") == nil && slices.ContainsFunc(new(Settings).all(), func(s setting) bool { return s.flag() == name }) {
+	if flags.Lookup("env") == nil &&
+		slices.ContainsFunc(new(Settings).all(), func(s setting) bool { return s.flag() == name }) {
 		return fmt.Errorf("%w: the coordinator determines what a worker learns; put the setting into the sweep", err)
 	}
 	for _, f := range foreign {

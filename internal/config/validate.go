@@ -40,15 +40,18 @@ func (s *Settings) Validate() error {
 	v.require(s.Gamma > 0 && s.Gamma <= 1, "--gamma %v: must be above 0 and at most 1", s.Gamma)
 	v.require(s.GAELambda >= 0 && s.GAELambda <= 1, "--gae-lambda %v: must be from 0 to 1", s.GAELambda)
 	v.require(!s.Bootstrap || s.Targets == GAE, "--bootstrap: returns have no values to go on with; add --targets gae")
-	v.require(s.ValueLearning == Step || s.Targets == GAE, "--value-learning converge: returns have no use for values; add --targets gae")
-	v.require(s.ValueEpochs >= 1 && s.ValueEpochs <= maxEpochs, "--value-epochs %d: must be from 1 to %d", s.ValueEpochs, maxEpochs)
+	v.require(s.ValueLearning == Step || s.Targets == GAE,
+		"--value-learning converge: returns have no use for values; add --targets gae")
+	v.require(s.ValueEpochs >= 1 && s.ValueEpochs <= maxEpochs,
+		"--value-epochs %d: must be from 1 to %d", s.ValueEpochs, maxEpochs)
 	if s.Algorithm != TRPO {
 		v.positive("learning-rate", s.LearningRate)
 	}
 	v.positive("max-kl", s.MaxKL)
 	v.positive("std-rate", s.StdRate)
 	v.positive("damping", s.Damping)
-	v.require(s.CGIterations >= 1 && s.CGIterations <= maxCGIterations, "--cg-iterations %d: must be from 1 to %d", s.CGIterations, maxCGIterations)
+	v.require(s.CGIterations >= 1 && s.CGIterations <= maxCGIterations,
+		"--cg-iterations %d: must be from 1 to %d", s.CGIterations, maxCGIterations)
 	v.require(s.CGTolerance > 0 && s.CGTolerance < 1, "--cg-tolerance %v: must be above 0 and below 1", s.CGTolerance)
 	s.validateSegments(&v)
 	s.validateQuadrature(&v)
@@ -88,10 +91,12 @@ func (s *Settings) validateSegments(v *findings) {
 		return
 	}
 	v.require(s.Batch%s.Segment == 0, "--batch %d: must be a multiple of --segment %d", s.Batch, s.Segment)
-	v.require(s.Batch/s.Segment <= maxStreams, "--segment %d: a batch of %d takes %d streams, and at most %d are allowed; raise it",
+	v.require(s.Batch/s.Segment <= maxStreams,
+		"--segment %d: a batch of %d takes %d streams, and at most %d are allowed; raise it",
 		s.Segment, s.Batch, s.Batch/s.Segment, maxStreams)
-	v.require(s.Targets == GAE, "--segment: a segment ends within an episode, and returns have no values to go on with; "+
-		"add --targets gae, or --segment 0 for whole episodes")
+	v.require(s.Targets == GAE,
+		"--segment: a segment ends within an episode, and returns have no values to go on with; add --targets gae, "+
+			"or --segment 0 for whole episodes")
 	v.require(s.TaskFile == nil,
 		"--segment: the state of another program's environment cannot be saved; leave it out to play whole episodes")
 }
@@ -103,17 +108,22 @@ func (s *Settings) validateQuadrature(v *findings) {
 	v.require(s.FisherKernel != Exact || s.Solver == ConjugateGradient || s.Estimator == MonteCarlo,
 		"--fisher-kernel exact: it is known only through its products and has no closed form; add --solver cg")
 	v.require(s.Inducing >= 0 && s.Inducing <= maxColumns,
-		"--inducing %d: must be 0 (interpolation on a grid), or a number of inducing points up to %d", s.Inducing, maxColumns)
-	v.require(s.Inducing <= s.Batch || s.Batch < 1, "--inducing %d: inducing points are chosen among the samples, "+
-		"and a batch may have only %d steps; lower it, or raise --batch", s.Inducing, s.Batch)
+		"--inducing %d: must be 0 (interpolation on a grid), or a number of inducing points up to %d",
+		s.Inducing, maxColumns)
+	v.require(s.Inducing <= s.Batch || s.Batch < 1,
+		"--inducing %d: inducing points are chosen among the samples, and a batch may have only %d steps; lower it, "+
+			"or raise --batch", s.Inducing, s.Batch)
 	v.require(s.Inducing <= 0 || s.Solver == Direct,
 		"--inducing %d: conjugate gradients support only interpolation on a grid; leave out --solver cg", s.Inducing)
 	v.require(s.FisherSamples >= 1 && s.FisherSamples*float64(s.Batch) <= maxBatch,
-		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps", s.FisherSamples, s.Batch, maxBatch)
+		"--fisher-samples %vx: must be 1x or more, and with --batch %d at most %d steps",
+		s.FisherSamples, s.Batch, maxBatch)
 	v.require(s.FisherSamples == 1 || s.Estimator != MonteCarlo || s.Algorithm != Vanilla,
-		"--fisher-samples: vanilla policy gradients by mc use no Fisher matrix; choose another --estimator or --algorithm")
-	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla, "--estimator ubac: it is defined by the vanilla gradient's covariance, and that of "+
-		"%s's natural gradient is the inverse of an ill-conditioned matrix; add --algorithm vanilla, or use --estimator uapg", s.Algorithm)
+		"--fisher-samples: vanilla policy gradients by mc use no Fisher matrix; choose another --estimator or "+
+			"--algorithm")
+	v.require(s.Estimator != UBAC || s.Algorithm == Vanilla,
+		"--estimator ubac: it is defined by the vanilla gradient's covariance, and that of %s's natural gradient is "+
+			"the inverse of an ill-conditioned matrix; add --algorithm vanilla, or use --estimator uapg", s.Algorithm)
 	s.validateKernelLearning(v)
 	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number, at least 1", s.Epsilon)
 }
@@ -125,9 +135,11 @@ func (s *Settings) validateKernelLearning(v *findings) {
 	}
 	v.require(s.Solver == Direct,
 		"--kernel-learning converge: conjugate gradients do not predict held-out episodes; leave out --solver cg")
-	v.require(s.Inducing == 0, "--kernel-learning converge: it supports only interpolation on a grid; leave out --inducing")
+	v.require(s.Inducing == 0,
+		"--kernel-learning converge: it supports only interpolation on a grid; leave out --inducing")
 	v.require(s.Noise == Learned && s.FisherVariance == Learned,
-		"--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned --fisher-variance learned")
+		"--kernel-learning converge: the noise and the Fisher variance are learned; add --noise learned "+
+			"--fisher-variance learned")
 }
 
 // validateTask checks the task, the shape of its policy, and the rank against both dimensions of the score matrix.
@@ -159,15 +171,16 @@ func (s *Settings) validateTask(v *findings) {
 func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
 	for i, std := range s.InitialStd.Of(task) {
 		if !(std >= minStd && std <= maxStd) {
-			v.require(false, "--initial-std %v: the standard deviation of component %d of the action would be %v: "+
-				"must be from %v to %v; 1abs is 1 whatever the action's range", s.InitialStd, i, std, minStd, maxStd)
+			v.require(false,
+				"--initial-std %v: the standard deviation of component %d of the action would be %v: must be from %v "+
+					"to %v; 1abs is 1 whatever the action's range", s.InitialStd, i, std, minStd, maxStd)
 			return
 		}
 	}
 }
 
-// baseKernels lists the base kernels of package kernels, the paper's first, with the number of columns that the closed form
-// has for each feature at the initial hyperparameters.
+// baseKernels lists the base kernels of package kernels, the paper's first, with the number of columns that the closed
+// form has for each feature at the initial hyperparameters.
 var baseKernels = []struct {
 	name    string
 	columns int
@@ -192,19 +205,23 @@ func (s *Settings) validateKernel(v *findings, observed int) {
 		return
 	}
 	columns := observed * baseKernels[i].columns
-	v.require(columns <= maxColumns, "--features raw: on the %d-dimensional observations of %s, %s has %d columns, and the closed form "+
-		"takes at most %d; add --inducing 128 or --solver cg, or use --base-kernel rbf", observed, s.Env, s.BaseKernel, columns, maxColumns)
+	v.require(columns <= maxColumns,
+		"--features raw: on the %d-dimensional observations of %s, %s has %d columns, and the closed form takes at "+
+			"most %d; add --inducing 128 or --solver cg, or use --base-kernel rbf",
+		observed, s.Env, s.BaseKernel, columns, maxColumns)
 }
 
 // validate checks the settings of the machine.
 func (m *Machine) validate(v *findings) {
-	v.require(m.Actors >= AutoActors && m.Actors <= maxActors, "--actors %d: must be auto, or from 0 to %d", m.Actors, maxActors)
+	v.require(m.Actors >= AutoActors && m.Actors <= maxActors,
+		"--actors %d: must be auto, or from 0 to %d", m.Actors, maxActors)
 	v.require(m.NATS == "" || m.Listen == AutoListen,
 		"--nats and --listen: give either the URL of an external server or the address of the embedded one")
 	switch {
 	case strings.Contains(m.NATS, "@"): // the message must not repeat it
-		v.require(false, "--nats: a password in the URL would appear in config.yaml and in the process list; "+
-			"authenticate with --credentials DIR instead")
+		v.require(false,
+			"--nats: a password in the URL would appear in config.yaml and in the process list; authenticate with "+
+				"--credentials DIR instead")
 	case m.NATS != "":
 		address, err := url.Parse(m.NATS)
 		v.require(err == nil && address.Host != "", "--nats %q: must be a URL such as nats://127.0.0.1:4222", m.NATS)
@@ -213,8 +230,8 @@ func (m *Machine) validate(v *findings) {
 		*v = append(*v, err)
 	} else if m.NATS == "" {
 		v.require(m.Credentials != "" || m.InsecureListen || isLocal(host),
-			"--listen %s: anyone who can reach that address could play for this run or replace its policy; "+
-				"add --credentials DIR (docs/security.md), or --insecure-listen on a trusted network", m.Listen)
+			"--listen %s: anyone who can reach that address could play for this run or replace its policy; add "+
+				"--credentials DIR (docs/security.md), or --insecure-listen on a trusted network", m.Listen)
 	}
 	m.validateHTTP(v)
 	if _, err := observe.ParseLevel(m.LogLevel); err != nil {
@@ -230,8 +247,9 @@ func (m *Machine) validateHTTP(v *findings) {
 	if err := observe.CheckListen(flag, m.HTTPAddress(), m.Pprof); err != nil {
 		*v = append(*v, err)
 	} else if flag == "--http" {
-		v.require(m.Pages(), "--http %s: anyone who can reach that address could see this run and its files; add --insecure-listen "+
-			"on a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", m.HTTP)
+		v.require(m.Pages(),
+			"--http %s: anyone who can reach that address could see this run and its files; add --insecure-listen on "+
+				"a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", m.HTTP)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 // authors names, to experiments, the preset paper with the four settings of authorsSettings.
 const authors = "authors"
 
-// authorsSettings are the settings in which the authors' code differs from their paper's text (docs/results/authors.yaml).
+// authorsSettings are the settings in which the authors' code differs from their paper's text
+// (docs/results/authors.yaml).
 var authorsSettings = []Assignment{
 	{"noise", "learned"}, {"fisher_variance", "learned"}, {"completion", "false"}, {"fisher", "analytic"},
 }
@@ -22,16 +23,18 @@ func expanded(assignments []Assignment) []Assignment {
 	return slices.Concat([]Assignment{{"preset", string(Paper)}}, authorsSettings, assignments[:i], assignments[i+1:])
 }
 
-// Variant returns the preset's name, authors for paper with the authors' settings, and the settings that differ from it, as
-// in the run's name.
+// Variant returns the preset's name, authors for paper with the authors' settings, and the settings that differ from
+// it, as in the run's name.
 func (s *Settings) Variant() string {
 	preset, own := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset), *s
 	its := func(a Assignment) bool {
-		return slices.ContainsFunc(s.all(), func(row setting) bool { return row.name == a.Name && row.value.String() == a.Value })
+		return slices.ContainsFunc(s.all(),
+			func(row setting) bool { return row.name == a.Name && row.value.String() == a.Value })
 	}
 	if s.Preset == Paper && !slices.ContainsFunc(authorsSettings, func(a Assignment) bool { return !its(a) }) {
 		own.Preset = authors
-		own.Noise, own.FisherVariance, own.Completion, own.Fisher = preset.Noise, preset.FisherVariance, preset.Completion, preset.Fisher
+		own.Noise, own.FisherVariance = preset.Noise, preset.FisherVariance
+		own.Completion, own.Fisher = preset.Completion, preset.Fisher
 	}
 	name := string(own.Preset)
 	return name + strings.Replace(own.differences(preset), "_preset="+name, "", 1)

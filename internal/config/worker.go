@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Bounds of the lease term. With a shorter one, a loaded machine loses its runs; with a longer one, no worker takes over
-// the run of one that died.
+// Bounds of the lease term. With a shorter one, a loaded machine loses its runs; with a longer one, no worker takes
+// over the run of one that died.
 const (
 	minLeaseTerm = 500 * time.Millisecond
 	maxLeaseTerm = time.Hour
@@ -48,9 +48,11 @@ func (w *Worker) validate() error {
 	for _, text := range w.Coordinators() {
 		u, err := url.Parse(text)
 		v.require(err == nil && u.User == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"),
-			"--coordinator: must be a URL such as http://127.0.0.1:7070, or several separated by commas, without passwords")
+			"--coordinator: must be a URL such as http://127.0.0.1:7070, or several separated by commas, without "+
+				"passwords")
 	}
-	v.require(w.Checkpoints != "", "--checkpoints: give the store of all workers' checkpoints: a shared directory, or s3://bucket/prefix")
+	v.require(w.Checkpoints != "",
+		"--checkpoints: give the store of all workers' checkpoints: a shared directory, or s3://bucket/prefix")
 	v.require(w.Checkpoints == "" || strings.Contains(w.Checkpoints, "://") || filepath.IsAbs(w.Checkpoints),
 		"--checkpoints %s: must be the same directory for all workers: write an absolute path", w.Checkpoints)
 	v.require(w.MaxToKeep >= 1, "--max-to-keep %d: must be at least 1", w.MaxToKeep)

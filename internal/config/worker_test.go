@@ -42,7 +42,7 @@ func TestBadWorkers(t *testing.T) {
 		"--coordinator http://h:1 --checkpoints runs": "--checkpoints runs: must be the same directory for all workers",
 		given + "--lease-term 1ms":                    "--lease-term 1ms: must be from 500ms",
 		given + "--max-to-keep 0":                     "--max-to-keep 0: must be at least 1",
-		given + "--actors -1":                         `"-1" is neither auto nor`,
+		given + "--actors -1":                         `"-1" is not auto or a non-negative`,
 		given + "--pprof":                             "add --metrics-listen 127.0.0.1:0",
 		given + "--steps 100":                         "unknown flag: --steps: the coordinator determines what a worker learns",
 		given + "--lease 1s":                          "did you mean --lease-term?",

@@ -39,7 +39,8 @@ func subordinate(t *testing.T, by *authority) *authority {
 	return made
 }
 
-// A certificate whose authority is another's, as cert-manager's may be, belongs to the root in ca.pem if all between are in its file.
+// A certificate whose authority is another's, as cert-manager's may be, belongs to the root in ca.pem if all between
+// are in its file.
 func TestIntermediateAuthorities(t *testing.T) {
 	root := subordinate(t, nil)
 	middle := subordinate(t, root)

@@ -99,8 +99,8 @@ func Open(path string) (*Directory, error) {
 	return d, nil
 }
 
-// check rejects members that could not have been added, since a name is a directory that Revoke removes and a key a line
-// of the servers' configuration.
+// check rejects members that could not have been added, since a name is a directory that Revoke removes and a key a
+// line of the servers' configuration.
 func (m *member) check() error {
 	err := errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
 	if m.Key != "" {
@@ -126,8 +126,8 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 	return d.save()
 }
 
-// Revoke removes a member's key from the list that NATS servers accept, and its directory, and adds its certificates to those
-// that coordinators refuse.
+// Revoke removes a member's key from the list that NATS servers accept, and its directory, and adds its certificates to
+// those that coordinators refuse.
 func (d *Directory) Revoke(name string) error {
 	i := d.find(name)
 	if i < 0 {

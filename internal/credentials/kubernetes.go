@@ -155,8 +155,9 @@ type clusterMembers struct {
 	found map[string]*secret // by directory
 }
 
-// sync makes what is missing, and renews what expires within c.renew or has other hosts. It may be run again at any time, after it was
-// interrupted too: only what is neither complete nor the authority's is made anew. It returns what it has done.
+// sync makes what is missing, and renews what expires within c.renew or has other hosts. It may be run again at any
+// time, after it was interrupted too: only what is neither complete nor the authority's is made anew. It returns what
+// it has done.
 func (c *clusterMembers) sync(ctx context.Context) (done []string, err error) {
 	if err := checkHosts(c.hosts); err != nil {
 		return nil, err

@@ -57,7 +57,8 @@ type Credentials struct {
 }
 
 // Load reads a member's directory. It rejects a secret that others can read ([ErrExposed]), and a certificate that has
-// expired ([ErrExpired]) or was issued by another authority. It warns on log, or slog.Default if nil, of imminent expiry.
+// expired ([ErrExpired]) or was issued by another authority. It warns on log, or slog.Default if nil, of imminent
+// expiry.
 func Load(directory string, log *slog.Logger) (*Credentials, error) {
 	if log == nil {
 		log = slog.Default()

@@ -14,8 +14,9 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Tokens is the name of a file of tokens, with which programs that have no certificate prove their role to a coordinator. Each line
-// has a token's SHA-256, a role and a name; the tokens themselves are nowhere. Removing a line revokes the token at once.
+// Tokens is the name of a file of tokens, with which programs that have no certificate prove their role to a
+// coordinator. Each line has a token's SHA-256, a role and a name; the tokens themselves are nowhere. Removing a line
+// revokes the token at once.
 type Tokens string
 
 // Add makes a token, which it returns, for a role.
@@ -38,8 +39,8 @@ func (t Tokens) Add(name string, role proto.Role) (token string, err error) {
 	return token, err
 }
 
-// Token returns what a client with a token and no certificate needs: the token that a file holds, and the configuration by which it
-// knows a coordinator, given the authority's ca.pem.
+// Token returns what a client with a token and no certificate needs: the token that a file holds, and the configuration
+// by which it knows a coordinator, given the authority's ca.pem.
 func Token(file, authority string) (token string, config *tls.Config, err error) {
 	data, err := readSecret(filepath.Dir(file), filepath.Base(file))
 	if err != nil {

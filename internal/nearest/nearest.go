@@ -7,8 +7,8 @@ import "strings"
 const longest = 100
 
 // Name returns the candidate with the fewest edits from name, ignoring case, and the number of edits; of equals, the
-// first. A name of at least three letters that is part of a candidate counts as one edit away from it
-// ("lambda" means gae_lambda, not gamma); of several such candidates the shortest is meant. Without candidates it returns "".
+// first. A name of at least three letters that is part of a candidate counts as one edit away from it ("lambda" means
+// gae_lambda, not gamma); of several such candidates the shortest is meant. Without candidates it returns "".
 func Name(name string, candidates []string) (closest string, edits int) {
 	name = strings.ToLower(name[:min(len(name), longest)])
 	for i, candidate := range candidates {

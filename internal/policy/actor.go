@@ -34,7 +34,8 @@ func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 		return nil, err
 	}
 	if len(params) != shape.NumParams() {
-		return nil, fmt.Errorf("policy: %d parameters for layers %v, want %d", len(params), shape.Mean().Sizes, shape.NumParams())
+		return nil, fmt.Errorf("policy: %d parameters for layers %v, want %d", len(params), shape.Mean().Sizes,
+			shape.NumParams())
 	}
 	if i := firstNonFinite(params); i >= 0 {
 		return nil, fmt.Errorf("policy: parameter %d is %v", i, params[i])

@@ -31,7 +31,8 @@ func Identity(dim int, clip float64) Normalizer {
 func (n Normalizer) Apply(dst []float64, x []float32) {
 	dim := len(n.Mean)
 	if len(dst) != len(x) || dim == 0 || len(x)%dim != 0 || len(n.Std) != dim {
-		panic(fmt.Sprintf("policy: normalising %d values into %d with %d means and %d standard deviations", len(x), len(dst), dim, len(n.Std)))
+		panic(fmt.Sprintf("policy: normalising %d values into %d with %d means and %d standard deviations", len(x),
+			len(dst), dim, len(n.Std)))
 	}
 	clip := n.Clip
 	if clip == 0 {
@@ -62,7 +63,8 @@ func (n Normalizer) Scale() []float64 {
 // validate checks a normaliser that came from outside.
 func (n Normalizer) validate(dim int) error {
 	if len(n.Mean) != dim || len(n.Std) != dim {
-		return fmt.Errorf("policy: a normaliser of %d means and %d standard deviations for %d observation dimensions", len(n.Mean), len(n.Std), dim)
+		return fmt.Errorf("policy: a normaliser of %d means and %d standard deviations for %d observation dimensions",
+			len(n.Mean), len(n.Std), dim)
 	}
 	if i := firstNonFinite(n.Mean); i >= 0 {
 		return fmt.Errorf("policy: the normaliser's mean %d is %v", i, n.Mean[i])

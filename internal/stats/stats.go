@@ -6,12 +6,12 @@
 // Statistical Precipice", NeurIPS 2021 (their package is rliable), runs are summarised by the interquartile mean [IQM],
 // which drops the lowest and the highest quarter, and its uncertainty by a stratified bootstrap [Bootstrap]: runs are
 // drawn again with replacement within each task, many times, and the interval is where the middle 95 % of the
-// statistic's values lie. A method's performance profile is the share of its runs above each score ([Above]); two methods
-// are compared by the probability that a run of one is above a run of the other ([ProbabilityOfImprovement]).
+// statistic's values lie. A method's performance profile is the share of its runs above each score ([Above]); two
+// methods are compared by the probability that a run of one is above a run of the other ([ProbabilityOfImprovement]).
 //
-// For a ratio of quadratic forms, such as a variance over a squared mean, drawing with replacement is biased, because
-// a measurement that is drawn twice agrees with itself; there the jackknife [Jackknife] leaves one measurement out at
-// a time instead.
+// For a ratio of quadratic forms, such as a variance over a squared mean, drawing with replacement is biased, because a
+// measurement that is drawn twice agrees with itself; there the jackknife [Jackknife] leaves one measurement out at a
+// time instead.
 package stats
 
 import (
@@ -43,8 +43,8 @@ func StdDev(x []float64) float64 {
 	return deviation
 }
 
-// IQM returns the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each rounded
-// down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty or has a NaN.
+// IQM returns the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each
+// rounded down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty or has a NaN.
 func IQM(x []float64) float64 {
 	if floats.HasNaN(x) {
 		return math.NaN()
@@ -54,7 +54,8 @@ func IQM(x []float64) float64 {
 	return Mean(sorted[cut : len(x)-cut])
 }
 
-// Quantile returns the value below which the share p of x lies, interpolated linearly between neighbours (numpy's default).
+// Quantile returns the value below which the share p of x lies, interpolated linearly between neighbours (numpy's
+// default).
 func Quantile(x []float64, p float64) float64 {
 	if len(x) == 0 || p < 0 || p > 1 {
 		panic(fmt.Sprintf("stats: quantile %v of %d values", p, len(x)))
@@ -108,9 +109,9 @@ func Difference(statistic func([]float64) float64) func([][]float64) float64 {
 	return func(strata [][]float64) float64 { return statistic(strata[0]) - statistic(strata[1]) }
 }
 
-// ProbabilityOfImprovement returns the probability that a run of the first method is above one of the second on the same
-// task, averaged over the tasks: the share of the pairs of runs in which it is, equal ones counting half (Mann and Whitney's
-// U). The strata are the first method's tasks, then the second's. It is NaN if a run's value is.
+// ProbabilityOfImprovement returns the probability that a run of the first method is above one of the second on the
+// same task, averaged over the tasks: the share of the pairs of runs in which it is, equal ones counting half (Mann and
+// Whitney's U). The strata are the first method's tasks, then the second's. It is NaN if a run's value is.
 func ProbabilityOfImprovement(strata [][]float64) float64 {
 	tasks := len(strata) / 2
 	if tasks == 0 || len(strata) != 2*tasks {
@@ -198,14 +199,14 @@ func RunningMean(x []float64, width int) []float64 {
 	return out
 }
 
-// TrimmedMean returns the mean of x without its lowest and its highest share trim (0 for the mean, 0.25 for the interquartile mean, each
-// rounded down to whole values), with its t interval: the standard error is that of the winsorized sample (Tukey and McLaughlin
-// 1963),
+// TrimmedMean returns the mean of x without its lowest and its highest share trim (0 for the mean, 0.25 for the
+// interquartile mean, each rounded down to whole values), with its t interval: the standard error is that of the
+// winsorized sample (Tukey and McLaughlin 1963),
 //
 //	s_w / ((1 - 2 g/n) sqrt(n)),  with n - 2g - 1 degrees of freedom,
 //
-// where g values are dropped at each end. It takes no resampling, and so suits hundreds of points at a time. With a single value
-// left there is no interval: its ends are NaN. All are NaN if x is empty.
+// where g values are dropped at each end. It takes no resampling, and so suits hundreds of points at a time. With a
+// single value left there is no interval: its ends are NaN. All are NaN if x is empty.
 func TrimmedMean(x []float64, trim float64) Estimate {
 	n := len(x)
 	if trim < 0 || trim >= 0.5 {

@@ -181,8 +181,9 @@ func TestMeanStdDevRepeats(t *testing.T) {
 	}
 }
 
-// What rliable 1.2.0 gives for scores of six and five runs on three tasks, one run's equal: values to rounding, intervals,
-// which are of 20,000 random resamples there, to theirs. In testdata x and y have a row a run, a column a task.
+// What rliable 1.2.0 gives for scores of six and five runs on three tasks, one run's equal: values to rounding,
+// intervals, which are of 20,000 random resamples there, to theirs. In testdata x and y have a row a run, a column a
+// task.
 func TestRliable(t *testing.T) {
 	data, err := os.ReadFile("testdata/rliable.json")
 	if err != nil {
@@ -223,8 +224,8 @@ func TestRliable(t *testing.T) {
 	}
 }
 
-// Without trimming the interval is Student's; with it, the value is the interquartile mean, and of normal numbers the interval covers their
-// mean about as often as it says.
+// Without trimming the interval is Student's; with it, the value is the interquartile mean, and of normal numbers the
+// interval covers their mean about as often as it says.
 func TestTrimmedMean(t *testing.T) {
 	x := []float64{1, 2, 4, 9}
 	e := TrimmedMean(x, 0)

@@ -57,7 +57,8 @@ then from the file of --config. The sweep determines what is learned.`,
 }
 
 // start calls Run with a worker's valid settings.
-func start(ctx context.Context, settings *config.Worker, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
+func start(ctx context.Context, settings *config.Worker, display *runs.Display, log *slog.Logger,
+	metrics *observe.Learner) error {
 	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: log}, settings.Credentials)
 	if err != nil {
 		return err
