@@ -119,7 +119,7 @@ func train(ctx context.Context, settings *config.Settings) error {
 		return err
 	}
 	defer stop()
-	if err := session.Train(ctx, settings, display, log, metrics); err != nil {
+	if err := session.Train(ctx, session.Config{Settings: settings, Display: display, Log: log, Metrics: metrics}); err != nil {
 		return err
 	}
 	summary, err := runs.Summary(settings)

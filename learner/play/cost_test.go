@@ -78,7 +78,9 @@ func BenchmarkTraining(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			trained := make(chan error)
 			go func() {
-				trained <- session.Train(ctx, settings, runs.NewDisplay(null), slog.New(slog.DiscardHandler), nil)
+				trained <- session.Train(ctx, session.Config{
+					Settings: settings, Display: runs.NewDisplay(null), Log: slog.New(slog.DiscardHandler),
+				})
 			}()
 			defer func() { cancel(); <-trained }()
 			url := serve(b, run)

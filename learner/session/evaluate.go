@@ -46,7 +46,7 @@ func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counter
 		return nil, busy, ctx.Err()
 	}
 	if err != nil {
-		s.log.Warn("a policy could not be evaluated", "checkpoint", at.Iteration, "error", err)
+		s.Log.Warn("a policy could not be evaluated", "checkpoint", at.Iteration, "error", err)
 		return nil, busy, nil
 	}
 	row := evaluate.Row(at, mean, sampled)
@@ -54,7 +54,7 @@ func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counter
 	if len(sampled) > 0 {
 		numbers = append(numbers, "sampled_action_return", round(row.SampledReturn))
 	}
-	s.log.Info("evaluated", numbers...)
+	s.Log.Info("evaluated", numbers...)
 	return &row, busy, nil
 }
 

@@ -15,8 +15,8 @@ import (
 // begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of any
 // earlier learner.
 func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (epoch uint64, err error) {
-	if s.lease != nil {
-		epoch = s.lease.Epoch
+	if s.Lease != nil {
+		epoch = s.Lease.Epoch
 	} else {
 		atLeast := uint64(1)
 		if state != nil {
@@ -30,7 +30,7 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (e
 	case state != nil:
 		return epoch, r.Resume(state, epoch)
 	case s.from != nil:
-		s.log.Info("starting from a trained policy", "checkpoint", s.from.Location, "sha256", s.from.SHA256)
+		s.Log.Info("starting from a trained policy", "checkpoint", s.from.Location, "sha256", s.from.SHA256)
 		return epoch, r.StartFrom(s.from, epoch)
 	}
 	r.Start(epoch)
@@ -40,22 +40,22 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (e
 // source returns the checkpoint that the run starts from, nil for none. A run that has a checkpoint of its own no longer
 // needs it.
 func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
-	if s.settings.From == "" {
+	if s.Settings.From == "" {
 		return nil, nil
 	}
-	_, begun, err := runs.Newest(runs.Checkpoints(s.settings.RunDir))
-	if err != nil || begun && !s.settings.Force {
+	_, begun, err := runs.Newest(runs.Checkpoints(s.Settings.RunDir))
+	if err != nil || begun && !s.Settings.Force {
 		return nil, err
 	}
-	if s.lease != nil {
-		c, err = runs.Location{Store: s.lease.Store, Key: s.settings.From}.Open(ctx, "")
+	if s.Lease != nil {
+		c, err = runs.Location{Store: s.Lease.Store, Key: s.Settings.From}.Open(ctx, "")
 	} else {
-		c, err = runs.OpenCheckpoint(ctx, s.settings.From, "")
+		c, err = runs.OpenCheckpoint(ctx, s.Settings.From, "")
 	}
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.PolicyOf(policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.settings.Hidden})
+	_, err = c.PolicyOf(policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden})
 	return c, err
 }
 
@@ -63,7 +63,7 @@ func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 // For a leased run, whose directory is removed, that is up to its worker.
 func (s *session) goOn(err error, resume string) string {
 	switch {
-	case s.lease == nil:
+	case s.Lease == nil:
 	case device.TooLarge(err):
 		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
 	default:

@@ -24,36 +24,33 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-// Lease is a run leased from a coordinator, which the learner trains under the coordinator's name and epoch for
-// it.
+// Config describes the training of a run in this process.
+type Config struct {
+	Settings *config.Settings // valid; they name the run's directory
+	Display  *runs.Display    // shows the progress
+	Log      *slog.Logger     // its lines carry the run and the iteration
+	Metrics  *observe.Learner // may be nil
+	// Change changes the learner before it starts or resumes, for experiments; nil: not.
+	Change func(*train.Learner)
+	Lease  *Lease // nil for a run without a coordinator
+}
+
+// Lease is a run leased from a coordinator, under the coordinator's name and epoch for it.
 type Lease struct {
 	Run   string // its name
 	Epoch uint64
-	// Store is where settings.From is a key.
-	Store store.Store
+	Bus   *Bus        // stays open
+	Store store.Store // settings.From is a key in it
 	// Hold returns the journal that keeps the run's iterations beyond its directory, and the collector of its batches.
 	Hold func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector)
 }
 
-// Train trains with valid settings, in the run directory that they name, until the run is complete or ctx is
-// done. After any error the run can be resumed. Its progress is shown on display; everything else goes to log, whose
-// lines carry their run and iteration, and to metrics, which may be nil.
-func Train(ctx context.Context, settings *config.Settings, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
-	s := &session{settings: settings, name: settings.Name(), display: display, log: log, metrics: metrics}
-	return s.run(ctx)
-}
-
-// TrainWith is Train with a learner that change makes other than the settings do, before it starts or resumes: an
-// experiment's.
-func TrainWith(ctx context.Context, settings *config.Settings, change func(*train.Learner), display *runs.Display,
-	log *slog.Logger) error {
-	s := &session{settings: settings, name: settings.Name(), change: change, display: display, log: log}
-	return s.run(ctx)
-}
-
-// TrainLeased is Train for a leased run, over a bus that stays open.
-func TrainLeased(ctx context.Context, settings *config.Settings, lease *Lease, bus *Bus, display *runs.Display, log *slog.Logger, metrics *observe.Learner) error {
-	s := &session{settings: settings, name: lease.Run, lease: lease, bus: bus, display: display, log: log, metrics: metrics}
+// Train trains until the run is complete or ctx is done. After any error the run can be resumed.
+func Train(ctx context.Context, c Config) error {
+	s := &session{Config: c, name: c.Settings.Name()}
+	if c.Lease != nil {
+		s.name, s.bus = c.Lease.Run, c.Lease.Bus
+	}
 	return s.run(ctx)
 }
 
@@ -64,18 +61,13 @@ func (e SetupError) Unwrap() error { return e.error }
 
 // session is the training of one run in this process.
 type session struct {
-	settings *config.Settings
-	name     string // of the run
-	lease    *Lease // nil if the run is not leased
-	change   func(*train.Learner)
-	bus      *Bus // nil before it is open
-	display  *runs.Display
-	log      *slog.Logger
-	metrics  *observe.Learner
+	Config
+	name string // of the run
+	bus  *Bus   // nil before it is open
 
 	task         sim.Spec
 	environments *external.Environments
-	from         *runs.Checkpoint // that a new run starts with; nil: none
+	from         *runs.Checkpoint // where a new run starts; nil: at a new policy
 	observed     *observe.Run
 	backend      compute.Backend
 	conn         *bus.Conn
@@ -83,32 +75,32 @@ type session struct {
 
 // run opens everything that training needs, and trains.
 func (s *session) run(ctx context.Context) (err error) {
-	if s.task, err = s.settings.Task(); err != nil {
+	if s.task, err = s.Settings.Task(); err != nil {
 		return err
 	}
-	if s.environments, err = external.New(tasks.New, s.settings.TaskFiles()...); err != nil {
+	if s.environments, err = external.New(tasks.New, s.Settings.TaskFiles()...); err != nil {
 		return err
 	}
-	if s.metrics == nil {
-		s.metrics = observe.NewLearner()
+	if s.Metrics == nil {
+		s.Metrics = observe.NewLearner()
 	}
-	s.observed = s.metrics.Begin(s.name, s.settings.Env, string(s.settings.Algorithm), string(s.settings.Estimator))
-	defer s.metrics.End()
-	s.log = s.observed.Logger(s.log)
-	if _, err := runs.Plan(s.settings); err != nil { // start nothing for a run that cannot be trained
+	s.observed = s.Metrics.Begin(s.name, s.Settings.Env, string(s.Settings.Algorithm), string(s.Settings.Estimator))
+	defer s.Metrics.End()
+	s.Log = s.observed.Logger(s.Log)
+	if _, err := runs.Plan(s.Settings); err != nil { // start nothing for a run that cannot be trained
 		return err
 	}
 	if s.from, err = s.source(ctx); err != nil {
-		return fmt.Errorf("--from %s: %w", s.settings.From, err)
+		return fmt.Errorf("--from %s: %w", s.Settings.From, err)
 	}
-	computer, err := device.Open(s.settings.Device)
+	computer, err := device.Open(s.Settings.Device)
 	if err != nil {
 		return SetupError{err}
 	}
 	defer computer.Close()
 	s.backend = computer.Backend
 	if s.bus == nil {
-		if s.bus, err = OpenBus(ctx, &s.settings.Machine, s.log, s.metrics); err != nil {
+		if s.bus, err = OpenBus(ctx, &s.Settings.Machine, s.Log, s.Metrics); err != nil {
 			return SetupError{err}
 		}
 		defer s.bus.Close()
@@ -117,49 +109,50 @@ func (s *session) run(ctx context.Context) (err error) {
 		return SetupError{err}
 	}
 	defer s.conn.Close()
-	directory, state, err := runs.Open(s.settings, s.log)
+	directory, state, err := runs.Open(s.Settings, s.Log)
 	if err != nil {
 		return err
 	}
-	resume := commandline.Program() + " --run-dir " + commandline.Quote(s.settings.RunDir) + " --resume"
+	resume := commandline.Program() + " --run-dir " + commandline.Quote(s.Settings.RunDir) + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, s.goOn(err, resume), fitting(s.settings, s.task)), directory.Close())
-		if errors.Is(err, context.Canceled) && s.lease == nil {
-			s.log.Info("stopped", "go on with", resume)
+		err = errors.Join(device.Advise(err, s.goOn(err, resume), fitting(s.Settings, s.task)), directory.Close())
+		if errors.Is(err, context.Canceled) && s.Lease == nil {
+			s.Log.Info("stopped", "go on with", resume)
 		}
 	}()
-	computer.Announce(s.log)
-	if state != nil && s.settings.Reached(state.Iteration, state.Steps) {
-		s.log.Info("the run is complete", "iterations", state.Iteration, "steps", state.Steps, "to go on", "--resume "+s.settings.Longer(state.Iteration, state.Steps))
+	computer.Announce(s.Log)
+	if state != nil && s.Settings.Reached(state.Iteration, state.Steps) {
+		s.Log.Info("the run is complete", "iterations", state.Iteration, "steps", state.Steps,
+			"to go on", "--resume "+s.Settings.Longer(state.Iteration, state.Steps))
 		return nil
 	}
-	if s.lease == nil {
-		s.log.Info("training", "directory", s.settings.RunDir)
+	if s.Lease == nil {
+		s.Log.Info("training", "directory", s.Settings.RunDir)
 	}
 	return s.train(ctx, directory, state)
 }
 
 // train resumes from a state, nil for a new run.
 func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.State) error {
-	r := train.NewRun(s.backend, s.settings, s.task)
+	r := train.NewRun(s.backend, s.Settings, s.task)
 	r.Observe = s.observed
-	if s.change != nil {
-		s.change(r.Learner)
+	if s.Change != nil {
+		s.Change(r.Learner)
 	}
 	epoch, err := s.begin(ctx, r, state)
 	if err != nil {
 		return err
 	}
 	build := runs.Build{Iteration: r.Counters().Iteration, Program: device.Versions(), Machine: device.Machine()}
-	if err := runs.TrainedBy(s.settings.RunDir, build); err != nil {
+	if err := runs.TrainedBy(s.Settings.RunDir, build); err != nil {
 		return err
 	}
-	s.observed.At(epoch, r.Counters().Iteration, s.settings.Iterations)
+	s.observed.At(epoch, r.Counters().Iteration, s.Settings.Iterations)
 	collecting := collect.Config{
-		Run: s.name, Epoch: epoch, Seed: s.settings.Seed, Task: s.task, NewEnv: s.environments.New,
-		Exact: s.settings.TaskFile == nil, ShutOut: runs.ShutOut(s.settings.RunDir), Log: s.log,
+		Run: s.name, Epoch: epoch, Seed: s.Settings.Seed, Task: s.task, NewEnv: s.environments.New,
+		Exact: s.Settings.TaskFile == nil, ShutOut: runs.ShutOut(s.Settings.RunDir), Log: s.Log,
 	}
-	if f := s.settings.TaskFile; f != nil {
+	if f := s.Settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
 	}
 	collector, err := collect.New(ctx, s.conn, collecting)
@@ -168,21 +161,22 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 	}
 	defer collector.Close()
 	r.Journal, r.Collector = directory, collector
-	if s.lease != nil {
-		r.Journal, r.Collector = s.lease.Hold(directory, collector)
+	if s.Lease != nil {
+		r.Journal, r.Collector = s.Lease.Hold(directory, collector)
 	}
 
-	p := s.display.Start(s.log, s.settings.Length, r.Counters())
+	p := s.Display.Start(s.Log, s.Settings.Length, r.Counters())
 	defer p.End()
 	defer watch(collector, p)()
-	reporter := newReporter(s.metrics, r.Counters(), directory, s.backend)
+	reporter := newReporter(s.Metrics, r.Counters(), directory, s.backend)
 	r.Report = func(row runs.Row, batch *collect.Batch, best *runs.Best) {
 		reporter.iteration(row, batch.Stats)
 		p.Done(row, batch.Steps, best)
 	}
-	s.metrics.Watch(s.conn.Connected, reporter.others(s.conn, collector, s.bus))
+	s.Metrics.Watch(s.conn.Connected, reporter.others(s.conn, collector, s.bus))
 	actors := localActors{
-		slots: s.settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.log, metrics: s.metrics.Actor,
+		slots: s.Settings.Actors, environments: s.environments, run: s.name, connect: s.bus.connect, log: s.Log,
+		metrics: s.Metrics.Actor,
 	}
 	r.Evaluations.Play = s.evaluate
 	return actors.alongside(ctx, r.Train)

@@ -40,7 +40,8 @@ func TestTrainEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		log := slog.New(slog.NewTextHandler(cancelAt{cancel}, nil)) // at the first iteration's line
-		if err := Train(ctx, settings, runs.NewDisplay(null), log, nil); iterations == "1" && err != nil {
+		err = Train(ctx, Config{Settings: settings, Display: runs.NewDisplay(null), Log: log})
+		if iterations == "1" && err != nil {
 			t.Error(err)
 		}
 	}
@@ -53,10 +54,10 @@ func TestGoOn(t *testing.T) {
 	if said := (&session{}).goOn(lost, resume); !strings.Contains(said, resume) || !strings.Contains(said, "--device cpu") {
 		t.Error(said)
 	}
-	if said := (&session{lease: &Lease{}}).goOn(lost, resume); said != "" {
+	if said := (&session{Config: Config{Lease: &Lease{}}}).goOn(lost, resume); said != "" {
 		t.Error(said)
 	}
-	if said := (&session{lease: &Lease{}}).goOn(tooLarge{}, resume); strings.Contains(said, "--") || !strings.Contains(said, "smaller batch") {
+	if said := (&session{Config: Config{Lease: &Lease{}}}).goOn(tooLarge{}, resume); strings.Contains(said, "--") || !strings.Contains(said, "smaller batch") {
 		t.Error(said)
 	}
 }

@@ -127,7 +127,8 @@ func TestBestPublishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if err := session.Train(t.Context(), settings, runs.NewDisplay(silent), slog.New(slog.DiscardHandler), nil); err != nil {
+	training := session.Config{Settings: settings, Display: runs.NewDisplay(silent), Log: slog.New(slog.DiscardHandler)}
+	if err := session.Train(t.Context(), training); err != nil {
 		t.Fatal(err)
 	}
 	mustStudy(t, "best", "--out", out, directory)

@@ -256,7 +256,8 @@ func (j *job) trainOne(ctx context.Context, p *pacing, i int) error {
 				arms[t.arm].change(l, &settings)
 			}
 		}
-		if err := session.TrainWith(ctx, &settings, change, j.display, j.session); err != nil {
+		training := session.Config{Settings: &settings, Display: j.display, Log: j.session, Change: change}
+		if err := session.Train(ctx, training); err != nil {
 			return err
 		}
 	}

@@ -33,18 +33,18 @@ func (w *worker) beat(ctx context.Context) {
 	ticker := time.NewTicker(client.HeartbeatEvery)
 	defer ticker.Stop()
 	for {
-		beat := client.Heartbeat{Learner: w.Name}
+		beat := client.Heartbeat{Learner: w.name}
 		if run := w.current.Load(); run != nil {
 			beat.Run, beat.Slots = *run, int(w.actors.Load())
 		}
-		if err := w.Coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
+		if err := w.coordinator.Heartbeat(ctx, beat); err != nil && ctx.Err() == nil {
 			w.Log.Debug("no heartbeat", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
-			if err := w.Coordinator.Heartbeat(ctx, client.Heartbeat{Learner: w.Name, Gone: true}); err != nil {
+			if err := w.coordinator.Heartbeat(ctx, client.Heartbeat{Learner: w.name, Gone: true}); err != nil {
 				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent", "error", err)
 			}
 			return

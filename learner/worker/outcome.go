@@ -43,7 +43,7 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	case err == nil:
 		failpoint.Hit("finishing")
 		w.withdraw(ctx, l)
-		_, err = w.Coordinator.End(holding, registry.End{Hold: l.Hold, State: registry.Done})
+		_, err = w.coordinator.End(holding, registry.End{Hold: l.Hold, State: registry.Done})
 		w.logOutcome(holding, l, "done", err)
 		return nil
 	case errors.As(err, &loss):
@@ -59,7 +59,7 @@ func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) err
 	}
 	l.log.Error("the run failed", "error", err)
 	w.withdraw(ctx, l)
-	_, err = w.Coordinator.End(holding, registry.End{Hold: l.Hold, State: registry.Failed, Reason: reason(err)})
+	_, err = w.coordinator.End(holding, registry.End{Hold: l.Hold, State: registry.Failed, Reason: reason(err)})
 	w.logOutcome(holding, l, "failed", err)
 	return nil
 }
@@ -78,7 +78,7 @@ func (w *worker) withdraw(ctx context.Context, l *lease) {
 func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	run, err := w.Coordinator.End(ctx, registry.End{Hold: l.Hold, State: registry.Queued, Reason: fault})
+	run, err := w.coordinator.End(ctx, registry.End{Hold: l.Hold, State: registry.Queued, Reason: fault})
 	if err == nil && run.State == registry.Failed {
 		w.logOutcome(ctx, l, "failed", nil)
 		return "the run has failed, for it has cost as many workers in a row as it may"

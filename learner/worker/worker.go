@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/failpoint"
-	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/scratch"
 	"github.com/dbqpg/dbqpg/internal/store"
@@ -38,25 +38,14 @@ const (
 	findTerms = 3
 )
 
-// Config holds a worker's settings.
-type Config struct {
-	// Name is the worker's unique name.
-	Name string
-	// Settings are valid.
-	Settings *config.Worker
-	// Coordinator is the source of runs.
-	Coordinator *client.Client
-	// Store is the store shared by all workers.
-	Store store.Store
-	// Display, Log and Metrics are as in session.Train.
-	Display *runs.Display
-	Log     *slog.Logger
-	Metrics *observe.Learner
-}
-
 // worker is a running worker.
 type worker struct {
-	Config
+	session.Config                // of the training on this machine, to which a run's settings are added
+	settings       *config.Worker // valid
+	name           string         // unique
+	coordinator    *client.Client
+	store          store.Store // shared by all workers
+
 	bus     *session.Bus
 	scratch *scratch.Directory     // of its run's directory
 	current atomic.Pointer[string] // the name of its run; nil: none
@@ -64,10 +53,19 @@ type worker struct {
 	actors  atomic.Int64           // number of actors that played its last batch
 }
 
-// Run trains one run after another until ctx is done, which is not an error, or until something is wrong with this worker
-// rather than with a run: a full disk, an unreachable store. It then releases its current run.
-func Run(ctx context.Context, c Config) error {
-	bus, err := session.OpenBus(ctx, &c.Settings.Machine, c.Log, c.Metrics)
+// serve trains one run of a coordinator after another until ctx is done, which is not an error, or until this worker is at
+// fault rather than a run: a full disk, an unreachable store. It then releases its current run. c lacks a run's settings.
+func serve(ctx context.Context, settings *config.Worker, c session.Config) error {
+	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: c.Log}, settings.Credentials)
+	if err != nil {
+		return err
+	}
+	defer coordinator.Close()
+	checkpoints, err := store.Open(ctx, settings.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("--checkpoints: %w", err)
+	}
+	bus, err := session.OpenBus(ctx, &settings.Machine, c.Log, c.Metrics)
 	if err != nil {
 		return err
 	}
@@ -77,13 +75,16 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer temporary.Close()
-	w := &worker{Config: c, bus: bus, scratch: temporary, news: make(chan struct{}, 1)}
+	w := &worker{
+		Config: c, settings: settings, name: cmp.Or(settings.Name, defaultName()), coordinator: coordinator, store: checkpoints,
+		bus: bus, scratch: temporary, news: make(chan struct{}, 1),
+	}
 	var beating sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	defer beating.Wait()
 	defer stop()
 	beating.Go(func() { w.beat(ctx) })
-	c.Log.Info("waiting for runs", "worker", c.Name, "checkpoints", c.Store.String())
+	c.Log.Info("waiting for runs", "worker", w.name, "checkpoints", checkpoints.String())
 	for {
 		run, err := w.take(ctx)
 		if ctx.Err() != nil {
@@ -132,14 +133,14 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return w.Coordinator.Take(ctx, registry.Take{Learner: w.Name, TTL: w.Settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
+	return w.coordinator.Take(ctx, registry.Take{Learner: w.name, TTL: w.settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
 }
 
 // wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.
 func (w *worker) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout+pollInterval)
 	defer cancel()
-	_, err := w.Coordinator.Runs(ctx, client.Query{Free: true, Wait: pollInterval})
+	_, err := w.coordinator.Runs(ctx, client.Query{Free: true, Wait: pollInterval})
 	return err
 }
 
@@ -147,7 +148,7 @@ func (w *worker) wait(ctx context.Context) error {
 func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	text, whole := newRunLog(run.Home(), run.Epoch, w.Log)
 	log := whole.With("run", run.Name, "epoch", run.Epoch)
-	defer text.store(ctx, w.Store, w.Log)
+	defer text.store(ctx, w.store, w.Log)
 	from := run.Iteration()
 	if run.Checkpoint == nil && run.Start != nil { // it was reset
 		from = run.Start.Iteration
@@ -155,7 +156,7 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	log.Info("taken", "from iteration", from)
 	l := &lease{
 		Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, home: run.Home(), text: text,
-		coordinator: w.Coordinator, term: w.Settings.LeaseTerm, log: log,
+		coordinator: w.coordinator, term: w.settings.LeaseTerm, log: log,
 	}
 	holding, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
@@ -175,17 +176,17 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settings *config.Settings) ([]link, error) {
 	patient, cancel := context.WithTimeout(ctx, findTerms*l.term)
 	defer cancel()
-	r, err := find(patient, w.Store, run)
+	r, err := find(patient, w.store, run)
 	if err != nil {
 		l.log.Warn("cannot resume the run; trying again", "error", err)
 	}
 	for err != nil && pause.For(patient, retryInterval) {
-		r, err = find(patient, w.Store, run)
+		r, err = find(patient, w.store, run)
 	}
 	if err != nil && ctx.Err() == nil {
 		known, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		if _, missing := w.Store.Get(known, markerName); missing != nil {
+		if _, missing := w.store.Get(known, markerName); missing != nil {
 			return nil, fmt.Errorf("%w: %w; are --checkpoints the same for all workers? (%w)", errStore, err, missing)
 		}
 		return nil, &lossError{err}
@@ -212,7 +213,7 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 			return nil, err
 		}
 	}
-	return r.chain, r.fill(ctx, w.Store, settings)
+	return r.chain, r.fill(ctx, w.store, settings)
 }
 
 // lossError reports that what the coordinator has of a run is not in the store: a loss of that run, not of the worker.
@@ -222,7 +223,7 @@ func (e *lossError) Unwrap() error { return e.error }
 
 // train resumes the run from its last commit. It returns nil once all its iterations are committed.
 func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger) error {
-	settings, err := w.settings(run)
+	settings, err := w.runSettings(run)
 	if err != nil {
 		return err
 	}
@@ -231,30 +232,36 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	if err != nil {
 		return err
 	}
-	stored, text := map[string]string{}, []byte(nil)
+	var text []byte
 	for _, link := range chain {
 		text = appendLink(text, link)
 	}
-	kept := settings.KeepCheckpoints
-	c := newCommitQueue(l, w.Store, chain, w.Settings.MaxToKeep, func(iteration uint64) bool { return slices.Contains(kept, iteration) })
+	keep := func(iteration uint64) bool { return slices.Contains(settings.KeepCheckpoints, iteration) }
+	c := newCommitQueue(l, w.store, chain, w.settings.MaxToKeep, keep)
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector) {
-		return &journal{ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: stored, log: l.text}, interruptible{collector, w.played}
+		j := &journal{
+			ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: map[string]string{}, log: l.text,
+		}
+		return j, interruptible{collector, w.played}
 	}
-	err = session.TrainLeased(ctx, settings, &session.Lease{Run: run.Name, Epoch: run.Epoch, Store: w.Store, Hold: hold}, w.bus, w.Display, whole, w.Metrics)
+	training := w.Config
+	training.Settings, training.Log = settings, whole
+	training.Lease = &session.Lease{Run: run.Name, Epoch: run.Epoch, Bus: w.bus, Store: w.store, Hold: hold}
+	err = session.Train(ctx, training)
 	c.close()
 	committing.Wait()
 	return err
 }
 
-// settings returns the valid settings for a run on this machine, in a new directory.
-func (w *worker) settings(run *registry.Run) (*config.Settings, error) {
+// runSettings returns the valid settings for a run on this machine, in a new directory.
+func (w *worker) runSettings(run *registry.Run) (*config.Settings, error) {
 	settings, err := sweep.Settings(run)
 	if err != nil {
 		return nil, err
 	}
-	settings.Machine = w.Settings.Machine
+	settings.Machine = w.settings.Machine
 	if settings.RunDir, err = os.MkdirTemp(w.scratch.Path, "run-"); err != nil {
 		return nil, err
 	}

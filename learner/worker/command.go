@@ -1,21 +1,17 @@
 package worker
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
-	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/learner/session"
 )
 
 // Command returns the command `worker`.
@@ -51,27 +47,9 @@ then from the file of --config. The sweep determines what is learned.`,
 			return err
 		}
 		defer stop()
-		return start(cmd.Context(), settings, display, log, metrics)
+		return serve(cmd.Context(), settings, session.Config{Display: display, Log: log, Metrics: metrics})
 	}
 	return cmd
-}
-
-// start calls Run with a worker's valid settings.
-func start(ctx context.Context, settings *config.Worker, display *runs.Display, log *slog.Logger,
-	metrics *observe.Learner) error {
-	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: log}, settings.Credentials)
-	if err != nil {
-		return err
-	}
-	defer coordinator.Close()
-	checkpoints, err := store.Open(ctx, settings.Checkpoints)
-	if err != nil {
-		return fmt.Errorf("--checkpoints: %w", err)
-	}
-	return Run(ctx, Config{
-		Name: cmp.Or(settings.Name, defaultName()), Settings: settings, Coordinator: coordinator, Store: checkpoints,
-		Display: display, Log: log, Metrics: metrics,
-	})
 }
 
 // defaultName returns the host's name and the process ID, restricted to the characters allowed in names.
