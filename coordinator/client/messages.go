@@ -26,6 +26,11 @@ type Error struct {
 	Message string        `json:"message"`
 }
 
+// Errorf returns an error with a formatted message.
+func Errorf(code registry.Code, format string, args ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
 func (e *Error) Error() string { return e.Message }
 
 // Refusal returns the error as one of the registry's refusals, nil if it is not one.

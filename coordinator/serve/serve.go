@@ -34,14 +34,16 @@ type Config struct {
 	Join string
 	// Restore is a backup file to start a new single node from; "" means none, "-" standard input.
 	Restore string
-	// Raft and HTTP are the addresses to listen on; AdvertiseRaft and AdvertiseURL, where others reach them, "" meaning there.
+	// Raft and HTTP are the addresses to listen on; AdvertiseRaft and AdvertiseURL, where others reach them, "" meaning
+	// there.
 	Raft, HTTP                  string
 	AdvertiseRaft, AdvertiseURL string
 	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
 	Credentials *credentials.Credentials
 	// Tokens is the file of tokens that stand for certificates; "" means none.
 	Tokens credentials.Tokens
-	// Checkpoints is the workers' store, which has the runs' curves and files for the pages; "" means that they have none.
+	// Checkpoints is the workers' store, which has the runs' curves and files for the pages; "" means that they have
+	// none.
 	Checkpoints string
 	// Play is the URL of a `learner dashboard` on that store, which plays policies for the pages; "" means none.
 	Play string
@@ -119,8 +121,8 @@ func Run(ctx context.Context, c Config) (err error) {
 		return errors.Join(err, shutdown(server), group.Wait())
 	}
 	answers := &api{
-		backend: node, leases: newLeases(), expired: metrics.LeaseExpiries.Inc, tokens: c.Tokens, url: self.URL, others: nodes,
-		log: c.Log,
+		backend: node, leases: newLeases(), expired: metrics.LeaseExpiries.Inc, tokens: c.Tokens, url: self.URL,
+		others: nodes, log: c.Log,
 	}
 	watch(metrics, node, answers)
 	mux := http.NewServeMux()
@@ -175,8 +177,8 @@ func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.No
 		if err := node.Err(); err != nil {
 			return errors.Join(err, shutdown(server))
 		}
-		out := fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory with --join", c.ID)
-		return errors.Join(out, shutdown(server))
+		return errors.Join(fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory "+
+			"with --join", c.ID), shutdown(server))
 	}
 }
 
@@ -218,8 +220,8 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 		peers = self
 	}
 	config := raftnode.Config{
-		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers,
-		Restore: backup, Log: c.Log, Now: failpoint.Now,
+		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address,
+		Peers: peers, Restore: backup, Log: c.Log, Now: failpoint.Now,
 	}
 	if c.Credentials != nil {
 		dialer := &tls.Dialer{Config: c.Credentials.Client(proto.RoleCoordinator)}
@@ -355,7 +357,8 @@ func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.No
 		case ctx.Err() != nil || !late:
 			return ended(ctx, fmt.Errorf("announce this node: %w", err))
 		}
-		c.Log.Warn("this node cannot announce its URL yet, by which clients find it; trying again", "url", self.URL, "error", err)
+		c.Log.Warn("this node cannot announce its URL yet, by which clients find it; trying again", "url", self.URL,
+			"error", err)
 	}
 }
 

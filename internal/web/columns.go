@@ -15,12 +15,12 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// maxCached bounds the numbers of tables that are kept in memory, in bytes: the columns of the tables that were least recently asked for
-// are forgotten first.
+// maxCached bounds the numbers of tables that are kept in memory, in bytes: the columns of the tables that were least
+// recently asked for are forgotten first.
 const maxCached = 128 << 20
 
-// columns reads the columns of the runs' tables, progress.csv and evaluations.csv, which grow at the end, and keeps those that
-// were asked for. It reads only what is new.
+// columns reads the columns of the runs' tables, progress.csv and evaluations.csv, which grow at the end, and keeps
+// those that were asked for. It reads only what is new.
 type columns struct {
 	store store.Store
 
@@ -48,8 +48,9 @@ func newColumns(s store.Store) *columns {
 	return &columns{store: s, tables: map[string]*list.Element{}, recent: list.New(), bound: maxCached}
 }
 
-// read returns columns of a table in a run's directory, NaN where the table has no number; all of them if none are named. A table that
-// does not exist yet has no rows, and one without such a column has none of it. What is returned is not changed afterwards.
+// read returns columns of a table in a run's directory, NaN where the table has no number; all of them if none are
+// named. A table that does not exist yet has no rows, and one without such a column has none of it. What is returned is
+// not changed afterwards.
 func (c *columns) read(ctx context.Context, directory, name string, wanted ...string) (map[string][]float32, error) {
 	t := c.table(path.Join(directory, name))
 	t.mu.Lock()
@@ -100,7 +101,8 @@ func (c *columns) resize(t *table) {
 	}
 }
 
-// update reads what is new in the file, or all of it for a column that was not asked for before or if the file was replaced.
+// update reads what is new in the file, or all of it for a column that was not asked for before or if the file was
+// replaced.
 func (t *table) update(ctx context.Context, in store.Store, wanted []string) error {
 	all := len(wanted) == 0
 	if t.header != nil {

@@ -37,13 +37,13 @@ const (
 	scanPause = time.Second
 	// scanTimeout ends a scan of a store that hangs.
 	scanTimeout = 10 * time.Minute
-	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, in addition to the
-	// time of four iterations.
+	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, in addition to
+	// the time of four iterations.
 	aliveFor = time.Minute
 )
 
-// Directory is the source of the runs in a store: every directory with a config.yaml, and the last of a run's epochs. It
-// reads only the configurations, and the ends of the tables, that have changed since its last scan.
+// Directory is the source of the runs in a store: every directory with a config.yaml, and the last of a run's epochs.
+// It reads only the configurations, and the ends of the tables, that have changed since its last scan.
 type Directory struct {
 	store store.Store
 	now   func() time.Time
@@ -228,9 +228,8 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 func (k *known) configure(data []byte) {
 	r := &k.run
 	given := parseSettings(string(data))
-	for name, field := range map[string]*string{"env": &r.Task, "algorithm": &r.Algorithm, "estimator": &r.Estimator, "seed": &r.Seed} {
-		*field = strings.Clone(given[name]) // so that the file is not kept
-	}
+	r.Task, r.Algorithm = strings.Clone(given["env"]), strings.Clone(given["algorithm"]) // so that the file is not kept
+	r.Estimator, r.Seed = strings.Clone(given["estimator"]), strings.Clone(given["seed"])
 	r.Iterations, _ = strconv.ParseUint(given["iterations"], 10, 64)
 	r.AllSteps, _ = strconv.ParseUint(given["steps"], 10, 64)
 	var shared strings.Builder
@@ -329,8 +328,8 @@ func (r *Run) state(now time.Time) (State, Number) {
 
 // own are the settings in which runs may differ whatever they are compared by.
 var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true,
-	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true, "pprof": true,
-	"log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
+	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true,
+	"pprof": true, "log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
 	"keep_checkpoints": true}
 
 // sameMap reports whether a and b are one map.

@@ -86,6 +86,12 @@ func (n Number) given() bool { return !math.IsNaN(float64(n)) }
 // MarshalJSON implements [json.Marshaler].
 func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Number) UnmarshalJSON(data []byte) error {
+	*n = Number(parseNumber(data))
+	return nil
+}
+
 // Numbers is a list of numbers, whose JSON has null for those that are NaN.
 type Numbers []float32
 

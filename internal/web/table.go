@@ -14,12 +14,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// maxPage bounds the rows of an answer.
-const maxPage = 500
-
-// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a field
-// or a setting, name<number, name>number, or a part of the run's name. Values with blanks are in quotation marks. The
-// pages' addresses contain queries, and a group of runs is the query that selects them.
+// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a
+// field or a setting, name<number, name>number, or a part of the run's name. Values with blanks are in quotation marks.
+// The pages' addresses contain queries, and a group of runs is the query that selects them.
 type query []term
 
 type term struct {
@@ -138,7 +135,7 @@ func tableOf(runs []Run, now time.Time, v url.Values) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	offset, limit := natural(v.Get("offset"), 0), min(natural(v.Get("limit"), 100), maxPage)
+	offset, limit := natural(v.Get("offset"), 0), natural(v.Get("limit"), 100)
 	t := &Table{Now: now.UTC(), Version: versionOf(runs), All: len(runs), States: map[State]int{},
 		Names: slices.Concat(fields[1:len(fields)-2], varying(runs))}
 	for _, r := range found {
@@ -269,8 +266,8 @@ func newGroup(key string, names []string, runs []*Run) *Group {
 	}
 	returns := mean("return")
 	g.Return, g.Low, g.High = Number(returns.Value), Number(returns.Low), Number(returns.High)
-	for column, field := range map[string]*Number{"iteration": &g.Iteration, "iterations": &g.Iterations, "steps": &g.Steps,
-		"all_steps": &g.AllSteps, "best": &g.Best} {
+	for column, field := range map[string]*Number{"iteration": &g.Iteration, "iterations": &g.Iterations,
+		"steps": &g.Steps, "all_steps": &g.AllSteps, "best": &g.Best} {
 		*field = Number(mean(column).Value)
 	}
 	return g

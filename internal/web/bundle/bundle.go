@@ -25,9 +25,9 @@ func Built() string { return filepath.Join(Root(), "internal", "web", "dist") }
 // Cache returns the directory of the packages.
 func Cache() string { return filepath.Join(Root(), ".deps", "npm") }
 
-// Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the chunks that it loads
-// when they are needed. Of these three.js is built apart, so that its bytes and its name change with nothing else. The packages must have
-// been fetched.
+// Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the
+// chunks that it loads when they are needed. Of these three.js is built apart, so that its bytes and its name change
+// with nothing else. The packages must have been fetched.
 func Build() (map[string][]byte, error) {
 	files, err := build(api.BuildOptions{EntryPoints: []string{"three.ts"}, EntryNames: "[name]-[hash]"})
 	if err != nil {
@@ -41,7 +41,8 @@ func Build() (map[string][]byte, error) {
 			return api.OnResolveResult{}, errors.New("three.ts is not built")
 		})
 	}}
-	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]", Splitting: true, Plugins: []api.Plugin{apart}})
+	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]",
+		Splitting: true, Plugins: []api.Plugin{apart}})
 	maps.Copy(rest, files)
 	return rest, err
 }
@@ -54,11 +55,12 @@ func BuildTests() ([]byte, error) {
 
 // build builds what options say, with those that are the same for all.
 func build(options api.BuildOptions) (map[string][]byte, error) {
-	options.AbsWorkingDir, options.Outdir, options.Bundle, options.Format, options.Target = Sources(), Built(), true, api.FormatESModule, api.ES2022
+	options.AbsWorkingDir, options.Outdir, options.Bundle = Sources(), Built(), true
+	options.Format, options.Target = api.FormatESModule, api.ES2022
 	options.NodePaths = []string{filepath.Join(Cache(), "node_modules")}
 	options.MinifyWhitespace, options.MinifySyntax, options.MinifyIdentifiers = true, true, true
-	options.LegalComments, options.Charset, options.LogLevel = api.LegalCommentsNone, api.CharsetUTF8, api.LogLevelSilent
-	options.JSX, options.JSXImportSource = api.JSXAutomatic, "preact"
+	options.LegalComments, options.Charset = api.LegalCommentsNone, api.CharsetUTF8
+	options.LogLevel, options.JSX, options.JSXImportSource = api.LogLevelSilent, api.JSXAutomatic, "preact"
 	result := api.Build(options)
 	var errs []error
 	for _, m := range result.Errors {
