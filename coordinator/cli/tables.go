@@ -53,8 +53,9 @@ func runTable(runs []*web.Run, now time.Time) rows {
 			learner += " (last heard " + ago(r.Heard, now) + ")"
 		}
 		table = append(table, []string{
-			r.Name, string(r.State), of(r.Iteration, r.Iterations), of(r.Steps, r.AllSteps), number(float64(r.Return)),
-			number(float64(r.Best)), eta(float64(r.ETA)), learner, strconv.FormatUint(r.Epoch, 10), date(r.Heard),
+			r.Name, string(r.State), of(uint64(r.Iteration), uint64(r.Iterations)),
+			of(uint64(r.Steps), uint64(r.AllSteps)), number(float64(r.Return)), number(float64(r.Best)),
+			eta(float64(r.ETA)), learner, strconv.FormatUint(r.Epoch, 10), date(r.Heard),
 		})
 	}
 	return table

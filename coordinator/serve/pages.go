@@ -127,13 +127,13 @@ func alike(a, b *registry.Run) bool {
 }
 
 // settingsOf returns a run's settings and length.
-func settingsOf(run *registry.Run) (given map[string]string, iterations, steps uint64) {
+func settingsOf(run *registry.Run) (given map[string]string, iterations, steps web.Number) {
 	given = map[string]string{}
 	for _, s := range sweep.Overrides(run) {
 		given[s.Name] = s.Value
 	}
 	if settings, err := sweep.Settings(run); err == nil { // else a program with other settings submitted it
-		iterations, steps = settings.Iterations, settings.Steps
+		iterations, steps = web.Number(settings.Iterations), web.Number(settings.Steps)
 	}
 	return given, iterations, steps
 }
@@ -142,9 +142,12 @@ func settingsOf(run *registry.Run) (given map[string]string, iterations, steps u
 func newRun(run *registry.Run) web.Run {
 	w := web.Run{
 		Name: run.Name, Experiment: run.Experiment, Task: run.Task, Algorithm: run.Algorithm, Estimator: run.Estimator,
-		Seed: strconv.FormatUint(run.Seed, 10), State: web.State(run.State), Reason: run.Reason,
-		Iteration: run.Iteration(), Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()), ETA: web.None,
-		Return: number(run, "return_mean"), Best: number(run, "best_return"), Elapsed: number(run, "seconds_elapsed"),
+		Seed: strconv.FormatUint(run.Seed, 10), State: web.State(run.State), Reason: run.Reason, Epoch: run.Epoch,
+		Row: web.Row{
+			Iteration: web.Number(run.Iteration()), Steps: web.Number(run.Steps), Return: number(run, "return_mean"),
+			Best: number(run, "best_return"), ETA: web.None, Heard: run.Updated,
+		},
+		Elapsed: number(run, "seconds_elapsed"), Logs: epochs.Logs(run.Home()),
 	}
 	if run.Checkpoint != nil {
 		w.Directory = path.Dir(path.Dir(run.Checkpoint.Location))

@@ -182,7 +182,7 @@ func newest(files []store.File) map[string]*known {
 	}
 	maps.DeleteFunc(directories, func(directory string, k *known) bool {
 		home, epoch := epochs.Split(directory)
-		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Return: None, Best: None, Elapsed: None}
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Row: Row{Return: None, Best: None}, Elapsed: None}
 		if epoch > 0 {
 			k.run.Logs = epochs.Logs(home)
 		}
@@ -230,8 +230,9 @@ func (k *known) configure(data []byte) {
 	given := parseSettings(string(data))
 	r.Task, r.Algorithm = strings.Clone(given["env"]), strings.Clone(given["algorithm"]) // so that the file is not kept
 	r.Estimator, r.Seed = strings.Clone(given["estimator"]), strings.Clone(given["seed"])
-	r.Iterations, _ = strconv.ParseUint(given["iterations"], 10, 64)
-	r.AllSteps, _ = strconv.ParseUint(given["steps"], 10, 64)
+	iterations, _ := strconv.ParseUint(given["iterations"], 10, 64)
+	steps, _ := strconv.ParseUint(given["steps"], 10, 64)
+	r.Iterations, r.AllSteps = Number(iterations), Number(steps)
 	var shared strings.Builder
 	for line := range strings.Lines(string(data)) {
 		if name, _, found := setting(line); found && !own[name] {
@@ -289,7 +290,7 @@ func (k *known) end(tail []byte) {
 	if !iteration.given() { // the header
 		return
 	}
-	k.run.Iteration, k.run.Steps = uint64(iteration)+1, uint64(numberAt(last, rowColumns, "steps"))
+	k.run.Iteration, k.run.Steps = iteration+1, numberAt(last, rowColumns, "steps")
 	k.run.Elapsed = numberAt(last, rowColumns, "seconds_elapsed")
 	for _, line := range slices.Backward(lines) { // no episode may have ended in a batch of segments
 		if k.run.Return = numberAt(line, rowColumns, "return_mean"); k.run.Return.given() {
@@ -312,10 +313,10 @@ func bestOf(data []byte) Number {
 
 // state judges a run by its files.
 func (r *Run) state(now time.Time) (State, Number) {
-	if length := r.length(); length != (config.Length{}) && length.Reached(r.Iteration, r.Steps) {
+	if done, all := r.progress(); all > 0 && done >= all {
 		return Done, None
 	}
-	perIteration := r.Elapsed / Number(r.Iteration)
+	perIteration := r.Elapsed / r.Iteration
 	alive := aliveFor
 	if perIteration > 0 && perIteration < 1e6 {
 		alive += time.Duration(4 * float64(perIteration) * float64(time.Second))

@@ -115,17 +115,10 @@ type Group struct {
 	Values []string      `json:"values"`
 	Runs   int           `json:"runs"`
 	States map[State]int `json:"states"`
-	// Iteration, Steps and Return are means; Low and High the 95 % interval of the mean return.
-	Iteration  Number    `json:"iteration"`
-	Iterations Number    `json:"iterations"`
-	Steps      Number    `json:"steps"`
-	AllSteps   Number    `json:"all_steps"`
-	Return     Number    `json:"return"`
-	Low        Number    `json:"low"`
-	High       Number    `json:"high"`
-	Best       Number    `json:"best"` // mean of the runs' best
-	ETA        Number    `json:"eta"`  // of the last
-	Heard      time.Time `json:"heard,omitzero"`
+	// Row has the means of the runs' columns, the longest time left and the latest sign of life.
+	Row
+	Low  Number `json:"low"` // of the 95 % interval of the mean return
+	High Number `json:"high"`
 }
 
 // tableOf answers a request for a page: q selects, group is a list of names, sort is a column, desc reverses it, offset
@@ -244,7 +237,7 @@ func quoted(value string) string {
 }
 
 func newGroup(key string, names []string, runs []*Run) *Group {
-	g := &Group{Query: key, Runs: len(runs), States: map[State]int{}, ETA: None}
+	g := &Group{Query: key, Runs: len(runs), States: map[State]int{}, Row: Row{ETA: None}}
 	for _, name := range names {
 		g.Values = append(g.Values, runs[0].text(name))
 	}
@@ -286,21 +279,11 @@ func (g *Group) text(name string) string {
 }
 
 func (g *Group) number(name string) float64 {
-	switch name {
-	case "runs":
+	if name == "runs" {
 		return float64(g.Runs)
-	case "iteration":
-		return float64(g.Iteration)
-	case "steps":
-		return float64(g.Steps)
-	case "return":
-		return float64(g.Return)
-	case "best":
-		return float64(g.Best)
-	case "eta":
-		return float64(g.ETA)
-	case "heard":
-		return float64(g.Heard.UnixMilli())
+	}
+	if v := g.Row.number(name); v == v {
+		return v
 	}
 	return parseNumber([]byte(g.text(name)))
 }
