@@ -145,7 +145,7 @@ const (
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// LeaderHeader is the header with the URL of the leader, which answers sooner than those that have to ask it.
+	// LeaderHeader is the header with the URL of the leader, which answers sooner than nodes that forward.
 	LeaderHeader = "Dbqpg-Leader"
 )
 

@@ -122,7 +122,7 @@ func (c *Client) Table(ctx context.Context, query url.Values) (*web.Table, error
 	return get[web.Table](ctx, c, "/data/runs?"+query.Encode(), 0)
 }
 
-// Logs returns the names of the files that hold what a run's workers logged, in the order of its epochs.
+// Logs returns the names of the logs of a run's workers, in the order of its epochs.
 func (c *Client) Logs(ctx context.Context, run string) (names []string, err error) {
 	page, err := get[struct {
 		Files []struct {

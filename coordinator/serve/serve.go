@@ -25,39 +25,22 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Config holds the settings of a node.
+// Config holds the settings of a node, each the value of the flag of its name.
 type Config struct {
-	// ID, DataDir and Peers are as in raftnode. Without Peers and Join the node is its cluster's only one.
-	ID, DataDir string
-	Peers       []raftnode.Peer
-	// Join is the URL of a node of the cluster to join; "" means none.
-	Join string
-	// Restore is a backup file to start a new single node from; "" means none, "-" standard input.
-	Restore string
-	// Raft and HTTP are the addresses to listen on; AdvertiseRaft and AdvertiseURL, where others reach them, "" meaning
-	// there.
+	ID, DataDir, Join, Restore  string
+	Peers                       []raftnode.Peer // none, as without Join: the node is its cluster's only one
 	Raft, HTTP                  string
-	AdvertiseRaft, AdvertiseURL string
-	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
-	Credentials *credentials.Credentials
-	// Tokens is the file of tokens that stand for certificates; "" means none.
-	Tokens credentials.Tokens
-	// Checkpoints is the workers' store, which has the runs' curves and files for the pages; "" means that they have
-	// none.
-	Checkpoints string
-	// Play is the URL of a `learner dashboard` on that store, which plays policies for the pages; "" means none.
-	Play string
-	// Metrics is the host:port to serve metrics on; "" means none.
-	Metrics string
-	// Log is the node's log.
-	Log *slog.Logger
+	AdvertiseRaft, AdvertiseURL string                   // "": the listening addresses
+	Credentials                 *credentials.Credentials // nil: plain connections without authentication
+	Tokens                      credentials.Tokens
+	Checkpoints, Play, Metrics  string
+	Log                         *slog.Logger
 
-	peers, credentials, logLevel, logFormat string // flags
+	peers, credentials, logLevel, logFormat string // flags in their text form
 	insecure                                bool
 
-	connections int // at most, on each listener; 0 means maxConnections
-
-	joinURLs []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
+	connections int      // at most, on each listener; 0 means maxConnections
+	joinURLs    []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
 }
 
 // maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its

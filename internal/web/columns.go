@@ -16,12 +16,10 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// maxCached bounds the numbers of tables that are kept in memory, in bytes: the columns of the tables that were least
-// recently asked for are forgotten first.
+// maxCached bounds the memory of cached columns, in bytes. The least recently used tables are dropped first.
 const maxCached = 128 << 20
 
-// columns reads the columns of the runs' tables, progress.csv and evaluations.csv, which grow at the end, and keeps
-// those that were asked for. It reads only what is new.
+// columns caches columns of the runs' tables, progress.csv and evaluations.csv, and reads only the rows added to them.
 type columns struct {
 	store store.Store
 
@@ -51,8 +49,8 @@ func newColumns(s store.Store) *columns {
 	return &columns{store: s, tables: map[string]*list.Element{}, recent: list.New(), bound: maxCached}
 }
 
-// read returns columns of a table in a run's directory, all if none are named, with NaN where the table has no number. A
-// table that does not exist yet has no columns. The slices are not changed afterwards.
+// read returns columns of a table in a run's directory, all if none are named, with NaN where the table has no number.
+// A table that does not exist yet has no columns. The slices are not changed afterwards.
 func (c *columns) read(ctx context.Context, directory, name string, wanted ...string) (map[string][]float32, error) {
 	t := c.table(path.Join(directory, name))
 	t.mu.Lock()
@@ -103,7 +101,8 @@ func (c *columns) resize(t *table) {
 	}
 }
 
-// update reads the rows added to the file, or all of it if it was replaced or for a column that was not asked for before.
+// update reads the rows added to the file, or all of it if it was replaced or for a column that was not asked for
+// before.
 func (t *table) update(ctx context.Context, in store.Store, wanted []string) error {
 	missing := func(name string) bool {
 		return !t.all && !slices.Contains(t.asked, name) && (t.header == nil || slices.Contains(t.header, name))

@@ -33,8 +33,8 @@ type Curves struct {
 	Curves []Curve `json:"curves"`
 }
 
-// Curve is a group's: at each X the mean of its runs that got so far, of the middle half of them with statistic=iqm,
-// and its 95 % interval.
+// Curve is a group's curve: at each X, the mean over the runs that got so far, or with statistic=iqm over their middle
+// half, and its 95 % interval.
 type Curve struct {
 	Query string  `json:"query"`
 	Runs  int     `json:"runs"`
@@ -112,7 +112,7 @@ func bound(v url.Values, name string, otherwise float64) float64 {
 }
 
 // resample reads the runs' tables, several at a time, and returns each run's values on the grid; runs without any are
-// left out. What it keeps does not depend on the lengths of the runs.
+// left out. Its memory does not depend on the lengths of the runs.
 func (s *server) resample(ctx context.Context, runs []*Run, g grid, table, axis, metric string) ([][]float32, error) {
 	all := make([][]float32, len(runs))
 	group, ctx := errgroup.WithContext(ctx)

@@ -78,7 +78,7 @@ const (
 	Running State = "running"
 	Done    State = "done"
 	Lost    State = "lost"    // its learner has fallen silent
-	Stopped State = "stopped" // it has no coordinator, and nobody trains it
+	Stopped State = "stopped" // it has no coordinator, and is not being trained
 )
 
 // Number is a number whose JSON is null if it is NaN or infinite.
@@ -99,7 +99,7 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Numbers is a list of numbers, whose JSON has null for those that are NaN.
+// Numbers is a list of numbers, whose JSON has null for NaN.
 type Numbers []float32
 
 // MarshalJSON implements [json.Marshaler].

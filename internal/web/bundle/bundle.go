@@ -19,7 +19,7 @@ func Root() string {
 // Sources returns the directory of the sources.
 func Sources() string { return filepath.Join(Root(), "internal", "web", "ui") }
 
-// Built returns the directory of what is made of them.
+// Built returns the directory of the built files.
 func Built() string { return filepath.Join(Root(), "internal", "web", "dist") }
 
 // Cache returns the directory of the packages.
@@ -53,7 +53,7 @@ func BuildTests() ([]byte, error) {
 	return files["all.js"], err
 }
 
-// build builds what options say, with those that are the same for all.
+// build builds files by the given options and those that all builds share.
 func build(options api.BuildOptions) (map[string][]byte, error) {
 	options.AbsWorkingDir, options.Outdir, options.Bundle = Sources(), Built(), true
 	options.Format, options.Target = api.FormatESModule, api.ES2022

@@ -53,8 +53,8 @@ const (
 	maxTarball       = 128 << 20 // bytes, also of its contents' sum
 )
 
-// Fetch makes node_modules in a directory contain the packages, fetching those that are missing. What is there has been
-// verified when it was fetched.
+// Fetch fetches the packages that are missing in a directory's node_modules. Packages are verified when they are
+// fetched.
 func Fetch(ctx context.Context, directory string, packages ...Package) error {
 	for _, p := range packages {
 		if err := p.fetch(ctx, directory); err != nil {
