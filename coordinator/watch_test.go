@@ -86,7 +86,7 @@ func TestLastingErrors(t *testing.T) {
 		{"http://" + addresses[2] + ",https://" + addresses[2], "", "nothing listens at https://" + addresses[2]},
 		{https(plain.url), "operator", "its URL begins with http://"},
 		{secure.url, "", "takes https only: use " + https(secure.url) + " and --credentials DIR"},
-		{https(secure.url), "", "is not to be trusted: give --credentials DIR"},
+		{https(secure.url), "", "is not trusted: give --credentials DIR"},
 		{https(secure.url), "actor", "does not accept this client's certificate"},
 		{"http://nowhere.invalid:7070", "", "there is no host called nowhere.invalid"},
 	} {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -46,33 +45,41 @@ type session struct {
 
 // entry is a command in the table below.
 type entry struct {
-	use, short string
-	least      int // minimum number of arguments
-	most       int
-	do         func(*session, context.Context, []string) error
-	complete   completion // of the first argument
+	use, short  string
+	least, most int // arguments
+	do          func(*session, context.Context, []string) error
+	complete    completion // of the first argument
 }
 
 var entries = []entry{
 	{"submit SWEEP.yaml...", "Submit experiments; - reads standard input", 1, 100, (*session).submit, nil},
-	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1, (*session).list, experimentNames},
+	{"list [EXPERIMENT]", "List the experiments, or the runs of one, or of all with --state or --sort", 0, 1,
+		(*session).list, experimentNames},
 	{"show NAME", "Show a run or an experiment", 1, 1, (*session).show, bothNames},
-	{"watch [NAME]", "Show a run, or an experiment's, or all, as they change, until they have ended; exit with 1 if any failed or was cancelled", 0, 1, (*session).watch, bothNames},
-	{"metrics RUN", "Write a run's rows of progress.csv, from the workers' store", 1, 1, (*session).metrics, runNames},
-	{"logs RUN", "Write what the workers that had a run logged of it, from their store", 1, 1, (*session).logs, runNames},
-	{"fetch RUN", "Copy a run's best policy, its settings and its rows from the workers' store", 1, 1, (*session).fetch, runNames},
-	{"cancel NAME", "Cancel a run, or those of an experiment that have not ended", 1, 1, steer(registry.Cancel, "cancelled"), bothNames},
-	{"retry NAME", "Queue a failed or cancelled run again, or those of an experiment", 1, 1, steer(registry.Retry, "queued again"), bothNames},
-	{"pause NAME", "Keep a run, or an experiment's, from workers until resumed", 1, 1, steer(registry.Pause, "paused"), bothNames},
+	{"watch [NAME]", "Show a run's changes, or an experiment's, or all, until the end; exit with 1 if any failed", 0, 1,
+		(*session).watch, bothNames},
+	{"metrics RUN", "Write a run's rows of progress.csv", 1, 1, (*session).metrics, runNames},
+	{"logs RUN", "Write the logs of a run's workers", 1, 1, (*session).logs, runNames},
+	{"fetch RUN", "Copy a run's best policy, its settings and its rows", 1, 1, (*session).fetch, runNames},
+	{"cancel NAME", "Cancel a run, or an experiment's runs that have not ended", 1, 1,
+		steer(registry.Cancel, "cancelled"), bothNames},
+	{"retry NAME", "Queue a failed or cancelled run again, or an experiment's", 1, 1,
+		steer(registry.Retry, "queued again"), bothNames},
+	{"pause NAME", "Keep a run, or an experiment's runs, from workers until resumed", 1, 1,
+		steer(registry.Pause, "paused"), bothNames},
 	{"resume NAME", "Queue paused runs again", 1, 1, steer(registry.Resume, "queued again"), bothNames},
-	{"extend NAME NUMBER", "Set how many iterations, or --steps, a run has in all, or an experiment's; those that are done go on", 2, 2, (*session).extend, bothNames},
-	{"prioritize NAME PRIORITY", "Set the priority of a run, or an experiment's; free runs of the highest are taken first", 2, 2, (*session).prioritize, bothNames},
+	{"extend NAME NUMBER", "Set the total iterations, or --steps, of a run or an experiment's; done runs go on", 2, 2,
+		(*session).extend, bothNames},
+	{"prioritize NAME PRIORITY", "Set the priority of a run or an experiment's; the highest is taken first", 2, 2,
+		(*session).prioritize, bothNames},
 	{"drain WORKER", "Have a worker give its run back, and keep runs from it", 1, 1, (*session).drain, learnerNames},
-	{"reset RUN", "Make a run begin anew, or with --to from an earlier checkpoint", 1, 1, (*session).reset, runNames},
-	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1, (*session).remove, experimentNames},
+	{"reset RUN", "Start a run anew, or with --to from an earlier checkpoint", 1, 1, (*session).reset, runNames},
+	{"remove EXPERIMENT", "Forget an experiment whose runs have ended; checkpoints remain", 1, 1,
+		(*session).remove, experimentNames},
 	{"nodes", "Show the coordinator's nodes, and the learners", 0, 0, (*session).showNodes, nil},
 	{"leave NODE", "Remove a node, such as a lost one, from the cluster", 1, 1, (*session).leave, nodeNames},
-	{"backup FILE", "Write the coordinator's entire state to a file; - writes standard output", 1, 1, (*session).backup, nil},
+	{"backup FILE", "Write the coordinator's entire state to a file, or with - to standard output", 1, 1,
+		(*session).backup, nil},
 }
 
 // Commands returns the commands.
@@ -107,20 +114,23 @@ type options struct {
 	json, verbose     bool
 	timeout           time.Duration
 	selection                // of list
-	ifNew, dryRun     bool   // of submit: an existing experiment of that name is not an error; only show the runs
-	off               bool   // of drain: the worker may take runs again
-	steps             bool   // of extend: the number is of environment steps
-	checkpoints       string // of metrics and fetch: the workers' store
-	to                string // of fetch: the directory to write; of reset: the iteration to go back to, "" for none
-	last              int    // of metrics: number of rows
+	ifNew, dryRun     bool   // of submit
+	off               bool   // of drain
+	steps             bool   // of extend
+	to                string // of fetch, a directory; of reset, an iteration
+	last              int    // of metrics
 }
 
 // define defines a command's flags.
 func (o *options) define(command string, flags *pflag.FlagSet) {
-	flags.StringVar(&o.urls, "coordinator", "", "URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
-	flags.StringVar(&o.credentials, "credentials", os.Getenv(credentialsVariable), "directory of an operator's or observer's keys and certificates (default $"+credentialsVariable+")")
-	flags.StringVar(&o.tokenFile, "token-file", os.Getenv(tokenVariable), "file of a token, in place of --credentials (default $"+tokenVariable+")")
-	flags.StringVar(&o.ca, "ca", os.Getenv(caVariable), "with --token-file, the authority's ca.pem (default $"+caVariable+")")
+	text := func(value *string, name, variable, usage string) {
+		flags.StringVar(value, name, os.Getenv(variable), usage+" (default $"+variable+")")
+	}
+	flags.StringVar(&o.urls, "coordinator", "",
+		"URLs of nodes, separated by commas (default $"+variable+", else "+defaultURL+")")
+	text(&o.credentials, "credentials", credentialsVariable, "directory of a user's certificate and keys")
+	text(&o.tokenFile, "token-file", tokenVariable, "file of a token, in place of --credentials")
+	text(&o.ca, "ca", caVariable, "with --token-file, the authority's ca.pem")
 	flags.BoolVar(&o.json, "json", false, "write JSON")
 	flags.BoolVar(&o.verbose, "verbose", false, "log retries")
 	if command != "watch" {
@@ -128,24 +138,24 @@ func (o *options) define(command string, flags *pflag.FlagSet) {
 	}
 	switch command {
 	case "submit":
-		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if there already is an experiment of that name")
+		flags.BoolVar(&o.ifNew, "if-new", false, "do nothing if an experiment of that name exists")
 		flags.BoolVar(&o.dryRun, "dry-run", false, "check the sweep and list its runs, without a coordinator")
 	case "list":
 		o.selection.define(flags)
 	case "reset":
-		flags.StringVar(&o.to, "to", "", "iteration to go back to, whose checkpoint the workers' store still has (default none: from the start)")
+		flags.StringVar(&o.to, "to", "", "iteration to resume from, still stored (default the start)")
 	case "extend":
-		flags.BoolVar(&o.steps, "steps", false, "NUMBER is of environment steps")
+		flags.BoolVar(&o.steps, "steps", false, "NUMBER is in environment steps")
 	case "drain":
 		flags.BoolVar(&o.off, "off", false, "let the worker take runs again")
 	case "fetch":
 		flags.StringVar(&o.to, "to", "", "directory to write (default the run's name)")
 	case "metrics":
-		flags.IntVar(&o.last, "last", 0, "number of rows to write, the last ones; 0: all")
+		flags.IntVar(&o.last, "last", 0, "number of rows to write, the last ones (default all)")
 	}
 }
 
-// open returns a client. Its caller closes it.
+// open returns a client, to be closed by the caller.
 func (o *options) open(cmd *cobra.Command) (*client.Client, error) {
 	level := slog.LevelWarn
 	if o.verbose {
@@ -157,7 +167,7 @@ func (o *options) open(cmd *cobra.Command) (*client.Client, error) {
 	}
 	if o.tokenFile != "" {
 		if o.credentials != "" {
-			return nil, errors.New("--token-file takes the place of --credentials: give one of them")
+			return nil, errors.New("--token-file and --credentials are mutually exclusive")
 		}
 		var err error
 		if config.Token, config.TLS, err = credentials.Token(o.tokenFile, o.ca); err != nil {
@@ -182,12 +192,13 @@ func (e entry) run(cmd *cobra.Command, args []string, o options) error {
 	}
 	err = e.do(&session{c, cmd.InOrStdin(), cmd.OutOrStdout(), o}, ctx, args)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)", o.timeout, strings.Join(addresses(o.urls), ", "), err)
+		err = fmt.Errorf("no answer within %v from %s: is a majority of the coordinator's nodes running? (%w)",
+			o.timeout, strings.Join(addresses(o.urls), ", "), err)
 	}
 	return err
 }
 
-// reportSilence says that nobody answers, or, if err is nil, that somebody does again.
+// reportSilence reports that no node answers or, if err is nil, that one does again.
 func reportSilence(cmd *cobra.Command, err error) {
 	if err != nil {
 		cmd.PrintErrf("nobody answers; still trying (%v)\n", err)
@@ -252,7 +263,7 @@ func (s *session) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, sweep.MaxFile+1))
 }
 
-// unknown returns an error that there is no run or experiment of that name, with a suggestion.
+// unknown returns the error for an unknown run or experiment, with a suggestion.
 func (s *session) unknown(ctx context.Context, name string) error {
 	names, err := bothNames(ctx, s.Client)
 	if err != nil {
@@ -262,7 +273,7 @@ func (s *session) unknown(ctx context.Context, name string) error {
 		return errors.New("there are no experiments yet: submit one")
 	}
 	if slices.Contains(names, name) {
-		return fmt.Errorf("%s is an experiment: name one of its runs, which coordinator list %s shows", name, name)
+		return fmt.Errorf("%s is an experiment: name one of its runs (coordinator list %s)", name, name)
 	}
 	meant, _ := nearest.Name(name, names)
 	return fmt.Errorf("there is no run or experiment called %q; did you mean %s?", name, meant)
@@ -292,7 +303,6 @@ func (s *session) show(ctx context.Context, args []string) error {
 	return s.unknown(ctx, args[0])
 }
 
-// named returns what a command does that takes only a name.
 // steer returns the command for an action; done describes a run after it.
 func steer(action registry.Action, done string) func(*session, context.Context, []string) error {
 	return func(s *session, ctx context.Context, args []string) error {
@@ -333,7 +343,8 @@ func (s *session) prioritize(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a priority, a whole number; for a negative one write -- before it", args[1])
 	}
-	return s.steer(ctx, registry.Steer{Name: args[0], Action: registry.Prioritize, Priority: n}, fmt.Sprint("of priority ", n))
+	order := registry.Steer{Name: args[0], Action: registry.Prioritize, Priority: n}
+	return s.steer(ctx, order, fmt.Sprint("of priority ", n))
 }
 
 func (s *session) drain(ctx context.Context, args []string) error {
@@ -349,7 +360,8 @@ func (s *session) drain(ctx context.Context, args []string) error {
 
 func (s *session) remove(ctx context.Context, args []string) error {
 	if run, err := s.Run(ctx, args[0]); err == nil {
-		return fmt.Errorf("%s is a run, and only whole experiments are removed: coordinator remove %s", run.Name, run.Experiment)
+		return fmt.Errorf("%s is a run, and only whole experiments are removed: coordinator remove %s", run.Name,
+			run.Experiment)
 	}
 	return s.change(ctx, args[0], "removed", registry.Command{Remove: &registry.Remove{Experiment: args[0]}})
 }
@@ -368,7 +380,7 @@ func (s *session) change(ctx context.Context, name, done string, c registry.Comm
 	return s.say(r, "%s: %d runs are %s\n", name, r.Runs, done)
 }
 
-// watch shows runs as they change, until all have ended. It is an error if any did not succeed.
+// watch shows runs as they change, until all have ended, and returns an error unless all succeeded.
 func (s *session) watch(ctx context.Context, args []string) error {
 	q, only := client.Query{}, ""
 	if len(args) > 0 {
@@ -379,8 +391,16 @@ func (s *session) watch(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	states := map[string]registry.RunState{}
-	for first := true; first || slices.ContainsFunc(slices.Collect(maps.Values(states)), goesOn); first = false {
+	states, first := map[string]registry.RunState{}, true
+	over := func() bool {
+		for _, state := range states {
+			if !state.Over() {
+				return false
+			}
+		}
+		return true
+	}
+	for ; first || !over(); first = false {
 		runs, err := s.Runs(ctx, q)
 		if err != nil {
 			return err
@@ -408,8 +428,6 @@ func (s *session) watch(ctx context.Context, args []string) error {
 	}
 	return nil
 }
-
-func goesOn(state registry.RunState) bool { return !state.Over() }
 
 func (s *session) showNodes(ctx context.Context, _ []string) error {
 	nodes, err := s.Nodes(ctx)

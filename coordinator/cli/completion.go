@@ -37,7 +37,7 @@ func (c completion) with(o *options) cobra.CompletionFunc {
 	}
 }
 
-// namesOf returns a completion by the names of what a request lists.
+// namesOf returns a completion by the names in a list.
 func namesOf[T any](list func(*client.Client, context.Context) ([]T, error), name func(*T) string) completion {
 	return func(ctx context.Context, c *client.Client) (names []string, err error) {
 		all, err := list(c, ctx)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/web"
 )
 
 // rows are the rows of a table, headings first.
@@ -42,46 +45,37 @@ func experimentTable(experiments []client.Experiment) rows {
 	return table
 }
 
-func runTable(runs []listed, now time.Time) rows {
+func runTable(runs []*web.Run, now time.Time) rows {
 	table := rows{{"RUN", "STATE", "ITERATION", "STEPS", "RETURN", "BEST", "ETA", "LEARNER", "EPOCH", "UPDATED"}}
 	for _, r := range runs {
-		learner := ""
-		if l := r.Lease; l != nil {
-			learner = l.Learner
-			if l.Lost {
-				learner += " (lost, last heard " + ago(l.Heard(), now) + ")"
-			}
+		learner := r.Learner
+		if r.State == web.Lost {
+			learner += " (last heard " + ago(r.Heard, now) + ")"
 		}
 		table = append(table, []string{
-			r.Name, string(r.State), r.progress(), r.steps(), metric(&r.Run, "return_mean"), metric(&r.Run, "best_return"), r.eta(),
-			learner, strconv.FormatUint(r.Epoch, 10), date(r.Updated),
+			r.Name, string(r.State), of(uint64(r.Iteration), uint64(r.Iterations)),
+			of(uint64(r.Steps), uint64(r.AllSteps)), number(float64(r.Return)), number(float64(r.Best)),
+			eta(float64(r.ETA)), learner, strconv.FormatUint(r.Epoch, 10), date(r.Heard),
 		})
 	}
 	return table
 }
 
-// progress returns the iteration and how many there will be.
-func (l *listed) progress() string {
-	return of(iteration(&l.Run), l.Iterations)
-}
-
-// steps returns the steps and how many there will be.
-func (l *listed) steps() string { return of(strconv.FormatUint(l.Steps, 10), l.AllSteps) }
-
-// of writes a number of a total, unless this is not known.
-func of(done string, all uint64) string {
+// of writes a number of a total, 0 if unknown.
+func of(done, all uint64) string {
 	if all == 0 {
-		return done
+		return strconv.FormatUint(done, 10)
 	}
-	return done + "/" + strconv.FormatUint(all, 10)
+	return fmt.Sprintf("%d/%d", done, all)
 }
 
-func (l *listed) eta() string {
-	if l.ETA == 0 {
+// eta writes a number of seconds.
+func eta(seconds float64) string {
+	left := time.Duration(seconds * float64(time.Second))
+	switch {
+	case math.IsNaN(seconds):
 		return "-"
-	}
-	left := time.Duration(l.ETA * float64(time.Second))
-	if left >= time.Hour {
+	case left >= time.Hour:
 		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
 	}
 	return left.Round(time.Second).String()
@@ -100,16 +94,9 @@ func plannedTable(runs []registry.Run) rows {
 	return table
 }
 
-func iteration(r *registry.Run) string {
-	if r.Checkpoint == nil {
-		return "-"
-	}
-	return strconv.FormatUint(r.Checkpoint.Iteration, 10)
-}
-
-func metric(r *registry.Run, name string) string {
-	v, ok := r.Summary[name]
-	if !ok {
+// number writes a number, or - for NaN.
+func number(v float64) string {
+	if math.IsNaN(v) {
 		return "-"
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
@@ -123,7 +110,8 @@ func ago(t, now time.Time) string { return max(0, now.Sub(t)).Round(time.Second)
 func runDetails(r *registry.Run) rows {
 	table := rows{
 		{"run", r.Name}, {"state", string(r.State)}, {"reason", r.Reason},
-		{"task", r.Task}, {"algorithm", r.Algorithm}, {"estimator", r.Estimator}, {"seed", strconv.FormatUint(r.Seed, 10)},
+		{"task", r.Task}, {"algorithm", r.Algorithm}, {"estimator", r.Estimator},
+		{"seed", strconv.FormatUint(r.Seed, 10)},
 	}
 	for _, s := range sweep.Overrides(r) {
 		table = append(table, []string{s.Name, s.Value})
@@ -134,32 +122,38 @@ func runDetails(r *registry.Run) rows {
 		if l.Lost {
 			learner += " (lost: it has not renewed its lease; the next learner that asks goes on with the run)"
 		}
-		table = append(table, []string{"learner", learner}, []string{"last heard", date(l.Heard())}, []string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
+		table = append(table, []string{"learner", learner}, []string{"last heard", date(l.Heard())},
+			[]string{"lease until", date(l.Expires)}, []string{"nats", l.NATS})
 	}
 	if r.Priority != 0 {
 		table = append(table, []string{"priority", strconv.Itoa(r.Priority)})
 	}
 	if r.Losses > 0 {
-		table = append(table, []string{"lost", fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)})
+		lost := fmt.Sprintf("%d workers in a row without a commit; the run fails at %d", r.Losses, registry.MaxLosses)
+		table = append(table, []string{"lost", lost})
 	}
-	listing := newListed(*r)
-	table = append(table, []string{"iteration", listing.progress()}, []string{"steps", listing.steps()})
+	var length config.Length
+	if settings, err := sweep.Settings(r); err == nil { // else a program with other settings submitted it
+		length = settings.Length
+	}
+	table = append(table, []string{"iteration", of(r.Iteration(), length.Iterations)}, []string{"steps", of(r.Steps, length.Steps)})
 	if c := r.Checkpoint; c != nil {
 		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Summary)) {
-		table = append(table, []string{name, metric(r, name)})
+		table = append(table, []string{name, number(r.Summary[name])})
 	}
 	table = append(table, []string{"updated", date(r.Updated)})
 	return slices.DeleteFunc(table, func(row []string) bool { return row[1] == "" })
 }
 
-// experimentDetails shows an experiment and its runs' settings, which may have been changed since it was submitted.
+// experimentDetails shows an experiment and its runs' present settings.
 func experimentDetails(e *client.Experiment, runs []registry.Run) rows {
 	table := rows{
 		{"experiment", e.Spec.Name}, {"submitted", date(e.Submitted)},
 		{"tasks", strings.Join(e.Spec.Tasks, ", ")}, {"algorithms", strings.Join(e.Spec.Algorithms, ", ")},
-		{"estimators", strings.Join(e.Spec.Estimators, ", ")}, {"seeds", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Spec.Seeds), " ", ", "), "[]")},
+		{"estimators", strings.Join(e.Spec.Estimators, ", ")},
+		{"seeds", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Spec.Seeds), " ", ", "), "[]")},
 	}
 	if len(e.Spec.Tags) > 0 {
 		table = append(table, []string{"tags", strings.Join(e.Spec.Tags, ", ")})
@@ -220,14 +214,17 @@ func seenTable(seen *client.Seen) rows {
 	return table
 }
 
-// line writes a run's change, with --json as one object per line.
+// line writes a changed run, with --json as one object per line.
 func (s *session) line(r *registry.Run) error {
 	if s.json {
 		return json.NewEncoder(s.out).Encode(r)
 	}
 	text := fmt.Sprintf("%s  %-9s  %s", date(r.Updated), r.State, r.Name)
 	if r.Checkpoint != nil {
-		text += fmt.Sprintf("  iteration %d, %d steps, return %s", r.Checkpoint.Iteration, r.Steps, metric(r, "return_mean"))
+		text += fmt.Sprintf("  iteration %d, %d steps", r.Iteration(), r.Steps)
+		if mean, ok := r.Summary["return_mean"]; ok {
+			text += ", return " + number(mean)
+		}
 	}
 	if r.Reason != "" {
 		text += "  " + r.Reason

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// firstAttempt and longestAttempt bound one attempt at one node, in addition to the time that it is asked to wait. A node
-	// that is cut off does not refuse but stays silent, so the first is short; a busy one gets more time for the same request.
+	// firstAttempt and longestAttempt bound one attempt at one node, in addition to the wait that it is asked for. A
+	// node that is cut off stays silent, so the first is short; a busy one gets more time for the same request.
 	firstAttempt, longestAttempt = 2 * time.Second, 8 * time.Second
 	// firstPause and longestPause bound the pause, which doubles, after all nodes were asked in vain.
 	firstPause, longestPause = 50 * time.Millisecond, 400 * time.Millisecond
@@ -47,21 +47,20 @@ var (
 type Config struct {
 	// URLs are the URLs of one or more nodes, such as http://127.0.0.1:7070.
 	URLs []string
-	// TLS is for https: the trusted authority and the client's certificate.
+	// TLS holds the trusted authority and the client's certificate, for https.
 	TLS *tls.Config
-	// Token is for https without a certificate of the client's.
+	// Token authenticates a client without a certificate, over https.
 	Token string
-	// FailFast ends requests at once if no node can be reached for a reason that no waiting mends, such as that none listens, until
-	// the first answer.
+	// FailFast makes requests fail at once, until the first answer, if waiting cannot help, as when no node listens.
 	FailFast bool
-	// Silence, if not nil, is called with the last error when no node answers, and with nil once one does again.
+	// Silence, if non-nil, is called with the last error when no node answers, and with nil once one does again.
 	Silence func(error)
 	// Log records failed attempts; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Client makes requests to the coordinator. It is safe for concurrent use; requests that change
-// something are made one at a time.
+// Client makes requests to the coordinator. It is safe for concurrent use; it makes one request at a time that changes
+// something.
 type Client struct {
 	name  string
 	http  *http.Client
@@ -80,8 +79,7 @@ type last struct {
 	unanswered registry.Take
 }
 
-// Open returns a client with the credentials in a directory unless that is "". Its errors name the flags by which all programs
-// take these.
+// Open returns a client with the credentials in a directory, "" for none. Its errors name the flags of all programs.
 func Open(config Config, directory string) (*Client, error) {
 	if directory != "" {
 		own, err := credentials.Load(directory, config.Log)
@@ -113,7 +111,8 @@ func New(c Config) (*Client, error) {
 		}
 		urls = append(urls, strings.TrimSuffix(text, "/"))
 	}
-	client := &Client{name: rand.Text(), http: &http.Client{}, token: c.Token, log: c.Log, nodes: newNodes(urls), last: make(chan last, 1)}
+	client := &Client{name: rand.Text(), http: &http.Client{}, token: c.Token, log: c.Log, nodes: &nodes{urls: urls},
+		last: make(chan last, 1)}
 	client.last <- last{}
 	client.hasty.Store(c.FailFast)
 	if client.tell = c.Silence; c.Silence == nil {
@@ -132,8 +131,8 @@ func New(c Config) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do executes a command exactly once. A refusal is returned as the error. If a Take was not answered before ctx was done and
-// is repeated next, it is the same request: it returns the run that the coordinator may have assigned meanwhile.
+// Do executes a command exactly once. It returns a refusal as the error. A Take that was not answered before ctx was
+// done and is repeated next is the same request: it returns the run that the coordinator may have assigned meanwhile.
 func (c *Client) Do(ctx context.Context, command registry.Command) (response registry.Response, err error) {
 	if command.Announce == nil { // which may be executed twice
 		select {
@@ -159,8 +158,8 @@ func (c *Client) Do(ctx context.Context, command registry.Command) (response reg
 	return response, nil
 }
 
-// call repeats a request, to one node after the other, until it is answered. The answer is decoded into result, or
-// copied if that is an io.Writer.
+// call repeats a request, to one node after the other, until it is answered. It decodes the answer into result, or
+// copies it if result is an io.Writer.
 func (c *Client) call(ctx context.Context, method, path string, body, result any, wait time.Duration) error {
 	var data []byte
 	if body != nil {
@@ -225,7 +224,9 @@ func (c *Client) learn(node string, err error) (again bool) {
 }
 
 // attempt makes a request to one node.
-func (c *Client) attempt(ctx context.Context, method, target string, data []byte, result any, timeout time.Duration) error {
+func (c *Client) attempt(
+	ctx context.Context, method, target string, data []byte, result any, timeout time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(data))
@@ -272,7 +273,8 @@ func decodeBody(data []byte, result any, from string) error {
 	var failure Failure
 	if err := json.Unmarshal(data, &failure); err != nil {
 		if bytes.Contains(data, []byte("HTTP request to an HTTPS server")) { // as Go's servers say
-			return &Error{Code: Internal, Message: fmt.Sprintf("%s takes https only: use https://%s and --credentials DIR", from, from)}
+			text := fmt.Sprintf("%s takes https only: use https://%s and --credentials DIR", from, from)
+			return &Error{Code: Internal, Message: text}
 		}
 		return &Error{Code: Internal, Message: fmt.Sprintf("the answer from %s is not a coordinator's", from)}
 	}

@@ -1,9 +1,9 @@
 // Package client makes requests to the coordinator, for its command line and for learners.
 //
-// A [Client] is given the URLs of one or more nodes, any of which has the leader answer. It learns the
-// URLs of the rest, goes to the leader itself if it can reach it, and repeats a request, under the same number, until it is answered or the
-// context is done: so each is executed once, whichever nodes are lost meanwhile.
-// A refusal by the coordinator is a *[registry.Refusal], whose Code says why:
+// A [Client] is given the URLs of one or more nodes, any of which has the leader answer. It learns the URLs of the
+// rest, prefers the leader if it can reach it, and repeats a request, under the same number, until it is answered or
+// the context is done: so each is executed once, whichever nodes are lost meanwhile. A refusal by the coordinator is a
+// *[registry.Refusal], whose Code says why:
 //
 //	run, err := c.Take(ctx, registry.Take{Learner: "learner-7", TTL: 3})
 //	if errors.Is(err, client.NothingNow) {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lasting returns what to do about an error that no waiting mends, or nil if err may pass.
+// lasting returns an error with advice if waiting cannot help, or nil if err may pass.
 func lasting(url string, err error) error {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -23,9 +23,9 @@ func lasting(url string, err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("the coordinator at %s has no certificate: its URL begins with http:// (%w)", url, err)
 	case errors.As(err, &certificate):
-		return fmt.Errorf("the certificate of %s is not to be trusted: give --credentials DIR of the same authority (%w)", url, err)
+		return fmt.Errorf("%s's certificate is not trusted: give --credentials DIR of its authority (%w)", url, err)
 	case errors.As(err, &alert) && alert.Op == "remote error": // as crypto/tls calls an alert
-		return fmt.Errorf("%s does not accept this client's certificate: give --credentials DIR of one of its members (%w)", url, err)
+		return fmt.Errorf("%s does not accept this client's certificate: give --credentials DIR (%w)", url, err)
 	case errors.As(err, &name) && name.IsNotFound:
 		return fmt.Errorf("%s: there is no host called %s", url, name.Name)
 	case errors.As(err, &answer) && answer.Code == Disk:

@@ -26,6 +26,11 @@ type Error struct {
 	Message string        `json:"message"`
 }
 
+// Errorf returns an error with a formatted message.
+func Errorf(code registry.Code, format string, args ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
 func (e *Error) Error() string { return e.Message }
 
 // Refusal returns the error as one of the registry's refusals, nil if it is not one.
@@ -140,7 +145,7 @@ const (
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// LeaderHeader is the header with the URL of the leader, which answers sooner than those that have to ask it.
+	// LeaderHeader is the header with the URL of the leader, which answers sooner than nodes that forward.
 	LeaderHeader = "Dbqpg-Leader"
 )
 

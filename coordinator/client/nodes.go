@@ -16,8 +16,6 @@ type nodes struct {
 	silent string // the last that could not be reached
 }
 
-func newNodes(urls []string) *nodes { return &nodes{urls: slices.Clone(urls)} }
-
 func (n *nodes) first() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,7 +28,7 @@ func (n *nodes) count() int {
 	return len(n.urls)
 }
 
-// pass moves a node that is of no use now behind the others, unless another request has done so.
+// pass moves a useless node behind the others, unless another request has done so.
 func (n *nodes) pass(url string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -39,7 +37,7 @@ func (n *nodes) pass(url string) {
 	}
 }
 
-// prefer moves the leader to the front, unless it could not be reached, as from outside its network: others ask it, then.
+// prefer moves the leader to the front, unless it could not be reached, as from outside its network: others forward.
 func (n *nodes) prefer(leader string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/epochs"
+	"github.com/dbqpg/dbqpg/internal/web"
 )
 
 // Submit adds an experiment and returns how many runs it has.
@@ -53,7 +54,7 @@ func (c *Client) Heartbeat(ctx context.Context, h Heartbeat) error {
 	return c.call(ctx, http.MethodPost, "/v1/heartbeats", h, nil, 0)
 }
 
-// Announce says at which URL a coordinator node takes requests.
+// Announce announces the URL at which a coordinator node takes requests.
 func (c *Client) Announce(ctx context.Context, n registry.Node) error {
 	_, err := c.Do(ctx, registry.Command{Announce: &registry.Announce{Node: n}})
 	return err
@@ -98,8 +99,8 @@ func (c *Client) Join(ctx context.Context, j Joining) error {
 	return c.call(ctx, http.MethodPost, "/v1/nodes", j, nil, 0)
 }
 
-// Lost makes the coordinator forget a node that has lost its directory and is about to join again. It returns the term up to
-// which that node must never vote.
+// Lost makes the coordinator forget a node that has lost its directory and is about to join again. It returns the term
+// up to which that node must never vote.
 func (c *Client) Lost(ctx context.Context, j Joining) (term uint64, err error) {
 	var lost Lost
 	err = c.call(ctx, http.MethodPost, "/v1/nodes/lost", j, &lost, 0)
@@ -116,7 +117,12 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	return c.call(ctx, http.MethodGet, "/v1/backup", nil, w, 0)
 }
 
-// Logs returns the names of the files that hold what a run's workers logged, in the order of its epochs.
+// Table returns a page of the table of runs, as [web.Table] says.
+func (c *Client) Table(ctx context.Context, query url.Values) (*web.Table, error) {
+	return get[web.Table](ctx, c, "/data/runs?"+query.Encode(), 0)
+}
+
+// Logs returns the names of the logs of a run's workers, in the order of its epochs.
 func (c *Client) Logs(ctx context.Context, run string) (names []string, err error) {
 	page, err := get[struct {
 		Files []struct {
@@ -135,6 +141,7 @@ func (c *Client) Logs(ctx context.Context, run string) (names []string, err erro
 // File returns a file of a run: by its name in the run's directory of the workers' store, or as Logs has it.
 func (c *Client) File(ctx context.Context, run, name string) ([]byte, error) {
 	var data bytes.Buffer
-	err := c.call(ctx, http.MethodGet, "/data/file?"+url.Values{"name": {run}, "file": {name}}.Encode(), nil, &data, MaxWait)
+	query := url.Values{"name": {run}, "file": {name}}.Encode()
+	err := c.call(ctx, http.MethodGet, "/data/file?"+query, nil, &data, MaxWait)
 	return data.Bytes(), err
 }

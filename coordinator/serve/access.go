@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -60,7 +59,7 @@ func (a *api) admit(next http.HandlerFunc) http.HandlerFunc {
 		w.Header().Set(client.LeaderHeader, a.Leader().URL)
 		// A name that leads to another node was not pointed here by a stranger either.
 		if err := sameorigin.Check(r, sameorigin.Names(append(urls, a.url)...)...); err != nil {
-			a.fail(w, &client.Error{Code: client.Forbidden, Message: err.Error()})
+			a.fail(w, client.Errorf(client.Forbidden, "%v", err))
 			return
 		}
 		next(w, r.WithContext(context.WithValue(r.Context(), senderKey{}, a.sender(r))))
@@ -130,8 +129,7 @@ func (a *api) checkToken(token string) error {
 // require returns an error if a request's sender has none of the rights.
 func require(r *http.Request, any right) error {
 	if role := senderOf(r).role; rights(role)&any == 0 {
-		return &client.Error{Code: client.Forbidden,
-			Message: fmt.Sprintf("the role %q may not do that: docs/security.md says what it may do", role)}
+		return client.Errorf(client.Forbidden, "the role %q may not do that: docs/security.md says what it may do", role)
 	}
 	return nil
 }

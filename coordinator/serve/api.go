@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -78,7 +77,7 @@ func (a *api) command(ctx context.Context, c registry.Command) (response registr
 		}
 	}
 	if invalid != nil {
-		return registry.Response{}, &client.Error{Code: registry.Invalid, Message: invalid.Error()}
+		return registry.Response{}, client.Errorf(registry.Invalid, "%v", invalid)
 	}
 	switch {
 	case c.Check() != nil: // Propose refuses it
@@ -102,7 +101,7 @@ func (a *api) run(ctx context.Context, name string) (found *registry.Run, err er
 		}
 	})
 	if err == nil && found == nil {
-		err = &client.Error{Code: registry.NotFound, Message: "there is no run called " + name}
+		err = client.Errorf(registry.NotFound, "there is no run called %s", name)
 	}
 	return found, err
 }
@@ -135,7 +134,7 @@ func (a *api) nodes(ctx context.Context) (*client.Nodes, error) {
 // peer checks a node's name and address.
 func peer(j client.Joining) (raftnode.Peer, error) {
 	if _, err := raftnode.ParsePeers(j.ID + "=" + j.Address); err != nil {
-		return raftnode.Peer{}, &client.Error{Code: client.Malformed, Message: err.Error()}
+		return raftnode.Peer{}, client.Errorf(client.Malformed, "%v", err)
 	}
 	return raftnode.Peer{ID: j.ID, Address: j.Address}, nil
 }
@@ -158,11 +157,11 @@ func (a *api) leave(ctx context.Context, id string) error {
 			return a.Remove(ctx, id)
 		}
 	}
-	return &client.Error{Code: registry.NotFound, Message: "there is no node called " + id}
+	return client.Errorf(registry.NotFound, "there is no node called %s", id)
 }
 
-// lost removes a node that has lost its directory and asks, from its old address, to be readmitted. From another address
-// it may be a different node that was given its name by mistake.
+// lost removes a node that has lost its directory and asks, from its old address, to be readmitted. From another
+// address it may be a different node that was given its name by mistake.
 func (a *api) lost(ctx context.Context, j client.Joining) (*client.Lost, error) {
 	p, err := peer(j)
 	if err != nil {
@@ -173,8 +172,8 @@ func (a *api) lost(ctx context.Context, j client.Joining) (*client.Lost, error) 
 	}
 	for _, m := range a.Members() {
 		if m.ID == j.ID && (m.Address != j.Address || m.Leader) {
-			return nil, &client.Error{Code: registry.Exists, Message: fmt.Sprintf("there is a node %s, at %s: start this one "+
-				"under another name or, if that one is lost, run \"coordinator leave %s\" first", m.ID, m.Address, m.ID)}
+			return nil, client.Errorf(registry.Exists, "there is a node %s, at %s: start this one "+
+				"under another name or, if that one is lost, run \"coordinator leave %s\" first", m.ID, m.Address, m.ID)
 		}
 	}
 	term, err := a.Forget(ctx, p)
@@ -206,9 +205,10 @@ func (a *api) failure(err error) *client.Error {
 		code = client.Unsafe
 	case errors.Is(err, raftnode.ErrDisk):
 		code, advice = client.Disk, ": make room on its disk"
-	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, raftnode.ErrUnavailable), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled):
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &client.Error{Code: client.Malformed, Message: "the request ends early"}
+		return client.Errorf(client.Malformed, "the request ends early")
 	default:
 		a.log.Error("a request failed", "error", err)
 		code = client.Internal

@@ -67,17 +67,18 @@ func (c *Config) define(flags *pflag.FlagSet) {
 	flags.StringVar(&c.AdvertiseRaft, "advertise-raft", "",
 		"host:port at which others reach --raft, if it differs; a cluster adds no node that does not answer there")
 	flags.StringVar(&c.Checkpoints, "checkpoints", os.Getenv("DBQPG_CHECKPOINTS"),
-		"the workers' store, a shared directory or s3://bucket/prefix, for runs' curves and files (default $DBQPG_CHECKPOINTS)")
+		"the workers' store, a directory or s3://bucket/prefix, for curves and files (default $DBQPG_CHECKPOINTS)")
 	flags.StringVar(&c.Play, "play", "",
 		"URL of a \"learner dashboard\" on that store, which plays policies for the pages (docs/watch.md)")
 	flags.StringVar(&c.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&c.credentials, "credentials", "",
 		"directory of this node's keys and certificates, from \"coordinator credentials create\"")
 	flags.StringVar((*string)(&c.Tokens), "tokens", "",
-		"file of tokens, from \"coordinator credentials token\", for programs without a certificate; requires --credentials")
+		"file of tokens, from \"coordinator credentials token\", in place of certificates; requires --credentials")
 	flags.StringVar(&c.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
-	flags.StringVar(&c.logFormat, "log-format", observe.Text, "log format: text (key=value) or json (one object per line)")
-	flags.BoolVar(&c.insecure, "insecure-listen", false, "accept other machines without credentials, on a trusted network")
+	flags.StringVar(&c.logFormat, "log-format", observe.Text, "log format: text (key=value) or json (one object a line)")
+	flags.BoolVar(&c.insecure, "insecure-listen", false,
+		"accept other machines without credentials, on a trusted network")
 }
 
 // read parses and checks the flags.
@@ -115,7 +116,8 @@ func (c *Config) check() error {
 	if c.DataDir == "" {
 		return errors.New("--data-dir is required: the directory of this node's records")
 	}
-	return errors.Join(checkURL("--join", c.Join), checkURL("--advertise-url", c.AdvertiseURL), checkURL("--play", c.Play))
+	return errors.Join(checkURL("--join", c.Join), checkURL("--advertise-url", c.AdvertiseURL),
+		checkURL("--play", c.Play))
 }
 
 // checkURL returns an error unless text is a node's URL or "".

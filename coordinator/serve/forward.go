@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,8 +15,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
 
-// forwardedHeader holds the role and the name of the sender of a forwarded request. It counts only on a connection with a
-// coordinator's certificate, and gives nobody a right that the connection does not have: a coordinator has all.
+// forwardedHeader holds the role and the name of the sender of a forwarded request. It counts only on a connection with
+// a coordinator's certificate, and gives nobody a right that the connection does not have: a coordinator has all.
 const forwardedHeader = "Dbqpg-Forwarded-For"
 
 // forwardedHeaders go with a request to the leader: not its sender's secrets, which this node has checked, nor a
@@ -26,15 +25,17 @@ var forwardedHeaders = []string{"Accept", "Accept-Encoding", "Content-Type", "Id
 
 // forward passes a request on to the leader, which does not pass it on again, and the answer back. The leader has to
 // begin its answer within wait.
-func (a *api) forward(w http.ResponseWriter, r *http.Request, body io.Reader, leader registry.Node, wait time.Duration) {
+func (a *api) forward(
+	w http.ResponseWriter, r *http.Request, body io.Reader, leader registry.Node, wait time.Duration,
+) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	answered := time.AfterFunc(wait, func() { cancel(context.DeadlineExceeded) })
 	defer answered.Stop()
 	unavailable := func(_ http.ResponseWriter, _ *http.Request, err error) {
-		a.fail(w, &client.Error{Code: client.Unavailable, Message: fmt.Sprintf("%s at %s leads, but does not answer this node "+
+		a.fail(w, client.Errorf(client.Unavailable, "%s at %s leads, but does not answer this node "+
 			"(%v): retry; if this lasts, check that this node can reach that URL, or ask %s itself",
-			leader.ID, leader.URL, cmp.Or(context.Cause(ctx), err), leader.ID)})
+			leader.ID, leader.URL, cmp.Or(context.Cause(ctx), err), leader.ID))
 	}
 	target := strings.TrimSuffix(leader.URL, "/") + r.URL.RequestURI()
 	out, err := http.NewRequestWithContext(ctx, r.Method, target, body)
@@ -59,7 +60,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, body io.Reader, le
 			response.Header.Del(client.NodesHeader) // this node's answer has both
 			response.Header.Del(client.LeaderHeader)
 			answered.Reset(answerTimeout)
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // in place of the server's
+			extend(w)
 			return nil
 		},
 	}

@@ -34,7 +34,7 @@ func (a *api) heartbeat(ctx context.Context, h client.Heartbeat) error {
 		err = proto.CheckRun(h.Run)
 	}
 	if err != nil || h.Slots < 0 {
-		return &client.Error{Code: registry.Invalid, Message: "not a heartbeat: it has an invalid name or fewer than 0 actors"}
+		return client.Errorf(registry.Invalid, "not a heartbeat: it has an invalid name or fewer than 0 actors")
 	}
 	leaves := false
 	err = a.Read(ctx, func(s *registry.State) {
@@ -101,7 +101,7 @@ func (a *api) drain(ctx context.Context, c registry.Command) (registry.Response,
 	case err != nil:
 		return registry.Response{}, err
 	case !known:
-		return registry.Response{}, &client.Error{Code: registry.NotFound, Message: "there is no learner called " + c.Drain.Learner}
+		return registry.Response{}, client.Errorf(registry.NotFound, "there is no learner called %s", c.Drain.Learner)
 	}
 	return a.Propose(ctx, c)
 }

@@ -45,8 +45,10 @@ func (a *api) routes() []route {
 			look | train | administer, nil, registry.Command{}, registry.Response{}, a.postCommand},
 		{"POST /v1/renewals", "Extend a lease", train, nil, client.Renewal{}, registry.Run{},
 			withBody(func(ctx context.Context, r client.Renewal) (any, error) { return a.renew(ctx, r) })},
-		{"POST /v1/heartbeats", "Report that a learner is alive, or that it leaves", train, nil, client.Heartbeat{}, struct{}{},
-			withBody(func(ctx context.Context, h client.Heartbeat) (any, error) { return struct{}{}, a.heartbeat(ctx, h) })},
+		{"POST /v1/heartbeats", "Report that a learner is alive, or that it leaves", train, nil, client.Heartbeat{},
+			struct{}{}, withBody(func(ctx context.Context, h client.Heartbeat) (any, error) {
+				return struct{}{}, a.heartbeat(ctx, h)
+			})},
 		{"GET /v1/runs", "List runs, or wait for some", look, []parameter{
 			{"experiment", "only the runs of this one", ""},
 			{"state", "only runs in this state", registry.RunState("")},
@@ -56,16 +58,16 @@ func (a *api) routes() []route {
 		}, nil, client.Runs{}, a.getRuns},
 		{"GET /v1/runs/{name...}", "Return a run", look, nil, nil, registry.Run{},
 			func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) }},
-		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil, client.Experiments{},
-			func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
+		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil,
+			client.Experiments{}, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
 		{"GET /v1/seen", "List the learners heard of recently", look, nil, nil, client.Seen{},
 			func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) }},
 		{"GET /v1/nodes", "List the coordinator's nodes", look, nil, nil, client.Nodes{},
 			func(ctx context.Context, _ *http.Request) (any, error) { return a.nodes(ctx) }},
 		{"POST /v1/nodes", "Add a node", administer, nil, client.Joining{}, struct{}{},
 			withBody(func(ctx context.Context, j client.Joining) (any, error) { return struct{}{}, a.join(ctx, j) })},
-		{"POST /v1/nodes/lost", "Remove a node that has lost its directory", administer, nil, client.Joining{}, client.Lost{},
-			withBody(func(ctx context.Context, j client.Joining) (any, error) { return a.lost(ctx, j) })},
+		{"POST /v1/nodes/lost", "Remove a node that has lost its directory", administer, nil, client.Joining{},
+			client.Lost{}, withBody(func(ctx context.Context, j client.Joining) (any, error) { return a.lost(ctx, j) })},
 		{"DELETE /v1/nodes/{id}", "Remove a node", administer, nil, nil, struct{}{},
 			func(ctx context.Context, r *http.Request) (any, error) {
 				return struct{}{}, a.leave(ctx, r.PathValue("id"))
@@ -82,7 +84,7 @@ func (a *api) postCommand(_ context.Context, r *http.Request) (any, error) {
 	}
 	var c registry.Command
 	if err := registry.DecodeStrictly(data, &c); err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: "not a command: " + err.Error()}
+		return nil, client.Errorf(client.Malformed, "not a command: %v", err)
 	}
 	if key := r.Header.Get("Idempotency-Key"); key != "" && c.Request == (registry.Request{}) {
 		c.Request = registry.Request{Client: fmt.Sprintf("key-%.20x", sha256.Sum256([]byte(key))), Number: 1}
@@ -93,7 +95,7 @@ func (a *api) postCommand(_ context.Context, r *http.Request) (any, error) {
 func (a *api) getRuns(_ context.Context, r *http.Request) (any, error) {
 	q, err := client.ParseQuery(r.URL.Query())
 	if err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: err.Error()}
+		return nil, client.Errorf(client.Malformed, "%v", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), q.Wait+timeout)
 	defer cancel()
@@ -108,8 +110,8 @@ func (route *route) checkParameters(r *http.Request) error {
 			for _, p := range route.parameters {
 				known = append(known, p.name)
 			}
-			return &client.Error{Code: client.Malformed, Message: fmt.Sprintf("unknown query parameter %.40q: allowed here: %s",
-				name, cmp.Or(strings.Join(known, ", "), "none"))}
+			return client.Errorf(client.Malformed, "unknown query parameter %.40q: allowed here: %s",
+				name, cmp.Or(strings.Join(known, ", "), "none"))
 		}
 	}
 	return nil
@@ -124,7 +126,7 @@ func withBody[T any](answer func(context.Context, T) (any, error)) func(context.
 		}
 		var body T
 		if err := registry.DecodeStrictly(data, &body); err != nil {
-			return nil, &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
+			return nil, client.Errorf(client.Malformed, "the request cannot be read: %v", err)
 		}
 		return answer(ctx, body)
 	}
@@ -150,8 +152,7 @@ func (a *api) handler() *http.ServeMux {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		message := r.Method + " " + r.URL.Path + " does not exist: see docs/api.md"
-		a.fail(w, &client.Error{Code: registry.NotFound, Message: message})
+		a.fail(w, client.Errorf(registry.NotFound, "%s %s does not exist: see docs/api.md", r.Method, r.URL.Path))
 	})
 	return mux
 }
@@ -180,7 +181,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	}
 	if data, raw := result.([]byte); raw {
 		w.Header().Set("Content-Type", "application/octet-stream")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // in place of the server's
+		extend(w)
 		write(w, data)
 		return
 	}
@@ -189,6 +190,11 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route *route) {
 
 // answerTimeout bounds the time to send a large answer, such as a backup.
 const answerTimeout = 10 * time.Minute
+
+// extend gives a large answer the time to be sent, in place of the server's WriteTimeout.
+func extend(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
 
 // forwardOrFail answers a request that failed here: the leader answers it if this node is not the leader.
 func (a *api) forwardOrFail(w http.ResponseWriter, r *http.Request, body io.Reader, err error, wait time.Duration) {
@@ -270,10 +276,10 @@ func readBody(r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, &client.Error{Code: client.TooLarge, Message: "the request is too large: " + err.Error()}
+		return nil, client.Errorf(client.TooLarge, "the request is too large: %v", err)
 	}
 	if err != nil {
-		return nil, &client.Error{Code: client.Malformed, Message: "the request cannot be read: " + err.Error()}
+		return nil, client.Errorf(client.Malformed, "the request cannot be read: %v", err)
 	}
 	return data, nil
 }

@@ -11,8 +11,9 @@ import (
 )
 
 // leases holds the renewals of leases that this node has accepted as the leader. They are not in the log, and cost no
-// disk a sync: a new leader's first command renews all leases for their full terms, so nothing is lost with them. A lease
-// in the registry may therefore have expired although its holder is well, and Take is proposed for a run known to be free.
+// disk a sync: a new leader's first command renews all leases for their full terms, so nothing is lost with them. A
+// lease in the registry may therefore have expired although its holder is well, and Take is proposed for a run known to
+// be free.
 type leases struct {
 	taking  chan struct{} // holds an element from the choice of a Take's run until it is taken
 	mu      sync.Mutex
@@ -71,10 +72,10 @@ func (a *api) renew(ctx context.Context, r client.Renewal) (*registry.Run, error
 }
 
 // refused converts a refusal to its form on the wire.
-func refused(r *registry.Refusal) error { return &client.Error{Code: r.Code, Message: r.Message} }
+func refused(r *registry.Refusal) error { return client.Errorf(r.Code, "%s", r.Message) }
 
-// take leases the first run of the highest priority that is free by the renewals too. A request that was answered before
-// gets the same answer.
+// take leases the first run of the highest priority that is free by the renewals too. A request that was answered
+// before gets the same answer.
 func (a *api) take(ctx context.Context, c registry.Command) (registry.Response, error) {
 	select {
 	case a.leases.taking <- struct{}{}:

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// refreshEvery is the time between two reads of the registry, while somebody looks at the pages.
+	// refreshEvery is the time between two reads of a registry without changes, while somebody looks at the pages.
 	refreshEvery = time.Second
 	// openTimeout bounds the time to open the workers' store.
 	openTimeout = 10 * time.Second
@@ -35,10 +35,11 @@ type pages struct {
 	api  *api
 	kept store.Store // nil if this node does not know it
 
-	mu    sync.Mutex
-	read  time.Time // when the registry was last read
-	all   []web.Run // by name
-	known map[string]shown
+	mu      sync.Mutex
+	changed uint64    // the registry's last change, and
+	read    time.Time // when it was last read: leases are renewed without a change
+	all     []web.Run // by name
+	known   map[string]shown
 }
 
 // shown is a run as it was when it last changed.
@@ -56,7 +57,7 @@ func (c *Config) pages(ctx context.Context, a *api) http.HandlerFunc {
 		if kept, err := store.OpenExisting(opening, c.Checkpoints); err == nil {
 			p.kept = kept
 		} else { // no experiment depends on it
-			c.Log.Warn("the pages have no curves and files: restart this node once its --checkpoints can be reached", "error", err)
+			c.Log.Warn("no curves and files: restart this node once its --checkpoints can be reached", "error", err)
 		}
 	}
 	config := web.Config{Source: p, Actions: p, Log: c.Log}
@@ -85,26 +86,32 @@ func (p *pages) Store() store.Store { return p.kept }
 func (p *pages) Runs(context.Context) ([]web.Run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.read) < refreshEvery {
-		return p.all, nil
-	}
 	var runs []registry.Run
 	var now time.Time
-	p.api.View(func(s *registry.State) { runs, now = slices.Clone(s.Runs), p.api.Time(s) })
+	p.api.View(func(s *registry.State) {
+		if s.Changed != p.changed || time.Since(p.read) > refreshEvery {
+			runs, now, p.changed = slices.Clone(s.Runs), p.api.Time(s), s.Changed
+		}
+	})
+	if now.IsZero() {
+		return p.all, nil
+	}
 	all, known := make([]web.Run, len(runs)), make(map[string]shown, len(runs))
 	for i := range runs {
 		run := p.api.leases.now(&runs[i], now)
 		last, ok := p.known[run.Name]
 		if !ok || last.changed != run.Changed || run.Lease != nil { // leases are renewed without a change
-			last = shown{run.Changed, newRun(&run)}
+			w := newRun(&run)
 			if i > 0 && alike(&run, &runs[i-1]) {
-				last.run.Settings, last.run.Iterations, last.run.AllSteps = all[i-1].Settings, all[i-1].Iterations, all[i-1].AllSteps
+				before := &all[i-1]
+				w.Settings, w.Iterations, w.AllSteps = before.Settings, before.Iterations, before.AllSteps
 			} else {
-				last.run.Settings, last.run.Iterations, last.run.AllSteps = settingsOf(&run)
+				w.Settings, w.Iterations, w.AllSteps = settingsOf(&run)
 			}
 			if run.Lease != nil && !run.Lease.Lost {
-				last.run.ETA = last.run.Remaining()
+				w.ETA = w.Remaining()
 			}
+			last = shown{run.Changed, w}
 		}
 		all[i], known[run.Name] = last.run, last
 	}
@@ -115,18 +122,18 @@ func (p *pages) Runs(context.Context) ([]web.Run, error) {
 
 // alike reports whether two runs differ in their seeds at most.
 func alike(a, b *registry.Run) bool {
-	return a.Experiment == b.Experiment && a.Task == b.Task && a.Algorithm == b.Algorithm && a.Estimator == b.Estimator &&
-		a.Length == b.Length && slices.Equal(a.Settings, b.Settings)
+	return a.Experiment == b.Experiment && a.Task == b.Task && a.Algorithm == b.Algorithm &&
+		a.Estimator == b.Estimator && a.Length == b.Length && slices.Equal(a.Settings, b.Settings)
 }
 
 // settingsOf returns a run's settings and length.
-func settingsOf(run *registry.Run) (given map[string]string, iterations, steps uint64) {
+func settingsOf(run *registry.Run) (given map[string]string, iterations, steps web.Number) {
 	given = map[string]string{}
 	for _, s := range sweep.Overrides(run) {
 		given[s.Name] = s.Value
 	}
 	if settings, err := sweep.Settings(run); err == nil { // else a program with other settings submitted it
-		iterations, steps = settings.Iterations, settings.Steps
+		iterations, steps = web.Number(settings.Iterations), web.Number(settings.Steps)
 	}
 	return given, iterations, steps
 }
@@ -135,9 +142,12 @@ func settingsOf(run *registry.Run) (given map[string]string, iterations, steps u
 func newRun(run *registry.Run) web.Run {
 	w := web.Run{
 		Name: run.Name, Experiment: run.Experiment, Task: run.Task, Algorithm: run.Algorithm, Estimator: run.Estimator,
-		Seed: strconv.FormatUint(run.Seed, 10), State: web.State(run.State), Reason: run.Reason, Iteration: run.Iteration(),
-		Steps: run.Steps, Epoch: run.Epoch, Heard: run.Updated, Logs: epochs.Logs(run.Home()), ETA: web.None,
-		Return: number(run, "return_mean"), Best: number(run, "best_return"), Elapsed: number(run, "seconds_elapsed"),
+		Seed: strconv.FormatUint(run.Seed, 10), State: web.State(run.State), Reason: run.Reason, Epoch: run.Epoch,
+		Row: web.Row{
+			Iteration: web.Number(run.Iteration()), Steps: web.Number(run.Steps), Return: number(run, "return_mean"),
+			Best: number(run, "best_return"), ETA: web.None, Heard: run.Updated,
+		},
+		Elapsed: number(run, "seconds_elapsed"), Logs: epochs.Logs(run.Home()),
 	}
 	if run.Checkpoint != nil {
 		w.Directory = path.Dir(path.Dir(run.Checkpoint.Location))
@@ -158,8 +168,8 @@ func number(run *registry.Run, metric string) web.Number {
 	return web.None
 }
 
-// User implements [web.Actions]. Users may do what their roles permit in the API. Without credentials, where everybody on
-// this machine could act through the API, the pages only read.
+// User implements [web.Actions]. Users may do what their roles permit in the API. Without credentials, where everybody
+// on this machine could act through the API, the pages only read.
 func (p *pages) User(r *http.Request) (name string, may []string, err error) {
 	if r.TLS == nil {
 		return "", []string{}, nil
@@ -184,27 +194,30 @@ func (p *pages) Login(token string) (*http.Cookie, error) {
 }
 
 // Do implements [web.Actions].
-func (p *pages) Do(r *http.Request, action web.Action) (string, error) {
+func (p *pages) Do(r *http.Request, a web.Action) (string, error) {
 	var command registry.Command
 	var verb string
-	switch action.Action {
+	steer := func(action registry.Action) registry.Command {
+		return registry.Command{Steer: &registry.Steer{Name: a.Name, Action: action}}
+	}
+	switch a.Action {
 	case "check", "submit":
-		spec, err := sweep.Parse([]byte(action.Sweep))
+		spec, err := sweep.Parse([]byte(a.Sweep))
 		if err != nil {
 			return "", err
 		}
-		if action.Action == "check" {
+		if a.Action == "check" {
 			return describe(spec), nil
 		}
 		command, verb = registry.Command{Submit: &registry.Submit{Spec: *spec}}, "queued"
 	case "cancel":
-		command, verb = registry.Command{Steer: &registry.Steer{Name: action.Name, Action: registry.Cancel}}, "cancelled"
+		command, verb = steer(registry.Cancel), "cancelled"
 	case "retry":
-		command, verb = registry.Command{Steer: &registry.Steer{Name: action.Name, Action: registry.Retry}}, "queued again"
+		command, verb = steer(registry.Retry), "queued again"
 	case "remove":
-		command, verb = registry.Command{Remove: &registry.Remove{Experiment: action.Name}}, "removed"
+		command, verb = registry.Command{Remove: &registry.Remove{Experiment: a.Name}}, "removed"
 	default:
-		return "", fmt.Errorf("%.20q is not an action", action.Action)
+		return "", fmt.Errorf("%.20q is not an action", a.Action)
 	}
 	response, err := p.api.execute(r, command)
 	if err != nil {

@@ -25,37 +25,22 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Config holds the settings of a node.
+// Config holds the settings of a node, each the value of the flag of its name.
 type Config struct {
-	// ID, DataDir and Peers are as in raftnode. Without Peers and Join the node is its cluster's only one.
-	ID, DataDir string
-	Peers       []raftnode.Peer
-	// Join is the URL of a node of the cluster to join; "" means none.
-	Join string
-	// Restore is a backup file to start a new single node from; "" means none, "-" standard input.
-	Restore string
-	// Raft and HTTP are the addresses to listen on; AdvertiseRaft and AdvertiseURL, where others reach them, "" meaning there.
+	ID, DataDir, Join, Restore  string
+	Peers                       []raftnode.Peer // none, as without Join: the node is its cluster's only one
 	Raft, HTTP                  string
-	AdvertiseRaft, AdvertiseURL string
-	// Credentials authenticate the node and its peers; nil means plain connections without authentication.
-	Credentials *credentials.Credentials
-	// Tokens is the file of tokens that stand for certificates; "" means none.
-	Tokens credentials.Tokens
-	// Checkpoints is the workers' store, which has the runs' curves and files for the pages; "" means that they have none.
-	Checkpoints string
-	// Play is the URL of a `learner dashboard` on that store, which plays policies for the pages; "" means none.
-	Play string
-	// Metrics is the host:port to serve metrics on; "" means none.
-	Metrics string
-	// Log is the node's log.
-	Log *slog.Logger
+	AdvertiseRaft, AdvertiseURL string                   // "": the listening addresses
+	Credentials                 *credentials.Credentials // nil: plain connections without authentication
+	Tokens                      credentials.Tokens
+	Checkpoints, Play, Metrics  string
+	Log                         *slog.Logger
 
-	peers, credentials, logLevel, logFormat string // flags
+	peers, credentials, logLevel, logFormat string // flags in their text form
 	insecure                                bool
 
-	connections int // at most, on each listener; 0 means maxConnections
-
-	joinURLs []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
+	connections int      // at most, on each listener; 0 means maxConnections
+	joinURLs    []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
 }
 
 // maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its
@@ -119,8 +104,8 @@ func Run(ctx context.Context, c Config) (err error) {
 		return errors.Join(err, shutdown(server), group.Wait())
 	}
 	answers := &api{
-		backend: node, leases: newLeases(), expired: metrics.LeaseExpiries.Inc, tokens: c.Tokens, url: self.URL, others: nodes,
-		log: c.Log,
+		backend: node, leases: newLeases(), expired: metrics.LeaseExpiries.Inc, tokens: c.Tokens, url: self.URL,
+		others: nodes, log: c.Log,
 	}
 	watch(metrics, node, answers)
 	mux := http.NewServeMux()
@@ -175,8 +160,8 @@ func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.No
 		if err := node.Err(); err != nil {
 			return errors.Join(err, shutdown(server))
 		}
-		out := fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory with --join", c.ID)
-		return errors.Join(out, shutdown(server))
+		return errors.Join(fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory "+
+			"with --join", c.ID), shutdown(server))
 	}
 }
 
@@ -218,8 +203,8 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 		peers = self
 	}
 	config := raftnode.Config{
-		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address, Peers: peers,
-		Restore: backup, Log: c.Log, Now: failpoint.Now,
+		ID: c.ID, DataDir: c.DataDir, Listener: c.secure(listener, proto.RoleCoordinator), Advertise: address,
+		Peers: peers, Restore: backup, Log: c.Log, Now: failpoint.Now,
 	}
 	if c.Credentials != nil {
 		dialer := &tls.Dialer{Config: c.Credentials.Client(proto.RoleCoordinator)}
@@ -355,7 +340,8 @@ func (c *Config) join(ctx context.Context, node *raftnode.Node, self registry.No
 		case ctx.Err() != nil || !late:
 			return ended(ctx, fmt.Errorf("announce this node: %w", err))
 		}
-		c.Log.Warn("this node cannot announce its URL yet, by which clients find it; trying again", "url", self.URL, "error", err)
+		c.Log.Warn("this node cannot announce its URL yet, by which clients find it; trying again", "url", self.URL,
+			"error", err)
 	}
 }
 

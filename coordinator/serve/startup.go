@@ -16,7 +16,7 @@ func (s *startup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h != nil:
 		(*h).ServeHTTP(w, r)
 	case r.URL.Path != "/healthz":
-		send(w, http.StatusServiceUnavailable, client.Failure{Error: &client.Error{Code: client.Unavailable,
-			Message: "this node is not in a cluster yet: its log says what it waits for"}})
+		err := client.Errorf(client.Unavailable, "this node is not in a cluster yet: its log says what it waits for")
+		send(w, http.StatusServiceUnavailable, client.Failure{Error: err})
 	}
 }

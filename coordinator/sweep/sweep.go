@@ -31,6 +31,18 @@ import (
 // MaxFile bounds the size of a sweep's file, in bytes.
 const MaxFile = 256 << 10
 
+// file is a sweep as it is written.
+type file struct {
+	Name                                string
+	Tasks, Algorithms, Estimators, Tags list
+	Seeds                               seeds
+	Priority                            int
+	Overrides                           overrides
+}
+
+// fields lists the fields of a sweep.
+var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides", "priority", "tags"}
+
 // Parse reads a sweep, completed and checked by [Validate].
 func Parse(data []byte) (*registry.Spec, error) {
 	if len(data) > MaxFile {
@@ -43,69 +55,46 @@ func Parse(data []byte) (*registry.Spec, error) {
 	if document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("a sweep consists of lines name: value; it needs a name and tasks")
 	}
-	spec := new(registry.Spec)
-	if err := eachField(document.Content[0],
-		func(name string, value *yaml.Node) error { return set(spec, name, value) }); err != nil {
-		return nil, err
+	for i, key := range document.Content[0].Content {
+		if i%2 == 0 && !slices.Contains(fields, key.Value) {
+			meant, _ := nearest.Name(key.Value, fields)
+			return nil, fmt.Errorf("line %d: %s is not a field of a sweep; did you mean %s?", key.Line, key.Value,
+				meant)
+		}
 	}
+	var f file
+	if err := document.Decode(&f); err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	spec := &registry.Spec{Name: f.Name, Tasks: f.Tasks, Algorithms: f.Algorithms, Estimators: f.Estimators,
+		Seeds: f.Seeds, Overrides: f.Overrides, Priority: f.Priority, Tags: f.Tags}
 	return spec, Validate(spec)
 }
 
-// eachField calls f with the fields of a mapping.
-func eachField(mapping *yaml.Node, f func(name string, value *yaml.Node) error) error {
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		key, value := mapping.Content[i], mapping.Content[i+1]
-		if seen[key.Value] {
-			return fmt.Errorf("line %d: %s is given twice", key.Line, key.Value)
-		}
-		seen[key.Value] = true
-		if err := f(key.Value, value); err != nil {
-			return fmt.Errorf("line %d: %w", key.Line, err)
-		}
-	}
-	return nil
+// list is a list of plain values, or a single one.
+type list []string
+
+// UnmarshalYAML implements [yaml.Unmarshaler].
+func (l *list) UnmarshalYAML(node *yaml.Node) (err error) {
+	*l, err = values(node)
+	return err
 }
 
-// fields lists the fields of a sweep.
-var fields = []string{"name", "tasks", "algorithms", "estimators", "seeds", "overrides", "priority", "tags"}
+// overrides are settings with the values to try.
+type overrides []registry.Override
 
-func set(spec *registry.Spec, name string, value *yaml.Node) (err error) {
-	switch name {
-	case "name":
-		spec.Name = value.Value
-	case "tasks":
-		spec.Tasks, err = values(value)
-	case "algorithms":
-		spec.Algorithms, err = values(value)
-	case "estimators":
-		spec.Estimators, err = values(value)
-	case "seeds":
-		spec.Seeds, err = seeds(value)
-	case "priority":
-		if spec.Priority, err = strconv.Atoi(value.Value); err != nil {
-			err = fmt.Errorf("%q is not a whole number", value.Value)
-		}
-	case "tags":
-		spec.Tags, err = values(value)
-	case "overrides":
-		if value.Kind != yaml.MappingNode {
-			return errors.New("overrides must be settings, given as name: value")
-		}
-		return eachField(value, func(name string, value *yaml.Node) error {
-			o := registry.Override{Name: strings.ReplaceAll(name, "-", "_")}
-			if o.Values, err = overrideValues(o.Name, value); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			spec.Overrides = append(spec.Overrides, o)
-			return nil
-		})
-	default:
-		meant, _ := nearest.Name(name, fields)
-		return fmt.Errorf("%s is not a field of a sweep; did you mean %s?", name, meant)
+// UnmarshalYAML implements [yaml.Unmarshaler].
+func (o *overrides) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: overrides must be settings, given as name: value", node.Line)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for pair := range slices.Chunk(node.Content, 2) {
+		name := strings.ReplaceAll(pair[0].Value, "-", "_")
+		texts, err := overrideValues(name, pair[1])
+		if err != nil {
+			return err
+		}
+		*o = append(*o, registry.Override{Name: name, Values: texts})
 	}
 	return nil
 }
@@ -119,7 +108,7 @@ func values(node *yaml.Node) ([]string, error) {
 	var texts []string
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
-			return nil, errors.New("must be a plain value or a list of plain values")
+			return nil, fmt.Errorf("line %d: must be a plain value or a list of plain values", item.Line)
 		}
 		texts = append(texts, item.Value)
 	}
@@ -148,10 +137,12 @@ func overrideValues(name string, node *yaml.Node) (texts []string, err error) {
 	return texts, nil
 }
 
-// seeds parses numbers and ranges like 1-5.
-func seeds(node *yaml.Node) ([]uint64, error) {
+// seeds are numbers, given also as ranges like 1-5.
+type seeds []uint64
+
+// UnmarshalYAML implements [yaml.Unmarshaler].
+func (s *seeds) UnmarshalYAML(node *yaml.Node) error {
 	texts, err := values(node)
-	var all []uint64
 	for _, text := range texts {
 		from, to, isRange := strings.Cut(text, "-")
 		if !isRange {
@@ -160,18 +151,16 @@ func seeds(node *yaml.Node) ([]uint64, error) {
 		first, err1 := strconv.ParseUint(from, 10, 64)
 		last, err2 := strconv.ParseUint(to, 10, 64)
 		if err1 != nil || err2 != nil || last < first {
-			return nil, fmt.Errorf("%q is neither a number nor a range like 1-5", text)
+			return fmt.Errorf("line %d: seeds: %q is neither a number nor a range like 1-5", node.Line, text)
 		}
 		if last-first >= registry.MaxAxis {
-			return nil, fmt.Errorf("%s: at most %d seeds are possible", text, registry.MaxAxis)
+			return fmt.Errorf("line %d: seeds: %s: at most %d seeds are possible", node.Line, text, registry.MaxAxis)
 		}
-		for seed := first; ; seed++ {
-			if all = append(all, seed); seed == last {
-				break
-			}
+		for n := range last - first + 1 {
+			*s = append(*s, first+n)
 		}
 	}
-	return all, err
+	return err
 }
 
 // complete fills in the axes that a spec leaves out.
@@ -233,29 +222,20 @@ func Validate(spec *registry.Spec) error {
 	return nil
 }
 
-// own are the settings for which a sweep has fields of its own.
-var own = []string{"env", "algorithm", "estimator", "seed"}
+// own are the settings for which a sweep has fields, with their names.
+var own = map[string]string{"env": "tasks", "algorithm": "algorithms", "estimator": "estimators", "seed": "seeds"}
 
 func checkOverride(o *registry.Override) error {
-	if slices.Contains(own, o.Name) {
-		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, nearestField(o.Name))
+	if field := own[o.Name]; field != "" {
+		return fmt.Errorf("overrides: %s is given outside of overrides, as %s", o.Name, field)
 	}
 	possible, _ := config.Overrides()
-	possible = slices.DeleteFunc(possible,
-		func(name string) bool { return name == "task" || slices.Contains(own, name) })
+	possible = slices.DeleteFunc(possible, func(name string) bool { return name == "task" || own[name] != "" })
 	if !slices.Contains(possible, o.Name) {
 		meant, _ := nearest.Name(o.Name, possible)
 		return fmt.Errorf("overrides: %s is not a setting of an experiment; did you mean %s?", o.Name, meant)
 	}
 	return nil
-}
-
-func nearestField(setting string) string {
-	if setting == "env" {
-		return "tasks"
-	}
-	meant, _ := nearest.Name(setting, fields)
-	return meant
 }
 
 // Overrides returns the settings that a run overrides, with the length that it was extended to in place of its first.
@@ -279,7 +259,7 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 	given := []config.Assignment{{Name: "env", Value: run.Task}, {Name: "algorithm", Value: run.Algorithm},
 		{Name: "estimator", Value: run.Estimator}, {Name: "seed", Value: strconv.FormatUint(run.Seed, 10)}}
 	for _, s := range Overrides(run) {
-		if s.Name == "task" { // it names a command, and this machine's are its user's to choose
+		if s.Name == "task" { // it names a command to run on the learner's machine
 			return nil, errors.New("task: an experiment's tasks are built-in ones")
 		}
 		given = append(given, config.Assignment(s))

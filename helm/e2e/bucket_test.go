@@ -51,7 +51,7 @@ experiments: [{name: pair, tasks: Swimmer-v2, estimators: mc, seeds: 1-2, overri
 		return ""
 	})
 	taken := u.runs("pair")[0]
-	u.kubectl("delete", "pod", taken.Lease.Learner, "--grace-period=0", "--force")
+	u.kubectl("delete", "pod", taken.Learner, "--grace-period=0", "--force")
 	u.coordinator("watch", "pair")
 	runs := u.runs("pair")
 	if states(runs) != "done" || runs[0].Epoch <= taken.Epoch {

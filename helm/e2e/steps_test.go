@@ -25,9 +25,8 @@ func (u *user) scaleActors(pods int) {
 
 // run is what the coordinator says of a run.
 type run struct {
-	Name, State  string
-	Epoch, Steps int
-	Lease        *struct{ Learner string }
+	Name, State, Learner string
+	Epoch, Steps         int
 }
 
 // runs returns the runs of an experiment.

@@ -1,5 +1,5 @@
-// Package progress defines the columns of a run's tables: progress.csv, a [Row] for each iteration, and evaluations.csv,
-// an [Evaluation] for each evaluated checkpoint.
+// Package progress defines the columns of a run's tables: progress.csv, a [Row] for each iteration, and
+// evaluations.csv, an [Evaluation] for each evaluated checkpoint.
 package progress
 
 import (
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// A Row contains one iteration's numbers. Its fields are the columns of progress.csv, in this order. The struct tags give
-// the column's name, TensorBoard's tag, and the description in TensorBoard and docs/metrics.md.
+// A Row contains one iteration's numbers. Its fields are the columns of progress.csv, in this order. The struct tags
+// give the column's name, TensorBoard's tag, and the description in TensorBoard and docs/metrics.md.
 //
 // Columns whose names begin with "seconds_" are times, all but the processor's by the clock on the wall; all others are
-// identical whenever the run is repeated, or killed and resumed. Numbers that do not apply to a run (the noise, without a
-// Gaussian process) are NaN, and empty in progress.csv.
+// identical whenever the run is repeated, or killed and resumed. Numbers that do not apply to a run (the noise, without
+// a Gaussian process) are NaN, and empty in progress.csv.
 type Row struct {
 	Iteration uint64 `csv:"iteration" help:"Number of the iteration, from 0. The checkpoint of the same number has the policy that played the batch."`
 	Steps     uint64 `csv:"steps" tag:"run/steps" help:"Environment steps so far, including this iteration's and those of the first batch, which initialises the normaliser."`
@@ -49,8 +49,8 @@ type Row struct {
 
 	// The critic's calibration on a held-out tenth of the episodes: the fraction of their targets within the central
 	// intervals that should contain 50 % and 90 % of them (package critic); with --kernel-learning converge, on all
-	// episodes, held out a fifth at a time, with the tails and the scale of the other folds' errors. Only with the closed
-	// form and at least two episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
+	// episodes, held out a fifth at a time, with the tails and the scale of the other folds' errors. Only with the
+	// closed form and at least two episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals; with --kernel-learning converge, of Student's t distribution with the degrees of freedom and the scale of the other folds' errors."`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals, as of coverage_50."`
 
@@ -64,7 +64,8 @@ type Row struct {
 
 	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which the errors of held-out targets, in predicted standard deviations, are most likely; only with --kernel-learning converge, empty for a normal distribution."`
 
-	// The coverage of the process's own normal distributions: that of coverage_50 and coverage_90 without tails or scale.
+	// The coverage of the process's own normal distributions: that of coverage_50 and coverage_90 without tails or
+	// scale.
 	NormalCoverage50 float64 `csv:"normal_coverage_50" tag:"critic/normal_coverage_50" help:"Fraction of held-out targets within the central 50 % intervals of the process's own normal distributions, of which nothing is fitted to other errors; only with --kernel-learning converge."`
 	NormalCoverage90 float64 `csv:"normal_coverage_90" tag:"critic/normal_coverage_90" help:"Fraction of held-out targets within the central 90 % intervals of the process's own normal distributions, as of normal_coverage_50."`
 }

@@ -10,17 +10,16 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// maxCached bounds the numbers of tables that are kept in memory, in bytes: the columns of the tables that were least recently asked for
-// are forgotten first.
+// maxCached bounds the memory of cached columns, in bytes. The least recently used tables are dropped first.
 const maxCached = 128 << 20
 
-// columns reads the columns of the runs' tables, progress.csv and evaluations.csv, which grow at the end, and keeps those that
-// were asked for. It reads only what is new.
+// columns caches columns of the runs' tables, progress.csv and evaluations.csv, and reads only the rows added to them.
 type columns struct {
 	store store.Store
 
@@ -31,11 +30,13 @@ type columns struct {
 	bound  int // of bytes: maxCached
 }
 
-// table is what is kept of a file.
+// table caches columns of a file.
 type table struct {
 	key string
 
 	mu     sync.Mutex
+	asked  []string // columns to keep, or
+	all    bool     // all of them
 	header []string
 	values map[string][]float32 // columns of the same length, to as many digits as a screen shows
 	rows   int
@@ -48,8 +49,8 @@ func newColumns(s store.Store) *columns {
 	return &columns{store: s, tables: map[string]*list.Element{}, recent: list.New(), bound: maxCached}
 }
 
-// read returns columns of a table in a run's directory, NaN where the table has no number; all of them if none are named. A table that
-// does not exist yet has no rows, and one without such a column has none of it. What is returned is not changed afterwards.
+// read returns columns of a table in a run's directory, all if none are named, with NaN where the table has no number.
+// A table that does not exist yet has no columns. The slices are not changed afterwards.
 func (c *columns) read(ctx context.Context, directory, name string, wanted ...string) (map[string][]float32, error) {
 	t := c.table(path.Join(directory, name))
 	t.mu.Lock()
@@ -100,23 +101,17 @@ func (c *columns) resize(t *table) {
 	}
 }
 
-// update reads what is new in the file, or all of it for a column that was not asked for before or if the file was replaced.
+// update reads the rows added to the file, or all of it if it was replaced or for a column that was not asked for
+// before.
 func (t *table) update(ctx context.Context, in store.Store, wanted []string) error {
-	all := len(wanted) == 0
-	if t.header != nil {
-		if all {
-			wanted = t.header
-		}
-		missing := func(name string) bool { return t.values[name] == nil && slices.Contains(t.header, name) }
-		if slices.ContainsFunc(wanted, missing) {
-			for name := range t.values { // also those that others ask for
-				wanted = append(slices.Clone(wanted), name)
-			}
-			t.forget()
-		}
+	missing := func(name string) bool {
+		return !t.all && !slices.Contains(t.asked, name) && (t.header == nil || slices.Contains(t.header, name))
 	}
-	from := t.offset - int64(len(t.last))
-	data, err := in.GetFrom(ctx, t.key, from)
+	if len(wanted) == 0 && !t.all || slices.ContainsFunc(wanted, missing) {
+		t.all, t.asked = t.all || len(wanted) == 0, append(t.asked, wanted...)
+		t.forget()
+	}
+	data, err := in.GetFrom(ctx, t.key, t.offset-int64(len(t.last)))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.forget()
 		return nil
@@ -126,15 +121,12 @@ func (t *table) update(ctx context.Context, in store.Store, wanted []string) err
 	}
 	fresh, same := bytes.CutPrefix(data, t.last)
 	if !same { // another file: a run that was resumed from an earlier iteration, or began anew
-		for name := range t.values {
-			wanted = append(slices.Clone(wanted), name)
-		}
 		t.forget()
 		if fresh, err = in.GetFrom(ctx, t.key, 0); err != nil {
 			return err
 		}
 	}
-	t.parse(fresh, wanted, all)
+	t.parse(fresh)
 	return nil
 }
 
@@ -143,7 +135,7 @@ func (t *table) forget() {
 }
 
 // parse adds whole lines.
-func (t *table) parse(data []byte, wanted []string, all bool) {
+func (t *table) parse(data []byte) {
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
 	if len(data) == 0 {
 		return
@@ -153,10 +145,10 @@ func (t *table) parse(data []byte, wanted []string, all bool) {
 		t.offset, data = t.offset+int64(len(first)+1), data[len(first)+1:]
 		t.last = append(slices.Clone(first), '\n')
 		t.values = map[string][]float32{}
-		for _, name := range bytes.Split(first, []byte(",")) {
-			t.header = append(t.header, string(name))
-			if all || slices.Contains(wanted, string(name)) {
-				t.values[string(name)] = make([]float32, 0, bytes.Count(data, []byte("\n")))
+		for _, name := range strings.Split(string(first), ",") {
+			t.header = append(t.header, name)
+			if t.all || slices.Contains(t.asked, name) {
+				t.values[name] = make([]float32, 0, bytes.Count(data, []byte("\n")))
 			}
 		}
 		if len(data) == 0 {

@@ -33,7 +33,8 @@ type Curves struct {
 	Curves []Curve `json:"curves"`
 }
 
-// Curve is a group's: at each X the mean of its runs that got so far, of the middle half of them with statistic=iqm, and its 95 % interval.
+// Curve is a group's curve: at each X, the mean over the runs that got so far, or with statistic=iqm over their middle
+// half, and its 95 % interval.
 type Curve struct {
 	Query string  `json:"query"`
 	Runs  int     `json:"runs"`
@@ -44,7 +45,8 @@ type Curve struct {
 }
 
 // curves answers a request for the curves of the groups q, at most [maxGroups]: metric is a column of progress.csv, or
-// evaluation/COLUMN of evaluations.csv; axis is iterations, steps or time; statistic is mean or iqm; from and to limit the axis.
+// evaluation/COLUMN of evaluations.csv; axis is iterations, steps or time; statistic is mean or iqm; from and to limit
+// the axis.
 func (s *server) curves(r *http.Request) (any, error) {
 	v := r.URL.Query()
 	axis, ok := axes[v.Get("axis")]
@@ -57,7 +59,8 @@ func (s *server) curves(r *http.Request) (any, error) {
 	}
 	queries := v["q"]
 	if len(queries) > maxGroups {
-		return nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d groups: at most %d are compared", len(queries), maxGroups)}
+		text := fmt.Sprintf("%d groups: at most %d are compared", len(queries), maxGroups)
+		return nil, &failure{http.StatusBadRequest, text}
 	}
 	runs, err := s.Source.Runs(r.Context())
 	if err != nil {
@@ -86,7 +89,8 @@ func (s *server) curves(r *http.Request) (any, error) {
 // evaluationPrefix begins the names of metrics that are columns of evaluations.csv.
 const evaluationPrefix = "evaluation/"
 
-// tableOfMetric returns the table that has a metric, and the columns of the metric and the axis there: evaluations are not timed.
+// tableOfMetric returns the table that has a metric, and the columns of the metric and the axis there: evaluations are
+// not timed.
 func tableOfMetric(name, axis string) (table, metric, along string) {
 	if column, ok := strings.CutPrefix(name, evaluationPrefix); ok {
 		if axis != axes["steps"] {
@@ -107,8 +111,8 @@ func bound(v url.Values, name string, otherwise float64) float64 {
 	return otherwise
 }
 
-// resample reads the runs' tables, several at a time, and returns each run's values on the grid; runs without any are left out. What it
-// keeps does not depend on the lengths of the runs.
+// resample reads the runs' tables, several at a time, and returns each run's values on the grid; runs without any are
+// left out. Its memory does not depend on the lengths of the runs.
 func (s *server) resample(ctx context.Context, runs []*Run, g grid, table, axis, metric string) ([][]float32, error) {
 	all := make([][]float32, len(runs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -131,7 +135,8 @@ func (s *server) resample(ctx context.Context, runs []*Run, g grid, table, axis,
 	return slices.DeleteFunc(all, func(values []float32) bool { return values == nil }), nil
 }
 
-// grid divides a part of the axis into as many bins as a curve has points. Iterations have bins of their own where they are few.
+// grid divides a part of the axis into as many bins as a curve has points. Iterations have bins of their own where they
+// are few.
 type grid struct {
 	from, width float64
 	bins        int
@@ -155,11 +160,15 @@ func newGrid(runs []*Run, axis string, from, to float64) grid {
 
 // along returns how far a run has got on an axis; evaluations are one further than the rows.
 func (r *Run) along(axis string) float64 {
-	end := map[string]float64{"iteration": float64(r.Iteration), "steps": float64(r.Steps), "seconds_elapsed": float64(r.Elapsed)}[axis]
-	if end != end {
-		return 0
+	switch {
+	case axis == axes["iterations"]:
+		return float64(r.Iteration)
+	case axis == axes["steps"]:
+		return float64(r.Steps)
+	case r.Elapsed.given():
+		return float64(r.Elapsed)
 	}
-	return end
+	return 0
 }
 
 // bin returns the bin of a place, -1 outside.
@@ -182,8 +191,8 @@ func (g *grid) centers() Numbers {
 	return x
 }
 
-// resample returns the means of a run's values in each bin, NaN before its first value and after its last; nil if there are no values. A
-// bin without a value between two others has the value on the line between them.
+// resample returns the means of a run's values in each bin, NaN before its first value and after its last; nil if there
+// are no values. A bin without a value between two others has the value on the line between them.
 func (g *grid) resample(x, y []float32) []float32 {
 	sum, count := make([]float64, g.bins), make([]int, g.bins)
 	for i, v := range y {
@@ -212,7 +221,8 @@ func (g *grid) resample(x, y []float32) []float32 {
 
 // summarize returns the curve of a group whose runs have these values in so many bins.
 func summarize(runs [][]float32, bins int, trim float64) Curve {
-	c := Curve{Runs: len(runs), Value: make(Numbers, bins), Low: make(Numbers, bins), High: make(Numbers, bins), Count: make([]int, bins)}
+	c := Curve{Runs: len(runs), Value: make(Numbers, bins), Low: make(Numbers, bins), High: make(Numbers, bins),
+		Count: make([]int, bins)}
 	values := make([]float64, 0, len(runs))
 	for b := range bins {
 		values = values[:0]

@@ -37,13 +37,13 @@ const (
 	scanPause = time.Second
 	// scanTimeout ends a scan of a store that hangs.
 	scanTimeout = 10 * time.Minute
-	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, in addition to the
-	// time of four iterations.
+	// aliveFor is how long after its last sign of life a run without a coordinator counts as running, in addition to
+	// the time of four iterations.
 	aliveFor = time.Minute
 )
 
-// Directory is the source of the runs in a store: every directory with a config.yaml, and the last of a run's epochs. It
-// reads only the configurations, and the ends of the tables, that have changed since its last scan.
+// Directory is the source of the runs in a store: every directory with a config.yaml, and the last of a run's epochs.
+// It reads only the configurations, and the ends of the tables, that have changed since its last scan.
 type Directory struct {
 	store store.Store
 	now   func() time.Time
@@ -182,7 +182,7 @@ func newest(files []store.File) map[string]*known {
 	}
 	maps.DeleteFunc(directories, func(directory string, k *known) bool {
 		home, epoch := epochs.Split(directory)
-		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Return: None, Best: None, Elapsed: None}
+		k.run = Run{Name: home, Directory: directory, Epoch: epoch, Row: Row{Return: None, Best: None}, Elapsed: None}
 		if epoch > 0 {
 			k.run.Logs = epochs.Logs(home)
 		}
@@ -228,11 +228,11 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 func (k *known) configure(data []byte) {
 	r := &k.run
 	given := parseSettings(string(data))
-	for name, field := range map[string]*string{"env": &r.Task, "algorithm": &r.Algorithm, "estimator": &r.Estimator, "seed": &r.Seed} {
-		*field = strings.Clone(given[name]) // so that the file is not kept
-	}
-	r.Iterations, _ = strconv.ParseUint(given["iterations"], 10, 64)
-	r.AllSteps, _ = strconv.ParseUint(given["steps"], 10, 64)
+	r.Task, r.Algorithm = strings.Clone(given["env"]), strings.Clone(given["algorithm"]) // so that the file is not kept
+	r.Estimator, r.Seed = strings.Clone(given["estimator"]), strings.Clone(given["seed"])
+	iterations, _ := strconv.ParseUint(given["iterations"], 10, 64)
+	steps, _ := strconv.ParseUint(given["steps"], 10, 64)
+	r.Iterations, r.AllSteps = Number(iterations), Number(steps)
 	var shared strings.Builder
 	for line := range strings.Lines(string(data)) {
 		if name, _, found := setting(line); found && !own[name] {
@@ -290,7 +290,7 @@ func (k *known) end(tail []byte) {
 	if !iteration.given() { // the header
 		return
 	}
-	k.run.Iteration, k.run.Steps = uint64(iteration)+1, uint64(numberAt(last, rowColumns, "steps"))
+	k.run.Iteration, k.run.Steps = iteration+1, numberAt(last, rowColumns, "steps")
 	k.run.Elapsed = numberAt(last, rowColumns, "seconds_elapsed")
 	for _, line := range slices.Backward(lines) { // no episode may have ended in a batch of segments
 		if k.run.Return = numberAt(line, rowColumns, "return_mean"); k.run.Return.given() {
@@ -313,10 +313,10 @@ func bestOf(data []byte) Number {
 
 // state judges a run by its files.
 func (r *Run) state(now time.Time) (State, Number) {
-	if length := r.length(); length != (config.Length{}) && length.Reached(r.Iteration, r.Steps) {
+	if done, all := r.progress(); all > 0 && done >= all {
 		return Done, None
 	}
-	perIteration := r.Elapsed / Number(r.Iteration)
+	perIteration := r.Elapsed / r.Iteration
 	alive := aliveFor
 	if perIteration > 0 && perIteration < 1e6 {
 		alive += time.Duration(4 * float64(perIteration) * float64(time.Second))
@@ -329,8 +329,8 @@ func (r *Run) state(now time.Time) (State, Number) {
 
 // own are the settings in which runs may differ whatever they are compared by.
 var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true,
-	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true, "pprof": true,
-	"log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
+	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true,
+	"pprof": true, "log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
 	"keep_checkpoints": true}
 
 // sameMap reports whether a and b are one map.

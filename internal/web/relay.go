@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Relay is the [Config.Live] of a program without the engine, such as a coordinator: it forwards requests to the pages of
-// one that has it, `learner dashboard` at that URL, which reads the same runs' checkpoints. It refuses pages of other
-// origins, as the dashboard does, and keeps the viewer's cookies and token to itself.
+// Relay is the [Config.Live] of a program without the engine, such as a coordinator: it forwards requests to the pages
+// of one that has it, `learner dashboard` at that URL, which reads the same runs' checkpoints. It refuses pages of
+// other origins, as the dashboard does, and keeps the viewer's cookies and token to itself.
 func Relay(to *url.URL) http.Handler {
 	live := *to
 	live.Path = strings.TrimSuffix(to.Path, "/") + "/live"

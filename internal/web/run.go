@@ -153,7 +153,8 @@ func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte) []Event 
 	}
 	if yaml.Unmarshal(builds, &starts) == nil { // else it is no file of ours, and says nothing
 		for _, b := range starts {
-			events = append(events, Event{Level: "info", Text: fmt.Sprintf("from iteration %d on: %s, on %s", b.Iteration, b.Program, b.Machine)})
+			text := fmt.Sprintf("from iteration %d on: %s, on %s", b.Iteration, b.Program, b.Machine)
+			events = append(events, Event{Level: "info", Text: text})
 		}
 	}
 	for _, l := range s.logs(ctx, run) {
@@ -251,8 +252,8 @@ type Rows struct {
 	Columns map[string]Numbers `json:"columns"`
 }
 
-// rows answers with a run and its rows from the number in from on or, without from, with at most [maxPoints] rows, each the
-// mean of as many adjacent ones as are necessary.
+// rows answers with a run and its rows from the number in from on or, without from, with at most [maxPoints] rows, each
+// the mean of as many adjacent ones as are necessary.
 func (s *server) rows(r *http.Request) (any, error) {
 	run, err := s.find(r)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
@@ -31,36 +30,44 @@ type Run struct {
 	// Settings distinguish it from other runs, by their names in a configuration file; they exclude the seed.
 	Settings map[string]string `json:"-"`
 
-	State      State     `json:"state"`
-	Reason     string    `json:"reason,omitempty"` // why it failed, or lost its last learner
-	Iteration  uint64    `json:"iteration"`        // iterations completed
-	Iterations uint64    `json:"iterations"`       // in all; 0 if unknown
-	Steps      uint64    `json:"steps"`            // of the environment
-	AllSteps   uint64    `json:"all_steps"`        // in all; 0 if unknown
-	Return     Number    `json:"return"`           // of the last batch
-	Best       Number    `json:"best"`             // mean return of the best evaluation
-	ETA        Number    `json:"eta"`              // seconds until it is complete
-	Learner    string    `json:"learner,omitempty"`
-	Epoch      uint64    `json:"epoch,omitempty"`
-	Heard      time.Time `json:"heard,omitzero"` // time of its last sign of life
+	Row
+	State   State  `json:"state"`
+	Reason  string `json:"reason,omitempty"` // why it failed, or lost its last learner
+	Learner string `json:"learner,omitempty"`
+	Epoch   uint64 `json:"epoch,omitempty"`
 
 	Elapsed   Number `json:"-"` // seconds of training so far
 	Directory string `json:"-"` // key of its run directory in the store; "" while it has none
 	Logs      string `json:"-"` // key of the directory of its logs; "" if there are none
 }
 
-// length returns the run's length, as far as known.
-func (r *Run) length() config.Length {
-	return config.Length{Iterations: r.Iterations, Steps: r.AllSteps}
+// Row has the columns that the table shows of runs and of groups.
+type Row struct {
+	Iteration  Number    `json:"iteration"`      // iterations completed
+	Iterations Number    `json:"iterations"`     // in all; 0 if unknown
+	Steps      Number    `json:"steps"`          // of the environment
+	AllSteps   Number    `json:"all_steps"`      // in all; 0 if unknown
+	Return     Number    `json:"return"`         // of the last batch
+	Best       Number    `json:"best"`           // mean return of the best evaluation
+	ETA        Number    `json:"eta"`            // seconds until it is complete
+	Heard      time.Time `json:"heard,omitzero"` // time of the last sign of life
+}
+
+// progress returns the iterations or steps done, and the total, 0 if unknown.
+func (r *Row) progress() (done, all Number) {
+	if r.AllSteps > 0 {
+		return r.Steps, r.AllSteps
+	}
+	return r.Iteration, r.Iterations
 }
 
 // Remaining estimates the seconds that the rest of a run takes, at its pace so far.
 func (r *Run) Remaining() Number {
-	done, all := r.length().Of(r.Iteration, r.Steps)
+	done, all := r.progress()
 	if done == 0 || all < done {
 		return None
 	}
-	return r.Elapsed / Number(done) * Number(all-done)
+	return r.Elapsed / done * (all - done)
 }
 
 // State is the state of a run: one of a coordinator's registry, or Lost or Stopped.
@@ -71,7 +78,7 @@ const (
 	Running State = "running"
 	Done    State = "done"
 	Lost    State = "lost"    // its learner has fallen silent
-	Stopped State = "stopped" // it has no coordinator, and nobody trains it
+	Stopped State = "stopped" // it has no coordinator, and is not being trained
 )
 
 // Number is a number whose JSON is null if it is NaN or infinite.
@@ -86,7 +93,13 @@ func (n Number) given() bool { return !math.IsNaN(float64(n)) }
 // MarshalJSON implements [json.Marshaler].
 func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n)), nil }
 
-// Numbers is a list of numbers, whose JSON has null for those that are NaN.
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Number) UnmarshalJSON(data []byte) error {
+	*n = Number(parseNumber(data))
+	return nil
+}
+
+// Numbers is a list of numbers, whose JSON has null for NaN.
 type Numbers []float32
 
 // MarshalJSON implements [json.Marshaler].
@@ -124,8 +137,8 @@ func (r *Run) text(name string) string {
 	return r.Settings[name]
 }
 
-// number returns a column of the table as a number, NaN if it is not one.
-func (r *Run) number(name string) float64 {
+// number returns a column as a number, NaN if it is not one.
+func (r *Row) number(name string) float64 {
 	switch name {
 	case "iteration":
 		return float64(r.Iteration)
@@ -141,10 +154,19 @@ func (r *Run) number(name string) float64 {
 		return float64(r.Best)
 	case "eta":
 		return float64(r.ETA)
-	case "epoch":
-		return float64(r.Epoch)
 	case "heard":
 		return float64(r.Heard.UnixMilli())
+	}
+	return nan
+}
+
+// number returns a column, field or setting as a number, NaN if it is not one.
+func (r *Run) number(name string) float64 {
+	switch v := r.Row.number(name); {
+	case v == v:
+		return v
+	case name == "epoch":
+		return float64(r.Epoch)
 	}
 	return parseNumber([]byte(r.text(name)))
 }

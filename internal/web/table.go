@@ -14,12 +14,9 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// maxPage bounds the rows of an answer.
-const maxPage = 500
-
-// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a field
-// or a setting, name<number, name>number, or a part of the run's name. Values with blanks are in quotation marks. The
-// pages' addresses contain queries, and a group of runs is the query that selects them.
+// A query selects runs: terms separated by blanks, all of which must hold. A term is name=value or name!=value of a
+// field or a setting, name<number, name>number, or a part of the run's name. Values with blanks are in quotation marks.
+// The pages' addresses contain queries, and a group of runs is the query that selects them.
 type query []term
 
 type term struct {
@@ -118,17 +115,10 @@ type Group struct {
 	Values []string      `json:"values"`
 	Runs   int           `json:"runs"`
 	States map[State]int `json:"states"`
-	// Iteration, Steps and Return are means; Low and High the 95 % interval of the mean return.
-	Iteration  Number    `json:"iteration"`
-	Iterations Number    `json:"iterations"`
-	Steps      Number    `json:"steps"`
-	AllSteps   Number    `json:"all_steps"`
-	Return     Number    `json:"return"`
-	Low        Number    `json:"low"`
-	High       Number    `json:"high"`
-	Best       Number    `json:"best"` // mean of the runs' best
-	ETA        Number    `json:"eta"`  // of the last
-	Heard      time.Time `json:"heard,omitzero"`
+	// Row has the means of the runs' columns, the longest time left and the latest sign of life.
+	Row
+	Low  Number `json:"low"` // of the 95 % interval of the mean return
+	High Number `json:"high"`
 }
 
 // tableOf answers a request for a page: q selects, group is a list of names, sort is a column, desc reverses it, offset
@@ -138,7 +128,7 @@ func tableOf(runs []Run, now time.Time, v url.Values) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	offset, limit := natural(v.Get("offset"), 0), min(natural(v.Get("limit"), 100), maxPage)
+	offset, limit := natural(v.Get("offset"), 0), natural(v.Get("limit"), 100)
 	t := &Table{Now: now.UTC(), Version: versionOf(runs), All: len(runs), States: map[State]int{},
 		Names: slices.Concat(fields[1:len(fields)-2], varying(runs))}
 	for _, r := range found {
@@ -247,7 +237,7 @@ func quoted(value string) string {
 }
 
 func newGroup(key string, names []string, runs []*Run) *Group {
-	g := &Group{Query: key, Runs: len(runs), States: map[State]int{}, ETA: None}
+	g := &Group{Query: key, Runs: len(runs), States: map[State]int{}, Row: Row{ETA: None}}
 	for _, name := range names {
 		g.Values = append(g.Values, runs[0].text(name))
 	}
@@ -269,8 +259,8 @@ func newGroup(key string, names []string, runs []*Run) *Group {
 	}
 	returns := mean("return")
 	g.Return, g.Low, g.High = Number(returns.Value), Number(returns.Low), Number(returns.High)
-	for column, field := range map[string]*Number{"iteration": &g.Iteration, "iterations": &g.Iterations, "steps": &g.Steps,
-		"all_steps": &g.AllSteps, "best": &g.Best} {
+	for column, field := range map[string]*Number{"iteration": &g.Iteration, "iterations": &g.Iterations,
+		"steps": &g.Steps, "all_steps": &g.AllSteps, "best": &g.Best} {
 		*field = Number(mean(column).Value)
 	}
 	return g
@@ -289,21 +279,11 @@ func (g *Group) text(name string) string {
 }
 
 func (g *Group) number(name string) float64 {
-	switch name {
-	case "runs":
+	if name == "runs" {
 		return float64(g.Runs)
-	case "iteration":
-		return float64(g.Iteration)
-	case "steps":
-		return float64(g.Steps)
-	case "return":
-		return float64(g.Return)
-	case "best":
-		return float64(g.Best)
-	case "eta":
-		return float64(g.ETA)
-	case "heard":
-		return float64(g.Heard.UnixMilli())
+	}
+	if v := g.Row.number(name); v == v {
+		return v
 	}
 	return parseNumber([]byte(g.text(name)))
 }

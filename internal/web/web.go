@@ -1,19 +1,19 @@
-// Package web serves the pages on which training can be watched: a table of runs, their curves, and a page for each run.
-// A training process shows its own run, a coordinator all of its runs, and `learner dashboard` the runs in a store; they
-// differ in their [Source].
+// Package web serves the pages on which training can be watched: a table of runs, their curves, and a page for each
+// run. A training process shows its own run, a coordinator all of its runs, and `learner dashboard` the runs in a
+// store; they differ in their [Source].
 //
-// The front end (ui) is TypeScript, which package bundle builds into the embedded files in dist. Requests under data/ are
-// answered in JSON; everything else that the pages need is in the program.
+// The front end (ui) is TypeScript, which package bundle builds into the embedded files in dist. Requests under data/
+// are answered in JSON; everything else that the pages need is in the program.
 //
 // # Watching a policy play
 //
-// The tab "watch" of a run's page is ui/play.ts, a chunk of its own, which may import three.js: it is loaded when the tab
-// is first opened. It exports
+// The tab "watch" of a run's page is ui/play.ts, a chunk of its own, which may import three.js: it is loaded when the
+// tab is first opened. It exports
 //
 //	export function mount(element: HTMLElement, params: { run: string; checkpoint?: string }): () => void
 //
-// which shows the run in the element, at the element's present size, and returns a function that ends that. The page sends
-// its requests to live/, relative to the document, which [Config.Live] answers.
+// which shows the run in the element, at the element's present size, and returns a function that ends that. The page
+// sends its requests to live/, relative to the document, which [Config.Live] answers.
 package web
 
 import (
@@ -55,8 +55,8 @@ type Config struct {
 
 // Actions identifies users, and executes what they may do beyond looking.
 type Actions interface {
-	// User returns the sender of a request, "" for anyone, and the actions permitted to them. An error means that they may
-	// not even look.
+	// User returns the sender of a request, "" for anyone, and the actions permitted to them. An error means that they
+	// may not even look.
 	User(r *http.Request) (name string, actions []string, err error)
 	// Login returns the cookie for a token, for "" one to be forgotten.
 	Login(token string) (*http.Cookie, error)
@@ -78,8 +78,8 @@ const curvesTimeout = 2 * time.Minute
 const maxAction = 512 << 10
 
 // policy is the Content-Security-Policy: nothing from elsewhere, nothing inline.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler answers the requests for the pages, and the pages' own. It belongs at the root of a server that refuses the
 // requests of other sites' pages (package sameorigin).
@@ -145,8 +145,8 @@ func userOf(r *http.Request) user {
 
 // admit returns a request with its user, or an error if they may not look at what it asks for.
 func (s *server) admit(r *http.Request) (*http.Request, error) {
-	public := r.URL.Path == "/data/login" || !strings.HasPrefix(r.URL.Path, "/data/") && !strings.HasPrefix(r.URL.Path, "/live/")
-	if s.Actions == nil || public {
+	private := strings.HasPrefix(r.URL.Path, "/data/") || strings.HasPrefix(r.URL.Path, "/live/")
+	if s.Actions == nil || !private || r.URL.Path == "/data/login" {
 		return r, nil
 	}
 	name, actions, err := s.Actions.User(r)
@@ -279,8 +279,10 @@ func (s *server) about(r *http.Request) (any, error) {
 	u := userOf(r)
 	_, one := s.Source.(Logger)
 	return map[string]any{
-		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one, "live": s.Live != nil, "files": s.columns != nil,
-		"metrics": append(progress.Metrics[progress.Row](""), progress.Metrics[progress.Evaluation](evaluationPrefix)...),
+		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one, "live": s.Live != nil,
+		"files": s.columns != nil,
+		"metrics": slices.Concat(progress.Metrics[progress.Row](""),
+			progress.Metrics[progress.Evaluation](evaluationPrefix)),
 	}, nil
 }
 
@@ -296,8 +298,8 @@ func (s *server) runs(r *http.Request) (any, error) {
 	return table, nil
 }
 
-// login answers a token with a cookie that scripts cannot read and other sites' requests do not carry. For an empty token
-// the cookie is over.
+// login answers a token with a cookie that scripts cannot read and other sites' requests do not carry. For an empty
+// token the cookie is over.
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	s.json(func(r *http.Request) (any, error) {
 		var body struct {
@@ -331,7 +333,8 @@ func (s *server) act(r *http.Request) (any, error) {
 		return nil, &failure{http.StatusNotFound, "these pages only read"}
 	}
 	if !slices.Contains(userOf(r).actions, a.Action) {
-		return nil, &failure{http.StatusForbidden, fmt.Sprintf("you may not %.20s here: see docs/security.md", a.Action)}
+		text := fmt.Sprintf("you may not %.20s here: see docs/security.md", a.Action)
+		return nil, &failure{http.StatusForbidden, text}
 	}
 	message, err := s.Actions.Do(r, a)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestCurvesAreTheRunsMeans(t *testing.T) {
 			for i := range n {
 				iterations, values = append(iterations, float32(i)), append(values, float32(rng.NormFloat64()))
 			}
-			runs, x, y = append(runs, &Run{Iteration: uint64(n)}), append(x, iterations), append(y, values)
+			runs, x, y = append(runs, &Run{Row: Row{Iteration: Number(n)}}), append(x, iterations), append(y, values)
 		}
 		g := newGrid(runs, "iteration", 0, math.Inf(1))
 		var resampled [][]float32
@@ -167,7 +167,7 @@ func TestCurvesAreThinned(t *testing.T) {
 			x, y = append(x, steps), append(y, steps/1000)
 		}
 	}
-	g := newGrid([]*Run{{Steps: 1e6}}, "steps", 0, math.Inf(1))
+	g := newGrid([]*Run{{Row: Row{Steps: 1e6}}}, "steps", 0, math.Inf(1))
 	if g.bins != maxPoints {
 		t.Errorf("%d points", g.bins)
 	}
@@ -177,7 +177,7 @@ func TestCurvesAreThinned(t *testing.T) {
 			t.Errorf("at %v steps: %v", place, out[b])
 		}
 	}
-	if some := newGrid([]*Run{{Steps: 1e6}}, "steps", 1000, 2000); some.centers()[0] < 1000 || some.centers()[some.bins-1] > 2010 {
+	if some := newGrid([]*Run{{Row: Row{Steps: 1e6}}}, "steps", 1000, 2000); some.centers()[0] < 1000 || some.centers()[some.bins-1] > 2010 {
 		t.Errorf("a part of the axis: %v", some)
 	}
 	for _, bad := range []grid{newGrid(nil, "steps", 0, math.Inf(1)), newGrid([]*Run{{}}, "steps", 5, 1)} {
@@ -196,7 +196,7 @@ func TestGroupsAreQueries(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			settings["batch"] = "2000"
 		}
-		runs = append(runs, Run{Name: fmt.Sprint("run", i), Task: []string{"Hopper-v5", "Ant-v5"}[rng.IntN(2)], Seed: fmt.Sprint(i), Settings: settings, Return: Number(rng.Float64()), State: Done})
+		runs = append(runs, Run{Name: fmt.Sprint("run", i), Task: []string{"Hopper-v5", "Ant-v5"}[rng.IntN(2)], Seed: fmt.Sprint(i), Settings: settings, Row: Row{Return: Number(rng.Float64())}, State: Done})
 	}
 	table, err := tableOf(runs, time.Now(), url.Values{"group": {"task hidden batch"}})
 	if err != nil {
@@ -222,8 +222,8 @@ func TestGroupsAreQueries(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	runs := []Run{
-		{Name: "a/Hopper-v5/s1", Task: "Hopper-v5", State: Running, Best: 300, Settings: map[string]string{"gamma": "0.99"}},
-		{Name: "b/Ant-v5/s1", Task: "Ant-v5", State: Lost, Best: None, Settings: map[string]string{"gamma": "0.9", "hidden": "[64, 64]"}},
+		{Name: "a/Hopper-v5/s1", Task: "Hopper-v5", State: Running, Row: Row{Best: 300}, Settings: map[string]string{"gamma": "0.99"}},
+		{Name: "b/Ant-v5/s1", Task: "Ant-v5", State: Lost, Row: Row{Best: None}, Settings: map[string]string{"gamma": "0.9", "hidden": "[64, 64]"}},
 	}
 	for text, want := range map[string]string{
 		"": "ab", "hopper": "a", "s1 ANT": "b", "task=Ant-v5": "b", "task!=Ant-v5": "a", "gamma=0.99 best>200": "a", "best<1e9": "a", "gamma<0.95": "b",
@@ -284,7 +284,7 @@ func TestDirectory(t *testing.T) {
 	if done, half := runs[3], runs[4]; done.State != Done || half.State != Stopped || half.AllSteps != 100 || half.Iterations != 0 {
 		t.Errorf("runs of 100 steps: %+v, %+v", done, half)
 	}
-	half := Run{AllSteps: 100, Iteration: 2, Steps: 20, Elapsed: 7}
+	half := Run{Row: Row{AllSteps: 100, Iteration: 2, Steps: 20}, Elapsed: 7}
 	if left := half.Remaining(); left != 28 {
 		t.Errorf("80 steps will take %v s, where 20 took 7 s", left)
 	}
@@ -326,14 +326,14 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("iteration,a\n1,2\n3,\n"), 7)
 	f.Add([]byte("iteration\n\n\n,,,\n1e999\nnan,inf\n"), 3)
 	f.Fuzz(func(t *testing.T, data []byte, cut int) {
-		var whole, parts table
-		whole.parse(data, nil, true)
-		k := &known{run: Run{Return: None}}
+		whole, parts := table{all: true}, table{all: true}
+		whole.parse(data)
+		k := &known{run: Run{Row: Row{Return: None}}}
 		k.end(data)
 		k.configure(data)
 		cut = min(max(0, cut), len(data))
-		parts.parse(data[:cut], nil, true)
-		parts.parse(data[parts.offset:], nil, true)
+		parts.parse(data[:cut])
+		parts.parse(data[parts.offset:])
 		if whole.rows != parts.rows || whole.offset != parts.offset {
 			t.Fatalf("%d rows, %d bytes at once; %d rows, %d bytes in parts", whole.rows, whole.offset, parts.rows, parts.offset)
 		}

@@ -1,5 +1,5 @@
-// Command build makes the files of internal/web/dist, which are committed: run it after a change in internal/web/ui (make web). With --fetch
-// it only fetches the npm packages, also those that tests use, with --diagrams that of the documentation's diagrams.
+// Command build builds internal/web/dist, whose files are committed: run it after a change in internal/web/ui (make
+// web). With --fetch it only fetches the npm packages, including the tests', with --diagrams that of the documentation.
 package main
 
 import (

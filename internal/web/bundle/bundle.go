@@ -19,15 +19,15 @@ func Root() string {
 // Sources returns the directory of the sources.
 func Sources() string { return filepath.Join(Root(), "internal", "web", "ui") }
 
-// Built returns the directory of what is made of them.
+// Built returns the directory of the built files.
 func Built() string { return filepath.Join(Root(), "internal", "web", "dist") }
 
 // Cache returns the directory of the packages.
 func Cache() string { return filepath.Join(Root(), ".deps", "npm") }
 
-// Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the chunks that it loads
-// when they are needed. Of these three.js is built apart, so that its bytes and its name change with nothing else. The packages must have
-// been fetched.
+// Build returns the built files by their names, the same bytes on every machine: an entry app.js with app.css, and the
+// chunks that it loads when they are needed. Of these three.js is built apart, so that its bytes and its name change
+// with nothing else. The packages must have been fetched.
 func Build() (map[string][]byte, error) {
 	files, err := build(api.BuildOptions{EntryPoints: []string{"three.ts"}, EntryNames: "[name]-[hash]"})
 	if err != nil {
@@ -41,7 +41,8 @@ func Build() (map[string][]byte, error) {
 			return api.OnResolveResult{}, errors.New("three.ts is not built")
 		})
 	}}
-	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]", Splitting: true, Plugins: []api.Plugin{apart}})
+	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]",
+		Splitting: true, Plugins: []api.Plugin{apart}})
 	maps.Copy(rest, files)
 	return rest, err
 }
@@ -52,13 +53,14 @@ func BuildTests() ([]byte, error) {
 	return files["all.js"], err
 }
 
-// build builds what options say, with those that are the same for all.
+// build builds files by the given options and those that all builds share.
 func build(options api.BuildOptions) (map[string][]byte, error) {
-	options.AbsWorkingDir, options.Outdir, options.Bundle, options.Format, options.Target = Sources(), Built(), true, api.FormatESModule, api.ES2022
+	options.AbsWorkingDir, options.Outdir, options.Bundle = Sources(), Built(), true
+	options.Format, options.Target = api.FormatESModule, api.ES2022
 	options.NodePaths = []string{filepath.Join(Cache(), "node_modules")}
 	options.MinifyWhitespace, options.MinifySyntax, options.MinifyIdentifiers = true, true, true
-	options.LegalComments, options.Charset, options.LogLevel = api.LegalCommentsNone, api.CharsetUTF8, api.LogLevelSilent
-	options.JSX, options.JSXImportSource = api.JSXAutomatic, "preact"
+	options.LegalComments, options.Charset = api.LegalCommentsNone, api.CharsetUTF8
+	options.LogLevel, options.JSX, options.JSXImportSource = api.LogLevelSilent, api.JSXAutomatic, "preact"
 	result := api.Build(options)
 	var errs []error
 	for _, m := range result.Errors {

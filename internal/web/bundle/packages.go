@@ -1,5 +1,5 @@
-// Package bundle makes the files in internal/web/dist of the sources in internal/web/ui and of a few npm packages, whose contents are
-// pinned by hash. Neither Node nor npm takes part: esbuild is a Go library.
+// Package bundle makes the files in internal/web/dist of the sources in internal/web/ui and of a few npm packages,
+// whose contents are pinned by hash. Neither Node nor npm takes part: esbuild is a Go library.
 package bundle
 
 import (
@@ -53,7 +53,7 @@ const (
 	maxTarball       = 128 << 20 // bytes, also of its contents' sum
 )
 
-// Fetch makes node_modules in a directory contain the packages, fetching those that are missing. What is there has been verified when it was
+// Fetch fetches the packages that are missing in a directory's node_modules. Packages are verified when they are
 // fetched.
 func Fetch(ctx context.Context, directory string, packages ...Package) error {
 	for _, p := range packages {
