@@ -20,7 +20,7 @@ func PlayCommand() *cobra.Command {
 		Use:   "play RUN",
 		Short: "Watch a policy play in a browser",
 		Long: `Serves the page on which a run's policy plays its task, and prints its address. There the robot can be followed, slowed down,
-stopped and pushed, and policies compared (docs/watch.md). Its episodes are those of learner evaluate. A run is its directory or
+stopped and pushed, and policies compared (docs/dashboard.md). Its episodes are those of learner evaluate. A run is its directory or
 s3://bucket/prefix/RUN; one that is being trained plays its newest policy with --checkpoint newest.`,
 		Example: `  learner play runs/Swimmer-v5/trpo-uapg-s1
   learner play runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest`,

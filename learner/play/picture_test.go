@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicture takes docs/watch.md's picture of a policy at play, of the run TASK/NAME of a directory, which DBQPG_TEST_PICTURE names as
+// TestPicture takes docs/dashboard.md's picture of a policy at play, of the run TASK/NAME of a directory, which DBQPG_TEST_PICTURE names as
 // DIR/TASK/NAME, to where DBQPG_SCREENSHOTS says.
 func TestPicture(t *testing.T) {
 	run := os.Getenv("DBQPG_TEST_PICTURE")
