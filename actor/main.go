@@ -72,14 +72,21 @@ server, an actor plays for all of them, according to their demand.`,
 	}
 	flags := root.Flags()
 	flags.StringVar(&s.nats, "nats", "", "URL of the learner's NATS server, nats://host:port")
-	flags.StringVar(&s.credentials, "credentials", "", "directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
-	flags.StringVar(&s.run, "run", "", "runs to play for: names and patterns, separated by commas (default: all runs on the server)")
-	flags.StringArrayVar(&taskFiles, "task", nil, "task file of a learner that has one, to play for it too; may be repeated (docs/environments.md)")
-	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0), "number of episodes to play at the same time; with --task, by default as many per core as a process has environments")
-	flags.StringVar(&s.observe.Listen, "metrics-listen", "", "host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
+	flags.StringVar(&s.credentials, "credentials", "",
+		"directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
+	flags.StringVar(&s.run, "run", "",
+		"runs to play for: names and patterns, separated by commas (default: all runs on the server)")
+	flags.StringArrayVar(&taskFiles, "task", nil,
+		"task file of a learner that has one, to play for it too; may be repeated (docs/environments.md)")
+	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0),
+		"number of episodes to play at the same time; with --task, by default as many per core "+
+			"as a process has environments")
+	flags.StringVar(&s.observe.Listen, "metrics-listen", "",
+		"host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
 	flags.BoolVar(&s.observe.Pprof, "pprof", false, "also serve Go's profiles there")
 	flags.StringVar(&s.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
-	flags.StringVar(&s.logFormat, "log-format", observe.Text, "log format: text (key=value pairs) or json (one object per line)")
+	flags.StringVar(&s.logFormat, "log-format", observe.Text,
+		"log format: text (key=value pairs) or json (one object per line)")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		environments, err := newEnvironments(taskFiles)
 		if err != nil {
@@ -115,7 +122,8 @@ func play(ctx context.Context, s settings, environments *external.Environments) 
 		return errors.New("give the URL that the learner prints: --nats nats://host:port")
 	}
 	if strings.Contains(s.nats, "@") {
-		return errors.New("--nats: a password in the URL is visible in the process list; authenticate with --credentials DIR instead")
+		return errors.New("--nats: a password in the URL is visible in the process list; authenticate " +
+			"with --credentials DIR instead")
 	}
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
@@ -142,7 +150,8 @@ func play(ctx context.Context, s settings, environments *external.Environments) 
 	return nil
 }
 
-func connectAndPlay(ctx context.Context, s settings, environments *external.Environments, log *slog.Logger, metrics *observe.Actor) error {
+func connectAndPlay(ctx context.Context, s settings, environments *external.Environments, log *slog.Logger,
+	metrics *observe.Actor) error {
 	config := bus.ConnConfig{Name: "actor", Log: log}
 	if s.credentials != "" {
 		own, err := credentials.Load(s.credentials, log)
@@ -164,7 +173,8 @@ func connectAndPlay(ctx context.Context, s settings, environments *external.Envi
 	defer metrics.Idle("leaving")
 	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
-		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(), Log: log, Metrics: metrics,
+		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(), Log: log,
+		Metrics: metrics,
 	})
 }
 

@@ -150,7 +150,8 @@ func learner(t testing.TB, server *natsserver.Server, task string) (*collect.Col
 }
 
 // collectAll collects three batches; during the second, meanwhile is called.
-func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, minSteps int, meanwhile func()) []*proto.Episode {
+func collectAll(t *testing.T, collector *collect.Collector, p *proto.Policy, minSteps int,
+	meanwhile func()) []*proto.Episode {
 	t.Helper()
 	var episodes []*proto.Episode
 	for iteration := range uint64(3) {
@@ -186,7 +187,8 @@ func TestKilledProcess(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			left := make(chan error)
 			go func() {
-				left <- rollout.Run(ctx, rollout.Config{Conn: conn, Run: task + "/test", Slots: 1, NewEnv: tasks.New, Engine: tasks.Engine(), Log: quiet})
+				left <- rollout.Run(ctx, rollout.Config{Conn: conn, Run: task + "/test", Slots: 1, NewEnv: tasks.New,
+					Engine: tasks.Engine(), Log: quiet})
 			}()
 			want := collectAll(t, collector, p, minSteps, nil)
 			cancel()

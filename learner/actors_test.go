@@ -75,8 +75,8 @@ func TestActorsComeAndGo(t *testing.T) {
 	})
 }
 
-// Three actors that were told of no run play for two learners on one server, whose policies become the same bits as ever,
-// although one of the actors is killed, and so is a third learner, which wanted episodes without end.
+// Three actors that were told of no run play for two learners on one server, whose policies become the same bits as
+// ever, although one of the actors is killed, and so is a third learner, which wanted episodes without end.
 func TestActorsFindLearners(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -87,7 +87,8 @@ func TestActorsFindLearners(t *testing.T) {
 	for range 3 {
 		actors = append(actors, start(t, "actor", "--nats", url, "--slots", "1"))
 	}
-	vanishing := start(t, "learner", examples[0].externally(newDirectory(t), url, "--actors", "0", "--seed", "99", "--iterations", "1000000")...)
+	vanishing := start(t, "learner", examples[0].externally(newDirectory(t), url, "--actors", "0", "--seed", "99",
+		"--iterations", "1000000")...)
 	var directories []string
 	var learners []*process
 	for _, e := range examples {

@@ -73,11 +73,14 @@ func TestRunThatIsThere(t *testing.T) {
 	before := snapshot(t, directory)
 	run().fail(directory+" already contains a run, which has completed 2 iterations", "--resume", "--force")
 	run("--resume", "--seed", "13").fail("seed was 12 and is now 13", "--run-dir")
-	run("--resume", "--gamma", "0.9", "--estimator", "dbqpg").fail("estimator was uapg and is now dbqpg", "gamma was 0.995 and is now 0.9")
+	run("--resume", "--gamma", "0.9", "--estimator", "dbqpg").fail("estimator was uapg and is now dbqpg",
+		"gamma was 0.995 and is now 0.9")
 	run("--resume", "--force").fail("--force and --resume")
-	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", filepath.Dir(directory)).fail("is not empty and contains no run")
+	start(t, "learner", "--env", "Swimmer-v2", "--run-dir",
+		filepath.Dir(directory)).fail("is not empty and contains no run")
 	if after := snapshot(t, directory); !slices.Equal(after, before) {
-		t.Errorf("what was refused has changed the run:\n%s\nit was\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+		t.Errorf("what was refused has changed the run:\n%s\nit was\n%s", strings.Join(after, "\n"),
+			strings.Join(before, "\n"))
 	}
 	run("--force").Succeed()
 	e.requireReference(t, directory)
@@ -130,7 +133,9 @@ func TestCorruptCheckpoint(t *testing.T) {
 
 	damage(e.iterations)
 	damage(e.iterations - 1)
-	start(t, "learner", e.arguments(directory, "--resume", "--iterations", "9")...).fail("iteration-00000006.safetensors", "iteration-00000005.safetensors", "its checksum is wrong", "--force starts over and keeps these files aside")
+	start(t, "learner", e.arguments(directory, "--resume", "--iterations", "9")...).fail(
+		"iteration-00000006.safetensors", "iteration-00000005.safetensors", "its checksum is wrong",
+		"--force starts over and keeps these files aside")
 }
 
 // A disk that is full ends the run with an error that says so. What was saved is intact, and the run goes on once there
@@ -141,10 +146,13 @@ func TestDiskFull(t *testing.T) {
 	directory := newDirectory(t)
 	start(t, "learner", e.arguments(directory, "--iterations", "2")...).Succeed()
 	// A file may have 100 blocks of 512 bytes: enough for the rows, not for a checkpoint.
-	full := exec.Command("sh", slices.Concat([]string{"-c", `ulimit -f 100; exec "$0" "$@"`, filepath.Join(programs, "learner")},
+	full := exec.Command("sh", slices.Concat(
+		[]string{"-c", `ulimit -f 100; exec "$0" "$@"`, filepath.Join(programs, "learner")},
 		e.arguments(directory, "--resume"))...)
-	startCommand(t, full).fail("iteration 2: save the checkpoint of iteration 3", "file too large", "checkpoint 2 is safe", "--resume")
-	if _, err := os.Stat(filepath.Join(directory, "checkpoints", "iteration-00000003.safetensors")); !errors.Is(err, os.ErrNotExist) {
+	startCommand(t, full).fail("iteration 2: save the checkpoint of iteration 3", "file too large",
+		"checkpoint 2 is safe", "--resume")
+	if _, err := os.Stat(filepath.Join(directory, "checkpoints", "iteration-00000003.safetensors")); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("the checkpoint that could not be written: %v", err)
 	}
 	start(t, "learner", e.arguments(directory, "--resume")...).Succeed()

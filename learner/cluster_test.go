@@ -53,7 +53,8 @@ func newClusterOver(t *testing.T, scheme string, secured *tls.Config, more ...st
 		"--http", web, "--raft", processtest.Address(t)}, more...)
 	c.startCoordinator()
 	var err error
-	if c.client, err = client.New(client.Config{URLs: []string{c.url}, TLS: secured, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if c.client, err = client.New(client.Config{URLs: []string{c.url}, TLS: secured,
+		Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.client.Close)
@@ -88,7 +89,8 @@ func (c *cluster) submit(e *example, name string, more ...registry.Override) (ru
 	c.t.Helper()
 	spec := registry.Spec{Name: name, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1}}
 	spec.Overrides = append(spec.Overrides, more...)
-	spec.Overrides = append(spec.Overrides, registry.Override{Name: "iterations", Values: []string{fmt.Sprint(e.iterations)}})
+	spec.Overrides = append(spec.Overrides, registry.Override{Name: "iterations",
+		Values: []string{fmt.Sprint(e.iterations)}})
 	fields := strings.Fields(e.flags)
 	for i := 0; i < len(fields); i += 2 {
 		switch setting, value := strings.ReplaceAll(fields[i][2:], "-", "_"), fields[i+1]; setting {
@@ -146,12 +148,13 @@ func (c *cluster) isDone(run *registry.Run) bool {
 	return run.State == registry.Done
 }
 
-// requireReference fails unless the run that the coordinator has as done is the undisturbed run, bit by bit. epochs are how often
-// a cluster's runs were taken, if the run is the last taken, and that is known.
+// requireReference fails unless the run that the coordinator has as done is the undisturbed run, bit by bit. epochs are
+// how often a cluster's runs were taken, if the run is the last taken, and that is known.
 func (c *cluster) requireReference(e *example, run *registry.Run, epochs ...uint64) {
 	c.t.Helper()
 	if run.Iteration() != uint64(e.iterations) || len(epochs) > 0 && run.Epoch != epochs[0] {
-		c.t.Errorf("%s ended in epoch %d at iteration %d, want %d and %d", run.Name, run.Epoch, run.Iteration(), epochs, e.iterations)
+		c.t.Errorf("%s ended in epoch %d at iteration %d, want %d and %d", run.Name, run.Epoch, run.Iteration(), epochs,
+			e.iterations)
 	}
 	location := filepath.Join(c.checkpoints, filepath.FromSlash(run.Checkpoint.Location))
 	e.requireReference(c.t, filepath.Dir(filepath.Dir(location)))

@@ -26,11 +26,14 @@ func writeTask(t testing.TB, wrong string, k int) string {
 
 // onToys are the learner's arguments for a short run with a task file.
 func onToys(task, directory string, more ...string) []string {
-	return slices.Concat(strings.Fields("--iterations 3 --evaluate-every 1 --batch 300 --rank 10 --hidden 8 --listen 127.0.0.1:0 --run-dir "+directory+" --task "+task), more)
+	return slices.Concat(strings.Fields(
+		"--iterations 3 --evaluate-every 1 --batch 300 --rank 10 --hidden 8 "+
+			"--listen 127.0.0.1:0 --run-dir "+directory+" --task "+task), more)
 }
 
-// A run with a task file ends with the same bits whoever plays: one environment in a process here, several to a process, an
-// actor that has the file too, and an environment that crashes in between. It can be resumed without the file.
+// A run with a task file ends with the same bits whoever plays: one environment in a process here, several to a
+// process, an actor that has the file too, and an environment that crashes in between. It can be resumed without the
+// file.
 func TestTaskFile(t *testing.T) {
 	t.Parallel()
 	alone := newDirectory(t)
@@ -49,10 +52,13 @@ func TestTaskFile(t *testing.T) {
 	t.Run("together", func(t *testing.T) {
 		directory := newDirectory(t)
 		start(t, "learner", onToys(writeTask(t, "", 3), directory, "--actors", "5", "--iterations", "1")...).Succeed()
-		start(t, "learner", "--run-dir", directory, "--listen", "127.0.0.1:0", "--resume", "--iterations", "3").Succeed()
+		start(t, "learner", "--run-dir", directory, "--listen", "127.0.0.1:0", "--resume", "--iterations",
+			"3").Succeed()
 		same(t, directory)
-		start(t, "learner", "evaluate", directory).fail("Toys is not a built-in task: give the task file that its learner has, --task FILE")
-		start(t, "learner", "evaluate", directory, "--episodes", "8", "--task", writeTask(t, "", 2)).Expect("mean return")
+		start(t, "learner", "evaluate", directory).fail(
+			"Toys is not a built-in task: give the task file that its learner has, --task FILE")
+		start(t, "learner", "evaluate", directory, "--episodes", "8", "--task",
+			writeTask(t, "", 2)).Expect("mean return")
 	})
 	t.Run("elsewhere", func(t *testing.T) {
 		directory, task := newDirectory(t), writeTask(t, "", 2)
@@ -70,7 +76,8 @@ func TestTaskFile(t *testing.T) {
 		wrong := "crash once " + filepath.Join(t.TempDir(), "crashed")
 		// The command's arguments are part of the task, so that only its progress is the same.
 		learner := start(t, "learner", onToys(writeTask(t, wrong, 2), directory, "--actors", "2")...)
-		learner.Expect(`an episode failed.*its process ended \(exit status 3\); its last words: Segmentation fault in gripper.c`)
+		learner.Expect(
+			`an episode failed.*its process ended \(exit status 3\); its last words: Segmentation fault in gripper.c`)
 		learner.Succeed()
 		same(t, directory)
 	})
@@ -80,10 +87,13 @@ func TestTaskFile(t *testing.T) {
 func TestTaskFileFails(t *testing.T) {
 	t.Parallel()
 	for wrong, want := range map[string][]string{
-		"crash":   {"a ticket fails", "and for the learner itself", "its process ended (exit status 3)", "Segmentation fault in gripper.c"},
-		"raise":   {"a ticket fails", "and for the learner itself", "ValueError: the gripper is lost"},
-		"chatter": {"a ticket fails", "and for the learner itself", "gripper 1.2, the friendly library", "standard output"},
-		"exit":    {"environment Toys: its process ended (exit status 3)", "ModuleNotFoundError: no module named grippers"},
+		"crash": {"a ticket fails", "and for the learner itself", "its process ended (exit status 3)",
+			"Segmentation fault in gripper.c"},
+		"raise": {"a ticket fails", "and for the learner itself", "ValueError: the gripper is lost"},
+		"chatter": {"a ticket fails", "and for the learner itself", "gripper 1.2, the friendly library",
+			"standard output"},
+		"exit": {"environment Toys: its process ended (exit status 3)",
+			"ModuleNotFoundError: no module named grippers"},
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,8 @@ import (
 // shortRun trains in a directory and returns what that leaves.
 func shortRun(t *testing.T, directory string, more ...string) outcome {
 	t.Helper()
-	arguments := strings.Fields("--env Hopper-v2 --batch 400 --rank 20 --seed 5 --actors 2 --listen 127.0.0.1:0 --run-dir " + directory)
+	arguments := strings.Fields("--env Hopper-v2 --batch 400 --rank 20 --seed 5 --actors 2 " +
+		"--listen 127.0.0.1:0 --run-dir " + directory)
 	start(t, "learner", append(arguments, more...)...).Succeed()
 	o, err := readOutcome(directory)
 	if err != nil {
@@ -60,18 +61,20 @@ func TestEvaluationsChangeNothing(t *testing.T) {
 		}
 		got, want := with.withoutBest(), without.withoutBest()
 		if !slices.Equal(got.rows, want.rows) {
-			t.Errorf("--evaluate-every %s: progress.csv\n%s\nwant\n%s", every, strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
+			t.Errorf("--evaluate-every %s: progress.csv\n%s\nwant\n%s", every, strings.Join(got.rows, "\n"),
+				strings.Join(want.rows, "\n"))
 		}
 		requireState(t, "--evaluate-every "+every, got.state, want.state)
 	}
 }
 
-// A run of so many steps evaluates few policies of itself, beside its training or not, with the same bits. Raised, it goes on as if it
-// had been so long from the start, but for the row of what was its last checkpoint.
+// A run of so many steps evaluates few policies of itself, beside its training or not, with the same bits. Raised, it
+// goes on as if it had been so long from the start, but for the row of what was its last checkpoint.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	run := func(directory string, more ...string) outcome {
-		arguments := strings.Fields("--env Reacher-v5 --estimator mc --segment 0 --batch 500 --seed 5 --listen 127.0.0.1:0 --run-dir " + directory)
+		arguments := strings.Fields("--env Reacher-v5 --estimator mc --segment 0 --batch 500 --seed 5 " +
+			"--listen 127.0.0.1:0 --run-dir " + directory)
 		start(t, "learner", append(arguments, more...)...).Succeed()
 		o, err := readOutcome(directory)
 		if err != nil {
@@ -82,7 +85,8 @@ func TestSteps(t *testing.T) {
 	}
 	directory := newDirectory(t)
 	short := run(directory, "--steps", "12450", "--actors", "1")
-	if got := column(short.evaluations, "iteration"); !slices.Equal(got, []string{"10", "20", "24"}) || short.state.Steps != 12500 {
+	if got := column(short.evaluations, "iteration"); !slices.Equal(got, []string{"10", "20", "24"}) ||
+		short.state.Steps != 12500 {
 		t.Errorf("evaluated are %q, after %d steps", got, short.state.Steps)
 	}
 	if got := column(short.evaluations, "episodes"); !slices.Equal(got, []string{"3", "3", "2"}) {
@@ -91,14 +95,17 @@ func TestSteps(t *testing.T) {
 	if got := column(short.evaluations, "sampled_action_length"); !slices.Equal(got, []string{"", "", "50"}) {
 		t.Errorf("sampled actions for %q steps", got)
 	}
-	start(t, "learner", "--run-dir", directory, "--resume").Expect(`msg="the run is complete" .*"to go on"="--resume --steps 24900"`)
-	long := run(newDirectory(t), "--steps", "16000", "--actors", strconv.Itoa(runtime.NumCPU())) // if that is not more than 10, nothing goes on beside
+	start(t, "learner", "--run-dir", directory,
+		"--resume").Expect(`msg="the run is complete" .*"to go on"="--resume --steps 24900"`)
+	// if that is not more than 10, nothing goes on beside
+	long := run(newDirectory(t), "--steps", "16000", "--actors", strconv.Itoa(runtime.NumCPU()))
 	raised := run(directory, "--resume", "--steps", "16000")
 	if !slices.Equal(raised.rows, long.rows) {
 		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(raised.rows, "\n"), strings.Join(long.rows, "\n"))
 	}
 	requireState(t, "the last state", raised.withoutBest().state, long.withoutBest().state)
-	if got := slices.DeleteFunc(raised.evaluations, func(row string) bool { return strings.HasPrefix(row, "24,") }); !slices.Equal(got, long.evaluations) {
+	if got := slices.DeleteFunc(raised.evaluations,
+		func(row string) bool { return strings.HasPrefix(row, "24,") }); !slices.Equal(got, long.evaluations) {
 		t.Errorf("evaluations.csv\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(long.evaluations, "\n"))
 	}
 }
@@ -117,7 +124,8 @@ func TestExactSteps(t *testing.T) {
 	t.Parallel()
 	directory := newDirectory(t)
 	run := func(more ...string) *process {
-		arguments := strings.Fields("--env Hopper-v5 --preset best --estimator mc --segment 25 --batch 400 --listen 127.0.0.1:0 --run-dir " + directory)
+		arguments := strings.Fields("--env Hopper-v5 --preset best --estimator mc --segment 25 --batch 400 " +
+			"--listen 127.0.0.1:0 --run-dir " + directory)
 		return start(t, "learner", append(arguments, more...)...)
 	}
 	for _, steps := range []uint64{2013, 3300} {
@@ -127,8 +135,10 @@ func TestExactSteps(t *testing.T) {
 			t.Fatalf("%d steps, %v, want %d", o.state.Steps, err, steps)
 		}
 	}
-	run("--resume", "--steps", "3301").fail("--steps 3301: the run has 3300, and its next batch 400 more; give 3700 or more")
-	run("--resume", "--steps", "4000", "--iterations", "20").fail("--iterations 20 and --steps 4000: give one or the other")
+	run("--resume", "--steps", "3301").fail(
+		"--steps 3301: the run has 3300, and its next batch 400 more; give 3700 or more")
+	run("--resume", "--steps", "4000", "--iterations",
+		"20").fail("--iterations 20 and --steps 4000: give one or the other")
 	run("--resume", "--iterations", "20").Succeed()
 	if o, err := readOutcome(directory); err != nil || o.state.Iteration != 20 {
 		t.Errorf("%d iterations, %v", o.state.Iteration, err)
@@ -168,10 +178,14 @@ func TestEvaluateCommand(t *testing.T) {
 		}
 		for cores := range 2 {
 			report := evaluateJSON(t, cores+1, directory, "--checkpoint", fields["iteration"], "--episodes", "10")
-			got := map[string]string{"iteration": strconv.FormatUint(report.Iteration, 10), "steps": strconv.FormatUint(report.Steps, 10), "episodes": strconv.Itoa(report.Episodes)}
-			for action, s := range map[string]evaluate.Summary{"mean": report.Mean.Summary, "sampled": report.Sampled.Summary} {
+			got := map[string]string{"iteration": strconv.FormatUint(report.Iteration, 10),
+				"steps": strconv.FormatUint(report.Steps, 10), "episodes": strconv.Itoa(report.Episodes)}
+			for action, s := range map[string]evaluate.Summary{
+				"mean": report.Mean.Summary, "sampled": report.Sampled.Summary,
+			} {
 				for statistic, value := range map[string]float64{
-					"return": s.Mean, "standard_error": s.StandardError, "iqm": s.IQM, "min": s.Min, "max": s.Max, "length": s.LengthMean,
+					"return": s.Mean, "standard_error": s.StandardError, "iqm": s.IQM, "min": s.Min, "max": s.Max,
+					"length": s.LengthMean,
 				} {
 					got[action+"_action_"+statistic] = strconv.FormatFloat(value, 'g', -1, 64)
 				}
@@ -182,19 +196,24 @@ func TestEvaluateCommand(t *testing.T) {
 		}
 	}
 	best := evaluateJSON(t, 2, directory)
-	if best.Iteration != o.best.Iteration || best.Episodes != 100 || len(best.Mean.Returns) != 100 || len(best.Sampled.Lengths) != 100 {
+	if best.Iteration != o.best.Iteration || best.Episodes != 100 || len(best.Mean.Returns) != 100 ||
+		len(best.Sampled.Lengths) != 100 {
 		t.Errorf("%d episodes of checkpoint %d, where the best is %d", best.Episodes, best.Iteration, o.best.Iteration)
 	}
-	table := start(t, "learner", "evaluate", filepath.Join(directory, "checkpoints", "best.safetensors"), "--seed", "3", "--episodes", "2")
+	table := start(t, "learner", "evaluate", filepath.Join(directory, "checkpoints", "best.safetensors"), "--seed", "3",
+		"--episodes", "2")
 	table.Succeed()
-	for _, want := range []string{"Hopper-v2, iteration ", "2 episodes of seed 3", "interquartile mean", "sampled action", "longest"} {
+	for _, want := range []string{
+		"Hopper-v2, iteration ", "2 episodes of seed 3", "interquartile mean", "sampled action", "longest",
+	} {
 		table.Expect(want)
 	}
 	for _, c := range []struct {
 		arguments []string
 		want      string
 	}{
-		{[]string{directory, "--checkpoint", "7"}, `no checkpoint "7": there are best, iteration-00000002, iteration-00000003`},
+		{[]string{directory, "--checkpoint", "7"},
+			`no checkpoint "7": there are best, iteration-00000002, iteration-00000003`},
 		{[]string{directory + "s"}, "neither a run nor a checkpoint"},
 		{[]string{filepath.Dir(directory)}, "is no run"},
 		{[]string{directory, "--episodes", "1"}, "--episodes 1: must be from 2"},
@@ -235,13 +254,16 @@ func TestFrom(t *testing.T) {
 		t.Errorf("started from %s, where the best is %x", want.state.From, sum)
 	}
 	first := evaluateJSON(t, 2, source, "--episodes", "10")
-	if values := strings.Split(want.evaluations[1], ","); values[3] != strconv.FormatFloat(first.Mean.Mean, 'g', -1, 64) {
+	if values := strings.Split(want.evaluations[1], ","); values[3] != strconv.FormatFloat(first.Mean.Mean, 'g', -1,
+		64) {
 		t.Errorf("the first policy reaches %s, the source's %v", values[3], first.Mean.Mean)
 	}
 
-	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", newDirectory(t), "--from", source).fail("hidden layers [64 64] and 3 actions", "hidden layers [64 64] and 2 actions")
+	start(t, "learner", "--env", "Swimmer-v2", "--run-dir", newDirectory(t), "--from",
+		source).fail("hidden layers [64 64] and 3 actions", "hidden layers [64 64] and 2 actions")
 	none := newDirectory(t)
-	start(t, "learner", "--env", "Hopper-v2", "--run-dir", none, "--from", source+"s").fail("--from " + source + "s: neither a run nor a checkpoint")
+	start(t, "learner", "--env", "Hopper-v2", "--run-dir", none, "--from",
+		source+"s").fail("--from " + source + "s: neither a run nor a checkpoint")
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a run that could not start has left a directory")
 	}
@@ -249,5 +271,6 @@ func TestFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireOutcome(t, shortRun(t, stopped, "--resume", "--iterations", "3"), want)
-	start(t, "learner", "--run-dir", stopped, "--resume", "--from", whole).fail("from was " + source + " and is now " + whole)
+	start(t, "learner", "--run-dir", stopped, "--resume", "--from",
+		whole).fail("from was " + source + " and is now " + whole)
 }

@@ -42,8 +42,8 @@ func (l *endless) next() {
 	l.iterations(strings.Count(l.Log(), `msg="iteration done"`) + 1)
 }
 
-// stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits, counters
-// and table: no ticket was lost, and none counted twice. It returns the hash of what was learned.
+// stop ends the learner. An undisturbed one then trains for as many iterations, and must come to the same bits,
+// counters and table: no ticket was lost, and none counted twice. It returns the hash of what was learned.
 func (l *endless) stop() (hash string) {
 	l.t.Helper()
 	l.Signal(syscall.SIGTERM)
@@ -65,7 +65,8 @@ func (l *endless) stop() (hash string) {
 func (e *example) requireUndisturbed(t *testing.T, directory string, iterations int) (got, want outcome) {
 	t.Helper()
 	undisturbed := newDirectory(t)
-	start(t, "learner", e.arguments(undisturbed, "--actors", "2", "--iterations", strconv.Itoa(iterations))...).Succeed()
+	start(t, "learner", e.arguments(undisturbed, "--actors", "2", "--iterations",
+		strconv.Itoa(iterations))...).Succeed()
 	want, err := readOutcome(undisturbed)
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +90,8 @@ func hashOf(s *runs.State) string {
 	return fmt.Sprintf("%.8x", h.Sum(nil))
 }
 
-// Four actors are killed, one after the other and again and again, and replaced at once, while messages arrive late, twice
-// and out of order on their way from and to actors and learner.
+// Four actors are killed, one after the other and again and again, and replaced at once, while messages arrive late,
+// twice and out of order on their way from and to actors and learner.
 func TestManyKilledActors(t *testing.T) {
 	t.Parallel()
 	seed, kills := faultstest.Seed(t), faultstest.Count(8, 500)
@@ -107,13 +108,15 @@ func TestManyKilledActors(t *testing.T) {
 	learner := learnUntilStopped(t, examples[1], proxy.URL())
 	learner.iterations(1)
 	for range kills {
-		time.Sleep(200*time.Millisecond + time.Duration(rng.Int64N(int64(800*time.Millisecond)))) // a random moment, not a wait
+		// a random moment, not a wait
+		time.Sleep(200*time.Millisecond + time.Duration(rng.Int64N(int64(800*time.Millisecond))))
 		i := rng.IntN(len(actors))
 		actors[i].Kill()
 		begin(i)
 	}
 	hash := learner.stop()
-	faultstest.Report(t, "%d actors killed; %v; %d iterations end with hash %s, as undisturbed", kills, proxy, learner.done, hash)
+	faultstest.Report(t, "%d actors killed; %v; %d iterations end with hash %s, as undisturbed", kills, proxy,
+		learner.done, hash)
 }
 
 // playing are two actors whose accepted episodes can be counted.
@@ -126,7 +129,8 @@ func startPlaying(t *testing.T, e *example, url string) *playing {
 	t.Helper()
 	p := &playing{t: t}
 	for range 2 {
-		p.actors = append(p.actors, start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1", "--metrics-listen", "127.0.0.1:0"))
+		p.actors = append(p.actors, start(t, "actor", "--nats", url, "--run", e.run, "--slots", "1", "--metrics-listen",
+			"127.0.0.1:0"))
 	}
 	return p
 }
@@ -178,7 +182,8 @@ func TestManyKilledServers(t *testing.T) {
 	}
 	learner.next()
 	hash := learner.stop()
-	faultstest.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations end with hash %s, as undisturbed",
+	faultstest.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations "+
+		"end with hash %s, as undisturbed",
 		kills, shortest, longest, spread(took), learner.done, hash)
 }
 

@@ -19,7 +19,8 @@ const tags = "failpoint,gpu"
 func needEmulator(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CUDA_EMULATOR") == "" {
-		t.Skip("a real device does not fail on demand, and has more memory than a test fills: run by scripts/cuda.sh --emulator")
+		t.Skip("a real device does not fail on demand, and has more memory than a test fills: run " +
+			"by scripts/cuda.sh --emulator")
 	}
 }
 
@@ -33,7 +34,8 @@ func newEmulatedCluster(t *testing.T, failure string) *cluster {
 	return c
 }
 
-// TestGPURunOutlivesItsDevice fails a device in the middle of an update, on the emulated driver, and goes on without it.
+// TestGPURunOutlivesItsDevice fails a device in the middle of an update, on the emulated driver, and goes on without
+// it.
 func TestGPURunOutlivesItsDevice(t *testing.T) {
 	needEmulator(t)
 	for _, c := range []struct {
@@ -49,11 +51,13 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 			t.Parallel()
 			directory := newDirectory(t)
 			run := func(environment string, arguments ...string) *process {
-				cmd := exec.Command(filepath.Join(programs, "learner"), append(arguments, "--run-dir", directory, "--listen", "127.0.0.1:0")...)
+				cmd := exec.Command(filepath.Join(programs, "learner"),
+					append(arguments, "--run-dir", directory, "--listen", "127.0.0.1:0")...)
 				cmd.Env = append(os.Environ(), environment)
 				return startCommand(t, cmd)
 			}
-			run(c.failure, "--env", "Swimmer-v2", "--batch", c.batch, "--iterations", "3", "--device", "cuda").fail(c.want...)
+			run(c.failure, "--env", "Swimmer-v2", "--batch", c.batch, "--iterations", "3", "--device",
+				"cuda").fail(c.want...)
 			learner := run("", "--resume", "--device", "cpu")
 			learner.Expect(`iteration done.* iteration=2 of=3`)
 			learner.Succeed()
@@ -61,14 +65,15 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 	}
 }
 
-// TestGPUWorkerLosesItsDevice fails a worker's device: it gives the run back, says so and not how to resume what it removes, and
-// another one goes on.
+// TestGPUWorkerLosesItsDevice fails a worker's device: it gives the run back, says so and not how to resume what it
+// removes, and another one goes on.
 func TestGPUWorkerLosesItsDevice(t *testing.T) {
 	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=600")
 	e := &example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}
 	name := c.submit(e, "lost-gpu")
 	worker := c.worker("", "--device", "cuda")
-	worker.fail("iteration 1: the GPU was lost", "the run is given back, and another worker goes on from its last commit")
+	worker.fail("iteration 1: the GPU was lost",
+		"the run is given back, and another worker goes on from its last commit")
 	if log := worker.Log(); !strings.Contains(log, "the run is given back") || strings.Contains(log, "--resume") {
 		t.Errorf("the worker advises what is not possible:\n%s", log)
 	}
@@ -78,8 +83,8 @@ func TestGPUWorkerLosesItsDevice(t *testing.T) {
 	}
 }
 
-// TestGPUWorkerGoesOnBeyondTooLargeRun gives a worker a run that its device has not the memory for: the run fails, and the
-// coordinator knows what would fit; the same worker trains the next.
+// TestGPUWorkerGoesOnBeyondTooLargeRun gives a worker a run that its device has not the memory for: the run fails, and
+// the coordinator knows what would fit; the same worker trains the next.
 func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 	c := newEmulatedCluster(t, "CUDA_EMULATOR_MEMORY=134217728")
 	large := c.submit(&example{flags: "--env Swimmer-v2 --batch 40000", iterations: 3}, "large")
@@ -90,7 +95,10 @@ func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 	if err != nil || failed.State != registry.Failed || failed.Epoch != 1 {
 		t.Fatalf("%+v, %v", failed, err)
 	}
-	for _, want := range []string{"iteration 0: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "smaller batch, or retry it"} {
+	for _, want := range []string{
+		"iteration 0: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about",
+		"smaller batch, or retry it",
+	} {
 		if !strings.Contains(failed.Reason, want) {
 			t.Errorf("it failed because of %q, which lacks %q", failed.Reason, want)
 		}
@@ -100,22 +108,26 @@ func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 	}
 }
 
-// TestGPURunThatLosesDevices has every worker lose its device in the same iteration: after some the run has failed, and says why.
+// TestGPURunThatLosesDevices has every worker lose its device in the same iteration: after some the run has failed, and
+// says why.
 func TestGPURunThatLosesDevices(t *testing.T) {
 	c := newEmulatedCluster(t, "CUDA_EMULATOR_LOST_AFTER=100")
 	name := c.submit(&example{flags: "--env Swimmer-v2 --batch 800", iterations: 3}, "poisoned")
 	for range registry.MaxLosses - 1 {
 		c.worker("", "--device", "cuda").fail("the GPU was lost", "the run is given back")
 	}
-	c.worker("", "--device", "cuda").fail("the GPU was lost", "the run has failed, for it has cost as many workers in a row")
+	c.worker("", "--device", "cuda").fail("the GPU was lost",
+		"the run has failed, for it has cost as many workers in a row")
 	run, err := c.client.Run(t.Context(), name)
 	if err != nil || run.State != registry.Failed || run.Epoch != registry.MaxLosses ||
-		!strings.Contains(run.Reason, "5 workers in a row ended without a commit") || !strings.Contains(run.Reason, "with: iteration 0: the GPU was lost") {
+		!strings.Contains(run.Reason, "5 workers in a row ended without a commit") ||
+		!strings.Contains(run.Reason, "with: iteration 0: the GPU was lost") {
 		t.Errorf("%+v, %v", run, err)
 	}
 }
 
 // TestGPUOfWrongNumber asks for a device that is not there.
 func TestGPUOfWrongNumber(t *testing.T) {
-	start(t, "learner", "--env", "Swimmer-v2", "--device", "cuda:99", "--run-dir", newDirectory(t)).fail("--device cuda:99", "there is no GPU 99")
+	start(t, "learner", "--env", "Swimmer-v2", "--device", "cuda:99", "--run-dir",
+		newDirectory(t)).fail("--device cuda:99", "there is no GPU 99")
 }

@@ -37,7 +37,8 @@ func TestKilledAtRandomMoments(t *testing.T) {
 						settings = string(text)
 					}
 					if string(text) != settings {
-						t.Errorf("config.yaml before kill %d from the last:\n%s\nbefore that:\n%s", left, text, settings)
+						t.Errorf("config.yaml before kill %d from the last:\n%s\nbefore that:\n%s", left, text,
+							settings)
 					}
 				}
 			}
@@ -47,10 +48,11 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	})
 }
 
-// killSomewhere runs the learner and kills it. The moment is one of the first changes to the run's files, when a commit is under
-// way, or a random time after it, which may be anywhere in an iteration. Then worse happens, if any. It reports whether the kill
-// hit: the run may be through before.
-func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []string, within int, worse func()) (hit bool) {
+// killSomewhere runs the learner and kills it. The moment is one of the first changes to the run's files, when a commit
+// is under way, or a random time after it, which may be anywhere in an iteration. Then worse happens, if any. It
+// reports whether the kill hit: the run may be through before.
+func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []string, within int,
+	worse func()) (hit bool) {
 	t.Helper()
 	changes := watch(t, directory)
 	before := committed(t, directory)
@@ -87,7 +89,8 @@ func killSomewhere(t *testing.T, rng *rand.Rand, directory string, arguments []s
 		}
 	}
 	if len(reported) > 0 && after < max(before, 0)+len(reported) {
-		t.Errorf("%d iterations were reported as done after %d, but the newest checkpoint is of %d", len(reported), before, after)
+		t.Errorf("%d iterations were reported as done after %d, but the newest checkpoint is of %d", len(reported),
+			before, after)
 	}
 	return true
 }
@@ -175,7 +178,8 @@ func TestInterrupted(t *testing.T) {
 			if status := learner.Wait(); status != 130 {
 				t.Errorf("after %v the learner ended with status %d, want 130", s, status)
 			}
-			command := learner.Expect(`msg=stopped .*"go on with"="` + regexp.QuoteMeta(filepath.Join(programs, "learner")) + ` ([^"]*)"`)[1]
+			command := learner.Expect(`msg=stopped .*"go on with"="` +
+				regexp.QuoteMeta(filepath.Join(programs, "learner")) + ` ([^"]*)"`)[1]
 			start(t, "learner", strings.Fields(command)...).Succeed()
 			e.requireReference(t, directory)
 		}

@@ -50,7 +50,8 @@ http: "127.0.0.1:%d"
 jetstream { store_dir: %q, max_mem: 256MB, max_file: 1MB }
 cluster { name: test, listen: "127.0.0.1:%d", routes: [%s] }
 `, i+1, p[0], p[1], filepath.Join(directory, fmt.Sprint("store", i)), p[2], strings.Join(routes, ", "))
-		n := &natsNode{t: t, config: filepath.Join(directory, fmt.Sprintf("n%d.conf", i+1)), monitor: fmt.Sprintf("http://127.0.0.1:%d", p[1])}
+		n := &natsNode{t: t, config: filepath.Join(directory, fmt.Sprintf("n%d.conf", i+1)),
+			monitor: fmt.Sprintf("http://127.0.0.1:%d", p[1])}
 		if err := os.WriteFile(n.config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -112,6 +113,7 @@ func TestNATSCluster(t *testing.T) {
 		}
 	}
 	hash := learner.stop()
-	faultstest.Report(t, "%d NATS servers of a cluster of 3 killed, each in its turn; collecting again after %s; %d iterations end with hash %s, as undisturbed",
+	faultstest.Report(t, "%d NATS servers of a cluster of 3 killed, each in its turn; collecting again after %s; %d "+
+		"iterations end with hash %s, as undisturbed",
 		losses, spread(took), learner.done, hash)
 }

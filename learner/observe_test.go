@@ -56,7 +56,8 @@ func (p *process) metricsURL() string {
 	return p.Expect(`serving metrics.*(http://127\.0\.0\.1:\d+)/metrics`)[1]
 }
 
-// scrape returns the metrics of a process by name, with the values of the labels, in the order of their names, in braces.
+// scrape returns the metrics of a process by name, with the values of the labels, in the order of their names, in
+// braces.
 func scrape(t *testing.T, url string) map[string]float64 {
 	t.Helper()
 	status, body := fetch(t, url+"/metrics")
@@ -117,7 +118,8 @@ func columns(t *testing.T, directory string, iterations int) (row, sums map[stri
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	directory := newDirectory(t)
-	learner := start(t, "learner", examples[1].arguments(directory, "--actors", "0", "--iterations", "1000000", "--metrics-listen", ":0")...)
+	learner := start(t, "learner", examples[1].arguments(directory, "--actors", "0", "--iterations", "1000000",
+		"--metrics-listen", ":0")...)
 	url := learner.metricsURL()
 	actor := start(t, "actor", "--nats", learner.url(), "--slots", "1", "--metrics-listen", ":0")
 	learner.iterations(3)
@@ -161,13 +163,17 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, %v; progress.csv says %v in iteration %v", name, value, there, want, row["iteration"])
 		}
 	}
-	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"]+1 || got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+2 ||
-		got["dbqpg_learner_checkpoint_bytes"] < 10_000 || got["dbqpg_learner_received_bytes_total"] < 10_000 || got["go_goroutines"] < 1 {
+	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"]+1 ||
+		got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+2 ||
+		got["dbqpg_learner_checkpoint_bytes"] < 10_000 || got["dbqpg_learner_received_bytes_total"] < 10_000 ||
+		got["go_goroutines"] < 1 {
 		t.Errorf("stages, checkpoints or bytes are missing: %v", got)
 	}
 	played := scrape(t, actor.metricsURL())
-	if played["dbqpg_actor_episodes_total{accepted}"] < row["episodes"] || played["dbqpg_actor_steps_total"] < row["steps"] ||
-		played["dbqpg_actor_sent_bytes_total"] < got["dbqpg_learner_received_bytes_total"] || played["dbqpg_actor_slots"] != 1 ||
+	if played["dbqpg_actor_episodes_total{accepted}"] < row["episodes"] ||
+		played["dbqpg_actor_steps_total"] < row["steps"] ||
+		played["dbqpg_actor_sent_bytes_total"] < got["dbqpg_learner_received_bytes_total"] ||
+		played["dbqpg_actor_slots"] != 1 ||
 		played["dbqpg_actor_run_info{all}"] != 1 || played["dbqpg_nats_connected"] != 1 {
 		t.Errorf("the actor says %v,\nthe learner %v", played, got)
 	}
@@ -178,7 +184,8 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(processtest.Port(t))
 	address := "127.0.0.1:" + port
-	learner := start(t, "learner", examples[1].externally(newDirectory(t), "nats://"+address, "--actors", "0", "--metrics-listen", ":0")...)
+	learner := start(t, "learner", examples[1].externally(newDirectory(t), "nats://"+address, "--actors", "0",
+		"--metrics-listen", ":0")...)
 	actor := start(t, "actor", "--nats", "nats://"+address, "--metrics-listen", ":0")
 	both := []*process{learner, actor}
 	expect := func(ready int, says string) {
@@ -263,7 +270,8 @@ func (c *collector) tree() (parts map[string]int, traces int) {
 	parts = map[string]int{}
 	for service, spans := range c.spans {
 		for _, s := range spans {
-			parts[fmt.Sprintf("%s: %s < %s", service, s.Name, names[hex.EncodeToString(s.TraceId)+hex.EncodeToString(s.ParentSpanId)])]++
+			parts[fmt.Sprintf("%s: %s < %s", service, s.Name,
+				names[hex.EncodeToString(s.TraceId)+hex.EncodeToString(s.ParentSpanId)])]++
 		}
 	}
 	return parts, len(seen)
@@ -287,7 +295,8 @@ func TestTracesAndJSONLogs(t *testing.T) {
 	actor := startTraced(t, environment, "actor", "--nats", url, "--slots", "1", "--log-format", "json")
 	actor.Expect(`"msg":"joined"`)
 	directory := newDirectory(t)
-	learner := startTraced(t, environment, "learner", examples[1].externally(directory, url, "--actors", "0", "--iterations", "2", "--log-format", "json")...)
+	learner := startTraced(t, environment, "learner",
+		examples[1].externally(directory, url, "--actors", "0", "--iterations", "2", "--log-format", "json")...)
 	learner.Succeed()
 	actor.Signal(syscall.SIGTERM)
 	actor.Succeed()
@@ -298,8 +307,9 @@ func TestTracesAndJSONLogs(t *testing.T) {
 		t.Errorf("%d traces, want one an iteration", traces)
 	}
 	for part, want := range map[string]int{
-		"iteration < ": 3, "collect < iteration": 3, "publish < collect": 3, "checkpoint < iteration": 3, "update < iteration": 2,
-		"scores < update": 2, "targets < update": 2, "decomposition < update": 2, "kernel step < update": 2,
+		"iteration < ": 3, "collect < iteration": 3, "publish < collect": 3, "checkpoint < iteration": 3,
+		"update < iteration": 2,
+		"scores < update":    2, "targets < update": 2, "decomposition < update": 2, "kernel step < update": 2,
 		"estimate < update": 2, "calibration < update": 2, "policy step < update": 2,
 	} {
 		if got := parts["dbqpg-learner: "+part]; got != want {
@@ -324,7 +334,8 @@ func requireJSONLog(t *testing.T, p *process, run string) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if slices.Contains([]any{"sending traces", "serving metrics", "open this address in a browser"}, fields["msg"]) {
+		if slices.Contains([]any{"sending traces", "serving metrics", "open this address in a browser"},
+			fields["msg"]) {
 			continue // of the process
 		}
 		_, has := fields["iteration"].(float64)
@@ -349,7 +360,8 @@ func TestNoTraces(t *testing.T) {
 	t.Parallel()
 	c := startCollector(t)
 	environment := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_TRACES_EXPORTER=none"}
-	learner := startTraced(t, environment, "learner", examples[1].arguments(newDirectory(t), "--actors", "1", "--iterations", "1")...)
+	learner := startTraced(t, environment, "learner",
+		examples[1].arguments(newDirectory(t), "--actors", "1", "--iterations", "1")...)
 	learner.Succeed()
 	if parts, _ := c.tree(); len(parts) > 0 {
 		t.Errorf("sent %v", parts)

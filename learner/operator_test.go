@@ -40,8 +40,8 @@ func (c *cluster) runCoordinator(arguments []string) (string, error) {
 	return string(out), err
 }
 
-// What an operator asks of a run that a worker trains: a worker that is drained gives it up to another, its rows and its best policy
-// are to be had, and once done it is extended to the same bits as if it had been submitted so.
+// What an operator asks of a run that a worker trains: a worker that is drained gives it up to another, its rows and
+// its best policy are to be had, and once done it is extended to the same bits as if it had been submitted so.
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -61,13 +61,16 @@ func TestOperator(t *testing.T) {
 	if want := strconv.Itoa(short.iterations) + "/" + strconv.Itoa(short.iterations); !strings.Contains(listed, want) {
 		t.Errorf("no %s in\n%s", want, listed)
 	}
-	if out := c.ask("metrics", name); strings.Count(out, "\n") != 1+short.iterations || !strings.HasPrefix(out, "iteration,") {
+	if out := c.ask("metrics", name); strings.Count(out, "\n") != 1+short.iterations ||
+		!strings.HasPrefix(out, "iteration,") {
 		t.Errorf("%s", out)
 	}
 	if out := c.ask("metrics", name, "--last", "1", "--json"); strings.Count(out, `"return_mean"`) != 1 {
 		t.Errorf("%s", out)
 	}
-	if out := c.ask("logs", name); !regexp.MustCompile(`(?s)msg=taken .* epoch=1 .*msg="gave the run up.*msg=taken .* epoch=2 .*msg="the run is done"`).MatchString(out) {
+	if out := c.ask("logs", name); !regexp.MustCompile(
+		`(?s)msg=taken .* epoch=1 .*msg="gave the run up.*msg=taken .* epoch=2 .*msg="the run is done"`).MatchString(
+		out) {
 		t.Errorf("%s", out)
 	}
 	to := filepath.Join(t.TempDir(), "best")
@@ -84,7 +87,8 @@ func TestOperator(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(mine, file), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out, mine+" has "+file+", which is not of a fetched run: choose another --to") {
+		if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out,
+			mine+" has "+file+", which is not of a fetched run: choose another --to") {
 			t.Error(out)
 		}
 		if err := os.Remove(filepath.Join(mine, file)); err != nil {
@@ -94,7 +98,8 @@ func TestOperator(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(mine, "config.yaml"), []byte("env: Hopper-v5\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out, mine+" is of another run: choose another --to") {
+	if out := c.refused("fetch", name, "--to", mine); !strings.Contains(out,
+		mine+" is of another run: choose another --to") {
 		t.Error(out)
 	}
 
@@ -107,7 +112,9 @@ func TestOperator(t *testing.T) {
 		t.Errorf("no best return in %v", run.Summary)
 	}
 	// Reset to an earlier iteration, it comes to the same again.
-	for _, arguments := range [][]string{{"reset", "steered", "--to", "5"}, {"reset", name, "--to", "-3"}, {"reset", name, "--to", "99"}} {
+	for _, arguments := range [][]string{
+		{"reset", "steered", "--to", "5"}, {"reset", name, "--to", "-3"}, {"reset", name, "--to", "99"},
+	} {
 		if out := c.refused(arguments...); strings.Contains(out, "queued") {
 			t.Error(out)
 		}

@@ -25,18 +25,24 @@ type example struct {
 	reference  func() (outcome, error) // of the undisturbed run: one local actor, one core
 }
 
-// examples are a task whose episodes all end at the time limit, with batches beyond the exact decomposition's limit, and
-// one whose episodes end early, with small batches, advantages and a line search. Their runs evaluate each policy or none:
-// one that is stopped after some iterations is compared with a run of as many, whose last policy is always evaluated.
+// examples are a task whose episodes all end at the time limit, with batches beyond the exact decomposition's limit,
+// and one whose episodes end early, with small batches, advantages and a line search. Their runs evaluate each policy
+// or none: one that is stopped after some iterations is compared with a run of as many, whose last policy is always
+// evaluated.
 var examples = []*example{
-	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11_batch=2500", "--env Swimmer-v2 --batch 2500 --seed 11 --evaluate-every 0", 6),
-	newExample("Hopper", "Hopper-v2/trpo-uapg-s12_batch=500_targets=gae_rank=30", "--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12 --evaluate-every 1", 6),
+	newExample("Swimmer", "Swimmer-v2/npg-uapg-s11_batch=2500",
+		"--env Swimmer-v2 --batch 2500 --seed 11 --evaluate-every 0", 6),
+	newExample("Hopper", "Hopper-v2/trpo-uapg-s12_batch=500_targets=gae_rank=30",
+		"--env Hopper-v2 --algorithm trpo --targets gae --batch 500 --rank 30 --seed 12 --evaluate-every 1", 6),
 }
 
-// all are, besides, the estimators whose updates are other code, and the preset best with segments in place of episodes.
+// all are, besides, the estimators whose updates are other code, and the preset best with segments in place of
+// episodes.
 var all = append(slices.Clone(examples),
-	newExample("MC", "Hopper-v2/npg-mc-s13_batch=400", "--env Hopper-v2 --estimator mc --batch 400 --seed 13 --evaluate-every 0", 5),
-	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14_batch=400_rank=20", "--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14 --evaluate-every 1", 5),
+	newExample("MC", "Hopper-v2/npg-mc-s13_batch=400",
+		"--env Hopper-v2 --estimator mc --batch 400 --seed 13 --evaluate-every 0", 5),
+	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14_batch=400_rank=20",
+		"--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14 --evaluate-every 1", 5),
 	newExample("Segments", "Hopper-v5/trpo-uapg-s15_batch=400_segment=25_rank=30",
 		"--env Hopper-v5 --segment 25 --batch 400 --rank 30 --seed 15 --evaluate-every 0", 6))
 
@@ -109,7 +115,8 @@ func readOutcome(directory string) (o outcome, err error) {
 	if err != nil || !ok {
 		return o, fmt.Errorf("the newest checkpoint: %v, %w", ok, err)
 	}
-	if o.state, err = readState(filepath.Join(checkpoints, fmt.Sprintf("iteration-%08d.safetensors", newest))); err != nil {
+	if o.state, err = readState(filepath.Join(checkpoints,
+		fmt.Sprintf("iteration-%08d.safetensors", newest))); err != nil {
 		return o, err
 	}
 	o.best, err = readState(filepath.Join(checkpoints, "best.safetensors"))
@@ -165,20 +172,23 @@ func requireOutcome(t testing.TB, got, want outcome) {
 		t.Errorf("progress.csv\n%s\nwant\n%s", strings.Join(got.rows, "\n"), strings.Join(want.rows, "\n"))
 	}
 	if !slices.Equal(got.evaluations, want.evaluations) {
-		t.Errorf("evaluations.csv\n%s\nwant\n%s", strings.Join(got.evaluations, "\n"), strings.Join(want.evaluations, "\n"))
+		t.Errorf("evaluations.csv\n%s\nwant\n%s", strings.Join(got.evaluations, "\n"),
+			strings.Join(want.evaluations, "\n"))
 	}
 	requireState(t, "the last state", got.state, want.state)
 	requireState(t, "the best state", got.best, want.best)
 	got.requireOwnBest(t)
 }
 
-// requireOwnBest fails unless the best checkpoint says of itself that it is the best, with the return that is in the row
-// of its number and in no other row exceeded, and the newest checkpoint says the same. The rows are those of
+// requireOwnBest fails unless the best checkpoint says of itself that it is the best, with the return that is in the
+// row of its number and in no other row exceeded, and the newest checkpoint says the same. The rows are those of
 // evaluations.csv, if there are any.
 func (o outcome) requireOwnBest(t testing.TB) {
 	t.Helper()
-	if o.best.Best == nil || o.state.Best == nil || *o.best.Best != *o.state.Best || o.best.Best.Iteration != o.best.Iteration {
-		t.Fatalf("checkpoint %d says that the best is %+v, the newest that it is %+v", o.best.Iteration, o.best.Best, o.state.Best)
+	if o.best.Best == nil || o.state.Best == nil || *o.best.Best != *o.state.Best ||
+		o.best.Best.Iteration != o.best.Iteration {
+		t.Fatalf("checkpoint %d says that the best is %+v, the newest that it is %+v", o.best.Iteration, o.best.Best,
+			o.state.Best)
 	}
 	best, rows, name := *o.best.Best, o.rows, "return_mean"
 	if best.Evaluated = len(o.evaluations) > 1; best.Evaluated {

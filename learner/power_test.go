@@ -9,8 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/faultstest"
 )
 
-// A run whose disk loses power at random moments, and that is resumed each time, ends with the same bits as one never stopped. At
-// most one iteration is done again after each failure, and none that was reported as done.
+// A run whose disk loses power at random moments, and that is resumed each time, ends with the same bits as one never
+// stopped. At most one iteration is done again after each failure, and none that was reported as done.
 func TestLearnersPowerFailures(t *testing.T) {
 	t.Parallel()
 	rng, failures := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 200)
@@ -25,11 +25,13 @@ func TestLearnersPowerFailures(t *testing.T) {
 		start(t, "learner", arguments...).Succeed()
 		e.requireReference(t, directory)
 	}
-	faultstest.Report(t, "%d power failures of a learner; %d runs end with the bits of an undisturbed one", failures, runs)
+	faultstest.Report(t, "%d power failures of a learner; %d runs end with the bits of an undisturbed one", failures,
+		runs)
 }
 
-// The power fails for all at once, a worker, the coordinator and the store of checkpoints, at any point of the worker's work. The
-// coordinator has each commit that it answered, the store has that commit's checkpoint, and the run goes on to the same bits.
+// The power fails for all at once, a worker, the coordinator and the store of checkpoints, at any point of the worker's
+// work. The coordinator has each commit that it answered, the store has that commit's checkpoint, and the run goes on
+// to the same bits.
 func TestWorkersPowerFailures(t *testing.T) {
 	t.Parallel()
 	rng, repetitions := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 20)
@@ -59,11 +61,12 @@ func TestWorkersPowerFailures(t *testing.T) {
 			second.Succeed()
 		}
 	}
-	faultstest.Report(t, "%d power failures of a worker, the coordinator and the store at %d points; the same bits, at most one iteration again", repetitions*count, count)
+	faultstest.Report(t, "%d power failures of a worker, the coordinator and the store at %d points; the same "+
+		"bits, at most one iteration again", repetitions*count, count)
 }
 
-// killedAt submits a run, and returns it with a worker that was killed at a point of it. A worker that lost its lease before, as on a
-// machine that stands still, does not count.
+// killedAt submits a run, and returns it with a worker that was killed at a point of it. A worker that lost its lease
+// before, as on a machine that stands still, does not count.
 func (c *cluster) killedAt(e *example, experiment, fail string) (run string, killed *process) {
 	c.t.Helper()
 	for try := range 5 {

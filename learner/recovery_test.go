@@ -20,7 +20,8 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// One run's checkpoints are lost: it fails alone, with the reason, and the workers train the others. Reset, it is trained anew.
+// One run's checkpoints are lost: it fails alone, with the reason, and the workers train the others. Reset, it is
+// trained anew.
 func TestLostCheckpoint(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -45,8 +46,8 @@ func TestLostCheckpoint(t *testing.T) {
 	}
 }
 
-// A coordinator that is restored from a backup finds its workers still training, beyond what it knows, or killed; the run goes
-// on from its newest checkpoint.
+// A coordinator that is restored from a backup finds its workers still training, beyond what it knows, or killed; the
+// run goes on from its newest checkpoint.
 func TestRestoredCoordinator(t *testing.T) {
 	t.Parallel()
 	rng, restores := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 50)
@@ -54,13 +55,15 @@ func TestRestoredCoordinator(t *testing.T) {
 	c := newCluster(t)
 	for i := range restores {
 		known := 1 + rng.IntN(2)
-		c.restoreAndTrain(e, c.submit(e, fmt.Sprint("restored", i)), uint64(known), known+1+rng.IntN(4), i > 0 && rng.IntN(2) == 0)
+		c.restoreAndTrain(e, c.submit(e, fmt.Sprint("restored", i)), uint64(known), known+1+rng.IntN(4), i > 0 &&
+			rng.IntN(2) == 0)
 	}
-	faultstest.Report(t, "%d backups restored up to four iterations later; runs went on from the newest checkpoint, to the same bits", restores)
+	faultstest.Report(t, "%d backups restored up to four iterations later; runs went on from the "+
+		"newest checkpoint, to the same bits", restores)
 }
 
-// restoreAndTrain has a coordinator restored from a backup that knows a run's first iterations, when more are committed. The worker
-// goes on, or is killed, and another does.
+// restoreAndTrain has a coordinator restored from a backup that knows a run's first iterations, when more are
+// committed. The worker goes on, or is killed, and another does.
 func (c *cluster) restoreAndTrain(e *example, name string, known uint64, committed int, kill bool) {
 	t := c.t
 	t.Helper()
@@ -129,16 +132,17 @@ func TestNameUsedAgain(t *testing.T) {
 // files lists the files of the epoch that a checkpoint is of, with their sizes.
 func (c *cluster) files(location string) (list string) {
 	c.t.Helper()
-	err := filepath.WalkDir(filepath.Join(c.checkpoints, filepath.FromSlash(filepath.Dir(filepath.Dir(location)))), func(name string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	err := filepath.WalkDir(filepath.Join(c.checkpoints, filepath.FromSlash(filepath.Dir(filepath.Dir(location)))),
+		func(name string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			info, err := entry.Info()
+			if err == nil {
+				list += fmt.Sprintln(name, info.Size(), info.ModTime().UnixNano())
+			}
 			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			list += fmt.Sprintln(name, info.Size(), info.ModTime().UnixNano())
-		}
-		return err
-	})
+		})
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -148,7 +152,8 @@ func (c *cluster) files(location string) (list string) {
 // command executes a coordinator's command.
 func (c *cluster) command(arguments ...string) string {
 	c.t.Helper()
-	output, err := exec.Command(filepath.Join(programs, "coordinator"), append(arguments, "--coordinator", c.url)...).CombinedOutput()
+	output, err := exec.Command(filepath.Join(programs, "coordinator"),
+		append(arguments, "--coordinator", c.url)...).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("coordinator %s: %v\n%s", strings.Join(arguments, " "), err, output)
 	}
@@ -164,7 +169,8 @@ func TestEventsAreLive(t *testing.T) {
 	worker := c.worker("stop@acknowledged:4", "--lease-term", "1h")
 	run := c.await(name, func(run *registry.Run) bool { return run.Iteration() == 3 })
 	worker.awaitStop()
-	files, err := filepath.Glob(filepath.Join(c.checkpoints, filepath.FromSlash(filepath.Dir(filepath.Dir(run.Checkpoint.Location))), "events.out.tfevents.*"))
+	files, err := filepath.Glob(filepath.Join(c.checkpoints,
+		filepath.FromSlash(filepath.Dir(filepath.Dir(run.Checkpoint.Location))), "events.out.tfevents.*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("event files: %q, %v", files, err)
 	}
@@ -208,8 +214,8 @@ func TestTemporaryFiles(t *testing.T) {
 	}
 }
 
-// A run goes on with the settings that it began with, whatever the presets of this build say, and with what an earlier build's
-// worker left, which wrote no commits.jsonl.
+// A run goes on with the settings that it began with, whatever the presets of this build say, and with what an earlier
+// build's worker left, which wrote no commits.jsonl.
 func TestRunOfEarlierBuild(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -222,7 +228,8 @@ func TestRunOfEarlierBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	location := name + "/epoch-1/checkpoints/" + runs.FileName(2)
-	if err := os.CopyFS(filepath.Join(c.checkpoints, filepath.FromSlash(name), "epoch-1"), os.DirFS(directory)); err != nil {
+	if err := os.CopyFS(filepath.Join(c.checkpoints, filepath.FromSlash(name), "epoch-1"),
+		os.DirFS(directory)); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(c.checkpoints, filepath.FromSlash(location)))
@@ -230,7 +237,8 @@ func TestRunOfEarlierBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold := registry.Hold{Run: name, Epoch: run.Epoch}
-	commit := registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{Iteration: 2, SHA256: fmt.Sprintf("%x", sha256.Sum256(data)), Location: location}}
+	commit := registry.Commit{Hold: hold, Checkpoint: registry.Checkpoint{Iteration: 2,
+		SHA256: fmt.Sprintf("%x", sha256.Sum256(data)), Location: location}}
 	if _, err := c.client.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +255,8 @@ func TestPoliciesOfEndedRuns(t *testing.T) {
 	e := examples[1]
 	c := newCluster(t)
 	_, nats := startServer(t, "0")
-	done, cancelled, failed := c.submit(e, "done"), c.submit(e, "cancelled"), c.submit(examples[0], "failed", registry.Override{Name: "learning_rate", Values: []string{"1e300"}})
+	done, cancelled, failed := c.submit(e, "done"), c.submit(e, "cancelled"),
+		c.submit(examples[0], "failed", registry.Override{Name: "learning_rate", Values: []string{"1e300"}})
 	worker := c.worker("", "--nats", nats)
 	c.done(done)
 	c.await(cancelled, func(run *registry.Run) bool { return run.Iteration() >= 1 })
@@ -286,7 +295,8 @@ func TestHangingStore(t *testing.T) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(filepath.Join(directory, "config.yaml.tmp"), 0o600); err != nil { // whose opening waits for a reader
+	// whose opening waits for a reader
+	if err := syscall.Mkfifo(filepath.Join(directory, "config.yaml.tmp"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	worker.Signal(syscall.SIGCONT)

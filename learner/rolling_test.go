@@ -16,8 +16,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
-// Three coordinators, two workers and their actors are replaced, one after the other and in any order, while runs go on: to the same
-// bits.
+// Three coordinators, two workers and their actors are replaced, one after the other and in any order, while runs go
+// on: to the same bits.
 func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	rng, updates := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(1, 20)
@@ -49,7 +49,8 @@ func TestRollingUpdate(t *testing.T) {
 		}
 		f.end()
 	}
-	faultstest.Report(t, "%d updates of three coordinators, two workers and their actors; %d runs with the bits of undisturbed ones", updates, 4*updates)
+	faultstest.Report(t, "%d updates of three coordinators, two workers and their actors; %d runs "+
+		"with the bits of undisturbed ones", updates, 4*updates)
 }
 
 // fleet is a cluster of three coordinators, two workers and their actors.
@@ -72,7 +73,8 @@ func newFleet(t *testing.T) *fleet {
 	var peers, urls []string
 	for i := range f.nodes {
 		web, raft := processtest.Address(t), processtest.Address(t)
-		f.nodes[i] = &replica{arguments: []string{"serve", "--node-id", fmt.Sprint("n", i), "--data-dir", t.TempDir(), "--http", web, "--raft", raft}}
+		f.nodes[i] = &replica{arguments: []string{"serve", "--node-id", fmt.Sprint("n", i), "--data-dir", t.TempDir(),
+			"--http", web, "--raft", raft}}
 		peers, urls = append(peers, fmt.Sprintf("n%d=%s", i, raft)), append(urls, "http://"+web)
 	}
 	for _, n := range f.nodes {

@@ -29,7 +29,8 @@ func TestCredentials(t *testing.T) {
 	forEachExample(t, func(t *testing.T, e *example) {
 		files := newCredentials(t)
 		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, "--actors", "0", "--credentials", filepath.Join(files, "learner"))...)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "0", "--credentials",
+			filepath.Join(files, "learner"))...)
 		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		stranger := start(t, "actor", "--nats", strings.Replace(url, "tls://", "nats://", 1))
 		stranger.Expect("^actor: .*give --credentials DIR")
@@ -107,7 +108,8 @@ func TestListenForOthers(t *testing.T) {
 	files := newCredentials(t)
 	for _, more := range [][]string{{"--credentials", filepath.Join(files, "learner")}, {"--insecure-listen"}} {
 		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, append(more, "--listen", "0.0.0.0:"+strconv.Itoa(processtest.Port(t)), "--actors", "1")...)...)
+		learner := start(t, "learner", e.arguments(directory,
+			append(more, "--listen", "0.0.0.0:"+strconv.Itoa(processtest.Port(t)), "--actors", "1")...)...)
 		learner.Expect("actors can join")
 		learner.Succeed()
 		e.requireReference(t, directory)
@@ -116,8 +118,8 @@ func TestListenForOthers(t *testing.T) {
 	wrong.fail("they are for role actor, required is learner")
 }
 
-// An actor with another control cost compiled in is refused, and says so, as does the learner; the run goes on as if it had
-// never come.
+// An actor with another control cost compiled in is refused, and says so, as does the learner; the run goes on as if it
+// had never come.
 func TestOtherBuild(t *testing.T) {
 	t.Parallel()
 	source, err := filepath.Abs("../sim/tasks/swimmer.go")
@@ -133,14 +135,16 @@ func TestOtherBuild(t *testing.T) {
 		t.Fatal("the control cost is not where it was")
 	}
 	made := t.TempDir()
-	replaced, overlay, program := filepath.Join(made, "swimmer.go"), filepath.Join(made, "overlay.json"), filepath.Join(made, "actor")
+	replaced, overlay, program := filepath.Join(made, "swimmer.go"), filepath.Join(made, "overlay.json"),
+		filepath.Join(made, "actor")
 	files := map[string]string{replaced: string(other), overlay: fmt.Sprintf(`{"Replace":{%q:%q}}`, source, replaced)}
 	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "../actor").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program,
+		"../actor").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	e := examples[0]
@@ -162,10 +166,12 @@ func TestHostileActor(t *testing.T) {
 	forEachExample(t, func(t *testing.T, e *example) {
 		files := newCredentials(t)
 		directory := newDirectory(t)
-		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials", filepath.Join(files, "learner"))...)
+		learner := start(t, "learner", e.arguments(directory, "--actors", "1", "--credentials",
+			filepath.Join(files, "learner"))...)
 		url := learner.Expect(`--nats (tls://\S*\d) --credentials DIR`)[1]
 		learner.iterations(1)
-		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run, digest: digestOf(t, e.run)}
+		h := &hostile{t: t, conn: connectAs(t, filepath.Join(files, "actor"), url), run: e.run,
+			digest: digestOf(t, e.run)}
 		ctx, stop := context.WithCancel(context.Background())
 		var work sync.WaitGroup
 		work.Go(func() { h.spoil(ctx) })
@@ -251,7 +257,8 @@ func (h *hostile) request(ctx context.Context, m proto.Message) *proto.Reply {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	reply := new(proto.Reply)
-	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Key()), data); err != nil || proto.Unmarshal(data, reply) != nil {
+	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Key()), data); err != nil ||
+		proto.Unmarshal(data, reply) != nil {
 		return nil
 	}
 	return reply

@@ -24,7 +24,8 @@ func serveNATS(port string) (status int) {
 	number, err := strconv.Atoi(port)
 	if err == nil {
 		var server *natsserver.Server
-		if server, err = natsserver.Start(natsserver.Config{Port: number, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		if server, err = natsserver.Start(natsserver.Config{Port: number,
+			Log: slog.New(slog.DiscardHandler)}); err == nil {
 			defer server.Close()
 			fmt.Println("ready", server.URL())
 			stopped := make(chan os.Signal, 1)

@@ -16,7 +16,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
-// TestSizes measures what processes and runs take, for docs/results/sizes.md, and writes a table to the file that DBQPG_TEST_FIGURES names.
+// TestSizes measures what processes and runs take, for docs/results/sizes.md, and writes a table to the file that
+// DBQPG_TEST_FIGURES names.
 func TestSizes(t *testing.T) {
 	path := os.Getenv("DBQPG_TEST_FIGURES")
 	if path == "" {
@@ -29,14 +30,16 @@ func TestSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "nats.conf")
-	text := fmt.Sprintf("max_payload: 8MB\njetstream { store_dir: %q, max_mem: 256MB, max_file: 1MB }\n", filepath.Join(t.TempDir(), "store"))
+	text := fmt.Sprintf("max_payload: 8MB\njetstream { store_dir: %q, max_mem: 256MB, max_file: 1MB }\n",
+		filepath.Join(t.TempDir(), "store"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	nats := startCommand(t, exec.Command(program, "-c", config, "-a", "127.0.0.1", "-p", "-1"))
 	url := "nats://" + nats.Expect(`Listening for client connections on (\S+)`)[1]
 	var table strings.Builder
-	fmt.Fprintln(&table, "| task | slots | iterations | worker (MiB) | actor (MiB) | worker (core-s an iteration) | actor (core-s an iteration) | a checkpoint (kB) | the run (kB) | scratch at most (kB) |")
+	fmt.Fprintln(&table, "| task | slots | iterations | worker (MiB) | actor (MiB) | worker (core-s an iteration) | "+
+		"actor (core-s an iteration) | a checkpoint (kB) | the run (kB) | scratch at most (kB) |")
 	fmt.Fprintln(&table, "|---|---|---|---|---|---|---|---|---|---|")
 	for _, task := range []string{"Swimmer-v2", "HalfCheetah-v2", "Humanoid-v2", "HumanoidStandup-v2"} {
 		for _, of := range []struct{ slots, iterations int }{{1, 15}, {4, 15}, {4, 1}} {
@@ -45,9 +48,11 @@ func TestSizes(t *testing.T) {
 	}
 	nats.Signal(syscall.SIGTERM)
 	nats.Wait()
-	fmt.Fprintf(&table, "\nNATS server after all of that: %d MiB, %.0f s of processors\n", peakAtEnd(nats), processors(nats))
+	fmt.Fprintf(&table, "\nNATS server after all of that: %d MiB, %.0f s of processors\n", peakAtEnd(nats),
+		processors(nats))
 	for i := range 10 {
-		spec := registry.Spec{Name: fmt.Sprintf("many%d", i), Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}}
+		spec := registry.Spec{Name: fmt.Sprintf("many%d", i), Tasks: []string{"Swimmer-v2"},
+			Algorithms: []string{"npg"}, Estimators: []string{"uapg"}}
 		for seed := range uint64(1000) {
 			spec.Seeds = append(spec.Seeds, seed+1)
 		}
@@ -68,8 +73,10 @@ func (c *cluster) sizes(nats, task string, slots, iterations int) string {
 	c.environment = []string{"TMPDIR=" + scratch}
 	worker := c.worker("", "--nats", nats, "--actors", "0", "--device", "cpu")
 	actor := start(c.t, "actor", "--nats", nats, "--slots", strconv.Itoa(slots))
-	spec := registry.Spec{Name: fmt.Sprintf("%s-%d-%d", task, slots, iterations), Tasks: []string{task}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"},
-		Seeds: []uint64{1}, Overrides: []registry.Override{{Name: "iterations", Values: []string{strconv.Itoa(iterations)}}}}
+	spec := registry.Spec{Name: fmt.Sprintf("%s-%d-%d", task, slots, iterations), Tasks: []string{task},
+		Algorithms: []string{"npg"}, Estimators: []string{"uapg"},
+		Seeds: []uint64{1}, Overrides: []registry.Override{
+			{Name: "iterations", Values: []string{strconv.Itoa(iterations)}}}}
 	if _, err := c.client.Submit(processtest.Context(c.t), spec); err != nil {
 		c.t.Fatal(err)
 	}
@@ -98,8 +105,10 @@ func (c *cluster) sizes(nats, task string, slots, iterations int) string {
 		checkpoint = filepath.Join(c.checkpoints, checkpoint)
 	}
 	kB := func(path string) int64 { return (bytesIn(path) + 500) / 1000 }
-	return fmt.Sprintf("| %s | %d | %d | %d | %d | %.1f | %.1f | %d | %d | %d |", task, slots, iterations, peakAtEnd(worker), peakAtEnd(actor),
-		processors(worker)/float64(iterations), processors(actor)/float64(iterations), kB(checkpoint), kB(filepath.Dir(filepath.Dir(checkpoint))), (<-most+500)/1000)
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %.1f | %.1f | %d | %d | %d |", task, slots, iterations,
+		peakAtEnd(worker), peakAtEnd(actor),
+		processors(worker)/float64(iterations), processors(actor)/float64(iterations), kB(checkpoint),
+		kB(filepath.Dir(filepath.Dir(checkpoint))), (<-most+500)/1000)
 }
 
 // bytesIn returns the sum of the sizes of the files in a directory, or of one file. Files come and go meanwhile.

@@ -18,7 +18,8 @@ func watchPlay(t *testing.T, pages, run string, frames int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, answer, err := websocket.Dial(ctx, pages+"/live/?run="+url.QueryEscape(run), nil)
-	for err != nil && answer != nil && answer.StatusCode == http.StatusNotFound && ctx.Err() == nil { // pages list their runs every second
+	// pages list their runs every second
+	for err != nil && answer != nil && answer.StatusCode == http.StatusNotFound && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		conn, answer, err = websocket.Dial(ctx, pages+"/live/?run="+url.QueryEscape(run), nil)
 	}
@@ -65,7 +66,8 @@ func TestWatchedRun(t *testing.T) {
 	actor.Succeed()
 }
 
-// The pages of a coordinator, which has no engine, show the runs of its workers as a dashboard on their store plays them.
+// The pages of a coordinator, which has no engine, show the runs of its workers as a dashboard on their store plays
+// them.
 func TestWatchedCluster(t *testing.T) {
 	t.Parallel()
 	e, checkpoints := examples[1], t.TempDir()

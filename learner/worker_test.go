@@ -36,9 +36,10 @@ func once(*example) int    { return 1 }
 func each(e *example) int  { return e.iterations + 1 } // with the batch that initialises the normaliser
 func fewer(e *example) int { return e.iterations }
 
-// A worker killed at any point of its work, with the disk, the store and the coordinator in any state, is replaced by another
-// that waits, which goes on from the last commit, to the same bits; at most one iteration is done again, and those before whose commits
-// the killed one has said that training goes on, as on a machine where a commit takes longer than a second.
+// A worker killed at any point of its work, with the disk, the store and the coordinator in any state, is replaced by
+// another that waits, which goes on from the last commit, to the same bits; at most one iteration is done again, and
+// those before whose commits the killed one has said that training goes on, as on a machine where a commit takes longer
+// than a second.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	rng := faultstest.Rand(faultstest.Seed(t), 0)
@@ -65,12 +66,13 @@ func TestKilledWorker(t *testing.T) {
 			}
 		}
 	}
-	faultstest.Report(t, "%d workers killed at %d points; another resumed after %s, by leases of %s; the same bits, at most the iteration under way again",
+	faultstest.Report(t, "%d workers killed at %d points; another resumed after %s, by leases of %s; the same bits, "+
+		"at most the iteration under way again",
 		len(took), at, spread(took), leaseTerm)
 }
 
-// killAt has a worker killed at a point of a run, and another go on. It returns how long that one took to take over; not ok
-// is a worker that lost its lease before it came to the point, as on a machine that stands still for a second.
+// killAt has a worker killed at a point of a run, and another go on. It returns how long that one took to take over;
+// not ok is a worker that lost its lease before it came to the point, as on a machine that stands still for a second.
 func (c *cluster) killAt(e *example, name, fail string) (after time.Duration, ok bool) {
 	c.t.Helper()
 	first := c.worker(fail)
@@ -101,13 +103,15 @@ func (p *process) resumed() int {
 	return from
 }
 
-// requireNotAgain fails unless whoever goes on from an iteration after a worker's end repeats at most the one under way, and those
-// for whose commits training did not wait.
+// requireNotAgain fails unless whoever goes on from an iteration after a worker's end repeats at most the one under
+// way, and those for whose commits training did not wait.
 func (p *process) requireNotAgain(from int) {
 	p.t.Helper()
-	done, ahead := strings.Count(p.Log(), `msg="iteration done"`), strings.Count(p.Log(), `msg="training goes on before its commit"`)
+	done, ahead := strings.Count(p.Log(), `msg="iteration done"`),
+		strings.Count(p.Log(), `msg="training goes on before its commit"`)
 	if done > from+ahead || done+1 < from {
-		p.t.Errorf("after %d iterations that were done, %d of them ahead of their commits, another worker goes on from iteration %d", done, ahead, from)
+		p.t.Errorf("after %d iterations that were done, %d of them ahead of their commits, another "+
+			"worker goes on from iteration %d", done, ahead, from)
 	}
 }
 
@@ -127,8 +131,8 @@ func (p *process) endsBefore(text string) bool {
 	return true
 }
 
-// A worker that is stopped for longer than its lease, and then goes on, can neither commit what it had saved nor publish
-// a policy; the one that replaced it is not disturbed.
+// A worker that is stopped for longer than its lease, and then goes on, can neither commit what it had saved nor
+// publish a policy; the one that replaced it is not disturbed.
 func TestStalledWorker(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -176,7 +180,8 @@ func TestCoordinatorRestarted(t *testing.T) {
 	c.requireReference(e, c.done(name), 1)
 }
 
-// A coordinator that stays away is not waited for forever: training stops, and goes on from the last commit once it is back.
+// A coordinator that stays away is not waited for forever: training stops, and goes on from the last commit once it is
+// back.
 func TestCoordinatorGone(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -196,8 +201,8 @@ func TestCoordinatorGone(t *testing.T) {
 	c.requireReference(e, c.done(name), 2)
 }
 
-// Two workers share the runs of a sweep, with checkpoints in a bucket. If one is killed, the other takes over its run within
-// the lease term and a few seconds. No secret is shown.
+// Two workers share the runs of a sweep, with checkpoints in a bucket. If one is killed, the other takes over its run
+// within the lease term and a few seconds. No secret is shown.
 func TestWorkersWithBucket(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -275,7 +280,8 @@ func TestWorkerWithCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClusterOver(t, "https", operator.Client(proto.RoleCoordinator), "--credentials", filepath.Join(files, "coordinator"))
+	c := newClusterOver(t, "https", operator.Client(proto.RoleCoordinator), "--credentials",
+		filepath.Join(files, "coordinator"))
 	name := c.submit(e, "secured")
 	c.worker("", "--credentials", filepath.Join(files, "actor")).fail("they are for role actor, required is learner")
 	stranger := c.worker("")
@@ -295,7 +301,8 @@ func TestStoppedWorker(t *testing.T) {
 	name := c.submit(e, "stopped")
 	first := c.worker("", "--lease-term", "1h")
 	first.iterations(2)
-	if seen, err := c.client.Seen(t.Context()); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Run != name || seen.Seen[0].Silent {
+	if seen, err := c.client.Seen(t.Context()); err != nil || len(seen.Seen) != 1 || seen.Seen[0].Run != name ||
+		seen.Seen[0].Silent {
 		t.Errorf("%+v, %v", seen, err)
 	}
 	first.Signal(syscall.SIGTERM)
@@ -308,8 +315,8 @@ func TestStoppedWorker(t *testing.T) {
 	c.requireReference(e, c.done(name), 2)
 }
 
-// A run that kills its workers, as the kernel does where it needs too much memory, has failed after five of them, and the next
-// run is trained. Queued again, it goes on to the same bits.
+// A run that kills its workers, as the kernel does where it needs too much memory, has failed after five of them, and
+// the next run is trained. Queued again, it goes on to the same bits.
 func TestRunThatKillsWorkers(t *testing.T) {
 	t.Parallel()
 	e := examples[1]
@@ -327,7 +334,8 @@ func TestRunThatKillsWorkers(t *testing.T) {
 		t.Errorf("it failed because of %q", failed.Reason)
 	}
 	c.requireReference(e, c.done(next), 1)
-	if _, err := c.client.Do(t.Context(), registry.Command{Steer: &registry.Steer{Name: name, Action: registry.Retry}}); err != nil {
+	if _, err := c.client.Do(t.Context(), registry.Command{
+		Steer: &registry.Steer{Name: name, Action: registry.Retry}}); err != nil {
 		t.Fatal(err)
 	}
 	c.requireReference(e, c.done(name), registry.MaxLosses+1)
@@ -346,7 +354,8 @@ func TestFailedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-1", "checkpoints", runs.FileName(run.Iteration()))
+	newest := filepath.Join(c.checkpoints, filepath.FromSlash(run.Name), "epoch-1", "checkpoints",
+		runs.FileName(run.Iteration()))
 	if err := os.Truncate(newest, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +388,9 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 	absent := c.submit(e, "absent", from(source+"/epoch-1/checkpoints/none.safetensors"))
 	done := c.done(warm)
 	for name, why := range map[string]string{outside: "cannot be a key", absent: "none.safetensors"} {
-		if failed := c.await(name, func(run *registry.Run) bool { return run.State == registry.Failed }); !strings.Contains(failed.Reason, why) {
+		if failed := c.await(name, func(run *registry.Run) bool {
+			return run.State == registry.Failed
+		}); !strings.Contains(failed.Reason, why) {
 			t.Errorf("%s failed because of %q, want %q", name, failed.Reason, why)
 		}
 	}
@@ -398,7 +409,8 @@ func TestWorkerStartsFromAnotherRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last.State.From != best.SHA256 || last.State.Iteration != first.Iteration() {
-		t.Errorf("checkpoint %d is of a run that started from %q, where the best is %q", last.State.Iteration, last.State.From, best.SHA256)
+		t.Errorf("checkpoint %d is of a run that started from %q, where the best is %q", last.State.Iteration,
+			last.State.From, best.SHA256)
 	}
 }
 
@@ -407,8 +419,9 @@ func TestWrongWorkers(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"worker":                  "--coordinator: give its URL",
 		"worker --env Swimmer-v2": "--env: the coordinator determines what a worker learns",
-		"worker --coordinator http://127.0.0.1:1 --checkpoints gs://x":        "--checkpoints: \"gs://x\": must be a directory, or s3://bucket/prefix",
-		"--env Swimmer-v2 --worker":                                           "start a worker with: learner worker",
+		"worker --coordinator http://127.0.0.1:1 --checkpoints gs://x": "--checkpoints: \"gs://x\": must be a " +
+			"directory, or s3://bucket/prefix",
+		"--env Swimmer-v2 --worker": "start a worker with: learner worker",
 		"worker --coordinator http://127.0.0.1:1 --checkpoints /proc/nowhere": "--checkpoints: ",
 	} {
 		cmd := exec.Command(filepath.Join(programs, "learner"), strings.Fields(arguments)...)

@@ -78,8 +78,8 @@ func decodeChecked(d *msgpack.Decoder) ([]byte, error) {
 	return data, nil
 }
 
-// allFinite reports whether v contains neither NaN nor infinity: 0 x is NaN for these and 0 for all others, and a sum with
-// a NaN stays NaN. It takes four numbers at a time, since every episode passes through it.
+// allFinite reports whether v contains neither NaN nor infinity: 0 x is NaN for these and 0 for all others, and a sum
+// with a NaN stays NaN. It takes four numbers at a time, since every episode passes through it.
 func allFinite[T float32 | float64](v []T) bool {
 	var a, b, c, d T
 	for ; len(v) >= 4; v = v[4:] {

@@ -96,7 +96,8 @@ func decode(data []byte, m Message) error {
 	case version < Version:
 		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrOlder, version, Version)
 	case version > Version:
-		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrVersion, version, Version)
+		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrVersion, version,
+			Version)
 	}
 	if err := checkLengths(data); err != nil {
 		return err
@@ -113,8 +114,8 @@ func decode(data []byte, m Message) error {
 	return nil
 }
 
-// checkLengths returns an error unless data is one value of the types that messages consist of and holds as many bytes as
-// it declares: the library's decoder allocates what is declared before it has seen that many. A list has at most 15
+// checkLengths returns an error unless data is one value of the types that messages consist of and holds as many bytes
+// as it declares: the library's decoder allocates what is declared before it has seen that many. A list has at most 15
 // elements.
 func checkLengths(data []byte) error {
 	for values := 1; values > 0; values-- {

@@ -33,7 +33,8 @@ func spoilt(t testing.TB, m proto.Message) [][]byte {
 	for i := range valid {
 		for _, claim := range [][]byte{
 			{0xdf, 0x7f, 0xff, 0xff, 0xff}, {0xdd, 0x7f, 0xff, 0xff, 0xff}, {0xc6, 0x7f, 0xff, 0xff, 0xff},
-			{0xdb, 0x7f, 0xff, 0xff, 0xff}, {0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xce, 0x00, 0xff, 0xff, 0xff},
+			{0xdb, 0x7f, 0xff, 0xff, 0xff}, {0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+			{0xce, 0x00, 0xff, 0xff, 0xff},
 		} {
 			inputs = append(inputs, append(append(bytes.Clone(valid[:i]), claim...), valid[i+1:]...))
 		}
@@ -56,7 +57,8 @@ func TestAllocationIsBounded(t *testing.T) {
 		for _, input := range append(claims(), spoilt(t, m)...) {
 			got := fresh(m)
 			if n, most := allocated(func() { proto.Unmarshal(input, got) }), 2*uint64(len(input))+64<<10; n > most {
-				t.Errorf("%T: %d bytes of input % .40x allocate %d bytes, at most %d are allowed", m, len(input), input, n, most)
+				t.Errorf("%T: %d bytes of input % .40x allocate %d bytes, at most %d are allowed", m, len(input), input,
+					n, most)
 			}
 		}
 	}
@@ -156,13 +158,15 @@ func TestRaggedArray(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = proto.Unmarshal(bytes.Replace(valid, array, data, 1), new(proto.Episode))
-		if whole := n%8 == 0; whole && !errors.Is(err, proto.ErrShape) || !whole && !errors.Is(err, proto.ErrMalformed) {
+		if whole := n%8 == 0; whole && !errors.Is(err, proto.ErrShape) || !whole &&
+			!errors.Is(err, proto.ErrMalformed) {
 			t.Errorf("%d bytes of rewards for 2 steps: %v", n, err)
 		}
 	}
 	for n := range 4 {
 		data := append([]byte{0xc4, byte(n)}, make([]byte, n)...)
-		if err := proto.Unmarshal(bytes.Replace(valid, array, data, 1), new(proto.Episode)); !errors.Is(err, proto.ErrMalformed) {
+		if err := proto.Unmarshal(bytes.Replace(valid, array, data, 1), new(proto.Episode)); !errors.Is(err,
+			proto.ErrMalformed) {
 			t.Errorf("an array of %d bytes: %v", n, err)
 		}
 	}

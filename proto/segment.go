@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// A State is where a stream of episodes stands between two steps: another actor plays on from it, and every later step is
-// the same to the last bit.
+// A State is where a stream of episodes stands between two steps: another actor plays on from it, and every later step
+// is the same to the last bit.
 type State struct {
 	// Task names the task.
 	Task string
@@ -46,8 +46,8 @@ func (s *State) check() error {
 type Start struct {
 	// Steps is the segment's length.
 	Steps uint64
-	// Counted is the number of steps that a stream's first episode counts before it has begun, so that its time limit comes
-	// sooner, and not all streams' at the same time.
+	// Counted is the number of steps that a stream's first episode counts before it has begun, so that its time limit
+	// comes sooner, and not all streams' at the same time.
 	Counted uint64
 	// State is where the stream stands; nil: at its beginning.
 	State *State
@@ -78,8 +78,8 @@ const (
 	ends
 )
 
-// A Segment is the result of the ticket of a segment: T steps of a stream of episodes, one after another. Dimensions and
-// types are as in [Episode].
+// A Segment is the result of the ticket of a segment: T steps of a stream of episodes, one after another. Dimensions
+// and types are as in [Episode].
 type Segment struct {
 	Ticket Ticket
 	Engine string
@@ -107,8 +107,8 @@ func (s *Segment) ObservationDim() int { return len(s.State.Observation) }
 // ActionDim returns a.
 func (s *Segment) ActionDim() int { return len(s.Actions) / max(s.Steps(), 1) }
 
-// Episodes returns the segment as episodes, of which the first may have begun before it, as before says, and the last may
-// go on after it, for which after is the next segment's before. They share the segment's memory.
+// Episodes returns the segment as episodes, of which the first may have begun before it, as before says, and the last
+// may go on after it, for which after is the next segment's before. They share the segment's memory.
 func (s *Segment) Episodes(before Before) (episodes []*Episode, after Before) {
 	o, a, finals := s.ObservationDim(), s.ActionDim(), s.Finals
 	first := 0

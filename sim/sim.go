@@ -128,16 +128,16 @@ type StateSetter interface {
 	SetState(qpos, qvel, observation []float64) error
 }
 
-// A Saver is an Env whose episodes can be interrupted: another instance of the task goes on from the saved state, on any
-// machine of the same engine, and every step after it is the same to the last bit.
+// A Saver is an Env whose episodes can be interrupted: another instance of the task goes on from the saved state, on
+// any machine of the same engine, and every step after it is the same to the last bit.
 type Saver interface {
 	Env
 
 	// StateSize returns the length of a state.
 	StateSize() int
 
-	// SaveState appends the state to dst: everything that later steps depend on. It is called between Reset, or Step, and
-	// the next Step.
+	// SaveState appends the state to dst: everything that later steps depend on. It is called between Reset, or Step,
+	// and the next Step.
 	SaveState(dst []float64) []float64
 
 	// LoadState goes on from a saved state, as if its episode had been played here. A wrong length and numbers that are

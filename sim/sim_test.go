@@ -24,7 +24,8 @@ func TestSplitName(t *testing.T) {
 	for name, want := range map[string]struct {
 		family  string
 		version int
-	}{"Ant-v5": {"Ant", 5}, "my-very-own-v12": {"my-very-own", 12}, "pole": {"pole", 0}, "my-very-own": {"my-very-own", 0}, "": {"", 0}} {
+	}{"Ant-v5": {"Ant", 5}, "my-very-own-v12": {"my-very-own", 12}, "pole": {"pole", 0},
+		"my-very-own": {"my-very-own", 0}, "": {"", 0}} {
 		if family, version := SplitName(name); family != want.family || version != want.version {
 			t.Errorf("%q: %q, %d", name, family, version)
 		}

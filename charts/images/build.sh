@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the contents of the images: charts/images/build.sh cpu|cuda DIR; TAGS are further build tags, such as failpoint, for tests.
+# Builds the contents of the images: charts/images/build.sh cpu|cuda DIR
 #   DIR/bin       the programs
 #   DIR/lib       the libraries that they need besides glibc
 #   DIR/licenses  their licences
@@ -14,12 +14,12 @@ commandline=github.com/dbqpg/dbqpg/internal/commandline
 flags="-s -w ${RPATH:+-extldflags=-Wl,-rpath,$RPATH} -X $commandline.release=${VERSION:-} -X $commandline.commit=${REVISION:-}"
 case $kind in
 cpu)
-	CGO_ENABLED=0 go build -trimpath -tags "${TAGS:-}" -ldflags "$flags" -o "$out/bin/" ./coordinator # a static program
-	go build -trimpath -tags "packaged,${TAGS:-}" -ldflags "$flags" -o "$out/bin/" ./actor ./learner
+	CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$out/bin/" ./coordinator # a static program
+	go build -trimpath -tags packaged -ldflags "$flags" -o "$out/bin/" ./actor ./learner
 	;;
 cuda)
 	scripts/setup.sh cuda
-	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags "gpu,packaged,${TAGS:-}" -o "$out/bin/" ./learner
+	scripts/cuda.sh go build -trimpath -ldflags "$flags" -tags gpu,packaged -o "$out/bin/" ./learner
 	;;
 *)
 	echo "images: $kind: must be cpu or cuda" >&2

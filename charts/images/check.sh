@@ -44,7 +44,7 @@ charts/images/standins.sh "$dir"
 targets="build build-cuda coordinator actor learner-cpu learner"
 echo "images: make images, logged in $dir/build.log"
 make --no-print-directory images DOCKER=buildah IMAGES="$targets" \
-	BUILDFLAGS="--build-arg TAGS=failpoint --pull=never --layers --volume $dir/cache:/mnt --volume $dir/host/apt.conf:/etc/apt/apt.conf:ro" >"$dir/build.log" 2>&1 || {
+	BUILDFLAGS="--pull=never --layers --volume $dir/cache:/mnt --volume $dir/host/apt.conf:/etc/apt/apt.conf:ro" >"$dir/build.log" 2>&1 || {
 	tail -n 20 "$dir/build.log" >&2
 	exit 1
 }

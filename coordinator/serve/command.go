@@ -69,7 +69,7 @@ func (c *Config) define(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Checkpoints, "checkpoints", os.Getenv("DBQPG_CHECKPOINTS"),
 		"the workers' store, a directory or s3://bucket/prefix, for curves and files (default $DBQPG_CHECKPOINTS)")
 	flags.StringVar(&c.Play, "play", "",
-		"URL of a \"learner dashboard\" on that store, which plays policies for the pages (docs/watch.md)")
+		"URL of a \"learner dashboard\" on that store, which plays policies for the pages (docs/dashboard.md)")
 	flags.StringVar(&c.Metrics, "metrics-listen", "", "host:port to serve Prometheus metrics, health and readiness on")
 	flags.StringVar(&c.credentials, "credentials", "",
 		"directory of this node's keys and certificates, from \"coordinator credentials create\"")

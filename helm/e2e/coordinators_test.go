@@ -21,7 +21,7 @@ func TestMoreCoordinators(t *testing.T) {
 	const five = "{coordinator: {replicas: 5, join: true}}"
 	u.upgrade("kind", five)
 	u.untilNodes(5)
-	u.connected(block(t, "upgrade", "leave"))
+	u.connected(block(t, "operate", "leave"))
 	u.upgrade("kind", "{coordinator: {replicas: 3, join: true}}")
 	u.untilNodes(3)
 	u.upgrade("kind", five)
@@ -36,13 +36,13 @@ func TestMoreCoordinators(t *testing.T) {
 func TestRestore(t *testing.T) {
 	u := newUser(t)
 	u.install("kind", three, "--wait")
-	u.connected(block(t, "upgrade", "backup"))
+	u.connected(block(t, "operate", "backup"))
 	u.kubectl("delete", "pvc", "data-dbqpg-coordinator-1", "data-dbqpg-coordinator-2", "--wait=false")
 	u.kubectl("delete", "pod", "dbqpg-coordinator-1", "dbqpg-coordinator-2")
 	u.untilSaid("the directories of most nodes are empty", "logs", "--selector=app.kubernetes.io/component=coordinator",
 		"--tail=-1")
 
-	u.run("upgrade", "restore")
+	u.run("operate", "restore")
 	u.untilNodes(3)
 	if runs := u.runs("first"); len(runs) != 1 {
 		t.Errorf("after all: %v", runs)

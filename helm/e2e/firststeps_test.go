@@ -16,7 +16,7 @@ func TestFirstSteps(t *testing.T) {
 	const mine = "credentials: {mode: existing}\nexperiments: []\n"
 	u.install("kind", mine)
 	u.untilSaid(`secret "dbqpg-credentials-nats" not found`, "describe", "pods")
-	u.run("credentials", "create")
+	u.run("install", "create")
 	u.untilReady()
 	u.helm("test", "dbqpg")
 
@@ -58,8 +58,8 @@ func TestFirstSteps(t *testing.T) {
 	if runs := u.runs("long"); states(runs) != "done" {
 		t.Errorf("after coordinator retry: %v", runs)
 	}
-	u.run("credentials", "replace")
-	u.run("upgrade", "remove")
+	u.run("install", "replace")
+	u.run("operate", "remove")
 	// which no label of the release is on
 	u.kubectl("delete", "secret", "dbqpg-credentials-nats", "dbqpg-credentials-actor")
 }

@@ -28,11 +28,11 @@ func TestPaths(t *testing.T) {
 
 	values := onTheWay + "coordinator: {storage: {size: 300Mi}}\n"
 	u.values("kind", values)
-	u.run("upgrade", "storage")
+	u.run("operate", "storage")
 	u.untilReady()
 	values += "nats: {replicas: 3}\n"
 	u.values("kind", values)
-	u.run("upgrade", "nats")
+	u.run("operate", "nats")
 	u.untilReady()
 	reached := u.steps("first")
 	u.untilSteps("first", min(reached+2*batch, iterations*batch))
@@ -51,7 +51,7 @@ func TestPaths(t *testing.T) {
 	}
 	u.extra = append(u.extra, "PATH="+u.directory+":"+programs+":"+os.Getenv("PATH"))
 	u.values("kind", values+bucket)
-	u.run("upgrade", "checkpoints")
+	u.run("operate", "checkpoints")
 	u.coordinator("watch", "first")
 	tables, err := filepath.Glob(filepath.Join(objects, "runs", "first", "Swimmer-v2", "*", "epoch-*", "progress.csv"))
 	if err != nil || len(tables) == 0 {

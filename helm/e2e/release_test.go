@@ -26,9 +26,9 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 30, batch
 )
 
 // A release from its installation to its end. A run is under way all the time: actors are scaled from none to some and
-// back, all pods are evicted, a coordinator loses its volume, a worker of a later release waits for coordinators of
-// that, the release is upgraded and rolled back, and the run ends with the same bits as that of one process alone. Then
-// all is removed, the volumes remain, and a new installation has the run.
+// back, all pods are evicted, a coordinator loses its volume, the release is upgraded and rolled back, and the run ends
+// with the same bits as that of one process alone. Then all is removed, the volumes remain, and a new installation has
+// the run.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
 	notes := u.install("kind", small, "--wait")

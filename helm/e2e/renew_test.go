@@ -28,7 +28,7 @@ func TestRenew(t *testing.T) {
 	}
 
 	u.upgrade("kind", "{experiments: [], credentials: {hosts: [other.example]}}")
-	u.run("credentials", "renew")
+	u.run("install", "renew")
 	if kept := u.secret("authority", "ca-key.pem"); kept != authority || kept == "" {
 		t.Error("the authority is another one")
 	}
@@ -53,7 +53,7 @@ func TestRenew(t *testing.T) {
 	}
 
 	key := u.secret("actor", "nats.nk")
-	u.run("credentials", "rotate")
+	u.run("install", "rotate")
 	if u.secret("actor", "nats.nk") == key {
 		t.Error("actors have the old key")
 	}

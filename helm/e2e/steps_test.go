@@ -112,7 +112,7 @@ func (u *user) evict(component string) {
 // ready.
 func (u *user) loseVolume() {
 	u.t.Helper()
-	u.run("upgrade", "volume")
+	u.run("operate", "volume")
 	u.kubectl("wait", "--for=condition=Ready", "--timeout", patience.String(), "pod/dbqpg-coordinator-1")
 }
 

@@ -124,7 +124,7 @@ func (u *user) install(preset, values string, flags ...string) (notes string) {
 func (u *user) upgrade(preset, values string) {
 	u.t.Helper()
 	u.values(preset, values)
-	u.run("upgrade", "upgrade")
+	u.run("operate", "upgrade")
 }
 
 // file writes a file, such as one of values, and returns its path.

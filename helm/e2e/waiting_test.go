@@ -24,7 +24,7 @@ func TestPodsDoNotStart(t *testing.T) {
 	u.untilIs("coordinator", "Pending", "unbound")
 	u.untilIs("learner", "Pending", "taint")
 	u.untilIs("nats", "ContainerCreating", "secret")
-	u.run("credentials", "create")
+	u.run("install", "create")
 	u.untilIs("actor", "ImagePullBackOff", "ImagePullBackOff")
 	u.untilSaid("ghcr.io/dbqpg/actor:absent", "describe", "pods") // "the image's name in the event"
 	u.helm("uninstall", "dbqpg")
@@ -34,7 +34,7 @@ func TestPodsDoNotStart(t *testing.T) {
 // are.
 func TestOtherNames(t *testing.T) {
 	u := newUser(t)
-	u.shell(strings.ReplaceAll(block(t, "credentials", "create"), ".training.svc", ".elsewhere.svc"))
+	u.shell(strings.ReplaceAll(block(t, "install", "create"), ".training.svc", ".elsewhere.svc"))
 	u.install("kind", "{credentials: {mode: existing}, experiments: []}")
 	if !strings.Contains(row(t, "restarts at once")[2], "under a name that is not in its certificate") {
 		t.Error(row(t, "restarts at once"))

@@ -18,13 +18,17 @@ import (
 
 func figure() Figure {
 	x := []float64{1, 10, 100}
-	band := Series{Name: "banded", X: x, Y: []float64{1, 2, 3}, Low: []float64{0.5, 1, 2}, High: []float64{2, 4, 5}, Marks: true}
+	band := Series{Name: "banded", X: x, Y: []float64{1, 2, 3}, Low: []float64{0.5, 1, 2}, High: []float64{2, 4, 5},
+		Marks: true}
 	gaps := Series{Name: "with gaps", X: x, Y: []float64{math.NaN(), 2, math.Inf(1)}, Color: 12, Dashed: true}
 	empty := Series{Name: "empty", X: x, Y: []float64{math.NaN(), math.NaN(), math.NaN()}}
 	return Figure{
-		{{Title: "linear", X: "n", Y: "value", Series: []Series{band, gaps, empty}}, {Title: "logarithmic", LogX: true, LogY: true, Series: []Series{band}}},
-		{{Title: "below zero", LogY: true, Series: []Series{{Name: "mixed", X: x, Y: []float64{-1, 1, 2}}}}, {Title: "nothing", LogX: true, LogY: true}},
-		{{Title: "one", LogX: true, LogY: true, Series: []Series{{Name: "one", X: x[:1], Y: []float64{1}, Marks: true}}}},
+		{{Title: "linear", X: "n", Y: "value", Series: []Series{band, gaps, empty}},
+			{Title: "logarithmic", LogX: true, LogY: true, Series: []Series{band}}},
+		{{Title: "below zero", LogY: true, Series: []Series{{Name: "mixed", X: x, Y: []float64{-1, 1, 2}}}},
+			{Title: "nothing", LogX: true, LogY: true}},
+		{{Title: "one", LogX: true, LogY: true,
+			Series: []Series{{Name: "one", X: x[:1], Y: []float64{1}, Marks: true}}}},
 	}
 }
 
@@ -37,7 +41,8 @@ func TestSave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(svg), "<svg") || strings.Contains(string(svg), "<text") || strings.Contains(string(svg), "font-") {
+	if !strings.Contains(string(svg), "<svg") || strings.Contains(string(svg), "<text") ||
+		strings.Contains(string(svg), "font-") {
 		t.Error("the svg is none, or needs fonts")
 	}
 	data, err := os.ReadFile(base + ".png")

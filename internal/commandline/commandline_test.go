@@ -40,7 +40,9 @@ func TestExplain(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	for word, want := range map[string]string{"runs/a-1": "runs/a-1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
+	for word, want := range map[string]string{
+		"runs/a-1": "runs/a-1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'",
+	} {
 		if got := commandline.Quote(word); got != want {
 			t.Errorf("%q becomes %s, want %s", word, got, want)
 		}

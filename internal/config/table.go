@@ -193,7 +193,7 @@ func (w *Worker) table() []section {
 			{"lease_term", duration(&w.LeaseTerm),
 				"lease duration; a worker that does not renew for this long loses its run"},
 			{"max_to_keep", whole(&w.MaxToKeep),
-				"newest checkpoints to keep per run, in addition to the best (docs/store.md)"},
+				"newest checkpoints to keep per run, in addition to the best (docs/files.md)"},
 		}},
 		w.Machine.section(),
 	}

@@ -11,5 +11,3 @@ import (
 func Hit(name string) { failpointtest.Hit(name) }
 
 func Now() time.Time { return failpointtest.Now() }
-
-func Release() string { return failpointtest.Release() }

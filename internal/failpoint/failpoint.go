@@ -1,8 +1,7 @@
 //go:build !failpoint
 
-// Package failpoint marks points of a program's work at which tests kill or stop it, and lets tests skew its clock and
-// change the release it reports. Only programs built with the tag failpoint do so (package failpointtest); in others
-// the compiler removes the calls.
+// Package failpoint marks points of a program's work at which tests kill or stop it, and lets tests skew its clock.
+// Only programs built with the tag failpoint do so (package failpointtest); in others the compiler removes the calls.
 package failpoint
 
 import "time"
@@ -12,6 +11,3 @@ func Hit(string) {}
 
 // Now is [time.Now].
 func Now() time.Time { return time.Now() }
-
-// Release returns the release to report, "" for the program's own.
-func Release() string { return "" }

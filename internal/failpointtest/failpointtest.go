@@ -20,8 +20,6 @@ const (
 	// SkewVariable names the environment variable of the clock's skew, a duration such as -1h that is added to the
 	// machine's clock.
 	SkewVariable = "DBQPG_TEST_SKEW"
-	// ReleaseVariable names the environment variable of the release that the program reports, such as 0.2.0.
-	ReleaseVariable = "DBQPG_TEST_RELEASE"
 )
 
 // point is the parsed Variable.
@@ -66,6 +64,3 @@ var skew = sync.OnceValue(func() time.Duration {
 
 // Now returns time.Now plus the skew.
 func Now() time.Time { return time.Now().Add(skew()) }
-
-// Release returns the release to report, "" for the program's own.
-func Release() string { return os.Getenv(ReleaseVariable) }

@@ -176,7 +176,8 @@ func readEntry(entry *zip.File) (Array, error) {
 }
 
 // header matches the literal that numpy.save writes: its keys in this order, padded with spaces.
-var header = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), *\}\s*$`)
+var header = regexp.MustCompile(
+	`^\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), *\}\s*$`)
 
 // decode reads one array in the .npy format.
 func decode(data []byte) (a Array, err error) {

@@ -143,7 +143,8 @@ func TestMalformedHeaders(t *testing.T) {
 		"column-major": npy("{'descr': '|b1', 'fortran_order': True, 'shape': (2, 4), }", "01234567"),
 		"short":        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", "01234567"),
 		"long":         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "0123456789abcdef"),
-		"huge":         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000000, 1000000000000000000), }", ""),
+		"huge": npy("{'descr': '<f8', 'fortran_order': False, 'shape': "+
+			"(1000000000000000000, 1000000000000000000), }", ""),
 		"huge empty":   npy("{'descr': '<f8', 'fortran_order': True, 'shape': (4000000000, 4000000000, 0), }", ""),
 		"out of range": npy("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""),
 	} {

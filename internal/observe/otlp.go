@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -44,7 +45,9 @@ type traceClient struct {
 // newTraceClient returns a client with the settings of OpenTelemetry's environment variables
 // (opentelemetry.io/docs/specs/otel/protocol/exporter), or nil if they ask for no traces.
 func newTraceClient(getenv func(string) string, log *slog.Logger) (*traceClient, error) {
-	get := func(name string) string { return getenv("OTEL_EXPORTER_OTLP_" + name) }
+	get := func(name string) string { // variables for traces take precedence
+		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
+	}
 	off := strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none"
 	if off || get("ENDPOINT") == "" {
 		return nil, nil
@@ -52,6 +55,9 @@ func newTraceClient(getenv func(string) string, log *slog.Logger) (*traceClient,
 	endpoint, err := url.Parse(get("ENDPOINT"))
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://127.0.0.1:4318")
+	}
+	if getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		endpoint = endpoint.JoinPath("v1", "traces")
 	}
 	if protocol := get("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%s: must be http/protobuf, usually on port 4318", protocol)
@@ -84,7 +90,7 @@ func newTraceClient(getenv func(string) string, log *slog.Logger) (*traceClient,
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &traceClient{
 		http:     &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: noRedirect},
-		endpoint: endpoint.JoinPath("v1", "traces"), headers: headers, gzip: get("COMPRESSION") == "gzip", log: log,
+		endpoint: endpoint, headers: headers, gzip: get("COMPRESSION") == "gzip", log: log,
 	}, nil
 }
 

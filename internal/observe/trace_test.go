@@ -199,6 +199,8 @@ func TestBadTraceSettings(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TIMEOUT":     "soon",
 		"OTEL_EXPORTER_OTLP_HEADERS":     "hush",
 		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere.pem",
+
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")

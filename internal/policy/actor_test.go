@@ -145,15 +145,20 @@ func TestNewActorRefusesBadInput(t *testing.T) {
 		breakIt func(s *Shape, params *[]float64, n *Normalizer)
 		want    string
 	}{
-		"short params":      {func(_ *Shape, p *[]float64, _ *Normalizer) { *p = (*p)[1:] }, "27 parameters"},
-		"NaN parameter":     {func(_ *Shape, p *[]float64, _ *Normalizer) { (*p)[5] = math.NaN() }, "parameter 5 is NaN"},
-		"zero width":        {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{0} }, "layer sizes [3 0 2]"},
-		"huge width":        {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{1 << 30} }, "between 1 and"},
-		"negative action":   {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Action = -1 }, "layer sizes"},
-		"short mean":        {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean = n.Mean[1:] }, "2 means"},
-		"infinite mean":     {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean[1] = math.Inf(1) }, "mean 1 is +Inf"},
-		"negative std":      {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = -1 }, "deviation 2 is -1"},
-		"NaN std":           {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = math.NaN() }, "deviation 2 is NaN"},
+		"short params": {func(_ *Shape, p *[]float64, _ *Normalizer) { *p = (*p)[1:] }, "27 parameters"},
+		"NaN parameter": {func(_ *Shape, p *[]float64, _ *Normalizer) { (*p)[5] = math.NaN() },
+			"parameter 5 is NaN"},
+		"zero width": {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{0} },
+			"layer sizes [3 0 2]"},
+		"huge width": {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Hidden = []int{1 << 30} },
+			"between 1 and"},
+		"negative action": {func(s *Shape, _ *[]float64, _ *Normalizer) { s.Action = -1 }, "layer sizes"},
+		"short mean":      {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean = n.Mean[1:] }, "2 means"},
+		"infinite mean": {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Mean[1] = math.Inf(1) },
+			"mean 1 is +Inf"},
+		"negative std": {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = -1 }, "deviation 2 is -1"},
+		"NaN std": {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Std[2] = math.NaN() },
+			"deviation 2 is NaN"},
 		"negative clipping": {func(_ *Shape, _ *[]float64, n *Normalizer) { n.Clip = -5 }, "clip is -5"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 
 func TestTanhAgreesWithMath(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	x := []float64{0, math.Copysign(0, -1), 5e-324, 1e-300, 1e-20, 1e-9, 0.17, 0.18, 0.35, 0.625, 1, 19.9, 20, 20.1, 22, 40, 800, 1e300, math.Inf(1)}
+	x := []float64{0, math.Copysign(0, -1), 5e-324, 1e-300, 1e-20, 1e-9, 0.17, 0.18, 0.35, 0.625, 1, 19.9, 20, 20.1, 22,
+		40, 800, 1e300, math.Inf(1)}
 	for range 200_000 {
 		x = append(x, math.Exp(rng.Float64()*20-15))
 	}

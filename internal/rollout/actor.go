@@ -63,9 +63,10 @@ type actor struct {
 }
 
 // Run plays tickets of the runs that it finds until ctx is done, then returns unfinished ones to their learners and
-// returns nil. It waits for absent learners, and survives their loss and the server's. It returns an error if waiting cannot
-// help. A problem with a single run (a learner of another version, an environment that cannot be made) is an error if
-// that run was named; otherwise the actor plays for the others. Run raises GOMAXPROCS above Slots, or the number of cores, if necessary.
+// returns nil. It waits for absent learners, and survives their loss and the server's. It returns an error if waiting
+// cannot help. A problem with a single run (a learner of another version, an environment that cannot be made) is an
+// error if that run was named; otherwise the actor plays for the others. Run raises GOMAXPROCS above Slots, or the
+// number of cores, if necessary.
 func Run(ctx context.Context, config Config) error {
 	a, err := newActor(config)
 	if err != nil {
@@ -182,8 +183,8 @@ func fatal(err error) bool {
 }
 
 // reserve leaves the Go runtime one processor (P) that no executor occupies. Executors are nearly always in the engine,
-// outside of Go. If they held all processors, the runtime's monitor would keep retaking them and waking threads that find
-// no work: on two cores that cost a tenth of the steps.
+// outside of Go. If they held all processors, the runtime's monitor would keep retaking them and waking threads that
+// find no work: on two cores that cost a tenth of the steps.
 func reserve(executors int) {
 	if runtime.GOMAXPROCS(0) <= executors {
 		runtime.GOMAXPROCS(executors + 1)

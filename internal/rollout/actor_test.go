@@ -100,10 +100,12 @@ func TestActorBeforeLearner(t *testing.T) {
 	run(t, rollout.Config{Conn: connect(t, server), NewEnv: simtest.New})
 	ctx, cancel := context.WithCancel(deadline(t))
 	cancel()
-	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet}); err != nil {
+	if err := rollout.Run(ctx, rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New,
+		Log: quiet}); err != nil {
 		t.Errorf("stopped before there was a learner: %v", err)
 	}
-	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }
@@ -113,7 +115,8 @@ func TestNoEnvironment(t *testing.T) {
 	server := startServer(t)
 	collector := newCollector(t, server, func(c *collect.Config) { c.Lease = time.Hour })
 	missing := errors.New("no model file")
-	result, _ := run(t, rollout.Config{Conn: connect(t, server), Slots: 3, NewEnv: func(string) (sim.Env, error) { return nil, missing }})
+	result, _ := run(t, rollout.Config{Conn: connect(t, server), Slots: 3,
+		NewEnv: func(string) (sim.Env, error) { return nil, missing }})
 	failed := make(chan error)
 	go func() {
 		failed <- <-result
@@ -262,7 +265,8 @@ func TestPlaysWhileSending(t *testing.T) {
 // announce says that the toy's learner stands there and needs two slots.
 func announce(t *testing.T, conn *bus.Conn, at proto.Position) {
 	t.Helper()
-	data, err := proto.Marshal(nil, &proto.Announcement{Run: "toy", Task: "Toy", Position: at, Need: proto.Need{Tickets: 2, Stamp: 1}})
+	data, err := proto.Marshal(nil, &proto.Announcement{Run: "toy", Task: "Toy", Position: at,
+		Need: proto.Need{Tickets: 2, Stamp: 1}})
 	if err == nil {
 		err = conn.Publish(proto.SubjectsOf("toy").Positions(), data)
 	}
@@ -324,7 +328,8 @@ func TestGarbage(t *testing.T) {
 	}()
 	sub.Close()
 	close(asked)
-	if _, err := newCollector(t, server).Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
+	if _, err := newCollector(t, server).Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(0), Steps: 100}); err != nil {
 		t.Error(err)
 	}
 }
@@ -348,7 +353,8 @@ func TestOtherVersion(t *testing.T) {
 	if err := conn.Flush(deadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	err = rollout.Run(deadline(t), rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New, Log: quiet})
+	err = rollout.Run(deadline(t), rollout.Config{Conn: connect(t, server), Run: "toy", Slots: 1, NewEnv: simtest.New,
+		Log: quiet})
 	if !errors.Is(err, proto.ErrVersion) || !strings.Contains(err.Error(), "run the same release on both sides") {
 		t.Errorf("another version: %v", err)
 	}

@@ -23,9 +23,10 @@ import (
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
-// BenchmarkGymnasium compares playing Gymnasium's Hopper by a task file, policy included, with Gymnasium's own loop, which has
-// no policy (python/benchmarks/loop.py), in turns so that both see the same machine. Metrics, by the median turn: steps a second of processor time
-// of each, those of this process and of the environments' together, and the first as a share of the second.
+// BenchmarkGymnasium compares playing Gymnasium's Hopper by a task file, policy included, with Gymnasium's own loop,
+// which has no policy (python/benchmarks/loop.py), in turns so that both see the same machine. Metrics, by the median
+// turn: steps a second of processor time of each, those of this process and of the environments' together, and the
+// first as a share of the second.
 func BenchmarkGymnasium(b *testing.B) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -38,8 +39,9 @@ func BenchmarkGymnasium(b *testing.B) {
 	const name = "Hopper-v5"
 	for _, k := range []int{1, 8} {
 		b.Run(fmt.Sprint(k), func(b *testing.B) {
-			f, err := external.Parse(fmt.Appendf(nil, "{name: Gymnasium, observations: 11, actions: 3, low: [-1, -1, -1], high: [1, 1, 1], steps: 1000, "+
-				"environments: %d, command: [%q, -m, dbqpg.environment, %q]}", k, python, "gymnasium:"+name))
+			f, err := external.Parse(fmt.Appendf(nil,
+				"{name: Gymnasium, observations: 11, actions: 3, low: [-1, -1, -1], high: [1, 1, 1], steps: 1000, "+
+					"environments: %d, command: [%q, -m, dbqpg.environment, %q]}", k, python, "gymnasium:"+name))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -100,7 +102,8 @@ func play(b *testing.B, players []*rollout.Player, least int64) int64 {
 		}
 		group.Go(func() error {
 			for steps.Load() < least {
-				e, err := player.Play(actor, proto.Ticket{Run: "benchmark", Index: index.Add(1)}, func() bool { return false })
+				e, err := player.Play(actor, proto.Ticket{Run: "benchmark", Index: index.Add(1)},
+					func() bool { return false })
 				if err != nil {
 					return err
 				}
@@ -147,7 +150,8 @@ func processorTime(b *testing.B) func() time.Duration {
 	}
 }
 
-// startLoop starts Gymnasium's own loop, and returns a function that takes steps and returns how many seconds of processor time that took.
+// startLoop starts Gymnasium's own loop, and returns a function that takes steps and returns how many seconds of
+// processor time that took.
 func startLoop(b *testing.B, cmd *exec.Cmd) func(steps int) float64 {
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -52,10 +52,12 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 }
 
 // PlaySegment plays a segment: start.Steps steps of the ticket's stream, from start.State on. It is otherwise as Play.
-func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *proto.Start, stop func() bool) (*proto.Segment, error) {
+func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *proto.Start,
+	stop func() bool) (*proto.Segment, error) {
 	saver, ok := p.env.(sim.Saver)
 	if !ok {
-		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved", p.env.Spec().Name)
+		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved",
+			p.env.Spec().Name)
 	}
 	p.begin(streams.Key(ticket.Seed, streams.Segments, ticket.Batch, ticket.Index)) // unless the stream has begun
 	e, g := &p.episode, &p.segment
@@ -96,12 +98,15 @@ func (p *Player) resume(env sim.Saver, start *proto.Start) (step uint64, err err
 	spec, state := env.Spec(), start.State
 	if state == nil {
 		if start.Counted >= uint64(spec.TimeLimit) {
-			return 0, fmt.Errorf("%w: an episode that begins after %d steps of %s, whose time limit is %d", proto.ErrInvalid, start.Counted, spec.Name, spec.TimeLimit)
+			return 0, fmt.Errorf("%w: an episode that begins after %d steps of %s, whose time limit is %d",
+				proto.ErrInvalid, start.Counted, spec.Name, spec.TimeLimit)
 		}
 		return start.Counted, p.reset()
 	}
-	if state.Task != spec.Name || len(state.Observation) != spec.ObservationDim || state.Step >= uint64(spec.TimeLimit) {
-		return 0, fmt.Errorf("%w: a state of %s after %d steps, with %d observations, for %s with %d and a time limit of %d steps", proto.ErrInvalid,
+	if state.Task != spec.Name || len(state.Observation) != spec.ObservationDim ||
+		state.Step >= uint64(spec.TimeLimit) {
+		return 0, fmt.Errorf("%w: a state of %s after %d steps, with %d observations, for %s with "+
+			"%d and a time limit of %d steps", proto.ErrInvalid,
 			state.Task, state.Step, len(state.Observation), spec.Name, spec.ObservationDim, spec.TimeLimit)
 	}
 	if err := p.source.UnmarshalBinary(state.Random); err != nil {

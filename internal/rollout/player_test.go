@@ -91,7 +91,8 @@ func TestPlayerStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := rollouttest.Play(ctx, &simtest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err, rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
+	if _, err := rollouttest.Play(ctx, &simtest.Toy{}, toyActor(t), toyTicket(0)); !errors.Is(err,
+		rollout.ErrStopped) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -116,7 +117,8 @@ func TestPlayerReportsFailures(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := rollout.NewPlayer(env).Play(toyActor(t), toyTicket(longTicket(t)), func() bool { return false }); !errors.Is(err, broken) {
+	if _, err := rollout.NewPlayer(env).Play(toyActor(t), toyTicket(longTicket(t)),
+		func() bool { return false }); !errors.Is(err, broken) {
 		t.Errorf("a failing step: %v", err)
 	}
 }

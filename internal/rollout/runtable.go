@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// forgetAfter is how long a learner may be silent before its run is forgotten: as long as it would keep a ticket for
-	// a silent actor.
+	// forgetAfter is how long a learner may be silent before its run is forgotten: as long as it would keep a ticket
+	// for a silent actor.
 	forgetAfter = 10 * proto.AnnounceInterval
 	// missAfter is the same if the server also reports that nobody receives the run's requests.
 	missAfter = 3 * proto.AnnounceInterval
@@ -23,7 +23,8 @@ const (
 	maxNeed = 1 << 20
 )
 
-// runTable is what an actor knows about the runs that it may play for. It is plain data: time and randomness are passed in.
+// runTable is what an actor knows about the runs that it may play for. It is plain data: time and randomness are passed
+// in.
 type runTable struct {
 	accepts func(run string) bool
 	log     *slog.Logger
@@ -60,7 +61,8 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 
 // find returns the run of an announcement, adding it if it is new, or nil if there are too many. t.mu is held.
 func (t *runTable) find(a *proto.Announcement, now time.Time) *run {
-	i, found := slices.BinarySearchFunc(t.runs, a.Run, func(r *run, name string) int { return strings.Compare(r.name, name) })
+	i, found := slices.BinarySearchFunc(t.runs, a.Run,
+		func(r *run, name string) int { return strings.Compare(r.name, name) })
 	if found && t.runs[i].task == a.Task {
 		return t.runs[i]
 	}

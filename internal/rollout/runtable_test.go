@@ -21,7 +21,8 @@ func newTestTable(runs string) *runTable {
 // says returns a run's announcement.
 func says(run string, epoch, iteration, need, stamp uint64) *proto.Announcement {
 	return &proto.Announcement{
-		Run: run, Task: "Toy", Position: proto.Position{Epoch: epoch, Batch: iteration}, Need: proto.Need{Tickets: need, Stamp: stamp},
+		Run: run, Task: "Toy", Position: proto.Position{Epoch: epoch, Batch: iteration},
+		Need: proto.Need{Tickets: need, Stamp: stamp},
 	}
 }
 
@@ -52,8 +53,8 @@ func TestChosenByNeed(t *testing.T) {
 	}
 }
 
-// Slots that play for runs in proportion to the tickets that nobody plays come to play for them in proportion to what each
-// can use.
+// Slots that play for runs in proportion to the tickets that nobody plays come to play for them in proportion to what
+// each can use.
 func TestSlotsSpreadByNeed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -95,7 +96,8 @@ func TestNoMoreAsksThanTickets(t *testing.T) {
 	}
 	r := b.runs[0]
 	b.replied(r, &proto.Reply{Position: proto.Position{Epoch: 1}, Need: proto.Need{Tickets: 5, Stamp: 3}}, false, start)
-	b.replied(r, &proto.Reply{Position: proto.Position{Epoch: 1}, Need: proto.Need{Tickets: 0, Stamp: 2}}, true, start) // overtaken
+	// overtaken
+	b.replied(r, &proto.Reply{Position: proto.Position{Epoch: 1}, Need: proto.Need{Tickets: 0, Stamp: 2}}, true, start)
 	if r.need != 5 {
 		t.Errorf("%d tickets after an answer that came late, want 5", r.need)
 	}

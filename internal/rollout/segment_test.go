@@ -18,9 +18,9 @@ import (
 
 func never() bool { return false }
 
-// On every task, a stream whose segments two players play in turns, over the wire, is to the last bit the one that a third
-// plays without a cut: observations, actions, rewards, ends, and the state that follows. An episode ends by its time limit
-// on the way.
+// On every task, a stream whose segments two players play in turns, over the wire, is to the last bit the one that a
+// third plays without a cut: observations, actions, rewards, ends, and the state that follows. An episode ends by its
+// time limit on the way.
 func TestSegmentsAreTheUncutStream(t *testing.T) {
 	seed := rand.Uint64()
 	for _, spec := range sim.Tasks() {
@@ -67,8 +67,10 @@ func TestSegmentsAreTheUncutStream(t *testing.T) {
 				if err := proto.Unmarshal(data, sent); err != nil {
 					t.Fatal(err)
 				}
-				got.Observations, got.Actions, got.Rewards = append(got.Observations, sent.Observations...), append(got.Actions, sent.Actions...), append(got.Rewards, sent.Rewards...)
-				got.Ends, got.Finals, got.State = append(got.Ends, sent.Ends...), append(got.Finals, sent.Finals...), sent.State
+				got.Observations, got.Actions, got.Rewards = append(got.Observations, sent.Observations...),
+					append(got.Actions, sent.Actions...), append(got.Rewards, sent.Rewards...)
+				got.Ends, got.Finals, got.State = append(got.Ends, sent.Ends...), append(got.Finals, sent.Finals...),
+					sent.State
 				start = proto.Start{State: &sent.State}
 			}
 			if got.Ticket = want.Ticket; !reflect.DeepEqual(got, want) {
@@ -81,7 +83,8 @@ func TestSegmentsAreTheUncutStream(t *testing.T) {
 func TestSegmentStops(t *testing.T) {
 	player := rollout.NewPlayer(&simtest.Toy{})
 	asked := 0
-	g, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 100}, func() bool { asked++; return asked > 70 })
+	g, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 100},
+		func() bool { asked++; return asked > 70 })
 	if g != nil || !errors.Is(err, rollout.ErrStopped) || player.StepsPlayed() != 70 {
 		t.Errorf("%v, %v after %d steps; want ErrStopped after 70", g, err, player.StepsPlayed())
 	}
@@ -104,11 +107,13 @@ func TestWrongStarts(t *testing.T) {
 	} {
 		s := valid
 		spoil(&s)
-		if _, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3, State: &s}, never); err == nil {
+		if _, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t), toyTicket(0),
+			&proto.Start{Steps: 3, State: &s}, never); err == nil {
 			t.Errorf("%s is accepted", what)
 		}
 	}
-	if _, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3, Counted: 50}, never); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := player.PlaySegment(toyActor(t), toyTicket(0), &proto.Start{Steps: 3, Counted: 50},
+		never); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("a beginning beyond the time limit: %v", err)
 	}
 }

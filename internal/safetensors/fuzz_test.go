@@ -55,14 +55,15 @@ func TestDecodeAllocatesLittle(t *testing.T) {
 		fmt.Fprintf(&metadata, `,"%d":"\n"`, i)
 	}
 	for name, data := range map[string][]byte{
-		"tiny":      fileOf("{"+tiny.String()[1:]+"}", 0),
-		"tensors":   fileOf("{"+tensors.String()[1:]+"}", 0),
-		"metadata":  fileOf(`{"__metadata__":{`+metadata.String()[1:]+"}}", 0),
-		"both":      fileOf(`{"__metadata__":{`+metadata.String()[1:]+"}"+tensors.String()+"}", 0),
-		"shapes":    fileOf("{"+strings.Repeat(`"shape"`, 100_000)+"}", 0),
-		"escapes":   fileOf(`{"__metadata__":{"k":"`+strings.Repeat(`\n`, 400_000)+`"}}`, 0),
-		"brackets":  fileOf(`{"x":{"shape":`+strings.Repeat("[", MaxHeader-20), 0),
-		"a name":    fileOf(`{"`+strings.Repeat(`\u0001`, 150_000)+`":{"dtype":"U8","shape":[1],"data_offsets":[0,0]}}`, 0),
+		"tiny":     fileOf("{"+tiny.String()[1:]+"}", 0),
+		"tensors":  fileOf("{"+tensors.String()[1:]+"}", 0),
+		"metadata": fileOf(`{"__metadata__":{`+metadata.String()[1:]+"}}", 0),
+		"both":     fileOf(`{"__metadata__":{`+metadata.String()[1:]+"}"+tensors.String()+"}", 0),
+		"shapes":   fileOf("{"+strings.Repeat(`"shape"`, 100_000)+"}", 0),
+		"escapes":  fileOf(`{"__metadata__":{"k":"`+strings.Repeat(`\n`, 400_000)+`"}}`, 0),
+		"brackets": fileOf(`{"x":{"shape":`+strings.Repeat("[", MaxHeader-20), 0),
+		"a name": fileOf(`{"`+strings.Repeat(`\u0001`, 150_000)+`":{"dtype":"U8","shape":[1],"data_offsets":[0,0]}}`,
+			0),
 		"a claim":   binary.LittleEndian.AppendUint64(nil, 1<<40),
 		"real data": mustEncode(t, &File{Tensors: []Tensor{New("x", []int{1 << 17}, make([]float64, 1<<17))}}),
 	} {

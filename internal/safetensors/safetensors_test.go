@@ -70,7 +70,8 @@ func TestValuesKeepBits(t *testing.T) {
 			t.Errorf("value %d has bits %x, want %x", i, math.Float64bits(got[i]), math.Float64bits(want[i]))
 		}
 	}
-	if _, err := (Tensor{Name: "x", Type: "U8", Data: []byte{1}}).Values(); err == nil || !strings.Contains(err.Error(), "U8, not F64") {
+	if _, err := (Tensor{Name: "x", Type: "U8", Data: []byte{1}}).Values(); err == nil ||
+		!strings.Contains(err.Error(), "U8, not F64") {
 		t.Errorf("reading bytes as numbers: %v", err)
 	}
 }
@@ -103,7 +104,9 @@ func TestDecodeReadsPythonsFile(t *testing.T) {
 	if want := "Python \"quoted\" \\ \n tab\t é 😀"; f.Metadata["who"] != want {
 		t.Errorf("metadata %q, want %q", f.Metadata["who"], want)
 	}
-	for name, want := range map[string]string{"weights": "F64[2 3] 48", "bias": "F32[3] 12", "count": "I64[] 8", "bytes": "U8[3] 3", "empty": "F64[0 4] 0"} {
+	for name, want := range map[string]string{
+		"weights": "F64[2 3] 48", "bias": "F32[3] 12", "count": "I64[] 8", "bytes": "U8[3] 3", "empty": "F64[0 4] 0",
+	} {
 		tensor, _ := f.Tensor(name)
 		if got := fmt.Sprint(tensor.Type, tensor.Shape, len(tensor.Data)); got != want {
 			t.Errorf("tensor %q is %s, want %s", name, got, want)
@@ -119,11 +122,12 @@ func TestEncodeRefuses(t *testing.T) {
 	many := make([]Tensor, MaxTensors+1)
 	x := New("x", []int{1}, []float64{1})
 	for name, f := range map[string]*File{
-		"a name twice":         {Tensors: []Tensor{x, x}},
-		"the metadata's name":  {Tensors: []Tensor{New("__metadata__", nil, []float64{1})}},
-		"unknown type":         {Tensors: []Tensor{{Name: "x", Type: "F16", Data: make([]byte, 2)}}},
-		"data short of shape":  {Tensors: []Tensor{{Name: "x", Type: "F64", Shape: []int{2}, Data: make([]byte, 15)}}},
-		"negative shape":       {Tensors: []Tensor{{Name: "x", Type: "U8", Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
+		"a name twice":        {Tensors: []Tensor{x, x}},
+		"the metadata's name": {Tensors: []Tensor{New("__metadata__", nil, []float64{1})}},
+		"unknown type":        {Tensors: []Tensor{{Name: "x", Type: "F16", Data: make([]byte, 2)}}},
+		"data short of shape": {Tensors: []Tensor{{Name: "x", Type: "F64", Shape: []int{2}, Data: make([]byte, 15)}}},
+		"negative shape": {Tensors: []Tensor{
+			{Name: "x", Type: "U8", Shape: []int{-1, -1}, Data: make([]byte, 1)}}},
 		"overflowing shape":    {Tensors: []Tensor{{Name: "x", Type: "U8", Shape: []int{1 << 32, 1 << 32}}}},
 		"many tensors":         {Tensors: many},
 		"a name not UTF-8":     {Tensors: []Tensor{New("\xff", nil, []float64{1})}},
@@ -167,24 +171,25 @@ func TestDecodeRefuses(t *testing.T) {
 		"overlap":                  fileOf("{"+x+`,"y":{"dtype":"F64","shape":[1],"data_offsets":[4,12]}}`, 12),
 		"a gap":                    fileOf("{"+x+`,"y":{"dtype":"F64","shape":[1],"data_offsets":[9,17]}}`, 17),
 		"offsets backwards":        fileOf(`{"x":{"dtype":"F64","shape":[1],"data_offsets":[8,0]}}`, 8),
-		"a shape that overflows":   fileOf(`{"x":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 0),
-		"a shape of other size":    fileOf(`{"x":{"dtype":"F64","shape":[2],"data_offsets":[0,8]}}`, 8),
-		"an unknown type":          fileOf(`{"x":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}}`, 16),
-		"a negative length":        fileOf(`{"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`, 1),
-		"a fraction":               fileOf(`{"x":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}}`, 1),
-		"a leading zero":           fileOf(`{"x":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}}`, 1),
-		"three offsets":            fileOf(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}}`, 1),
-		"no type":                  fileOf(`{"x":{"shape":[1],"data_offsets":[0,1]}}`, 1),
-		"no offsets":               fileOf(`{"x":{"dtype":"U8","shape":[1]}}`, 1),
-		"an unknown key":           fileOf(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"z":1}}`, 1),
-		"a trailing comma":         fileOf("{"+x+",}", 8),
-		"a missing brace":          fileOf("{"+x, 8),
-		"an open string":           fileOf(`{"x`, 0),
-		"a backslash at the end":   fileOf(`{"x\`, 0),
-		"an unknown escape":        fileOf(`{"__metadata__":{"k":"\x"}}`, 0),
-		"a control character":      fileOf("{\"__metadata__\":{\"k\":\"\n\"}}", 0),
-		"a number as metadata":     fileOf(`{"__metadata__":{"k":1}}`, 0),
-		"a header not UTF-8":       fileOf("{\"__metadata__\":{\"k\":\"\xff\"}}", 0),
+		"a shape that overflows": fileOf(`{"x":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`,
+			0),
+		"a shape of other size":  fileOf(`{"x":{"dtype":"F64","shape":[2],"data_offsets":[0,8]}}`, 8),
+		"an unknown type":        fileOf(`{"x":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}}`, 16),
+		"a negative length":      fileOf(`{"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`, 1),
+		"a fraction":             fileOf(`{"x":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}}`, 1),
+		"a leading zero":         fileOf(`{"x":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}}`, 1),
+		"three offsets":          fileOf(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}}`, 1),
+		"no type":                fileOf(`{"x":{"shape":[1],"data_offsets":[0,1]}}`, 1),
+		"no offsets":             fileOf(`{"x":{"dtype":"U8","shape":[1]}}`, 1),
+		"an unknown key":         fileOf(`{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"z":1}}`, 1),
+		"a trailing comma":       fileOf("{"+x+",}", 8),
+		"a missing brace":        fileOf("{"+x, 8),
+		"an open string":         fileOf(`{"x`, 0),
+		"a backslash at the end": fileOf(`{"x\`, 0),
+		"an unknown escape":      fileOf(`{"__metadata__":{"k":"\x"}}`, 0),
+		"a control character":    fileOf("{\"__metadata__\":{\"k\":\"\n\"}}", 0),
+		"a number as metadata":   fileOf(`{"__metadata__":{"k":1}}`, 0),
+		"a header not UTF-8":     fileOf("{\"__metadata__\":{\"k\":\"\xff\"}}", 0),
 	} {
 		if f, err := Decode(data); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: Decode gives %v, %v", name, f, err)

@@ -92,7 +92,9 @@ func (d *Directory) makeParents(directory string) error {
 }
 
 // Get reads a file.
-func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) { return d.GetFrom(ctx, key, 0) }
+func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) {
+	return d.GetFrom(ctx, key, 0)
+}
 
 // GetFrom reads the end of a file.
 func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {

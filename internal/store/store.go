@@ -1,9 +1,9 @@
-// Package store keeps files under keys where several machines find them: in a directory that they share ([Directory]) or
-// in a bucket of an S3-compatible server ([Bucket]).
+// Package store keeps files under keys where several machines find them: in a directory that they share ([Directory])
+// or in a bucket of an S3-compatible server ([Bucket]).
 //
-// A key is a path like "swimmer/Swimmer-v5/trpo-uapg-s1/epoch-2/progress.csv". Put is atomic, whatever happens meanwhile,
-// and visible to every later Get. Overwriting is not prevented: the learners' keys begin with run and epoch, and an epoch
-// has one learner.
+// A key is a path like "swimmer/Swimmer-v5/trpo-uapg-s1/epoch-2/progress.csv". Put is atomic, whatever happens
+// meanwhile, and visible to every later Get. Overwriting is not prevented: the learners' keys begin with run and epoch,
+// and an epoch has one learner.
 package store
 
 import (
@@ -25,8 +25,8 @@ const Scheme = "s3://"
 type Store interface {
 	// Put makes data the contents of key, durably once it returns.
 	Put(ctx context.Context, key string, data []byte) error
-	// Append makes data the contents of key, whose first bytes, as many as there, are there already. Readers may see part
-	// of it, and a reader that has the file open sees it grow.
+	// Append makes data the contents of key, whose first bytes, as many as there, are there already. Readers may see
+	// part of it, and a reader that has the file open sees it grow.
 	Append(ctx context.Context, key string, data []byte, there int) error
 	// Get returns the contents of key. The error wraps fs.ErrNotExist if there are none.
 	Get(ctx context.Context, key string) ([]byte, error)

@@ -55,7 +55,8 @@ func conform(t *testing.T, s store.Store) {
 	if _, err := s.GetFrom(ctx, run+"/epoch-3/a", 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("get the end of what is not there: %v", err)
 	}
-	if files, err := s.Files(ctx, "."); err != nil || len(files) != len(contents) || files[1].Key != run+"/epoch-1/checkpoints/b" ||
+	if files, err := s.Files(ctx, "."); err != nil || len(files) != len(contents) ||
+		files[1].Key != run+"/epoch-1/checkpoints/b" ||
 		files[1].Size != int64(len(contents[files[1].Key])) || files[1].Modified.IsZero() {
 		t.Errorf("all files: %v, %v", files, err)
 	}
@@ -92,7 +93,8 @@ func together(t *testing.T, s store.Store) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 5 {
-				if err := s.Put(t.Context(), fmt.Sprintf("shared/by-%d", i), bytes.Repeat([]byte{byte(i)}, size)); err != nil {
+				if err := s.Put(t.Context(), fmt.Sprintf("shared/by-%d", i),
+					bytes.Repeat([]byte{byte(i)}, size)); err != nil {
 					t.Error(err)
 				}
 				data, err := s.Get(t.Context(), fmt.Sprintf("shared/by-%d", i))
@@ -120,7 +122,8 @@ func TestDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "exp", "x"+atomicfile.Suffix), []byte("ha"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if keys, err := store.List(t.Context(), s, "exp"); err != nil || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "x.") }) {
+	if keys, err := store.List(t.Context(), s, "exp"); err != nil ||
+		slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "x.") }) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 }
@@ -131,7 +134,8 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Open(t.Context(), filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := store.Open(t.Context(), filepath.Join(file, "sub")); err == nil ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -148,7 +152,9 @@ func TestNames(t *testing.T) {
 		{"s3://bucket/x", "http://127.0.0.1:1", "no keys are given"},
 	} {
 		t.Setenv("AWS_ENDPOINT_URL_S3", c.endpoint)
-		for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY"} {
+		for _, name := range []string{
+			"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY",
+		} {
 			t.Setenv(name, "")
 		}
 		t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))

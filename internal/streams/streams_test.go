@@ -14,7 +14,8 @@ func TestKnownValues(t *testing.T) {
 	if got != want {
 		t.Errorf("stream of (1, Episode, 2, 3) starts %#x, want %#x", got, want)
 	}
-	if labels := [...]uint64{Episode, Policy, Critic, Sketch, Probe, Study, Evaluation, Segments}; labels != [...]uint64{1, 2, 3, 4, 5, 6, 7, 8} {
+	if labels := [...]uint64{Episode, Policy, Critic, Sketch, Probe, Study, Evaluation,
+		Segments}; labels != [...]uint64{1, 2, 3, 4, 5, 6, 7, 8} {
 		t.Errorf("labels were renumbered: %v", labels)
 	}
 }
@@ -31,7 +32,9 @@ func TestSameKeySameStream(t *testing.T) {
 
 func TestDistinctKeys(t *testing.T) {
 	seen := map[[32]byte][]uint64{}
-	for _, words := range [][]uint64{{0}, {0, 0}, {0, 0, 0}, {1}, {1, 0}, {0, 1}, {1, 2, 3}, {1, 3, 2}, {256}, {0, 256}, {1 << 56}} {
+	for _, words := range [][]uint64{
+		{0}, {0, 0}, {0, 0, 0}, {1}, {1, 0}, {0, 1}, {1, 2, 3}, {1, 3, 2}, {256}, {0, 256}, {1 << 56},
+	} {
 		key := Key(words[0], words[1:]...)
 		if other, ok := seen[key]; ok {
 			t.Errorf("%v and %v have the same key", words, other)

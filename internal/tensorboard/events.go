@@ -13,7 +13,8 @@ import (
 // Of TensorFlow's event.proto, summary.proto and tensor.proto, and of the HParams plugin's plugin_data.proto and
 // api.proto, this package writes
 //
-//	Event      { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; SessionLog session_log = 7; }
+//	Event      { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5;
+//	             SessionLog session_log = 7; }
 //	SessionLog { Status status = 1; }    // START = 1
 //	Summary    { repeated Value value = 1; }
 //	Value      { string tag = 1; float simple_value = 2; TensorProto tensor = 8; SummaryMetadata metadata = 9; }

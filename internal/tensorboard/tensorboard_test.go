@@ -45,7 +45,8 @@ func TestSessionBytesAreTensorBoards(t *testing.T) {
 	for _, h := range hyperparameters {
 		got = appendRecord(got, sessionEvent(at, []Hyperparameter{h}))
 	}
-	got = appendRecord(got, scalarsEvent(at, 300, []Scalar{{Tag: "return/mean", Value: -1.5, Description: "Mean return"}}))
+	got = appendRecord(got, scalarsEvent(at, 300,
+		[]Scalar{{Tag: "return/mean", Value: -1.5, Description: "Mean return"}}))
 	if !bytes.Equal(got, want) {
 		t.Errorf("wrote\n%x, want\n%x", got, want)
 	}
@@ -165,7 +166,8 @@ func TestCreateReplaces(t *testing.T) {
 		w := mustCreate(t, directory)
 		var want []point
 		for step := range start {
-			if err := w.Write(time.Now(), step, []Scalar{{Tag: "a/x", Value: float64(step)}, {Tag: "b/y", Value: -1}}); err != nil {
+			if err := w.Write(time.Now(), step,
+				[]Scalar{{Tag: "a/x", Value: float64(step)}, {Tag: "b/y", Value: -1}}); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, point{step, "a/x", float32(step)}, point{step, "b/y", -1})

@@ -40,8 +40,8 @@ type Writer struct {
 	described map[string]bool // by tag
 }
 
-// Create starts the event file of a run in place of any earlier ones in the directory. A TensorBoard that has read these
-// drops their events, because the new file has a session log START at step 0.
+// Create starts the event file of a run in place of any earlier ones in the directory. A TensorBoard that has read
+// these drops their events, because the new file has a session log START at step 0.
 func Create(directory string) (*Writer, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

@@ -64,7 +64,8 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "do not measure updates")
 	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and do not measure sampling")
 	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
-	cmd.Flags().StringToStringVar(&o.settings, "set", nil, "learner settings for the updates, such as preset=best or solver=cg,fisher_kernel=exact")
+	cmd.Flags().StringToStringVar(&o.settings, "set", nil,
+		"learner settings for the updates, such as preset=best or solver=cg,fisher_kernel=exact")
 	return cmd
 }
 
@@ -74,7 +75,8 @@ func (o options) run(ctx context.Context, w io.Writer, task sim.Spec) error {
 		return err
 	}
 	defer computer.Close()
-	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", device.Processor(), device.Cores(), runtime.Version(), computer.Name(), tasks.Engine())
+	fmt.Fprintf(w, "%s, %d cores, %s, %s, %s\n", device.Processor(), device.Cores(), runtime.Version(), computer.Name(),
+		tasks.Engine())
 	return withSampler(ctx, task, o.actors, func(ctx context.Context, s *sampler) error {
 		if _, err := s.collect(ctx, 5000); err != nil { // for the normaliser
 			return err
@@ -107,8 +109,8 @@ func (o options) play(ctx context.Context, w io.Writer, s *sampler, steps int) (
 	return batch, err
 }
 
-// sampling prints how fast batches are played, and returns the last. Its last two figures are the number of cores that the
-// process used: if the bare loop used fewer than there are actors, something else was running.
+// sampling prints how fast batches are played, and returns the last. Its last two figures are the number of cores that
+// the process used: if the bare loop used fewer than there are actors, something else was running.
 func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps int) (*collect.Batch, error) {
 	var rates, bares, shares, busy, bareBusy []float64
 	var batch *collect.Batch
@@ -130,7 +132,8 @@ func (o options) sampling(ctx context.Context, w io.Writer, s *sampler, steps in
 		bareBusy = append(bareBusy, (device.ProcessorTime()-between).Seconds()/bare.Seconds())
 	}
 	fmt.Fprintf(w, "\n%s, n = %d, %d episodes, %d actors\n", s.task.Name, batch.Steps, len(batch.Episodes), o.actors)
-	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share %.3f   on %.2f and %.2f cores\n",
+	fmt.Fprintf(w, "  sampling             %8.0f steps/s   bare mj_step loop %8.0f steps/s   share "+
+		"%.3f   on %.2f and %.2f cores\n",
 		median(rates), median(bares), median(shares), median(busy), median(bareBusy))
 	return batch, nil
 }

@@ -52,7 +52,8 @@ func (t *productTimer) Panels(rows int, body func(b compute.Backend, panel, lo, 
 }
 
 func (t *productTimer) Gemm(transA, transB bool, alpha float64, x, y compute.Block, beta float64, z compute.Block) {
-	t.time(2*float64(x.Rows)*float64(x.Cols)*float64(z.Cols), func() { t.Backend.Gemm(transA, transB, alpha, x, y, beta, z) })
+	t.time(2*float64(x.Rows)*float64(x.Cols)*float64(z.Cols),
+		func() { t.Backend.Gemm(transA, transB, alpha, x, y, beta, z) })
 }
 
 func (t *productTimer) Gram(dst, x compute.Block) {

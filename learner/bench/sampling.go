@@ -30,15 +30,17 @@ type sampler struct {
 const seed = 1
 
 // withSampler calls body with a sampler and that many local actors.
-func withSampler(ctx context.Context, task sim.Spec, actors int, body func(ctx context.Context, s *sampler) error) error {
+func withSampler(ctx context.Context, task sim.Spec, actors int,
+	body func(ctx context.Context, s *sampler) error) error {
 	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: policy.DefaultHidden()}
-	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: actors}, func(ctx context.Context, collector *collect.Collector) error {
-		return body(ctx, &sampler{
-			task: task, actors: actors, collector: collector,
-			params:  shape.Init(streams.New(seed, streams.Policy), nil),
-			moments: policy.NewMoments(task.ObservationDim),
+	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: actors},
+		func(ctx context.Context, collector *collect.Collector) error {
+			return body(ctx, &sampler{
+				task: task, actors: actors, collector: collector,
+				params:  shape.Init(streams.New(seed, streams.Policy), nil),
+				moments: policy.NewMoments(task.ObservationDim),
+			})
 		})
-	})
 }
 
 // collect plays a batch of at least that many steps with the initial policy, the
@@ -58,7 +60,8 @@ func (s *sampler) collect(ctx context.Context, steps int) (*collect.Batch, error
 // policy returns the initial policy for the next batch.
 func (s *sampler) policy() *proto.Policy {
 	n := s.moments.Normalizer(5)
-	return &proto.Policy{Batch: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std, Clip: n.Clip}
+	return &proto.Policy{Batch: s.iteration, Hidden: policy.DefaultHidden(), Params: s.params, Mean: n.Mean, Std: n.Std,
+		Clip: n.Clip}
 }
 
 // bare returns how long the engine alone takes for a batch's episodes: mj_step in C from

@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Steps a second of one actor in batches of segments, as a share of those of whole episodes, in turns; and the size of a
-// ticket's state. The tasks' episodes always take 1,000 steps, so that the cost of a ticket is shared by as many.
+// Steps a second of one actor in batches of segments, as a share of those of whole episodes, in turns; and the size of
+// a ticket's state. The tasks' episodes always take 1,000 steps, so that the cost of a ticket is shared by as many.
 func BenchmarkSegments(b *testing.B) {
 	const steps = 2048
 	for _, name := range []string{"Swimmer-v5", "HalfCheetah-v5", "HumanoidStandup-v5"} {
@@ -32,7 +32,8 @@ func BenchmarkSegments(b *testing.B) {
 							return err
 						}
 						whole, wholeSteps = whole+batch.Stats.Elapsed, wholeSteps+batch.Steps
-						batch, err = s.collector.Collect(ctx, collect.Order{Policy: s.policy(), Streams: at, Steps: len(at) * segment})
+						batch, err = s.collector.Collect(ctx,
+							collect.Order{Policy: s.policy(), Streams: at, Steps: len(at) * segment})
 						if err != nil {
 							return err
 						}
@@ -43,7 +44,8 @@ func BenchmarkSegments(b *testing.B) {
 					each := whole.Seconds() / float64(wholeSteps) // a step in whole episodes
 					b.ReportMetric(each*float64(cutSteps)/cut.Seconds(), "share")
 					b.ReportMetric(float64(cutSteps)/cut.Seconds(), "steps/s")
-					data, err := proto.Marshal(nil, &proto.Reply{Next: &proto.Ticket{Run: "r"}, Start: &proto.Start{Steps: 1, State: at[0].State}})
+					data, err := proto.Marshal(nil,
+						&proto.Reply{Next: &proto.Ticket{Run: "r"}, Start: &proto.Start{Steps: 1, State: at[0].State}})
 					b.ReportMetric(float64(len(data)), "B/ticket")
 					return err
 				})

@@ -17,8 +17,10 @@ import (
 )
 
 // updates prints how long a policy step takes with each estimator.
-func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *collect.Batch, n policy.Normalizer) error {
-	fmt.Fprintf(w, "  plain products       %8.1f GFLOP/s (n x o by o x 64), %.1f (n x 64 by 64 x 64), %.1f (512 x 512 by 512 x 512)\n",
+func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *collect.Batch,
+	n policy.Normalizer) error {
+	fmt.Fprintf(w, "  plain products       %8.1f GFLOP/s (n x o by o x 64), %.1f (n x 64 by 64 x 64), "+
+		"%.1f (512 x 512 by 512 x 512)\n",
 		gemm(b, batch.Steps, task.ObservationDim, 64), gemm(b, batch.Steps, 64, 64), gemm(b, 512, 512, 512))
 	var all []*measured
 	for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
@@ -26,9 +28,10 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 		if err != nil {
 			return err
 		}
-		all = append(all, &measured{settings: settings, stages: map[string]*stage{}, do: func(b compute.Backend, lap lap) (time.Duration, error) {
-			return Update(b, &settings, task, batch.Episodes, n, lap)
-		}})
+		all = append(all, &measured{settings: settings, stages: map[string]*stage{},
+			do: func(b compute.Backend, lap lap) (time.Duration, error) {
+				return Update(b, &settings, task, batch.Episodes, n, lap)
+			}})
 	}
 	for round := range o.rounds + 1 { // alternating; the first round is a warm-up
 		for _, m := range all {
@@ -104,7 +107,8 @@ func (m *measured) print(w io.Writer, other *measured) {
 	for _, name := range m.names {
 		s := m.stages[name]
 		took := median(s.took)
-		fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", name, milliseconds(took), s.flops/1e9, s.flops/1e9/took.Seconds())
+		fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", name, milliseconds(took), s.flops/1e9,
+			s.flops/1e9/took.Seconds())
 	}
 }
 

@@ -53,8 +53,8 @@ func (c *Collector) announceNews(now time.Time) {
 	}
 }
 
-// announceLocked tells all actors the learner's position and need. It is a hint: an actor that misses it hears the next.
-// c.mu is held.
+// announceLocked tells all actors the learner's position and need. It is a hint: an actor that misses it hears the
+// next. c.mu is held.
 func (c *Collector) announceLocked(now time.Time) {
 	data, err := proto.Marshal(nil, c.dispatcher.announcement(now))
 	if err == nil {

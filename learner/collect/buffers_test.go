@@ -9,8 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Uploads that begin, end and break off in any order get back what they sent, though they use each other's buffers; no buffer
-// is in use twice, and what is kept stays within its bound.
+// Uploads that begin, end and break off in any order get back what they sent, though they use each other's buffers; no
+// buffer is in use twice, and what is kept stays within its bound.
 func TestUploadsShareBuffers(t *testing.T) {
 	const slots, seed = 8, 7
 	rng, spare := rand.New(rand.NewPCG(seed, 0)), new(buffers)

@@ -34,11 +34,12 @@ type Config struct {
 	Seed uint64
 	// Task is what the actors play.
 	Task sim.Spec
-	// NewEnv makes an environment of the named task, in which the learner replays tickets that actors fail to play. If it is
-	// nil, these are issued again.
+	// NewEnv makes an environment of the named task, in which the learner replays tickets that actors fail to play. If
+	// it is nil, these are issued again.
 	NewEnv func(task string) (sim.Env, error)
-	// Exact declares that a ticket's result is the same on every actor, bit by bit. Actors with other results are then refused
-	// (rollout.Digest), a sample of the tickets is replayed, and the task can be played in segments if its state can be saved.
+	// Exact declares that a ticket's result is the same on every actor, bit by bit. Actors with other results are then
+	// refused (rollout.Digest), a sample of the tickets is replayed, and the task can be played in segments if its
+	// state can be saved.
 	Exact bool
 	// ShutOut is the file that lists the blocked actors; "" means none.
 	ShutOut string
@@ -128,7 +129,8 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		config.Log = slog.Default()
 	}
 	if least := 2 * proto.InlineEpisode; conn.MaxPayload() < least {
-		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
+		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload "+
+			"to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
 	}
 	if err := config.inspect(); err != nil {
 		return nil, err
@@ -209,10 +211,10 @@ func (c *Collector) Close() {
 	}
 }
 
-// Collect publishes the order's policy and returns the batch played with it: the shortest prefix of tickets that holds at
-// least order.Steps steps, or a segment of each stream. Collect survives the loss of actors and of the server. It returns
-// an error if ctx is done, if another learner has taken over (ErrSuperseded), if the policy cannot be published, or if a
-// ticket fails on every actor.
+// Collect publishes the order's policy and returns the batch played with it: the shortest prefix of tickets that holds
+// at least order.Steps steps, or a segment of each stream. Collect survives the loss of actors and of the server. It
+// returns an error if ctx is done, if another learner has taken over (ErrSuperseded), if the policy cannot be
+// published, or if a ticket fails on every actor.
 func (c *Collector) Collect(ctx context.Context, order Order) (*Batch, error) {
 	if order.Steps < 1 {
 		panic(fmt.Sprintf("collect: a batch of %d steps", order.Steps))

@@ -84,8 +84,8 @@ func TestActorsInProcess(t *testing.T) {
 	}
 }
 
-// dying adds an actor that hangs at the steps of which hangs is true, and then loses its connection without a farewell; another takes over. What
-// release returns is the first one's error, once it no longer hangs.
+// dying adds an actor that hangs at the steps of which hangs is true, and then loses its connection without a farewell;
+// another takes over. What release returns is the first one's error, once it no longer hangs.
 func (l *lab) dying(hangs func(steps int) bool) (release func() error) {
 	playing, released := make(chan struct{}, 1), make(chan struct{})
 	hang := func(string) (sim.Env, error) {
@@ -101,7 +101,8 @@ func (l *lab) dying(hangs func(steps int) bool) (release func() error) {
 	conn := l.connect()
 	died := make(chan error)
 	go func() {
-		died <- rollout.Run(context.Background(), rollout.Config{Conn: conn, Run: "toy", Slots: 2, NewEnv: hang, Log: quiet})
+		died <- rollout.Run(context.Background(),
+			rollout.Config{Conn: conn, Run: "toy", Slots: 2, NewEnv: hang, Log: quiet})
 	}()
 	go func() {
 		<-playing
@@ -187,7 +188,8 @@ func TestBetweenBatches(t *testing.T) {
 	expect := func(m proto.Message, status proto.Status, iteration uint64) {
 		t.Helper()
 		reply := c.request(1, m)
-		if reply.Status != status || reply.Next != nil || reply.Position != (proto.Position{Epoch: 1, Batch: iteration}) {
+		if reply.Status != status || reply.Next != nil ||
+			reply.Position != (proto.Position{Epoch: 1, Batch: iteration}) {
 			t.Errorf("%T: %+v, want %v at iteration %d", m, reply, status, iteration)
 		}
 	}
@@ -232,7 +234,8 @@ func TestReplacedLearner(t *testing.T) {
 	if err := <-old; !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("the old learner: %v", err)
 	}
-	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(9), Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
+	if _, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(9), Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("the old learner, again: %v", err)
 	}
 }
@@ -245,7 +248,8 @@ func TestSameEpochTwice(t *testing.T) {
 	other := l.newCollector(l.connect())
 	p := rollouttest.Policy(0)
 	p.Params[0]++
-	if _, err := other.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
+	if _, err := other.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); !errors.Is(err,
+		collect.ErrSuperseded) {
 		t.Errorf("another policy under the same epoch and iteration: %v", err)
 	}
 }
@@ -285,7 +289,8 @@ func TestBadPolicies(t *testing.T) {
 	} {
 		p := rollouttest.Policy(0)
 		spoil(p)
-		if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: p, Steps: minSteps}); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -313,7 +318,8 @@ func TestPolicyOfAnotherRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if step > 0 {
-			if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrVersion) {
+			if _, err := l.collector.Collect(deadline(t),
+				collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrVersion) {
 				t.Errorf("a later release's: %v", err)
 			}
 			continue
@@ -339,7 +345,8 @@ func TestForeignKey(t *testing.T) {
 	if _, err := collect.NextEpoch(deadline(t), l.conn, "toy", 0); !errors.Is(err, proto.ErrMalformed) {
 		t.Errorf("NextEpoch: %v", err)
 	}
-	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrMalformed) {
+	if _, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps}); !errors.Is(err, proto.ErrMalformed) {
 		t.Errorf("Collect: %v", err)
 	}
 }

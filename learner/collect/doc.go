@@ -15,33 +15,33 @@
 //
 // # Useful actors
 //
-// An uncompleted ticket i ends up in the batch if and only if the tickets before it hold fewer steps than the N that the
-// batch needs. Of these tickets the completed ones hold a known number of steps, S_i. Each of the m_i others holds L steps
-// on average, with standard deviation s, both taken from the last batch (initially the time limit, and 0). So the tickets
-// before i hold S_i + m_i L steps with standard deviation s sqrt(m_i), and ticket i is useful while
+// An uncompleted ticket i ends up in the batch if and only if the tickets before it hold fewer steps than the N that
+// the batch needs. Of these tickets the completed ones hold a known number of steps, S_i. Each of the m_i others holds
+// L steps on average, with standard deviation s, both taken from the last batch (initially the time limit, and 0). So
+// the tickets before i hold S_i + m_i L steps with standard deviation s sqrt(m_i), and ticket i is useful while
 //
 //	S_i + m_i L - s sqrt(m_i) < N:
 //
 // unless the batch ends before it by a margin of one standard deviation. The ledger issues no other tickets, and
-// [Collector.Useful] counts the useful ones, issued or not: how many concurrent episodes could still count. Further slots
-// would only wait.
+// [Collector.Useful] counts the useful ones, issued or not: how many concurrent episodes could still count. Further
+// slots would only wait.
 //
-// With M steps missing and no tickets completed beyond the prefix, ceil(M/L) tickets are useful if all episodes are equally
-// long: 15 for 15,000 steps of a task that always ends at its limit of 1,000. If lengths vary, s sqrt(M/L) / L more are
-// useful: without them there is one chance in two that the first round of tickets brings too few steps and a second round
-// is needed, with them about one in six. Twice as many slots would complete the batch at most 6 % sooner
+// With M steps missing and no tickets completed beyond the prefix, ceil(M/L) tickets are useful if all episodes are
+// equally long: 15 for 15,000 steps of a task that always ends at its limit of 1,000. If lengths vary, s sqrt(M/L) / L
+// more are useful: without them there is one chance in two that the first round of tickets brings too few steps and a
+// second round is needed, with them about one in six. Twice as many slots would complete the batch at most 6 % sooner
 // (TestMoreThanUsefulHardlyHelps). The number falls as steps arrive and is 0 between batches.
 //
-// The rule also bounds the speed: with k slots the batch takes at least the time of N/k steps, and with any number at least
-// that of the longest episode in the prefix. BenchmarkSlowActors measures how close real actors come.
+// The rule also bounds the speed: with k slots the batch takes at least the time of N/k steps, and with any number at
+// least that of the longest episode in the prefix. BenchmarkSlowActors measures how close real actors come.
 //
 // # Segments
 //
 // A batch may also consist of segments ([Order]): ticket i is the next n steps of stream i, a sequence
-// of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from one
-// batch to the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all are useful
-// until they are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its ticket,
-// the policy and the state, so everything above holds for it.
+// of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from
+// one batch to the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all
+// are useful until they are completed, none is wasted, and nothing is decided by which came first. A segment is a
+// function of its ticket, the policy and the state, so everything above holds for it.
 //
 // A segment is checked against what the learner knows: its first observation is the state's, the ends of episodes agree
 // with the time limit, the state after it is of the task and after the right number of steps. What the engine's state
@@ -49,21 +49,22 @@
 //
 // # Who gets tickets
 //
-// Learners announce how many tickets they would issue (proto.Announcement): every second, when a new actor asks, and when
-// tickets become available after there were none. Each reply says so too. Actors use this to choose whom to ask: see
-// package rollout.
+// Learners announce how many tickets they would issue (proto.Announcement): every second, when a new actor asks, and
+// when tickets become available after there were none. Each reply says so too. Actors use this to choose whom to ask:
+// see package rollout.
 //
 // # Whom to believe
 //
-// An episode is a function of its ticket, so the learner judges any case by playing the ticket itself (trust.go). It plays
-// what an actor fails to play, or does not answer for, and takes its own result; if it fails, too, the run ends. It
-// also replays a random sample and compares bits: who sends something else is shut out by its key. Actors whose build computes
-// the task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say something.
+// An episode is a function of its ticket, so the learner judges any case by playing the ticket itself (trust.go). It
+// plays what an actor fails to play, or does not answer for, and takes its own result; if it fails, too, the run ends.
+// It also replays a random sample and compares bits: who sends something else is shut out by its key. Actors whose
+// build computes the task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say
+// something.
 //
 // # The parts
 //
-// [Collector] publishes policies, subscribes, and waits for batches (collector.go, publication.go); it serves requests and
-// announces the learner's position (serve.go, announce.go). Decisions are made by plain data without clock or network:
-// dispatcher answers requests, [Ledger] implements the prefix rule, uploads assembles episodes from chunks, within a
-// credit, and trust keeps who is shut out.
+// [Collector] publishes policies, subscribes, and waits for batches (collector.go, publication.go); it serves requests
+// and announces the learner's position (serve.go, announce.go). Decisions are made by plain data without clock or
+// network: dispatcher answers requests, [Ledger] implements the prefix rule, uploads assembles episodes from chunks,
+// within a credit, and trust keeps who is shut out.
 package collect

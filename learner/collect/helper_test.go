@@ -43,7 +43,8 @@ type helper struct {
 	Step        time.Duration // that actors sleep
 }
 
-// runHelper is the main function of the helper process: it reports its readiness with one line, and works until its standard input ends.
+// runHelper is the main function of the helper process: it reports its readiness with one line, and works until its
+// standard input ends.
 func runHelper(text string) int {
 	var h helper
 	err := json.Unmarshal([]byte(text), &h)
@@ -147,7 +148,8 @@ func (h *helper) connect(ctx context.Context, member string) (*bus.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(os.Stderr,
+		&slog.HandlerOptions{Level: slog.LevelError}))}
 	if own != nil {
 		config.Identity = own.Identity()
 	}
@@ -184,7 +186,8 @@ const headroom = 1 << 10
 // engine is the field after the ticket's, as it is encoded.
 const engine = "\xa6engine"
 
-// prepare returns headroom and, behind it, an encoded episode of the task's full length without its beginning: the ticket.
+// prepare returns headroom and, behind it, an encoded episode of the task's full length without its beginning: the
+// ticket.
 func prepare(task sim.Spec) ([]byte, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	e := blank(proto.Ticket{Run: "toy"}, task, task.TimeLimit)
@@ -207,8 +210,9 @@ func prepare(task sim.Spec) ([]byte, error) {
 
 func blank(t proto.Ticket, task sim.Spec, steps int) *proto.Episode {
 	return &proto.Episode{
-		Ticket: t, Engine: engine[1:], Observations: make([]float32, steps*task.ObservationDim), FinalObservation: make([]float32, task.ObservationDim),
-		Actions: make([]float32, steps*task.ActionDim), Rewards: make([]float64, steps),
+		Ticket: t, Engine: engine[1:], Observations: make([]float32, steps*task.ObservationDim),
+		FinalObservation: make([]float32, task.ObservationDim),
+		Actions:          make([]float32, steps*task.ActionDim), Rewards: make([]float64, steps),
 	}
 }
 

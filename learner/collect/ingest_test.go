@@ -23,7 +23,8 @@ func largePolicy(iteration uint64) *proto.Policy {
 	shape := policy.Shape{Observation: large.ObservationDim, Action: large.ActionDim, Hidden: []int{64, 64}}
 	identity := policy.Identity(large.ObservationDim, 5)
 	return &proto.Policy{
-		Batch: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean, Std: identity.Std, Clip: 5,
+		Batch: iteration, Hidden: shape.Hidden, Params: make([]float64, shape.NumParams()), Mean: identity.Mean,
+		Std: identity.Std, Clip: 5,
 	}
 }
 
@@ -54,7 +55,8 @@ func newPlant(t testing.TB, secure bool, senders string) *plant {
 	}
 	t.Cleanup(conn.Close)
 	p.conn = conn
-	p.collector, err = collect.New(deadline(t), conn, collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: large, Log: quiet})
+	p.collector, err = collect.New(deadline(t), conn,
+		collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: large, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func publish(conn *bus.Conn, policy *proto.Policy) error {
 
 // usage begins to count what the processes use of the processors; used returns it.
 func (p *plant) usage() (used func() map[string]time.Duration) {
-	pids := map[string]int{"learner": os.Getpid(), "server": p.server.cmd.Process.Pid, "senders": p.senders.cmd.Process.Pid}
+	pids := map[string]int{"learner": os.Getpid(), "server": p.server.cmd.Process.Pid,
+		"senders": p.senders.cmd.Process.Pid}
 	before := map[string]time.Duration{}
 	for name, pid := range pids {
 		before[name] = processorTime(p.t, pid)
@@ -125,8 +128,9 @@ func TestIngest(t *testing.T) {
 	}
 }
 
-// How fast a learner takes in the largest task's episodes from 16 slots over 8 connections: chunks, checksums, decoding,
-// ledger and acknowledgements. Server, senders and learner share the machine's processors; what each of them uses is reported.
+// How fast a learner takes in the largest task's episodes from 16 slots over 8 connections: chunks, checksums,
+// decoding, ledger and acknowledgements. Server, senders and learner share the machine's processors; what each of them
+// uses is reported.
 func BenchmarkIngest(b *testing.B) {
 	for _, secure := range []bool{false, true} {
 		for _, steps := range []int{15_000, 150_000} {

@@ -196,7 +196,8 @@ func (w *wide) Step(action, observation []float64) (float64, bool, error) {
 
 func widePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(wideSpec.ObservationDim, 5)
-	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 400+1+1+1+1), Mean: identity.Mean,
+		Std: identity.Std, Clip: 5}
 }
 
 // client speaks the protocol by hand.

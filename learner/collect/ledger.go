@@ -23,8 +23,8 @@ const (
 // errUnknown reports a ticket that was never issued.
 var errUnknown = errors.New("no such ticket was issued")
 
-// Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch. It is
-// plain data: the time is passed in.
+// Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch. It
+// is plain data: the time is passed in.
 type Ledger struct {
 	first    proto.Ticket // ticket 0
 	minSteps int
@@ -115,8 +115,8 @@ func (l *Ledger) extend() {
 }
 
 // Grant issues a ticket to the slot until now + lease: the first useful one that nobody holds. A slot holds at most one
-// ticket, so one it held before is free again. A ticket that was never answered for too often is not issued again: it is
-// among l.lost.
+// ticket, so one it held before is free again. A ticket that was never answered for too often is not issued again: it
+// is among l.lost.
 func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool) {
 	for i := l.prefix; i < len(l.entries); i++ {
 		if e := &l.entries[i]; e.episodes == nil && e.holder == slot {
@@ -163,8 +163,8 @@ var (
 )
 
 // useful visits the useful tickets, as defined in the package's documentation: uncompleted ones that do not clearly lie
-// beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may be new
-// ones.
+// beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may be
+// new ones.
 func (l *Ledger) useful(yield func(index int) bool) {
 	if l.Complete() {
 		return
@@ -209,8 +209,8 @@ func (e *entry) available(now time.Time) bool { return e.episodes == nil && !e.e
 // free takes a ticket from its holder.
 func (e *entry) free() { e.holder, e.expires = proto.Slot{}, time.Time{} }
 
-// Plenty reports whether the batch needs at least as many more tickets as are issued. If so, a slot may hold one that it
-// cannot play at once; of the last tickets, none should wait while another slot is idle.
+// Plenty reports whether the batch needs at least as many more tickets as are issued. If so, a slot may hold one that
+// it cannot play at once; of the last tickets, none should wait while another slot is idle.
 func (l *Ledger) Plenty() bool {
 	return float64(l.received)+2*float64(l.open+1)*l.lengths.Mean <= float64(l.minSteps)
 }

@@ -158,8 +158,8 @@ func TestFifteenTickets(t *testing.T) {
 	}
 }
 
-// Tickets given ahead, while another slot has the executor, cost nobody a turn at the end: 15 tickets take no more rounds
-// than they must, on any number of executors.
+// Tickets given ahead, while another slot has the executor, cost nobody a turn at the end: 15 tickets take no more
+// rounds than they must, on any number of executors.
 func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 	const tickets = 15
 	for executors := 1; executors <= tickets+1; executors++ {
@@ -268,12 +268,14 @@ func TestUnknownTickets(t *testing.T) {
 	}
 }
 
-// A ticket whose lease runs out twice, under whatever names it was held, is left to the learner, and no actor has it until then.
+// A ticket whose lease runs out twice, under whatever names it was held, is left to the learner, and no actor has it
+// until then.
 func TestLostTicket(t *testing.T) {
 	l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute)
 	now := start
 	for try := range maxLost {
-		if ticket, ok := l.Grant(proto.Slot{Actor: fmt.Sprint("stranger ", try)}, now); !ok || ticket != ticketZero || l.lost != nil {
+		if ticket, ok := l.Grant(proto.Slot{Actor: fmt.Sprint("stranger ", try)}, now); !ok || ticket != ticketZero ||
+			l.lost != nil {
 			t.Fatalf("try %d: %v, %v, lost %v", try, ticket, ok, l.lost)
 		}
 		now = now.Add(time.Minute)

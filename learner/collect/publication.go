@@ -64,7 +64,8 @@ func Withdraw(ctx context.Context, conn *bus.Conn, run string, epoch uint64) err
 	return store.Delete(ctx, run, revision)
 }
 
-// read returns the run's current policy, nil if there is none that this release understands, and its revision in the store.
+// read returns the run's current policy, nil if there is none that this release understands, and its revision in the
+// store.
 func read(ctx context.Context, store *bus.Store, run string) (*proto.Policy, uint64, error) {
 	data, revision, err := store.Get(ctx, run)
 	if errors.Is(err, bus.ErrNotFound) {
@@ -137,7 +138,8 @@ func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload
 		return nil, err
 	}
 	if most := maxPayload - proto.ChunkMargin; len(data) > most {
-		return nil, fmt.Errorf("policy of %d bytes, the NATS server takes %d: make the hidden layers %v smaller or its max_payload larger",
+		return nil, fmt.Errorf("policy of %d bytes, the NATS server takes %d: make the hidden layers %v "+
+			"smaller or its max_payload larger",
 			len(data), most, p.Hidden)
 	}
 	return &publication{store, p.Run, p.Position(), data}, nil

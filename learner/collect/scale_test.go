@@ -47,8 +47,8 @@ func (s *sleeper) Step(action, observation []float64) (float64, bool, error) {
 	return reward, s.steps == s.length, err
 }
 
-// listSchedule returns the bound of the prefix rule, in steps: each slot takes the next ticket as soon as it is free, until the
-// prefix holds enough.
+// listSchedule returns the bound of the prefix rule, in steps: each slot takes the next ticket as soon as it is free,
+// until the prefix holds enough.
 func listSchedule(slots, minSteps int, iteration uint64) (steps int) {
 	free := make([]int, slots)
 	for held, index := 0, uint64(0); held < minSteps; index++ {
@@ -66,15 +66,16 @@ func listSchedule(slots, minSteps int, iteration uint64) (steps int) {
 	return steps
 }
 
-// How long a batch of 15,000 slow steps takes with so many actors, each with a connection of its own, and how many times
-// as long as the prefix rule itself would make them wait.
+// How long a batch of 15,000 slow steps takes with so many actors, each with a connection of its own, and how many
+// times as long as the prefix rule itself would make them wait.
 func BenchmarkSlowActors(b *testing.B) {
 	const batch = 15_000
 	for _, c := range []struct {
 		actors int
 		step   time.Duration
 	}{
-		{1, time.Millisecond}, {4, time.Millisecond}, {16, time.Millisecond}, {64, time.Millisecond}, {256, time.Millisecond},
+		{1, time.Millisecond}, {4, time.Millisecond}, {16, time.Millisecond}, {64, time.Millisecond},
+		{256, time.Millisecond},
 		{256, 4 * time.Millisecond},
 	} {
 		actors, step := c.actors, c.step
@@ -86,7 +87,8 @@ func BenchmarkSlowActors(b *testing.B) {
 			collected := func(iteration uint64, minSteps int) *collect.Batch {
 				ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 				defer cancel()
-				batch, err := l.collector.Collect(ctx, collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps})
+				batch, err := l.collector.Collect(ctx,
+					collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -129,8 +131,8 @@ func (s *slow) Step(action, observation []float64) (float64, bool, error) {
 	return s.Toy.Step(action, observation)
 }
 
-// How long a batch of 64 segments of 32 slow steps takes with so many actors, and how many times as long as the steps that
-// an actor has to play one after another.
+// How long a batch of 64 segments of 32 slow steps takes with so many actors, and how many times as long as the steps
+// that an actor has to play one after another.
 func BenchmarkSlowSegments(b *testing.B) {
 	const streams, steps, step = 64, 32, 4 * time.Millisecond
 	for _, actors := range []int{1, 8, 64} {
@@ -141,7 +143,8 @@ func BenchmarkSlowSegments(b *testing.B) {
 			}
 			at, iteration, took := collect.NewStreams(streams, simtest.Spec.TimeLimit), uint64(0), time.Duration(0)
 			for b.Loop() {
-				batch, err := l.collector.Collect(b.Context(), collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: streams * steps})
+				batch, err := l.collector.Collect(b.Context(),
+					collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: streams * steps})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -154,9 +157,9 @@ func BenchmarkSlowSegments(b *testing.B) {
 	}
 }
 
-// A thousand actors with a connection each: for one run, which has use for a sixth of them, and for a hundred, each of which
-// has a batch in five seconds. Server, learners and actors are three processes on the same processors; what each of them
-// uses is reported.
+// A thousand actors with a connection each: for one run, which has use for a sixth of them, and for a hundred, each of
+// which has a batch in five seconds. Server, learners and actors are three processes on the same processors; what each
+// of them uses is reported.
 func BenchmarkThousandActors(b *testing.B) {
 	const actors = 1000
 	for _, c := range []struct {
@@ -184,7 +187,9 @@ func BenchmarkThousandActors(b *testing.B) {
 			defer conn.Close()
 			asks := new(atomic.Int64)
 			announcements := new(atomic.Int64)
-			for subject, count := range map[string]*atomic.Int64{"dbqpg.*.1.ask.*": asks, "dbqpg.*.position": announcements} {
+			for subject, count := range map[string]*atomic.Int64{
+				"dbqpg.*.1.ask.*": asks, "dbqpg.*.position": announcements,
+			} {
 				if _, err := conn.Subscribe(subject, func(bus.Message) { count.Add(1) }); err != nil {
 					b.Fatal(err)
 				}

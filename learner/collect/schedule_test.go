@@ -97,8 +97,8 @@ func schedule(t testing.TB, l *Ledger, slots int, length func(int) int) (ticks i
 	return ticks
 }
 
-// bound returns the bound of the prefix rule: the number of ticks after which the batch is complete if each slot takes the
-// next ticket as soon as it is free, however many are needed.
+// bound returns the bound of the prefix rule: the number of ticks after which the batch is complete if each slot takes
+// the next ticket as soon as it is free, however many are needed.
 func bound(slots, minSteps int, length func(int) int) (ticks int) {
 	free := make([]int, slots) // when each slot is
 	for steps, index := 0, 0; steps < minSteps; index++ {
@@ -115,8 +115,8 @@ func bound(slots, minSteps int, length func(int) int) (ticks int) {
 	return ticks
 }
 
-// Giving out no more tickets than are useful costs no more than 10 % of the time that any number of slots could reach, on
-// average over iterations, whatever the lengths.
+// Giving out no more tickets than are useful costs no more than 10 % of the time that any number of slots could reach,
+// on average over iterations, whatever the lengths.
 func TestScheduleIsNearTheBound(t *testing.T) {
 	const minSteps, iterations = 15_000, 60
 	for name, draw := range tasks {
@@ -148,14 +148,16 @@ func TestMoreThanUsefulHardlyHelps(t *testing.T) {
 			length, expected := iterationOf(draw, seed)
 			l := NewLedger(ticketZero, minSteps, expected, time.Minute)
 			n := l.Useful()
-			if mean := expected.Mean; n < int(math.Ceil(minSteps/mean)) || expected.Spread == 0 && n != int(math.Ceil(minSteps/mean)) {
+			if mean := expected.Mean; n < int(math.Ceil(minSteps/mean)) || expected.Spread == 0 &&
+				n != int(math.Ceil(minSteps/mean)) {
 				t.Fatalf("%s: %d are useful, with lengths %+v", name, n, expected)
 			}
 			useful += n
 			took += schedule(t, l, n, length)
 			twice += bound(2*n, minSteps, length)
 		}
-		t.Logf("%s: %d slots take %d steps' time a batch, twice as many %d", name, useful/iterations, took/iterations, twice/iterations)
+		t.Logf("%s: %d slots take %d steps' time a batch, twice as many %d", name, useful/iterations, took/iterations,
+			twice/iterations)
 		if ratio := float64(took) / float64(twice); ratio > 1.15 {
 			t.Errorf("%s: twice as many slots would be %.2f times as fast", name, ratio)
 		}
@@ -188,7 +190,9 @@ func usefulSlowly(l *Ledger) (n int) {
 // Useful is what its definition says, Need is what Grant then gives out, and each ticket given out is useful.
 func TestUseful(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLedger(ticketZero, rapid.IntRange(1, 300).Draw(t, "minSteps"), Lengths{Mean: float64(rapid.IntRange(1, 30).Draw(t, "mean")), Spread: float64(rapid.IntRange(0, 30).Draw(t, "spread"))}, time.Minute)
+		l := NewLedger(ticketZero, rapid.IntRange(1, 300).Draw(t, "minSteps"),
+			Lengths{Mean: float64(rapid.IntRange(1, 30).Draw(t, "mean")),
+				Spread: float64(rapid.IntRange(0, 30).Draw(t, "spread"))}, time.Minute)
 		var held []proto.Ticket
 		for slot := 0; !l.Complete() && slot < 1000; slot++ {
 			useful, need := l.Useful(), l.Need(start)
@@ -218,8 +222,8 @@ func TestUseful(t *testing.T) {
 	})
 }
 
-// At an iteration's beginning, with a slot for each useful ticket: even the last slot's episode counts fairly often; and
-// always the last of those that fill the batch in expectation.
+// At an iteration's beginning, with a slot for each useful ticket: even the last slot's episode counts fairly often;
+// and always the last of those that fill the batch in expectation.
 func TestLastUsefulSlotCounts(t *testing.T) {
 	const minSteps, iterations = 15_000, 400
 	for name, draw := range tasks {

@@ -16,8 +16,8 @@ type Stream struct {
 }
 
 // NewStreams returns n streams at their beginning. If episodes take the full time limit, theirs end at evenly spaced
-// times, so that a batch has steps of all parts of an episode: the first episode of stream i counts i/n of the time limit
-// before it has begun.
+// times, so that a batch has steps of all parts of an episode: the first episode of stream i counts i/n of the time
+// limit before it has begun.
 func NewStreams(n, timeLimit int) []Stream {
 	streams := make([]Stream, n)
 	for i := range streams {
@@ -34,7 +34,8 @@ type segments struct {
 	before, after []Stream
 }
 
-// length returns the number of steps of a ticket's segment: if they cannot be divided evenly, the first have one more than the others.
+// length returns the number of steps of a ticket's segment: if they cannot be divided evenly, the first have one more
+// than the others.
 func (s *segments) length(ticket int) int {
 	n := len(s.before)
 	if ticket < s.steps%n {
@@ -65,7 +66,8 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 		t.Index = uint64(i)
 		if stream.State != nil {
 			if stream.Before.Steps != int(stream.State.Step) {
-				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state", i, proto.ErrInvalid, stream.Before.Steps, stream.State.Step)
+				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state", i, proto.ErrInvalid,
+					stream.Before.Steps, stream.State.Step)
 			}
 			if err := c.checkState(stream.State); err != nil {
 				return fmt.Errorf("stream %d: %w", i, err)
@@ -91,9 +93,9 @@ func (s *segments) start(t proto.Ticket) *proto.Start {
 	return start
 }
 
-// restart lets the ticket's stream start anew, because no actor can go on from its state: the simulation may have diverged,
-// or an actor may have made it up. Where the simulation is at fault all actors agree, so the batch is a function of the
-// streams nevertheless. It returns false if the stream stood at a beginning.
+// restart lets the ticket's stream start anew, because no actor can go on from its state: the simulation may have
+// diverged, or an actor may have made it up. Where the simulation is at fault all actors agree, so the batch is a
+// function of the streams nevertheless. It returns false if the stream stood at a beginning.
 func (s *segments) restart(t proto.Ticket) bool {
 	stream := &s.before[t.Index]
 	if stream.State == nil {
@@ -114,7 +116,8 @@ func (s *segments) decode(c *Config, data []byte, t proto.Ticket) ([]*proto.Epis
 		return nil, Stream{}, err
 	}
 	if o := c.Task.ObservationDim; stream.State != nil && !slices.Equal(g.Observations[:o], stream.State.Observation) {
-		return nil, Stream{}, fmt.Errorf("%w: a segment that starts with another observation than its state", proto.ErrInvalid)
+		return nil, Stream{}, fmt.Errorf("%w: a segment that starts with another observation than its state",
+			proto.ErrInvalid)
 	}
 	episodes, before := g.Episodes(stream.Before)
 	state := g.State
@@ -136,7 +139,8 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 	for i, how := range g.Ends {
 		played++
 		if how != proto.Terminated && (played == task.TimeLimit) != (how == proto.TimeLimit) {
-			return fmt.Errorf("%w: step %d of a segment is the %dth of its episode and ends with %d, with a time limit of %d",
+			return fmt.Errorf("%w: step %d of a segment is the %dth of its episode and ends "+
+				"with %d, with a time limit of %d",
 				proto.ErrInvalid, i, played, how, task.TimeLimit)
 		}
 		if how != proto.GoesOn {
@@ -144,16 +148,20 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 		}
 	}
 	if g.State.Step != uint64(played) {
-		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d", proto.ErrInvalid, g.State.Step, played)
+		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d", proto.ErrInvalid,
+			g.State.Step, played)
 	}
 	return c.checkState(&g.State)
 }
 
 // checkState compares a state with the task.
 func (c *Config) checkState(s *proto.State) error {
-	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.stateSize || s.Step >= uint64(c.Task.TimeLimit) {
-		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and %d, at most %d steps an episode",
-			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim, c.stateSize, c.Task.TimeLimit)
+	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.stateSize ||
+		s.Step >= uint64(c.Task.TimeLimit) {
+		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and "+
+			"%d, at most %d steps an episode",
+			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim,
+			c.stateSize, c.Task.TimeLimit)
 	}
 	return nil
 }

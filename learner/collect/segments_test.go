@@ -89,7 +89,8 @@ func (l *live) play(t testing.TB, actor *policy.Actor, all *trajectory, steps in
 		l.sum, l.steps = l.sum+reward, l.steps+1
 		if terminated || l.steps == simtest.Spec.TimeLimit {
 			all.Finals = append(all.Finals, rounded(l.observation)...)
-			all.Returns, all.Lengths, all.Terminated = append(all.Returns, l.sum), append(all.Lengths, l.steps), append(all.Terminated, terminated)
+			all.Returns, all.Lengths, all.Terminated = append(all.Returns, l.sum), append(all.Lengths, l.steps),
+				append(all.Terminated, terminated)
 			l.reset(t)
 		}
 	}
@@ -110,12 +111,14 @@ func toyActor(t testing.TB, iteration uint64) *policy.Actor {
 	return actor
 }
 
-// collectSegments collects batches first, first+1, ... from the streams, and returns them and where the streams then are.
+// collectSegments collects batches first, first+1, ... from the streams, and returns them and where the streams then
+// are.
 func (l *lab) collectSegments(at []collect.Stream, first uint64, batches int) ([]trajectory, []collect.Stream) {
 	l.t.Helper()
 	var all []trajectory
 	for i := range uint64(batches) {
-		b, err := l.collector.Collect(deadline(l.t), collect.Order{Policy: rollouttest.Policy(first + i), Streams: at, Steps: len(at) * segmentSteps})
+		b, err := l.collector.Collect(deadline(l.t),
+			collect.Order{Policy: rollouttest.Policy(first + i), Streams: at, Steps: len(at) * segmentSteps})
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -143,8 +146,8 @@ func liveBatches(t testing.TB, batches int) []trajectory {
 	return all
 }
 
-// Streams cut into segments, each played by whoever asks, are the streams played without a cut, under policies that change
-// with every batch, for any number of actors.
+// Streams cut into segments, each played by whoever asks, are the streams played without a cut, under policies that
+// change with every batch, for any number of actors.
 func TestSegmentsDoNotDependOnActors(t *testing.T) {
 	const batches = 12
 	want := liveBatches(t, batches)
@@ -165,14 +168,15 @@ func TestSegmentsDoNotDependOnActors(t *testing.T) {
 		for _, slots := range actors {
 			l.actor(slots, simtest.New)
 		}
-		if got, _ := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0, batches); !reflect.DeepEqual(got, want) {
+		if got, _ := l.collectSegments(collect.NewStreams(numStreams, simtest.Spec.TimeLimit), 0,
+			batches); !reflect.DeepEqual(got, want) {
 			t.Errorf("actors with %v slots collect something else", actors)
 		}
 	}
 }
 
-// A batch has exactly as many steps as it is to have: if these cannot be divided evenly, the first streams have one more. All actors
-// but a few at the end are useful nevertheless.
+// A batch has exactly as many steps as it is to have: if these cannot be divided evenly, the first streams have one
+// more. All actors but a few at the end are useful nevertheless.
 func TestSegmentsOfUnevenLengths(t *testing.T) {
 	totals := []int{84, 89, 31, 95, 12, 84}
 	var want []trajectory
@@ -199,7 +203,8 @@ func TestSegmentsOfUnevenLengths(t *testing.T) {
 		}
 		at := collect.NewStreams(numStreams, simtest.Spec.TimeLimit)
 		for i, total := range totals {
-			b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(uint64(i)), Streams: at, Steps: total})
+			b, err := l.collector.Collect(deadline(t),
+				collect.Order{Policy: rollouttest.Policy(uint64(i)), Streams: at, Steps: total})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,8 +247,8 @@ func TestActorDiesInSegment(t *testing.T) {
 	_ = release()
 }
 
-// A stream whose state no actor can go on from starts anew, the same for any number of actors; one that cannot even start
-// ends the batch.
+// A stream whose state no actor can go on from starts anew, the same for any number of actors; one that cannot even
+// start ends the batch.
 func TestStreamStartsAnew(t *testing.T) {
 	diverging := func(string) (sim.Env, error) { return diverges{new(simtest.Toy)}, nil }
 	var want []trajectory
@@ -268,7 +273,8 @@ func TestStreamStartsAnew(t *testing.T) {
 	}
 	l := newLab(t, saved, plays(broken))
 	l.actor(1, broken)
-	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10})
+	_, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10})
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("streams that cannot start: %v", err)
 	}
@@ -297,7 +303,8 @@ func TestUsefulSegments(t *testing.T) {
 	l.actor(2, simtest.New)
 	at := make([]collect.Stream, 64)
 	for iteration := range uint64(3) {
-		b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: 2048})
+		b, err := l.collector.Collect(deadline(t),
+			collect.Order{Policy: rollouttest.Policy(iteration), Streams: at, Steps: 2048})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,14 +330,16 @@ func TestWrongSegments(t *testing.T) {
 	}()
 	c := l.client("impostor")
 	var reply *proto.Reply
-	for reply = c.request(1, &proto.Ask{Slot: c.slot}); reply.Next == nil; reply = c.request(1, &proto.Ask{Slot: c.slot}) {
+	for reply = c.request(1, &proto.Ask{Slot: c.slot}); reply.Next == nil; reply = c.request(1,
+		&proto.Ask{Slot: c.slot}) {
 	}
 	first, start := *reply.Next, reply.Start
 	if start == nil || start.Steps != segmentSteps || !reflect.DeepEqual(start.State, at[first.Index].State) {
 		t.Fatalf("the ticket %v starts at %+v, want %+v", first, start, at[first.Index].State)
 	}
 	segment := func() *proto.Segment {
-		g, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t, 1), first, start, func() bool { return false })
+		g, err := rollout.NewPlayer(&simtest.Toy{}).PlaySegment(toyActor(t, 1), first, start,
+			func() bool { return false })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,17 +421,22 @@ func TestWrongStreams(t *testing.T) {
 			before.Steps = 50
 		}
 		streams := []collect.Stream{at[0], {State: &damaged, Before: before}}
-		_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: streams, Steps: len(streams) * segmentSteps})
+		_, err := l.collector.Collect(deadline(t),
+			collect.Order{Policy: rollouttest.Policy(1), Streams: streams, Steps: len(streams) * segmentSteps})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "stream 1") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	at[1].Before.Steps++
-	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * segmentSteps}); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * segmentSteps}); !errors.Is(err,
+		proto.ErrInvalid) {
 		t.Errorf("a stream and its state that disagree: %v", err)
 	}
 	at[1].Before.Steps--
-	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * (proto.MaxSegment + 1)}); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(1), Streams: at, Steps: len(at) * (proto.MaxSegment + 1)}); !errors.Is(
+		err, proto.ErrInvalid) {
 		t.Errorf("segments that are too long: %v", err)
 	}
 }
@@ -431,11 +445,14 @@ func TestWrongStreams(t *testing.T) {
 func TestSegmentsOfWhatCannotBeSaved(t *testing.T) {
 	l := newLab(t)
 	const want = "cannot be played in segments"
-	if _, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10}); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := l.collector.Collect(deadline(t),
+		collect.Order{Policy: rollouttest.Policy(0), Streams: make([]collect.Stream, 2), Steps: 10}); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("a learner: %v", err)
 	}
 	player := rollout.NewPlayer(new(wide))
-	if _, err := player.PlaySegment(nil, proto.Ticket{}, &proto.Start{Steps: 1}, func() bool { return false }); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := player.PlaySegment(nil, proto.Ticket{}, &proto.Start{Steps: 1},
+		func() bool { return false }); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an actor: %v", err)
 	}
 }

@@ -39,7 +39,8 @@ func (h *huge) Reset(rng *rand.Rand, observation []float64) error {
 
 func hugePolicy(iteration uint64) *proto.Policy {
 	identity := policy.Identity(hugeSpec.ObservationDim, 5)
-	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean, Std: identity.Std, Clip: 5}
+	return &proto.Policy{Batch: iteration, Hidden: []int{1}, Params: make([]float64, 750+1+1+1+1), Mean: identity.Mean,
+		Std: identity.Std, Clip: 5}
 }
 
 // stallSenders is how many actors a stalled learner has, and how many episodes its batches.
@@ -57,14 +58,16 @@ func (h *helper) learn(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	collector, err := collect.New(ctx, conn, collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: hugeSpec, Log: quiet})
+	collector, err := collect.New(ctx, conn, collect.Config{Run: "toy", Epoch: 1, Seed: seed, Task: hugeSpec,
+		Log: quiet})
 	if err != nil {
 		return err
 	}
 	defer collector.Close()
 	fmt.Println("ready")
 	for iteration := uint64(0); ; iteration++ {
-		batch, err := collector.Collect(ctx, collect.Order{Policy: hugePolicy(iteration), Steps: stallSenders() * hugeSpec.TimeLimit})
+		batch, err := collector.Collect(ctx, collect.Order{Policy: hugePolicy(iteration),
+			Steps: stallSenders() * hugeSpec.TimeLimit})
 		if err != nil {
 			return nil // told to end, or superseded: the parent misses the lines
 		}
@@ -116,8 +119,9 @@ func (p *process) line() []string {
 	return strings.Fields(text)
 }
 
-// A learner that is stopped while actors send it episodes of 3 MB takes all of them in when it goes on. Nothing is dropped
-// on the way, the server cuts nobody off, and the learner never has more in its memory than the batch and as much again.
+// A learner that is stopped while actors send it episodes of 3 MB takes all of them in when it goes on. Nothing is
+// dropped on the way, the server cuts nobody off, and the learner never has more in its memory than the batch and as
+// much again.
 func TestStalledLearner(t *testing.T) {
 	rng := faultstest.Rand(faultstest.Seed(t), 0)
 	stalls, length := faultstest.Count(1, 5), 2*time.Second
@@ -173,8 +177,10 @@ func TestStalledLearner(t *testing.T) {
 	if n := server.SlowConsumers(); n != 0 {
 		t.Errorf("the server has cut off %d connections", n)
 	}
-	faultstest.Report(t, "%d stalls of %v, %d senders of 3 MB episodes: 0 messages dropped, %d slow consumers, %d episodes twice; memory grew by %d MB, to %d MB; a batch has %d MB",
-		stalls, length, stallSenders(), server.SlowConsumers(), duplicates, growth, processtest.Memory(t, learner.cmd.Process.Pid, "VmHWM")>>20, size>>20)
+	faultstest.Report(t, "%d stalls of %v, %d senders of 3 MB episodes: 0 messages dropped, %d slow consumers, %d "+
+		"episodes twice; memory grew by %d MB, to %d MB; a batch has %d MB",
+		stalls, length, stallSenders(), server.SlowConsumers(), duplicates, growth,
+		processtest.Memory(t, learner.cmd.Process.Pid, "VmHWM")>>20, size>>20)
 }
 
 // stop stops a process for a while.

@@ -13,7 +13,8 @@ import (
 func chunks(slot proto.Slot, data []byte, n int) []*proto.Chunk {
 	parts := make([]*proto.Chunk, n)
 	for i := range parts {
-		parts[i] = &proto.Chunk{Slot: slot, Ticket: ticketZero, Part: uint64(i), Parts: uint64(n), Data: data[i*len(data)/n : (i+1)*len(data)/n]}
+		parts[i] = &proto.Chunk{Slot: slot, Ticket: ticketZero, Part: uint64(i), Parts: uint64(n),
+			Data: data[i*len(data)/n : (i+1)*len(data)/n]}
 	}
 	return parts
 }

@@ -55,7 +55,8 @@ func TestWrongUploads(t *testing.T) {
 	c.ask() // it has lost the ticket
 	expect("corrupted", c.request(1, flipped), proto.Refused, "checksum")
 	c.ask() // it has lost the ticket
-	expect("another ticket's episode", c.request(1, spoil(func(e *proto.Episode) { e.Ticket.Index++ })), proto.Refused, "invalid")
+	expect("another ticket's episode", c.request(1, spoil(func(e *proto.Episode) { e.Ticket.Index++ })), proto.Refused,
+		"invalid")
 	c.ask() // it has lost the ticket
 	expect("shorter than the task", c.request(1, spoil(func(e *proto.Episode) {
 		e.Terminated = false
@@ -64,19 +65,25 @@ func TestWrongUploads(t *testing.T) {
 		e.Observations = e.Observations[:3]
 	})), proto.Refused, "time limit")
 	c.ask() // it has lost the ticket
-	expect("another task's", c.request(1, spoil(func(e *proto.Episode) { e.FinalObservation = []float32{1}; e.Observations = make([]float32, e.Steps()) })), proto.Refused, "shapes")
+	expect("another task's", c.request(1, spoil(
+		func(e *proto.Episode) { e.FinalObservation = []float32{1}; e.Observations = make([]float32, e.Steps()) })),
+		proto.Refused, "shapes")
 	expect("of an earlier iteration", c.request(1, c.chunk(earlier, play(t, earlier))), proto.Stale, "")
 	expect("of a later iteration", c.request(1, c.chunk(later, play(t, later))), proto.Stale, "")
 	expect("never given out", c.request(1, c.chunk(far, play(t, first))), proto.Stale, "")
 	expect("of another seed", c.request(1, c.chunk(seedless, play(t, seedless))), proto.Stale, "")
-	expect("an offer too large", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 20}), proto.Refused, "too large")
-	expect("an offer of a stale episode", c.request(1, &proto.Offer{Slot: c.slot, Ticket: earlier, Size: 1 << 10}), proto.Stale, "")
+	expect("an offer too large", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 20}), proto.Refused,
+		"too large")
+	expect("an offer of a stale episode", c.request(1, &proto.Offer{Slot: c.slot, Ticket: earlier, Size: 1 << 10}),
+		proto.Stale, "")
 	c.ask()
-	expect("the second of two chunks", c.request(1, &proto.Chunk{Slot: c.slot, Ticket: first, Part: 1, Parts: 2, Data: []byte{1}}), proto.Wait, "")
+	expect("the second of two chunks", c.request(1,
+		&proto.Chunk{Slot: c.slot, Ticket: first, Part: 1, Parts: 2, Data: []byte{1}}), proto.Wait, "")
 	expect("noise", c.raw("dbqpg.toy.1.chunk.anyone", []byte("noise")), proto.Refused, "malformed")
 	expect("nothing", c.raw("dbqpg.toy.1.ask.anyone", nil), proto.Refused, "malformed")
 	expect("an unknown request", c.raw("dbqpg.toy.1.stop.anyone", nil), proto.Refused, "stop")
-	expect("a hostile length", c.raw("dbqpg.toy.1.ask.anyone", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}), proto.Refused, "malformed")
+	expect("a hostile length", c.raw("dbqpg.toy.1.ask.anyone", []byte{0xdf, 0xff, 0xff, 0xff, 0xff}), proto.Refused,
+		"malformed")
 	if _, err := c.conn.Request(deadline(t), "dbqpg.toy.0.ask.anyone", nil); !errors.Is(err, bus.ErrNoResponder) {
 		t.Errorf("a request to a lower epoch: %v", err)
 	}
@@ -84,7 +91,8 @@ func TestWrongUploads(t *testing.T) {
 	c.ask()
 	c.slot.Number = 1
 	expect("the right episode of another's ticket", c.request(1, c.chunk(first, honest)), proto.Stale, "")
-	expect("an offer for another's ticket", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 10}), proto.Stale, "")
+	expect("an offer for another's ticket", c.request(1, &proto.Offer{Slot: c.slot, Ticket: first, Size: 1 << 10}),
+		proto.Stale, "")
 	c.slot.Number = 0
 	reply := c.request(1, c.chunk(first, honest))
 	if reply.Status != proto.OK || reply.Next == nil {
@@ -97,7 +105,8 @@ func TestWrongUploads(t *testing.T) {
 	l.actor(2, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 7 || b.Stats.Duplicate != 1 || b.Stats.Wasted > 1000 {
+	if b.Stats.Refused != 10 || b.Stats.Rejected != 5 || b.Stats.Stale != 7 || b.Stats.Duplicate != 1 ||
+		b.Stats.Wasted > 1000 {
 		t.Errorf("%+v, want 10 refused", b.Stats)
 	}
 }
@@ -128,7 +137,8 @@ func TestTicketThatAlwaysFails(t *testing.T) {
 	l := newLab(t, plays(diverge))
 	l.actor(2, diverge)
 	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
-	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") || !strings.Contains(err.Error(), "batch 0 ticket") {
+	if err == nil || !strings.Contains(err.Error(), "step 3: the state is NaN") ||
+		!strings.Contains(err.Error(), "batch 0 ticket") {
 		t.Errorf("an episode that always diverges: %v", err)
 	}
 }
@@ -167,8 +177,8 @@ func TestFailingNames(t *testing.T) {
 	}
 }
 
-// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names. A learner
-// that starts again remembers it.
+// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names. A
+// learner that starts again remembers it.
 func TestKeyIsShutOut(t *testing.T) {
 	remembers := func(path string) func(*collect.Config) { return func(c *collect.Config) { c.ShutOut = path } }
 	memory := filepath.Join(t.TempDir(), "shut-out.json")
@@ -190,12 +200,14 @@ func TestKeyIsShutOut(t *testing.T) {
 		return c.raw(proto.SubjectsOf("toy").Request(1, m, key), data)
 	}
 	ask := func(key, actor string) (reply *proto.Reply) {
-		for reply = as(key, actor, new(proto.Ask)); reply.Next == nil && reply.Status == proto.Wait; reply = as(key, actor, new(proto.Ask)) {
+		for reply = as(key, actor, new(proto.Ask)); reply.Next == nil &&
+			reply.Status == proto.Wait; reply = as(key, actor, new(proto.Ask)) {
 		}
 		return reply
 	}
 	held := ask("UHONEST", "name")
-	as("ULIAR", "name", &proto.Return{Ticket: *held.Next, Reason: "slander"}) // of another's ticket: it counts for nothing
+	// of another's ticket: it counts for nothing
+	as("ULIAR", "name", &proto.Return{Ticket: *held.Next, Reason: "slander"})
 	reply := new(proto.Reply)
 	for i := 0; reply.Status != proto.Refused; i++ {
 		actor := fmt.Sprint("name ", i)
@@ -215,7 +227,8 @@ func TestKeyIsShutOut(t *testing.T) {
 	l.actor(1, simtest.New)
 	requireSerial(t, <-done, 1)
 	c = newLab(t, judged(0, simtest.New), remembers(memory)).client("a")
-	if reply := as("ULIAR", "new name", new(proto.Ask)); reply.Status != proto.Refused || !strings.Contains(reply.Reason, "it failed 3 tickets") {
+	if reply := as("ULIAR", "new name", new(proto.Ask)); reply.Status != proto.Refused ||
+		!strings.Contains(reply.Reason, "it failed 3 tickets") {
 		t.Errorf("after the learner's restart: %+v", reply)
 	}
 	if reply := as("UHONEST", "name", new(proto.Ask)); reply.Status != proto.Wait {
@@ -253,7 +266,8 @@ func TestOtherBuild(t *testing.T) {
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
 	newDear := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 0}, nil }
-	err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newDear, Log: quiet})
+	err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newDear,
+		Log: quiet})
 	if err == nil || !strings.Contains(err.Error(), "computes Toy otherwise") {
 		t.Errorf("an actor of another build: %v", err)
 	}
@@ -274,21 +288,25 @@ func TestLiar(t *testing.T) {
 		done := make(chan *collect.Batch)
 		go func() {
 			if !segments {
-				b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Steps: 20 * minSteps})
+				b, err := l.collector.Collect(deadline(t),
+					collect.Order{Policy: rollouttest.Policy(1), Steps: 20 * minSteps})
 				if err != nil {
 					t.Error(err)
 				}
 				done <- b
 				return
 			}
-			b, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(1), Streams: collect.NewStreams(400, simtest.Spec.TimeLimit), Steps: 400 * 30})
+			b, err := l.collector.Collect(deadline(t),
+				collect.Order{Policy: rollouttest.Policy(1), Streams: collect.NewStreams(400, simtest.Spec.TimeLimit),
+					Steps: 400 * 30})
 			if err != nil {
 				t.Error(err)
 			}
 			done <- b
 		}()
 		newLiar := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 300}, nil }
-		err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
+		err := rollout.Run(deadline(t), rollout.Config{Conn: l.connect(), Run: "toy", Slots: 1, NewEnv: newLiar,
+			Log: quiet})
 		if err == nil || !strings.Contains(err.Error(), "is shut out of this run: it sent another result") {
 			t.Errorf("the liar: %v", err)
 		}

@@ -34,7 +34,8 @@ func BenchmarkSteps(b *testing.B) {
 				if _, err := c.StepValue(c.Evaluate(scope, observations), returns); err != nil {
 					b.Fatal(err)
 				}
-				if err := c.StepProcess(c.Evaluate(scope, observations), features, gp.Hyper{Base: []float64{0}}); err != nil {
+				if err := c.StepProcess(c.Evaluate(scope, observations), features,
+					gp.Hyper{Base: []float64{0}}); err != nil {
 					b.Fatal(err)
 				}
 				scope.Release()
@@ -53,7 +54,8 @@ func BenchmarkLearn(b *testing.B) {
 				s := compute.NewScope(cpu.New(0))
 				defer s.Release()
 				rng := rand.New(rand.NewPCG(1, 0))
-				v, observations, targets := NewValueFunction(o, rng), s.FromSlice(n, o, random(rng, n*o)), random(rng, n)
+				v, observations, targets := NewValueFunction(o, rng), s.FromSlice(n, o, random(rng, n*o)),
+					random(rng, n)
 				for b.Loop() {
 					v.passes = 0
 					if _, err := v.Learn(s.Backend(), observations, targets, 5); err != nil {

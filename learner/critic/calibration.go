@@ -36,9 +36,10 @@ func LogDensity(targets, mean, variance []float64) float64 {
 	return sum / float64(len(targets))
 }
 
-// Tails is the distribution of targets about what a process predicts: Student's t with these degrees of freedom, +Inf for the normal
-// distribution, and a scale that is this multiple of the predicted standard deviation. A Gaussian process's predictions are the best linear
-// ones whatever the noise's distribution; this is how heavy the noise's tails are.
+// Tails is the distribution of targets about what a process predicts: Student's t with these degrees of freedom, +Inf
+// for the normal distribution, and a scale that is this multiple of the predicted standard deviation. A Gaussian
+// process's predictions are the best linear ones whatever the noise's distribution; this is how heavy the noise's tails
+// are.
 type Tails struct{ Degrees, Scale float64 }
 
 // degrees are the degrees of freedom that [TailsOf] chooses from.
@@ -50,7 +51,8 @@ const (
 	scaleSteps     = 100
 )
 
-// TailsOf returns the tails under which targets are most likely, given the means and variances of their predictive distributions.
+// TailsOf returns the tails under which targets are most likely, given the means and variances of their predictive
+// distributions.
 func TailsOf(targets, mean, variance []float64) (best Tails) {
 	squares := make([]float64, len(targets)) // of standardised errors
 	for i, y := range targets {
@@ -69,9 +71,10 @@ func TailsOf(targets, mean, variance []float64) (best Tails) {
 	return best
 }
 
-// scaleOf returns the most likely scale of the squares of values that are distributed like Student's t, and the mean logarithm of their
-// density, up to a constant that is the same for all degrees of freedom: s² is the mean of the squares z², weighted by
-// (nu + 1)/(nu + z²/s²), which is 1 for the normal distribution (Lange, Little and Taylor, 1989).
+// scaleOf returns the most likely scale of the squares of values that are distributed like Student's t, and the mean
+// logarithm of their density, up to a constant that is the same for all degrees of freedom: s² is the mean of the
+// squares z², weighted by (nu + 1)/(nu + z²/s²), which is 1 for the normal distribution (Lange, Little and Taylor,
+// 1989).
 func scaleOf(squares []float64, nu float64) (scale, likelihood float64) {
 	n := float64(len(squares))
 	if math.IsInf(nu, 1) {

@@ -72,7 +72,8 @@ func newDrawnProcess(k gp.Kernel, rng *rand.Rand) *drawnProcess {
 		for j := i; j < drawn; j++ {
 			sum := 0.0
 			for c := range 2 {
-				distance := 2 * statekernel.Bound * (p.features[2*i+c] - p.features[2*j+c]) / (high - low) / k.Hyper.Base[0]
+				apart := (p.features[2*i+c] - p.features[2*j+c]) / (high - low)
+				distance := 2 * statekernel.Bound * apart / k.Hyper.Base[0]
 				sum += k.C1 * k.OutputScale * math.Exp(-distance*distance/2)
 			}
 			for c := range 3 {
@@ -96,7 +97,8 @@ func TestCoverageOfDrawnTargets(t *testing.T) {
 	const seed, draws, held = 31, 8, 100
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	k := gp.Kernel{C1: 1, C2: 0.01, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 0.8, FisherVariance: 1, Noise: 0.3}}
+	k := gp.Kernel{C1: 1, C2: 0.01, Hyper: gp.Hyper{Base: []float64{0.5}, OutputScale: 0.8, FisherVariance: 1,
+		Noise: 0.3}}
 	process := newDrawnProcess(k, rng)
 	targets := make([][]float64, draws)
 	for i := range targets {
@@ -113,12 +115,15 @@ func TestCoverageOfDrawnTargets(t *testing.T) {
 	for _, level := range []float64{0.5, 0.9} {
 		deviation := math.Sqrt(level * (1 - level) / (draws * held))
 		right, sure, unsure := coverage(k.Noise, level), coverage(k.Noise/9, level), coverage(9*k.Noise, level)
-		t.Logf("of the %g interval: %.3f; with a ninth of the noise %.3f, with nine times %.3f", level, right, sure, unsure)
+		t.Logf("of the %g interval: %.3f; with a ninth of the noise %.3f, with nine times %.3f", level, right, sure,
+			unsure)
 		if math.Abs(right-level) > 4*deviation {
-			t.Errorf("the %g interval holds %g of the targets, %.1f standard deviations away", level, right, (right-level)/deviation)
+			t.Errorf("the %g interval holds %g of the targets, %.1f standard deviations away", level, right,
+				(right-level)/deviation)
 		}
 		if !(sure < level-8*deviation && unsure > level+8*deviation) {
-			t.Errorf("the %g interval holds %g of the targets with a ninth of the noise and %g with nine times", level, sure, unsure)
+			t.Errorf("the %g interval holds %g of the targets with a ninth of the noise and %g with nine times", level,
+				sure, unsure)
 		}
 	}
 }
@@ -130,7 +135,8 @@ func (p *drawnProcess) coverage(t *testing.T, k gp.Kernel, noise, level float64,
 	s := compute.NewScope(b)
 	defer s.Release()
 	k.Noise = noise
-	data := gp.Data{Features: s.FromSlice(drawn, 2, p.features), Fisher: s.FromSlice(drawn, 3, p.fisher), Targets: s.FromSlice(drawn, 1, targets)}
+	data := gp.Data{Features: s.FromSlice(drawn, 2, p.features), Fisher: s.FromSlice(drawn, 3, p.fisher),
+		Targets: s.FromSlice(drawn, 1, targets)}
 	posterior, err := gp.Direct{}.Fit(s, k, data)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +166,8 @@ func TestLogDensity(t *testing.T) {
 	}
 }
 
-// Heavy tails are told from normal ones, and intervals of them hold what they should, also where the predicted variances are off.
+// Heavy tails are told from normal ones, and intervals of them hold what they should, also where the predicted
+// variances are off.
 func TestTails(t *testing.T) {
 	const n = 20000
 	rng := rand.New(rand.NewPCG(3, 0))
@@ -176,7 +183,8 @@ func TestTails(t *testing.T) {
 			}
 		}
 		found := TailsOf(targets, mean, variance)
-		if found.Degrees != c.Degrees && !(c.Degrees > 30 && found.Degrees == 30) || math.Abs(found.Scale/c.Scale-1) > 0.03 {
+		if found.Degrees != c.Degrees && !(c.Degrees > 30 && found.Degrees == 30) ||
+			math.Abs(found.Scale/c.Scale-1) > 0.03 {
 			t.Errorf("%v is found to be %v", c, found)
 		}
 		for _, level := range []float64{0.5, 0.9} {

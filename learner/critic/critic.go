@@ -48,7 +48,8 @@ type Critic struct {
 	params   []float64   // of Value(observed)
 	raw      []float64   // of the base kernel's hyperparameters, c_o, v, noise, before the softplus
 	value    *optim.Adam // of params
-	process  *optim.Adam // of phi's parameters, if the process sees phi, then of the elements of raw that take its steps
+	// of phi's parameters, if the process sees phi, then of the elements of raw that take its steps
+	process *optim.Adam
 }
 
 // New returns a critic for o observation dimensions with the authors' initial
@@ -56,7 +57,8 @@ type Critic struct {
 // bias 0, hyperparameters at softplus(0).
 func New(o int, kind Kind, rng *rand.Rand) *Critic {
 	if !(kind.Noise >= 0 && kind.FisherVariance >= 0) {
-		panic(fmt.Sprintf("critic: noise %g and Fisher variance %g, want positive numbers, or 0 to learn them", kind.Noise, kind.FisherVariance))
+		panic(fmt.Sprintf("critic: noise %g and Fisher variance %g, want positive numbers, or 0 to learn them",
+			kind.Noise, kind.FisherVariance))
 	}
 	if kind.Base == nil {
 		kind.Base = kernels.Default()
@@ -109,7 +111,8 @@ func (c *Critic) Hyper() gp.Hyper {
 		positive[i] = softplus(x)
 	}
 	own := len(positive) - sharedHyper
-	h := gp.Hyper{Base: positive[:own:own], OutputScale: positive[own], FisherVariance: positive[own+1], Noise: NoiseFloor + positive[own+2]}
+	h := gp.Hyper{Base: positive[:own:own], OutputScale: positive[own], FisherVariance: positive[own+1],
+		Noise: NoiseFloor + positive[own+2]}
 	if c.kind.FisherVariance > 0 {
 		h.FisherVariance = c.kind.FisherVariance
 	}
@@ -189,7 +192,8 @@ func (c *Critic) StepProcess(e *Evaluation, features compute.Block, hyper gp.Hyp
 func (c *Critic) SetHyper(h gp.Hyper) {
 	positive := append(slices.Clone(h.Base), h.OutputScale, h.FisherVariance, h.Noise-NoiseFloor)
 	if len(positive) != len(c.raw) || len(c.learned()) != len(c.raw) {
-		panic(fmt.Sprintf("critic: %d hyperparameters of a process that learns %d of %d", len(positive), len(c.learned()), len(c.raw)))
+		panic(fmt.Sprintf("critic: %d hyperparameters of a process that learns %d of %d", len(positive),
+			len(c.learned()), len(c.raw)))
 	}
 	for i, x := range positive {
 		c.raw[i] = inverseSoftplus(x)
@@ -266,8 +270,8 @@ func (c *Critic) Restore(s optim.State) error {
 }
 
 // Adopt takes over what another critic of the same observations has learned, from its State: the networks, and with
-// hyper the process's hyperparameters. The optimisers start anew. If an array is missing, has the wrong length or is not
-// finite, Adopt returns an error and changes nothing.
+// hyper the process's hyperparameters. The optimisers start anew. If an array is missing, has the wrong length or is
+// not finite, Adopt returns an error and changes nothing.
 func (c *Critic) Adopt(s optim.State, hyper bool) error {
 	params, err := s.Array("params", len(c.params))
 	if err != nil {

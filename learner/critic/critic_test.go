@@ -31,7 +31,9 @@ func each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 func goldenParams(t *testing.T, name string) []float64 {
 	a := golden(t, name)
 	var params []float64
-	for _, array := range []string{"feature_w1", "feature_b1", "feature_w2", "feature_b2", "feature_w3", "feature_b3", "value_w", "value_b"} {
+	for _, array := range []string{
+		"feature_w1", "feature_b1", "feature_w2", "feature_b2", "feature_w3", "feature_b3", "value_w", "value_b",
+	} {
 		params = append(params, a[array].Floats...)
 	}
 	return params
@@ -233,7 +235,8 @@ func TestStepsImproveBoth(t *testing.T) {
 			loss, likelihood = c.update(t, p, b)
 		}
 		if loss >= firstLoss || likelihood <= firstLikelihood {
-			t.Errorf("value loss from %v to %v, log likelihood from %v to %v", firstLoss, loss, firstLikelihood, likelihood)
+			t.Errorf("value loss from %v to %v, log likelihood from %v to %v", firstLoss, loss, firstLikelihood,
+				likelihood)
 		}
 	})
 }
@@ -313,7 +316,8 @@ func TestRawFeatures(t *testing.T) {
 		rng := rand.New(rand.NewPCG(12, 0))
 		p := newProblem(s, 60, rng)
 		c := New(3, Kind{RawFeatures: true}, rng)
-		near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()), compute.ToSlice(b, p.observations), 0)
+		near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()),
+			compute.ToSlice(b, p.observations), 0)
 		before, first := append([]float64(nil), c.params...), math.NaN()
 		for i := range 10 {
 			e, posterior := c.fit(t, s, p)
@@ -356,7 +360,8 @@ func TestInitialHyperparameters(t *testing.T) {
 		if got := c.Hyper(); !reflect.DeepEqual(got, want) {
 			t.Errorf("learned: %+v, want %+v", got, want)
 		}
-		if got, has := c.Lengthscale(), slices.Contains(names, "lengthscale"); has && got != ln2 || !has && !math.IsNaN(got) {
+		if got, has := c.Lengthscale(), slices.Contains(names, "lengthscale"); has && got != ln2 || !has &&
+			!math.IsNaN(got) {
 			t.Errorf("lengthscale %v, hyperparameters %v", got, names)
 		}
 	})
@@ -368,21 +373,24 @@ func TestInitialHyperparameters(t *testing.T) {
 	defer s.Release()
 	p := newProblem(s, 50, rng)
 	features := s.FromSlice(50, 10, random(rng, 500))
-	if err := c.StepProcess(c.Evaluate(s, p.observations), features, gp.Hyper{Base: []float64{1}, Noise: 1}); err != nil {
+	if err := c.StepProcess(c.Evaluate(s, p.observations), features,
+		gp.Hyper{Base: []float64{1}, Noise: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if c.Hyper().Noise != 1e-4 || c.raw[3] != 0 || c.raw[0] == 0 {
 		t.Errorf("fixed noise after a step: raw %v", c.raw)
 	}
 	fixed := New(3, Kind{FisherVariance: 1}, rng)
-	if err := fixed.StepProcess(fixed.Evaluate(s, p.observations), features, gp.Hyper{Base: []float64{1}, FisherVariance: 1, Noise: 1}); err != nil {
+	if err := fixed.StepProcess(fixed.Evaluate(s, p.observations), features,
+		gp.Hyper{Base: []float64{1}, FisherVariance: 1, Noise: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if h := fixed.Hyper(); h.FisherVariance != 1 || h.Noise == 1e-4+ln2 || h.Base[0] == ln2 {
 		t.Errorf("fixed Fisher variance after a step: %+v", h)
 	}
 	defer func() {
-		if got, want := fmt.Sprint(recover()), "2 hyperparameters of the base kernel rbf"; !strings.Contains(got, want) {
+		if got, want := fmt.Sprint(recover()),
+			"2 hyperparameters of the base kernel rbf"; !strings.Contains(got, want) {
 			t.Errorf("another kernel's gradient: panic %q, want %q", got, want)
 		}
 	}()
@@ -412,7 +420,9 @@ func TestRestoredCriticContinues(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(8, 0))
 	p := newProblem(s, 100, rng)
-	for _, kind := range []Kind{{}, {Noise: NoiseFloor}, {FisherVariance: 1}, {Noise: NoiseFloor, FisherVariance: 1}, {RawFeatures: true}} {
+	for _, kind := range []Kind{
+		{}, {Noise: NoiseFloor}, {FisherVariance: 1}, {Noise: NoiseFloor, FisherVariance: 1}, {RawFeatures: true},
+	} {
 		c := New(3, kind, rng)
 		for range 3 {
 			c.update(t, p, b)
@@ -439,7 +449,8 @@ func TestRefusedStateChangesNothing(t *testing.T) {
 	other := New(3, Kind{}, rng)
 	other.value.Step(other.params, make([]float64, len(other.params)))
 	for name, want := range map[string]string{
-		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process", "process.second": "process",
+		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process",
+		"process.second": "process",
 	} {
 		c, s := New(3, Kind{}, rand.New(rand.NewPCG(10, 0))), other.State()
 		before := append([]float64(nil), c.params...)
@@ -466,7 +477,8 @@ func TestNotFiniteReturnsTakeNoStep(t *testing.T) {
 	if _, err := c.StepValue(c.Evaluate(s, p.observations), p.returns); !errors.As(err, &notFinite) {
 		t.Errorf("value step: error %v", err)
 	}
-	if err := c.StepProcess(c.Evaluate(s, p.observations), s.FromSlice(20, 10, random(rng, 200)), gp.Hyper{Base: []float64{0}, Noise: math.Inf(1)}); !errors.As(err, &notFinite) {
+	if err := c.StepProcess(c.Evaluate(s, p.observations), s.FromSlice(20, 10, random(rng, 200)),
+		gp.Hyper{Base: []float64{0}, Noise: math.Inf(1)}); !errors.As(err, &notFinite) {
 		t.Errorf("process step: error %v", err)
 	}
 	for i, v := range c.params {
@@ -486,7 +498,8 @@ func TestSetHyper(t *testing.T) {
 		c.SetHyper(h)
 		got := c.Hyper()
 		for _, pair := range [][2]float64{
-			{got.Base[0], h.Base[0]}, {got.OutputScale, h.OutputScale}, {got.FisherVariance, h.FisherVariance}, {got.Noise, h.Noise},
+			{got.Base[0], h.Base[0]}, {got.OutputScale, h.OutputScale}, {got.FisherVariance, h.FisherVariance},
+			{got.Noise, h.Noise},
 		} {
 			if !(math.Abs(pair[0]-pair[1]) <= 1e-6*pair[1]) {
 				t.Errorf("%+v is %+v", h, got)
@@ -503,5 +516,6 @@ func TestSetHyper(t *testing.T) {
 			t.Error("fixed noise is set")
 		}
 	}()
-	New(3, Kind{Noise: 1}, rand.New(rand.NewPCG(1, 0))).SetHyper(gp.Hyper{Base: []float64{1}, OutputScale: 1, FisherVariance: 1, Noise: 1})
+	New(3, Kind{Noise: 1}, rand.New(rand.NewPCG(1, 0))).SetHyper(
+		gp.Hyper{Base: []float64{1}, OutputScale: 1, FisherVariance: 1, Noise: 1})
 }

@@ -38,7 +38,8 @@ type Evaluation struct {
 func Evaluate(s *compute.Scope, params []float64, observations compute.Block) *Evaluation {
 	e := &Evaluation{backend: s.Backend(), observed: observations.Cols}
 	if want := Value(e.observed).NumParams(); len(params) != want {
-		panic(fmt.Sprintf("critic: %d parameters for %s observations, want %d", len(params), observations.Shape(), want))
+		panic(fmt.Sprintf("critic: %d parameters for %s observations, want %d", len(params), observations.Shape(),
+			want))
 	}
 	e.params = s.FromSlice(len(params), 1, params)
 	e.activations = blocks.Bind(Value(e.observed), e.params).Forward(s, observations)

@@ -22,9 +22,10 @@ func TestGradientsAgreeWithGorgonia(t *testing.T) {
 		errors := gorgonia.Must(gorgonia.Sub(values, g.Matrix(n, 1, returns)))
 		return g.WeightedSum(slices.Repeat([]float64{1. / n}, n), gorgonia.Must(gorgonia.Square(errors)))
 	})
-	weighted, ofFeatures := gorgoniatest.Gradient(params[:Features(o).NumParams()], func(g *gorgoniatest.Graph) *gorgonia.Node {
-		return g.WeightedSum(weights, g.MLP(Features(o), g.Matrix(n, o, x)))
-	})
+	weighted, ofFeatures := gorgoniatest.Gradient(params[:Features(o).NumParams()],
+		func(g *gorgoniatest.Graph) *gorgonia.Node {
+			return g.WeightedSum(weights, g.MLP(Features(o), g.Matrix(n, o, x)))
+		})
 	each(t, func(t *testing.T, b compute.Backend) {
 		s := compute.NewScope(b)
 		defer s.Release()

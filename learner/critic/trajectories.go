@@ -53,8 +53,8 @@ func (e Trajectories) Advantages(values []float64, gamma, lambda float64) []floa
 	return advantages
 }
 
-// LambdaReturns returns the lambda-returns for the values V(s_t), of length n: averages, weighted by powers of lambda, of
-// the returns over 1, 2, ... steps that continue with the value of the state reached. They are
+// LambdaReturns returns the lambda-returns for the values V(s_t), of length n: averages, weighted by powers of lambda,
+// of the returns over 1, 2, ... steps that continue with the value of the state reached. They are
 //
 //	V(s_t) + A_t
 //

@@ -75,10 +75,12 @@ func TestReturnsAndAdvantagesAgreeWithTwins(t *testing.T) {
 			}
 			for step := range length {
 				k := start + step
-				if want := returnTwin(e.Rewards[start:start+length], step, after, gamma); math.Abs(returns[k]-want) > 1e-12 {
+				if want := returnTwin(e.Rewards[start:start+length], step, after,
+					gamma); math.Abs(returns[k]-want) > 1e-12 {
 					t.Errorf("return %d is %v, want %v", k, returns[k], want)
 				}
-				want := advantageTwin(e.Rewards[start:start+length], values[start:start+length], step, after, gamma, lambda)
+				want := advantageTwin(e.Rewards[start:start+length], values[start:start+length], step, after, gamma,
+					lambda)
 				if math.Abs(advantages[k]-want) > 1e-12 {
 					t.Errorf("advantage %d is %v, want %v", k, advantages[k], want)
 				}

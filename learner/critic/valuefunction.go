@@ -20,17 +20,18 @@ const (
 	valueWidth        = 64   // of both hidden layers
 	valueLearningRate = 2e-3 // of Adam, without weight decay
 	valueMinibatch    = 128  // samples, at least
-	// momentsWeight is the weight of a batch's moments in the running ones. The first batches weigh more: of k, each 1/k.
+	// momentsWeight is the weight of a batch's moments in the running ones. The first batches weigh more: of k, each
+	// 1/k.
 	momentsWeight = 0.1
 )
 
-// ValueFunction is a value function that has a network of its own and learns for as long as it pays. Its network f predicts
-// standardised targets,
+// ValueFunction is a value function that has a network of its own and learns for as long as it pays. Its network f
+// predicts standardised targets,
 //
 //	V(s) = mean + deviation f(s)
 //
-// where mean and deviation are running moments of the targets: a network that must itself reach returns of hundreds needs
-// thousands of steps.
+// where mean and deviation are running moments of the targets: a network that must itself reach returns of hundreds
+// needs thousands of steps.
 type ValueFunction struct {
 	network   nn.MLP    // o-64-64-1, tanh
 	params    []float64 // its parameters
@@ -87,7 +88,8 @@ func (v *ValueFunction) Values(s *compute.Scope, observations compute.Block) []f
 }
 
 // forward evaluates f with the given parameters at observations.
-func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations compute.Block) (blocks.Net, blocks.Activations) {
+func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations compute.Block) (blocks.Net,
+	blocks.Activations) {
 	net := blocks.Bind(v.network, s.FromSlice(len(params), 1, params))
 	return net, net.Forward(s, observations)
 }
@@ -96,12 +98,13 @@ func (v *ValueFunction) forward(s *compute.Scope, params []float64, observations
 // [ValueFunction.next] says but no more than epochs. It returns their number. An error is an [*optim.NotFiniteError]
 // and leaves the value function unchanged.
 //
-// Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is nothing
-// to shuffle.
+// Minibatch j of m has the observations j, j+m, j+2m, ...: each is spread evenly over all trajectories, so there is
+// nothing to shuffle.
 func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, targets []float64,
 	epochs int) (passes int, err error) {
 	if len(targets) != observations.Rows || epochs < 1 {
-		panic(fmt.Sprintf("critic: %d targets for %s observations, %d epochs", len(targets), observations.Shape(), epochs))
+		panic(fmt.Sprintf("critic: %d targets for %s observations, %d epochs", len(targets), observations.Shape(),
+			epochs))
 	}
 	if err := optim.CheckFinite("target of the value function", targets); err != nil {
 		return 0, err
@@ -133,8 +136,8 @@ func (v *ValueFunction) standardized(s *compute.Scope, targets []float64) comput
 }
 
 // next returns the number of passes over a new batch. No data are held out: a batch is new to what was learned from the
-// last one (progressive validation), so if the second half of the passes over that one has lowered the error on this, there
-// are a quarter more, otherwise a quarter fewer.
+// last one (progressive validation), so if the second half of the passes over that one has lowered the error on this,
+// there are a quarter more, otherwise a quarter fewer.
 func (v *ValueFunction) next(b compute.Backend, observations, y compute.Block, epochs int) int {
 	quarter := (v.passes + 3) / 4
 	switch {
@@ -191,8 +194,8 @@ func (v *ValueFunction) State() optim.State {
 	return s
 }
 
-// Restore sets the state to one returned by State. If an array is missing, has the wrong length or an impossible number,
-// it returns an error and changes nothing.
+// Restore sets the state to one returned by State. If an array is missing, has the wrong length or an impossible
+// number, it returns an error and changes nothing.
 func (v *ValueFunction) Restore(s optim.State) error {
 	params, m, err := v.learned(s)
 	if err != nil {

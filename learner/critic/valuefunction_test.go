@@ -19,7 +19,8 @@ import (
 )
 
 // lambdaReturnTwin is the definition: the returns over 1, 2, ... steps of an episode whose last step is followed by the
-// value bootstrap, the k-step one (1-lambda) lambda^(k-1) times and the one over all steps with the weight that is left.
+// value bootstrap, the k-step one (1-lambda) lambda^(k-1) times and the one over all steps with the weight that is
+// left.
 func lambdaReturnTwin(rewards, values []float64, t int, bootstrap, gamma, lambda float64) float64 {
 	v := append(slices.Clone(values), bootstrap)
 	sum, left := 0.0, 1.0
@@ -47,7 +48,8 @@ func TestLambdaReturnsAgreeWithTwin(t *testing.T) {
 					after = bootstrap[i]
 				}
 				for step := range length {
-					want := lambdaReturnTwin(e.Rewards[start:start+length], values[start:start+length], step, after, 0.9, lambda)
+					want := lambdaReturnTwin(e.Rewards[start:start+length], values[start:start+length], step, after,
+						0.9, lambda)
 					if math.Abs(got[start+step]-want) > 1e-12 {
 						t.Errorf("lambda %v: return %d is %v, want %v", lambda, start+step, got[start+step], want)
 					}
@@ -58,8 +60,8 @@ func TestLambdaReturnsAgreeWithTwin(t *testing.T) {
 	}
 }
 
-// The running moments are those of all targets so far, each batch with its weight, in two passes: for the first ten batches
-// of one size, the moments of their concatenation.
+// The running moments are those of all targets so far, each batch with its weight, in two passes: for the first ten
+// batches of one size, the moments of their concatenation.
 func TestMomentsAgreeWithTwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 0))
 	var m moments
@@ -83,7 +85,8 @@ func TestMomentsAgreeWithTwin(t *testing.T) {
 		near(t, "mean and variance", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
 		if i < 10 {
 			mean, variance := stat.PopMeanVariance(slices.Concat(batches...), nil)
-			near(t, "moments of all targets", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
+			near(t, "moments of all targets", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance},
+				1e-9)
 		}
 	}
 }
@@ -121,7 +124,8 @@ func TestValueGradientAgreesWithGorgonia(t *testing.T) {
 			return s.FromSlice(n, columns, values).RowRange(1, n).EveryRow(m)
 		}
 		observations, targets := some(x, o), some(y, 1)
-		near(t, "loss", []float64{v.squaredError(b, v.params, observations, targets) / float64(rows)}, []float64{loss}, 1e-12)
+		near(t, "loss", []float64{v.squaredError(b, v.params, observations, targets) / float64(rows)}, []float64{loss},
+			1e-12)
 		near(t, "gradient", v.gradient(b, observations, targets), want, 1e-12)
 	})
 }
@@ -134,7 +138,8 @@ func distant(s *compute.Scope, n int, rng *rand.Rand) problem {
 	return p
 }
 
-// It learns in a few batches what the value head does not in as many: returns of hundreds, of a batch that is new to both.
+// It learns in a few batches what the value head does not in as many: returns of hundreds, of a batch that is new to
+// both.
 func TestValueFunctionLearns(t *testing.T) {
 	b := nntest.Backends()[2]
 	s := compute.NewScope(b)
@@ -151,15 +156,16 @@ func TestValueFunctionLearns(t *testing.T) {
 		}
 	}
 	p := distant(s, 1200, rng)
-	explained, before := ExplainedVariance(v.Values(s, p.observations), p.returns), ExplainedVariance(head.Evaluate(s, p.observations).Values(), p.returns)
+	explained, before := ExplainedVariance(v.Values(s, p.observations), p.returns),
+		ExplainedVariance(head.Evaluate(s, p.observations).Values(), p.returns)
 	if !(explained > 0.9 && before < 0.1) {
 		t.Errorf("explained variance %.3f, of the value head after one step a batch %.3f", explained, before)
 	}
 }
 
-// The number of passes and the snapshot halfway, against a twin that keeps every state on the way: there are more passes
-// after the second half of the last ones has lowered the error on the new batch, and otherwise fewer. Of every other batch a third
-// is not new.
+// The number of passes and the snapshot halfway, against a twin that keeps every state on the way: there are more
+// passes after the second half of the last ones has lowered the error on the new batch, and otherwise fewer. Of every
+// other batch a third is not new.
 func TestPassesAgreeWithTwin(t *testing.T) {
 	const n, epochs = 300, 9
 	b := nntest.Backends()[2]
@@ -256,7 +262,8 @@ func TestRefusedStateChangesNoValue(t *testing.T) {
 	other.moments.add([]float64{1, 2, 3})
 	other.optimizer.Step(other.params, make([]float64, len(other.params)))
 	for name, bad := range map[string][]float64{
-		"params": {1}, "moments": {1, 2}, "halfway": {1}, "passes": {-1}, "optimizer.steps": nil, "optimizer.first": {2}, "optimizer.second": {-1},
+		"params": {1}, "moments": {1, 2}, "halfway": {1}, "passes": {-1}, "optimizer.steps": nil,
+		"optimizer.first": {2}, "optimizer.second": {-1},
 	} {
 		v := NewValueFunction(3, rng)
 		before, s := v.State(), other.State()

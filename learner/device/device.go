@@ -1,5 +1,5 @@
-// Package device opens the device that a learner computes on: the CPU, or a GPU if the program was built with the tag gpu
-// and the machine has one.
+// Package device opens the device that a learner computes on: the CPU, or a GPU if the program was built with the tag
+// gpu and the machine has one.
 package device
 
 import (
@@ -47,15 +47,15 @@ func (d *Device) Announce(log *slog.Logger) {
 	log.Info("computing", "on", d.Name(), "because", d.because)
 }
 
-// TooLarge reports whether an error means that a run is too large for the device's memory, even without other users, so that
-// retrying on such a device is pointless.
+// TooLarge reports whether an error means that a run is too large for the device's memory, even without other users, so
+// that retrying on such a device is pointless.
 func TooLarge(err error) bool {
 	var memory interface{ TooLarge() bool }
 	return errors.As(err, &memory) && memory.TooLarge()
 }
 
-// Advise adds advice to the error of a failed device: the clause goOn, unless it is "". fits, called when memory ran out,
-// returns how many steps of a batch fit into so many bytes, or 0 if unknown.
+// Advise adds advice to the error of a failed device: the clause goOn, unless it is "". fits, called when memory ran
+// out, returns how many steps of a batch fit into so many bytes, or 0 if unknown.
 func Advise(err error, goOn string, fits func(bytes float64) int) error {
 	var failure *compute.Failure
 	if !errors.As(err, &failure) {

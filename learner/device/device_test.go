@@ -54,7 +54,9 @@ func (f full) TooLarge() bool { return f.available < 1<<30 }
 
 func TestTooLarge(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("iteration 2: %w", &compute.Failure{Err: err}) }
-	for err, want := range map[error]bool{wrap(full{1 << 20}): true, wrap(full{10 << 30}): false, wrap(io.EOF): false, io.EOF: false} {
+	for err, want := range map[error]bool{
+		wrap(full{1 << 20}): true, wrap(full{10 << 30}): false, wrap(io.EOF): false, io.EOF: false,
+	} {
 		if device.TooLarge(err) != want {
 			t.Errorf("%v: too large is %v", err, !want)
 		}
@@ -72,7 +74,8 @@ func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
 	}{{10 << 30, true}, {1 << 20, false}} {
 		failure := &compute.Failure{Err: full{test.available}}
 		err := device.Advise(failure, "learner --resume", fits)
-		if !errors.Is(err, failure) || !strings.Contains(err.Error(), "out of memory") || !strings.Contains(err.Error(), "learner --resume") {
+		if !errors.Is(err, failure) || !strings.Contains(err.Error(), "out of memory") ||
+			!strings.Contains(err.Error(), "learner --resume") {
 			t.Errorf("advice %q does not say what failed and how to go on", err)
 		}
 		if strings.Contains(err.Error(), "--batch") != test.batch {

@@ -68,10 +68,12 @@ func field(path, name string) string {
 
 // Machine describes the machine: processor, cores, operating system.
 func Machine() string {
-	return fmt.Sprintf("%s, %d of %d cores, %s/%s", Processor(), Cores(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s, %d of %d cores, %s/%s", Processor(), Cores(), runtime.NumCPU(), runtime.GOOS,
+		runtime.GOARCH)
 }
 
 // Versions returns the versions of the software: commit, Go, MuJoCo, BLAS.
 func Versions() string {
-	return strings.Join([]string{commandline.Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"), tasks.Engine(), cpu.BLAS()}, ", ")
+	return strings.Join([]string{commandline.Commit(), "Go " + strings.TrimPrefix(runtime.Version(), "go"),
+		tasks.Engine(), cpu.BLAS()}, ", ")
 }

@@ -110,8 +110,8 @@ func CheckCount(episodes int) error {
 	return nil
 }
 
-// Of returns e, which says how many episodes of which seed and with which action, for a checkpoint's policy on its task,
-// which may be that of a task file.
+// Of returns e, which says how many episodes of which seed and with which action, for a checkpoint's policy on its
+// task, which may be that of a task file.
 func Of(c *runs.Checkpoint, e Episodes, files ...*external.File) (Episodes, error) {
 	p, err := c.Policy()
 	if err != nil {
@@ -156,7 +156,8 @@ func describe(episodes []Episode) played {
 
 // print writes the report as a table.
 func (r *Report) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n", r.Checkpoint, r.Task, r.Iteration, r.Episodes, r.Seed)
+	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n", r.Checkpoint, r.Task,
+		r.Iteration, r.Episodes, r.Seed)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\tmean action\tsampled action\t\n")
 	for _, row := range []struct {

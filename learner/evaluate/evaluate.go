@@ -1,8 +1,8 @@
 // Package evaluate plays a policy to see how good it is. It implements `learner evaluate`, and what a run does every
 // --evaluate-every iterations.
 //
-// Episode i of an evaluation has the random stream of (seed, i) under a purpose of its own (package streams), so that no
-// evaluation plays an episode that training has seen, whatever their seeds. Its initial state is the same for every
+// Episode i of an evaluation has the random stream of (seed, i) under a purpose of its own (package streams), so that
+// no evaluation plays an episode that training has seen, whatever their seeds. Its initial state is the same for every
 // policy, with the mean action and with sampled ones: differences between policies are not differences of luck at the
 // start. An evaluation is a function of policy, task, seed and number of episodes, the same bits on any number of cores
 // of an engine class (package tasks).
@@ -75,7 +75,8 @@ func Both(ctx context.Context, e Episodes) (mean, sampled []Episode, err error) 
 	return mean, sampled, err
 }
 
-// Play plays the episodes and returns them in order: all, or those within MaxSteps. The error is that of an environment, or ctx's.
+// Play plays the episodes and returns them in order: all, or those within MaxSteps. The error is that of an
+// environment, or ctx's.
 func Play(ctx context.Context, e Episodes) ([]Episode, error) {
 	results, turns := make([]Episode, e.Count), newTurns(&e)
 	group, ctx := errgroup.WithContext(ctx)

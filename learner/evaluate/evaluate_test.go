@@ -26,7 +26,8 @@ func toyEpisodes(action Action, count, workers int) Episodes {
 	p := rollouttest.Policy(7)
 	return Episodes{
 		NewEnv: func() (sim.Env, error) { return new(bounded), nil },
-		Shape:  policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim, Hidden: p.Hidden},
+		Shape: policy.Shape{Observation: simtest.Spec.ObservationDim, Action: simtest.Spec.ActionDim,
+			Hidden: p.Hidden},
 		Params: p.Params, Normalizer: policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip},
 		Action: action, Seed: 3, Count: count, Workers: workers,
 	}
@@ -132,7 +133,9 @@ func TestBusy(t *testing.T) {
 	e.Busy = &busy
 	before := device.ProcessorTime()
 	play(t, e)
-	if took, all := time.Duration(busy.Load()), device.ProcessorTime()-before; took < all/10 || took > all+50*time.Millisecond { // of the clock's steps
+	// of the clock's steps
+	if took, all := time.Duration(busy.Load()), device.ProcessorTime()-before; took < all/10 ||
+		took > all+50*time.Millisecond {
 		t.Errorf("episodes took %v of the process's %v", took, all)
 	}
 }
@@ -150,7 +153,8 @@ func (w *witness) Reset(rng *rand.Rand, observation []float64) error {
 
 // No episode of an evaluation is one of training, whatever the seeds, batches and indices of both.
 func TestStreamsAreNotTrainings(t *testing.T) {
-	actor, err := policy.NewActor(toyEpisodes(Mean, 1, 1).Shape, toyEpisodes(Mean, 1, 1).Params, toyEpisodes(Mean, 1, 1).Normalizer)
+	actor, err := policy.NewActor(toyEpisodes(Mean, 1, 1).Shape, toyEpisodes(Mean, 1, 1).Params,
+		toyEpisodes(Mean, 1, 1).Normalizer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +163,8 @@ func TestStreamsAreNotTrainings(t *testing.T) {
 	for seed := range uint64(12) {
 		for batch := range uint64(12) {
 			for index := range uint64(12) {
-				if _, err := player.Play(actor, proto.Ticket{Seed: seed, Batch: batch, Index: index}, func() bool { return false }); err != nil {
+				if _, err := player.Play(actor, proto.Ticket{Seed: seed, Batch: batch, Index: index},
+					func() bool { return false }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -211,7 +216,8 @@ func TestErrors(t *testing.T) {
 	}
 	other := toyEpisodes(Mean, 2, 1)
 	other.NewEnv = func() (sim.Env, error) { return larger{}, nil }
-	if _, err := Play(t.Context(), other); err == nil || !strings.Contains(err.Error(), "takes 3 observations and gives 2 actions, but Large has 4 and 2") {
+	if _, err := Play(t.Context(), other); err == nil ||
+		!strings.Contains(err.Error(), "takes 3 observations and gives 2 actions, but Large has 4 and 2") {
 		t.Errorf("error %v", err)
 	}
 	other.Params = other.Params[1:]
@@ -242,7 +248,8 @@ func (larger) Close() error { return nil }
 func TestSummarize(t *testing.T) {
 	got := Summarize([]Episode{{100, 5, true}, {3, 9, false}, {-50, 2, true}, {5, 1, true}})
 	deviation := math.Sqrt((85.5*85.5 + 11.5*11.5 + 64.5*64.5 + 9.5*9.5) / 3)
-	want := Summary{Mean: 14.5, StandardError: deviation / 2, IQM: 4, Min: -50, Max: 100, LengthMean: 4.25, LengthMin: 1, LengthMax: 9}
+	want := Summary{Mean: 14.5, StandardError: deviation / 2, IQM: 4, Min: -50, Max: 100, LengthMean: 4.25,
+		LengthMin: 1, LengthMax: 9}
 	if math.Abs(got.StandardError-want.StandardError) > 1e-12 {
 		t.Errorf("standard error %v, want %v", got.StandardError, want.StandardError)
 	}

@@ -8,7 +8,8 @@ import (
 	"text/template"
 )
 
-// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then what a reader wants.
+// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then what a reader
+// wants.
 var cardTemplate = template.Must(template.New("card").Funcs(template.FuncMap{"quote": quote}).Parse(`---
 library_name: dbqpg
 tags:
@@ -39,13 +40,15 @@ A Gaussian policy with a tanh network, trained for {{.Iteration}} iterations ({{
 Deep Bayesian Quadrature Policy Optimization: estimator {{.Estimator}}, {{.Algorithm}} steps, seed {{.Seed}}.
 {{if .Results}}
 Mean return of {{.Results.Episodes}} episodes with the mean action: **{{.Reward}}** (standard deviation; standard error
-of the mean {{printf "%.2f" .Results.StandardError}}, interquartile mean {{printf "%.2f" .Results.IQM}}). results.json has the numbers.
+of the mean {{printf "%.2f" .Results.StandardError}}, interquartile mean {{printf "%.2f" .Results.IQM}}).
+results.json has the numbers.
 {{else}}
 It has not been evaluated.
 {{end}}
 | file | what |
 |---|---|
-| ` + "`policy.onnx`" + ` | observation (batch, {{.Observation}}) to mean action (batch, {{.Action}}), float32, normaliser and clipping included |
+| ` + "`policy.onnx`" + ` | observation (batch, {{.Observation}}) to mean action (batch, {{.Action}}), float32, ` +
+	`normaliser and clipping included |
 | ` + "`policy.safetensors`" + ` | the parameters, by name |
 | ` + "`config.json`" + ` | the shape, and the settings of the training |
 | ` + "`examples.npz`" + ` | observations and their actions, to check a deployment with |
@@ -69,7 +72,8 @@ func card(p *Policy, r *results) []byte {
 	}{
 		Task: c.Task(), Name: strings.ToUpper(c.Settings["algorithm"] + "-" + c.Settings["estimator"]),
 		Algorithm: c.Settings["algorithm"], Estimator: c.Settings["estimator"], Seed: c.Settings["seed"],
-		Iteration: c.State.Iteration, Steps: c.State.Steps, Observation: p.Shape.Observation, Action: p.Shape.Action, Results: r,
+		Iteration: c.State.Iteration, Steps: c.State.Steps, Observation: p.Shape.Observation, Action: p.Shape.Action,
+		Results: r,
 	}
 	if r != nil {
 		data.Reward = fmt.Sprintf("%.2f +/- %.2f", r.MeanReward, r.StdReward)

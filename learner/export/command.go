@@ -42,7 +42,8 @@ Upload it with: huggingface-cli upload NAME DIR`,
 	flags.SortFlags = false
 	flags.StringVar(&o.directory, "to", "", "folder, created if necessary")
 	runs.Flag(flags, &o.which)
-	flags.StringVar(&o.task, "task", "", "task file, if the run had one (docs/environments.md); the evaluation plays it")
+	flags.StringVar(&o.task, "task", "",
+		"task file, if the run had one (docs/environments.md); the evaluation plays it")
 	flags.IntVar(&o.episodes, "episodes", 100, "of the evaluation for the model card; 0: none")
 	flags.BoolVar(&o.replay, "replay", true, "film an episode")
 	flags.BoolVar(&o.force, "force", false, "replace files that are in the folder")
@@ -100,7 +101,8 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s: %s of iteration %d (%s)\n", o.directory, c.Task(), c.State.Iteration, c.Location)
 	if r != nil {
-		fmt.Fprintf(out, "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward, r.StdReward)
+		fmt.Fprintf(out, "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward,
+			r.StdReward)
 	}
 	fmt.Fprintf(out, "upload it with: huggingface-cli upload %s %s\n", filepath.Base(o.directory), o.directory)
 	return nil
@@ -111,7 +113,8 @@ func (o *options) evaluate(ctx context.Context, c *runs.Checkpoint, taskFiles []
 	if o.episodes == 0 {
 		return nil, nil
 	}
-	e, err := evaluate.Of(c, evaluate.Episodes{Action: evaluate.Mean, Seed: evaluate.DefaultSeed, Count: o.episodes}, taskFiles...)
+	e, err := evaluate.Of(c, evaluate.Episodes{Action: evaluate.Mean, Seed: evaluate.DefaultSeed, Count: o.episodes},
+		taskFiles...)
 	if err != nil {
 		return nil, err
 	}

@@ -22,13 +22,16 @@ func exampleCheckpoint() *runs.Checkpoint {
 	shape := policy.Shape{Observation: 8, Action: 2, Hidden: []int{5}}
 	arrays := map[string][]float64{
 		"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
-		"normalizer.count": {100}, "normalizer.mean": make([]float64, 8), "normalizer.m2": slices.Repeat([]float64{99}, 8),
-		"action.low": {-0.5, math.Inf(-1)}, "action.high": {0.5, 2},
+		"normalizer.count": {100}, "normalizer.mean": make([]float64, 8),
+		"normalizer.m2": slices.Repeat([]float64{99}, 8),
+		"action.low":    {-0.5, math.Inf(-1)}, "action.high": {0.5, 2},
 	}
 	return &runs.Checkpoint{
 		Location: "somewhere/best.safetensors",
-		State:    &runs.State{Counters: runs.Counters{Iteration: 7}, Arrays: arrays, Networks: map[string][]int{"policy": shape.Mean().Sizes}},
-		Settings: map[string]string{"env": "Swimmer-v2", "clip": "5", "algorithm": "npg", "estimator": "uapg", "seed": "1"},
+		State: &runs.State{Counters: runs.Counters{Iteration: 7}, Arrays: arrays,
+			Networks: map[string][]int{"policy": shape.Mean().Sizes}},
+		Settings: map[string]string{"env": "Swimmer-v2", "clip": "5", "algorithm": "npg", "estimator": "uapg",
+			"seed": "1"},
 	}
 }
 
@@ -64,7 +67,8 @@ func TestFiles(t *testing.T) {
 		} `yaml:"model-index"`
 	}
 	front := strings.Split(string(all[cardName]), "---\n")[1]
-	if err := yaml.Unmarshal([]byte(front), &card); err != nil || len(card.Models) != 1 || card.Models[0].Name != "NPG-UAPG" || len(card.Models[0].Results) != 0 {
+	if err := yaml.Unmarshal([]byte(front), &card); err != nil || len(card.Models) != 1 ||
+		card.Models[0].Name != "NPG-UAPG" || len(card.Models[0].Results) != 0 {
 		t.Errorf("the card's metadata are %+v, %v:\n%s", card, err, front)
 	}
 	if !bytes.Contains(all[configName], []byte("null")) {
@@ -93,7 +97,8 @@ func TestWriteKeepsWhatIsThere(t *testing.T) {
 	if err := write(directory, map[string][]byte{"x": []byte("1"), "y": nil}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(directory, map[string][]byte{"w": nil, "x": []byte("2")}, false); err == nil || !strings.Contains(err.Error(), "--force") {
+	if err := write(directory, map[string][]byte{"w": nil, "x": []byte("2")}, false); err == nil ||
+		!strings.Contains(err.Error(), "--force") {
 		t.Errorf("a file that is there: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(directory, "w")); err == nil {

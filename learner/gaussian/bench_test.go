@@ -37,11 +37,15 @@ func fisherFlops(shape policy.Shape, n int) float64 {
 func BenchmarkFisher(b *testing.B) {
 	const n = 15000
 	backend := cpu.New(0)
-	for _, shape := range []policy.Shape{{Observation: 8, Action: 2, Hidden: policy.DefaultHidden()}, {Observation: 376, Action: 17, Hidden: policy.DefaultHidden()}} {
+	for _, shape := range []policy.Shape{
+		{Observation: 8, Action: 2, Hidden: policy.DefaultHidden()},
+		{Observation: 376, Action: 17, Hidden: policy.DefaultHidden()},
+	} {
 		scope := compute.NewScope(backend)
 		rng := rand.New(rand.NewPCG(1, 1))
 		p := shape.NumParams()
-		g := New(scope, shape, shape.Init(rng, nil), scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
+		g := New(scope, shape, shape.Init(rng, nil),
+			scope.FromSlice(n, shape.Observation, normals(n*shape.Observation, rng)))
 		fisher, x, y := g.Fisher(0.1), scope.FromSlice(p, 1, normals(p, rng)), scope.New(p, 1)
 		name := fmt.Sprintf("%d-64-64-%d", shape.Observation, shape.Action)
 		b.Run(name+"/product", func(b *testing.B) {

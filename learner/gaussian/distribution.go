@@ -51,7 +51,8 @@ func (g *Policy) ScoresAt(s *compute.Scope, params []float64, observations, acti
 
 func (g *Policy) checkActions(actions compute.Block) {
 	if actions.Rows != g.Samples() || actions.Cols != g.shape.Action {
-		panic(fmt.Sprintf("gaussian: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(), g.shape))
+		panic(fmt.Sprintf("gaussian: %s actions for %d observations and a policy %v", actions.Shape(), g.Samples(),
+			g.shape))
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 
 // logDensity returns the sum over samples of log pi(a_i|s_i), each times its weight (n), and its gradient in all
 // parameters, by gorgonia from the density's formula.
-func logDensity(shape policy.Shape, params, observations, actions, weights []float64) (value float64, gradient []float64) {
+func logDensity(shape policy.Shape, params, observations, actions, weights []float64) (value float64,
+	gradient []float64) {
 	n, a := len(weights), shape.Action
 	each := func(factor float64) []float64 { // a sample's weight in each dimension
 		w := make([]float64, n*a)
@@ -50,7 +51,8 @@ func TestScoresAgreeWithGorgonia(t *testing.T) {
 		logProbs := compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.actionBlock))
 		direction := normals(len(f.params), rand.New(rand.NewPCG(10, 0)))
 		derivatives := f.scope.New(f.samples, 1) // of each sample's log-probability, along the direction
-		f.policy.Scores(f.scope, f.actionBlock).MulTo(derivatives, f.scope.FromSlice(len(direction), 1, direction), true)
+		f.policy.Scores(f.scope, f.actionBlock).MulTo(derivatives, f.scope.FromSlice(len(direction), 1, direction),
+			true)
 		along := compute.ToSlice(f.backend, derivatives)
 		for _, i := range []int{0, 1, 511, 512, 600, f.samples - 1} {
 			logProb, want := f.score(i, f.actions[i*a:(i+1)*a])
@@ -70,7 +72,8 @@ func TestGradientEstimateAgreesWithGorgonia(t *testing.T) {
 		w := normals(f.samples, rand.New(rand.NewPCG(7, 0)))
 		value, want := logDensity(f.shape, f.params, f.observations, f.actions, w)
 		logProbs := f.policy.LogProb(f.scope, f.actionBlock)
-		near(t, b.Name()+": weighted sum", []float64{b.Dot(logProbs, f.scope.FromSlice(f.samples, 1, w))}, []float64{value}, 1e-12)
+		near(t, b.Name()+": weighted sum", []float64{b.Dot(logProbs, f.scope.FromSlice(f.samples, 1, w))},
+			[]float64{value}, 1e-12)
 		near(t, b.Name()+": gradient", f.gradient(w), want, 1e-12)
 		f.scope.Release()
 	}
@@ -92,7 +95,8 @@ func TestFisherAgreesWithExpectedScores(t *testing.T) {
 			mean := f.meanAt(f.params, i)
 			for _, first := range rule {
 				for _, second := range rule {
-					action := []float64{mean[0] + math.Exp(f.logStd()[0])*first.node, mean[1] + math.Exp(f.logStd()[1])*second.node}
+					action := []float64{mean[0] + math.Exp(f.logStd()[0])*first.node,
+						mean[1] + math.Exp(f.logStd()[1])*second.node}
 					_, score := f.score(i, action)
 					along := first.weight * second.weight / float64(f.samples) * dot(score, x)
 					for k, s := range score {

@@ -33,7 +33,8 @@ type Policy struct {
 // (n × o).
 func New(s *compute.Scope, shape policy.Shape, params []float64, observations compute.Block) *Policy {
 	if len(params) != shape.NumParams() || observations.Cols != shape.Observation {
-		panic(fmt.Sprintf("gaussian: %d parameters and %s observations for a policy %v", len(params), observations.Shape(), shape))
+		panic(fmt.Sprintf("gaussian: %d parameters and %s observations for a policy %v", len(params),
+			observations.Shape(), shape))
 	}
 	in := nonzero(s, shape, observations)
 	return evaluate(s, in, in.reduce(params), in.of(s, observations))

@@ -149,15 +149,18 @@ func TestWithoutInputsThatAreZero(t *testing.T) {
 				t.Fatalf("scores of %d parameters, want %d of %d", rows, p, len(f.params))
 			}
 			multiply := func(o linop.Operator, x []float64) []float64 {
-				return f.policy.Expand(compute.ToSlice(b, linop.Mul(f.scope, o, f.scope.FromSlice(len(x), 1, x), false)))
+				return f.policy.Expand(compute.ToSlice(b,
+					linop.Mul(f.scope, o, f.scope.FromSlice(len(x), 1, x), false)))
 			}
 			rng := rand.New(rand.NewPCG(2, 0))
 			w := normals(f.samples, rng)
 			_, gradient := logDensity(f.shape, f.params, f.observations, f.actions, w)
 			near(t, b.Name()+": gradient", multiply(u, w), gradient, 1e-12)
 			x := normals(p, rng)
-			near(t, b.Name()+": Fisher product", multiply(f.policy.Fisher(0), x), f.fisherTwin(0, f.policy.Expand(x)), 1e-12)
-			if other := normals(len(f.params), rng); f.policy.KL(f.policy.At(f.scope, other)) != f.policy.KL(f.at(other)) {
+			near(t, b.Name()+": Fisher product", multiply(f.policy.Fisher(0), x), f.fisherTwin(0, f.policy.Expand(x)),
+				1e-12)
+			if other := normals(len(f.params),
+				rng); f.policy.KL(f.policy.At(f.scope, other)) != f.policy.KL(f.at(other)) {
 				t.Errorf("%s: the policy with other parameters is not that made anew", b.Name())
 			}
 
@@ -205,7 +208,8 @@ func TestKLAgreesWithTwin(t *testing.T) {
 			mu, mu1 := f.meanAt(f.params, i), f.meanAt(other, i)
 			for j := range mu {
 				std, std1 := math.Exp(f.logStd()[j]), math.Exp(other[len(other)-f.shape.Action+j])
-				want += (math.Log(std1/std) + (std*std+(mu[j]-mu1[j])*(mu[j]-mu1[j]))/(2*std1*std1) - 0.5) / float64(f.samples)
+				want += (math.Log(std1/std) + (std*std+(mu[j]-mu1[j])*(mu[j]-mu1[j]))/(2*std1*std1) - 0.5) / float64(
+					f.samples)
 			}
 		}
 		if math.Abs(got-want) > 1e-12*want {
@@ -360,7 +364,8 @@ func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) 
 	}
 	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
 	f := fixture{
-		backend: b, scope: compute.NewScope(b), shape: policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}, samples: n,
+		backend: b, scope: compute.NewScope(b),
+		shape: policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}, samples: n,
 		observations: arrays["observations"].Floats, actions: arrays["actions"].Floats, params: flat(arrays, "policy_"),
 	}
 	f.policy = f.at(f.params)
@@ -392,7 +397,8 @@ func TestGoldenGradients(t *testing.T) {
 				natural := f.scope.FromSlice(p, 1, flat(arrays, "expect_natural_"+estimate+"_policy_"))
 				product := f.scope.New(p, 1)
 				f.policy.Fisher(arrays["damping"].Floats[0]).MulTo(product, natural, false)
-				near(t, name+": "+estimate, compute.ToSlice(b, product), flat(arrays, "expect_"+estimate+"_policy_"), 1e-10)
+				near(t, name+": "+estimate, compute.ToSlice(b, product), flat(arrays, "expect_"+estimate+"_policy_"),
+					1e-10)
 			}
 			f.scope.Release()
 		}

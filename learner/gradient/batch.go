@@ -50,7 +50,8 @@ func Parse(arrays npz.Arrays) (*Batch, error) {
 	b.Targets = r.floats("targets", n)
 	b.Trajectories = critic.Trajectories{Rewards: r.floats("rewards", n), Lengths: r.episodes("dones", n)}
 
-	b.Shape = policy.Shape{Observation: o, Action: r.dim("actions", 1), Hidden: []int{r.dim("policy_w1", 0), r.dim("policy_w2", 0)}}
+	b.Shape = policy.Shape{Observation: o, Action: r.dim("actions", 1),
+		Hidden: []int{r.dim("policy_w1", 0), r.dim("policy_w2", 0)}}
 	if r.check(b.Shape.Validate()); r.err != nil {
 		return nil, r.err
 	}
@@ -97,7 +98,8 @@ func (b *Batch) fits() error {
 	widths := len(b.Observations)/n + 4*(b.Shape.Hidden[0]+b.Shape.Hidden[1]+b.Shape.Action) + 500
 	need := 8 * (float64(n+b.Queries())*float64(widths+6*b.Rank) + 8*float64(p)*float64(b.Rank))
 	if need > memoryLimit {
-		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more than the %d GB this command takes",
+		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more "+
+			"than the %d GB this command takes",
 			n, b.Rank, p, need/(1<<30), memoryLimit>>30)
 	}
 	return nil

@@ -37,7 +37,8 @@ func Compare(answers, want npz.Arrays) []Difference {
 			x, y = append(x, want[name].Floats...), append(y, answers[name].Floats...)
 		}
 		norm := floats.Norm(x, 2)
-		differences = append(differences, Difference{group, floats.Distance(x, y, 2) / norm, floats.Dot(x, y) / (norm * floats.Norm(y, 2))})
+		differences = append(differences, Difference{group, floats.Distance(x, y, 2) / norm,
+			floats.Dot(x, y) / (norm * floats.Norm(y, 2))})
 	}
 	return differences
 }

@@ -53,7 +53,8 @@ func TestGoldenOnGPU(t *testing.T) {
 					t.Skip("minutes on the emulator: make cuda-golden runs it")
 				}
 				arrays := golden(t, name)
-				want, got := answer(t, computetest.Opaque(cpu.New(2)), arrays, c.options), answer(t, b, arrays, c.options)
+				want, got := answer(t, computetest.Opaque(cpu.New(2)), arrays, c.options),
+					answer(t, b, arrays, c.options)
 				for _, d := range Compare(got, want) {
 					t.Logf("%-30s relative difference %.1e", d.Name, d.Relative)
 					if !(d.Relative <= agreement(d.Name, c.options)) {

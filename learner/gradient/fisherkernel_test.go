@@ -98,7 +98,8 @@ func TestApproachesAgreeAsTheRankGrows(t *testing.T) {
 	n, u, v := x.Samples(), scores(s, x), dampedVectors(t, x)
 	_, full := v.Dims()
 	features := critic.Evaluate(s, x.Critic, s.FromSlice(n, x.Shape.Observation, x.Observations)).Features()
-	data := gp.Data{Features: features, Fisher: s.FromSlice(n, full, v.RawMatrix().Data), Targets: s.FromSlice(n, 1, x.Targets)}
+	data := gp.Data{Features: features, Fisher: s.FromSlice(n, full, v.RawMatrix().Data),
+		Targets: s.FromSlice(n, 1, x.Targets)}
 	alpha := func(solver gp.Solver, data gp.Data) []float64 {
 		p, err := solver.Fit(s, x.Kernel, data)
 		if err != nil {

@@ -86,7 +86,9 @@ func TestGolden(t *testing.T) {
 				}
 				for _, d := range Compare(answers, want) {
 					t.Logf("%-30s relative difference %.1e, cosine %.6f", d.Name, d.Relative, d.Cosine)
-					if c.options.Fisher == config.Empirical && slices.Contains([]string{"natural_mc_policy", "natural_dbqpg_policy", "uapg_natural_policy"}, d.Name) {
+					if c.options.Fisher == config.Empirical &&
+						slices.Contains([]string{"natural_mc_policy", "natural_dbqpg_policy", "uapg_natural_policy"},
+							d.Name) {
 						continue // the exact answers have the analytic matrix; see TestEmpiricalNaturalGradients
 					}
 					if d.Name == "uapg_vanilla_policy" || d.Name == "uapg_natural_policy" {
@@ -94,7 +96,8 @@ func TestGolden(t *testing.T) {
 							t.Errorf("%s: cosine %.4f to the exact one, want %.2f", d.Name, d.Cosine, c.cosine)
 						}
 					} else if !(d.Relative <= tolerance(d.Name)) {
-						t.Errorf("%s: relative difference %.2g, want at most %.0e", d.Name, d.Relative, tolerance(d.Name))
+						t.Errorf("%s: relative difference %.2g, want at most %.0e", d.Name, d.Relative,
+							tolerance(d.Name))
 					}
 				}
 				for _, name := range want.Names() {

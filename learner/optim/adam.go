@@ -38,7 +38,8 @@ func NewAdam(n int, learningRate, weightDecay float64) *Adam {
 // Step updates params by one descent step for gradient; both have n elements.
 func (a *Adam) Step(params, gradient []float64) {
 	if len(params) != len(a.first) || len(gradient) != len(a.first) {
-		panic(fmt.Sprintf("optim: Adam over %d parameters given %d and a gradient of %d", len(a.first), len(params), len(gradient)))
+		panic(fmt.Sprintf("optim: Adam over %d parameters given %d and a gradient of %d", len(a.first), len(params),
+			len(gradient)))
 	}
 	a.steps++
 	stepSize := a.LearningRate / (1 - math.Pow(adamBeta1, a.steps))

@@ -63,7 +63,8 @@ const damping = 0.1
 // setWeights sets w, the gradient U w and the Fisher matrix.
 func (f *fixture) setWeights(w []float64) {
 	weights := f.s.FromSlice(len(w), 1, w)
-	f.Estimate = &estimators.Estimate{Weights: weights, Gradient: linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), weights, false)}
+	f.Estimate = &estimators.Estimate{Weights: weights,
+		Gradient: linop.Mul(f.s, f.Policy.Scores(f.s, f.Actions), weights, false)}
 	f.Fisher = estimators.NewFisher(f.Policy.Fisher(0), damping)
 }
 
@@ -169,7 +170,8 @@ func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
 		if kl := f.Policy.KL(f.Policy.At(f.s, want)); math.Abs(report.KL-kl) > 1e-9*kl {
 			t.Errorf("reported divergence %v, want %v", report.KL, kl)
 		}
-		if norm := mat.Norm(mat.NewVecDense(len(want), f.gradient()), 2); math.Abs(report.GradientNorm-norm) > 1e-12*norm {
+		if norm := mat.Norm(mat.NewVecDense(len(want), f.gradient()),
+			2); math.Abs(report.GradientNorm-norm) > 1e-12*norm {
 			t.Errorf("reported gradient norm %v, want %v", report.GradientNorm, norm)
 		}
 	})
@@ -210,7 +212,8 @@ func TestBoundedConjugateGradients(t *testing.T) {
 		if err != nil || longer.Iterations != 4 || !(longer.Residual < solve.Residual) {
 			t.Errorf("%+v after %+v, %v", longer, solve, err)
 		}
-		f.CG = linop.CG{Tolerance: (longer.Residual + solve.Residual) / 2} // which the fourth iteration reaches at the latest
+		// which the fourth iteration reaches at the latest
+		f.CG = linop.CG{Tolerance: (longer.Residual + solve.Residual) / 2}
 		if _, loose, err := f.natural(f.s); err != nil || loose.Iterations > 4 || !(loose.Residual <= f.CG.Tolerance) {
 			t.Errorf("%+v with tolerance %g, %v", loose, f.CG.Tolerance, err)
 		}
@@ -227,7 +230,8 @@ func TestGoldenNaturalGradients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				near(t, name+" "+estimate, compute.ToSlice(b, d), flat(arrays, "expect_natural_"+estimate+"_policy_"), 1e-4)
+				near(t, name+" "+estimate, compute.ToSlice(b, d), flat(arrays, "expect_natural_"+estimate+"_policy_"),
+					1e-4)
 			}
 			f.s.Release()
 		}
@@ -275,14 +279,16 @@ func TestStepsWithInputsThatAreZero(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		const o, hidden, zeros = 3, 5, 2
 		rng := rand.New(rand.NewPCG(2, 0))
-		observations := widen(f.observations, len(f.observations)/o, o, func() []float64 { return make([]float64, zeros) })
+		observations := widen(f.observations, len(f.observations)/o, o,
+			func() []float64 { return make([]float64, zeros) })
 		start := widen(f.params, hidden, o, func() []float64 { return random(rng, zeros) })
 		shape := policy.Shape{Observation: o + zeros, Action: 2, Hidden: []int{hidden, 4}}
 		wide := f
 		wide.Policy = gaussian.New(f.s, shape, start, f.s.FromSlice(f.Policy.Samples(), o+zeros, observations))
 		wide.setWeights(compute.ToSlice(f.b, f.Weights))
 		for _, a := range []func(n int) Algorithm{
-			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) }, func(int) Algorithm { return &TRPO{} },
+			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) },
+			func(int) Algorithm { return &TRPO{} },
 		} {
 			narrow, got := clone(f.params), clone(start)
 			for params, objective := range map[*[]float64]Objective{&narrow: f.Objective, &got: wide.Objective} {
@@ -361,7 +367,10 @@ func TestStatesRoundTrip(t *testing.T) {
 	f := newFixture(nntest.Backends()[2], 3)
 	defer f.s.Release()
 	n := len(f.params)
-	for _, pair := range [][2]Algorithm{{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {&TRPO{}, &TRPO{}}, {&TRPO{Adaptive: true}, &TRPO{Adaptive: true}}} {
+	for _, pair := range [][2]Algorithm{
+		{NewVanillaPG(n, 0.1), NewVanillaPG(n, 0.1)}, {NewNPG(n, 0.1), NewNPG(n, 0.1)}, {&TRPO{}, &TRPO{}},
+		{&TRPO{Adaptive: true}, &TRPO{Adaptive: true}},
+	} {
 		params := clone(f.params)
 		step := func(a Algorithm, params []float64) {
 			if _, err := a.Step(params, f.Objective); err != nil {

@@ -107,7 +107,8 @@ func (t *TRPO) search(params, d []float64, length, promised, maxKL float64, o Ob
 
 // accepts compares a candidate's gain with the predicted one, and completes the report
 // if it accepts it.
-func (t *TRPO) accepts(candidate []float64, promised, maxKL float64, reference compute.Block, o Objective, report *Report) bool {
+func (t *TRPO) accepts(candidate []float64, promised, maxKL float64, reference compute.Block, o Objective,
+	report *Report) bool {
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()
 	next := o.Policy.At(s, candidate)

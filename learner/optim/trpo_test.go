@@ -89,7 +89,8 @@ func TestTRPORejects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !report.Rejected || report.KL != 0 || report.Halvings != halvings || report.Entropy != f.Policy.Entropy() {
+			if !report.Rejected || report.KL != 0 || report.Halvings != halvings ||
+				report.Entropy != f.Policy.Entropy() {
 				t.Errorf("%s: report %+v", what, report)
 			}
 			near(t, what, params, f.params, 0)
@@ -144,8 +145,8 @@ func TestTRPOStdRate(t *testing.T) {
 	})
 }
 
-// Adaptive is a twin of the formula in its comment: the divergence of a step follows the variance of the targets once it
-// is below a quarter of its running mean, and is the bound above that.
+// Adaptive is a twin of the formula in its comment: the divergence of a step follows the variance of the targets once
+// it is below a quarter of its running mean, and is the bound above that.
 func TestTRPOAdaptive(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
 		const bound = 1e-8
@@ -180,7 +181,10 @@ func TestTRPOAdaptive(t *testing.T) {
 }
 
 func TestTRPORestoreRefusesImpossibleStates(t *testing.T) {
-	for _, s := range []State{nil, {"variance": {1}}, {"variance": {0.5, 1}}, {"variance": {-1, 1}}, {"variance": {2, -1}}, {"variance": {2, math.NaN()}}} {
+	for _, s := range []State{
+		nil, {"variance": {1}}, {"variance": {0.5, 1}}, {"variance": {-1, 1}}, {"variance": {2, -1}},
+		{"variance": {2, math.NaN()}},
+	} {
 		trpo := &TRPO{Adaptive: true}
 		if err := trpo.Restore(s); err == nil || trpo.batches != 0 {
 			t.Errorf("%v is restored, %+v", s, trpo)

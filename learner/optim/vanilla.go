@@ -24,7 +24,8 @@ func (a VanillaPG) Step(params []float64, o Objective) (Report, error) {
 }
 
 // ascend takes a step along the direction x, corrected, which is negated because Adam minimises.
-func (a *Adam) ascend(s *compute.Scope, params []float64, o Objective, name string, x compute.Block, report *Report) error {
+func (a *Adam) ascend(s *compute.Scope, params []float64, o Objective, name string, x compute.Block,
+	report *Report) error {
 	d, err := o.download(name, o.corrected(s, x))
 	if err != nil {
 		return err

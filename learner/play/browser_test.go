@@ -28,7 +28,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/play"
 )
 
-// serveSite serves the pages of all runs in a directory. It returns their URL, and what ends the server before the test does.
+// serveSite serves the pages of all runs in a directory. It returns their URL, and what ends the server before the test
+// does.
 func serveSite(t testing.TB, directory string) (url string, end func()) {
 	t.Helper()
 	root, err := store.OpenDirectory(directory)
@@ -37,7 +38,8 @@ func serveSite(t testing.TB, directory string) (url string, end func()) {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	source, live := web.NewDirectory(root), play.New(quiet)
-	server := httptest.NewServer(sameorigin.Handler(web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: quiet})))
+	server := httptest.NewServer(sameorigin.Handler(
+		web.Handler(web.Config{Source: source, Live: live.Handler(source), Log: quiet})))
 	end = sync.OnceFunc(func() {
 		live.Close()
 		server.CloseClientConnections() // the pages' streams
@@ -55,7 +57,8 @@ func page(t testing.TB, width, height int, url string, flags ...chromedp.ExecAll
 	}
 	var listening sync.WaitGroup
 	t.Cleanup(listening.Wait) // once the browser is closed
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.WindowSize(width, height))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox,
+		chromedp.WindowSize(width, height))
 	options = append(options, flags...)
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
@@ -69,7 +72,8 @@ func page(t testing.TB, width, height int, url string, flags ...chromedp.ExecAll
 			if err != nil { // the browser is closed
 				return
 			}
-			lost := strings.Contains(m.Text, "WebSocket connection to") || strings.Contains(m.Text, "net::ERR_") // the server has ended
+			// the server has ended
+			lost := strings.Contains(m.Text, "WebSocket connection to") || strings.Contains(m.Text, "net::ERR_")
 			if (m.IsException() || m.Type == "error" || m.Type == "warning") && !lost {
 				t.Errorf("console: %v", m)
 			}
@@ -80,7 +84,8 @@ func page(t testing.TB, width, height int, url string, flags ...chromedp.ExecAll
 }
 
 var software = []chromedp.ExecAllocatorOption{
-	chromedp.Flag("disable-gpu", false), chromedp.Flag("use-angle", "swiftshader"), chromedp.Flag("enable-unsafe-swiftshader", true),
+	chromedp.Flag("disable-gpu", false), chromedp.Flag("use-angle", "swiftshader"),
+	chromedp.Flag("enable-unsafe-swiftshader", true),
 }
 
 func do(t testing.TB, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
@@ -129,7 +134,8 @@ func text(selector, wanted string) chromedp.Action[chromedp.Void] {
 // until waits until an expression is true.
 func until(expression string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
-		if _, err = chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0))(ctx, t); err != nil {
+		if _, err = chromedp.Poll[bool](expression, chromedp.WithPollingInterval(50*time.Millisecond),
+			chromedp.WithPollingTimeout(0))(ctx, t); err != nil {
 			err = fmt.Errorf("%s: %w", expression, err)
 		}
 		return v, err
@@ -137,7 +143,9 @@ func until(expression string) chromedp.Action[chromedp.Void] {
 }
 
 // drawn waits until what has happened so far is drawn.
-var drawn = chromedp.Evaluate[chromedp.Void]("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))", chromedp.EvalAwaitPromise)
+var drawn = chromedp.Evaluate[chromedp.Void](
+	"new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))",
+	chromedp.EvalAwaitPromise)
 
 // steps waits until the first view has had more steps than that.
 func steps(n int) chromedp.Action[chromedp.Void] {
@@ -197,14 +205,16 @@ func TestPage(t *testing.T) {
 	for i, name := range []string{"run", "other"} {
 		save(t, filepath.Join(root, name), "HalfCheetah-v4", 3, uint64(7+i))
 		save(t, filepath.Join(root, name), "HalfCheetah-v4", 9, uint64(8+i))
-		if err := os.WriteFile(filepath.Join(root, name, "config.yaml"), []byte("env: HalfCheetah-v4\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, name, "config.yaml"), []byte("env: HalfCheetah-v4\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	url, end := serveSite(t, root)
 	ctx := page(t, 500, 500, url+"/#/run/run?tab=watch", software...)
 	const stage = ".play-stage"
-	do(t, ctx, steps(2), text(".play-head", "policy of iteration 9"), chromedp.KeyEvent("."), text(".play-controls", "Play"))
+	do(t, ctx, steps(2), text(".play-head", "policy of iteration 9"), chromedp.KeyEvent("."),
+		text(".play-controls", "Play"))
 	first := still(t, ctx, stage, "watch")
 	if again := picture(t, ctx, stage, "watch-paused"); different(first, again) > 0 {
 		t.Errorf("%.1f %% of the pixels change though it is paused", 100*different(first, again))
@@ -212,16 +222,19 @@ func TestPage(t *testing.T) {
 	if robot := colors(first, 0, 0, 0); robot > first.Bounds().Dx()*first.Bounds().Dy()*9/10 {
 		t.Error("nothing is drawn")
 	}
-	do(t, ctx, chromedp.KeyEvent("]"), chromedp.KeyEvent(" "), steps(20), chromedp.KeyEvent("c"), chromedp.KeyEvent(" "))
+	do(t, ctx, chromedp.KeyEvent("]"), chromedp.KeyEvent(" "), steps(20), chromedp.KeyEvent("c"),
+		chromedp.KeyEvent(" "))
 	if moved := different(first, picture(t, ctx, stage, "watch-contacts")); moved < 0.01 {
 		t.Errorf("%.2f %% of the pixels change in 20 steps", 100*moved)
 	}
 
 	// Where the mouse takes the robot, it is pulled.
-	do(t, ctx, chromedp.KeyEvent("h"), chromedp.KeyEvent("r"), until("document.querySelector('.play-view').dataset.steps === '0'"))
+	do(t, ctx, chromedp.KeyEvent("h"), chromedp.KeyEvent("r"),
+		until("document.querySelector('.play-view').dataset.steps === '0'"))
 	x, y := robot(t, still(t, ctx, stage, "watch-again"))
 	corner, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](
-		"(stage => { stage.scrollIntoView(); const box = stage.getBoundingClientRect(); return [box.x, box.y] })(document.querySelector('.play-stage'))"))
+		"(stage => { stage.scrollIntoView(); const box = stage.getBoundingClientRect(); return [box.x, box.y] "+
+			"})(document.querySelector('.play-stage'))"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +260,8 @@ func TestPage(t *testing.T) {
 	if axe, err := os.ReadFile(filepath.Join(bundle.Cache(), "node_modules", "axe-core", "axe.min.js")); err == nil {
 		do(t, ctx, chromedp.Evaluate[chromedp.Void](string(axe)+";0"))
 		violations, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](
-			"axe.run(document.querySelector('.play')).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.html)))", chromedp.EvalAwaitPromise))
+			"axe.run(document.querySelector('.play')).then(r => r.violations.flatMap(v => "+
+				"v.nodes.map(n => v.id + ': ' + n.html)))", chromedp.EvalAwaitPromise))
 		if err != nil || len(violations) > 0 {
 			t.Errorf("axe: %v %v", violations, err)
 		}
@@ -256,7 +270,8 @@ func TestPage(t *testing.T) {
 	if dark := colors(both, 0x14, 0x18, 0x1d); dark < 2000 {
 		t.Errorf("%d pixels of the dark sky", dark)
 	}
-	if wide, err := chromedp.Run(ctx, chromedp.Evaluate[int]("document.documentElement.scrollWidth")); err != nil || wide > 400 {
+	if wide, err := chromedp.Run(ctx, chromedp.Evaluate[int]("document.documentElement.scrollWidth")); err != nil ||
+		wide > 400 {
 		t.Errorf("the page is %d pixels wide: %v", wide, err)
 	}
 
@@ -268,9 +283,11 @@ func TestPage(t *testing.T) {
 func TestPageWithoutWebGL(t *testing.T) {
 	root := t.TempDir()
 	save(t, filepath.Join(root, "run"), "HalfCheetah-v4", 3, 7)
-	if err := os.WriteFile(filepath.Join(root, "run", "config.yaml"), []byte("env: HalfCheetah-v4\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "run", "config.yaml"), []byte("env: HalfCheetah-v4\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	url, _ := serveSite(t, root)
-	do(t, page(t, 400, 500, url+"/#/run/run?tab=watch", chromedp.Flag("disable-3d-apis", true)), text(".play-note", "WebGL is not available"))
+	do(t, page(t, 400, 500, url+"/#/run/run?tab=watch", chromedp.Flag("disable-3d-apis", true)),
+		text(".play-note", "WebGL is not available"))
 }

@@ -85,7 +85,8 @@ func parse(data []byte) (c Command, err error) {
 
 // checkWhich returns an error for what names no checkpoint.
 func checkWhich(which string) error {
-	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != runs.BestCheckpoint && which != runs.NewestCheckpoint {
+	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != runs.BestCheckpoint &&
+		which != runs.NewestCheckpoint {
 		return fmt.Errorf("checkpoint %.20q: must be best, newest or an iteration", which)
 	}
 	return nil

@@ -33,7 +33,8 @@ func TestParse(t *testing.T) {
 		`["play"]`:                                                 "cannot unmarshal",
 		``:                                                         "EOF",
 	} {
-		if _, err := parse([]byte(text)); (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+		if _, err := parse([]byte(text)); (err == nil) != (wrong == "") || err != nil &&
+			!strings.Contains(err.Error(), wrong) {
 			t.Errorf("%s: %v, want %q", text, err, wrong)
 		}
 	}
@@ -54,7 +55,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q pushes with %v", data, x)
 			}
 		}
-		if c.Do == "speed" && !(c.Speed >= minSpeed && c.Speed <= maxSpeed) || c.Do == "reset" && c.Episode >= maxIndex {
+		if c.Do == "speed" && !(c.Speed >= minSpeed && c.Speed <= maxSpeed) || c.Do == "reset" &&
+			c.Episode >= maxIndex {
 			t.Errorf("%q is %+v", data, c)
 		}
 	})

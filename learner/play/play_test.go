@@ -73,7 +73,8 @@ func serve(t testing.TB, directory string) string {
 	}
 	run := runs.Location{Store: root, Key: filepath.Base(directory)}
 	s := play.New(slog.New(slog.DiscardHandler))
-	server := httptest.NewServer(sameorigin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeRun(w, r, run) })))
+	server := httptest.NewServer(sameorigin.Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeRun(w, r, run) })))
 	t.Cleanup(server.Close)
 	t.Cleanup(s.Close)
 	return server.URL
@@ -212,8 +213,10 @@ func TestEpisodesAreEvaluations(t *testing.T) {
 		v.do(`{"do":"speed","speed":4}`)
 		for i, episode := range want {
 			f := v.until(ended)
-			if f.sum != episode.Return || int(f.steps) != episode.Length || (f.end == 1) != episode.Terminated || int(f.episode) != i {
-				t.Errorf("%s action, episode %d: return %v after %d steps (end %d), want %+v", name, f.episode, f.sum, f.steps, f.end, episode)
+			if f.sum != episode.Return || int(f.steps) != episode.Length || (f.end == 1) != episode.Terminated ||
+				int(f.episode) != i {
+				t.Errorf("%s action, episode %d: return %v after %d steps (end %d), want %+v", name, f.episode, f.sum,
+					f.steps, f.end, episode)
 			}
 		}
 	}
@@ -249,7 +252,8 @@ func TestFrames(t *testing.T) {
 	}
 	defer env.Close()
 	spec, engine := env.Spec(), make([]float64, env.Spec().ObservationDim)
-	seen, action, control := make([]float32, spec.ObservationDim), make([]float32, spec.ActionDim), make([]float64, spec.ActionDim)
+	seen, action, control := make([]float32, spec.ObservationDim), make([]float32, spec.ActionDim),
+		make([]float64, spec.ActionDim)
 	rng := streams.New(9, streams.Evaluation, 4)
 	if err := env.Reset(rng, engine); err != nil {
 		t.Fatal(err)
@@ -323,13 +327,14 @@ func TestPush(t *testing.T) {
 	}
 	if !(at["pushed back"] < at["left alone"]-0.1 && at["left alone"] < at["pushed lightly"] &&
 		at["pushed lightly"] < at["pushed"]-0.1 && at["pushed"] < at["pushed hard"]) ||
-		at["pushed hard"] != at["at most"] || at["no such body"] != at["left alone"] || at["not the world"] != at["left alone"] {
+		at["pushed hard"] != at["at most"] || at["no such body"] != at["left alone"] ||
+		at["not the world"] != at["left alone"] {
 		t.Errorf("the torso is at %v", at)
 	}
 }
 
-// A viewer who comes before the first checkpoint waits for it, and one who follows the training gets the newest policy with the
-// next episode.
+// A viewer who comes before the first checkpoint waits for it, and one who follows the training gets the newest policy
+// with the next episode.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
@@ -338,7 +343,8 @@ func TestFollow(t *testing.T) {
 		t.Errorf("before the first checkpoint: %q", m.Text)
 	}
 	save(t, run, "Hopper-v4", 0, 7)
-	if m := v.told("policy"); m.Iteration != 0 || m.Checkpoint != runs.NewestCheckpoint || !slices.Equal(m.Checkpoints, []string{"0"}) {
+	if m := v.told("policy"); m.Iteration != 0 || m.Checkpoint != runs.NewestCheckpoint ||
+		!slices.Equal(m.Checkpoints, []string{"0"}) {
 		t.Errorf("the first policy: %+v", m)
 	}
 	v.do(`{"do":"speed","speed":4}`)
@@ -422,10 +428,12 @@ func TestRelay(t *testing.T) {
 	}
 	v.do(`{"do":"speed","speed":4}`)
 	v.until(ended)
-	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=sweep/a", &websocket.DialOptions{HTTPHeader: foreign}); err == nil || answer.StatusCode != http.StatusForbidden {
+	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=sweep/a",
+		&websocket.DialOptions{HTTPHeader: foreign}); err == nil || answer.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site: %v", err)
 	}
-	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=none", nil); err == nil || answer.StatusCode != http.StatusNotFound {
+	if _, answer, err := websocket.Dial(t.Context(), relay.URL+"/live/?run=none", nil); err == nil ||
+		answer.StatusCode != http.StatusNotFound {
 		t.Errorf("a run that is not there: %v", err)
 	}
 }
@@ -438,7 +446,8 @@ func TestRefusals(t *testing.T) {
 	dial := func(query string, change func(h http.Header), host string) (*websocket.Conn, int) {
 		header := http.Header{}
 		change(header)
-		conn, answer, err := websocket.Dial(t.Context(), url+"?"+query, &websocket.DialOptions{HTTPHeader: header, Host: host})
+		conn, answer, err := websocket.Dial(t.Context(), url+"?"+query,
+			&websocket.DialOptions{HTTPHeader: header, Host: host})
 		if err != nil {
 			return nil, answer.StatusCode
 		}
@@ -450,9 +459,11 @@ func TestRefusals(t *testing.T) {
 		change      func(h http.Header)
 		code        int
 	}{
-		"a page of another site":      {"", "", func(h http.Header) { h.Set("Origin", "https://example.org") }, http.StatusForbidden},
-		"a sandboxed page":            {"", "", func(h http.Header) { h.Set("Origin", "null") }, http.StatusForbidden},
-		"a rebound name":              {"", "evil.example.org", func(h http.Header) { h.Set("Origin", "http://evil.example.org") }, http.StatusForbidden},
+		"a page of another site": {"", "", func(h http.Header) { h.Set("Origin", "https://example.org") },
+			http.StatusForbidden},
+		"a sandboxed page": {"", "", func(h http.Header) { h.Set("Origin", "null") }, http.StatusForbidden},
+		"a rebound name": {"", "evil.example.org",
+			func(h http.Header) { h.Set("Origin", "http://evil.example.org") }, http.StatusForbidden},
 		"a path as a checkpoint":      {"checkpoint=../best", "", nothing, http.StatusBadRequest},
 		"a seed beyond JavaScript's":  {"seed=18446744073709551615", "", nothing, http.StatusBadRequest},
 		"an action that is not known": {"action=worst", "", nothing, http.StatusBadRequest},

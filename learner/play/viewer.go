@@ -22,8 +22,8 @@ import (
 const (
 	// frameInterval is the time between frames, at least.
 	frameInterval = time.Second / 60
-	// burst is how far ahead of time steps are taken: those of a Humanoid, 15 ms long, in pairs. The processor wakes, and the engine's
-	// data come into its caches, half as often, and the page moves smoothly between frames.
+	// burst is how far ahead of time steps are taken: those of a Humanoid, 15 ms long, in pairs. The processor wakes,
+	// and the engine's data come into its caches, half as often, and the page moves smoothly between frames.
 	burst = 20 * time.Millisecond
 	// retryInterval is how long a viewer of a run without a policy waits before it looks again.
 	retryInterval = time.Second
@@ -50,10 +50,11 @@ type Message struct {
 	Task        string        `json:"task,omitempty"`
 	Scene       *mujoco.Scene `json:"scene,omitempty"`
 	StepSeconds float64       `json:"stepSeconds,omitempty"`
-	TimeLimit   int           `json:"timeLimit,omitempty"`   // in steps
-	Checkpoint  string        `json:"checkpoint,omitempty"`  // as asked for
-	Iteration   uint64        `json:"iteration,omitempty"`   // that it has
-	Checkpoints []string      `json:"checkpoints,omitempty"` // that could be asked for; none: the viewer watches a single one
+	TimeLimit   int           `json:"timeLimit,omitempty"`  // in steps
+	Checkpoint  string        `json:"checkpoint,omitempty"` // as asked for
+	Iteration   uint64        `json:"iteration,omitempty"`  // that it has
+	// that could be asked for; none: the viewer watches a single one
+	Checkpoints []string `json:"checkpoints,omitempty"`
 }
 
 // hopeless is an error that trying again does not mend.
@@ -264,13 +265,15 @@ func (v *viewer) load(ctx context.Context) error {
 	if !changed {
 		return nil
 	}
-	return v.send(Message{Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration, Checkpoints: names})
+	return v.send(Message{Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration,
+		Checkpoints: names})
 }
 
 // play makes a checkpoint's policy the one that is played.
 func (v *viewer) play(c *runs.Checkpoint) error {
 	if c.Settings["task"] != "" {
-		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn here", c.Task())}
+		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn here",
+			c.Task())}
 	}
 	p, err := c.Policy()
 	if err != nil {
@@ -284,7 +287,8 @@ func (v *viewer) play(c *runs.Checkpoint) error {
 	if err != nil {
 		return hopeless{err}
 	}
-	if spec.ObservationDim != p.Shape.Observation || spec.ActionDim != p.Shape.Action || v.stage != nil && v.stage.spec.Name != spec.Name {
+	if spec.ObservationDim != p.Shape.Observation || spec.ActionDim != p.Shape.Action || v.stage != nil &&
+		v.stage.spec.Name != spec.Name {
 		return hopeless{fmt.Errorf("%s: its policy is for another task than %s", c.Location, spec.Name)}
 	}
 	if v.stage == nil {
@@ -305,7 +309,8 @@ func (v *viewer) open(spec sim.Spec) error {
 	model, data := env.(tasks.Scene).Simulation()
 	scene := model.Scene()
 	s := &stage{Env: env, spec: spec, data: data, mass: scene.Mass, dt: env.(tasks.Scene).StepSeconds(), show: v.show}
-	if err := v.send(Message{Type: "scene", Task: spec.Name, Scene: scene, StepSeconds: s.dt, TimeLimit: spec.TimeLimit}); err != nil {
+	if err := v.send(Message{Type: "scene", Task: spec.Name, Scene: scene, StepSeconds: s.dt,
+		TimeLimit: spec.TimeLimit}); err != nil {
 		return errors.Join(err, env.Close())
 	}
 	v.stage, v.player = s, rollout.NewPlayer(s)

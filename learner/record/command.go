@@ -20,9 +20,9 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record RUN|CHECKPOINT --out FILE.mp4",
 		Short: "Film a trained policy",
-		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's renderer. The episodes are
-the first ones that learner evaluate plays. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes OSMesa where
-there are both); no display is needed.`,
+		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's renderer. The
+episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes
+OSMesa where there are both), but no display.`,
 		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
 		Args:    runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,7 +43,8 @@ there are both); no display is needed.`,
 				return fmt.Errorf("record: %w", err)
 			}
 			for i, e := range episodes {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n", out, i, c.Task(), c.State.Iteration, e.Return, e.Length)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n", out, i,
+					c.Task(), c.State.Iteration, e.Return, e.Length)
 			}
 			return nil
 		},

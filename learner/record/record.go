@@ -94,9 +94,11 @@ func (f Film) newCamera(env sim.Env, scene tasks.Scene, every int, out io.Writer
 	model, data := scene.Simulation()
 	r, err := mujoco.NewRenderer(model, f.Width, f.Height)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: install one (Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w: install one (Debian, Ubuntu: apt install libegl1 "+
+			"libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
 	}
-	return &camera{Env: env, data: data, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out}, nil
+	return &camera{Env: env, data: data, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out},
+		nil
 }
 
 func (c *camera) Reset(rng *rand.Rand, observation []float64) error {
@@ -142,7 +144,8 @@ var errEncoder = errors.New("ffmpeg takes no more frames")
 func start(ctx context.Context, f Film, frameSeconds float64, path string) (*encoder, error) {
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
-		return nil, fmt.Errorf("%w: ffmpeg is not found: install it (Debian, Ubuntu: apt install ffmpeg)", ErrUnavailable)
+		return nil, fmt.Errorf("%w: ffmpeg is not found: install it (Debian, Ubuntu: apt install ffmpeg)",
+			ErrUnavailable)
 	}
 	e := &encoder{command: exec.CommandContext(ctx, program, "-loglevel", "error", "-y",
 		"-f", "rawvideo", "-pixel_format", "rgb24", "-video_size", fmt.Sprintf("%dx%d", f.Width, f.Height),

@@ -28,7 +28,8 @@ func TestWithoutEncoder(t *testing.T) {
 		t.Errorf("without ffmpeg: %v", err)
 	}
 	c.Settings["task"] = "name: Swimmer-v2"
-	if _, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4")); !errors.Is(err, ErrUnavailable) {
+	if _, err := Record(t.Context(), c, Default, filepath.Join(directory, "film.mp4")); !errors.Is(err,
+		ErrUnavailable) {
 		t.Errorf("a task of another program: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {

@@ -52,7 +52,8 @@ func (l localActors) alongside(ctx context.Context, body func(context.Context) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return rollout.Run(ctx, rollout.Config{
-			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(), Log: l.log, Metrics: l.metrics,
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(), Log: l.log,
+			Metrics: l.metrics,
 		})
 	})
 	group.Go(func() error {
@@ -69,8 +70,8 @@ type Sampling struct {
 	Actors int    // local ones; config.AutoActors: one a core
 }
 
-// Sample calls body with a collector whose tickets local actors play, over a private NATS server, so that batches of any
-// policies can be collected as in training.
+// Sample calls body with a collector whose tickets local actors play, over a private NATS server, so that batches of
+// any policies can be collected as in training.
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)

@@ -76,7 +76,8 @@ func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, me
 
 // loadCredentials returns the learner's identity and whom a server in this process admits. Both are nil if the settings
 // name no credentials.
-func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*bus.Identity, *bus.ServerAuth, error) {
+func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*bus.Identity,
+	*bus.ServerAuth, error) {
 	if settings.Credentials == "" {
 		return nil, nil, nil
 	}

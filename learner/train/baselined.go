@@ -62,7 +62,8 @@ func RidgeBaseline(l *Learner, x Samples, returns []float64) ([]float64, error) 
 	defer s.Release()
 	folds := x.trajectories.Folds(validationFolds)
 	if len(folds) < leastFolds {
-		return nil, fmt.Errorf("a ridge baseline needs %d episodes, and the batch has %d: raise --batch", leastFolds, len(folds))
+		return nil, fmt.Errorf("a ridge baseline needs %d episodes, and the batch has %d: raise --batch", leastFolds,
+			len(folds))
 	}
 	features := l.baselineFeatures(s, x)
 	k := features.Cols

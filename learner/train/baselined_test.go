@@ -53,7 +53,8 @@ func trajectories(episodes []*proto.Episode) (x critic.Trajectories) {
 
 // ridgeTwin predicts the rows of [from, to) by a regression on some of the others: least squares with a row for each
 // feature's penalty.
-func ridgeTwin(t *testing.T, x *mat.Dense, y []float64, used func(row int) bool, ridge float64, from, to int) []float64 {
+func ridgeTwin(t *testing.T, x *mat.Dense, y []float64, used func(row int) bool, ridge float64, from,
+	to int) []float64 {
 	t.Helper()
 	var rows [][]float64
 	var right []float64
@@ -104,7 +105,8 @@ func TestRidgeBaselineAgreesWithTwin(t *testing.T) {
 				ridge, sum := math.Pow(10, float64(power)), 0.0
 				for _, g := range folds {
 					if g != f {
-						e := ridgeTwin(t, x, y, func(row int) bool { return !inside(f, row) && !inside(g, row) }, ridge, g[0], g[1])
+						e := ridgeTwin(t, x, y, func(row int) bool { return !inside(f, row) && !inside(g, row) }, ridge,
+							g[0], g[1])
 						sum += math.Pow(floats.Distance(e, y[g[0]:g[1]], 2), 2)
 					}
 				}
@@ -114,7 +116,8 @@ func TestRidgeBaselineAgreesWithTwin(t *testing.T) {
 			}
 			want := ridgeTwin(t, x, y, func(row int) bool { return !inside(f, row) }, best, f[0], f[1])
 			if d := floats.Distance(got[f[0]:f[1]], want, math.Inf(1)); d > 1e-6*floats.Norm(want, math.Inf(1)) {
-				t.Errorf("%s, steps %v, penalty %g: off by %.2g of %.2g", env, f, best, d, floats.Norm(want, math.Inf(1)))
+				t.Errorf("%s, steps %v, penalty %g: off by %.2g of %.2g", env, f, best, d,
+					floats.Norm(want, math.Inf(1)))
 			}
 		}
 	}

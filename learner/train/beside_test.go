@@ -61,12 +61,14 @@ func TestDeferredPartsBesideTheStep(t *testing.T) {
 			return all
 		}
 		beside, after := learn(false), learn(true)
-		if !reflect.DeepEqual(beside.Params, after.Params) || !reflect.DeepEqual(beside.Value, after.Value) || !reflect.DeepEqual(beside.Critic, after.Critic) {
+		if !reflect.DeepEqual(beside.Params, after.Params) || !reflect.DeepEqual(beside.Value, after.Value) ||
+			!reflect.DeepEqual(beside.Critic, after.Critic) {
 			t.Errorf("%s: what is learned depends on when", estimator)
 		}
 		for i, row := range beside.Rows {
 			if row.ValuePasses == 0 || row.ValuePasses != after.Rows[i].ValuePasses || row.KL != after.Rows[i].KL {
-				t.Errorf("%s, iteration %d: %v passes and KL %v, or %v and %v", estimator, i, row.ValuePasses, row.KL, after.Rows[i].ValuePasses, after.Rows[i].KL)
+				t.Errorf("%s, iteration %d: %v passes and KL %v, or %v and %v", estimator, i, row.ValuePasses, row.KL,
+					after.Rows[i].ValuePasses, after.Rows[i].KL)
 			}
 		}
 	}
@@ -99,7 +101,8 @@ func TestDeferredPartsFail(t *testing.T) {
 	}
 }
 
-// Rewards that are not finite are an error of the update, whichever stage meets them first, and the value function is as before.
+// Rewards that are not finite are an error of the update, whichever stage meets them first, and the value function is
+// as before.
 func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	task, err := sim.Lookup("Hopper-v2")
 	if err != nil {

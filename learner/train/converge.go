@@ -48,7 +48,8 @@ func (l *Learner) center(at *Evaluation) {
 // The base kernel's hyperparameters and the features have their turns. The features take steps for
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
 // tenth is predicted better. A single episode teaches nothing.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, _ *estimators.Quadrature, row *runs.Row) (deferred, error) {
+func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation,
+	_ *estimators.Quadrature, row *runs.Row) (deferred, error) {
 	at.Features = s.New(at.Features.Rows, at.Features.Cols)
 	compute.Copy(l.Backend, at.Features, embedding.Features())
 	held := x.trajectories.HeldOut()
@@ -117,8 +118,8 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 
 // calibrateOn measures the calibration on the predictions that the hyperparameters were learned from,
 // of standardised targets (n), whose unit has a logarithm. What is compared with a fold's targets knows
-// nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others. Beside them is the
-// coverage of the process's own normal distributions.
+// nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others. Beside them
+// is the coverage of the process's own normal distributions.
 func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *runs.Row) {
 	all := predictions(learned, targets, func(int) bool { return true })
 	row.NormalCoverage50 = critic.Coverage(0.5, all.targets, all.means, all.variances)
@@ -127,7 +128,8 @@ func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []f
 	row.Coverage50, row.Coverage90 = 0, 0
 	for _, f := range folds {
 		held := func(i int) bool { return f[0] <= i && i < f[1] }
-		of, others := predictions(learned, targets, held), predictions(learned, targets, func(i int) bool { return !held(i) })
+		of, others := predictions(learned, targets, held),
+			predictions(learned, targets, func(i int) bool { return !held(i) })
 		if len(of.targets) == 0 || len(others.targets) == 0 {
 			continue
 		}
@@ -138,7 +140,8 @@ func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []f
 		mean, deviation := stats.MeanStdDev(slices.Concat(targets[:f[0]], targets[f[1]:]))
 		gaussian.targets = append(gaussian.targets, of.targets...)
 		gaussian.means = append(gaussian.means, slices.Repeat([]float64{mean}, len(of.targets))...)
-		gaussian.variances = append(gaussian.variances, slices.Repeat([]float64{deviation * deviation}, len(of.targets))...)
+		gaussian.variances = append(gaussian.variances,
+			slices.Repeat([]float64{deviation * deviation}, len(of.targets))...)
 	}
 	row.HeldOutLogLikelihood, row.GaussianLogLikelihood = learned.LogLikelihood-unit, gaussian.logLikelihood()-unit
 	if nu := critic.TailsOf(all.targets, all.means, all.variances).Degrees; !math.IsInf(nu, 1) {

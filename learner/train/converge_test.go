@@ -18,8 +18,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// converged makes an update from random episodes of Hopper whose rewards are multiplied by unit, and returns what it has
-// learned, and the policy's change.
+// converged makes an update from random episodes of Hopper whose rewards are multiplied by unit, and returns what it
+// has learned, and the policy's change.
 func converged(t *testing.T, algorithm config.Algorithm, steps int, unit float64) (*Learner, runs.Row, []float64) {
 	t.Helper()
 	task, err := sim.Lookup("Hopper-v2")
@@ -57,8 +57,9 @@ func TestConvergeWithoutUnits(t *testing.T) {
 	thousand, scaled, sameStep := converged(t, config.TRPO, 1200, 1000)
 	x, y := one.Critic.Hyper(), thousand.Critic.Hyper()
 	for name, pair := range map[string][2]float64{
-		"lengthscale": {x.Base[0], y.Base[0]}, "output scale": {x.OutputScale, y.OutputScale}, "Fisher variance": {x.FisherVariance, y.FisherVariance},
-		"noise": {x.Noise, y.Noise}, "gradient": {row.GradientNorm, scaled.GradientNorm / 1000},
+		"lengthscale": {x.Base[0], y.Base[0]}, "output scale": {x.OutputScale, y.OutputScale},
+		"Fisher variance": {x.FisherVariance, y.FisherVariance},
+		"noise":           {x.Noise, y.Noise}, "gradient": {row.GradientNorm, scaled.GradientNorm / 1000},
 		"likelihood":          {row.HeldOutLogLikelihood, scaled.HeldOutLogLikelihood + math.Log(1000)},
 		"marginal likelihood": {row.LogLikelihood, scaled.LogLikelihood + math.Log(1000)},
 		"Gaussian":            {row.GaussianLogLikelihood, scaled.GaussianLogLikelihood + math.Log(1000)},
@@ -70,19 +71,22 @@ func TestConvergeWithoutUnits(t *testing.T) {
 	if d := floats.Distance(step, sameStep, 2) / floats.Norm(step, 2); !(d < 1e-3) {
 		t.Errorf("steps differ by %g of their length", d)
 	}
-	t.Logf("coverage %.2f and %.2f, log likelihood %.3f, of a Gaussian %.3f", row.Coverage50, row.Coverage90, row.HeldOutLogLikelihood, row.GaussianLogLikelihood)
+	t.Logf("coverage %.2f and %.2f, log likelihood %.3f, of a Gaussian %.3f", row.Coverage50, row.Coverage90,
+		row.HeldOutLogLikelihood, row.GaussianLogLikelihood)
 	if !(math.Abs(row.Coverage90-0.9) < 0.1) {
 		t.Errorf("90 %% intervals hold %.2f of the held-out targets", row.Coverage90)
 	}
 	if !(math.Abs(row.NormalCoverage90-0.9) < 0.1 && row.NormalCoverage50 < row.NormalCoverage90) {
-		t.Errorf("the normal distributions' 50 and 90 %% intervals hold %.2f and %.2f of the held-out targets", row.NormalCoverage50, row.NormalCoverage90)
+		t.Errorf("the normal distributions' 50 and 90 %% intervals hold %.2f and %.2f of the held-out targets",
+			row.NormalCoverage50, row.NormalCoverage90)
 	}
 }
 
 // A single episode cannot be held out: the kernel and the features remain as they are.
 func TestConvergeNeedsTwoEpisodes(t *testing.T) {
 	learner, row, step := converged(t, config.NPG, 100, 1)
-	if h := learner.Critic.Hyper(); math.Abs(h.OutputScale-math.Ln2) > 1e-15 || !math.IsNaN(row.Coverage50) || floats.Norm(step, 2) == 0 {
+	if h := learner.Critic.Hyper(); math.Abs(h.OutputScale-math.Ln2) > 1e-15 || !math.IsNaN(row.Coverage50) ||
+		floats.Norm(step, 2) == 0 {
 		t.Errorf("hyperparameters %+v, coverage %v, step %v", h, row.Coverage50, floats.Norm(step, 2))
 	}
 }

@@ -61,14 +61,16 @@ func TestTenUpdatesOnGPU(t *testing.T) {
 		difference := relativeDifference(got, want, updated(t, b, &settings, task, c.steps, 0))
 		t.Logf("%s, %s, %s, %d steps: relative difference %.1e", c.task, c.algorithm, c.estimator, c.steps, difference)
 		if !(difference <= tolerance) {
-			t.Errorf("%s, %s, %s, %d steps: relative difference %.2g", c.task, c.algorithm, c.estimator, c.steps, difference)
+			t.Errorf("%s, %s, %s, %d steps: relative difference %.2g", c.task, c.algorithm, c.estimator, c.steps,
+				difference)
 		}
 		kept := b.Memory().InUse // the groups of the last sketch among it
 		if !slices.Equal(updated(t, b, &settings, task, c.steps, updates), got) {
 			t.Errorf("%s, %s, %s, %d steps: other bits when repeated", c.task, c.algorithm, c.estimator, c.steps)
 		}
 		if held := b.Memory().InUse - kept; held != 0 {
-			t.Errorf("%s, %s, %s, %d steps: %d bytes were not released", c.task, c.algorithm, c.estimator, c.steps, held)
+			t.Errorf("%s, %s, %s, %d steps: %d bytes were not released", c.task, c.algorithm, c.estimator, c.steps,
+				held)
 		}
 	}
 }

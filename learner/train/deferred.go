@@ -6,8 +6,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 )
 
-// deferred is a part of an update that the policy step does not depend on: the value function's passes over the batch, the
-// steps of the process's features. nil is none.
+// deferred is a part of an update that the policy step does not depend on: the value function's passes over the batch,
+// the steps of the process's features. nil is none.
 type deferred func() error
 
 // run calls d, and returns the failure of a device as its error.
@@ -20,8 +20,8 @@ func (d deferred) run() (err error) {
 }
 
 // deferral holds an update's deferred parts. They run beside its other stages, which leave a quarter or more of the
-// processors idle, and beside the sampling of the next batch; or in wait, if the backend's operations must not overlap. The
-// result is the same.
+// processors idle, and beside the sampling of the next batch; or in wait, if the backend's operations must not overlap.
+// The result is the same.
 type deferral struct {
 	last    bool
 	waiting []deferred // for wait

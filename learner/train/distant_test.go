@@ -59,7 +59,8 @@ func TestUpdateSeldomWaits(t *testing.T) {
 			b := &distant{meter: meter{Backend: cpu.New(0)}}
 			learner, row, rng := New(b, &settings, task), runs.NewRow(), rand.New(rand.NewPCG(1, 0))
 			scope := compute.NewScope(b)
-			samples := NewSamples(scope, madeUp(task, steps, rng), nil, policy.Identity(task.ObservationDim, settings.Clip))
+			samples := NewSamples(scope, madeUp(task, steps, rng), nil,
+				policy.Identity(task.ObservationDim, settings.Clip))
 			if err := learner.Update(samples, scope, NewRandom(1, 1), &row, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +70,8 @@ func TestUpdateSeldomWaits(t *testing.T) {
 			waits = append(waits, b.waits)
 		}
 		if waits[0] > most || waits[0] != waits[1] {
-			t.Errorf("%s: the host waits %d times for 3,000 samples and %d times for 6,000; want the same, at most %d", algorithm, waits[0], waits[1], most)
+			t.Errorf("%s: the host waits %d times for 3,000 samples and %d times for 6,000; want the same, at most %d",
+				algorithm, waits[0], waits[1], most)
 		}
 		t.Logf("%s: %d round trips", algorithm, waits[0])
 	}

@@ -2,7 +2,8 @@ package train
 
 import "github.com/dbqpg/dbqpg/learner/runs"
 
-// HoldLearning makes the value function of l learn from a batch once wait, called with the batch's iteration, has returned.
+// HoldLearning makes the value function of l learn from a batch once wait, called with the batch's iteration, has
+// returned.
 func HoldLearning(l *Learner, wait func(iteration uint64)) { l.Targets = heldTargets{l.Targets, wait} }
 
 type heldTargets struct {

@@ -14,11 +14,13 @@ import (
 
 // Evaluations are episodes apart from the training, which does not depend on them.
 type Evaluations struct {
-	// Every is the number of iterations between evaluations: of the policies of checkpoints 0, Every, 2 Every, ... and the last.
-	// 0: there are none. config.AutoEvaluate: see [Run.evaluationSteps].
+	// Every is the number of iterations between evaluations: of the policies of checkpoints 0, Every, 2 Every, ... and
+	// the last. 0: there are none. config.AutoEvaluate: see [Run.evaluationSteps].
 	Every int
-	// Play plays episodes with a checkpoint's policy. It returns the row, nil if they could not be played, and the processor time.
-	Play func(ctx context.Context, policy *proto.Policy, at runs.Counters, steps EvaluationSteps) (*runs.Evaluation, time.Duration, error)
+	// Play plays episodes with a checkpoint's policy. It returns the row, nil if they could not be played, and the
+	// processor time.
+	Play func(ctx context.Context, policy *proto.Policy, at runs.Counters, steps EvaluationSteps) (*runs.Evaluation,
+		time.Duration, error)
 }
 
 // EvaluationSteps are the most steps that an evaluation may take with the mean action, and with sampled ones.
@@ -29,8 +31,9 @@ const unlimited = math.MaxInt
 
 // evaluationSteps returns the steps for an evaluation of the current policy, 0 if it is not evaluated.
 //
-// With config.AutoEvaluate all evaluations together take at most 5 % as many steps as training: whenever a hundred time limits have been
-// trained, three with the mean action; at the end one with each kind of action for each hundred of the run.
+// With config.AutoEvaluate all evaluations together take at most 5 % as many steps as training: whenever a hundred time
+// limits have been trained, three with the mean action; at the end one with each kind of action for each hundred of the
+// run.
 func (r *Run) evaluationSteps() EvaluationSteps {
 	const unit, between = 100, 3
 	every, next := r.Evaluations.Every, r.counters.Iteration
@@ -52,9 +55,10 @@ func (r *Run) evaluationSteps() EvaluationSteps {
 	return EvaluationSteps{Mean: between * r.TimeLimit}
 }
 
-// finish completes an iteration, or the run's start: it waits for the update's deferred parts, evaluates the policy if that
-// is due, and calls save with the state and the evaluation, nil for none. This goes on while the next batch is sampled, which
-// needs the policy alone, until settle is called. A run that is killed before save returns repeats the iteration.
+// finish completes an iteration, or the run's start: it waits for the update's deferred parts, evaluates the policy if
+// that is due, and calls save with the state and the evaluation, nil for none. This goes on while the next batch is
+// sampled, which needs the policy alone, until settle is called. A run that is killed before save returns repeats the
+// iteration.
 func (r *Run) finish(ctx context.Context, rest deferred, save func(*runs.State, *runs.Evaluation) error) {
 	r.counters.Elapsed = r.sinceStart()
 	policy, at, steps := r.Policy(batchOf(r.counters.Iteration)), r.counters, r.evaluationSteps()
@@ -91,8 +95,8 @@ type finished struct {
 	err        error
 }
 
-// settle waits until the iteration that is being finished, if there is one, has been saved. It returns the processor time
-// of its evaluation.
+// settle waits until the iteration that is being finished, if there is one, has been saved. It returns the processor
+// time of its evaluation.
 func (r *Run) settle() (evaluating time.Duration, err error) {
 	if r.finishing == nil {
 		return 0, nil
@@ -105,7 +109,8 @@ func (r *Run) settle() (evaluating time.Duration, err error) {
 	return f.evaluating, f.err
 }
 
-func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation, _ time.Duration, err error) {
+func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation,
+	_ time.Duration, err error) {
 	ctx, end := observe.Span(ctx, "evaluate")
 	defer end(&err)
 	return r.Evaluations.Play(ctx, p, at, steps)

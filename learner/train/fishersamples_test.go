@@ -30,10 +30,13 @@ func TestFisherSamples(t *testing.T) {
 			more := trainSerially(t, s)
 
 			row, before := more.rows[0], more.states[0]
-			if steps := row.Steps - before.Steps; steps < 750 || steps > 1000 || row.Episodes <= usual.rows[0].Episodes {
+			if steps := row.Steps - before.Steps; steps < 750 || steps > 1000 ||
+				row.Episodes <= usual.rows[0].Episodes {
 				t.Errorf("%d steps, want those of 2.5 batches of 300; %d episodes in all", steps, row.Episodes)
 			}
-			for _, name := range []string{"normalizer.count", "normalizer.mean", "normalizer.m2", "critic.value.first"} {
+			for _, name := range []string{
+				"normalizer.count", "normalizer.mean", "normalizer.m2", "critic.value.first",
+			} {
 				requireBits(t, name, more.states[1].Arrays[name], usual.states[1].Arrays[name])
 			}
 			if got, want := more.rows[0].ValueLoss, usual.rows[0].ValueLoss; got != want {
@@ -44,7 +47,8 @@ func TestFisherSamples(t *testing.T) {
 			if changes := math.Abs(norm-usualNorm) > 1e-12*usualNorm; changes != c.gradient {
 				t.Errorf("the gradient's norm is %v, and %v with one batch's samples", norm, usualNorm)
 			}
-			if floats.Distance(more.states[1].Arrays["policy.params"], usual.states[1].Arrays["policy.params"], 2) == 0 {
+			if floats.Distance(more.states[1].Arrays["policy.params"], usual.states[1].Arrays["policy.params"],
+				2) == 0 {
 				t.Error("the step is the same")
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Footprint is the peak memory of a backend's blocks during an update if all rows are one panel, as a linear function of
-// the number of steps in a batch.
+// Footprint is the peak memory of a backend's blocks during an update if all rows are one panel, as a linear function
+// of the number of steps in a batch.
 type Footprint struct {
 	Fixed   float64 // bytes
 	PerStep float64 // bytes
@@ -23,8 +23,8 @@ type Footprint struct {
 // Fits returns the number of steps whose blocks fit into that many bytes.
 func (f Footprint) Fits(bytes float64) int { return max(0, int((bytes-f.Fixed)/f.PerStep)) }
 
-// MeasureFootprint measures two updates on synthetic episodes, large enough that the stage with the peak is the same as for
-// larger ones.
+// MeasureFootprint measures two updates on synthetic episodes, large enough that the stage with the peak is the same as
+// for larger ones.
 func MeasureFootprint(settings *config.Settings, task sim.Spec) (Footprint, error) {
 	const small, large = 8000, 16000
 	few, err := peak(settings, task, small)
@@ -43,7 +43,8 @@ func peak(settings *config.Settings, task sim.Spec, steps int) (int64, error) {
 	scope := compute.NewScope(b)
 	defer scope.Release()
 	further := int(float64(steps) * (settings.FisherSamples - 1))
-	samples := NewSamples(scope, madeUp(task, steps, rng), madeUp(task, further, rng), policy.Identity(task.ObservationDim, settings.Clip))
+	samples := NewSamples(scope, madeUp(task, steps, rng), madeUp(task, further, rng),
+		policy.Identity(task.ObservationDim, settings.Clip))
 	err := learner.Update(samples, scope, NewRandom(settings.Seed, 1), &row, nil)
 	return b.peak, err
 }

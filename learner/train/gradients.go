@@ -34,8 +34,8 @@ func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random)
 	return &Sampled{r, s, x, at, random}, r.Decompose(s, at, random)
 }
 
-// with returns the evaluation with targets, which the value function does not learn from. Advantages are centred, as those
-// of an update are.
+// with returns the evaluation with targets, which the value function does not learn from. Advantages are centred, as
+// those of an update are.
 func (b *Sampled) with(s *compute.Scope, targets Targets) *Evaluation {
 	at, y := *b.at, targets.raw(b.run.Learner, b.samples)
 	if _, ok := targets.(Advantages); ok {
@@ -58,9 +58,9 @@ func (b *Sampled) MonteCarlo(targets Targets) (Gradient, error) {
 	return all[0], err
 }
 
-// Quadrature returns the estimates of DBQPG and of UAPG, the latter with the corrections of the gradient and of the natural
-// gradient, these of at most epsilon. The process has the given hyperparameters; or, if there are none, those that it
-// learns from the batch as in the run's next update.
+// Quadrature returns the estimates of DBQPG and of UAPG, the latter with the corrections of the gradient and of the
+// natural gradient, these of at most epsilon. The process has the given hyperparameters; or, if there are none, those
+// that it learns from the batch as in the run's next update.
 func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) (dbqpg, uapg Gradient, err error) {
 	s := compute.NewScope(b.run.Backend)
 	defer s.Release()
@@ -69,7 +69,8 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 		return dbqpg, uapg, err
 	}
 	all, err := b.gradients(s, at, estimate, []estimators.Correction{
-		estimators.UAPG{Decompose: estimators.Projected}, estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}})
+		estimators.UAPG{Decompose: estimators.Projected},
+		estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}})
 	if err != nil {
 		return dbqpg, uapg, err
 	}
@@ -144,9 +145,10 @@ func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, er
 	return all, nil
 }
 
-// gradients returns an estimate's gradients as they are, and if there are corrections, of the gradient and of the natural
-// gradient, corrected as well.
-func (b *Sampled) gradients(s *compute.Scope, at *Evaluation, e *estimators.Estimate, corrections []estimators.Correction) ([2]Gradient, error) {
+// gradients returns an estimate's gradients as they are, and if there are corrections, of the gradient and of the
+// natural gradient, corrected as well.
+func (b *Sampled) gradients(s *compute.Scope, at *Evaluation, e *estimators.Estimate,
+	corrections []estimators.Correction) ([2]Gradient, error) {
 	var all [2]Gradient
 	natural, err := b.run.objective(at, b.samples, e).Natural(s)
 	if err != nil {
@@ -178,8 +180,8 @@ func (b *Sampled) Natural(g []float64) ([]float64, error) {
 	return b.at.Expand(natural), nil
 }
 
-// Length returns d'G d of a direction d (p) under the batch's analytic Fisher matrix G: to second order, the divergence of the policy
-// that a step along d leads to is half of that.
+// Length returns d'G d of a direction d (p) under the batch's analytic Fisher matrix G: to second order, the divergence
+// of the policy that a step along d leads to is half of that.
 func (b *Sampled) Length(direction []float64) float64 {
 	s := compute.NewScope(b.run.Backend)
 	defer s.Release()
@@ -194,8 +196,8 @@ func (b *Sampled) direction(s *compute.Scope, d []float64) compute.Block {
 	return b.at.policy.Direction(s, make([]float64, len(d)), d)
 }
 
-// Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and the
-// process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
+// Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and
+// the process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
 func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
 	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), runs.NewRow(), r.Critic.State()
 	at, err := r.judged(s, x, &row)
@@ -207,7 +209,8 @@ func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evalua
 	return at, r.kernel(at), nil
 }
 
-// judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing from them.
+// judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing
+// from them.
 func (l *Learner) judged(s *compute.Scope, x Samples, row *runs.Row) (*Evaluation, error) {
 	targets, _, err := l.Targets.of(l, x, row)
 	if err != nil {
@@ -226,9 +229,10 @@ type ControlledGradient struct {
 }
 
 // MonteCarloGradient estimates the gradient of the current policy from the episodes that it played, with the current
-// critic. baseline contains the weights of a baseline fitted to other episodes of the same policy, or a mean of such; nil
-// means none.
-func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, baseline []float64) (g ControlledGradient, err error) {
+// critic. baseline contains the weights of a baseline fitted to other episodes of the same policy, or a mean of such;
+// nil means none.
+func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, baseline []float64) (g ControlledGradient,
+	err error) {
 	s := compute.NewScope(r.Backend)
 	defer s.Release()
 	x := NewSamples(s, episodes, nil, r.Normalizer())

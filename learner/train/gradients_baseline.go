@@ -10,9 +10,9 @@ import (
 )
 
 // A baseline is a function b(s_t, t) that is subtracted from the targets of episodes other than those it was fitted to.
-// Since the score has mean 0 over the actions in any state, so has the score times b: the expected gradient is unchanged,
-// while the part of the targets determined by state and time no longer adds to its variance (Williams, 1992). The baseline
-// here is linear in k features, x_t'w.
+// Since the score has mean 0 over the actions in any state, so has the score times b: the expected gradient is
+// unchanged, while the part of the targets determined by state and time no longer adds to its variance (Williams,
+// 1992). The baseline here is linear in k features, x_t'w.
 
 // baselineTime is the unit of the time feature: the tasks' time limit in steps.
 const baselineTime = 1000

@@ -107,7 +107,8 @@ func TestBaselineAgreesWithTwin(t *testing.T) {
 			defer s.Release()
 			normal := make([]float64, len(observations))
 			run.Normalizer().Apply(normal, observations)
-			z = compute.ToSlice(run.Backend, run.Critic.Embed(s, s.FromSlice(len(rewards), run.Shape.Observation, normal)).Features())
+			z = compute.ToSlice(run.Backend, run.Critic.Embed(s,
+				s.FromSlice(len(rewards), run.Shape.Observation, normal)).Features())
 		}
 		x := designTwin(run, episodes, z)
 		n, k := x.Dims()
@@ -116,7 +117,8 @@ func TestBaselineAgreesWithTwin(t *testing.T) {
 		for i := range k {
 			augmented.Set(n+i, i, math.Sqrt(1e-5)*mat.Norm(x.ColView(i), 2))
 		}
-		for i, v := range (critic.Trajectories{Rewards: rewards, Lengths: lengths}).Returns(run.Targets.(train.Returns).Gamma) {
+		for i, v := range (critic.Trajectories{Rewards: rewards, Lengths: lengths}).Returns(
+			run.Targets.(train.Returns).Gamma) {
 			y.SetVec(i, v)
 		}
 		var want, difference mat.VecDense
@@ -200,7 +202,8 @@ func TestBaselineReducesTheVariance(t *testing.T) {
 		t.Errorf("variance %v with the baseline, %v without", after, before)
 	}
 	if mean, variance := spread(differences); mean > 2*variance/chunks {
-		t.Errorf("the gradients differ by %v in the mean, where noise makes %v", math.Sqrt(mean), math.Sqrt(variance/chunks))
+		t.Errorf("the gradients differ by %v in the mean, where noise makes %v", math.Sqrt(mean),
+			math.Sqrt(variance/chunks))
 	}
 }
 

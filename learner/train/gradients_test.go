@@ -20,17 +20,20 @@ import (
 )
 
 // trained returns a run after its iterations, and a batch that its policy has played next.
-func trained(t *testing.T, algorithm config.Algorithm, learning config.Learning) (*train.Run, *config.Settings, []*proto.Episode) {
+func trained(t *testing.T, algorithm config.Algorithm, learning config.Learning) (*train.Run, *config.Settings,
+	[]*proto.Episode) {
 	t.Helper()
 	s := settings(t, "Hopper-v2", algorithm, config.UAPG)
-	s.Batch, s.Targets, s.KernelLearning, s.Noise, s.FisherVariance = 300, config.Returns, learning, config.Learned, config.Learned
+	s.Batch, s.Targets, s.KernelLearning, s.Noise, s.FisherVariance = 300, config.Returns, learning, config.Learned,
+		config.Learned
 	collector := newSerial(t, s)
 	run := newRun(t, s, collector, new(journal))
 	run.Start(1)
 	if err := run.Train(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	batch, err := collector.Collect(context.Background(), collect.Order{Policy: run.Policy(iterations + 1), Steps: s.Batch})
+	batch, err := collector.Collect(context.Background(),
+		collect.Order{Policy: run.Policy(iterations + 1), Steps: s.Batch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +67,9 @@ func quadrature(t *testing.T, run *train.Run, sampled *train.Sampled, hyper *gp.
 // The gradients are those that the update follows: DBQPG's norm is in its row, and VanillaPG's Adam steps along UAPG's
 // gradient, NPG's along its natural gradient.
 func TestGradientsAreTheUpdates(t *testing.T) {
-	for algorithm, learning := range map[config.Algorithm]config.Learning{config.Vanilla: config.Step, config.NPG: config.Converge} {
+	for algorithm, learning := range map[config.Algorithm]config.Learning{
+		config.Vanilla: config.Step, config.NPG: config.Converge,
+	} {
 		run, s, episodes := trained(t, algorithm, learning)
 		dbqpg, uapg := quadrature(t, run, sample(t, run, episodes), nil)
 		along := uapg.Plain
@@ -81,7 +86,8 @@ func TestGradientsAreTheUpdates(t *testing.T) {
 		adam.Step(want, downhill)
 
 		if row := nextRow(t, run); math.Abs(norm(dbqpg.Plain)-row.GradientNorm) > 1e-12*row.GradientNorm {
-			t.Errorf("%s, %s: a gradient of norm %v, the update's is %v", algorithm, learning, norm(dbqpg.Plain), row.GradientNorm)
+			t.Errorf("%s, %s: a gradient of norm %v, the update's is %v", algorithm, learning, norm(dbqpg.Plain),
+				row.GradientNorm)
 		}
 		if !slices.Equal(run.Params, want) {
 			t.Errorf("%s, %s: the update has taken another step", algorithm, learning)
@@ -102,7 +108,10 @@ func TestGivenHyperparameters(t *testing.T) {
 	}
 	hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance, 4*hyper.Noise
 	scaled, scaledAware := quadrature(t, run, sampled, &hyper)
-	for _, pair := range [][2][]float64{{given.Plain, scaled.Plain}, {given.Natural, scaled.Natural}, {aware.Plain, scaledAware.Plain}, {aware.Natural, scaledAware.Natural}} {
+	for _, pair := range [][2][]float64{
+		{given.Plain, scaled.Plain}, {given.Natural, scaled.Natural}, {aware.Plain, scaledAware.Plain},
+		{aware.Natural, scaledAware.Natural},
+	} {
 		if d := floats.Distance(pair[0], pair[1], 2); d > 1e-9*norm(pair[0]) {
 			t.Errorf("in another unit of the variances the gradient is off by %v of %v", d, norm(pair[0]))
 		}
@@ -120,7 +129,8 @@ func TestUncertainDirections(t *testing.T) {
 		if all[i], err = sampled.Uncertainty(run.Targets, &hyper); err != nil {
 			t.Fatal(err)
 		}
-		hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance, 4*hyper.Noise
+		hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance,
+			4*hyper.Noise
 	}
 	if !reflect.DeepEqual(run.Critic.State(), before) {
 		t.Error("the critic was changed")
@@ -141,8 +151,10 @@ func TestUncertainDirections(t *testing.T) {
 		if i > 0 && u.Variance > all[0][i-1].Variance || !(u.Variance > u.Undamped && u.Undamped > 0) {
 			t.Errorf("direction %d has the variance %v, undamped %v", i, u.Variance, u.Undamped)
 		}
-		if scaled := all[1][i]; math.Abs(scaled.Variance-4*u.Variance) > 1e-9*scaled.Variance || math.Abs(scaled.Undamped-4*u.Undamped) > 1e-9*scaled.Variance {
-			t.Errorf("direction %d: in another unit %v and %v, not four times %v and %v", i, scaled.Variance, scaled.Undamped, u.Variance, u.Undamped)
+		if scaled := all[1][i]; math.Abs(scaled.Variance-4*u.Variance) > 1e-9*scaled.Variance ||
+			math.Abs(scaled.Undamped-4*u.Undamped) > 1e-9*scaled.Variance {
+			t.Errorf("direction %d: in another unit %v and %v, not four times %v and %v", i, scaled.Variance,
+				scaled.Undamped, u.Variance, u.Undamped)
 		}
 	}
 }
@@ -167,7 +179,8 @@ func TestNaturalGradientOfAGradient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Returns and advantages with lambda = 1 go on alike after the time limit, and differ by what depends on the state alone.
+	// Returns and advantages with lambda = 1 go on alike after the time limit, and differ by what depends on the state
+	// alone.
 	gamma := run.Targets.(train.Returns).Gamma
 	episodes[0].Terminated = false
 	for _, bootstrap := range []bool{false, true} {
@@ -175,7 +188,8 @@ func TestNaturalGradientOfAGradient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		less, err := run.MonteCarloGradient(episodes, train.Advantages{Gamma: gamma, Lambda: 1, Bootstrap: bootstrap}, nil)
+		less, err := run.MonteCarloGradient(episodes, train.Advantages{Gamma: gamma, Lambda: 1, Bootstrap: bootstrap},
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}

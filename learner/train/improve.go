@@ -41,5 +41,6 @@ func (l *Learner) objective(at *Evaluation, x Samples, e *estimators.Estimate) o
 	return objective
 }
 
-// largeBatch is the number of samples above which [Learner.objective] judges a decomposition by how many samples there are to a parameter.
+// largeBatch is the number of samples above which [Learner.objective] judges a decomposition by how many samples there
+// are to a parameter.
 const largeBatch = 3000

@@ -8,8 +8,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// A run of so many steps in segments ends exactly there, whatever they are, by a last batch of at least the usual size; one that is
-// stopped anywhere, and resumed, ends with the same bits.
+// A run of so many steps in segments ends exactly there, whatever they are, by a last batch of at least the usual size;
+// one that is stopped anywhere, and resumed, ends with the same bits.
 func TestExactSteps(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -49,8 +49,8 @@ func TestExactSteps(t *testing.T) {
 	}
 }
 
-// A run of so many steps in whole episodes is the beginning of a longer one, up to the first batch that reaches them. It is raised to
-// what the longer one is.
+// A run of so many steps in whole episodes is the beginning of a longer one, up to the first batch that reaches them.
+// It is raised to what the longer one is.
 func TestStepsOfWholeEpisodes(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
 	s.Batch, s.Iterations = 200, 5

@@ -52,7 +52,8 @@ func NewRandom(seed, batch uint64) Random {
 // matrix. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	estimators.Batch
-	scale     float64          // the targets' standard deviation, where the process's hyperparameters are relative to it
+	// the targets' standard deviation, where the process's hyperparameters are relative to it
+	scale     float64
 	variance  float64          // of the targets before they were standardised
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
@@ -98,7 +99,8 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 
 // Estimator returns the estimator of a batch that has its features, targets and
 // decomposition. The hyperparameters are the process's; Monte Carlo has none.
-func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r Random) (*estimators.Quadrature, error) {
+func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r Random) (*estimators.Quadrature,
+	error) {
 	solver, integral, err := m.Quadrature.Process(s, at, r)
 	if err != nil {
 		return nil, err
@@ -132,8 +134,9 @@ type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estima
 
 // NewMethod returns the method that valid settings describe.
 func NewMethod(s *config.Settings, shape policy.Shape) Method {
-	m := Method{Shape: shape, Targets: Returns{Gamma: s.Gamma}, Fisher: Analytic, Damping: s.Damping, FisherSamples: s.FisherSamples,
-		CG: linop.CG{MaxIterations: s.CGIterations, Tolerance: s.CGTolerance * s.CGTolerance}}
+	m := Method{Shape: shape, Targets: Returns{Gamma: s.Gamma}, Fisher: Analytic, Damping: s.Damping,
+		FisherSamples: s.FisherSamples,
+		CG:            linop.CG{MaxIterations: s.CGIterations, Tolerance: s.CGTolerance * s.CGTolerance}}
 	if s.Targets == config.GAE {
 		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap, Epochs: s.ValueEpochs}
 	}
@@ -141,14 +144,16 @@ func NewMethod(s *config.Settings, shape policy.Shape) Method {
 		m.Fisher = Empirical
 	}
 	if s.Estimator != config.MonteCarlo {
-		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Process: process(*s), Converge: s.KernelLearning == config.Converge}
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Process: process(*s),
+			Converge: s.KernelLearning == config.Converge}
 		m.Rank, m.Correction = s.Rank, correction(*s)
 	}
 	return m
 }
 
-// process returns the closed form, on the interpolation's grid or with inducing points in the state kernel; or the paper's
-// conjugate gradients, with the products of the exact Fisher kernel K_f = U'(G + damping I)^-1 U if it is asked for.
+// process returns the closed form, on the interpolation's grid or with inducing points in the state kernel; or the
+// paper's conjugate gradients, with the products of the exact Fisher kernel K_f = U'(G + damping I)^-1 U if it is asked
+// for.
 func process(s config.Settings) Process {
 	return func(scope *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
 		var integral estimators.Integral = estimators.PlainIntegral{}
@@ -157,12 +162,14 @@ func process(s config.Settings) Process {
 		}
 		switch {
 		case s.FisherKernel == config.Exact:
-			kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
+			kernel, err := gp.ExactFisher{Seed: r.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix,
+				at.Fisher.Damping)
 			if err != nil {
 				return nil, nil, err
 			}
 			integral = estimators.PlainIntegral{}
-			if s.Completion && s.Fisher == config.Empirical { // that of the damped kernel is known for the empirical G alone
+			// that of the damped kernel is known for the empirical G alone
+			if s.Completion && s.Fisher == config.Empirical {
 				integral = estimators.DampedIntegral{Kernel: kernel}
 			}
 			return gp.Iterative{Seed: r.Probe.Uint64(), FisherKernel: kernel}, integral, nil

@@ -30,7 +30,8 @@ var alternatives = []struct {
 	{"exact", bayesian, func(s *config.Settings) { s.Solver, s.FisherKernel = config.ConjugateGradient, config.Exact }},
 	{"twice the Fisher samples", bayesian, func(s *config.Settings) { s.FisherSamples = 2 }},
 	{"empirical", aware, func(s *config.Settings) { s.Fisher = config.Empirical }},
-	{"converge", func(config.Estimator) bool { return true }, func(s *config.Settings) { s.ValueLearning = config.Converge }},
+	{"converge", func(config.Estimator) bool { return true },
+		func(s *config.Settings) { s.ValueLearning = config.Converge }},
 	{"randomized", uapg, func(s *config.Settings) { s.Covariance = config.Randomized }},
 }
 
@@ -70,7 +71,8 @@ func testMethod(t *testing.T, algorithm config.Algorithm, estimator config.Estim
 		}
 		s := prepare()
 		a.set(s)
-		if a.name != "paper" && s.Inducing == 0 { // whose noise takes the exact Fisher kernel many iterations; no cg with these
+		// whose noise takes the exact Fisher kernel many iterations; no cg with these
+		if a.name != "paper" && s.Inducing == 0 {
 			a.set(all)
 		}
 		_, other := trainMethod(t, a.name, s)
@@ -108,10 +110,13 @@ func complaints(s *config.Settings, row runs.Row) (all []string) {
 		"cg_iterations":      s.Algorithm != config.Vanilla,
 		"backtracks":         s.Algorithm == config.TRPO,
 	}
-	for _, name := range []string{"fisher_rank", "noise", "lengthscale", "log_likelihood", "output_scale", "fisher_variance"} {
+	for _, name := range []string{
+		"fisher_rank", "noise", "lengthscale", "log_likelihood", "output_scale", "fisher_variance",
+	} {
 		applies[name] = bayesian(s.Estimator)
 	}
-	if base, err := kernels.Lookup(s.BaseKernel); err == nil && !slices.Contains(base.Hyperparameters(), "lengthscale") {
+	if base, err := kernels.Lookup(s.BaseKernel); err == nil &&
+		!slices.Contains(base.Hyperparameters(), "lengthscale") {
 		applies["lengthscale"] = false
 	}
 	calibrated := bayesian(s.Estimator) && s.Solver == config.Direct
@@ -124,7 +129,8 @@ func complaints(s *config.Settings, row runs.Row) (all []string) {
 	for _, name := range []string{"normal_coverage_50", "normal_coverage_90"} {
 		applies[name] = calibrated && s.KernelLearning == config.Converge
 	}
-	applies["noise_degrees"] = s.KernelLearning == config.Converge && !math.IsNaN(row.NoiseDegrees) // of a normal distribution there are none
+	// of a normal distribution there are none
+	applies["noise_degrees"] = s.KernelLearning == config.Converge && !math.IsNaN(row.NoiseDegrees)
 	complain := func(bad bool, format string, args ...any) {
 		if bad {
 			all = append(all, fmt.Sprintf(format, args...))
@@ -137,10 +143,13 @@ func complaints(s *config.Settings, row runs.Row) (all []string) {
 			complain(math.IsNaN(x) == (want || !listed) || math.IsInf(x, 0), "%s is %v", name, x)
 		}
 	}
-	complain(s.Noise != config.Learned && bayesian(s.Estimator) && row.Noise != s.Noise, "noise %v, fixed at %v", row.Noise, s.Noise)
-	complain(s.FisherVariance != config.Learned && bayesian(s.Estimator) && row.FisherVariance != s.FisherVariance, "Fisher variance %v, fixed at %v", row.FisherVariance, s.FisherVariance)
+	complain(s.Noise != config.Learned && bayesian(s.Estimator) && row.Noise != s.Noise, "noise %v, fixed at %v",
+		row.Noise, s.Noise)
+	complain(s.FisherVariance != config.Learned && bayesian(s.Estimator) && row.FisherVariance != s.FisherVariance,
+		"Fisher variance %v, fixed at %v", row.FisherVariance, s.FisherVariance)
 	complain(s.Noise == config.Learned && row.Noise < 0.5, "noise %v, a learned one begins near 0.69", row.Noise)
-	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL, s.MaxKL)
+	complain(s.Algorithm == config.TRPO && row.KL > s.MaxKL, "divergence %v, the trust region ends at %v", row.KL,
+		s.MaxKL)
 	complain(row.Coverage50 < 0 || row.Coverage90 < row.Coverage50 || row.Coverage90 > 1,
 		"coverage %v of the 50 %% and %v of the 90 %% interval", row.Coverage50, row.Coverage90)
 	complain(row.StepNorm == 0, "the policy stood still")

@@ -26,8 +26,9 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		l.Value = critic.NewValueFunction(shape.Observation, streams.New(s.Seed, streams.Value))
 	}
 	if s.Targets == config.GAE && !converges || l.Quadrature != nil {
-		kind := critic.Kind{Base: baseKernel(s.BaseKernel), Noise: s.Noise, FisherVariance: s.FisherVariance, RawFeatures: s.Features == config.Raw,
-			Converge: l.Quadrature != nil && l.Quadrature.Converge}
+		kind := critic.Kind{Base: baseKernel(s.BaseKernel), Noise: s.Noise, FisherVariance: s.FisherVariance,
+			RawFeatures: s.Features == config.Raw,
+			Converge:    l.Quadrature != nil && l.Quadrature.Converge}
 		l.Critic = critic.New(shape.Observation, kind, streams.New(s.Seed, streams.Critic))
 	}
 	return l

@@ -13,7 +13,9 @@ import (
 
 // A policy begins with the standard deviations of its settings; of 1, it is the paper's to the last bit.
 func TestInitialPolicy(t *testing.T) {
-	for std, want := range map[config.InitialStd]float64{{Scale: 1, Unit: config.ActionsUnit}: 0, {Scale: 0.5}: math.Log(0.5 * 0.4)} {
+	for std, want := range map[config.InitialStd]float64{
+		{Scale: 1, Unit: config.ActionsUnit}: 0, {Scale: 0.5}: math.Log(0.5 * 0.4),
+	} {
 		s := settings(t, "Humanoid-v5", config.NPG, config.MonteCarlo)
 		s.InitialStd = std
 		task, err := s.Task()

@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// The probes that estimate log determinants are drawn anew by each iteration and each seed, and by nothing else: another
-// update with the same ones has the same log likelihood, bit for bit, and one with any others has not.
+// The probes that estimate log determinants are drawn anew by each iteration and each seed, and by nothing else:
+// another update with the same ones has the same log likelihood, bit for bit, and one with any others has not.
 func TestProbes(t *testing.T) {
 	for _, kernel := range []config.FisherKernel{config.TruncatedSVD, config.Exact} {
 		t.Run(string(kernel), func(t *testing.T) {
@@ -35,7 +35,8 @@ func TestProbes(t *testing.T) {
 				defer scope.Release()
 				random := train.Random{Sketch: train.NewRandom(s.Seed, last).Sketch, Probe: probes.Probe}
 				row := runs.NewRow()
-				if err := run.Update(train.NewSamples(scope, batch.Episodes, nil, run.Normalizer()), scope, random, &row, nil); err != nil {
+				if err := run.Update(train.NewSamples(scope, batch.Episodes, nil, run.Normalizer()), scope, random,
+					&row, nil); err != nil {
 					t.Fatal(err)
 				}
 				return row.LogLikelihood
@@ -45,7 +46,9 @@ func TestProbes(t *testing.T) {
 				t.Errorf("log likelihood %v with the iteration's probes, in training it was %v", got, want)
 			}
 			for what, other := range map[string]train.Random{
-				"the iteration before": train.NewRandom(s.Seed, last-1), "the one after": train.NewRandom(s.Seed, last+1), "another seed": train.NewRandom(s.Seed+1, last),
+				"the iteration before": train.NewRandom(s.Seed, last-1),
+				"the one after":        train.NewRandom(s.Seed, last+1),
+				"another seed":         train.NewRandom(s.Seed+1, last),
 			} {
 				if got := likelihood(other); got == want || math.IsNaN(got) {
 					t.Errorf("log likelihood %v with the probes of %s too", got, what)

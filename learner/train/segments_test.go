@@ -88,10 +88,13 @@ func TestRowsOfSegments(t *testing.T) {
 		if i > 0 {
 			row := j.rows[i-1]
 			if row.Episodes != state.Episodes || row.Steps != state.Steps || row.Steps != uint64(250*(i+1)) {
-				t.Errorf("row %d: %d steps and %d episodes; the state has %d and %d", i-1, row.Steps, row.Episodes, state.Steps, state.Episodes)
+				t.Errorf("row %d: %d steps and %d episodes; the state has %d and %d", i-1, row.Steps, row.Episodes,
+					state.Steps, state.Episodes)
 			}
-			if none := row.Episodes == ended; none && !math.IsNaN(row.ReturnMean) || math.IsNaN(row.ReturnMean) != math.IsNaN(row.LengthMean) {
-				t.Errorf("row %d: %d episodes ended, with a return of %v and a length of %v", i-1, row.Episodes-ended, row.ReturnMean, row.LengthMean)
+			if none := row.Episodes == ended; none && !math.IsNaN(row.ReturnMean) ||
+				math.IsNaN(row.ReturnMean) != math.IsNaN(row.LengthMean) {
+				t.Errorf("row %d: %d episodes ended, with a return of %v and a length of %v", i-1, row.Episodes-ended,
+					row.ReturnMean, row.LengthMean)
 			}
 			if row.LengthMean > 5 { // longer than a segment
 				rows++
@@ -120,7 +123,9 @@ func TestResumeFromDamagedStreams(t *testing.T) {
 	}
 	nan := slices.Clone(streams)
 	nan[7] = math.NaN()
-	for what, damaged := range map[string][]float64{"short": streams[1:], "tiny": streams[:16], "empty": {}, "NaN": nan} {
+	for what, damaged := range map[string][]float64{
+		"short": streams[1:], "tiny": streams[:16], "empty": {}, "NaN": nan,
+	} {
 		if err := resume(damaged); err == nil || !strings.Contains(err.Error(), "streams") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -20,8 +20,10 @@ import (
 )
 
 // player evaluates policies with two episodes of the mean action.
-func player(s *config.Settings) func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
-	return func(ctx context.Context, p *proto.Policy, at runs.Counters, _ train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
+func player(s *config.Settings) func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (
+	*runs.Evaluation, time.Duration, error) {
+	return func(ctx context.Context, p *proto.Policy, at runs.Counters, _ train.EvaluationSteps) (*runs.Evaluation,
+		time.Duration, error) {
 		task, err := sim.Lookup(s.Env)
 		if err != nil {
 			return nil, 0, err
@@ -82,7 +84,8 @@ func TestLearningBesideSampling(t *testing.T) {
 				}
 				run := func(begins func(batch uint64), learns func(iteration uint64), saved func()) *journal {
 					j := new(journal)
-					r := newRun(t, &s, &sampling{newSerial(t, &s), func(batch uint64) error { begins(batch); return nil }},
+					r := newRun(t, &s, &sampling{newSerial(t, &s),
+						func(batch uint64) error { begins(batch); return nil }},
 						saving{j, func(runs.Row) error { saved(); return nil }})
 					train.HoldLearning(r.Learner, learns)
 					r.Start(1)
@@ -155,7 +158,8 @@ func TestEvaluationsBesideSampling(t *testing.T) {
 		got, begun := new(journal), make(chan uint64, 10)
 		r = newRun(t, s, &sampling{newSerial(t, s), func(batch uint64) error { begun <- batch; return nil }}, got)
 		r.Evaluations = train.Evaluations{Every: every}
-		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
+		r.Evaluations.Play = func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (
+			*runs.Evaluation, time.Duration, error) {
 			for at.Iteration < s.Iterations { // the last is beside nothing
 				if batch := <-begun; batch == p.Batch {
 					break
@@ -174,13 +178,15 @@ func TestEvaluationsBesideSampling(t *testing.T) {
 	}
 }
 
-// A run that ends while an evaluation goes on repeats its iteration, and the evaluation, when it is resumed; one whose evaluation was
-// through has kept both.
+// A run that ends while an evaluation goes on repeats its iteration, and the evaluation, when it is resumed; one whose
+// evaluation was through has kept both.
 func TestEvaluationsOfStoppedRuns(t *testing.T) {
 	s := settings(t, "Hopper-v2", config.NPG, config.MonteCarlo)
 	s.Batch = 200
+	type playing = func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (
+		*runs.Evaluation, time.Duration, error)
 	want := new(journal)
-	resumed := func(j *journal, state *runs.State, c train.Collector, play func(context.Context, *proto.Policy, runs.Counters, train.EvaluationSteps) (*runs.Evaluation, time.Duration, error)) error {
+	resumed := func(j *journal, state *runs.State, c train.Collector, play playing) error {
 		r := newRun(t, s, c, j)
 		r.Evaluations = train.Evaluations{Every: 1, Play: play}
 		r.Start(1)
@@ -204,7 +210,8 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				}
 				return nil
 			}}
-			play := func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
+			play := func(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (
+				*runs.Evaluation, time.Duration, error) {
 				if p.Batch == batch && !through {
 					return nil, 0, context.Canceled
 				}
@@ -218,7 +225,8 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				kept--
 			}
 			if len(got.states) != kept || len(got.evaluations) != kept || len(got.rows) != max(kept-1, 0) {
-				t.Errorf("stopped in batch %d, its evaluation through: %v: %d states, %d evaluations, %d rows", batch, through, len(got.states), len(got.evaluations), len(got.rows))
+				t.Errorf("stopped in batch %d, its evaluation through: %v: %d states, %d evaluations, %d rows", batch,
+					through, len(got.states), len(got.evaluations), len(got.rows))
 			}
 			var state *runs.State
 			if kept > 0 {
@@ -228,7 +236,8 @@ func TestEvaluationsOfStoppedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			requireEqual(t, "resumed", got, want)
-			if !slices.EqualFunc(got.evaluations, want.evaluations, func(a, b runs.Evaluation) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+			if !slices.EqualFunc(got.evaluations, want.evaluations,
+				func(a, b runs.Evaluation) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 				t.Errorf("evaluations\n%v, want\n%v", got.evaluations, want.evaluations)
 			}
 		}

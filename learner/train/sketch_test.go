@@ -19,8 +19,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// late returns a Swimmer run whose policy has learned for 150 iterations (testdata/late_swimmer.npz: preset paper, seed 1;
-// its last batch returned 231), and the batch of 6,000 steps that this policy plays.
+// late returns a Swimmer run whose policy has learned for 150 iterations (testdata/late_swimmer.npz: preset paper, seed
+// 1; its last batch returned 231), and the batch of 6,000 steps that this policy plays.
 func late(t *testing.T, s config.Settings) (*train.Run, *compute.Scope, *train.Evaluation, *estimators.Quadrature) {
 	t.Helper()
 	s.Batch, s.RunDir = 1000, "unused"
@@ -101,8 +101,8 @@ func gradients(t *testing.T, s *compute.Scope, at *train.Evaluation, q *estimato
 	return all
 }
 
-// Late in training, on a batch that is decomposed by sketches, every gradient is what the converged decomposition gives:
-// that of a block Krylov method, whose eigenpairs of UU'/n are exact to six digits and more.
+// Late in training, on a batch that is decomposed by sketches, every gradient is what the converged decomposition
+// gives: that of a block Krylov method, whose eigenpairs of UU'/n are exact to six digits and more.
 func TestSketchedGradients(t *testing.T) {
 	paper, err := config.ForTask("Swimmer-v2", config.NPG, config.UAPG, config.Paper)
 	if err != nil {
@@ -139,7 +139,8 @@ func TestSketchedGradients(t *testing.T) {
 		for _, name := range []string{"dbqpg", "uapg", "natural dbqpg", "natural uapg"} {
 			x, y := sketched[name], converged[name]
 			cosine := floats.Dot(x, y) / floats.Norm(x, 2) / floats.Norm(y, 2)
-			t.Logf("%s, %s: cosine %.5f, norms %.3g and %.3g", preset, name, cosine, floats.Norm(x, 2), floats.Norm(y, 2))
+			t.Logf("%s, %s: cosine %.5f, norms %.3g and %.3g", preset, name, cosine, floats.Norm(x, 2),
+				floats.Norm(y, 2))
 			if !(cosine >= 0.99) {
 				t.Errorf("%s, %s: cosine %.4f to the converged one, want 0.99", preset, name, cosine)
 			}

@@ -34,8 +34,8 @@ func (r *Run) Tickets() int {
 	return (r.BatchSteps + r.TimeLimit - 1) / r.TimeLimit
 }
 
-// segmentSteps returns the number of steps in the next batch of segments. In a run of so many steps the last batch has all that are
-// left, which are fewer than two batches, so that it ends exactly there.
+// segmentSteps returns the number of steps in the next batch of segments. In a run of so many steps the last batch has
+// all that are left, which are fewer than two batches, so that it ends exactly there.
 func (r *Run) segmentSteps() int {
 	full := r.numStreams() * r.Segment
 	if left := r.Length.Steps - r.counters.Steps; r.Length.Steps > 0 && left < 2*uint64(full) {
@@ -44,7 +44,8 @@ func (r *Run) segmentSteps() int {
 	return full
 }
 
-// gradientSteps returns how many of a batch's steps at least are for the gradient; what follows is for the Fisher matrix alone.
+// gradientSteps returns how many of a batch's steps at least are for the gradient; what follows is for the Fisher
+// matrix alone.
 func (r *Run) gradientSteps(batch *collect.Batch) int {
 	if r.Segment == 0 {
 		return r.BatchSteps
@@ -101,7 +102,8 @@ func (r *Run) resumeStreams(arrays optim.State) error {
 		for _, x := range row[streamCounters+streamRandom : fixed] {
 			state.Observation = append(state.Observation, float32(x))
 		}
-		r.streams[i] = collect.Stream{State: state, Before: proto.Before{Steps: int(state.Step), Return: row[1], Partial: row[2] != 0}}
+		r.streams[i] = collect.Stream{State: state,
+			Before: proto.Before{Steps: int(state.Step), Return: row[1], Partial: row[2] != 0}}
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type Targets interface {
 // Returns are the discounted returns, not standardised.
 type Returns struct {
 	Gamma float64
-	// Bootstrap makes a time limit's end continue with the value of its last state, as in [Advantages]; for measurements alone.
+	// Bootstrap makes a time limit's end continue with the value of its last state, as in [Advantages]; for
+	// measurements alone.
 	Bootstrap bool
 }
 
@@ -94,7 +95,8 @@ func (a Advantages) converge(l *Learner, s *compute.Scope, x Samples, row *runs.
 	values := l.Value.Values(s, x.observations)
 	returns := x.trajectories.LambdaReturns(values, a.Gamma, a.Lambda)
 	distance := floats.Distance(values, returns, 2)
-	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)), critic.ExplainedVariance(values, returns)
+	row.ValueLoss, row.ExplainedVariance = distance*distance/float64(len(values)),
+		critic.ExplainedVariance(values, returns)
 	return values, func() error {
 		passes, err := l.Value.Learn(l.Backend, x.observations, returns, a.Epochs)
 		row.ValuePasses = float64(passes)

@@ -39,7 +39,8 @@ type Collector interface {
 type Journal interface {
 	// Start saves the initial state of a run and its evaluation, nil for none, and sets state.Best.
 	Start(state *runs.State, evaluation *runs.Evaluation) error
-	// Commit saves an iteration's row, the state after it and that state's evaluation, nil for none, and sets state.Best.
+	// Commit saves an iteration's row, the state after it and that state's evaluation, nil for none, and sets
+	// state.Best.
 	Commit(state *runs.State, row runs.Row, evaluation *runs.Evaluation) error
 }
 
@@ -75,7 +76,8 @@ type Run struct {
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
 func NewRun(b compute.Backend, s *config.Settings, task sim.Spec) *Run {
 	return &Run{
-		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
+		Learner: New(b, s, task), Task: task.Name, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch,
+		Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High, Evaluations: Evaluations{Every: s.EvaluateEvery},
 	}
 }
@@ -216,8 +218,10 @@ func (r *Run) Policy(batch uint64) *proto.Policy {
 	}
 }
 
-// update takes the policy step, and returns the rest of the update. The episodes further are for the Fisher matrix alone.
-func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (rest deferred, err error) {
+// update takes the policy step, and returns the rest of the update. The episodes further are for the Fisher matrix
+// alone.
+func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (rest deferred,
+	err error) {
 	ctx, end := observe.Span(ctx, "update")
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)

@@ -58,12 +58,14 @@ func (c *serial) actor(p *proto.Policy) (*policy.Actor, error) {
 }
 
 // segments plays one stream after another, so that all steps are played in the end.
-func (c *serial) segments(actor *policy.Actor, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch, error) {
+func (c *serial) segments(actor *policy.Actor, p *proto.Policy, streams []collect.Stream, steps int) (*collect.Batch,
+	error) {
 	batch := &collect.Batch{Steps: steps}
 	for i, stream := range streams {
 		here := (steps + len(streams) - i - 1) / (len(streams) - i) // of those that are left
 		steps -= here
-		ticket, start := proto.Ticket{Batch: p.Batch, Index: uint64(i), Seed: c.seed}, &proto.Start{Steps: uint64(here), State: stream.State}
+		ticket, start := proto.Ticket{Batch: p.Batch, Index: uint64(i), Seed: c.seed},
+			&proto.Start{Steps: uint64(here), State: stream.State}
 		if start.State == nil {
 			start.Counted = uint64(stream.Before.Steps)
 		}
@@ -187,7 +189,8 @@ func newRun(t testing.TB, s *config.Settings, c train.Collector, j train.Journal
 	}
 	return &train.Run{
 		Learner: train.New(cpu.New(0), s, task),
-		Task:    s.Env, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment, TimeLimit: task.TimeLimit, Clip: s.Clip,
+		Task:    s.Env, Seed: s.Seed, Length: s.Length, BatchSteps: s.Batch, Segment: s.Segment,
+		TimeLimit: task.TimeLimit, Clip: s.Clip,
 		Low: task.Low, High: task.High,
 		Collector: c, Journal: j,
 	}
@@ -209,14 +212,16 @@ func trainSerially(t testing.TB, s *config.Settings) *journal {
 func requireEqual(t testing.TB, what string, got, want *journal) {
 	t.Helper()
 	if len(got.states) != len(want.states) || len(got.rows) != len(want.rows) {
-		t.Fatalf("%s: %d states and %d rows, want %d and %d", what, len(got.states), len(got.rows), len(want.states), len(want.rows))
+		t.Fatalf("%s: %d states and %d rows, want %d and %d", what, len(got.states), len(got.rows), len(want.states),
+			len(want.rows))
 	}
 	for i, state := range want.states {
 		if got.states[i].Epoch = state.Epoch; !reflect.DeepEqual(got.states[i].Counters, state.Counters) {
 			t.Errorf("%s: counters %+v, want %+v", what, got.states[i].Counters, state.Counters)
 		}
 		for _, name := range slices.Sorted(maps.Keys(state.Arrays)) {
-			requireBits(t, fmt.Sprintf("%s: %s after %d iterations", what, name, state.Iteration), got.states[i].Arrays[name], state.Arrays[name])
+			requireBits(t, fmt.Sprintf("%s: %s after %d iterations", what, name, state.Iteration),
+				got.states[i].Arrays[name], state.Arrays[name])
 		}
 	}
 	for i := range want.rows {
@@ -269,7 +274,8 @@ func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 		t.Fatal(err)
 	}
 	defer env.Close()
-	collector, err := collect.New(t.Context(), conn, collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, NewEnv: tasks.New, Exact: true, Log: quiet})
+	collector, err := collect.New(t.Context(), conn,
+		collect.Config{Run: s.Name(), Epoch: 1, Seed: s.Seed, Task: task, NewEnv: tasks.New, Exact: true, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +283,8 @@ func trainOverNATS(t *testing.T, s *config.Settings, j *journal) {
 	ctx, done := context.WithCancel(t.Context())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return rollout.Run(ctx, rollout.Config{Conn: conn, Run: s.Name(), Slots: 2, NewEnv: tasks.New, Engine: tasks.Engine(), Log: quiet})
+		return rollout.Run(ctx, rollout.Config{Conn: conn, Run: s.Name(), Slots: 2, NewEnv: tasks.New,
+			Engine: tasks.Engine(), Log: quiet})
 	})
 	r := newRun(t, s, collector, j)
 	r.Start(1)
@@ -346,7 +353,8 @@ func TestCounts(t *testing.T) {
 			continue
 		}
 		if row := j.rows[i-1]; row.Iteration != uint64(i-1) || row.Steps != steps || row.Episodes != episodes {
-			t.Errorf("row %d is of iteration %d, %d steps and %d episodes, want %d and %d", i-1, row.Iteration, row.Steps, row.Episodes, steps, episodes)
+			t.Errorf("row %d is of iteration %d, %d steps and %d episodes, want %d and %d", i-1, row.Iteration,
+				row.Steps, row.Episodes, steps, episodes)
 		}
 	}
 }

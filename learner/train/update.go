@@ -24,7 +24,8 @@ type Learner struct {
 
 // Update runs one iteration of the paper's Algorithm 1 on a collected batch: it takes a policy step and fills in the
 // iteration's row. lap, if non-nil, is called with each stage's duration.
-func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *runs.Row, lap func(stage string, took time.Duration)) error {
+func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *runs.Row,
+	lap func(stage string, took time.Duration)) error {
 	rest, err := l.step(x, s, r, row, lap)
 	if err != nil {
 		return err
@@ -32,9 +33,10 @@ func (l *Learner) Update(x Samples, s *compute.Scope, r Random, row *runs.Row, l
 	return stages(lap)("deferred", rest.wait())
 }
 
-// step is Update without the deferred parts' end: until they are done, they use x and s, change the critic, and fill in the
-// row's columns of their own.
-func (l *Learner) step(x Samples, s *compute.Scope, r Random, row *runs.Row, lap func(stage string, took time.Duration)) (_ *deferral, err error) {
+// step is Update without the deferred parts' end: until they are done, they use x and s, change the critic, and fill in
+// the row's columns of their own.
+func (l *Learner) step(x Samples, s *compute.Scope, r Random, row *runs.Row,
+	lap func(stage string, took time.Duration)) (_ *deferral, err error) {
 	stage, rest := stages(lap), &deferral{last: l.Backend.Distant()}
 	defer func() {
 		if err != nil {
@@ -90,7 +92,8 @@ func stages(lap func(stage string, took time.Duration)) func(name string, err er
 
 // learnKernel learns the kernel and the features from the batch, and returns the estimator that
 // has them, and what is left to learn for the next batch. Monte Carlo has nothing to learn.
-func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random, row *runs.Row) (estimators.Estimator, deferred, error) {
+func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Random,
+	row *runs.Row) (estimators.Estimator, deferred, error) {
 	if l.Quadrature == nil {
 		return estimators.MonteCarlo{Correction: l.correct(at, r)}, nil, nil
 	}
@@ -120,7 +123,8 @@ func (l *Learner) learnKernel(s *compute.Scope, at *Evaluation, x Samples, r Ran
 
 // stepProcess takes one step up the marginal likelihood of the targets (eqn:GP_nll), and sets the
 // features, in s, to those after it.
-func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation, quadrature *estimators.Quadrature, row *runs.Row) (deferred, error) {
+func (l *Learner) stepProcess(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation,
+	quadrature *estimators.Quadrature, row *runs.Row) (deferred, error) {
 	scope := compute.NewScope(l.Backend)
 	defer scope.Release()
 	posterior, err := quadrature.Condition(scope, &at.Batch)

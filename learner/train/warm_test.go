@@ -13,7 +13,8 @@ import (
 func source(t *testing.T, s *config.Settings) *runs.Checkpoint {
 	t.Helper()
 	states := trainSerially(t, s).states
-	return &runs.Checkpoint{Location: "runs/source", SHA256: "5ca1e", State: states[len(states)-1], Settings: s.Identity()}
+	return &runs.Checkpoint{Location: "runs/source", SHA256: "5ca1e", State: states[len(states)-1],
+		Settings: s.Identity()}
 }
 
 // small are settings of runs that take no time.
@@ -51,7 +52,8 @@ func TestStartFrom(t *testing.T) {
 	}
 	for name, values := range c.State.Arrays {
 		switch {
-		case strings.HasPrefix(name, "optimizer.") || strings.HasPrefix(name, "critic.value.") || strings.HasPrefix(name, "critic.process."):
+		case strings.HasPrefix(name, "optimizer.") || strings.HasPrefix(name, "critic.value.") ||
+			strings.HasPrefix(name, "critic.process."):
 			if slices.Max(first.Arrays[name]) != 0 || slices.Min(first.Arrays[name]) != 0 {
 				t.Errorf("%s begins with %v", name, first.Arrays[name])
 			}
@@ -59,7 +61,8 @@ func TestStartFrom(t *testing.T) {
 			requireBits(t, name, first.Arrays[name], values)
 		}
 	}
-	if last := j.states[2]; last.From != "5ca1e" || last.Steps != j.rows[1].Steps || j.rows[0].Steps >= 2*uint64(s.Batch) {
+	if last := j.states[2]; last.From != "5ca1e" || last.Steps != j.rows[1].Steps ||
+		j.rows[0].Steps >= 2*uint64(s.Batch) {
 		t.Errorf("the last state is %+v, the first row says %d steps", last.Counters, j.rows[0].Steps)
 	}
 
@@ -82,13 +85,15 @@ func TestStartFromOtherMethods(t *testing.T) {
 
 	j := startFrom(t, small(t, config.DBQPG), plain)
 	requireBits(t, "the policy", j.states[0].Arrays["policy.params"], plain.State.Arrays["policy.params"])
-	requireBits(t, "the critic of a run from one without", j.states[0].Arrays["critic.params"], fresh.Arrays["critic.params"])
+	requireBits(t, "the critic of a run from one without", j.states[0].Arrays["critic.params"],
+		fresh.Arrays["critic.params"])
 
 	s := small(t, config.DBQPG)
 	s.BaseKernel = "matern52"
 	j = startFrom(t, s, deep)
 	requireBits(t, "the networks", j.states[0].Arrays["critic.params"], deep.State.Arrays["critic.params"])
-	requireBits(t, "hyperparameters of another kernel", j.states[0].Arrays["critic.raw"], trainSerially(t, s).states[0].Arrays["critic.raw"])
+	requireBits(t, "hyperparameters of another kernel", j.states[0].Arrays["critic.raw"],
+		trainSerially(t, s).states[0].Arrays["critic.raw"])
 
 	converging := small(t, config.MonteCarlo)
 	converging.Targets, converging.ValueLearning = config.GAE, config.Converge
@@ -101,9 +106,11 @@ func TestStartFromOtherMethods(t *testing.T) {
 		t.Errorf("the value function's optimiser begins with %v steps", steps)
 	}
 	j = startFrom(t, converging, deep)
-	requireBits(t, "the value function of a run from one without", j.states[0].Arrays["value_function.params"], trainSerially(t, converging).states[0].Arrays["value_function.params"])
+	requireBits(t, "the value function of a run from one without", j.states[0].Arrays["value_function.params"],
+		trainSerially(t, converging).states[0].Arrays["value_function.params"])
 	learned.State.Arrays["value_function.moments"] = nil
-	if err := newRun(t, converging, nil, nil).StartFrom(learned, 1); err == nil || !strings.Contains(err.Error(), "runs/source: value function") {
+	if err := newRun(t, converging, nil, nil).StartFrom(learned, 1); err == nil ||
+		!strings.Contains(err.Error(), "runs/source: value function") {
 		t.Errorf("error %v", err)
 	}
 
@@ -118,12 +125,14 @@ func TestStartFromAnotherShape(t *testing.T) {
 	s := small(t, config.UAPG)
 	s.Hidden = []int{32}
 	err := newRun(t, s, nil, nil).StartFrom(c, 1)
-	want := "runs/source: its policy has 11 observations, hidden layers [64 64] and 3 actions, but this run's has 11 observations, hidden layers [32] and 3 actions"
+	want := "runs/source: its policy has 11 observations, hidden layers [64 64] and 3 actions, but this run's has 11 " +
+		"observations, hidden layers [32] and 3 actions"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	c.State.Arrays["critic.params"] = c.State.Arrays["critic.params"][1:]
-	if err := newRun(t, small(t, config.UAPG), nil, nil).StartFrom(c, 1); err == nil || !strings.Contains(err.Error(), "runs/source: critic") {
+	if err := newRun(t, small(t, config.UAPG), nil, nil).StartFrom(c, 1); err == nil ||
+		!strings.Contains(err.Error(), "runs/source: critic") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -30,8 +30,8 @@ const (
 	markerText = "The checkpoints of dbqpg's workers: see docs/workers.md. Workers know the store by this file.\n"
 )
 
-// errMissing and errDamaged report that the store does not have the checkpoint from which a run goes on, or not as it was
-// committed.
+// errMissing and errDamaged report that the store does not have the checkpoint from which a run goes on, or not as it
+// was committed.
 var (
 	errMissing = errors.New("the checkpoint is missing")
 	errDamaged = errors.New("the checkpoint is damaged")
@@ -52,8 +52,8 @@ func appendLink(text []byte, l link) []byte {
 	return append(append(text, line...), '\n')
 }
 
-// parseChain returns the links of consecutive iterations with which a text begins. Whatever follows them, such as half a line,
-// is not of the chain.
+// parseChain returns the links of consecutive iterations with which a text begins. Whatever follows them, such as half
+// a line, is not of the chain.
 func parseChain(run string, text []byte) (chain []link) {
 	for line := range bytes.Lines(text) {
 		var l link
@@ -66,8 +66,8 @@ func parseChain(run string, text []byte) (chain []link) {
 	return chain
 }
 
-// homeOf returns the home that a checkpoint's location is in, one of those that a run of that name may have had, or "" for what
-// is not a location.
+// homeOf returns the home that a checkpoint's location is in, one of those that a run of that name may have had, or ""
+// for what is not a location.
 func homeOf(run, location string) string {
 	directory := path.Dir(path.Dir(location))
 	home := path.Dir(directory)
@@ -105,16 +105,17 @@ type resumption struct {
 // checkpoint returns the one to resume from.
 func (r *resumption) checkpoint() link { return r.chain[len(r.chain)-1] }
 
-// find returns the newest intact checkpoint of a run that follows the one that the coordinator has, or is that one, or nil for
-// a run without any. There are later ones if the coordinator was restored from a backup, or if a worker was killed before it
-// had committed what it had stored.
+// find returns the newest intact checkpoint of a run that follows the one that the coordinator has, or is that one, or
+// nil for a run without any. There are later ones if the coordinator was restored from a backup, or if a worker was
+// killed before it had committed what it had stored.
 func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, error) {
 	known := cmp.Or(run.Checkpoint, run.Start)
 	homes := []string{run.Home()}
 	if known != nil {
 		home := homeOf(run.Name, known.Location)
 		if home == "" || run.Checkpoint != nil && !locates(*run.Checkpoint) {
-			return nil, fmt.Errorf("%w: %q is not a location of iteration %d", errDamaged, known.Location, known.Iteration)
+			return nil, fmt.Errorf("%w: %q is not a location of iteration %d", errDamaged, known.Location,
+				known.Iteration)
 		}
 		if home != homes[0] { // the run was reset
 			homes = append(homes, home)
@@ -142,13 +143,16 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 		}
 	}
 	if run.Start != nil && len(all) == 0 {
-		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset", errMissing, in, run.Start.Iteration)
+		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset", errMissing, in,
+			run.Start.Iteration)
 	}
 	return nil, failed
 }
 
-// chains returns the resumptions that the chains in a home offer. Only in the run's own are those later than the one known.
-func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption, err error) {
+// chains returns the resumptions that the chains in a home offer. Only in the run's own are those later than the one
+// known.
+func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption,
+	err error) {
 	keys, err := store.List(ctx, in, home)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -165,7 +169,8 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errStore, err)
 		}
-		chain, known, first := parseChain(run.Name, text), -1, 0 // first is the first that the coordinator does not know
+		// first is the first that the coordinator does not know
+		chain, known, first := parseChain(run.Name, text), -1, 0
 		switch {
 		case run.Checkpoint != nil:
 			known = slices.IndexFunc(chain, func(l link) bool { return l.Checkpoint == *run.Checkpoint })
@@ -179,7 +184,8 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		}
 		for i, l := range chain {
 			if i == known || i > known && own && slices.Contains(keys, l.Location) {
-				all = append(all, &resumption{chain: chain[:i+1], unknown: chain[min(first, i+1) : i+1], directory: path.Dir(key), epoch: epoch})
+				all = append(all, &resumption{chain: chain[:i+1], unknown: chain[min(first, i+1) : i+1],
+					directory: path.Dir(key), epoch: epoch})
 			}
 		}
 	}
@@ -206,15 +212,16 @@ func (r *resumption) get(ctx context.Context, in store.Store) error {
 	return nil
 }
 
-// fill fills a run's new directory with the checkpoint and the files beside it: the settings, the rows, the best policy and the
-// iterations to keep. Some may be of later iterations: these give the same results when repeated, and rows beyond the checkpoint
-// are cut off.
+// fill fills a run's new directory with the checkpoint and the files beside it: the settings, the rows, the best policy
+// and the iterations to keep. Some may be of later iterations: these give the same results when repeated, and rows
+// beyond the checkpoint are cut off.
 func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.Settings) error {
 	if err := os.MkdirAll(runs.Checkpoints(settings.RunDir), 0o755); err != nil {
 		return err
 	}
 	own := path.Join(runs.CheckpointsName, runs.FileName(r.checkpoint().Iteration))
-	names := []string{runs.ProgressName, runs.EvaluationsName, runs.ShutOutName, path.Join(runs.CheckpointsName, runs.BestName)}
+	names := []string{runs.ProgressName, runs.EvaluationsName, runs.ShutOutName,
+		path.Join(runs.CheckpointsName, runs.BestName)}
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
 			names = append(names, path.Join(runs.CheckpointsName, runs.FileName(iteration)))

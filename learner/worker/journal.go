@@ -103,7 +103,8 @@ func (j *journal) key(name string) string {
 	return path.Join(epochs.Directory(j.commits.lease.home, j.commits.lease.Epoch), name)
 }
 
-// events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv needs them.
+// events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv
+// needs them.
 func (j *journal) events() (events []file, err error) {
 	files := os.DirFS(j.directory)
 	for _, pattern := range runs.EventPatterns {
@@ -125,8 +126,9 @@ func (j *journal) events() (events []file, err error) {
 // summary returns the metrics of an iteration for the coordinator.
 func summary(row runs.Row) map[string]float64 {
 	all := map[string]float64{
-		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax, "length_mean": row.LengthMean,
-		"kl": row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
+		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax,
+		"length_mean": row.LengthMean,
+		"kl":          row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
 	}
 	for name, value := range all {
 		if math.IsNaN(value) || math.IsInf(value, 0) {

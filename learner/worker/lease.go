@@ -44,7 +44,8 @@ type lease struct {
 // grace returns how long training continues without the coordinator.
 func (l *lease) grace() time.Duration { return graceTerms * l.term }
 
-// commit makes a commit. A *lostError says that the run is no longer this worker's, or that the coordinator is silent for too long.
+// commit makes a commit. A *lostError says that the run is no longer this worker's, or that the coordinator is silent
+// for too long.
 func (l *lease) commit(ctx context.Context, c registry.Commit) error {
 	ctx, cancel := context.WithTimeout(ctx, l.grace())
 	defer cancel()
@@ -59,8 +60,8 @@ func (l *lease) commit(ctx context.Context, c registry.Commit) error {
 	return nil
 }
 
-// keep renews the lease until ctx is done. If the coordinator says that another worker has the run, or is silent for too
-// long, it calls lose with a *lostError and returns.
+// keep renews the lease until ctx is done. If the coordinator says that another worker has the run, or is silent for
+// too long, it calls lose with a *lostError and returns.
 func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 	ticker := time.NewTicker(l.term / renewals)
 	defer ticker.Stop()
@@ -89,7 +90,8 @@ func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 			lose(silent(l.grace(), err))
 			return
 		case !warned:
-			l.log.Warn("the coordinator does not answer; training goes on for a while", "while", l.grace(), "error", err)
+			l.log.Warn("the coordinator does not answer; training goes on for a while", "while", l.grace(), "error",
+				err)
 			warned = true
 		}
 	}

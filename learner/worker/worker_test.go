@@ -61,7 +61,8 @@ func coordinatorAt(t *testing.T, handle http.HandlerFunc) *client.Client {
 }
 
 func newLease(c *client.Client, term time.Duration) *lease {
-	return &lease{Hold: registry.Hold{Run: run, Epoch: 2}, home: run, coordinator: c, term: term, log: slog.New(slog.DiscardHandler)}
+	return &lease{Hold: registry.Hold{Run: run, Epoch: 2}, home: run, coordinator: c, term: term,
+		log: slog.New(slog.DiscardHandler)}
 }
 
 // hashOf returns a text's SHA-256.
@@ -74,7 +75,8 @@ func hashOf(text string) string {
 func testLink(iteration uint64) (registry.Commit, []file) {
 	text := fmt.Sprint(iteration)
 	location := path.Join(run, "epoch-2", "checkpoints", runs.FileName(iteration))
-	return registry.Commit{Checkpoint: registry.Checkpoint{Iteration: iteration, SHA256: hashOf(text), Location: location}},
+	return registry.Commit{Checkpoint: registry.Checkpoint{Iteration: iteration, SHA256: hashOf(text),
+			Location: location}},
 		[]file{{location, []byte(text)}}
 }
 
@@ -125,8 +127,8 @@ func (s *slowStore) Put(ctx context.Context, key string, data []byte) error {
 	return s.Store.Put(ctx, key, data)
 }
 
-// While the store takes longer for a commit than training waits, training goes on and says so for each iteration; that is what
-// another worker would repeat. Once the store is as fast as usual training waits for each commit again.
+// While the store takes longer for a commit than training waits, training goes on and says so for each iteration; that
+// is what another worker would repeat. Once the store is as fast as usual training waits for each commit again.
 func TestSlowStore(t *testing.T) {
 	committed := make(chan uint64, maxWaiting)
 	coordinator := coordinatorAt(t, func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +157,8 @@ func TestSlowStore(t *testing.T) {
 	c.patience = time.Millisecond
 	for i := range uint64(2) {
 		add(i)
-		if n := len(committed); n > 0 || !strings.Contains(log.String(), fmt.Sprintf("training goes on before its commit\" iteration=%d\n", i)) {
+		if n := len(committed); n > 0 || !strings.Contains(log.String(),
+			fmt.Sprintf("training goes on before its commit\" iteration=%d\n", i)) {
 			t.Fatalf("%d commits; log:\n%s", n, &log)
 		}
 	}
@@ -174,8 +177,8 @@ func TestSlowStore(t *testing.T) {
 	<-ended
 }
 
-// Each commit is in the store before it is committed, and follows the one before; of earlier checkpoints the last ones stay, and
-// those to keep, and of other epochs only the later.
+// Each commit is in the store before it is committed, and follows the one before; of earlier checkpoints the last ones
+// stay, and those to keep, and of other epochs only the later.
 func TestChain(t *testing.T) {
 	s := newStore(t)
 	put := func(key string) {
@@ -185,11 +188,14 @@ func TestChain(t *testing.T) {
 	}
 	var before []link
 	for i := range uint64(3) { // as many as are kept
-		c := registry.Checkpoint{Iteration: i, SHA256: hashOf(fmt.Sprint(i)), Location: path.Join(run, "epoch-1", "checkpoints", runs.FileName(i))}
+		c := registry.Checkpoint{Iteration: i, SHA256: hashOf(fmt.Sprint(i)),
+			Location: path.Join(run, "epoch-1", "checkpoints", runs.FileName(i))}
 		before = append(before, link{c, 0})
 		put(c.Location)
 	}
-	for _, key := range []string{"epoch-1/progress.csv", "epoch-3/progress.csv", "epoch-10/progress.csv", "id-7/epoch-1/progress.csv"} {
+	for _, key := range []string{
+		"epoch-1/progress.csv", "epoch-3/progress.csv", "epoch-10/progress.csv", "id-7/epoch-1/progress.csv",
+	} {
 		put(run + "/" + key)
 	}
 	left := func(directory string) (all []string) {
@@ -207,7 +213,8 @@ func TestChain(t *testing.T) {
 		commits = append(commits, fmt.Sprint(len(left("epoch-1")), "+", len(left("epoch-2"))))
 		fmt.Fprint(w, `{"run": {}}`)
 	})
-	c := newCommitQueue(newLease(coordinator, time.Hour), s, before, 3, func(iteration uint64) bool { return iteration == 4 })
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, before, 3,
+		func(iteration uint64) bool { return iteration == 4 })
 	links := make(chan struct{})
 	lost := func(err error) { t.Errorf("lost: %v", err) }
 	go func() { defer close(links); c.run(t.Context(), lost) }()
@@ -227,7 +234,8 @@ func TestChain(t *testing.T) {
 		t.Errorf("files of the epochs at each commit: %v, want %s", commits, want)
 	}
 	of := func(i uint64) string { return "epoch-2/checkpoints/" + runs.FileName(i) }
-	want := []string{"epoch-10/progress.csv", of(4), of(6), of(7), of(8), "epoch-2/events", "epoch-3/progress.csv", "id-7/epoch-1/progress.csv"}
+	want := []string{"epoch-10/progress.csv", of(4), of(6), of(7), of(8), "epoch-2/events", "epoch-3/progress.csv",
+		"id-7/epoch-1/progress.csv"}
 	if keys := left(""); !slices.Equal(keys, want) {
 		t.Errorf("left are %q; want %q", keys, want)
 	}
@@ -280,7 +288,8 @@ func (h *history) put(t *testing.T, key string) {
 func (h *history) commit(t *testing.T, iteration uint64, home string, epoch uint64) {
 	t.Helper()
 	location := path.Join(epochs.Directory(home, epoch), "checkpoints", runs.FileName(iteration))
-	h.chain = append(h.chain, link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location), Location: location}, 100 * iteration})
+	h.chain = append(h.chain, link{registry.Checkpoint{Iteration: iteration, SHA256: hashOf(location),
+		Location: location}, 100 * iteration})
 	h.put(t, location)
 	var text []byte
 	for _, l := range h.chain {
@@ -326,18 +335,28 @@ func TestFind(t *testing.T) {
 		{"of a backup", registry.Run{Checkpoint: at(h.chain[1])}, h.chain[7], h.chain[2:], nil},
 		{"nothing was committed", registry.Run{}, h.chain[7], h.chain, nil},
 		{"repeated", registry.Run{Checkpoint: at(other.chain[4])}, other.chain[5], other.chain[5:], nil},
-		{"without a chain", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, h.chain[7], h.chain[6:], nil},
+		{"without a chain", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5,
+			SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, h.chain[7], h.chain[6:], nil},
 		{"not begun", registry.Run{ID: 3}, link{}, nil, nil},
 		{"reset", registry.Run{ID: 5, Start: to(h.chain[6])}, h.chain[6], h.chain[6:7], nil},
 		{"reset and begun", registry.Run{ID: 9, Start: to(h.chain[5])}, reset.chain[6], reset.chain[5:], nil},
 		{"reset and committed", registry.Run{ID: 9, Checkpoint: at(h.chain[5])}, reset.chain[6], reset.chain[6:], nil},
 		{"reset to what is gone", registry.Run{ID: 5, Start: to(h.chain[3])}, link{}, nil, errMissing},
-		{"reset to what never was", registry.Run{ID: 5, Start: &registry.Checkpoint{Iteration: 5, Location: epochs.Directory(run, 77) + "/checkpoints/" + runs.FileName(5)}}, h.chain[5], h.chain[5:6], nil},
-		{"damaged", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf("x"), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
-		{"missing", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf("x"), Location: h.chain[4].Location}}, link{}, nil, errMissing},
-		{"of another iteration", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf(h.chain[5].Location), Location: h.chain[5].Location}}, link{}, nil, errDamaged},
-		{"of another run", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(foreign), Location: foreign}}, link{}, nil, errDamaged},
-		{"outside", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, Location: run + "/epoch-1/../../../" + runs.FileName(5)}}, link{}, nil, errDamaged},
+		{"reset to what never was", registry.Run{ID: 5,
+			Start: &registry.Checkpoint{Iteration: 5,
+				Location: epochs.Directory(run, 77) + "/checkpoints/" + runs.FileName(5)}}, h.chain[5], h.chain[5:6],
+			nil},
+		{"damaged", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf("x"),
+			Location: h.chain[5].Location}}, link{}, nil, errDamaged},
+		{"missing", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf("x"),
+			Location: h.chain[4].Location}}, link{}, nil, errMissing},
+		{"of another iteration", registry.Run{
+			Checkpoint: &registry.Checkpoint{Iteration: 4, SHA256: hashOf(h.chain[5].Location),
+				Location: h.chain[5].Location}}, link{}, nil, errDamaged},
+		{"of another run", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5, SHA256: hashOf(foreign),
+			Location: foreign}}, link{}, nil, errDamaged},
+		{"outside", registry.Run{Checkpoint: &registry.Checkpoint{Iteration: 5,
+			Location: run + "/epoch-1/../../../" + runs.FileName(5)}}, link{}, nil, errDamaged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.run.Name = run
@@ -345,7 +364,8 @@ func TestFind(t *testing.T) {
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (r == nil) != (c.want == link{}) {
 				t.Fatalf("%+v, %v, want %+v, %v", r, err, c.want, c.err)
 			}
-			if r != nil && (r.checkpoint() != c.want || string(r.data) != c.want.Location || !slices.Equal(r.unknown, c.unknown)) {
+			if r != nil && (r.checkpoint() != c.want || string(r.data) != c.want.Location ||
+				!slices.Equal(r.unknown, c.unknown)) {
 				t.Errorf("%+v, want %+v, unknown %+v", r, c.want, c.unknown)
 			}
 		})
@@ -355,7 +375,8 @@ func TestFind(t *testing.T) {
 	if err := h.Put(t.Context(), h.chain[7].Location, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: at(h.chain[1])}); err != nil || r.checkpoint() != h.chain[6] {
+	if r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: at(h.chain[1])}); err != nil ||
+		r.checkpoint() != h.chain[6] {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -366,7 +387,10 @@ func TestFill(t *testing.T) {
 	h.commit(t, 5, run, 1)
 	h.commit(t, 6, run, 1)
 	h.commit(t, 7, run, 2)
-	for _, name := range []string{"checkpoints/" + runs.FileName(2), "checkpoints/best.safetensors", "progress.csv", "elsewhere/iteration-00000005.safetensor"} {
+	for _, name := range []string{
+		"checkpoints/" + runs.FileName(2), "checkpoints/best.safetensors", "progress.csv",
+		"elsewhere/iteration-00000005.safetensor",
+	} {
 		h.put(t, epochs.Directory(run, 2)+"/"+name)
 	}
 	for _, last := range []int{1, 2} { // the newest is lost, or it is not
@@ -385,7 +409,8 @@ func TestFill(t *testing.T) {
 			}
 			return err
 		})
-		want := []string{"checkpoints/best.safetensors", "checkpoints/" + runs.FileName(2), "checkpoints/" + runs.FileName(h.chain[3-last].Iteration), "config.yaml", "progress.csv"}
+		want := []string{"checkpoints/best.safetensors", "checkpoints/" + runs.FileName(2),
+			"checkpoints/" + runs.FileName(h.chain[3-last].Iteration), "config.yaml", "progress.csv"}
 		if !slices.Equal(got, want) {
 			t.Errorf("fetched %q, want %q", got, want)
 		}
@@ -403,7 +428,8 @@ func FuzzParseChain(f *testing.F) {
 	}
 	good := appendLink(appendLink(nil, l(1)), l(2))
 	for text, want := range map[string]int{
-		string(good): 2, string(good[:len(good)-10]): 1, string(good) + "{}\n": 2, string(appendLink(good, l(4))): 2, "": 0,
+		string(good): 2, string(good[:len(good)-10]): 1, string(good) + "{}\n": 2, string(appendLink(good, l(4))): 2,
+		"": 0,
 		strings.ReplaceAll(string(good), "id-3", "id-x"): 0, strings.ReplaceAll(string(good), run, "other/run"): 0,
 	} {
 		f.Add([]byte(text))
@@ -457,7 +483,8 @@ func (e memoryError) TooLarge() bool { return bool(e) }
 
 func TestReason(t *testing.T) {
 	long := reason(errors.New("a\nb\x1b[31m\xff" + strings.Repeat("ü", 2000)))
-	fail := registry.Command{End: &registry.End{Hold: registry.Hold{Run: run, Epoch: 1}, State: registry.Failed, Reason: long}}
+	fail := registry.Command{End: &registry.End{Hold: registry.Hold{Run: run, Epoch: 1}, State: registry.Failed,
+		Reason: long}}
 	if err := fail.Check(); err != nil || !strings.HasPrefix(long, "a b [31m?ü") {
 		t.Errorf("%q: %v", long, err)
 	}
@@ -491,8 +518,8 @@ func TestMaxToKeep(t *testing.T) {
 	}
 }
 
-// A log that has become too long is cut, and the store then has what is left of it. Who is shut out of the run is known to the next
-// worker.
+// A log that has become too long is cut, and the store then has what is left of it. Who is shut out of the run is known
+// to the next worker.
 func TestLogIsCut(t *testing.T) {
 	s, directory := newStore(t), t.TempDir()
 	for _, name := range []string{config.FileName, runs.ShutOutName, runs.ProgressName, runs.EvaluationsName} {
@@ -511,7 +538,8 @@ func TestLogIsCut(t *testing.T) {
 	j := &journal{ctx: t.Context(), directory: directory, commits: c, stored: map[string]string{}, log: text}
 	for i := range uint64(4) {
 		log.Info(strings.Repeat("x", maxLog/3), "iteration", i)
-		if err := os.WriteFile(filepath.Join(runs.Checkpoints(directory), runs.FileName(i)), []byte(fmt.Sprint(i)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(runs.Checkpoints(directory), runs.FileName(i)), []byte(fmt.Sprint(i)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.commit(&runs.State{Counters: runs.Counters{Iteration: i}}, nil); err != nil {
@@ -521,7 +549,8 @@ func TestLogIsCut(t *testing.T) {
 	c.close()
 	<-ended
 	stored, err := s.Get(t.Context(), text.key)
-	if err != nil || !bytes.Equal(stored, text.file().data) || len(stored) > maxLog || !bytes.HasSuffix(stored, []byte("iteration=3\n")) {
+	if err != nil || !bytes.Equal(stored, text.file().data) || len(stored) > maxLog ||
+		!bytes.HasSuffix(stored, []byte("iteration=3\n")) {
 		t.Errorf("the store has %d bytes of the log, %v; %d are left", len(stored), err, len(text.file().data))
 	}
 	next := &config.Settings{RunDir: t.TempDir()}

@@ -11,10 +11,11 @@ import (
 )
 
 // A server with credentials has two accounts with separate subjects. Learners have the inner one.
-// Everyone else is in the outer one, from which only messages on exported subjects cross over, as requests whose replies
-// return to the outer account. Permissions alone would not suffice. A server checks where a client publishes, but not where
-// it wants the reply: an actor could ask for a ticket, or for the store's state, and have the reply delivered to the subject
-// that holds a run's policy. With two accounts that reply subject is in the requester's own account, where nobody listens.
+// Everyone else is in the outer one, from which only messages on exported subjects cross over, as requests whose
+// replies return to the outer account. Permissions alone would not suffice. A server checks where a client publishes,
+// but not where it wants the reply: an actor could ask for a ticket, or for the store's state, and have the reply
+// delivered to the subject that holds a run's policy. With two accounts that reply subject is in the requester's own
+// account, where nobody listens.
 const (
 	insideAccount  = "TRAINING"
 	outsideAccount = "OUTSIDE"
@@ -32,7 +33,8 @@ type access struct {
 	publish, subscribe []string
 }
 
-// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security-model.md documents it, and a test compares both with a server.
+// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security-model.md documents it, and a
+// test compares both with a server.
 func accessOf(role proto.Role, key string) access {
 	positions, requests := proto.EveryRun(key)
 	policies := proto.PolicyBucket
@@ -41,8 +43,10 @@ func accessOf(role proto.Role, key string) access {
 	case proto.RoleLearner:
 		return access{
 			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
-				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies, "$KV." + policies + ".>"}),
-			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject}, // the first is what Subjects.Requests covers
+				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies,
+					"$KV." + policies + ".>"}),
+			// the first is what Subjects.Requests covers
+			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject},
 		}
 	case proto.RoleActor:
 		return access{

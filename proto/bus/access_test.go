@@ -54,7 +54,8 @@ func newGuarded(t testing.TB) *guarded {
 	return g
 }
 
-var clientRoles = []proto.Role{proto.RoleLearner, proto.RoleCoordinator, proto.RoleActor, proto.RoleOperator, proto.RoleObserver}
+var clientRoles = []proto.Role{proto.RoleLearner, proto.RoleCoordinator, proto.RoleActor, proto.RoleOperator,
+	proto.RoleObserver}
 
 func (g *guarded) load(name string) *credentials.Credentials {
 	g.t.Helper()
@@ -99,7 +100,8 @@ func allowed(t *testing.T, c *nats.Conn, do func() error) bool {
 	return false
 }
 
-// The table of permissions in docs/security-model.md, each role and subject, publishing and subscribing, is what a server does.
+// The table of permissions in docs/security-model.md, each role and subject, publishing and subscribing, is what a
+// server does.
 func TestPermissions(t *testing.T) {
 	g := newGuarded(t)
 	matrix := readMatrix(t)
@@ -215,18 +217,21 @@ func TestActorsWork(t *testing.T) {
 	learner, actor := g.member("learner"), g.member("actor")
 	subjects := proto.SubjectsOf("toy/1")
 	ask := func(c *bus.Conn) string { return subjects.Request(1, new(proto.Ask), c.Key()) }
-	if _, err := actor.Request(deadline(t), ask(actor), nil); err == nil || !strings.Contains(err.Error(), "nobody answers") {
+	if _, err := actor.Request(deadline(t), ask(actor), nil); err == nil ||
+		!strings.Contains(err.Error(), "nobody answers") {
 		t.Errorf("without a learner: %v", err)
 	}
 	if _, err := learner.Subscribe(subjects.Requests(1), func(m bus.Message) { m.Respond(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	discovered := make(chan string, 1)
-	if _, err := learner.Subscribe(proto.DiscoverSubject, func(m bus.Message) { discovered <- string(m.Data) }); err != nil {
+	if _, err := learner.Subscribe(proto.DiscoverSubject,
+		func(m bus.Message) { discovered <- string(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	announced := make(chan string, 1)
-	if _, err := actor.Subscribe(proto.SubjectsOf("*").Positions(), func(m bus.Message) { announced <- string(m.Data) }); err != nil {
+	if _, err := actor.Subscribe(proto.SubjectsOf("*").Positions(),
+		func(m bus.Message) { announced <- string(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*bus.Conn{learner, actor} {
@@ -309,7 +314,10 @@ func TestAnswersStayOutside(t *testing.T) {
 		"dbqpg-store.DIRECT.GET.KV_" + proto.PolicyBucket + ".$KV." + proto.PolicyBucket + ".a",
 	}
 	for _, request := range requests {
-		for _, reply := range []string{"$KV.dbqpg-policies.a", "$KV.dbqpg-policies.b", "$JS.API.STREAM.DELETE.KV_dbqpg-policies", "$JS.API.STREAM.PURGE.KV_dbqpg-policies"} {
+		for _, reply := range []string{
+			"$KV.dbqpg-policies.a", "$KV.dbqpg-policies.b", "$JS.API.STREAM.DELETE.KV_dbqpg-policies",
+			"$JS.API.STREAM.PURGE.KV_dbqpg-policies",
+		} {
 			if err := actor.PublishRequest(request, reply, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -384,7 +392,8 @@ func BenchmarkChunk(b *testing.B) {
 				data := make([]byte, size)
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if _, err := c.actor.Request(context.Background(), subjects.Request(1, new(proto.Chunk), c.actor.Key()), data); err != nil {
+					if _, err := c.actor.Request(context.Background(),
+						subjects.Request(1, new(proto.Chunk), c.actor.Key()), data); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -400,7 +409,8 @@ func TestWrongServerComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	warned := &signal{text: "no NATS server answers", seen: make(chan struct{})}
-	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(warned, nil)), Identity: newGuarded(t).load("actor").Identity()}
+	config := bus.ConnConfig{Log: slog.New(slog.NewTextHandler(warned, nil)),
+		Identity: newGuarded(t).load("actor").Identity()}
 	port := processtest.Port(t)
 	result := make(chan error)
 	go func() {

@@ -115,7 +115,9 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestBadAddress(t *testing.T) {
-	for _, address := range []string{"", "http://127.0.0.1:4222", "nats://", "nats://127.0.0.1:port", "nats://a,ftp://b"} {
+	for _, address := range []string{
+		"", "http://127.0.0.1:4222", "nats://", "nats://127.0.0.1:port", "nats://a,ftp://b",
+	} {
 		c, err := bus.Connect(deadline(t), address, quiet())
 		if err == nil {
 			c.Close()
@@ -169,10 +171,13 @@ func TestPasswordIsNotShown(t *testing.T) {
 	}()
 	<-warned.seen
 	cancel()
-	if text := (<-result).Error() + shown.String(); strings.Contains(text, "secret") || !strings.Contains(text, "me:xxxxx@") {
+	if text := (<-result).Error() + shown.String(); strings.Contains(text, "secret") ||
+		!strings.Contains(text, "me:xxxxx@") {
 		t.Errorf("shown: %s", text)
 	}
-	for _, address := range []string{"ftp://me:secret@host", "nats://me:secret@", "nats://me:secret@host:port", "nats://me:secret@host\x00"} {
+	for _, address := range []string{
+		"ftp://me:secret@host", "nats://me:secret@", "nats://me:secret@host:port", "nats://me:secret@host\x00",
+	} {
 		if _, err := bus.Connect(ctx, address, quiet()); strings.Contains(err.Error(), "secret") {
 			t.Errorf("shown: %v", err)
 		}
@@ -219,7 +224,8 @@ func TestStoreComparesAndSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, revision, err := store.Get(ctx, "Swimmer-v2/npg=1_x"); string(value) != "two" || revision != second || err != nil {
+	if value, revision, err := store.Get(ctx, "Swimmer-v2/npg=1_x"); string(value) != "two" || revision != second ||
+		err != nil {
 		t.Errorf("got %q at revision %d, %v; want two at %d", value, revision, err, second)
 	}
 	if err := store.Delete(ctx, "Swimmer-v2/npg=1_x", first); !errors.Is(err, bus.ErrConflict) {

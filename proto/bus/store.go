@@ -124,14 +124,16 @@ func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := s.jetstream.CreateKeyValue(ctx, config)
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && (refused.ErrorCode == codeNoPeers || refused.ErrorCode == codeNotClustered) {
-		s.conn.log.Warn("the NATS cluster keeps policies on one server only: if it is lost, runs wait until it is back", "error", err)
+		s.conn.log.Warn("the NATS cluster keeps policies on one server only: if it is lost, runs wait until it is back",
+			"error", err)
 		config.Replicas = 1
 		kv, err = s.jetstream.CreateKeyValue(ctx, config)
 	}
 	return kv, err
 }
 
-// explain maps the library's errors to those that callers distinguish, and says what to do about a server without JetStream.
+// explain maps the library's errors to those that callers distinguish, and says what to do about a server without
+// JetStream.
 func (s *Store) explain(ctx context.Context, verb, key string, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrDisconnected):

@@ -13,10 +13,10 @@
 //
 // # The protocol
 //
-// The process reads requests from its standard input and writes one answer to each, in order, to its standard output; it
-// ends at the end of its input. A message is its length (4 bytes, big-endian) and that many bytes: one msgpack array.
-// Matrices and vectors are byte strings of little-endian float64, row-major. With k environments, of o observations and
-// a actions:
+// The process reads requests from its standard input and writes one answer to each, in order, to its standard output;
+// it ends at the end of its input. A message is its length (4 bytes, big-endian) and that many bytes: one msgpack
+// array. Matrices and vectors are byte strings of little-endian float64, row-major. With k environments, of o
+// observations and a actions:
 //
 //	["hello", 1, k]                  asks for k environments under version 1 of this protocol
 //	["hello", 1, o, a]
@@ -27,6 +27,6 @@
 //	["error", text]                  says what is wrong, in place of any answer
 //
 // The answer to a step has n × o numbers, n numbers, and a byte of bits for each of the n: 1, the task has ended
-// the episode; 2, a time limit has; 4, the environment has failed, which has no other numbers than zeros, and a text in the
-// list of errors, in order. An episode is reproducible if the environment is a function of seed and actions.
+// the episode; 2, a time limit has; 4, the environment has failed, which has no other numbers than zeros, and a text in
+// the list of errors, in order. An episode is reproducible if the environment is a function of seed and actions.
 package external

@@ -28,8 +28,8 @@ func New(builtin func(name string) (sim.Env, error), files ...*File) (*Environme
 	return &Environments{builtin: builtin, files: files}, nil
 }
 
-// Slots is how many episodes to play at the same time on so many cores: enough for a full process of each file's command
-// on each of them.
+// Slots is how many episodes to play at the same time on so many cores: enough for a full process of each file's
+// command on each of them.
 func (e *Environments) Slots(cores int) int {
 	most := 1
 	for _, f := range e.files {
@@ -38,8 +38,8 @@ func (e *Environments) Slots(cores int) int {
 	return most * cores
 }
 
-// New returns a new instance of the task of that name, which is its Spec's, to be closed. Environments of a task file share
-// processes, which end with the last of their environments. They may be used concurrently.
+// New returns a new instance of the task of that name, which is its Spec's, to be closed. Environments of a task file
+// share processes, which end with the last of their environments. They may be used concurrently.
 func (e *Environments) New(name string) (sim.Env, error) {
 	task, _, external := strings.Cut(name, "@")
 	if !external {
@@ -51,7 +51,8 @@ func (e *Environments) New(name string) (sim.Env, error) {
 			return e.open(f, spec)
 		}
 		if f.Name == task {
-			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but the path of the command's "+
+			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all "+
+				"but the path of the command's "+
 				"program, directory, environments and limits", task)
 		}
 	}
@@ -60,7 +61,8 @@ func (e *Environments) New(name string) (sim.Env, error) {
 
 // open starts a process unless one has room.
 func (e *Environments) open(f *File, spec sim.Spec) (sim.Env, error) {
-	env := &env{environments: e, file: f, spec: spec, clipped: make([]float64, spec.ActionDim), call: call{wake: make(chan bool, 1)}}
+	env := &env{environments: e, file: f, spec: spec, clipped: make([]float64, spec.ActionDim),
+		call: call{wake: make(chan bool, 1)}}
 	if err := env.move(); err != nil {
 		return nil, err
 	}

@@ -69,8 +69,8 @@ func play(env sim.Env, seed uint64) ([]float64, error) {
 	return seen, nil
 }
 
-// An episode is the same bits in whichever environment of whichever process it is played, whatever the others play, as where
-// there is no process.
+// An episode is the same bits in whichever environment of whichever process it is played, whatever the others play, as
+// where there is no process.
 func TestEpisodes(t *testing.T) {
 	const episodes = 60
 	base := rand.Uint64()
@@ -113,9 +113,12 @@ func TestEpisodes(t *testing.T) {
 // Whatever goes wrong is an error that says what, with the process's last words, and the next episode is played.
 func TestFailures(t *testing.T) {
 	for wrong, want := range map[string]string{
-		"crash":           `(?s)environment Toys: its process ended \(exit status 3\); its last words: Segmentation fault in gripper.c`,
-		"hang":            `(?s)its process hung and was killed: no answer within 500ms; its last words: waiting for the gripper`,
-		"chatter":         `its process's answer makes no sense: it begins with "gripper 1.2, .*only messages may be written to its standard output`,
+		"crash": `(?s)environment Toys: its process ended \(exit status 3\); ` +
+			`its last words: Segmentation fault in gripper.c`,
+		"hang": `(?s)its process hung and was killed: no answer within 500ms; ` +
+			`its last words: waiting for the gripper`,
+		"chatter": `its process's answer makes no sense: it begins with "gripper 1.2, ` +
+			`.*only messages may be written to its standard output`,
 		"close":           `its process closed its standard output`,
 		"raise":           `environment Toys: ValueError: the gripper is lost`,
 		"nan":             `number 1 of the observation is NaN`,
@@ -188,7 +191,8 @@ func TestNeighbours(t *testing.T) {
 // A process that cannot be started, or is not what the file says, is an error at once.
 func TestBadStarts(t *testing.T) {
 	for wrong, want := range map[string]string{
-		"exit":             "its process ended (exit status 3); its last words: ModuleNotFoundError: no module named grippers",
+		"exit": "its process ended (exit status 3); its last words: " +
+			"ModuleNotFoundError: no module named grippers",
 		"sleep":            "its process hung and was killed: no answer within 500ms",
 		"refuse":           "environment Toys: ValueError: no licence for grippers",
 		"other version":    "speaks version 2 of the protocol, this program 1",

@@ -21,31 +21,35 @@ import (
 
 // A File is the contents of a task file: a task, and the command that simulates it.
 type File struct {
-	Name         string    `yaml:"name"`
-	Observations int       `yaml:"observations"`           // numbers in an observation
-	Actions      int       `yaml:"actions"`                // numbers in an action
-	Low          []float64 `yaml:"low,flow,omitempty"`     // bounds of an action, to which it is clipped; none: unbounded
-	High         []float64 `yaml:"high,flow,omitempty"`    //
-	Steps        int       `yaml:"steps"`                  // time limit
-	Command      []string  `yaml:"command,flow"`           // program and arguments
-	Directory    string    `yaml:"directory,omitempty"`    // where it runs; relative to the file's, which is the default
-	Environments int       `yaml:"environments,omitempty"` // a process; 0: 8
-	Limits       Limits    `yaml:"limits,flow,omitempty"`  //
+	Name         string `yaml:"name"`
+	Observations int    `yaml:"observations"` // numbers in an observation
+	Actions      int    `yaml:"actions"`      // numbers in an action
+	// bounds of an action, to which it is clipped; none: unbounded
+	Low     []float64 `yaml:"low,flow,omitempty"`
+	High    []float64 `yaml:"high,flow,omitempty"` //
+	Steps   int       `yaml:"steps"`               // time limit
+	Command []string  `yaml:"command,flow"`        // program and arguments
+	// where it runs; relative to the file's, which is the default
+	Directory    string `yaml:"directory,omitempty"`
+	Environments int    `yaml:"environments,omitempty"` // a process; 0: 8
+	Limits       Limits `yaml:"limits,flow,omitempty"`  //
 }
 
 // Limits are how long a process may take before it is taken for hung, and killed. 0 stands for the default.
 type Limits struct {
-	Start   time.Duration `yaml:"start,omitempty"`   // until it has made its environments: 2m
-	Step    time.Duration `yaml:"step,omitempty"`    // for a step or a reset of one environment: 10s
-	Episode time.Duration `yaml:"episode,omitempty"` // for an episode, after which its ticket is issued to another actor: 1m
+	Start time.Duration `yaml:"start,omitempty"` // until it has made its environments: 2m
+	Step  time.Duration `yaml:"step,omitempty"`  // for a step or a reset of one environment: 10s
+	// for an episode, after which its ticket is issued to another actor: 1m
+	Episode time.Duration `yaml:"episode,omitempty"`
 }
 
 const (
 	defaultEnvironments = 8
 	maxEnvironments     = 128
 	maxFile             = 64 << 10
-	maxDim              = 1 << 16        // of observations and actions
-	maxEpisode          = 16<<20 - 4<<10 // bytes of an episode's arrays, which one message has room for (proto.MaxEpisode)
+	maxDim              = 1 << 16 // of observations and actions
+	// bytes of an episode's arrays, which one message has room for (proto.MaxEpisode)
+	maxEpisode = 16<<20 - 4<<10
 )
 
 // namePattern is what task names look like.
@@ -81,7 +85,8 @@ func Parse(data []byte) (*File, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d bytes, the limit for a task", maxFile)
 	}
-	f := &File{Environments: defaultEnvironments, Limits: Limits{Start: 2 * time.Minute, Step: 10 * time.Second, Episode: time.Minute}}
+	f := &File{Environments: defaultEnvironments,
+		Limits: Limits{Start: 2 * time.Minute, Step: 10 * time.Second, Episode: time.Minute}}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(f); errors.Is(err, io.EOF) {
@@ -112,7 +117,8 @@ func (f *File) check() error {
 	case len(f.Command) == 0 || f.Command[0] == "":
 		return errors.New("command: must be a list of a program and its arguments")
 	case f.Environments < 1 || f.Environments > maxEnvironments:
-		return fmt.Errorf("environments %d: must be from 1 to %d, as many as a process has", f.Environments, maxEnvironments)
+		return fmt.Errorf("environments %d: must be from 1 to %d, as many as a process has", f.Environments,
+			maxEnvironments)
 	case f.Limits.Start <= 0 || f.Limits.Step <= 0 || f.Limits.Episode <= 0:
 		return errors.New("limits: start, step and episode must be above 0s")
 	}
@@ -124,7 +130,8 @@ func (f *File) checkBounds() error {
 		return nil
 	}
 	if len(f.Low) != f.Actions || len(f.High) != f.Actions {
-		return fmt.Errorf("low and high: %d and %d numbers, want one for each of %d actions", len(f.Low), len(f.High), f.Actions)
+		return fmt.Errorf("low and high: %d and %d numbers, want one for each of %d actions", len(f.Low), len(f.High),
+			f.Actions)
 	}
 	for i := range f.Low {
 		if !(f.Low[i] <= f.High[i]) || math.IsInf(f.Low[i], 1) || math.IsInf(f.High[i], -1) {
@@ -137,8 +144,8 @@ func (f *File) checkBounds() error {
 // String is the file's contents on a line.
 func (f *File) String() string { return flow(f) }
 
-// Identity is what makes the task what it is, as a file on a line: two files of the same identity have the same results. It lacks
-// what may differ between machines: the program's path, the directory, and how processes are run.
+// Identity is what makes the task what it is, as a file on a line: two files of the same identity have the same
+// results. It lacks what may differ between machines: the program's path, the directory, and how processes are run.
 func (f *File) Identity() string {
 	same := *f
 	same.Command = append([]string{"-"}, f.Command[1:]...)
@@ -160,8 +167,8 @@ func flow(f *File) string {
 	return strings.TrimSpace(string(data))
 }
 
-// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it, runs and
-// actors know each other's tasks.
+// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it, runs
+// and actors know each other's tasks.
 func (f *File) Spec() sim.Spec {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	low, high := f.Low, f.High

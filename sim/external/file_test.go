@@ -16,7 +16,8 @@ import (
 func TestLoad(t *testing.T) {
 	directory := t.TempDir()
 	path := filepath.Join(directory, "task.yaml")
-	text := "name: Mine\nobservations: 3\nactions: 1\nlow: [-2]\nhigh: [.inf]\nsteps: 20\ncommand: [python3, -m, mine]\ndirectory: code\nlimits: {step: 2s}\n"
+	text := "name: Mine\nobservations: 3\nactions: 1\nlow: [-2]\nhigh: [.inf]\nsteps: 20\ncommand: [python3, -m, " +
+		"mine]\ndirectory: code\nlimits: {step: 2s}\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Directory != filepath.Join(directory, "code") || f.Environments != 8 || f.Limits.Step.Seconds() != 2 || f.Limits.Start == 0 {
+	if f.Directory != filepath.Join(directory, "code") || f.Environments != 8 || f.Limits.Step.Seconds() != 2 ||
+		f.Limits.Start == 0 {
 		t.Errorf("%+v", f)
 	}
 	again, err := external.Parse([]byte(f.String()))
@@ -84,11 +86,13 @@ func TestBadFiles(t *testing.T) {
 		{"[-1, -1]", "[-1, .nan]", "do not bound action 1"},
 		{"[-1, -1]", "[1, -1]", "1 and 0.5 do not bound action 0"},
 	} {
-		if _, err := external.Parse([]byte(strings.Replace(good, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := external.Parse([]byte(strings.Replace(good, c.old, c.new, 1))); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s for %s: %v, want %q", c.new, c.old, err, c.want)
 		}
 	}
-	if _, err := external.Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read the task file") {
+	if _, err := external.Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil ||
+		!strings.Contains(err.Error(), "read the task file") {
 		t.Error(err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe is this program's end of a pipe, read or written until a deadline. It waits in poll(2) and keeps its thread meanwhile: an
-// answer takes about a millisecond, in which the runtime's own poller would put thread after thread to sleep, at several times
-// the processor time.
+// pipe is this program's end of a pipe, read or written until a deadline. It waits in poll(2) and keeps its thread
+// meanwhile: an answer takes about a millisecond, in which the runtime's own poller would put thread after thread to
+// sleep, at several times the processor time.
 type pipe struct {
 	fd       int
 	deadline time.Time

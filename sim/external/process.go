@@ -45,8 +45,8 @@ type process struct {
 	failure  error  // why no more is asked
 }
 
-// patience is how long those who wait do so for those who are coming, and at most twice that. A message for all costs less than
-// one for each, and those who don't come are rare: they leave an episode before its end.
+// patience is how long those who wait do so for those who are coming, and at most twice that. A message for all costs
+// less than one for each, and those who don't come are rare: they leave an episode before its end.
 const patience = 5 * time.Millisecond
 
 // call is what is asked of one environment: a reset, or a step if there is an action.
@@ -105,7 +105,8 @@ func (p *process) take() {
 	p.batch, p.waiting = p.waiting, p.batch[:0]
 }
 
-// answer wakes those whose calls are answered, but for the one that spoke. Those that go on with their episode are coming.
+// answer wakes those whose calls are answered, but for the one that spoke. Those that go on with their episode are
+// coming.
 func (p *process) answer(spoke *call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,8 @@ func (p *process) pass() {
 	}
 }
 
-// hurry gives up on those who have been coming since the watch began. The timer isn't set anew for each answer: that wakes threads.
+// hurry gives up on those who have been coming since the watch began. The timer isn't set anew for each answer: that
+// wakes threads.
 func (p *process) hurry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,8 @@ func (w *wire) exchange(to io.Writer, from io.Reader) error {
 	}
 	length := int(binary.BigEndian.Uint32(w.answer))
 	if most := w.limit(); length > most || n > 4+length {
-		return fmt.Errorf("%w: it begins with %q, and only messages may be written to its standard output", errMessage, w.answer[:min(n, 80)])
+		return fmt.Errorf("%w: it begins with %q, and only messages may be written to its standard output", errMessage,
+			w.answer[:min(n, 80)])
 	}
 	if n < 4+length {
 		w.answer = slices.Grow(w.answer[:n], 4+length-n)[:4+length]
@@ -205,7 +206,8 @@ func (w *wire) greeted(f *File) error {
 	case numbers[0] != version:
 		return fmt.Errorf("its process speaks version %d of the protocol, this program %d", numbers[0], version)
 	case numbers[1] != f.Observations || numbers[2] != f.Actions:
-		return fmt.Errorf("it has %d observations and %d actions, and its task file says %d and %d: correct the file, or write it anew "+
+		return fmt.Errorf("it has %d observations and %d actions, and its task file says %d and %d: "+
+			"correct the file, or write it anew "+
 			"(python -m dbqpg.describe)", numbers[1], numbers[2], f.Observations, f.Actions)
 	}
 	return w.end()

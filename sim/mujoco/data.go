@@ -76,7 +76,8 @@ func (d *Data) Step(n int, contactForces bool) error {
 // StateSize returns the length of what Save appends.
 func (m *Model) StateSize() int { return int(C.mj_stateSize(m.c, C.mjSTATE_INTEGRATION)) }
 
-// Save appends to dst all that a step depends on, in MuJoCo's order: its integration state, with the solver's warm start.
+// Save appends to dst all that a step depends on, in MuJoCo's order: its integration state, with the solver's warm
+// start.
 func (d *Data) Save(dst []float64) []float64 {
 	n := int(C.mj_stateSize(d.m, C.mjSTATE_INTEGRATION))
 	dst = slices.Grow(dst, n)[:len(dst)+n]
@@ -84,8 +85,8 @@ func (d *Data) Save(dst []float64) []float64 {
 	return dst
 }
 
-// Load sets what Save appended, of this or another Data of the model, after which steps are the same to the last bit. What
-// follows from the state (poses, forces) is zero until the next step.
+// Load sets what Save appended, of this or another Data of the model, after which steps are the same to the last bit.
+// What follows from the state (poses, forces) is zero until the next step.
 func (d *Data) Load(state []float64) error {
 	if want := int(C.mj_stateSize(d.m, C.mjSTATE_INTEGRATION)); len(state) != want {
 		panic(fmt.Sprintf("mujoco: a state of length %d, want %d", len(state), want))

@@ -105,15 +105,18 @@ func TestBadModels(t *testing.T) {
 		"":               "",
 		"<mujoco":        "",
 		"not xml at all": "",
-		"<mujoco><worldbody><body><joint/></body></worldbody></mujoco>":                                       "mass and inertia of moving bodies must be larger than",
-		"<mujoco><nonsense/></mujoco>":                                                                        "unrecognized element",
-		"<mujoco><actuator><motor joint='none'/></actuator></mujoco>":                                         "none",
-		"<mujoco><worldbody><geom type='mesh' mesh='m'/></worldbody></mujoco>":                                "mesh",
-		"<mujoco><asset><mesh name='m' file='/no/such.obj'/></asset></mujoco>":                                "no/such.obj",
-		"<mujoco><option timestep='-1'/><worldbody><geom size='nan'/></worldbody></mujoco>":                   "",
-		"<mujoco><worldbody><body pos='1e300 1e300 nan'><geom size='0'/></body></worldbody></mujoco>":         "",
-		strings.Repeat("<mujoco>", 1000) + "<worldbody/>" + strings.Repeat("</mujoco>", 1000):                 "",
-		"<mujoco><worldbody><body name='a'/><body name='a'/></worldbody></mujoco>":                            "repeated name",
+		"<mujoco><worldbody><body><joint/></body></worldbody></mujoco>": "mass " +
+			"and inertia of moving bodies must be larger than",
+		"<mujoco><nonsense/></mujoco>":                                         "unrecognized element",
+		"<mujoco><actuator><motor joint='none'/></actuator></mujoco>":          "none",
+		"<mujoco><worldbody><geom type='mesh' mesh='m'/></worldbody></mujoco>": "mesh",
+		"<mujoco><asset><mesh name='m' " +
+			"file='/no/such.obj'/></asset></mujoco>": "no/such.obj",
+		"<mujoco><option timestep='-1'/><worldbody><geom size='nan'/></worldbody></mujoco>":           "",
+		"<mujoco><worldbody><body pos='1e300 1e300 nan'><geom size='0'/></body></worldbody></mujoco>": "",
+		strings.Repeat("<mujoco>", 1000) + "<worldbody/>" + strings.Repeat("</mujoco>", 1000):         "",
+		"<mujoco><worldbody><body name='a'/><body " +
+			"name='a'/></worldbody></mujoco>": "repeated name",
 		"<mujoco><compiler inertiafromgeom='true'/><worldbody><body><freejoint/></body></worldbody></mujoco>": "",
 	} {
 		m, err := Compile([]byte(mjcf))
@@ -190,7 +193,8 @@ func TestOutOfMemory(t *testing.T) {
 		for range 3 {
 			var e *Error
 			err := d.Reset(nil, nil)
-			if !errors.As(err, &e) || e.Warning != c.warning || !strings.Contains(e.Message, c.want) || strings.Contains(e.Message, "\n") {
+			if !errors.As(err, &e) || e.Warning != c.warning || !strings.Contains(e.Message, c.want) ||
+				strings.Contains(e.Message, "\n") {
 				t.Errorf("%s: error %#v", c.memory, err)
 			}
 		}

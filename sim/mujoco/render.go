@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// A Renderer draws states of a model into images, by EGL or OSMesa, which are loaded for it. It is used by the goroutine
-// that made it, which is bound to its thread until Close.
+// A Renderer draws states of a model into images, by EGL or OSMesa, which are loaded for it. It is used by the
+// goroutine that made it, which is bound to its thread until Close.
 type Renderer struct {
 	c             *C.renderer
 	Width, Height int // of an image, in pixels

@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// A Scene is what drawing a model takes besides the poses of its bodies. Lengths are in m, quaternions are w, x, y, z, colors
-// red, green, blue and opacity from 0 to 1.
+// A Scene is what drawing a model takes besides the poses of its bodies. Lengths are in m, quaternions are w, x, y, z,
+// colors red, green, blue and opacity from 0 to 1.
 type Scene struct {
 	Timestep  float64    `json:"timestep"` // of the engine, in s
 	Mass      float64    `json:"mass"`     // of all bodies, in kg
@@ -31,10 +31,11 @@ type Scene struct {
 
 // A Geom is a shape that is fixed to a body.
 type Geom struct {
-	Name        string     `json:"name"`
-	Type        string     `json:"type"` // plane, sphere, capsule, ellipsoid, cylinder, box or mesh
-	Body        int        `json:"body"`
-	Size        [3]float64 `json:"size"` // as in MJCF: radii and halves of lengths; of a plane, halves of its sides, 0 for infinite
+	Name string `json:"name"`
+	Type string `json:"type"` // plane, sphere, capsule, ellipsoid, cylinder, box or mesh
+	Body int    `json:"body"`
+	// as in MJCF: radii and halves of lengths; of a plane, halves of its sides, 0 for infinite
+	Size        [3]float64 `json:"size"`
 	Position    [3]float64 `json:"position"`
 	Quaternion  [4]float64 `json:"quaternion"`
 	Color       [4]float32 `json:"color"`
@@ -99,8 +100,10 @@ const lastGroup = 2
 func (m *Model) Scene() *Scene {
 	c := m.c
 	s := &Scene{
-		Timestep: m.Timestep(), Mass: float64(*c.body_subtreemass), Center: triple(&c.stat.center[0], 0), Extent: float64(c.stat.extent),
-		Bodies: []string{}, Geoms: []Geom{}, Meshes: []Mesh{}, Textures: []Texture{}, Lights: []Light{}, Cameras: []Camera{}, Actuators: []Actuator{},
+		Timestep: m.Timestep(), Mass: float64(*c.body_subtreemass), Center: triple(&c.stat.center[0], 0),
+		Extent: float64(c.stat.extent),
+		Bodies: []string{}, Geoms: []Geom{}, Meshes: []Mesh{}, Textures: []Texture{}, Lights: []Light{},
+		Cameras: []Camera{}, Actuators: []Actuator{},
 	}
 	for i := range int(c.nbody) {
 		s.Bodies = append(s.Bodies, m.name(C.mjOBJ_BODY, i))
@@ -112,21 +115,27 @@ func (m *Model) Scene() *Scene {
 		}
 	}
 	for i := range int(c.nmesh) {
-		vertices := unsafe.Slice((*float32)(unsafe.Pointer(c.mesh_vert)), 3*int(c.nmeshvert))[3*at[int32](c.mesh_vertadr, i):]
-		faces := unsafe.Slice((*int32)(unsafe.Pointer(c.mesh_face)), 3*int(c.nmeshface))[3*at[int32](c.mesh_faceadr, i):]
+		vertices := unsafe.Slice((*float32)(unsafe.Pointer(c.mesh_vert)),
+			3*int(c.nmeshvert))[3*at[int32](c.mesh_vertadr, i):]
+		faces := unsafe.Slice((*int32)(unsafe.Pointer(c.mesh_face)),
+			3*int(c.nmeshface))[3*at[int32](c.mesh_faceadr, i):]
 		s.Meshes = append(s.Meshes, Mesh{
-			append([]float32{}, vertices[:3*at[int32](c.mesh_vertnum, i)]...), append([]int32{}, faces[:3*at[int32](c.mesh_facenum, i)]...),
+			append([]float32{}, vertices[:3*at[int32](c.mesh_vertnum, i)]...),
+			append([]int32{}, faces[:3*at[int32](c.mesh_facenum, i)]...),
 		})
 	}
 	for i := range int(c.nlight) {
 		s.Lights = append(s.Lights, Light{
-			Directional: at[int32](c.light_type, i) == C.mjLIGHT_DIRECTIONAL, Shadow: at[bool](c.light_castshadow, i), Body: int(at[int32](c.light_bodyid, i)),
-			Position: triple(c.light_pos, i), Direction: triple(c.light_dir, i), Diffuse: at[[3]float32](c.light_diffuse, i),
+			Directional: at[int32](c.light_type, i) == C.mjLIGHT_DIRECTIONAL, Shadow: at[bool](c.light_castshadow, i),
+			Body:     int(at[int32](c.light_bodyid, i)),
+			Position: triple(c.light_pos, i), Direction: triple(c.light_dir, i),
+			Diffuse: at[[3]float32](c.light_diffuse, i),
 		})
 	}
 	for i := range int(c.ncam) {
 		s.Cameras = append(s.Cameras, Camera{
-			m.name(C.mjOBJ_CAMERA, i), int(at[int32](c.cam_bodyid, i)), triple(c.cam_pos0, i), triple(c.cam_pos, i), at[[4]float64](c.cam_quat, i),
+			m.name(C.mjOBJ_CAMERA, i), int(at[int32](c.cam_bodyid, i)), triple(c.cam_pos0, i), triple(c.cam_pos, i),
+			at[[4]float64](c.cam_quat, i),
 			at[float64](c.cam_fovy, i),
 		})
 	}
@@ -142,8 +151,10 @@ func (m *Model) geom(i int, kind string, textures []int, tints [][3]float32) Geo
 	c := m.c
 	g := Geom{
 		Name: m.name(C.mjOBJ_GEOM, i), Type: kind, Body: int(at[int32](c.geom_bodyid, i)), Size: triple(c.geom_size, i),
-		Position: triple(c.geom_pos, i), Quaternion: at[[4]float64](c.geom_quat, i), Color: at[[4]float32](c.geom_rgba, i),
-		Mesh: -1, Texture: -1, Specular: 0.5, Shininess: 0.5, Repeat: [2]float32{1, 1}, // as without a material in MuJoCo
+		Position: triple(c.geom_pos, i), Quaternion: at[[4]float64](c.geom_quat, i),
+		Color: at[[4]float32](c.geom_rgba, i),
+		// as without a material in MuJoCo
+		Mesh: -1, Texture: -1, Specular: 0.5, Shininess: 0.5, Repeat: [2]float32{1, 1},
 	}
 	if kind == "mesh" {
 		g.Mesh = int(at[int32](c.geom_dataid, i))
@@ -164,7 +175,8 @@ func (m *Model) geom(i int, kind string, textures []int, tints [][3]float32) Geo
 	switch {
 	case texture < 0:
 	case kind == "plane" && textures[texture] >= 0:
-		g.Texture, g.Repeat, g.Uniform = textures[texture], at[[2]float32](c.mat_texrepeat, material), at[bool](c.mat_texuniform, material)
+		g.Texture, g.Repeat, g.Uniform = textures[texture], at[[2]float32](c.mat_texrepeat, material),
+			at[bool](c.mat_texuniform, material)
 	default:
 		for j := range tints[texture] {
 			g.Color[j] *= tints[texture][j]
@@ -173,12 +185,14 @@ func (m *Model) geom(i int, kind string, textures []int, tints [][3]float32) Geo
 	return g
 }
 
-// addTextures adds the two-dimensional textures. It returns the index of each of the model's textures in the scene, or -1, and
-// each one's mean color, which stands for it elsewhere than on planes.
+// addTextures adds the two-dimensional textures. It returns the index of each of the model's textures in the scene, or
+// -1, and each one's mean color, which stands for it elsewhere than on planes.
 func (s *Scene) addTextures(c *C.mjModel) (indices []int, tints [][3]float32) {
 	for i := range int(c.ntex) {
-		width, height, channels := int(at[int32](c.tex_width, i)), int(at[int32](c.tex_height, i)), int(at[int32](c.tex_nchannel, i))
-		pixels := unsafe.Slice((*byte)(unsafe.Pointer(c.tex_data)), int(c.ntexdata))[at[int64](c.tex_adr, i):][:width*height*channels]
+		width, height, channels := int(at[int32](c.tex_width, i)), int(at[int32](c.tex_height, i)),
+			int(at[int32](c.tex_nchannel, i))
+		pixels := unsafe.Slice((*byte)(unsafe.Pointer(c.tex_data)),
+			int(c.ntexdata))[at[int64](c.tex_adr, i):][:width*height*channels]
 		picture := image.NewNRGBA(image.Rect(0, 0, width, height))
 		var sums [3]float64
 		for p := range width * height {
@@ -199,7 +213,8 @@ func (s *Scene) addTextures(c *C.mjModel) (indices []int, tints [][3]float32) {
 			s.Textures = append(s.Textures, Texture{file.Bytes()})
 		}
 		scale := 1 / (255 * float64(width*height))
-		indices, tints = append(indices, index), append(tints, [3]float32{float32(sums[0] * scale), float32(sums[1] * scale), float32(sums[2] * scale)})
+		indices, tints = append(indices, index),
+			append(tints, [3]float32{float32(sums[0] * scale), float32(sums[1] * scale), float32(sums[2] * scale)})
 	}
 	return indices, tints
 }
@@ -219,12 +234,12 @@ func triple(array *C.mjtNum, i int) [3]float64 { return at[[3]float64](array, i)
 // BodyOrientations returns the bodies' orientations in the world, xquat: 4 numbers (w, x, y, z) a body.
 func (d *Data) BodyOrientations() []float64 { return view(d.d.xquat, 4*d.m.nbody) }
 
-// AppliedForces returns forces and torques on the bodies' centers of mass, xfrc_applied, which act until they are changed or the
-// state is reset: 6 numbers a body.
+// AppliedForces returns forces and torques on the bodies' centers of mass, xfrc_applied, which act until they are
+// changed or the state is reset: 6 numbers a body.
 func (d *Data) AppliedForces() []float64 { return view(d.d.xfrc_applied, 6*d.m.nbody) }
 
-// Contacts writes where bodies touch, and the force there, both in the world: 6 numbers a contact, as many as dst has room for. It
-// returns how many it wrote.
+// Contacts writes where bodies touch, and the force there, both in the world: 6 numbers a contact, as many as dst has
+// room for. It returns how many it wrote.
 func (d *Data) Contacts(dst []float64) int {
 	return int(C.engine_contacts(d.c, (*C.double)(unsafe.SliceData(dst)), C.int(len(dst)/6)))
 }

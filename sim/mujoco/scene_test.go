@@ -14,7 +14,8 @@ const everything = `
   <asset>
     <texture name="checker" builtin="checker" type="2d" width="8" height="8" rgb1="0 0 0" rgb2="1 1 1"/>
     <texture name="flat" builtin="flat" type="cube" width="4" height="24" rgb1="1 0.5 0" rgb2="1 0.5 0"/>
-    <material name="floor" texture="checker" texrepeat="3 5" texuniform="true" reflectance="0.25" specular="0.75" shininess="1"/>
+    <material name="floor" texture="checker" texrepeat="3 5" texuniform="true" reflectance="0.25" specular="0.75"
+      shininess="1"/>
     <material name="skin" texture="flat" rgba="1 1 1 0.5"/>
     <mesh name="tetrahedron" vertex="0 0 0  1 0 0  0 1 0  0 0 1"/>
   </asset>
@@ -46,13 +47,16 @@ func TestScene(t *testing.T) {
 	for _, g := range s.Geoms {
 		types = append(types, g.Type)
 	}
-	if want := []string{"plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"}; !slices.Equal(types, want) {
+	if want := []string{"plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"}; !slices.Equal(types,
+		want) {
 		t.Fatalf("geoms %v, want %v", types, want)
 	}
-	if !slices.Equal(s.Bodies, []string{"world", "trunk", "limb"}) || !slices.Equal(s.Actuators, []Actuator{{"knee", -2, 3}}) {
+	if !slices.Equal(s.Bodies, []string{"world", "trunk", "limb"}) ||
+		!slices.Equal(s.Actuators, []Actuator{{"knee", -2, 3}}) {
 		t.Errorf("bodies %v, actuators %v", s.Bodies, s.Actuators)
 	}
-	if floor := s.Geoms[0]; floor.Texture != 0 || floor.Repeat != [2]float32{3, 5} || !floor.Uniform || floor.Reflectance != 0.25 || floor.Specular != 0.75 {
+	if floor := s.Geoms[0]; floor.Texture != 0 || floor.Repeat != [2]float32{3, 5} || !floor.Uniform ||
+		floor.Reflectance != 0.25 || floor.Specular != 0.75 {
 		t.Errorf("the floor is %+v", floor)
 	}
 	picture, err := png.Decode(bytes.NewReader(s.Textures[0].PNG))
@@ -62,7 +66,8 @@ func TestScene(t *testing.T) {
 	if here, next, across := picture.At(1, 1), picture.At(5, 1), picture.At(5, 5); here == next || here != across {
 		t.Errorf("no checker: %v, %v, %v", here, next, across)
 	}
-	if ball := s.Geoms[1]; ball.Color != [4]float32{1, 128 / 255., 0, 0.5} && ball.Color != [4]float32{1, 127 / 255., 0, 0.5} {
+	if ball := s.Geoms[1]; ball.Color != [4]float32{1, 128 / 255., 0, 0.5} &&
+		ball.Color != [4]float32{1, 127 / 255., 0, 0.5} {
 		t.Errorf("the ball's color is %v", ball.Color)
 	}
 	if bone := s.Geoms[2]; bone.Color != [4]float32{0.1, 0.2, 0.3, 1} {
@@ -100,7 +105,8 @@ func TestScene(t *testing.T) {
 					turn += body[3*row+k] * local[3*k+column]
 				}
 				if math.Abs(turn-rotations[9*i+3*row+column]) > 1e-12 {
-					t.Errorf("%s: rotation (%d, %d) is %v, want %v", g.Type, row, column, turn, rotations[9*i+3*row+column])
+					t.Errorf("%s: rotation (%d, %d) is %v, want %v", g.Type, row, column, turn,
+						rotations[9*i+3*row+column])
 				}
 			}
 		}

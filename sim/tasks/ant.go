@@ -48,7 +48,8 @@ func newAnt(m *mujoco.Model, version int) task {
 		},
 		healthy: func(d *mujoco.Data) bool {
 			height := d.Positions()[2]
-			return within(math.Inf(1), d.Positions()) && within(math.Inf(1), d.Velocities()) && 0.2 <= height && height <= 1
+			return within(math.Inf(1), d.Positions()) && within(math.Inf(1), d.Velocities()) && 0.2 <= height &&
+				height <= 1
 		},
 	}
 }

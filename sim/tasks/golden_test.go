@@ -10,9 +10,9 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// traces holds each task's trace as Gymnasium plays it, recorded by scripts/record_trace.py: init_qpos and init_qvel (the
-// engine's positions and velocities), actions (T x action), observations (T+1 x observation, the first at the initial
-// state), rewards (T) and terminated (T; the trace continues after termination).
+// traces holds each task's trace as Gymnasium plays it, recorded by scripts/record_trace.py: init_qpos and init_qvel
+// (the engine's positions and velocities), actions (T x action), observations (T+1 x observation, the first at the
+// initial state), rewards (T) and terminated (T; the trace continues after termination).
 var traces = flag.String("traces", "testdata", "directory of traces to compare with")
 
 // Every task answers as Gymnasium does, to 1e-9 along the whole trace (relative where a value is above 1).

@@ -8,7 +8,8 @@ import (
 
 func init() { families["HalfCheetah"] = newHalfCheetah }
 
-// newHalfCheetah is a two-legged runner in a plane, to run along x (Gymnasium's half_cheetah_v4.py, half_cheetah_v5.py).
+// newHalfCheetah is a two-legged runner in a plane, to run along x (Gymnasium's half_cheetah_v4.py,
+// half_cheetah_v5.py).
 //
 // Observation (17): height and angle of the torso, the 6 joint angles, then all 9 velocities.
 // Reward: forward velocity - 0.1 |action|². The episode never terminates.

@@ -22,7 +22,8 @@ func newInvertedPendulum(_ *mujoco.Model, version int) task {
 		},
 		reward: func(s step) float64 { return s.alive(1, version) },
 		healthy: func(d *mujoco.Data) bool {
-			return within(math.Inf(1), d.Positions()) && within(math.Inf(1), d.Velocities()) && math.Abs(d.Positions()[1]) <= 0.2
+			return within(math.Inf(1), d.Positions()) && within(math.Inf(1), d.Velocities()) &&
+				math.Abs(d.Positions()[1]) <= 0.2
 		},
 	}
 }

@@ -73,8 +73,8 @@ func observePlanar(d *mujoco.Data, observation []float64) {
 	fillClamped(observation[len(position):], d.Velocities(), 10)
 }
 
-// rewardPlanar is the hopper's and the walker's: forward velocity + 1 - 1e-3 |action|²; in v5 the 1 is for steps that do
-// not end the episode.
+// rewardPlanar is the hopper's and the walker's: forward velocity + 1 - 1e-3 |action|²; in v5 the 1 is for steps that
+// do not end the episode.
 func rewardPlanar(version int) func(s step) float64 {
 	return func(s step) float64 {
 		return s.velocity() + s.alive(1, version) - 1e-3*sumSquares(s.action)

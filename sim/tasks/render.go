@@ -4,7 +4,8 @@ import "github.com/dbqpg/dbqpg/sim/mujoco"
 
 // A Scene is a sim.Env that can be drawn: each of this package's.
 type Scene interface {
-	// Simulation returns the engine's model and state. They are only to be looked at, but for forces that disturb the robot.
+	// Simulation returns the engine's model and state. They are only to be looked at, but for forces that disturb the
+	// robot.
 	Simulation() (*mujoco.Model, *mujoco.Data)
 	// StepSeconds returns how long a step is, in the simulation.
 	StepSeconds() float64

@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Two environments that take turns, at random, play what one plays alone: to the last bit, over the ends of episodes too,
-// with forces and contacts in between.
+// Two environments that take turns, at random, play what one plays alone: to the last bit, over the ends of episodes
+// too, with forces and contacts in between.
 func TestInterruptedEpisodesAreTheSame(t *testing.T) {
 	const steps = 60
 	seed := rand.Uint64()
@@ -68,7 +68,8 @@ func TestInterruptedEpisodesAreTheSame(t *testing.T) {
 			}
 			check(step)
 			if reward != wantReward || terminated != wantTerminated {
-				t.Fatalf("step %d: reward %v, terminated %v; want %v, %v", step, reward, terminated, wantReward, wantTerminated)
+				t.Fatalf("step %d: reward %v, terminated %v; want %v, %v", step, reward, terminated, wantReward,
+					wantTerminated)
 			}
 			if terminated || coin.IntN(40) == 0 {
 				reset(step)
@@ -95,7 +96,8 @@ func TestHostileStates(t *testing.T) {
 			if err := e.LoadState(bad); err == nil {
 				t.Errorf("%s: %s: accepted", name, what)
 			}
-			if _, _, err := e.Step(make([]float64, e.spec.ActionDim), make([]float64, e.spec.ObservationDim)); !errors.Is(err, sim.ErrNotReset) {
+			if _, _, err := e.Step(make([]float64, e.spec.ActionDim),
+				make([]float64, e.spec.ObservationDim)); !errors.Is(err, sim.ErrNotReset) {
 				t.Errorf("%s: %s: a step after a refused state: %v", name, what, err)
 			}
 		}

@@ -78,11 +78,13 @@ func TestDimensions(t *testing.T) {
 		}
 		// Every element is written, by Reset and by Step.
 		observation := slices.Repeat([]float64{math.NaN()}, e.spec.ObservationDim)
-		if err := e.Reset(rand.New(rand.NewPCG(1, 1)), observation); err != nil || slices.ContainsFunc(observation, math.IsNaN) {
+		if err := e.Reset(rand.New(rand.NewPCG(1, 1)), observation); err != nil ||
+			slices.ContainsFunc(observation, math.IsNaN) {
 			t.Errorf("reset: %v, %v", err, observation)
 		}
 		observation = slices.Repeat([]float64{math.NaN()}, e.spec.ObservationDim)
-		if _, _, err := e.Step(make([]float64, e.spec.ActionDim), observation); err != nil || slices.ContainsFunc(observation, math.IsNaN) {
+		if _, _, err := e.Step(make([]float64, e.spec.ActionDim), observation); err != nil ||
+			slices.ContainsFunc(observation, math.IsNaN) {
 			t.Errorf("step: %v, %v", err, observation)
 		}
 	})

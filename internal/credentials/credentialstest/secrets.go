@@ -1,5 +1,5 @@
-// Package credentialstest has a stand-in for the part of Kubernetes' API that keeps Secrets. The tests of the chart run the same
-// requests against a real API server (make chart-e2e).
+// Package credentialstest has a stand-in for the part of Kubernetes' API that keeps Secrets. The tests of the chart run
+// the same requests against a real API server (make chart-e2e).
 package credentialstest
 
 import (
@@ -42,7 +42,9 @@ func NewSecrets(t testing.TB) *Secrets {
 	t.Cleanup(server.Close)
 	s.address = server.Listener.Addr().String()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	for name, data := range map[string]string{"ca.crt": string(certificate), "token": token + "\n", "namespace": Namespace} {
+	for name, data := range map[string]string{
+		"ca.crt": string(certificate), "token": token + "\n", "namespace": Namespace,
+	} {
 		if err := os.WriteFile(filepath.Join(s.mounted, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +125,8 @@ func (s *Secrets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusNotFound
 	case s.refuse != nil && s.refuse(r.Method, name),
 		r.Method == http.MethodPost && old != nil,
-		r.Method == http.MethodPut && old["metadata"].(map[string]any)["resourceVersion"] != metadata["resourceVersion"]:
+		r.Method == http.MethodPut &&
+			old["metadata"].(map[string]any)["resourceVersion"] != metadata["resourceVersion"]:
 		status = http.StatusConflict
 	case r.Method == http.MethodGet:
 		object = old

@@ -19,7 +19,8 @@ type Net struct {
 // and biases.
 func Bind(m nn.MLP, params compute.Block) Net {
 	if params.Rows != m.NumParams() || params.Cols != 1 || !params.Contiguous() || params.Stride != 1 {
-		panic(fmt.Sprintf("blocks: a %s block (stride %d) as the %d parameters of %v", params.Shape(), params.Stride, m.NumParams(), m.Sizes))
+		panic(fmt.Sprintf("blocks: a %s block (stride %d) as the %d parameters of %v", params.Shape(), params.Stride,
+			m.NumParams(), m.Sizes))
 	}
 	net := Net{mlp: m}
 	for _, l := range m.Layers() {

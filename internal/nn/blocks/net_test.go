@@ -39,11 +39,13 @@ type fixture struct {
 func each(t *testing.T, test func(t *testing.T, f fixture)) {
 	for _, b := range nntest.Backends() {
 		for _, mlp := range []nn.MLP{
-			{Sizes: []int{3, 5, 4, 2}}, {Sizes: []int{3, 5, 4, 2}, TanhOutput: true}, {Sizes: []int{4, 2}}, {Sizes: []int{1, 6, 3}},
+			{Sizes: []int{3, 5, 4, 2}}, {Sizes: []int{3, 5, 4, 2}, TanhOutput: true}, {Sizes: []int{4, 2}},
+			{Sizes: []int{1, 6, 3}},
 		} {
 			for _, samples := range []int{1, 1200} {
 				rng := rand.New(rand.NewPCG(uint64(samples), uint64(mlp.NumParams())))
-				f := fixture{backend: b, scope: compute.NewScope(b), mlp: mlp, samples: samples, in: mlp.Sizes[0], out: mlp.Sizes[len(mlp.Sizes)-1]}
+				f := fixture{backend: b, scope: compute.NewScope(b), mlp: mlp, samples: samples, in: mlp.Sizes[0],
+					out: mlp.Sizes[len(mlp.Sizes)-1]}
 				f.params = normals(mlp.NumParams(), rng)
 				f.inputs, f.signal = normals(samples*f.in, rng), normals(samples*f.out, rng)
 				f.net = blocks.Bind(mlp, f.scope.FromSlice(len(f.params), 1, f.params))

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "the pages are not tested in a browser: %v\n", err)
 		os.Exit(0)
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 900),
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
+		chromedp.WindowSize(1400, 900),
 		chromedp.Flag("force-device-scale-factor", "1"), chromedp.Flag("enable-precise-memory-info", true),
 		chromedp.Flag("ignore-certificate-errors", true)) // the coordinators' authority is their own
 	if os.Getuid() == 0 {
@@ -84,7 +85,8 @@ type page struct {
 func open(t *testing.T, url, address string, options ...chromedp.ContextOption) *page {
 	t.Helper()
 	p := &page{t: t, url: url}
-	ctx, end := chromedp.NewContext(browser, append(options, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.listen))...)
+	ctx, end := chromedp.NewContext(browser, append(options, chromedp.WithNewBrowserContext(),
+		chromedp.WithListener(p.listen))...)
 	t.Cleanup(end)
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
@@ -203,7 +205,8 @@ func (p *page) fill(field, text string) {
 // drawn waits until the charts have been drawn, so many of them.
 func (p *page) drawn(charts int) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`[...document.querySelectorAll('.plot')].filter((c) => c.dataset.points > 0).length >= %d`, charts))
+	p.until(fmt.Sprintf(`[...document.querySelectorAll('.plot')].filter((c) => c.dataset.points > 0).length >= %d`,
+		charts))
 }
 
 // look takes a screenshot, keeps it as an artefact where these are wanted, and fails if there is next to nothing in it.
@@ -225,7 +228,8 @@ func (p *page) save(name string) image.Image {
 	if directory := os.Getenv(screenshots); directory != "" {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
 			p.t.Error(err)
-		} else if err := os.WriteFile(filepath.Join(directory, strings.ReplaceAll(p.t.Name(), "/", "_")+"-"+name+".png"), data, 0o644); err != nil {
+		} else if err := os.WriteFile(filepath.Join(directory,
+			strings.ReplaceAll(p.t.Name(), "/", "_")+"-"+name+".png"), data, 0o644); err != nil {
 			p.t.Error(err)
 		}
 	}
@@ -250,7 +254,9 @@ func colors(picture image.Image) int {
 // accessible fails for what axe finds wrong with the page as it is.
 func (p *page) accessible() {
 	p.t.Helper()
-	for _, violation := range evaluate[[]string](p, axe()+`;axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.help + ': ' + v.nodes.map((n) => n.html + n.failureSummary).join(' | ')))`) {
+	for _, violation := range evaluate[[]string](p,
+		axe()+`;axe.run().then((r) => r.violations.map((v) =>
+			v.id + ': ' + v.help + ': ' + v.nodes.map((n) => n.html + n.failureSummary).join(' | ')))`) {
 		p.t.Errorf("accessibility: %s", violation)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // command runs a command of the coordinator's program to its end.
 func command(t *testing.T, arguments ...string) string {
 	t.Helper()
-	output, err := exec.CommandContext(processtest.Context(t), filepath.Join(programs, "coordinator"), arguments...).CombinedOutput()
+	output, err := exec.CommandContext(processtest.Context(t), filepath.Join(programs, "coordinator"),
+		arguments...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("coordinator %s: %v\n%s", strings.Join(arguments, " "), err, output)
 	}
@@ -35,7 +36,8 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// Every node of a cluster shows all runs, also those of workers that died, and after the leader's death the others go on.
+// Every node of a cluster shows all runs, also those of workers that died, and after the leader's death the others go
+// on.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
@@ -47,7 +49,8 @@ func TestThreeNodes(t *testing.T) {
 	var nodes []*processtest.Process
 	var urls []string
 	for i := range 3 {
-		nodes = append(nodes, start(t, "coordinator", "serve", "--node-id", fmt.Sprint("n", i+1), "--data-dir", t.TempDir(), "--http", addresses[2*i],
+		nodes = append(nodes, start(t, "coordinator", "serve", "--node-id", fmt.Sprint("n", i+1), "--data-dir",
+			t.TempDir(), "--http", addresses[2*i],
 			"--raft", addresses[2*i+1], "--peers", peers, "--checkpoints", kept))
 		urls = append(urls, "http://"+addresses[2*i]+"/")
 	}
@@ -55,8 +58,11 @@ func TestThreeNodes(t *testing.T) {
 		n.Expect("msg=ready")
 	}
 	all := strings.Join(urls, ",")
-	command(t, "submit", "--coordinator", all, write(t, "name: pendulum\ntasks: InvertedPendulum-v5\nestimators: mc\noverrides: {batch: 500, iterations: 5000, evaluate_every: 2}\n"))
-	worker := start(t, "learner", "worker", "--worker-name", "w1", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
+	command(t, "submit", "--coordinator", all,
+		write(t, "name: pendulum\ntasks: InvertedPendulum-v5\nestimators: mc\noverrides: {batch: 500, "+
+			"iterations: 5000, evaluate_every: 2}\n"))
+	worker := start(t, "learner", "worker", "--worker-name", "w1", "--coordinator", all, "--checkpoints", kept,
+		"--actors", "1", "--lease-term", "1s")
 	worker.Expect(`msg="iteration done" iteration=3 `)
 	leader := 0
 	for line := range strings.Lines(command(t, "nodes", "--coordinator", all)) {
@@ -86,7 +92,8 @@ func TestThreeNodes(t *testing.T) {
 	p.says("lost") // what is dead looks dead
 	p.look("lost")
 	nodes[leader-1].Signal(syscall.SIGKILL)
-	next := start(t, "learner", "worker", "--worker-name", "w2", "--coordinator", all, "--checkpoints", kept, "--actors", "1", "--lease-term", "1s")
+	next := start(t, "learner", "worker", "--worker-name", "w2", "--coordinator", all, "--checkpoints", kept,
+		"--actors", "1", "--lease-term", "1s")
 	next.Expect(`msg="iteration done"`)
 	p.says("running")
 	p.to("#/run/pendulum/InvertedPendulum-v5/trpo-mc-s1?tab=events")
@@ -96,7 +103,8 @@ func TestThreeNodes(t *testing.T) {
 	p.mayComplain("503") // until there was a new leader
 }
 
-// With credentials a browser shows nothing before its user has logged in with a token, and users do what their role permits.
+// With credentials a browser shows nothing before its user has logged in with a token, and users do what their role
+// permits.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
@@ -108,7 +116,8 @@ func TestActions(t *testing.T) {
 		return fields[len(fields)-1]
 	}
 	look, act := token("board", "observer"), token("alice", "operator")
-	node := start(t, "coordinator", "serve", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0", "--credentials",
+	node := start(t, "coordinator", "serve", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--raft",
+		"127.0.0.1:0", "--credentials",
 		filepath.Join(directory, "coordinator"), "--tokens", tokens)
 	node.Expect("msg=ready")
 	p := open(t, address(node), "")
@@ -125,7 +134,9 @@ func TestActions(t *testing.T) {
 	p.expectComplaint("401")
 	login(look)
 	p.says("observer board")
-	if status := evaluate[int](p, `fetch('data/action', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{"action":"submit","sweep":""}'}).then((r) => r.status)`); status != http.StatusForbidden {
+	if status := evaluate[int](p,
+		`fetch('data/action', {method: 'POST', headers: {'Content-Type': 'application/json'},
+			body: '{"action":"submit","sweep":""}'}).then((r) => r.status)`); status != http.StatusForbidden {
 		t.Errorf("an observer's action: %d", status)
 	}
 	p.expectComplaint("403")
@@ -164,7 +175,8 @@ func TestActions(t *testing.T) {
 	confirm("Retry", "Queue the run", "1 run is queued again")
 	confirm("Remove experiment", "Remove the experiment", "cancel the experiment first") // they have not ended
 	p.expectComplaint("400")
-	command(t, "cancel", "two", "--coordinator", strings.TrimSuffix(p.url, "/"), "--credentials", filepath.Join(directory, "operator"))
+	command(t, "cancel", "two", "--coordinator", strings.TrimSuffix(p.url, "/"), "--credentials",
+		filepath.Join(directory, "operator"))
 	confirm("Remove experiment", "Remove the experiment", "There are no runs")
 	node.Expect(`msg=changed by="operator alice" method=POST what=".*submit`)
 }
@@ -189,7 +201,8 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if policy := response.Header.Get("Content-Security-Policy"); response.StatusCode == http.StatusOK && (!strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe")) {
+		if policy := response.Header.Get("Content-Security-Policy"); response.StatusCode == http.StatusOK &&
+			(!strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe")) {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 		return response.StatusCode
@@ -200,9 +213,12 @@ func TestStrangers(t *testing.T) {
 	}{
 		{"GET", "", "", "", 200}, {"GET", "data/runs", "", "", 200}, {"GET", "assets/app.js", "", "", 200},
 		{"GET", "data/runs", "Host", "evil.example", 403},
-		{"POST", "data/action", "Sec-Fetch-Site", "cross-site", 403}, {"POST", "data/action", "Origin", "http://evil.example", 403},
-		{"POST", "data/action", "Content-Type", "text/plain", 403}, {"POST", "data/action", "", "", 404}, {"POST", "data/runs", "", "", 405},
-		{"GET", "data/file?name=npg-mc-s1&file=../npg-mc-s2/config.yaml", "", "", 404}, {"GET", "data/file?name=npg-mc-s1&file=/etc/passwd", "", "", 404},
+		{"POST", "data/action", "Sec-Fetch-Site", "cross-site", 403},
+		{"POST", "data/action", "Origin", "http://evil.example", 403},
+		{"POST", "data/action", "Content-Type", "text/plain", 403}, {"POST", "data/action", "", "", 404},
+		{"POST", "data/runs", "", "", 405},
+		{"GET", "data/file?name=npg-mc-s1&file=../npg-mc-s2/config.yaml", "", "", 404},
+		{"GET", "data/file?name=npg-mc-s1&file=/etc/passwd", "", "", 404},
 		{"GET", "data/curves?q=a%3C", "", "", 400}, {"GET", "assets/../web.go", "", "", 404},
 	} {
 		if got := ask(c.method, c.path, c.header, c.value); got != c.want {

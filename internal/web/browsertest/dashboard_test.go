@@ -19,7 +19,8 @@ func TestDashboard(t *testing.T) {
 	p.accessible()
 	jumps := evaluate[float64](p, `new Promise((done) => {
 		let sum = 0;
-		new PerformanceObserver((list) => list.getEntries().forEach((e) => (sum += e.value))).observe({type: 'layout-shift', buffered: true});
+		new PerformanceObserver((list) => list.getEntries().forEach((e) => (sum += e.value)))
+			.observe({type: 'layout-shift', buffered: true});
 		setTimeout(() => done(sum), 100);
 	})`)
 	if jumps > 0.1 {
@@ -30,7 +31,8 @@ func TestDashboard(t *testing.T) {
 	p.until(`document.querySelectorAll('.legend dt').length === 3`)
 	p.look("groups")
 	p.accessible()
-	p.do(chromedp.Click(chromedp.CSS(`input[aria-label="curve of task=Swimmer-v2 algorithm=npg estimator=mc"]`))) // leaves two
+	// leaves two
+	p.do(chromedp.Click(chromedp.CSS(`input[aria-label="curve of task=Swimmer-v2 algorithm=npg estimator=mc"]`)))
 	p.until(`document.querySelectorAll('.legend dt').length === 2`)
 	p.do(chromedp.Click(chromedp.CSS(`a.button`)))
 	p.says("Add the runs of")

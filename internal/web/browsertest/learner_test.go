@@ -16,7 +16,8 @@ func TestLearner(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
 	directory := filepath.Join(t.TempDir(), "run")
-	learner := start(t, "learner", "--env", "InvertedPendulum-v5", "--batch", "500", "--iterations", "100000", "--evaluate-every", "2", "--actors", "1",
+	learner := start(t, "learner", "--env", "InvertedPendulum-v5", "--batch", "500", "--iterations", "100000",
+		"--evaluate-every", "2", "--actors", "1",
 		"--run-dir", directory, "--http", "127.0.0.1:0")
 	p := open(t, address(learner), "")
 	p.says("InvertedPendulum-v5/trpo-uapg-s1_batch=500") // the only run's page, without asking
@@ -27,7 +28,8 @@ func TestLearner(t *testing.T) {
 	p.look("curves")
 	p.accessible()
 	for _, tab := range []struct{ name, says string }{
-		{"evaluations", "mean action return"}, {"settings", "gae_lambda"}, {"events", "from iteration 0 on"}, {"files", "best.safetensors"}, {"log", "iteration done"},
+		{"evaluations", "mean action return"}, {"settings", "gae_lambda"}, {"events", "from iteration 0 on"},
+		{"files", "best.safetensors"}, {"log", "iteration done"},
 	} {
 		p.to(p.runAddress() + "?tab=" + tab.name)
 		p.says(tab.says)
@@ -36,7 +38,10 @@ func TestLearner(t *testing.T) {
 	}
 	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-uapg-s1_batch%3D500_streams%3D2")
 	p.says("The two have the same settings")
-	size := evaluate[int](p, `fetch(document.querySelector('base')?.href ?? 'data/file?name=' + encodeURIComponent(decodeURIComponent(location.hash.slice(6).split('?')[0])) + '&file=checkpoints/best.safetensors').then((r) => r.arrayBuffer()).then((b) => b.byteLength)`)
+	size := evaluate[int](p,
+		`fetch(document.querySelector('base')?.href ??
+			'data/file?name=' + encodeURIComponent(decodeURIComponent(location.hash.slice(6).split('?')[0])) +
+			'&file=checkpoints/best.safetensors').then((r) => r.arrayBuffer()).then((b) => b.byteLength)`)
 	if size < 10_000 {
 		t.Errorf("the best checkpoint is downloaded as %d bytes", size)
 	}
@@ -45,7 +50,8 @@ func TestLearner(t *testing.T) {
 		const real = fetch;
 		window.fetch = (address, options) => new Promise((resolve, reject) => {
 			options?.signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
-			setTimeout(() => options?.signal?.aborted || resolve(real(address, options)), String(address).startsWith('data/curves') ? 2500 : 0);
+			setTimeout(() => options?.signal?.aborted || resolve(real(address, options)),
+				String(address).startsWith('data/curves') ? 2500 : 0);
 		});
 	}`)
 	p.to("#/?sort=name")
@@ -96,7 +102,10 @@ func TestNarrowAndDark(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
 	url := address(start(t, "learner", "dashboard", published, "--http", "127.0.0.1:0"))
-	for _, path := range []string{"#/", "#/?group=task+estimator", "#/run/npg-uapg-s1", "#/run/npg-uapg-s1?tab=settings", "#/compare?g=estimator%3Dmc&g=estimator%3Duapg&statistic=iqm&smooth=0.6&log=1&axis=steps"} {
+	for _, path := range []string{
+		"#/", "#/?group=task+estimator", "#/run/npg-uapg-s1", "#/run/npg-uapg-s1?tab=settings",
+		"#/compare?g=estimator%3Dmc&g=estimator%3Duapg&statistic=iqm&smooth=0.6&log=1&axis=steps",
+	} {
 		p := open(t, url, "")
 		p.do(chromedp.EmulateViewport(400, 800))
 		evaluate[chromedp.Void](p, `localStorage.setItem('theme', 'dark')`)

@@ -7,7 +7,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicture takes a picture of the pages for the documentation, of the runs in a directory that DBQPG_TEST_PICTURE names.
+// TestPicture takes a picture of the pages for the documentation, of the runs in a directory that DBQPG_TEST_PICTURE
+// names.
 func TestPicture(t *testing.T) {
 	directory := os.Getenv("DBQPG_TEST_PICTURE")
 	if directory == "" {

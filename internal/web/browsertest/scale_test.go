@@ -29,32 +29,38 @@ import (
 // figures is the file that TestTenThousand writes its measurements to, from the environment.
 const figures = "DBQPG_TEST_FIGURES"
 
-// manyRuns makes a directory of runs, each of so many iterations: 20 learning curves, to whose files all runs have links.
+// manyRuns makes a directory of runs, each of so many iterations: 20 learning curves, to whose files all runs have
+// links.
 func manyRuns(t *testing.T, number, iterations int) string {
 	t.Helper()
 	directory := t.TempDir()
 	const shapes = 20
 	for k := range shapes {
 		rng := rand.New(rand.NewPCG(1, uint64(k)))
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), progress.Columns[progress.Row](), iterations, 1, func(column string, i int) float64 {
-			return valueOf(rng, column, i, 100+10*float64(k))
-		})
-		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)), progress.Columns[progress.Evaluation](), iterations, 50, func(column string, i int) float64 {
-			return valueOf(rng, column, i, 100+10*float64(k))
-		})
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.csv", k)), progress.Columns[progress.Row](),
+			iterations, 1, func(column string, i int) float64 {
+				return valueOf(rng, column, i, 100+10*float64(k))
+			})
+		writeTable(t, filepath.Join(directory, ".shapes", fmt.Sprintf("%d.evaluations.csv", k)),
+			progress.Columns[progress.Evaluation](), iterations, 50, func(column string, i int) float64 {
+				return valueOf(rng, column, i, 100+10*float64(k))
+			})
 	}
 	for i := range number { // groups of 100 seeds
-		task, estimator, gamma := [5]string{"Swimmer", "Hopper", "HalfCheetah", "Walker2d", "Ant"}[i/100%5], [4]string{"mc", "dbqpg", "uapg", "ubac"}[i/500%4], i/2000%5
+		task, estimator, gamma := [5]string{"Swimmer", "Hopper", "HalfCheetah", "Walker2d", "Ant"}[i/100%5],
+			[4]string{"mc", "dbqpg", "uapg", "ubac"}[i/500%4], i/2000%5
 		home := filepath.Join(directory, task+"-v5", fmt.Sprintf("npg-%s-s%d_gamma=0.9%d", estimator, i%100+1, gamma))
 		if err := os.MkdirAll(home, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		config := fmt.Sprintf("# What is learned\nenv: %s-v5\nalgorithm: npg\nestimator: %s\nseed: %d\niterations: %d\ngamma: 0.9%d\nbatch: 16000\nrank: 50\n", task, estimator, i%100+1, iterations, gamma)
+		config := fmt.Sprintf("# What is learned\nenv: %s-v5\nalgorithm: npg\nestimator: %s\nseed: %d\niterations: "+
+			"%d\ngamma: 0.9%d\nbatch: 16000\nrank: 50\n", task, estimator, i%100+1, iterations, gamma)
 		if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		for name, shape := range map[string]string{"progress.csv": "%d.csv", "evaluations.csv": "%d.evaluations.csv"} {
-			if err := os.Link(filepath.Join(directory, ".shapes", fmt.Sprintf(shape, 7*i%shapes)), filepath.Join(home, name)); err != nil {
+			if err := os.Link(filepath.Join(directory, ".shapes", fmt.Sprintf(shape, 7*i%shapes)),
+				filepath.Join(home, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +68,8 @@ func manyRuns(t *testing.T, number, iterations int) string {
 	return directory
 }
 
-func writeTable(t *testing.T, path string, columns []string, iterations, every int, value func(column string, i int) float64) {
+func writeTable(t *testing.T, path string, columns []string, iterations, every int,
+	value func(column string, i int) float64) {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString(strings.Join(columns, ",") + "\n")
@@ -135,7 +142,8 @@ func curvesURL(base string, queries ...string) string {
 	return base + "data/curves?" + url.Values{"q": queries, "axis": {"steps"}, "statistic": {"iqm"}}.Encode()
 }
 
-// Ten thousand runs of a thousand iterations: a page of the table at a time, and curves of at most 500 points over all runs of a group.
+// Ten thousand runs of a thousand iterations: a page of the table at a time, and curves of at most 500 points over all
+// runs of a group.
 func TestTenThousand(t *testing.T) {
 	file := os.Getenv(figures)
 	if testing.Short() && file == "" {
@@ -170,7 +178,8 @@ func TestTenThousand(t *testing.T) {
 		}
 	}
 	cold := measure(t, curvesURL(base, queries[0]), &curves)
-	if len(curves.X) > 500 || len(curves.Curves) != 1 || curves.Curves[0].Runs != 100 || len(curves.Curves[0].Value) != len(curves.X) {
+	if len(curves.X) > 500 || len(curves.Curves) != 1 || curves.Curves[0].Runs != 100 ||
+		len(curves.Curves[0].Value) != len(curves.X) {
 		t.Errorf("a group of 100 runs: %d runs at %d places", curves.Curves[0].Runs, len(curves.X))
 	}
 	warm := measure(t, curvesURL(base, queries[0]), &curves)
@@ -196,17 +205,23 @@ func TestTenThousand(t *testing.T) {
 		fmt.Sprintf("| first answer after the start, with the scan of all runs | 1 s | %s |", round(first)),
 		fmt.Sprintf("| table: a page of it, filtered and sorted | 1 s | %s |", round(sorted)),
 		fmt.Sprintf("| table: 100 groups of 100 runs | 1 s | %s |", round(grouped)),
-		fmt.Sprintf("| curve of a group of 100 runs, first time, and again | 0.5 s | %s, %s |", round(cold), round(warm)),
+		fmt.Sprintf("| curve of a group of 100 runs, first time, and again | 0.5 s | %s, %s |", round(cold),
+			round(warm)),
 		fmt.Sprintf("| curves of 12 groups of 100 runs, first time | | %s |", round(twelve)),
 		fmt.Sprintf("| one curve of all 10,000 runs, first time, and again | | %s, %s |", round(all), round(again)),
 		fmt.Sprintf("| first contentful paint in Chromium | 1 s | %.0f ms |", paint),
 		fmt.Sprintf("| page of 100 groups complete, with 5 curves, in a new tab | | %s |", round(seen)),
-		fmt.Sprintf("| server's memory, at most (VmHWM) | | %d kB |", processtest.Memory(t, server.Cmd.Process.Pid, "VmHWM")>>10),
-		fmt.Sprintf("| without the live view: page, script and style, compressed | 350 KB | %.0f KB |", float64(compressed(t, base, "", "assets/app.js", "assets/app.css", chunk(t, "chunk-")))/1000),
-		fmt.Sprintf("| the live view, loaded when it is opened, compressed | | %.0f KB |", float64(compressed(t, base, chunk(t, "play-"), chunk(t, "three-")))/1000),
+		fmt.Sprintf("| server's memory, at most (VmHWM) | | %d kB |",
+			processtest.Memory(t, server.Cmd.Process.Pid, "VmHWM")>>10),
+		fmt.Sprintf("| without the live view: page, script and style, compressed | 350 KB | %.0f KB |",
+			float64(compressed(t, base, "", "assets/app.js", "assets/app.css", chunk(t, "chunk-")))/1000),
+		fmt.Sprintf("| the live view, loaded when it is opened, compressed | | %.0f KB |",
+			float64(compressed(t, base, chunk(t, "play-"), chunk(t, "three-")))/1000),
 	}
 	lines = append(lines, hour(t)...)
-	text := fmt.Sprintf("%s\n\n| | promised | measured |\n|---|---|---|\n%s\n", fmt.Sprintf("%d cores, load average %s", runtime.NumCPU(), strings.TrimSpace(string(load))), strings.Join(lines, "\n"))
+	text := fmt.Sprintf("%s\n\n| | promised | measured |\n|---|---|---|\n%s\n",
+		fmt.Sprintf("%d cores, load average %s", runtime.NumCPU(), strings.TrimSpace(string(load))),
+		strings.Join(lines, "\n"))
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +263,8 @@ func compressed(t *testing.T, base string, paths ...string) (size int) {
 	return size
 }
 
-// hour shows a page an hour of training with an iteration a second, sixty times as fast, and returns what its memory and its pauses were.
+// hour shows a page an hour of training with an iteration a second, sixty times as fast, and returns what its memory
+// and its pauses were.
 func hour(t *testing.T) []string {
 	t.Helper()
 	directory := t.TempDir()
@@ -256,12 +272,17 @@ func hour(t *testing.T) []string {
 	value := func(column string, i int) float64 { return valueOf(rng, column, i, 300) }
 	path := filepath.Join(directory, "progress.csv")
 	writeTable(t, path, columns, 60, 1, value)
-	if err := os.WriteFile(filepath.Join(directory, "config.yaml"), []byte("env: Swimmer-v5\nalgorithm: npg\nestimator: uapg\nseed: 1\niterations: 3600\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, "config.yaml"),
+		[]byte("env: Swimmer-v5\nalgorithm: npg\nestimator: uapg\nseed: 1\niterations: 3600\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, address(start(t, "learner", "dashboard", directory, "--http", "127.0.0.1:0")), "#/run/Swimmer-v5/npg-uapg-s1")
+	p := open(t, address(start(t, "learner", "dashboard", directory, "--http", "127.0.0.1:0")),
+		"#/run/Swimmer-v5/npg-uapg-s1")
 	p.drawn(10)
-	evaluate[chromedp.Void](p, `window.pauses = []; new PerformanceObserver((list) => pauses.push(...list.getEntries().map((e) => e.duration))).observe({entryTypes: ['longtask']})`)
+	evaluate[chromedp.Void](p,
+		`window.pauses = [];
+		new PerformanceObserver((list) => pauses.push(...list.getEntries().map((e) => e.duration)))
+			.observe({entryTypes: ['longtask']})`)
 	heap := func() float64 {
 		p.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 			_, err := cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{})
@@ -290,8 +311,11 @@ func hour(t *testing.T) []string {
 	}
 	after := heap()
 	return []string{
-		fmt.Sprintf("| page of a run that grows by 3,600 rows, 60 at a time: heap after 60, 1,860 and 3,600 rows | it does not grow | %.1f, %.1f, %.1f MB |", before, middle, after),
-		fmt.Sprintf("| the same: tasks of more than 50 ms in the page, the longest | | %.0f, %.0f ms |", evaluate[float64](p, `pauses.length`), evaluate[float64](p, `Math.max(0, ...pauses)`)),
-		fmt.Sprintf("| the same: points a chart | 500 to 1,000 | %.0f |", evaluate[float64](p, `+document.querySelector('.plot').dataset.points`)),
+		fmt.Sprintf("| page of a run that grows by 3,600 rows, 60 at a time: heap after 60, 1,860 and 3,600 rows | it "+
+			"does not grow | %.1f, %.1f, %.1f MB |", before, middle, after),
+		fmt.Sprintf("| the same: tasks of more than 50 ms in the page, the longest | | %.0f, %.0f ms |",
+			evaluate[float64](p, `pauses.length`), evaluate[float64](p, `Math.max(0, ...pauses)`)),
+		fmt.Sprintf("| the same: points a chart | 500 to 1,000 | %.0f |",
+			evaluate[float64](p, `+document.querySelector('.plot').dataset.points`)),
 	}
 }

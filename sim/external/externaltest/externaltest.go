@@ -36,7 +36,8 @@ func Main() {
 
 // Text returns a task file for toys, k to a process. What goes wrong says [serve]; "" is nothing.
 func Text(wrong string, k int) string {
-	return fmt.Sprintf("{name: Toys, observations: 3, actions: 2, low: [-1, -1], high: [0.5, .inf], steps: 50, environments: %d, command: [%q, %s, %q]}",
+	return fmt.Sprintf("{name: Toys, observations: 3, actions: 2, low: [-1, -1], high: [0.5, .inf], steps: 50, "+
+		"environments: %d, command: [%q, %s, %q]}",
 		k, os.Args[0], argument, wrong)
 }
 
@@ -74,10 +75,11 @@ type server struct {
 	steps []int
 }
 
-// serve answers on standard input and output. At the start, it may "exit", "sleep", "refuse", or have an "other version" or
-// "other dimensions"; at an episode's third step, it may "crash" (with "crash once PATH" only if there is no such file, which it then
-// makes), "hang", "write PATH" its process ID there and hang alone, "chatter" on standard output, "close" it, "raise" an error, give a "nan", an "infinite reward", a "wrong
-// shape", "too many" errors or a "truncated" episode.
+// serve answers on standard input and output. At the start, it may "exit", "sleep", "refuse", or have an "other
+// version" or "other dimensions"; at an episode's third step, it may "crash" (with "crash once PATH" only if there is
+// no such file, which it then makes), "hang", "write PATH" its process ID there and hang alone, "chatter" on standard
+// output, "close" it, "raise" an error, give a "nan", an "infinite reward", a "wrong shape", "too many" errors or a
+// "truncated" episode.
 func serve(wrong string) error {
 	s := &server{wrong: wrong}
 	in, out := bufio.NewReader(os.Stdin), os.Stdout
@@ -156,7 +158,8 @@ func (s *server) answer(request []any) ([]any, error) {
 				end, errs = 4, append(errs, "ValueError: the gripper is lost")
 			}
 		}
-		observations, rewards, ends = append(observations, floats(observation...)...), append(rewards, floats(reward)...), append(ends, end)
+		observations, rewards, ends = append(observations, floats(observation...)...),
+			append(rewards, floats(reward)...), append(ends, end)
 	}
 	switch s.wrong {
 	case "wrong shape":
