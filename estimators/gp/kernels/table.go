@@ -3,8 +3,7 @@ package kernels
 import (
 	"fmt"
 	"slices"
-
-	"github.com/dbqpg/dbqpg/internal/nearest"
+	"strings"
 )
 
 // Kernel is a base kernel: a covariance function of two real numbers, written as an
@@ -63,8 +62,7 @@ func Lookup(name string) (*Kernel, error) {
 	if i := slices.IndexFunc(table, func(k *Kernel) bool { return k.name == name }); i >= 0 {
 		return table[i], nil
 	}
-	closest, _ := nearest.Name(name, Names())
-	return nil, &UnknownError{Name: name, Nearest: closest}
+	return nil, &UnknownError{Name: name}
 }
 
 // Default returns rbf, the paper's base kernel.
@@ -84,14 +82,10 @@ func (k *Kernel) Stationary() bool { return k.of == distance }
 // String returns the kernel's name.
 func (k *Kernel) String() string { return k.name }
 
-// UnknownError reports that no kernel has a given name, and the most similar name.
-type UnknownError struct {
-	Name    string
-	Nearest string
-}
+// UnknownError reports that no kernel has a given name.
+type UnknownError struct{ Name string }
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown base kernel %q: did you mean %s? There are %s", e.Name, e.Nearest,
-		nearest.List(Names()))
+	return fmt.Sprintf("unknown base kernel %q: must be one of %s", e.Name, strings.Join(Names(), ", "))
 }
