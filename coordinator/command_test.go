@@ -117,7 +117,8 @@ func TestCommands(t *testing.T) {
 			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0          0/2000000  -       -     -             0      TIME\n"},
 =======
 		{"list swimmer --state cancelled", "" +
-			"RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+			"RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  " +
+			"EPOCH  UPDATED\n" +
 			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -          0/2000000  -       -     -             0      TIME\n"},
 >>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
@@ -191,16 +192,18 @@ func TestBadSettings(t *testing.T) {
 	n := serveOne(t)
 	for line, want := range map[string]string{
 		"serve": "--data-dir",
-		"serve --data-dir x --peers n1=a:1 --join http://h":                  "not both",
-		"serve --data-dir x --join h":                                        "must be a URL",
-		"serve --data-dir x --http 0.0.0.0:7070":                             "can be reached from other machines",
-		"serve --data-dir x --raft example.org:7071":                         "can be reached from other machines",
-		"serve --data-dir x --http nonsense":                                 "must be host:port",
-		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "use 1, 3 or 5",
-		"serve --data-dir x --node-id n9 --peers n1=a:1":                     "not among the peers",
-		"serve --data-dir x --credentials nowhere":                           "--credentials",
-		"serve --data-dir x --log-level loud":                                `--log-level "loud": must be debug, info, warn or error`,
-		"serve --data-dir x --log-format xml":                                `--log-format "xml": must be text or json`,
+		"serve --data-dir x --peers n1=a:1 --join http://h": "not both",
+		"serve --data-dir x --join h":                       "must be a URL",
+		"serve --data-dir x --http 0.0.0.0:7070":            "can be reached from other machines",
+		"serve --data-dir x --raft example.org:7071":        "can be reached from other machines",
+		"serve --data-dir x --http nonsense":                "must be host:port",
+		"serve --data-dir x --peers n1=a:1,n2=b:2":          "use 1, 3 or 5",
+		"serve --data-dir x --node-id n9 --peers n1=a:1":    "not among the peers",
+		"serve --data-dir x --credentials nowhere":          "--credentials",
+
+		"serve --data-dir x --log-level loud": `--log-level "loud": must be debug, info, warn or error`,
+		"serve --data-dir x --log-format xml": `--log-format "xml": must be text or json`,
+
 		"serve --data-dir x --http " + strings.TrimPrefix(n.url, "http://"):  "address already in use",
 		"serve --data-dir /dev/null/x --http 127.0.0.1:0 --raft 127.0.0.1:0": "create the data directory",
 	} {
