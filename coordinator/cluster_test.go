@@ -19,7 +19,8 @@ import (
 
 func spec(name string, seeds ...uint64) registry.Spec {
 	return registry.Spec{
-		Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: seeds,
+		Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"},
+		Seeds: seeds,
 	}
 }
 
@@ -57,7 +58,8 @@ func startWorkload(t *testing.T, nodes []*node) *workload {
 	for _, n := range nodes {
 		urls = append(urls, n.url)
 	}
-	w := &workload{t: t, client: newClient(t, urls...), committed: make([]registry.Checkpoint, learners), progress: make(chan struct{})}
+	w := &workload{t: t, client: newClient(t, urls...), committed: make([]registry.Checkpoint, learners),
+		progress: make(chan struct{})}
 	if n, err := w.client.Submit(deadline(t), spec("x", 1, 2, 3)); n != learners || err != nil {
 		t.Fatal(n, err)
 	}
@@ -112,7 +114,10 @@ func (w *workload) report(what string, args ...any) {
 	}
 	total := uint64(0)
 	for _, last := range w.committed {
-		i := slices.IndexFunc(runs.Runs, func(r registry.Run) bool { return r.Checkpoint != nil && *r.Checkpoint == last })
+		i := slices.IndexFunc(runs.Runs, func(r registry.Run) bool {
+			return r.Checkpoint != nil &&
+				*r.Checkpoint == last
+		})
 		if i < 0 {
 			w.t.Errorf("commit %+v is lost: %+v", last, runs.Runs)
 			continue
@@ -121,7 +126,8 @@ func (w *workload) report(what string, args ...any) {
 	}
 	slices.Sort(w.outages)
 	n, at := len(w.outages), func(i int) time.Duration { return w.outages[i].Round(time.Millisecond) }
-	faultstest.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (90 %%), %v (99 %%), %v (longest)",
+	faultstest.Report(w.t, "%s, %d commits, none lost; answered again after %v (median), %v (90 %%), %v (99 %%), %v "+
+		"(longest)",
 		fmt.Sprintf(what, args...), total, at(n/2), at(n*9/10), at(n*99/100), at(n-1))
 }
 
@@ -147,11 +153,14 @@ func TestKilledLeaders(t *testing.T) {
 
 // commitOn commits one checkpoint of a run that a learner has taken after the other until ctx is done. It returns the
 // last.
-func commitOn(t *testing.T, ctx context.Context, c *client.Client, run *registry.Run, learner string, progress chan<- struct{}) registry.Checkpoint {
+func commitOn(t *testing.T, ctx context.Context, c *client.Client, run *registry.Run, learner string,
+	progress chan<- struct{}) registry.Checkpoint {
 	last, previous := registry.Checkpoint{}, ""
 	for ctx.Err() == nil {
-		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1), Location: learner}
-		_, err := c.Commit(deadline(t), registry.Commit{Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch}, Previous: previous, Checkpoint: next})
+		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1),
+			Location: learner}
+		_, err := c.Commit(deadline(t), registry.Commit{Hold: registry.Hold{Run: run.Name, Epoch: run.Epoch},
+			Previous: previous, Checkpoint: next})
 		if err != nil {
 			t.Errorf("%s: commit %d: %v", learner, next.Iteration, err)
 			break
@@ -258,10 +267,13 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	fourth := holdAddresses(t, 2) // a node that knows m1 as a peer, as after all directories were lost, enters too
-	entering := serve(t, "m3", t.TempDir(), fourth[0], fourth[1], "--peers", fmt.Sprintf("m1=%s,m2=%s,m3=%s", addresses[1], addresses[3], fourth[1]))
+	entering := serve(t, "m3", t.TempDir(), fourth[0], fourth[1], "--peers",
+		fmt.Sprintf("m1=%s,m2=%s,m3=%s", addresses[1], addresses[3], fourth[1]))
 	entering.Expect("msg=ready")
 	second.Kill()
-	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http", addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 || !strings.Contains(complaint, "already holds records") {
+	if out, complaint, status := run(t, "", "", "serve", "--node-id", "m1", "--data-dir", directory, "--http",
+		addresses[0], "--raft", addresses[1], "--restore", backup); status != 1 ||
+		!strings.Contains(complaint, "already holds records") {
 		t.Error(out, complaint)
 	}
 }

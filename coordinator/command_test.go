@@ -59,43 +59,75 @@ func TestCommands(t *testing.T) {
 		want string // output, or with "error: " the complaint, of which it is a part
 	}{
 		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
-		{"submit SWEEP --dry-run --coordinator http://127.0.0.1:1", "RUN                             SETTINGS\nswimmer/Swimmer-v2/npg-mc-s1    iterations=30\nswimmer/Swimmer-v2/npg-uapg-s1  iterations=30\n"},
+		{"submit SWEEP --dry-run --coordinator http://127.0.0.1:1",
+			"RUN                             SETTINGS\nswimmer/Swimmer-v2/npg-mc-s1    iterations=30\n" +
+				"swimmer/Swimmer-v2/npg-uapg-s1  iterations=30\n"},
 		{"show swimmer", "error: there are no experiments yet"},
 		{"submit SWEEP", "swimmer: 2 runs are queued\n"},
 		{"submit SWEEP", "error: there is an experiment called swimmer"},
 		{"submit SWEEP --if-new", "swimmer is there already\n"},
 		{"submit nothing.yaml", "error: no such file"},
+<<<<<<< HEAD
 		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0       0     0       0          TIME\n"},
 		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
 			"swimmer/Swimmer-v2/npg-mc-s1    queued  0/30       0      -       -     -             0      TIME\n" +
 			"swimmer/Swimmer-v2/npg-uapg-s1  queued  0/30       0      -       -     -             0      TIME\n"},
+=======
+		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n" +
+			"swimmer     2     2       0        0       0     0       0          TIME\n"},
+		{"list swimmer", "" +
+			"RUN                             STATE   ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1    queued  -/30       0      -       -     -             0      TIME\n" +
+			"swimmer/Swimmer-v2/npg-uapg-s1  queued  -/30       0      -       -     -             0      TIME\n"},
+>>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
 		{"list swimer", `error: did you mean swimmer?`},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "swimmer/Swimmer-v2/npg-mc-s1 is cancelled\n"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "error: swimmer/Swimmer-v2/npg-mc-s1 is over"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s2", "error: did you mean swimmer/Swimmer-v2/npg-mc-s1?"},
+<<<<<<< HEAD
 		{"show swimmer/Swimmer-v2/npg-mc-s1", "run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\nalgorithm   npg\nestimator   mc\n" +
 			"seed        1\niterations  30\nepoch       0\niteration   0/30\nsteps       0\nupdated     TIME\n"},
 		{"list --state cancelled --sort name --limit 1", "RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
 			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0/30       0      -       -     -             0      TIME\n"},
 		{"list swimmer --state runs", "error: --state runs: a run is queued, running, lost, paused, done, failed or cancelled"},
+=======
+		{"show swimmer/Swimmer-v2/npg-mc-s1",
+			"run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\n" +
+				"algorithm   npg\nestimator   mc\n" +
+				"seed        1\niterations  30\nepoch       0\niteration   -/30\nsteps       0\nupdated     TIME\n"},
+		{"list --state cancelled --sort name --limit 1",
+			"RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
+				"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -/30       0      -       -     -             0      TIME\n"},
+		{"list swimmer --state runs",
+			"error: --state runs: a run is queued, running, paused, done, failed or cancelled"},
+>>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
 		{"list swimmer --sort size", "error: runs are sorted by best, eta, iteration, name, return or updated"},
 		{"list --tag paper", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
 		{"pause swimmer", "swimmer: 1 runs are paused\n"},
 		{"resume swimmer/Swimmer-v2/npg-uapg-s1", "swimmer/Swimmer-v2/npg-uapg-s1 is queued again\n"},
 		{"extend swimmer 40", "swimmer: 2 runs are extended\n"},
 		{"extend swimmer/Swimmer-v2/npg-mc-s1 50", "swimmer/Swimmer-v2/npg-mc-s1 is extended\n"},
-		{"show swimmer", "experiment  swimmer\nsubmitted   TIME\ntasks       Swimmer-v2\nalgorithms  npg\nestimators  mc, uapg\nseeds       1\niterations  50 | 40\n" +
+		{"show swimmer", "experiment  swimmer\nsubmitted   TIME\ntasks       Swimmer-v2\nalgorithms  npg\n" +
+			"estimators  mc, uapg\nseeds       1\niterations  50 | 40\n" +
 			"queued      1\nrunning     0\npaused      0\ndone        0\nfailed      0\ncancelled   1\n"},
 		{"extend swimmer many", `error: "many" is not a number of iterations or steps`},
 		{"extend swimmer 2000000 --steps", "swimmer: 2 runs are extended\n"},
+<<<<<<< HEAD
 		{"list swimmer --state cancelled", "RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
 			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0          0/2000000  -       -     -             0      TIME\n"},
+=======
+		{"list swimmer --state cancelled", "" +
+			"RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  " +
+			"EPOCH  UPDATED\n" +
+			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -          0/2000000  -       -     -             0      TIME\n"},
+>>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
 		{"drain gpu7", "error: there is no learner called gpu7"},
 		{"metrics swimmer/Swimmer-v2/npg-mc-s1", "error: is cancelled, and has no iteration yet"},
 		{"__complete show swimmer/", "swimmer\nswimmer/Swimmer-v2/npg-mc-s1\nswimmer/Swimmer-v2/npg-uapg-s1\n:4\n"},
 		{"remove swimmer", "error: cancel the experiment first"},
-		{"remove swimmer/Swimmer-v2/npg-mc-s1", "error: is a run, and only whole experiments are removed: coordinator remove swimmer"},
+		{"remove swimmer/Swimmer-v2/npg-mc-s1",
+			"error: is a run, and only whole experiments are removed: coordinator remove swimmer"},
 		{"cancel swimmer", "swimmer: 1 runs are cancelled\n"},
 		{"retry swimmer", "swimmer: 2 runs are queued again\n"},
 		{"cancel swimmer", "swimmer: 2 runs are cancelled\n"},
@@ -135,7 +167,8 @@ func TestJSON(t *testing.T) {
 	n := serveOne(t)
 	backup := filepath.Join(t.TempDir(), "backup")
 	for _, line := range []string{
-		"submit -", "list", "list swimmer", "show swimmer", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer", "retry swimmer",
+		"submit -", "list", "list swimmer", "show swimmer", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer",
+		"retry swimmer",
 		"cancel swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer", "nodes", "backup " + backup, "remove swimmer",
 	} {
 		out, complaint, status := run(t, n.url, sweepFile, append(strings.Fields(line), "--json")...)
@@ -159,20 +192,23 @@ func TestBadSettings(t *testing.T) {
 	n := serveOne(t)
 	for line, want := range map[string]string{
 		"serve": "--data-dir",
-		"serve --data-dir x --peers n1=a:1 --join http://h":                  "not both",
-		"serve --data-dir x --join h":                                        "must be a URL",
-		"serve --data-dir x --http 0.0.0.0:7070":                             "can be reached from other machines",
-		"serve --data-dir x --raft example.org:7071":                         "can be reached from other machines",
-		"serve --data-dir x --http nonsense":                                 "must be host:port",
-		"serve --data-dir x --peers n1=a:1,n2=b:2":                           "use 1, 3 or 5",
-		"serve --data-dir x --node-id n9 --peers n1=a:1":                     "not among the peers",
-		"serve --data-dir x --credentials nowhere":                           "--credentials",
-		"serve --data-dir x --log-level loud":                                `--log-level "loud": must be debug, info, warn or error`,
-		"serve --data-dir x --log-format xml":                                `--log-format "xml": must be text or json`,
+		"serve --data-dir x --peers n1=a:1 --join http://h": "not both",
+		"serve --data-dir x --join h":                       "must be a URL",
+		"serve --data-dir x --http 0.0.0.0:7070":            "can be reached from other machines",
+		"serve --data-dir x --raft example.org:7071":        "can be reached from other machines",
+		"serve --data-dir x --http nonsense":                "must be host:port",
+		"serve --data-dir x --peers n1=a:1,n2=b:2":          "use 1, 3 or 5",
+		"serve --data-dir x --node-id n9 --peers n1=a:1":    "not among the peers",
+		"serve --data-dir x --credentials nowhere":          "--credentials",
+
+		"serve --data-dir x --log-level loud": `--log-level "loud": must be debug, info, warn or error`,
+		"serve --data-dir x --log-format xml": `--log-format "xml": must be text or json`,
+
 		"serve --data-dir x --http " + strings.TrimPrefix(n.url, "http://"):  "address already in use",
 		"serve --data-dir /dev/null/x --http 127.0.0.1:0 --raft 127.0.0.1:0": "create the data directory",
 	} {
-		if out, complaint, status := run(t, "", "", strings.Fields(line)...); status != 1 || !strings.Contains(complaint, want) || out != "" {
+		if out, complaint, status := run(t, "", "", strings.Fields(line)...); status != 1 ||
+			!strings.Contains(complaint, want) || out != "" {
 			t.Errorf("%s: status %d, %q, %q, want %q", line, status, out, complaint, want)
 		}
 	}
@@ -213,13 +249,16 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	directory := newCredentials(t)
 	addresses := holdAddresses(t, 2)
-	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
+	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials",
+		filepath.Join(directory, "coordinator"))
 	n.Expect("msg=ready")
 	url := strings.Replace(n.url, "http", "https", 1)
 	second := holdAddresses(t, 2)
-	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"), "--join", url).Expect("msg=ready")
+	serve(t, "n2", t.TempDir(), second[0], second[1], "--credentials", filepath.Join(directory, "coordinator"),
+		"--join", url).Expect("msg=ready")
 	as := func(role string, arguments ...string) (string, int) {
-		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", filepath.Join(directory, role), "--timeout", "5s")...)
+		out, complaint, status := run(t, url, sweepFile,
+			append(arguments, "--credentials", filepath.Join(directory, role), "--timeout", "5s")...)
 		return out + complaint, status
 	}
 	if out, status := as("operator", "submit", "-"); status != 0 {
@@ -236,7 +275,8 @@ func TestCredentials(t *testing.T) {
 	if out, status := as("actor", "list", "--timeout", "1s"); status != 1 { // it has no business here
 		t.Errorf("an actor lists: %s", out)
 	}
-	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 || !strings.Contains(complaint, "certificate") {
+	if out, complaint, status := run(t, url, "", "list", "--timeout", "1s"); status != 1 ||
+		!strings.Contains(complaint, "certificate") {
 		t.Error(out, complaint)
 	}
 }
@@ -262,7 +302,8 @@ func TestRevoked(t *testing.T) {
 	n := serveOne(t, "--credentials", filepath.Join(directory, "coordinator"))
 	url := strings.Replace(n.url, "http:", "https:", 1)
 	with := func(credentials string, arguments ...string) (string, int) {
-		out, complaint, status := run(t, url, sweepFile, append(arguments, "--credentials", credentials, "--timeout", "5s")...)
+		out, complaint, status := run(t, url, sweepFile,
+			append(arguments, "--credentials", credentials, "--timeout", "5s")...)
 		return out + complaint, status
 	}
 	if out, status := with(stolen, "submit", "-"); status != 0 {
@@ -288,7 +329,8 @@ func TestMisnamed(t *testing.T) {
 	t.Parallel()
 	addresses := holdAddresses(t, 2)
 	_, port, _ := strings.Cut(addresses[0], ":")
-	n := serve(t, "n1", t.TempDir(), "127.0.0.2:"+port, addresses[1], "--credentials", filepath.Join(newCredentials(t), "coordinator"))
+	n := serve(t, "n1", t.TempDir(), "127.0.0.2:"+port, addresses[1], "--credentials",
+		filepath.Join(newCredentials(t), "coordinator"))
 	n.Expect(`cannot announce its URL yet.*certificate is valid for .*not 127.0.0.2`)
 	if log := n.Log(); strings.Contains(log, "msg=ready") {
 		t.Error(log)
@@ -303,11 +345,13 @@ func TestTokens(t *testing.T) {
 	if status != 0 {
 		t.Fatal(complaint)
 	}
-	if _, complaint, status := run(t, "", "", "credentials", "token", "gpu", "--role", "learner", "--file", tokens); status != 1 || !strings.Contains(complaint, "learners have certificates") {
+	if _, complaint, status := run(t, "", "", "credentials", "token", "gpu", "--role", "learner", "--file",
+		tokens); status != 1 || !strings.Contains(complaint, "learners have certificates") {
 		t.Error(complaint)
 	}
 	addresses := holdAddresses(t, 2)
-	serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"), "--tokens", tokens).Expect("msg=ready")
+	serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"),
+		"--tokens", tokens).Expect("msg=ready")
 	authority, err := os.ReadFile(filepath.Join(directory, "operator", "ca.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +361,8 @@ func TestTokens(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	ask := func(method, path, token, body string, want int) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(deadline(t), method, "https://"+addresses[0]+path, strings.NewReader(body))
+		request, err := http.NewRequestWithContext(deadline(t), method, "https://"+addresses[0]+path,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,13 +384,15 @@ func TestTokens(t *testing.T) {
 	ask("GET", "/v1/runs", "", "", 403)
 	ask("GET", "/v1/runs", token+"x", "", 403)
 	ask("POST", "/v1/commands", token, `{"steer":{"name":"x","action":"cancel"}}`, 403)
-	held, ca, url := filepath.Join(t.TempDir(), "token"), filepath.Join(directory, "operator", "ca.pem"), "https://"+addresses[0]
+	held, ca, url := filepath.Join(t.TempDir(), "token"), filepath.Join(directory, "operator", "ca.pem"),
+		"https://"+addresses[0]
 	if err := os.WriteFile(held, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := func(url, line, want string) {
 		t.Helper()
-		if out, complaint, _ := run(t, url, "", append(strings.Fields(line), "--timeout", "5s")...); !strings.Contains(out+complaint, want) {
+		if out, complaint, _ := run(t, url, "",
+			append(strings.Fields(line), "--timeout", "5s")...); !strings.Contains(out+complaint, want) {
 			t.Errorf("%s: %s%s, want %q", line, out, complaint, want)
 		}
 	}
@@ -365,7 +412,8 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	address := holdAddresses(t, 1)[0]
 	n := serveOne(t, "--metrics-listen", address)
-	for _, line := range []string{"submit -", "show swimmer/Swimmer-v2/npg-mc-s1", "cancel swimmer/Swimmer-v2/npg-mc-s1"} {
+	for _, line := range []string{"submit -", "show swimmer/Swimmer-v2/npg-mc-s1",
+		"cancel swimmer/Swimmer-v2/npg-mc-s1"} {
 		if out, complaint, status := run(t, n.url, sweepFile, strings.Fields(line)...); status != 0 {
 			t.Fatal(out, complaint)
 		}
@@ -380,7 +428,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"dbqpg_coordinator_leader 1\n", `dbqpg_coordinator_runs{state="queued"} 1`, `dbqpg_coordinator_runs{state="cancelled"} 1`,
+		"dbqpg_coordinator_leader 1\n", `dbqpg_coordinator_runs{state="queued"} 1`,
+		`dbqpg_coordinator_runs{state="cancelled"} 1`,
 		`dbqpg_coordinator_request_seconds_count{code="200",route="GET /v1/runs/{name...}"} 1`,
 	} {
 		if !strings.Contains(string(text), want) {

@@ -28,7 +28,8 @@ func TestTheDeadAreShownAsDead(t *testing.T) {
 	if err := c.Heartbeat(ctx, heartbeat); err != nil {
 		t.Fatal(err)
 	}
-	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 { // the lease has expired
+	// the lease has expired
+	if free, err := c.Runs(ctx, client.Query{Free: true, Wait: patience}); err != nil || len(free.Runs) != 1 {
 		t.Fatal(free, err)
 	}
 	leads := leader(t, c, nodes)
@@ -52,7 +53,8 @@ func TestTheDeadAreShownAsDead(t *testing.T) {
 	}
 	victim.start()
 	awaitSilence(t, c, victim.id, false)
-	if out, _, status := ask(t, leads.url, "nodes"); status != 0 || strings.Contains(out, "gpu7") || strings.Contains(out, "silent") {
+	if out, _, status := ask(t, leads.url, "nodes"); status != 0 || strings.Contains(out, "gpu7") ||
+		strings.Contains(out, "silent") {
 		t.Error(out)
 	}
 }

@@ -111,7 +111,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	n.Expect("msg=ready")
 	n.stop()
 	if os.Geteuid() == 0 { // who may write everywhere else
-		n.within = []string{"unshare", "-m", "env", "DIRECTORY=" + directory, "sh", "-c", `mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
+		n.within = []string{"unshare", "-m", "env", "DIRECTORY=" + directory, "sh", "-c",
+			`mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
 	} else if err := os.Chmod(directory+"/raft.db", 0o400); err != nil {
 		t.Fatal(err)
 	}

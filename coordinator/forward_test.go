@@ -70,12 +70,14 @@ func (p *person) ask(status int, method, path, body string, header ...string) st
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != status || len(response.Header.Values(client.NodesHeader)) != 1 {
-		p.t.Errorf("%s %s %s is answered %d, %v, %s, %v; want %d", method, path, body, response.StatusCode, response.Header, answer, err, status)
+		p.t.Errorf("%s %s %s is answered %d, %v, %s, %v; want %d", method, path, body, response.StatusCode,
+			response.Header, answer, err, status)
 	}
 	return string(answer)
 }
 
-const submission = `{"submit":{"spec":{"name":%q,"tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["uapg"],"seeds":[1,2]}}}`
+const submission = `{"submit":{"spec":{"name":%q,"tasks":["Swimmer-v2"],"algorithms":["npg"],"estimators":["uapg"],` +
+	`"seeds":[1,2]}}}`
 
 // useFollower submits an experiment to a node that does not lead, watches and fetches it.
 func (p *person) useFollower(name string) {
@@ -90,15 +92,18 @@ func (p *person) useFollower(name string) {
 	}()
 	submit := fmt.Sprintf(submission, name)
 	for range 2 { // once
-		if answer := p.ask(200, "POST", "/v1/commands", submit, "Idempotency-Key", name); !strings.Contains(answer, `"runs":2`) {
+		if answer := p.ask(200, "POST", "/v1/commands", submit, "Idempotency-Key", name); !strings.Contains(answer,
+			`"runs":2`) {
 			p.t.Errorf("submitted: %s", answer)
 		}
 	}
-	if err := json.Unmarshal([]byte(<-watched), &after); err != nil || len(after.Runs) != 2 || after.Runs[0].Experiment != name {
+	if err := json.Unmarshal([]byte(<-watched), &after); err != nil || len(after.Runs) != 2 ||
+		after.Runs[0].Experiment != name {
 		p.t.Errorf("watched: %+v, %v", after, err)
 	}
 	var run registry.Run
-	if err := json.Unmarshal([]byte(p.ask(200, "GET", "/v1/runs/"+name+"%2FSwimmer-v2%2Fnpg-uapg-s2", "")), &run); err != nil || run.Seed != 2 {
+	if err := json.Unmarshal([]byte(p.ask(200, "GET", "/v1/runs/"+name+"%2FSwimmer-v2%2Fnpg-uapg-s2", "")),
+		&run); err != nil || run.Seed != 2 {
 		p.t.Errorf("fetched: %+v, %v", run, err)
 	}
 	if page := p.ask(200, "GET", "/data/runs?q=experiment%3D"+name, ""); !strings.Contains(page, `"total":2`) {
@@ -107,7 +112,8 @@ func (p *person) useFollower(name string) {
 	p.ask(404, "GET", "/v1/runs/nobody", "")
 	p.ask(409, "POST", "/v1/commands", submit)
 	state, err := registry.Decode(bytes.NewReader([]byte(p.ask(200, "GET", "/v1/backup", ""))))
-	if err != nil || !slices.ContainsFunc(state.Experiments, func(e registry.Experiment) bool { return e.Spec.Name == name }) {
+	if err != nil || !slices.ContainsFunc(state.Experiments,
+		func(e registry.Experiment) bool { return e.Spec.Name == name }) {
 		p.t.Errorf("backed up: %+v, %v", state, err)
 	}
 }
@@ -127,7 +133,8 @@ func TestFollowersForward(t *testing.T) {
 	p := newPerson(t, follows, nil)
 	p.useFollower("a")
 	leads.Expect(`msg=changed by="127.0.0.1:\d+ through 127.0.0.1:\d+" method=POST what=".*submit`)
-	if answer := p.ask(503, "GET", "/v1/runs", "", "Dbqpg-Forwarded-For", "n9"); !strings.Contains(answer, "does not lead") {
+	if answer := p.ask(503, "GET", "/v1/runs", "", "Dbqpg-Forwarded-For", "n9"); !strings.Contains(answer,
+		"does not lead") {
 		t.Errorf("a request is passed on twice: %s", answer)
 	}
 	if out, complaint, status := run(t, follows.url, sweepFile, "submit", "-"); status != 0 {
@@ -148,7 +155,8 @@ func TestFollowersForward(t *testing.T) {
 		}
 	}
 	for range 3 { // whether or not it has noticed
-		if answer := p.ask(503, "GET", "/v1/runs", ""); !strings.Contains(answer, `"unavailable"`) || !strings.Contains(answer, "retry; if this lasts") {
+		if answer := p.ask(503, "GET", "/v1/runs", ""); !strings.Contains(answer, `"unavailable"`) ||
+			!strings.Contains(answer, "retry; if this lasts") {
 			t.Error(answer)
 		}
 	}
@@ -162,7 +170,8 @@ func TestPortForward(t *testing.T) {
 	if err := os.WriteFile(hosts, []byte("127.0.0.1 n1.invalid n2.invalid n3.invalid\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	within := []string{"unshare", "--map-root-user", "--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}
+	within := []string{"unshare", "--map-root-user", "--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`,
+		hosts}
 	if out, err := exec.Command(within[0], append(within[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("this machine allows no mount namespaces: %v %s", err, out)
 	}
@@ -172,7 +181,8 @@ func TestPortForward(t *testing.T) {
 	for i := range 3 {
 		id, web := fmt.Sprint("n", i+1), addresses[2*i]
 		_, port, _ := net.SplitHostPort(web)
-		nodes = append(nodes, serveWithin(t, within, id, t.TempDir(), web, addresses[2*i+1], "--peers", peers, "--advertise-url", "http://"+id+".invalid:"+port))
+		nodes = append(nodes, serveWithin(t, within, id, t.TempDir(), web, addresses[2*i+1], "--peers", peers,
+			"--advertise-url", "http://"+id+".invalid:"+port))
 	}
 	for _, n := range nodes {
 		n.Expect("msg=ready")
@@ -214,7 +224,8 @@ func TestFollowersForwardRights(t *testing.T) {
 		}
 		return own.Client(proto.RoleCoordinator)
 	}
-	c, err := client.New(client.Config{URLs: []string{strings.Replace(nodes[0].url, "http:", "https:", 1)}, TLS: config(proto.RoleOperator)})
+	c, err := client.New(client.Config{URLs: []string{strings.Replace(nodes[0].url, "http:", "https:", 1)},
+		TLS: config(proto.RoleOperator)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +249,8 @@ func TestFollowersForwardRights(t *testing.T) {
 	leads.Expect(`msg=changed by="operator ci through coordinator" method=POST what=".*retry`)
 
 	const act, forged = `{"remove":{"experiment":"a"}}`, "operator alice"
-	observer, learner := newPerson(t, follows, config(proto.RoleObserver)), newPerson(t, follows, config(proto.RoleLearner))
+	observer, learner := newPerson(t, follows, config(proto.RoleObserver)),
+		newPerson(t, follows, config(proto.RoleLearner))
 	observer.ask(200, "GET", "/v1/runs", "")
 	observer.ask(403, "POST", "/v1/commands", act)
 	observer.ask(403, "GET", "/v1/backup", "")
@@ -260,6 +272,8 @@ func TestFollowersForwardRights(t *testing.T) {
 		stranger.ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", forged)
 	}
 	// A node has a sender's rights only, not its own, where it speaks for one.
-	newPerson(t, leads, config(proto.RoleCoordinator)).ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", "observer eve")
-	newPerson(t, leads, config(proto.RoleCoordinator)).ask(200, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For", forged)
+	newPerson(t, leads, config(proto.RoleCoordinator)).ask(403, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For",
+		"observer eve")
+	newPerson(t, leads, config(proto.RoleCoordinator)).ask(200, "POST", "/v1/commands", act, "Dbqpg-Forwarded-For",
+		forged)
 }

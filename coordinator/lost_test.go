@@ -72,7 +72,8 @@ func TestMostDirectoriesLost(t *testing.T) {
 		n.start()
 	}
 	for _, n := range nodes[1:] {
-		n.Expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a backup`)
+		n.Expect(`the directories of most nodes are empty \(n[23], n[23]\), and n1 alone cannot know .* restore a ` +
+			`backup`)
 	}
 	nodes[0].Kill() // whether it is there or not
 	nodes[1].Expect("waiting for n1: a new cluster forms only once all of --peers say that they are empty")
@@ -101,7 +102,8 @@ func TestFirstStart(t *testing.T) {
 	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
 	var nodes []*node
 	begin := func(i int) {
-		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--peers", peers))
+		nodes = append(nodes, serve(t, fmt.Sprint("n", i+1), t.TempDir(), addresses[2*i], addresses[2*i+1], "--peers",
+			peers))
 	}
 	begin(0)
 	begin(1)
@@ -116,7 +118,8 @@ func TestFirstStart(t *testing.T) {
 	if status := stranger.Wait(); status != 1 {
 		t.Errorf("status %d", status)
 	}
-	stranger.Expect(`there is a node n2, at .*: start this one under another name, or, if that one is lost, \\?"coordinator leave n2`)
+	stranger.Expect(`there is a node n2, at .*: start this one under another name or, if that one is lost, ` +
+		`run \\?"coordinator leave n2`)
 	nodes[1].Kill()
 	if out, complaint, status := run(t, nodes[0].url, "", "leave", "n2"); status != 0 {
 		t.Fatal(out, complaint)

@@ -31,7 +31,8 @@ func TestJoinElsewhere(t *testing.T) {
 		{"a", addresses[2], "n2 must answer at " + addresses[2]},
 		{"b", addresses[1], `the node at ` + addresses[1] + ` is "n1", not n2`},
 	} {
-		n := serve(t, "n2", t.TempDir(), addresses[3], addresses[4], "--join", first.url, "--advertise-raft", c.advertised)
+		n := serve(t, "n2", t.TempDir(), addresses[3], addresses[4], "--join", first.url, "--advertise-raft",
+			c.advertised)
 		n.MayFail()
 		if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), c.want) {
 			t.Errorf("join %d ended with status %d:\n%s", i, status, n.Log())
@@ -41,7 +42,8 @@ func TestJoinElsewhere(t *testing.T) {
 	other := serve(t, "n3", t.TempDir(), addresses[5], addresses[6])
 	other.Expect("msg=ready")
 	var refused *client.Error
-	if err := newClient(t, first.url).Join(deadline(t), client.Joining{ID: "n3", Address: other.raft}); !errors.As(err, &refused) || refused.Code != client.Unsafe {
+	if err := newClient(t, first.url).Join(deadline(t), client.Joining{ID: "n3", Address: other.raft}); !errors.As(err,
+		&refused) || refused.Code != client.Unsafe {
 		t.Errorf("another cluster's node joins: %v", err)
 	}
 	requireAlive(t, first, "c")
@@ -59,17 +61,26 @@ func TestOtherSite(t *testing.T) {
 		header                   http.Header
 		status                   int
 	}{
-		"another site":        {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`, header: http.Header{"Origin": {"http://evil.example"}, "Content-Type": {"application/json"}}, status: 403},
-		"a form":              {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`, header: http.Header{"Content-Type": {"text/plain"}}, status: 403},
-		"no type":             {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`, status: 403},
-		"a browser's word":    {method: "DELETE", path: "/v1/nodes/n1", header: http.Header{"Sec-Fetch-Site": {"cross-site"}}, status: 403},
-		"a rebound name":      {host: "evil.example:7070", method: "GET", path: "/v1/runs", status: 403},
-		"a rebound name acts": {host: "evil.example", method: "DELETE", path: "/v1/nodes/n1", header: http.Header{"Origin": {"http://evil.example"}}, status: 403},
-		"itself":              {host: "localhost:7070", method: "GET", path: "/v1/runs", status: 200},
-		"an unreachable node": {method: "POST", path: "/v1/nodes", body: `{"id":"n2","address":"0.0.0.0:9"}`, header: http.Header{"Content-Type": {"application/json"}}, status: 400},
-		"a useless URL":       {method: "POST", path: "/v1/commands", body: `{"announce":{"id":"n1","url":"http://[::]:7070"}}`, header: http.Header{"Content-Type": {"application/json"}}, status: 400},
+		"another site": {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`,
+			header: http.Header{"Origin": {"http://evil.example"}, "Content-Type": {"application/json"}}, status: 403},
+		"a form": {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`,
+			header: http.Header{"Content-Type": {"text/plain"}}, status: 403},
+		"no type": {method: "POST", path: "/v1/nodes", body: `{"id":"evil","address":"192.0.2.1:9"}`,
+			status: 403},
+		"a browser's word": {method: "DELETE", path: "/v1/nodes/n1",
+			header: http.Header{"Sec-Fetch-Site": {"cross-site"}}, status: 403},
+		"a rebound name": {host: "evil.example:7070", method: "GET", path: "/v1/runs", status: 403},
+		"a rebound name acts": {host: "evil.example", method: "DELETE", path: "/v1/nodes/n1",
+			header: http.Header{"Origin": {"http://evil.example"}}, status: 403},
+		"itself": {host: "localhost:7070", method: "GET", path: "/v1/runs", status: 200},
+		"an unreachable node": {method: "POST", path: "/v1/nodes", body: `{"id":"n2","address":"0.0.0.0:9"}`,
+			header: http.Header{"Content-Type": {"application/json"}}, status: 400},
+		"a useless URL": {method: "POST", path: "/v1/commands",
+			body:   `{"announce":{"id":"n1","url":"http://[::]:7070"}}`,
+			header: http.Header{"Content-Type": {"application/json"}}, status: 400},
 	} {
-		request, err := http.NewRequestWithContext(processtest.Context(t), c.method, n.url+c.path, strings.NewReader(c.body))
+		request, err := http.NewRequestWithContext(processtest.Context(t), c.method, n.url+c.path,
+			strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +107,8 @@ func TestLeaveKeepsMajority(t *testing.T) {
 	nodes[2].Kill()
 	c := newClient(t, nodes[0].url, nodes[1].url)
 	var refused *client.Error
-	if err := c.Leave(deadline(t), "n2"); !errors.As(err, &refused) || refused.Code != client.Unsafe || !strings.Contains(err.Error(), "n3 would not answer") {
+	if err := c.Leave(deadline(t), "n2"); !errors.As(err, &refused) || refused.Code != client.Unsafe ||
+		!strings.Contains(err.Error(), "n3 would not answer") {
 		t.Errorf("the second of three leaves where the third is down: %v", err)
 	}
 	if err := c.Leave(deadline(t), "n3"); err != nil {
@@ -119,7 +131,8 @@ func TestAdvertiseUnspecified(t *testing.T) {
 	for want, arguments := range map[string][]string{
 		"--advertise-raft": {"--raft", "0.0.0.0:0", "--http", "127.0.0.1:0", "--insecure-listen"},
 		"--advertise-url":  {"--raft", "127.0.0.1:0", "--http", "[::]:0", "--insecure-listen"},
-		"other machines":   {"--raft", "127.0.0.1:0", "--http", "127.0.0.1:0", "--advertise-raft", net.JoinHostPort("::", "7071")},
+		"other machines": {"--raft", "127.0.0.1:0", "--http", "127.0.0.1:0", "--advertise-raft",
+			net.JoinHostPort("::", "7071")},
 	} {
 		_, complaint, status := run(t, "", "", append([]string{"serve", "--data-dir", t.TempDir()}, arguments...)...)
 		if status != 1 || !strings.Contains(complaint, want) {

@@ -69,7 +69,8 @@ func TestPartitions(t *testing.T) {
 	}
 	var nodes []*node
 	for i, at := range islands {
-		nodes = append(nodes, serveWithin(t, []string{"ip", "netns", "exec", at.name}, fmt.Sprint("n", i+1), t.TempDir(),
+		nodes = append(nodes, serveWithin(t, []string{"ip", "netns", "exec", at.name}, fmt.Sprint("n", i+1),
+			t.TempDir(),
 			at.address+":7070", at.address+":7071", "--peers", strings.Join(peers, ","), "--insecure-listen"))
 	}
 	for _, n := range nodes {

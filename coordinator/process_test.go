@@ -54,7 +54,8 @@ func serve(t testing.TB, id, directory, web, raft string, arguments ...string) *
 func serveWithin(t testing.TB, within []string, id, directory, web, raft string, arguments ...string) *node {
 	t.Helper()
 	n := &node{t: t, id: id, within: within, url: "http://" + web, raft: raft}
-	n.arguments = append([]string{"serve", "--node-id", id, "--data-dir", directory, "--http", web, "--raft", raft}, arguments...)
+	n.arguments = append([]string{"serve", "--node-id", id, "--data-dir", directory, "--http", web, "--raft", raft},
+		arguments...)
 	n.start()
 	return n
 }
@@ -97,7 +98,8 @@ func serveEach(t testing.TB, within [][]string, directories []string, arguments 
 	peers := fmt.Sprintf("n1=%s,n2=%s,n3=%s", addresses[1], addresses[3], addresses[5])
 	var nodes []*node
 	for i, directory := range directories {
-		nodes = append(nodes, serveWithin(t, within[i], fmt.Sprint("n", i+1), directory, addresses[2*i], addresses[2*i+1], append(arguments, "--peers", peers)...))
+		nodes = append(nodes, serveWithin(t, within[i], fmt.Sprint("n", i+1), directory, addresses[2*i],
+			addresses[2*i+1], append(arguments, "--peers", peers)...))
 	}
 	for _, n := range nodes {
 		n.Expect("msg=ready")

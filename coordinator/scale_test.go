@@ -87,10 +87,13 @@ func (l *load) learner(name string, phase float64, interval time.Duration) {
 	hold := registry.Hold{Run: run.Name, Epoch: run.Epoch}
 	last := registry.Checkpoint{}
 	l.every(interval, phase, func() {
-		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1), Location: "checkpoints/" + run.Name}
-		summary := map[string]float64{"return": 97.25, "return_std": 31.5, "episode_length": 812.125, "kl": 0.00972, "value_loss": 0.125, "nlml": 1.375}
+		next := registry.Checkpoint{Iteration: last.Iteration + 1, SHA256: fmt.Sprintf("%064x", last.Iteration+1),
+			Location: "checkpoints/" + run.Name}
+		summary := map[string]float64{"return": 97.25, "return_std": 31.5, "episode_length": 812.125, "kl": 0.00972,
+			"value_loss": 0.125, "nlml": 1.375}
 		l.timed("commit", func() error {
-			_, err := c.Commit(l.end, registry.Commit{Hold: hold, Previous: last.SHA256, Checkpoint: next, Steps: 15_000 * next.Iteration, Summary: summary})
+			_, err := c.Commit(l.end, registry.Commit{Hold: hold, Previous: last.SHA256, Checkpoint: next,
+				Steps: 15_000 * next.Iteration, Summary: summary})
 			return err
 		})
 		last = next
@@ -229,7 +232,8 @@ func cluster(b *testing.B, size int, over bool) []*node {
 			b.Fatal(err)
 		}
 		if i > 0 && over {
-			if _, err := c.Do(deadline(b), registry.Command{Steer: &registry.Steer{Name: s.Name, Action: registry.Cancel}}); err != nil {
+			if _, err := c.Do(deadline(b), registry.Command{Steer: &registry.Steer{Name: s.Name,
+				Action: registry.Cancel}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -262,7 +266,8 @@ func BenchmarkThousandActors(b *testing.B) {
 					l.learner(fmt.Sprint("learner-", i), float64(i)/100, c.commits)
 				}
 				for i := range 1000 {
-					l.heartbeats(newClient(b, l.urls...), float64(i)/1000, client.Heartbeat{Learner: fmt.Sprint("actor-", i), Slots: 1})
+					l.heartbeats(newClient(b, l.urls...), float64(i)/1000,
+						client.Heartbeat{Learner: fmt.Sprint("actor-", i), Slots: 1})
 				}
 				for range c.waiting {
 					l.waiting()

@@ -21,7 +21,8 @@ func TestSkewedClocks(t *testing.T) {
 	rng, changes := faultstest.Rand(faultstest.Seed(t), 0), faultstest.Count(3, 100)
 	var within [][]string
 	for _, skew := range rng.Perm(3) {
-		within = append(within, []string{"env", fmt.Sprintf("%s=%dh%dm", failpointtest.SkewVariable, 20*(skew-1), rng.IntN(60))})
+		within = append(within, []string{"env",
+			fmt.Sprintf("%s=%dh%dm", failpointtest.SkewVariable, 20*(skew-1), rng.IntN(60))})
 	}
 	nodes := serveEach(t, within, []string{t.TempDir(), t.TempDir(), t.TempDir()})
 	w := startWorkload(t, nodes)
@@ -33,7 +34,8 @@ func TestSkewedClocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := keepRenewing(t, newClient(t, nodes[0].url, nodes[1].url, nodes[2].url), registry.Hold{Run: kept.Name, Epoch: kept.Epoch})
+	stop := keepRenewing(t, newClient(t, nodes[0].url, nodes[1].url, nodes[2].url),
+		registry.Hold{Run: kept.Name, Epoch: kept.Epoch})
 	defer stop()
 	longest := time.Duration(0)
 	for range changes {
@@ -58,13 +60,15 @@ func TestSkewedClocks(t *testing.T) {
 			t.Fatalf("%+v, %v is taken, where %s is free", again, err, lost.Name)
 		}
 		longest = max(longest, time.Since(began))
-		for _, command := range []registry.Command{{Steer: &registry.Steer{Name: lost.Name, Action: registry.Cancel}}, {Steer: &registry.Steer{Name: lost.Name, Action: registry.Retry}}} {
+		for _, command := range []registry.Command{{Steer: &registry.Steer{Name: lost.Name, Action: registry.Cancel}},
+			{Steer: &registry.Steer{Name: lost.Name, Action: registry.Retry}}} {
 			if _, err := c.Do(deadline(t), command); err != nil { // its losses are forgotten
 				t.Fatal(err)
 			}
 		}
 	}
-	w.report("%d leaders killed, clocks 20 hours apart; the run of a lost learner was free after %v at most, that of another never", changes, longest.Round(time.Millisecond))
+	w.report("%d leaders killed, clocks 20 hours apart; the run of a lost learner was free after %v at most, that "+
+		"of another never", changes, longest.Round(time.Millisecond))
 }
 
 // keptTerm is far longer than a renewal may take, and far shorter than the clocks are apart.
@@ -76,7 +80,8 @@ func keepRenewing(t *testing.T, c *client.Client, hold registry.Hold) (stop func
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for tick := time.NewTicker(registry.MinTTL); during.Err() == nil; {
-			if _, err := c.Renew(during, client.Renewal{Hold: hold, TTL: keptTerm.Seconds()}); err != nil && during.Err() == nil {
+			if _, err := c.Renew(during, client.Renewal{Hold: hold, TTL: keptTerm.Seconds()}); err != nil &&
+				during.Err() == nil {
 				t.Errorf("a lease that is renewed: %v", err)
 				return
 			}

@@ -57,17 +57,20 @@ func TestWatch(t *testing.T) {
 	bad.Expect("nobody answers; still trying")
 	n.start()
 	bad.Expect("the coordinator answers again")
-	if _, err := c.End(deadline(t), registry.End{Hold: take(t, c), State: registry.Failed, Reason: "it has no luck"}); err != nil {
+	if _, err := c.End(deadline(t), registry.End{Hold: take(t, c), State: registry.Failed,
+		Reason: "it has no luck"}); err != nil {
 		t.Fatal(err)
 	}
 	bad.Expect("failed .*it has no luck")
-	if _, err := c.Do(deadline(t), registry.Command{Steer: &registry.Steer{Name: "bad", Action: registry.Cancel}}); err != nil {
+	if _, err := c.Do(deadline(t), registry.Command{Steer: &registry.Steer{Name: "bad",
+		Action: registry.Cancel}}); err != nil {
 		t.Fatal(err)
 	}
 	if status := bad.Wait(); status != 1 || !strings.Contains(bad.Log(), "of 2 runs, 1 failed and 1 were cancelled") {
 		t.Errorf("status %d:\n%s", status, bad.Log())
 	}
-	if status := one.Wait(); status != 1 || !strings.Contains(one.Log(), "of 1 runs, 0 failed and 1 were cancelled") || strings.Contains(one.Log(), "npg-uapg-s1") {
+	if status := one.Wait(); status != 1 || !strings.Contains(one.Log(), "of 1 runs, 0 failed and 1 were cancelled") ||
+		strings.Contains(one.Log(), "npg-uapg-s1") {
 		t.Errorf("one run: status %d:\n%s", status, one.Log())
 	}
 }
@@ -78,7 +81,8 @@ func TestLastingErrors(t *testing.T) {
 	directory := newCredentials(t)
 	addresses := holdAddresses(t, 3)
 	plain := serveOne(t)
-	secure := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials", filepath.Join(directory, "coordinator"))
+	secure := serve(t, "n1", t.TempDir(), addresses[0], addresses[1], "--credentials",
+		filepath.Join(directory, "coordinator"))
 	secure.Expect("msg=ready")
 	https := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
 	for _, c := range []struct{ url, role, want string }{
@@ -94,7 +98,8 @@ func TestLastingErrors(t *testing.T) {
 		if c.role != "" {
 			arguments = append(arguments, "--credentials", filepath.Join(directory, c.role))
 		}
-		if out, complaint, status := run(t, c.url, "", arguments...); status != 1 || !strings.Contains(complaint, c.want) || strings.Count(complaint, "\n") != 1 {
+		if out, complaint, status := run(t, c.url, "", arguments...); status != 1 ||
+			!strings.Contains(complaint, c.want) || strings.Count(complaint, "\n") != 1 {
 			t.Errorf("%s: status %d, %s%s, want %q", c.url, status, out, complaint, c.want)
 		}
 	}
@@ -113,7 +118,8 @@ func TestDiskFullIsSaid(t *testing.T) {
 	for i := range 10_000 {
 		sweep := fmt.Sprintf("{name: e%d, tasks: Swimmer-v2, seeds: [%s]}", i, strings.Join(seeds, ","))
 		if _, complaint, status := run(t, n.url, sweep, "submit", "-", "--timeout", "1h"); status != 0 {
-			if !strings.Contains(complaint, "this node cannot write its records") || !strings.Contains(complaint, "make room on its disk") {
+			if !strings.Contains(complaint, "this node cannot write its records") ||
+				!strings.Contains(complaint, "make room on its disk") {
 				t.Error(complaint)
 			}
 			return

@@ -58,7 +58,8 @@ func TestFirstExperiment(t *testing.T) {
 		return err
 	}
 	for _, id := range []string{"n2", "n3"} {
-		if err := submitted(); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "a peer has not joined") {
+		if err := submitted(); !errors.Is(err, ErrUnavailable) ||
+			!strings.Contains(err.Error(), "a peer has not joined") {
 			t.Errorf("before %s has joined: %v", id, err)
 		}
 		c.join(id)
@@ -96,7 +97,8 @@ func TestSpentVotes(t *testing.T) {
 	if err := spendVotes(store, 7); err != nil {
 		t.Fatal(err)
 	}
-	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}, parts{store, store, snapshots, wireless, nil, nil}, false)
+	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing},
+		parts{store, store, snapshots, wireless, nil, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,8 @@ func TestSpentVotes(t *testing.T) {
 func requestVote(t *testing.T, candidate *raft.InmemTransport, term uint64) bool {
 	t.Helper()
 	request := &raft.RequestVoteRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1"), Addr: []byte("n1")}, Term: term,
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1"), Addr: []byte("n1")},
+		Term:      term,
 	}
 	var response raft.RequestVoteResponse
 	if err := candidate.RequestVote("n2", "n2", request, &response); err != nil {

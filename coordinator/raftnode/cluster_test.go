@@ -29,7 +29,8 @@ func deadline(t testing.TB) context.Context {
 }
 
 // timing is that of a cluster in memory: elections within some 50 ms, a snapshot every 25 commands.
-var timing = Timing{Heartbeat: 50 * time.Millisecond, SnapshotEvery: 25, SnapshotInterval: 20 * time.Millisecond, Trailing: 5}
+var timing = Timing{Heartbeat: 50 * time.Millisecond, SnapshotEvery: 25, SnapshotInterval: 20 * time.Millisecond,
+	Trailing: 5}
 
 // disk is what a node of a cluster in memory has written, and keeps over restarts.
 type disk struct {
@@ -58,7 +59,8 @@ type cluster struct {
 func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, directory: t.TempDir(), network: newNetwork(rng), nodes: map[string]*Node{}, wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
+		t: t, directory: t.TempDir(), network: newNetwork(rng), nodes: map[string]*Node{},
+		wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
 	}
 	t.Cleanup(c.close)
 	for i := range n {
@@ -93,7 +95,8 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	}
 	d, ok := c.disks[id]
 	if !ok {
-		snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.directory, fmt.Sprint(c.numbers.Add(1))), 2, raftLogger(slog.New(slog.DiscardHandler)))
+		snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.directory, fmt.Sprint(c.numbers.Add(1))),
+			2, raftLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -105,7 +108,8 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 		}
 	}
 	config := Config{ID: id, Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing, Now: c.now}
-	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil}, !ok && len(peers) > 0)
+	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil}, !ok &&
+		len(peers) > 0)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -157,19 +157,28 @@ var model = (&porcupine.NondeterministicModel{
 // The checker is worth nothing if it lets everything through.
 func TestModelFindsFaults(t *testing.T) {
 	first := porcupine.Operation{Input: question{kind: take}, Output: answer{epoch: 1}, Call: 0, Return: 1}
-	second := porcupine.Operation{Input: question{kind: commit, epoch: 1, next: "a"}, Output: answer{epoch: 1, hash: "a"}, Call: 2, Return: 3}
+	second := porcupine.Operation{Input: question{kind: commit, epoch: 1, next: "a"},
+		Output: answer{epoch: 1, hash: "a"}, Call: 2, Return: 3}
 	for name, c := range map[string]struct {
 		third porcupine.Operation
 		want  bool
 	}{
-		"a read":              {porcupine.Operation{Input: question{kind: read}, Output: answer{epoch: 1, hash: "a", state: registry.Running}}, true},
-		"a stale read":        {porcupine.Operation{Input: question{kind: read}, Output: answer{epoch: 1, state: registry.Running}}, false},
-		"a lost commit":       {porcupine.Operation{Input: question{kind: commit, epoch: 1, next: "b"}, Output: answer{epoch: 1, hash: "b"}}, false},
-		"an epoch twice":      {porcupine.Operation{Input: question{kind: take}, Output: answer{epoch: 1, hash: "a"}}, false},
-		"the next epoch":      {porcupine.Operation{Input: question{kind: take}, Output: answer{epoch: 2, hash: "a"}}, true},
-		"a commit, refused":   {porcupine.Operation{Input: question{kind: commit, epoch: 1, previous: "a", next: "b"}, Output: answer{refused: true}}, false},
-		"a commit, unknown":   {porcupine.Operation{Input: question{kind: commit, epoch: 1, previous: "a", next: "b"}, Output: answer{unknown: true}}, true},
-		"an old epoch's hash": {porcupine.Operation{Input: question{kind: commit, epoch: 0, previous: "a", next: "b"}, Output: answer{epoch: 1, hash: "b"}}, false},
+		"a read": {porcupine.Operation{Input: question{kind: read},
+			Output: answer{epoch: 1, hash: "a", state: registry.Running}}, true},
+		"a stale read": {porcupine.Operation{Input: question{kind: read},
+			Output: answer{epoch: 1, state: registry.Running}}, false},
+		"a lost commit": {porcupine.Operation{Input: question{kind: commit, epoch: 1, next: "b"},
+			Output: answer{epoch: 1, hash: "b"}}, false},
+		"an epoch twice": {porcupine.Operation{Input: question{kind: take}, Output: answer{epoch: 1, hash: "a"}},
+			false},
+		"the next epoch": {porcupine.Operation{Input: question{kind: take}, Output: answer{epoch: 2, hash: "a"}},
+			true},
+		"a commit, refused": {porcupine.Operation{Input: question{kind: commit, epoch: 1, previous: "a", next: "b"},
+			Output: answer{refused: true}}, false},
+		"a commit, unknown": {porcupine.Operation{Input: question{kind: commit, epoch: 1, previous: "a", next: "b"},
+			Output: answer{unknown: true}}, true},
+		"an old epoch's hash": {porcupine.Operation{Input: question{kind: commit, epoch: 0, previous: "a", next: "b"},
+			Output: answer{epoch: 1, hash: "b"}}, false},
 	} {
 		c.third.Call, c.third.Return = 4, 5
 		if got := porcupine.CheckOperations(model, []porcupine.Operation{first, second, c.third}); got != c.want {
@@ -216,7 +225,8 @@ type tally struct {
 }
 
 func (a *tally) String() string {
-	return fmt.Sprintf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d restarts; %d disks lost; %d snapshots installed",
+	return fmt.Sprintf("%d operations, %d unknown, %d refused; messages: %d lost, %d delayed, %d repeated; %d "+
+		"restarts; %d disks lost; %d snapshots installed",
 		a.operations, a.unknown, a.refused, a.lost, a.delayed, a.repeated, a.restarts, a.disks, a.installed)
 }
 
@@ -252,7 +262,8 @@ func checkHistory(t *testing.T, seed uint64, all *tally) {
 	result, info := porcupine.CheckOperationsVerbose(model, h.operations, patience)
 	if result != porcupine.Ok {
 		path := t.ArtifactDir() + "/history.html"
-		t.Errorf("seed %d: the history is %s; see %s (%v)", seed, result, path, porcupine.VisualizePath(model, info, path))
+		t.Errorf("seed %d: the history is %s; see %s (%v)", seed, result, path,
+			porcupine.VisualizePath(model, info, path))
 	}
 	c.requireAgreement()
 	n := c.network.count
@@ -319,7 +330,8 @@ func (c *cluster) lose(id string) {
 	ctx := deadline(c.t)
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	three := func(n *Node) error { return n.Remove(short, "n4") } // which may have ended: the promise is for one lost of three
+	// which may have ended: the promise is for one lost of three
+	three := func(n *Node) error { return n.Remove(short, "n4") }
 	if c.probe(short, three) != nil {
 		return
 	}
@@ -394,7 +406,8 @@ func (h *history) client(ctx context.Context, number int, rng *rand.Rand) {
 }
 
 // probe asks one thing and notes it. It returns the run, if it learned what that is.
-func (h *history) probe(ctx context.Context, client int, name string, number uint64, q question, iteration uint64) *registry.Run {
+func (h *history) probe(ctx context.Context, client int, name string, number uint64, q question,
+	iteration uint64) *registry.Run {
 	call := time.Since(h.begin)
 	run, refused, err := h.answer(ctx, name, number, q, iteration)
 	done := time.Since(h.begin)
@@ -409,7 +422,8 @@ func (h *history) probe(ctx context.Context, client int, name string, number uin
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: q, Call: int64(call), Output: a, Return: int64(done)})
+	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: q, Call: int64(call), Output: a,
+		Return: int64(done)})
 	if err != nil {
 		h.unknown++
 	}
@@ -420,7 +434,8 @@ func (h *history) probe(ctx context.Context, client int, name string, number uin
 }
 
 // answer asks until there is an answer.
-func (h *history) answer(ctx context.Context, name string, number uint64, q question, iteration uint64) (run *registry.Run, refused bool, err error) {
+func (h *history) answer(ctx context.Context, name string, number uint64, q question,
+	iteration uint64) (run *registry.Run, refused bool, err error) {
 	full := fmt.Sprintf("%s/t/a-e-s%d", experiment, q.run+1)
 	command := registry.Command{Request: registry.Request{Client: name, Number: number}}
 	switch q.kind {

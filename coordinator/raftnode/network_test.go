@@ -50,7 +50,8 @@ func (n *network) fate(from, to raft.ServerAddress) fate {
 	f.answerLost = n.cut[[2]raft.ServerAddress{to, from}] || n.rng.Float64() < n.loss
 	f.repeated = n.rng.Float64() < n.repeat
 	if n.delay > 0 && n.rng.IntN(4) == 0 {
-		f.delay, f.repeatDelay = time.Duration(n.rng.Int64N(int64(n.delay))), time.Duration(n.rng.Int64N(int64(10*n.delay)))
+		f.delay, f.repeatDelay = time.Duration(n.rng.Int64N(int64(n.delay))),
+			time.Duration(n.rng.Int64N(int64(10*n.delay)))
 		n.count.delayed++
 	}
 	if f.lost || f.answerLost {
@@ -146,17 +147,26 @@ func (w wire) AppendEntries(
 	return w.carry(to, func() error { return send(a) }, func() error { return send(new(raft.AppendEntriesResponse)) })
 }
 
-func (w wire) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest, a *raft.RequestVoteResponse) error {
+func (w wire) RequestVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestVoteRequest,
+	a *raft.RequestVoteResponse) error {
 	send := func() error { return w.InmemTransport.RequestVote(id, to, q, a) }
-	return w.carry(to, send, func() error { return w.InmemTransport.RequestVote(id, to, q, new(raft.RequestVoteResponse)) })
+	return w.carry(to, send, func() error {
+		return w.InmemTransport.RequestVote(id, to, q,
+			new(raft.RequestVoteResponse))
+	})
 }
 
-func (w wire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest, a *raft.RequestPreVoteResponse) error {
+func (w wire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, q *raft.RequestPreVoteRequest,
+	a *raft.RequestPreVoteResponse) error {
 	send := func() error { return w.InmemTransport.RequestPreVote(id, to, q, a) }
-	return w.carry(to, send, func() error { return w.InmemTransport.RequestPreVote(id, to, q, new(raft.RequestPreVoteResponse)) })
+	return w.carry(to, send, func() error {
+		return w.InmemTransport.RequestPreVote(id, to, q,
+			new(raft.RequestPreVoteResponse))
+	})
 }
 
-func (w wire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest, a *raft.InstallSnapshotResponse, data io.Reader) error {
+func (w wire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, q *raft.InstallSnapshotRequest,
+	a *raft.InstallSnapshotResponse, data io.Reader) error {
 	send := func() error { return w.InmemTransport.InstallSnapshot(id, to, q, a, data) }
 	err := w.carry(to, send, nil)
 	if err == nil && a.Success {
@@ -167,7 +177,11 @@ func (w wire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, q *raft.I
 	return err
 }
 
-func (w wire) TimeoutNow(id raft.ServerID, to raft.ServerAddress, q *raft.TimeoutNowRequest, a *raft.TimeoutNowResponse) error {
+func (w wire) TimeoutNow(id raft.ServerID, to raft.ServerAddress, q *raft.TimeoutNowRequest,
+	a *raft.TimeoutNowResponse) error {
 	send := func() error { return w.InmemTransport.TimeoutNow(id, to, q, a) }
-	return w.carry(to, send, func() error { return w.InmemTransport.TimeoutNow(id, to, q, new(raft.TimeoutNowResponse)) })
+	return w.carry(to, send, func() error {
+		return w.InmemTransport.TimeoutNow(id, to, q,
+			new(raft.TimeoutNowResponse))
+	})
 }

@@ -52,7 +52,8 @@ func open(t testing.TB, directory string) *Node {
 	t.Helper()
 	l := listen(t)
 	n, err := Open(context.Background(), Config{
-		ID: "n1", DataDir: directory, Listener: l, Peers: []Peer{{"n1", l.Addr().String()}}, Log: slog.New(slog.DiscardHandler), Timing: timing,
+		ID: "n1", DataDir: directory, Listener: l, Peers: []Peer{{"n1", l.Addr().String()}},
+		Log: slog.New(slog.DiscardHandler), Timing: timing,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +78,13 @@ func TestDamagedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: []byte("damaged")}), log.Close()); err != nil {
+	if err := errors.Join(log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration,
+		Data: []byte("damaged")}), log.Close()); err != nil {
 		t.Fatal(err)
 	}
 	l := listen(t)
-	_, err = Open(t.Context(), Config{ID: "n1", DataDir: directory, Listener: l, Peers: []Peer{{"n1", l.Addr().String()}}, Log: slog.New(slog.DiscardHandler), Timing: timing})
+	_, err = Open(t.Context(), Config{ID: "n1", DataDir: directory, Listener: l,
+		Peers: []Peer{{"n1", l.Addr().String()}}, Log: slog.New(slog.DiscardHandler), Timing: timing})
 	if err == nil || !strings.Contains(err.Error(), "the records in "+directory+" are damaged") {
 		t.Errorf("error %v", err)
 	}
@@ -104,7 +107,8 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := listen(t)
-		if _, err := Open(context.Background(), Config{ID: "n1", DataDir: directory, Listener: l}); err == nil || !strings.Contains(err.Error(), "another node runs") {
+		if _, err := Open(context.Background(), Config{ID: "n1", DataDir: directory, Listener: l}); err == nil ||
+			!strings.Contains(err.Error(), "another node runs") {
 			t.Errorf("a second node in the same directory: %v", err)
 		}
 		if i == 1 {
@@ -141,7 +145,8 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 	for text, good := range map[string]bool{
-		"": true, "n1=h:1": true, "n1=h:1,n2=h:2,n3=h:3": true, "n1=h:1,n2=h:2": false, "n1": false, "n1=h": false, "=h:1": false, "n1=h:1,n1=h:2,n2=h:3": false,
+		"": true, "n1=h:1": true, "n1=h:1,n2=h:2,n3=h:3": true, "n1=h:1,n2=h:2": false, "n1": false, "n1=h": false,
+		"=h:1": false, "n1=h:1,n1=h:2,n2=h:3": false,
 	} {
 		if _, err := ParsePeers(text); (err == nil) != good {
 			t.Errorf("%q: %v", text, err)
@@ -253,7 +258,8 @@ func TestReplaceNode(t *testing.T) {
 	}
 	c.start("n3", nil)
 	c.node("n3").View(func(*registry.State) {})
-	if r, err := c.propose(ctx, submit("more", 3)); err != nil || r.Refusal == nil || r.Refusal.Code != registry.Exists {
+	if r, err := c.propose(ctx, submit("more", 3)); err != nil || r.Refusal == nil ||
+		r.Refusal.Code != registry.Exists {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -61,7 +61,8 @@ func TestSnapshotsSurvivePowerFailures(t *testing.T) {
 		answered += strings.Count(busy.Log(), "answered ")
 		disk.Cut()
 		n := open(t, directory)
-		if there := experiments(t, n); there < answered || there > answered+1 { // one may not have been answered any more
+		// one may not have been answered any more
+		if there := experiments(t, n); there < answered || there > answered+1 {
 			t.Errorf("%d experiments, of which %d were answered", there, answered)
 		} else {
 			answered = there
@@ -74,5 +75,6 @@ func TestSnapshotsSurvivePowerFailures(t *testing.T) {
 	if err != nil || len(snapshots) == 0 {
 		t.Errorf("no snapshot was taken: the test shows nothing (%v)", err)
 	}
-	faultstest.Report(t, "%d power failures of a node that takes a snapshot after every 25 commands; all %d answered are there", failures, answered)
+	faultstest.Report(t, "%d power failures of a node that takes a snapshot after every 25 commands; all %d "+
+		"answered are there", failures, answered)
 }

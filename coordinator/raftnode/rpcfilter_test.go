@@ -15,7 +15,8 @@ import (
 
 func TestAfter(t *testing.T) {
 	request := func() *raft.AppendEntriesRequest {
-		return &raft.AppendEntriesRequest{PrevLogEntry: 5, PrevLogTerm: 1, Entries: []*raft.Log{{Index: 6, Term: 1}, {Index: 7, Term: 2}, {Index: 8, Term: 3}}}
+		return &raft.AppendEntriesRequest{PrevLogEntry: 5, PrevLogTerm: 1,
+			Entries: []*raft.Log{{Index: 6, Term: 1}, {Index: 7, Term: 2}, {Index: 8, Term: 3}}}
 	}
 	for applied, want := range map[uint64][3]uint64{ // the entry before, its term, and how many follow
 		4: {5, 1, 3}, 5: {0, 0, 3}, 6: {0, 0, 2}, 7: {0, 0, 1}, 8: {0, 0, 0}, 9: {0, 0, 0},
@@ -48,7 +49,8 @@ func TestSnapshotToCandidate(t *testing.T) {
 	}
 	store := raft.NewInmemStore()
 	config := Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}
-	if err := raft.BootstrapCluster(raftConfig(&config), store, store, snapshots, wireless, servers("n1", "n2", "n3")); err != nil {
+	if err := raft.BootstrapCluster(raftConfig(&config), store, store, snapshots, wireless,
+		servers("n1", "n2", "n3")); err != nil {
 		t.Fatal(err)
 	}
 	n, err := start(config, parts{store, store, snapshots, wireless, nil, nil}, false)
@@ -73,15 +75,17 @@ func TestSnapshotToCandidate(t *testing.T) {
 	}
 	term := n.Status().Term
 	snapshot := &raft.InstallSnapshotRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n3"), Addr: []byte("n3")}, SnapshotVersion: raft.SnapshotVersionMax,
-		Term: term, LastLogIndex: 40, LastLogTerm: term, ConfigurationIndex: 1, Size: int64(state.Len()),
+		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n3"), Addr: []byte("n3")},
+		SnapshotVersion: raft.SnapshotVersionMax,
+		Term:            term, LastLogIndex: 40, LastLogTerm: term, ConfigurationIndex: 1, Size: int64(state.Len()),
 		Configuration: raft.EncodeConfiguration(servers("n1", "n2", "n3")),
 	}
 	var answer raft.InstallSnapshotResponse
 	if err := other.InstallSnapshot("n2", "n2", snapshot, &answer, &state); err != nil || !answer.Success {
 		t.Fatalf("%+v, %v", answer, err)
 	}
-	vote := &raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1"), Addr: []byte("n1")}, Term: term + 1, LastLogIndex: 41, LastLogTerm: term}
+	vote := &raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax,
+		ID: []byte("n1"), Addr: []byte("n1")}, Term: term + 1, LastLogIndex: 41, LastLogTerm: term}
 	await("it votes for nobody", func() bool {
 		var given raft.RequestVoteResponse
 		if err := other.RequestVote("n2", "n2", vote, &given); err != nil {
@@ -103,8 +107,9 @@ func TestOldSnapshot(t *testing.T) {
 	other.Connect("n1", c.wires["n1"])
 	for index, want := range map[uint64]bool{1: true, 1 << 40: false} {
 		q := &raft.InstallSnapshotRequest{
-			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, SnapshotVersion: raft.SnapshotVersionMax,
-			Term: n.Status().Term, LastLogIndex: index, LastLogTerm: 1, ConfigurationIndex: 1, Size: 7,
+			RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
+			SnapshotVersion: raft.SnapshotVersionMax,
+			Term:            n.Status().Term, LastLogIndex: index, LastLogTerm: 1, ConfigurationIndex: 1, Size: 7,
 			Configuration: raft.EncodeConfiguration(servers("n1")),
 		}
 		var a raft.InstallSnapshotResponse

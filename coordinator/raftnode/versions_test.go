@@ -24,7 +24,8 @@ func TestOtherVersion(t *testing.T) {
 	}); failed != nil {
 		t.Fatal(failed)
 	}
-	if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), fmt.Sprint("n2 keeps records of version ", registry.Version+1)) {
+	if !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(),
+		fmt.Sprint("n2 keeps records of version ", registry.Version+1)) {
 		t.Errorf("it joins: %v", err)
 	}
 }

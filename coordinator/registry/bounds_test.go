@@ -19,8 +19,10 @@ func TestRunNames(t *testing.T) {
 		for _, c := range []Command{
 			{Take: &Take{Learner: "l", TTL: 1, Run: name}},
 			{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{SHA256: strings.Repeat("0", 64)}}},
-			{End: &End{Hold: hold, State: Done}}, {End: &End{Hold: hold, State: Failed}}, {End: &End{Hold: hold, State: Queued}},
-			{Steer: &Steer{Name: name, Action: Cancel}}, {Steer: &Steer{Name: name, Action: Retry}}, {Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
+			{End: &End{Hold: hold, State: Done}}, {End: &End{Hold: hold, State: Failed}},
+			{End: &End{Hold: hold, State: Queued}},
+			{Steer: &Steer{Name: name, Action: Cancel}}, {Steer: &Steer{Name: name, Action: Retry}},
+			{Reset: &Reset{Run: name}}, {Remove: &Remove{name}},
 		} {
 			var r *Refusal
 			if err := c.Check(); !errors.As(err, &r) || r.Code != Invalid {
@@ -50,16 +52,20 @@ func TestSnapshotIsBounded(t *testing.T) {
 	}
 	checkpoint := &Checkpoint{math.MaxUint64, hash(1), text}
 	r := Run{
-		Name: strings.Repeat("n", proto.MaxName), Experiment: name, Task: name, Algorithm: name, Estimator: name, Seed: math.MaxUint64,
-		Settings: settings, Length: Length{MaxLength, MaxLength}, Priority: -MaxPriority, State: Cancelled, Reason: text + text,
-		ID: math.MaxUint64, Epoch: math.MaxUint64, Losses: MaxLosses, Start: checkpoint, Checkpoint: checkpoint, Steps: math.MaxUint64,
+		Name: strings.Repeat("n", proto.MaxName), Experiment: name, Task: name, Algorithm: name, Estimator: name,
+		Seed:     math.MaxUint64,
+		Settings: settings, Length: Length{MaxLength, MaxLength}, Priority: -MaxPriority, State: Cancelled,
+		Reason: text + text,
+		ID:     math.MaxUint64, Epoch: math.MaxUint64, Losses: MaxLosses, Start: checkpoint, Checkpoint: checkpoint,
+		Steps:   math.MaxUint64,
 		Summary: map[string]float64{}, Updated: start.Add(1), Changed: math.MaxUint64,
 		Lease: &Lease{Learner: name, NATS: text, Expires: start.Add(1), TTL: 1.2345678901234567},
 	}
 	for i := range maxMetrics {
 		r.Summary[fmt.Sprintf("%0*d", maxName, i)] = -1.2345678901234567e-300
 	}
-	one := Spec{Name: name, Tasks: []string{name}, Algorithms: []string{name}, Estimators: []string{name}, Seeds: []uint64{math.MaxUint64}}
+	one := Spec{Name: name, Tasks: []string{name}, Algorithms: []string{name}, Estimators: []string{name},
+		Seeds: []uint64{math.MaxUint64}}
 	for range maxAxes {
 		one.Overrides = append(one.Overrides, Override{name, []string{value}})
 	}

@@ -56,7 +56,8 @@ func TestRestore(t *testing.T) {
 	h := c.take("", "l1")
 	c.commit("", h, 0, "", hash(1))
 	c.Restore(start)
-	if run := c.Run(h.Run); run.State != Queued || run.Lease != nil || run.Checkpoint.SHA256 != hash(1) || len(c.Nodes) > 0 {
+	if run := c.Run(h.Run); run.State != Queued || run.Lease != nil || run.Checkpoint.SHA256 != hash(1) ||
+		len(c.Nodes) > 0 {
 		t.Errorf("%+v, nodes %v", run, c.Nodes)
 	}
 	c.held(StaleEpoch, h)
@@ -85,7 +86,8 @@ func TestReset(t *testing.T) {
 	c.commit(NotRunning, h, 4, hash(4), hash(5))
 	h = c.take("", "l2")
 	run := c.Run(h.Run)
-	if run.Checkpoint != nil || *run.Start != (Checkpoint{Iteration: 2, Location: "x"}) || run.Steps != 0 || run.ID != 1 || run.Epoch != 2 {
+	if run.Checkpoint != nil || *run.Start != (Checkpoint{Iteration: 2, Location: "x"}) || run.Steps != 0 ||
+		run.ID != 1 || run.Epoch != 2 {
 		t.Errorf("%+v", run)
 	}
 	c.do("", Command{Reset: &Reset{Run: h.Run, To: to(1)}}) // before it has begun

@@ -18,8 +18,10 @@ func TestLosses(t *testing.T) {
 		ends   []func(*clock, Hold) // of learners, in turn
 		reason string               // why it fails, "" if it does not
 	}{
-		"killed":                       {[]func(*clock, Hold){killed}, "5 workers in a row ended without a commit, the last, l4, silently"},
-		"broken":                       {[]func(*clock, Hold){broken}, "5 workers in a row ended without a commit, the last, l4, with: the GPU was lost"},
+		"killed": {[]func(*clock, Hold){killed},
+			"5 workers in a row ended without a commit, the last, l4, silently"},
+		"broken": {[]func(*clock, Hold){broken},
+			"5 workers in a row ended without a commit, the last, l4, with: the GPU was lost"},
 		"both":                         {[]func(*clock, Hold){killed, broken}, "the last, l4, silently"},
 		"stopped":                      {[]func(*clock, Hold){stopped}, ""},
 		"one less, and one is stopped": {append(slices.Repeat([]func(*clock, Hold){killed}, MaxLosses-1), stopped), ""},
@@ -44,7 +46,8 @@ func TestLosses(t *testing.T) {
 					c.take(NothingNow, "l9") // finds that it has lost one too many
 				}
 				next := c.take("", "l9")
-				if failed := next.Run != run.Name; failed != (test.reason != "") || failed && (run.State != Failed || !strings.Contains(run.Reason, test.reason)) {
+				if failed := next.Run != run.Name; failed != (test.reason != "") || failed &&
+					(run.State != Failed || !strings.Contains(run.Reason, test.reason)) {
 					t.Fatalf("taken is %v, and before it %+v", next, run)
 				}
 				stopped(c, next)
@@ -88,7 +91,8 @@ func TestNewLeaderExtendsLeases(t *testing.T) {
 		c.Time, c.Term = start.Add(after), term
 		return s.Apply(c)
 	}
-	do(0, 1, Command{Submit: &Submit{Spec: Spec{Name: "e", Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1}}}})
+	do(0, 1, Command{Submit: &Submit{Spec: Spec{Name: "e", Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"},
+		Estimators: []string{"uapg"}, Seeds: []uint64{1}}}})
 	take := func(learner string) Command {
 		return Command{Take: &Take{Learner: learner, TTL: 10, Run: "e/Swimmer-v2/npg-uapg-s1"}}
 	}

@@ -33,7 +33,8 @@ func TestChangedSince(t *testing.T) {
 			name := fmt.Sprint("e", rng.IntN(4))
 			run := name + "/Swimmer-v2/npg-uapg-s" + fmt.Sprint(1+rng.IntN(3))
 			c := []Command{
-				{Submit: &Submit{Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: []uint64{1, 2, 3}}}},
+				{Submit: &Submit{Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"},
+					Estimators: []string{"uapg"}, Seeds: []uint64{1, 2, 3}}}},
 				{Take: &Take{Learner: "l", TTL: 1, Run: run}},
 				{Steer: &Steer{Name: name, Action: Cancel}},
 				{Steer: &Steer{Name: run, Action: Cancel}},
@@ -62,7 +63,8 @@ func BenchmarkChangedSince(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		after func(s *State) []string
-	}{{"recent", func(s *State) []string { return changedNames(s, s.Changed-1) }}, {"all", func(s *State) []string { return changedSlowly(s, s.Changed-1) }}} {
+	}{{"recent", func(s *State) []string { return changedNames(s, s.Changed-1) }},
+		{"all", func(s *State) []string { return changedSlowly(s, s.Changed-1) }}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := tenThousandRuns()
 			s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: s.Runs[5000].Name}})
@@ -83,7 +85,8 @@ func BenchmarkApply(b *testing.B) {
 		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: run.Name}})
 	}
 	for i := range MaxClients {
-		s.Apply(Command{Time: start, Request: Request{fmt.Sprint("c", i), 1}, Announce: &Announce{Node{"n1", "http://a"}}})
+		s.Apply(Command{Time: start, Request: Request{fmt.Sprint("c", i), 1},
+			Announce: &Announce{Node{"n1", "http://a"}}})
 	}
 	last := s.Runs[len(s.Runs)-1].Name
 	number := uint64(1)
@@ -95,7 +98,8 @@ func BenchmarkApply(b *testing.B) {
 			{Take: &Take{Learner: "l", TTL: 3600, Run: last}}, {End: &End{Hold: Hold{Run: last}, State: Queued}},
 		}},
 		{"announce", []Command{{Announce: &Announce{Node{"n1", "http://a"}}}}},
-		{"request of a client among many", []Command{{Request: Request{Client: "c2000"}, Announce: &Announce{Node{"n1", "http://a"}}}}},
+		{"request of a client among many", []Command{{Request: Request{Client: "c2000"},
+			Announce: &Announce{Node{"n1", "http://a"}}}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

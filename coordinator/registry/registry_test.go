@@ -68,7 +68,8 @@ func (c *clock) held(want Code, h Hold) {
 
 func (c *clock) commit(want Code, h Hold, iteration uint64, previous, next string) {
 	c.t.Helper()
-	c.do(want, Command{Commit: &Commit{Hold: h, Previous: previous, Checkpoint: Checkpoint{iteration, next, "x"}, Steps: 15000 * iteration}})
+	c.do(want, Command{Commit: &Commit{Hold: h, Previous: previous, Checkpoint: Checkpoint{iteration, next, "x"},
+		Steps: 15000 * iteration}})
 }
 
 // The life of two runs: the requests that are permitted to a learner, and those refused to one that was replaced.
@@ -149,17 +150,19 @@ func TestRequests(t *testing.T) {
 
 func TestBadCommands(t *testing.T) {
 	bad := map[string]Command{
-		"none":              {},
-		"two":               {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
-		"client without":    {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
-		"client's name":     {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
-		"learner's name":    {Take: &Take{Learner: "a\nb", TTL: 1}},
-		"no lease":          {Take: &Take{Learner: "a"}},
-		"endless lease":     {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
-		"hash":              {Commit: &Commit{Checkpoint: Checkpoint{SHA256: strings.Repeat("A", 64)}}},
-		"previous":          {Commit: &Commit{Previous: "x", Checkpoint: Checkpoint{SHA256: hash(1)}}},
-		"location":          {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1), Location: strings.Repeat("x", maxText+1)}}},
-		"not a number":      {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)}, Summary: map[string]float64{"x": math.NaN()}}},
+		"none":           {},
+		"two":            {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
+		"client without": {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"client's name":  {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"learner's name": {Take: &Take{Learner: "a\nb", TTL: 1}},
+		"no lease":       {Take: &Take{Learner: "a"}},
+		"endless lease":  {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
+		"hash":           {Commit: &Commit{Checkpoint: Checkpoint{SHA256: strings.Repeat("A", 64)}}},
+		"previous":       {Commit: &Commit{Previous: "x", Checkpoint: Checkpoint{SHA256: hash(1)}}},
+		"location": {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1),
+			Location: strings.Repeat("x", maxText+1)}}},
+		"not a number": {Commit: &Commit{Checkpoint: Checkpoint{SHA256: hash(1)},
+			Summary: map[string]float64{"x": math.NaN()}}},
 		"URL":               {Announce: &Announce{Node{"n1", "x"}}},
 		"terminal escapes":  {End: &End{Hold: Hold{Run: "a"}, State: Failed, Reason: "\x1b[2J"}},
 		"endless fault":     {End: &End{Hold: Hold{Run: "a"}, State: Queued, Reason: strings.Repeat("x", maxText+1)}},
@@ -202,7 +205,8 @@ func longNames() Spec {
 
 func TestExpand(t *testing.T) {
 	s := Spec{
-		Name: "x", Tasks: []string{"A", "B"}, Algorithms: []string{"npg"}, Estimators: []string{"mc", "uapg"}, Seeds: []uint64{3, 1},
+		Name: "x", Tasks: []string{"A", "B"}, Algorithms: []string{"npg"}, Estimators: []string{"mc", "uapg"},
+		Seeds:     []uint64{3, 1},
 		Overrides: []Override{{"rank", []string{"10", "20"}}, {"gamma", []string{"0.9"}}},
 	}
 	if err := s.Check(); err != nil {
@@ -212,7 +216,8 @@ func TestExpand(t *testing.T) {
 	if len(runs) != 16 || s.Size() != 16 {
 		t.Fatalf("%d runs, size %d", len(runs), s.Size())
 	}
-	for i, want := range map[int]string{0: "x/A/npg-mc-v1-s3", 1: "x/A/npg-mc-v1-s1", 2: "x/A/npg-mc-v2-s3", 15: "x/B/npg-uapg-v2-s1"} {
+	for i, want := range map[int]string{0: "x/A/npg-mc-v1-s3", 1: "x/A/npg-mc-v1-s1", 2: "x/A/npg-mc-v2-s3",
+		15: "x/B/npg-uapg-v2-s1"} {
 		if runs[i].Name != want {
 			t.Errorf("run %d is %s, want %s", i, runs[i].Name, want)
 		}
@@ -227,10 +232,12 @@ func TestExpandProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		axis := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9=_]{1,5}`), 1, 4, rapid.ID)
 		s := Spec{
-			Name: "x", Tasks: axis.Draw(t, "tasks"), Algorithms: axis.Draw(t, "algorithms"), Estimators: axis.Draw(t, "estimators"),
-			Seeds: rapid.SliceOfNDistinct(rapid.Uint64(), 1, 4, rapid.ID).Draw(t, "seeds"),
+			Name: "x", Tasks: axis.Draw(t, "tasks"), Algorithms: axis.Draw(t, "algorithms"),
+			Estimators: axis.Draw(t, "estimators"),
+			Seeds:      rapid.SliceOfNDistinct(rapid.Uint64(), 1, 4, rapid.ID).Draw(t, "seeds"),
 		}
-		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 0, 3, rapid.ID).Draw(t, "settings") {
+		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 0, 3, rapid.ID).Draw(t,
+			"settings") {
 			s.Overrides = append(s.Overrides, Override{name, axis.Draw(t, name)})
 		}
 		if err := s.Check(); err != nil {
@@ -276,16 +283,18 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"empty":          "",
-		"version":        strings.Replace(good, header, fmt.Sprintf("dbqpg registry %d\n", Version+1), 1),
-		"cut short":      good[:len(good)-10],
-		"more":           good + "{}",
-		"ID":             strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
-		"state":          strings.Replace(good, `"queued"`, `"quaint"`, 1),
-		"lease missing":  strings.Replace(good, `"queued"`, `"running"`, 1),
-		"no experiment":  strings.Replace(good, `"experiment":"a"`, `"experiment":"b"`, 1),
-		"not an object":  header + "[]",
-		"the same twice": strings.Replace(good, `"experiments":[`, `"experiments":[{"spec":{"name":"a","tasks":null,"algorithms":null,"estimators":null,"seeds":null},"submitted":"2026-01-02T03:04:05Z"},`, 1),
+		"empty":         "",
+		"version":       strings.Replace(good, header, fmt.Sprintf("dbqpg registry %d\n", Version+1), 1),
+		"cut short":     good[:len(good)-10],
+		"more":          good + "{}",
+		"ID":            strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
+		"state":         strings.Replace(good, `"queued"`, `"quaint"`, 1),
+		"lease missing": strings.Replace(good, `"queued"`, `"running"`, 1),
+		"no experiment": strings.Replace(good, `"experiment":"a"`, `"experiment":"b"`, 1),
+		"not an object": header + "[]",
+		"the same twice": strings.Replace(good, `"experiments":[`,
+			`"experiments":[{"spec":{"name":"a","tasks":null,"algorithms":null,"estimators":null,"seeds":null},`+
+				`"submitted":"2026-01-02T03:04:05Z"},`, 1),
 	} {
 		if _, err := Decode(strings.NewReader(text)); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -323,7 +332,8 @@ func TestSteering(t *testing.T) {
 	c.do(NotFound, Command{Steer: &Steer{Name: "nobody", Action: Resume}})
 
 	hold.Epoch = c.do("", Command{Take: &Take{Learner: "l", TTL: 3600}}).Run.Epoch
-	c.do("", Command{Commit: &Commit{Hold: hold, Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
+	c.do("", Command{Commit: &Commit{Hold: hold,
+		Checkpoint: Checkpoint{Iteration: 5, SHA256: strings.Repeat("a", 64)}}})
 	c.do("", Command{End: &End{Hold: hold, State: Done}})
 	c.do(NotRunning, Command{Steer: &Steer{Name: first, Action: Extend, Length: Length{Iterations: 5}}})
 	c.do(Invalid, Command{Steer: &Steer{Name: first, Action: Extend}})
@@ -387,7 +397,8 @@ func FuzzDecode(f *testing.F) {
 func FuzzCommand(f *testing.F) {
 	f.Add([]byte(`{"submit":{"spec":{"name":"b","tasks":["t"],"algorithms":["a"],"estimators":["e"],"seeds":[1]}}}`))
 	f.Add([]byte(`{"take":{"learner":"x","ttl_seconds":1}}`))
-	f.Add([]byte(`{"commit":{"run":"a/Swimmer-v2/npg-uapg-s1","epoch":1,"previous":"","checkpoint":{"iteration":0,"sha256":"","location":""},"steps":1,"summary":{"x":1e300}}}`))
+	f.Add([]byte(`{"commit":{"run":"a/Swimmer-v2/npg-uapg-s1","epoch":1,"previous":"","checkpoint":{"iteration":0,` +
+		`"sha256":"","location":""},"steps":1,"summary":{"x":1e300}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c Command
 		if DecodeStrictly(data, &c) != nil {

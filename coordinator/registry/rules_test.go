@@ -19,7 +19,8 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func hash(n int) string { return fmt.Sprintf("%064x", n) }
 
 func spec(name string, seeds ...uint64) Spec {
-	return Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"}, Seeds: seeds}
+	return Spec{Name: name, Tasks: []string{"Swimmer-v2"}, Algorithms: []string{"npg"}, Estimators: []string{"uapg"},
+		Seeds: seeds}
 }
 
 func runName(experiment string, seed uint64) string {
@@ -63,14 +64,16 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 	case 15:
 		c.End = &End{hold, Queued, rapid.SampledFrom([]string{"", "lost"}).Draw(t, "fault")}
 	case 16, 17:
-		c.Steer = &Steer{Name: either, Action: rapid.SampledFrom([]Action{Cancel, Retry, Pause, Resume, Extend, Prioritize}).Draw(t, "action")}
+		c.Steer = &Steer{Name: either, Action: rapid.SampledFrom([]Action{Cancel, Retry, Pause, Resume, Extend,
+			Prioritize}).Draw(t, "action")}
 		c.Steer.Iterations = rapid.Uint64Range(1, 5).Draw(t, "iterations")
 	case 18:
 		c.Remove = &Remove{either}
 	case 19:
 		c.Drain = &Drain{Learner: learner, Off: rapid.IntRange(0, 3).Draw(t, "off") > 0}
 	case 20:
-		c.Announce = &Announce{Node{ID: "n1", URL: rapid.SampledFrom([]string{"http://a", "http://b", ""}).Draw(t, "url")}}
+		c.Announce = &Announce{Node{ID: "n1",
+			URL: rapid.SampledFrom([]string{"http://a", "http://b", ""}).Draw(t, "url")}}
 	case 21:
 		c.Reset = &Reset{Run: name}
 		if to := rapid.Uint64Range(0, 5).Draw(t, "to"); to > 0 {
@@ -81,7 +84,8 @@ func drawCommand(t *rapid.T, s *State, number uint64) Command {
 }
 
 func drawCommit(t *rapid.T, hold Hold, last Checkpoint) *Commit {
-	o := &Commit{Hold: hold, Previous: last.SHA256, Checkpoint: Checkpoint{Iteration: last.Iteration + 1, Location: "x"}}
+	o := &Commit{Hold: hold, Previous: last.SHA256,
+		Checkpoint: Checkpoint{Iteration: last.Iteration + 1, Location: "x"}}
 	o.Checkpoint.SHA256 = hash(rapid.IntRange(1, 9).Draw(t, "hash"))
 	if rapid.IntRange(0, 3).Draw(t, "wrong") == 0 {
 		o.Previous = rapid.SampledFrom([]string{"", hash(1), hash(2)}).Draw(t, "previous")
@@ -118,7 +122,8 @@ func (w *witness) check(t *rapid.T, before, after *State, c Command, r Response)
 			checkLosses(t, old, run, c)
 		}
 	}
-	recalled := slices.ContainsFunc(before.Clients, func(k client) bool { return k.Name == c.Request.Client && k.Number == c.Request.Number })
+	recalled := slices.ContainsFunc(before.Clients,
+		func(k client) bool { return k.Name == c.Request.Client && k.Number == c.Request.Number })
 	if recalled && !sameRuns(before, after) {
 		t.Fatalf("%+v was done twice", c)
 	}
@@ -148,8 +153,10 @@ func checkLosses(t *rapid.T, before, after *Run, c Command) {
 	case c.Commit != nil, c.Steer != nil && c.Steer.Action == Retry, c.Reset != nil:
 		wanted = 0
 	}
-	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed && strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {
-		t.Fatalf("%s, %s with %d losses, is %s with %d losses (%s) after %+v", after.Name, before.State, before.Losses, after.State, after.Losses, after.Reason, c)
+	if after.Losses != wanted || (after.Losses == MaxLosses) != (after.State == Failed &&
+		strings.HasPrefix(after.Reason, fmt.Sprint(MaxLosses, " workers"))) {
+		t.Fatalf("%s, %s with %d losses, is %s with %d losses (%s) after %+v", after.Name, before.State, before.Losses,
+			after.State, after.Losses, after.Reason, c)
 	}
 }
 
@@ -212,7 +219,8 @@ func TestPromises(t *testing.T) {
 }
 
 func sameRuns(a, b *State) bool {
-	return reflect.DeepEqual(a.Runs, b.Runs) && reflect.DeepEqual(a.Experiments, b.Experiments) && a.Changed == b.Changed
+	return reflect.DeepEqual(a.Runs, b.Runs) && reflect.DeepEqual(a.Experiments, b.Experiments) &&
+		a.Changed == b.Changed
 }
 
 // requireIdempotent sends a request again, to a copy, where it must be answered alike and change nothing.
