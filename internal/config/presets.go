@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// common holds the hyperparameters that all tasks share: those of the paper's table and of its text (c1, c2, epsilon),
-// and for a task without a row in tasks, what most of the authors' rows have.
+// common holds the hyperparameters of all tasks: the paper's table and text (c1, c2, epsilon), and for a task without a
+// row in tasks, the authors' most frequent choices.
 var common = Hyperparameters{
 	Seed:           1,
 	Batch:          15000,
@@ -110,7 +110,7 @@ type task struct {
 	vanilla, npg, trpo step
 }
 
-// step holds those that also differ between algorithms.
+// step holds the settings that also differ between algorithms.
 type step struct {
 	rank           int
 	rate           float64 // learning rate; not used by TRPO
