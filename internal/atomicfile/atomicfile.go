@@ -19,9 +19,14 @@ const Suffix = ".tmp"
 //
 // After an error the file is unchanged and the temporary one is gone. The directory must exist.
 // Writers of the same path must not run concurrently.
-func Write(path string, data []byte) error {
+func Write(path string, data []byte) error { return write(path, data, 0o644) }
+
+// WritePrivate is Write for a file that only its owner may read, from the first moment.
+func WritePrivate(path string, data []byte) error { return write(path, data, 0o600) }
+
+func write(path string, data []byte, mode fs.FileMode) error {
 	temporary := path + Suffix
-	if err := writeSynced(temporary, data); err != nil {
+	if err := writeSynced(temporary, data, mode); err != nil {
 		return errors.Join(err, removeIfThere(temporary))
 	}
 	if err := os.Rename(temporary, path); err != nil {
@@ -31,8 +36,8 @@ func Write(path string, data []byte) error {
 }
 
 // writeSynced creates or overwrites a file. A full disk may cause an error at the write, the sync or the close.
-func writeSynced(path string, data []byte) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+func writeSynced(path string, data []byte, mode fs.FileMode) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}

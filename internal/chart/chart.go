@@ -299,7 +299,7 @@ func (s Series) marked(points plotter.XYs) plotter.XYs {
 	return some
 }
 
-// points returns those that can be drawn on the panel's axes.
+// points returns the points that the panel's axes can show.
 func (p Panel) points(x, y []float64) plotter.XYs {
 	var points plotter.XYs
 	for i := range x {

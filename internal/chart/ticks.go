@@ -12,7 +12,7 @@ type roundTicks struct{}
 
 const someTicks = 5
 
-// Ticks returns them, in order.
+// Ticks returns the labelled ticks, in order.
 func (roundTicks) Ticks(low, high float64) []plot.Tick {
 	span := high - low
 	if !(span > 0) || math.IsInf(span, 0) {
@@ -36,7 +36,7 @@ func (roundTicks) Ticks(low, high float64) []plot.Tick {
 // roundLogTicks labels the powers of ten, and 2 and 5 times these where there are few.
 type roundLogTicks struct{}
 
-// Ticks returns them, with what is between them as minor ones, in order.
+// Ticks returns the labelled ticks, and minor ones between them, in order.
 func (roundLogTicks) Ticks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	few := high < 100*low
@@ -56,7 +56,7 @@ func (roundLogTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// number formats a tick, in thousands or millions if the largest is; what is left of a sum at 0 is none.
+// number formats a tick, in thousands or millions if the largest is; rounding errors around 0 are 0.
 func number(x, largest float64) string {
 	unit, suffix := 1.0, ""
 	switch size := math.Abs(largest); {

@@ -1,4 +1,4 @@
-// Package commandline contains what the programs' command lines have in common.
+// Package commandline is shared by the programs' command lines.
 package commandline
 
 import (

@@ -11,8 +11,8 @@ import (
 // release and commit are set by the linker where the go command knows neither, as in an image.
 var release, commit string
 
-// Build returns what the go command recorded of this program's build: the version of a release, or a pseudo-version,
-// and the revision, "" if there is none, as with go run; and whether files had been changed since.
+// Build returns the program's version, a release or a pseudo-version, its revision, "" with go run, and whether files
+// had been changed since.
 func Build() (version, revision string, changed bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -41,7 +41,7 @@ func Commit() string {
 	return "commit " + revision[:min(len(revision), 12)]
 }
 
-// Version is what a program's --version says of it.
+// Version returns the text of a program's --version.
 func Version() string {
 	version, _, _ := Build()
 	return fmt.Sprintf("%s, %s, Go %s", version, Commit(), strings.TrimPrefix(runtime.Version(), "go"))

@@ -18,26 +18,7 @@ type Device struct {
 const DeviceHelp = "device to compute on: cpu, cuda or cuda:N (GPU number N, counted from 0); auto is the first " +
 	"GPU, or the CPU if there is none"
 
-// ParseDevice reads auto, cpu, cuda or cuda:N.
-func ParseDevice(text string) (Device, error) {
-	index, cuda := strings.CutPrefix(text, "cuda:")
-	switch {
-	case text == "auto":
-		return Device{}, nil
-	case text == "cpu":
-		return Device{CPU: true}, nil
-	case text == "cuda":
-		return Device{CUDA: true}, nil
-	case cuda:
-		if n, err := strconv.ParseUint(index, 10, 16); err == nil {
-			return Device{CUDA: true, GPU: int(n)}, nil
-		}
-	}
-	return Device{}, fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, GPU number N counted from 0",
-		text)
-}
-
-// String returns the text that [ParseDevice] reads.
+// String returns the text that Set reads.
 func (d Device) String() string {
 	switch {
 	case d.CPU:
@@ -50,12 +31,25 @@ func (d Device) String() string {
 }
 
 // Set implements pflag.Value.
-func (d *Device) Set(text string) (err error) {
-	parsed, err := ParseDevice(text)
-	if err == nil {
-		*d = parsed
+func (d *Device) Set(text string) error {
+	index, numbered := strings.CutPrefix(text, "cuda:")
+	switch {
+	case text == "auto":
+		*d = Device{}
+		return nil
+	case text == "cpu":
+		*d = Device{CPU: true}
+		return nil
+	case text == "cuda":
+		*d = Device{CUDA: true}
+		return nil
+	case numbered:
+		if n, err := strconv.ParseUint(index, 10, 16); err == nil {
+			*d = Device{CUDA: true, GPU: int(n)}
+			return nil
+		}
 	}
-	return err
+	return fmt.Errorf("%q is not a device: must be auto, cpu, cuda or cuda:N, GPU number N counted from 0", text)
 }
 
 // Type implements pflag.Value.

@@ -6,13 +6,13 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-func TestParseDevice(t *testing.T) {
+func TestDevice(t *testing.T) {
 	for text, want := range map[string]string{"auto": "auto", "cpu": "cpu", "cuda": "cuda:0", "cuda:0": "cuda:0", "cuda:12": "cuda:12"} {
-		d, err := config.ParseDevice(text)
-		if err != nil || d.String() != want {
+		var d, again config.Device
+		if err := d.Set(text); err != nil || d.String() != want {
 			t.Errorf("%q is %v, %v; want %s", text, d, err, want)
 		}
-		if again, err := config.ParseDevice(d.String()); err != nil || again != d {
+		if err := again.Set(d.String()); err != nil || again != d {
 			t.Errorf("%v read again is %v, %v", d, again, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// common holds the hyperparameters that all tasks share: those of the paper's table and of its text (c1, c2, epsilon),
-// and for a task without a row in tasks, what most of the authors' rows have.
+// common holds the hyperparameters of all tasks under the preset paper: the paper's table and text, and for a task without
+// a row in tasks, the authors' most frequent choices.
 var common = Hyperparameters{
 	Seed:           1,
 	Batch:          15000,
@@ -34,6 +34,10 @@ var common = Hyperparameters{
 	KernelLearning: Step,
 	C1:             1,
 	C2:             5e-5,
+	Noise:          1e-4,
+	FisherVariance: 1,
+	Completion:     true,
+	Fisher:         Empirical,
 	Rank:           50,
 	BaseKernel:     baseKernels[0].name,
 	Features:       Deep,
@@ -78,29 +82,25 @@ func (p Preset) Algorithm() Algorithm {
 	return NPG
 }
 
-// presets holds, side by side, the settings in which the paper's text and later findings differ.
-var presets = map[Preset]func(s *Settings){
-	Paper: func(s *Settings) {
-		s.Noise, s.FisherVariance, s.Completion, s.Fisher = 1e-4, 1, true, Empirical
-	},
-	Best: func(s *Settings) { // the same for all tasks, apart from Swimmer's discount
-		s.Noise, s.FisherVariance, s.Completion, s.Fisher = Learned, Learned, true, Empirical
-		s.Length = Length{Steps: 1_000_000}
-		s.Batch, s.Rank = 2000, 90
-		s.InitialStd = InitialStd{1.2, HalfOfNorm}
-		s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.995, 0.95, true
-		s.ValueLearning, s.KernelLearning = Converge, Converge
-		s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25
-		s.CGIterations, s.CGTolerance = 20, 0.03
-		if _, err := sim.Lookup(s.Env); err == nil { // the state of another program's environment cannot be saved
-			s.Segment = 250 // 8 streams
-		}
-		if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
-			// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims
-			// (docs/results/default).
-			s.Gamma, s.GAELambda = 0.9999, 0.98
-		}
-	},
+// setBest changes the settings in which the preset best differs from paper: the same for all tasks, apart from Swimmer's
+// discount.
+func (s *Settings) setBest() {
+	s.Noise, s.FisherVariance = Learned, Learned
+	s.Length = Length{Steps: 1_000_000}
+	s.Batch, s.Rank = 2000, 90
+	s.InitialStd = InitialStd{1.2, HalfOfNorm}
+	s.Targets, s.Gamma, s.GAELambda, s.Bootstrap = GAE, 0.995, 0.95, true
+	s.ValueLearning, s.KernelLearning = Converge, Converge
+	s.MaxKL, s.AdaptiveKL, s.StdRate, s.Damping = 0.02, true, 0.3, 0.25
+	s.CGIterations, s.CGTolerance = 20, 0.03
+	if _, err := sim.Lookup(s.Env); err == nil { // the state of another program's environment cannot be saved
+		s.Segment = 250 // 8 streams
+	}
+	if family, _ := sim.SplitName(s.Env); family == "Swimmer" {
+		// A stroke earns late. gamma is rl-baselines3-zoo's; lambda decides whether a seed swims
+		// (docs/results/default).
+		s.Gamma, s.GAELambda = 0.9999, 0.98
+	}
 }
 
 // task holds the settings that differ between tasks, the same for all versions of one, from the authors'
@@ -110,7 +110,7 @@ type task struct {
 	vanilla, npg, trpo step
 }
 
-// step holds those that also differ between algorithms.
+// step holds the settings that also differ between algorithms.
 type step struct {
 	rank           int
 	rate           float64 // learning rate; not used by TRPO
@@ -176,8 +176,8 @@ func forTask(name string, algorithm Algorithm, estimator Estimator, preset Prese
 			s.LearningRate = step.monteCarloRate
 		}
 	}
-	if choose, ok := presets[preset]; ok {
-		choose(&s)
+	if preset == Best {
+		s.setBest()
 	}
 	return s
 }

@@ -128,7 +128,7 @@ func (s *Settings) validateQuadrature(v *findings) {
 	v.require(s.Epsilon >= 1 && !math.IsInf(s.Epsilon, 0), "--epsilon %v: must be a number, at least 1", s.Epsilon)
 }
 
-// validateKernelLearning checks what predictions of held-out episodes need.
+// validateKernelLearning checks the settings that predictions of held-out episodes require.
 func (s *Settings) validateKernelLearning(v *findings) {
 	if s.KernelLearning != Converge || s.Estimator == MonteCarlo {
 		return

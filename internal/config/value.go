@@ -47,7 +47,7 @@ const (
 	kindLearned = "float|learned" // a number or "learned"
 )
 
-// parser returns a function that parses a text, or says that it is not what it must be.
+// parser returns parse with errors that say what a text must be.
 func parser[T any](parse func(text string) (T, error), what string) func(text string) (T, error) {
 	return func(text string) (T, error) {
 		x, err := parse(text)

@@ -46,7 +46,8 @@ func TestIntermediateAuthorities(t *testing.T) {
 	middle := subordinate(t, root)
 	last := subordinate(t, middle)
 	at := filepath.Join(create(t).path, "coordinator")
-	certificate, key, err := last.issue(member{Name: "coordinator", Role: proto.RoleCoordinator, Hosts: localHosts}, time.Now(), time.Now().Add(time.Hour))
+	certificate, key, err := last.issue(member{Name: "coordinator", Role: proto.RoleCoordinator, Hosts: localHosts},
+		time.Now(), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestIntermediateAuthorities(t *testing.T) {
 	for _, test := range []struct {
 		between [][]byte
 		belongs bool
-	}{{nil, false}, {[][]byte{last.pem}, false}, {[][]byte{middle.pem}, false}, {[][]byte{last.pem, middle.pem}, true}} {
+	}{{nil, false}, {[][]byte{last.pem}, false}, {[][]byte{middle.pem}, false},
+		{[][]byte{last.pem, middle.pem}, true}} {
 		write(t, at, certificateFile, append(bytes.Clone(certificate), bytes.Join(test.between, nil)...))
 		c, err := Load(at, quiet)
 		if !test.belongs {

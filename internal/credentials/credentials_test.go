@@ -49,7 +49,8 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s is %v", role, c)
 		}
 		leaf := c.certificate.Leaf
-		if got, want := fmt.Sprint(strings.Join(leaf.DNSNames, " "), " ", leaf.IPAddresses), "localhost learner.example [127.0.0.1 ::1 192.0.2.1]"; serves(role) && got != want {
+		if got, want := fmt.Sprint(strings.Join(leaf.DNSNames, " "), " ", leaf.IPAddresses),
+			"localhost learner.example [127.0.0.1 ::1 192.0.2.1]"; serves(role) && got != want {
 			t.Errorf("%s is called by %s, want %s", role, got, want)
 		}
 	}
@@ -82,14 +83,21 @@ func TestBadCredentials(t *testing.T) {
 		want  string
 		is    error
 	}{
-		"exposed key":  {func(t *testing.T, d *Directory, at string) { chmod(t, at, privateKeyFile, 0o644) }, "chmod 600 ", ErrExposed},
-		"exposed seed": {func(t *testing.T, d *Directory, at string) { chmod(t, at, seedFile, 0o604) }, "mode 0604", ErrExposed},
-		"no key":       {func(t *testing.T, d *Directory, at string) { write(t, at, privateKeyFile, nil) }, privateKeyFile, nil},
-		"no authority": {func(t *testing.T, d *Directory, at string) { os.Remove(filepath.Join(at, authorityFile)) }, authorityFile, fs.ErrNotExist},
+		"exposed key": {func(t *testing.T, d *Directory, at string) { chmod(t, at, privateKeyFile, 0o644) },
+			"chmod 600 ", ErrExposed},
+		"exposed seed": {func(t *testing.T, d *Directory, at string) { chmod(t, at, seedFile, 0o604) }, "mode 0604",
+			ErrExposed},
+		"no key": {func(t *testing.T, d *Directory, at string) { write(t, at, privateKeyFile, nil) },
+			privateKeyFile, nil},
+		"no authority": {func(t *testing.T, d *Directory, at string) { os.Remove(filepath.Join(at, authorityFile)) },
+			authorityFile, fs.ErrNotExist},
 		"noise for a seed": {func(t *testing.T, d *Directory, at string) {
 			write(t, at, seedFile, []byte("SUAPSTHISISNOSEED\n"))
 		}, seedFile + ": not the seed", nil},
-		"noise for an authority": {func(t *testing.T, d *Directory, at string) { write(t, at, authorityFile, []byte("x")) }, "contains no certificate", nil},
+		"noise for an authority": {func(t *testing.T, d *Directory,
+			at string) {
+			write(t, at, authorityFile, []byte("x"))
+		}, "contains no certificate", nil},
 		"another's key": {func(t *testing.T, d *Directory, at string) {
 			copyFile(t, filepath.Join(d.path, "learner", privateKeyFile), filepath.Join(at, privateKeyFile))
 		}, "private key does not match", nil},
@@ -111,7 +119,8 @@ func TestBadCredentials(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
-			if strings.Contains(err.Error(), string(bytes.TrimSpace(seed))) || strings.Contains(err.Error(), "THISISNOSEED") {
+			if strings.Contains(err.Error(), string(bytes.TrimSpace(seed))) ||
+				strings.Contains(err.Error(), "THISISNOSEED") {
 				t.Errorf("the error shows a seed: %v", err)
 			}
 		})
@@ -171,14 +180,16 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 func TestExpiresSoon(t *testing.T) {
 	var out bytes.Buffer
 	d := create(t)
-	if _, err := Load(filepath.Join(d.path, "actor"), slog.New(slog.NewTextHandler(&out, nil))); err != nil || !strings.Contains(out.String(), "expires soon") {
+	if _, err := Load(filepath.Join(d.path, "actor"), slog.New(slog.NewTextHandler(&out, nil))); err != nil ||
+		!strings.Contains(out.String(), "expires soon") {
 		t.Errorf("an hour before: %q, %v", out.String(), err)
 	}
 	out.Reset()
 	if err := d.Renew(nil, nil, 365*day); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(filepath.Join(d.path, "actor"), slog.New(slog.NewTextHandler(&out, nil))); err != nil || out.Len() > 0 {
+	if _, err := Load(filepath.Join(d.path, "actor"), slog.New(slog.NewTextHandler(&out, nil))); err != nil ||
+		out.Len() > 0 {
 		t.Errorf("a year before: %q, %v", out.String(), err)
 	}
 }
@@ -205,7 +216,7 @@ func TestCommand(t *testing.T) {
 	}
 	run("error: unknown command \"lst\"", "lst")
 	run("error: --days 0: must be", "create", "--out", at, "--days", "0")
-	run(`error: host "a:1": give just a name`, "create", "--out", at, "--host", "a:1")
+	run(`error: host "a:1": give a name or an address alone`, "create", "--out", at, "--host", "a:1")
 	run("coordinator  coordinator  ", "create", "--out", at, "--host", "h1,h2")
 	run("already exists", "create", "--out", at)
 	run("site-b  ", "add", "site-b", "--role", "actor", "--in", at)
@@ -216,7 +227,7 @@ func TestCommand(t *testing.T) {
 	run("[localhost 127.0.0.1 ::1 h3]", "renew", "learner", "--host", "h3", "--in", at)
 	run("there is no member nobody; there are learner, actor,", "renew", "nobody", "--in", at)
 	run("h3", "list", "--in", at)
-	run("This takes effect", "revoke", "site-b", "--in", at)
+	run("Copy the new accounts.conf", "revoke", "site-b", "--in", at)
 	run("there is no member site-b", "revoke", "site-b", "--in", at)
 	run("contains no authority", "list", "--in", filepath.Join(at, "actor"))
 	if _, err := os.Stat(filepath.Join(at, "site-b")); !errors.Is(err, fs.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -57,7 +58,8 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 	if err := os.MkdirAll(filepath.Join(path, authorityDirectory), 0o700); err != nil {
 		return nil, err
 	}
-	if err := d.writeAll(authorityDirectory, map[string][]byte{authorityFile: authority.pem, authorityKeyFile: key}); err != nil {
+	if err := d.writeAll(authorityDirectory,
+		map[string][]byte{authorityFile: authority.pem, authorityKeyFile: key}); err != nil {
 		return nil, err
 	}
 	for _, role := range proto.Roles() {
@@ -68,7 +70,7 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 	return d, d.save()
 }
 
-// Open reads a directory that Create has made. It requires the authority's private key.
+// Open reads a directory of [Create]. It requires the authority's private key.
 func Open(path string) (*Directory, error) {
 	at := filepath.Join(path, authorityDirectory)
 	certificate, err := read(at, authorityFile)
@@ -99,8 +101,8 @@ func Open(path string) (*Directory, error) {
 	return d, nil
 }
 
-// check rejects members that could not have been added, since a name is a directory that Revoke removes and a key a
-// line of the servers' configuration.
+// check validates a member: its name is a directory that Revoke removes, and its key a line of the servers'
+// configuration.
 func (m *member) check() error {
 	err := errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
 	if m.Key != "" {
@@ -126,8 +128,8 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 	return d.save()
 }
 
-// Revoke removes a member's key from the list that NATS servers accept, and its directory, and adds its certificates to
-// those that coordinators refuse.
+// Revoke removes a member's directory and its key from the NATS servers' accounts, and makes coordinators refuse its
+// certificates.
 func (d *Directory) Revoke(name string) error {
 	i := d.find(name)
 	if i < 0 {
@@ -205,7 +207,8 @@ func (d *Directory) certify(m *member, until time.Time) error {
 		return err
 	}
 	m.Expires = until.UTC().Truncate(time.Second)
-	return d.writeAll(m.Name, map[string][]byte{authorityFile: d.authority.pem, certificateFile: certificate, privateKeyFile: key})
+	return d.writeAll(m.Name,
+		map[string][]byte{authorityFile: d.authority.pem, certificateFile: certificate, privateKeyFile: key})
 }
 
 // save writes the list of members and every server's list of accepted keys.
@@ -262,26 +265,9 @@ include "accounts.conf"
 // writeAll replaces files of a directory, each atomically.
 func (d *Directory) writeAll(directory string, files map[string][]byte) error {
 	for name, data := range files {
-		if err := writeFile(filepath.Join(d.path, directory, name), data); err != nil {
+		if err := atomicfile.WritePrivate(filepath.Join(d.path, directory, name), data); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// writeFile replaces a file, which from the first moment only its owner may read.
-func writeFile(path string, data []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Sync(), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
 	}
 	return nil
 }

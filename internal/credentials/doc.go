@@ -1,4 +1,4 @@
-// Package credentials makes and reads the files with which dbqpg's processes authenticate each other.
+// Package credentials creates and reads the files with which dbqpg's processes authenticate each other.
 //
 // [Create] makes a directory with an authority and a member of each role:
 //
@@ -16,7 +16,7 @@
 //	                 followed by those of intermediate authorities, if any
 //	tls-key.pem      its private key                                                 (secret)
 //	nats.nk          the seed of its nkey, with which it logs in to NATS             (secret)
-//	accounts.conf    who may do what on a NATS server (nats and learner only)
+//	accounts.conf    users and permissions of a NATS server (nats and learner only)
 //
 // [Load] reads one, and rejects secrets that others on the machine can read. It gives the identity on NATS
 // ([Credentials.Identity], [Credentials.ServerAuth]) and TLS settings for everything else:

@@ -40,7 +40,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		c, err := Load(directory, quiet)
 		if err != nil {
-			if text := string(data); names[int(which)%len(names)] == seedFile && len(text) > 20 && strings.Contains(err.Error(), text) || strings.Contains(err.Error(), secret) {
+			if text := string(data); names[int(which)%len(names)] == seedFile && len(text) > 20 &&
+				strings.Contains(err.Error(), text) || strings.Contains(err.Error(), secret) {
 				t.Fatalf("the error shows a secret: %v", err)
 			}
 			return

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
@@ -53,7 +54,8 @@ type secretStore struct {
 func inCluster(mounted string, getenv func(string) string) (*secretStore, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this command runs in a pod")
+		return nil, errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this command runs " +
+			"in a pod")
 	}
 	namespace, err := read(mounted, "namespace")
 	if err != nil {
@@ -71,9 +73,10 @@ func inCluster(mounted string, getenv func(string) string) (*secretStore, error)
 		return nil, errors.New("the service account: ca.crt contains no certificate")
 	}
 	return &secretStore{
-		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
-		url:    "https://" + net.JoinHostPort(host, port) + "/api/v1/namespaces/" + string(namespace) + "/secrets",
-		token:  filepath.Join(mounted, "token"),
+		client: &http.Client{Timeout: 30 * time.Second,
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
+		url:   "https://" + net.JoinHostPort(host, port) + "/api/v1/namespaces/" + string(namespace) + "/secrets",
+		token: filepath.Join(mounted, "token"),
 	}, nil
 }
 
@@ -155,9 +158,8 @@ type clusterMembers struct {
 	found map[string]*secret // by directory
 }
 
-// sync makes what is missing, and renews what expires within c.renew or has other hosts. It may be run again at any
-// time, after it was interrupted too: only what is neither complete nor the authority's is made anew. It returns what
-// it has done.
+// sync creates missing members, and renews certificates that expire within c.renew or are for other hosts. It is
+// idempotent, and may be repeated after an interruption. done describes each change.
 func (c *clusterMembers) sync(ctx context.Context) (done []string, err error) {
 	if err := checkHosts(c.hosts); err != nil {
 		return nil, err
@@ -170,7 +172,9 @@ func (c *clusterMembers) sync(ctx context.Context) (done []string, err error) {
 	}
 	if c.found[authorityDirectory] == nil {
 		if len(c.found) > 0 {
-			return nil, fmt.Errorf("there is no Secret %s, but others for it: %v; put it back, or delete those", c.name(authorityDirectory), slices.Sorted(maps.Keys(c.found)))
+			return nil, fmt.Errorf("the authority's Secret %s is missing, but Secrets that depend on it exist: %v; "+
+				"restore it, or delete those",
+				c.name(authorityDirectory), slices.Sorted(maps.Keys(c.found)))
 		}
 		if _, err := Create(c.scratch, c.hosts, c.valid); err != nil {
 			return nil, err
@@ -179,7 +183,7 @@ func (c *clusterMembers) sync(ctx context.Context) (done []string, err error) {
 	} else if done, err = c.mend(); err != nil {
 		return nil, err
 	}
-	for _, name := range c.directories() { // the authority first: what it does not know is made anew
+	for _, name := range c.directories() { // the authority first: members that it does not know are made anew
 		changed, err := c.push(ctx, name)
 		if err != nil {
 			return done, err
@@ -216,14 +220,14 @@ func (c *clusterMembers) pull(ctx context.Context, name string) error {
 		if !filepath.IsLocal(file) || filepath.Base(file) != file {
 			return fmt.Errorf("the Secret %s: %q is not the name of a file", c.name(name), file)
 		}
-		if err := writeFile(filepath.Join(directory, file), data); err != nil {
+		if err := atomicfile.WritePrivate(filepath.Join(directory, file), data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mend makes anew what the authority does not know, and renews what has to be.
+// mend replaces members that the authority does not know, and renews certificates.
 func (c *clusterMembers) mend() (done []string, err error) {
 	d, err := Open(c.scratch)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/credentials/credentialstest"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -27,7 +28,8 @@ func syncSecrets(t *testing.T, s *credentialstest.Secrets, host string, valid ti
 		t.Fatal(err)
 	}
 	c := clusterMembers{
-		store: store, prefix: "dbqpg-credentials", labels: map[string]string{"a": "b"}, hosts: []string{host}, valid: valid, renew: 30 * day,
+		store: store, prefix: "dbqpg-credentials", labels: map[string]string{"a": "b"}, hosts: []string{host},
+		valid: valid, renew: 30 * day,
 		scratch: filepath.Join(t.TempDir(), "members"),
 	}
 	return c.sync(t.Context())
@@ -50,7 +52,7 @@ func requireUsable(t *testing.T, s *credentialstest.Secrets) {
 	for _, role := range proto.Roles() {
 		directory := t.TempDir()
 		for name, data := range all["dbqpg-credentials-"+string(role)] {
-			if err := writeFile(filepath.Join(directory, name), data); err != nil {
+			if err := atomicfile.WritePrivate(filepath.Join(directory, name), data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -115,7 +117,8 @@ func TestKubernetesRenews(t *testing.T) {
 	if err := leafOf(t, s.Data()["dbqpg-credentials-nats"]).VerifyHostname("new.example"); err != nil {
 		t.Error(err)
 	}
-	if !bytes.Equal(s.Data()["dbqpg-credentials-actor"][certificateFile], after["dbqpg-credentials-actor"][certificateFile]) {
+	if !bytes.Equal(s.Data()["dbqpg-credentials-actor"][certificateFile],
+		after["dbqpg-credentials-actor"][certificateFile]) {
 		t.Error("an actor, which serves nobody, has a new certificate for other hosts")
 	}
 }
@@ -155,7 +158,8 @@ func TestKubernetesReplaces(t *testing.T) {
 		t.Errorf("afterwards: %q", done)
 	}
 	s.Delete("dbqpg-credentials-authority")
-	if _, err := syncSecrets(t, s, "dbqpg.example", 365*day); err == nil || !strings.Contains(err.Error(), "no Secret dbqpg-credentials-authority") {
+	if _, err := syncSecrets(t, s, "dbqpg.example", 365*day); err == nil ||
+		!strings.Contains(err.Error(), "Secret dbqpg-credentials-authority is missing") {
 		t.Errorf("without an authority: %v", err)
 	}
 }
@@ -209,7 +213,8 @@ func TestKubernetesHostileSecret(t *testing.T) {
 	if err := store.put(t.Context(), hostile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := syncSecrets(t, s, "dbqpg.example", 365*day); err == nil || !strings.Contains(err.Error(), "not the name of a file") {
+	if _, err := syncSecrets(t, s, "dbqpg.example", 365*day); err == nil ||
+		!strings.Contains(err.Error(), "not the name of a file") {
 		t.Error(err)
 	}
 	if _, err := inCluster(s.ServiceAccount(), func(string) string { return "" }); err == nil {

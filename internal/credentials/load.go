@@ -68,7 +68,8 @@ func Load(directory string, log *slog.Logger) (*Credentials, error) {
 		return nil, fmt.Errorf("credentials in %s: %w", directory, err)
 	}
 	if left := time.Until(c.Expires()); left < soon {
-		log.Warn("the certificate expires soon: make a new one with credentials renew", "credentials", directory, "expires", c.Expires())
+		log.Warn("the certificate expires soon: make a new one with credentials renew", "credentials", directory,
+			"expires", c.Expires())
 	}
 	return c, nil
 }
@@ -111,9 +112,11 @@ func (c *Credentials) check() (err error) {
 		return fmt.Errorf("%s: %w", certificateFile, err)
 	}
 	if time.Now().After(leaf.NotAfter) {
-		return fmt.Errorf("%s: %w on %s: make a new one with credentials renew", certificateFile, ErrExpired, leaf.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf("%s: %w on %s: make a new one with credentials renew", certificateFile, ErrExpired,
+			leaf.NotAfter.Format(time.DateOnly))
 	}
-	options := x509.VerifyOptions{Roots: c.authority, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	options := x509.VerifyOptions{Roots: c.authority, Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
 	for _, der := range c.certificate.Certificate[1:] {
 		intermediate, err := x509.ParseCertificate(der)
 		if err != nil {

@@ -74,15 +74,18 @@ func TestLogIn(t *testing.T) {
 	distrusting.TLS = foreign.load(t, "actor").Client()
 	anonymous := &tls.Config{RootCAs: d.load(t, "actor").authority}
 
-	expired, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS, Hosts: localHosts}, time.Now().Add(-day), time.Now().Add(-time.Hour))))
+	expired, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS,
+		Hosts: localHosts}, time.Now().Add(-day), time.Now().Add(-time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS, Hosts: []string{"elsewhere"}}, time.Now(), time.Now().Add(time.Hour))))
+	elsewhere, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS,
+		Hosts: []string{"elsewhere"}}, time.Now(), time.Now().Add(time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	noServer, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "actor", Role: proto.RoleActor, Hosts: localHosts}, time.Now(), time.Now().Add(time.Hour))))
+	noServer, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "actor", Role: proto.RoleActor,
+		Hosts: localHosts}, time.Now(), time.Now().Add(time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,8 @@ func TestLogIn(t *testing.T) {
 			}
 		})
 	}
-	if conn, err := tlsOnly(url, anonymous); err == nil || !strings.Contains(conn, "Authorization Violation") && !strings.Contains(err.Error(), "EOF") {
+	if conn, err := tlsOnly(url, anonymous); err == nil || !strings.Contains(conn, "Authorization Violation") &&
+		!strings.Contains(err.Error(), "EOF") {
 		t.Errorf("TLS without a key: %q, %v", conn, err)
 	}
 }
@@ -221,13 +225,14 @@ func TestMutualTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &http.Server{ErrorLog: slog.NewLogLogger(quiet.Handler(), slog.LevelDebug), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			role, name, err := Peer(r.TLS)
-			if err != nil {
-				t.Error(err)
-			}
-			io.WriteString(w, string(role)+" "+name)
-		})}
+		s := &http.Server{ErrorLog: slog.NewLogLogger(quiet.Handler(), slog.LevelDebug),
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				role, name, err := Peer(r.TLS)
+				if err != nil {
+					t.Error(err)
+				}
+				io.WriteString(w, string(role)+" "+name)
+			})}
 		served := make(chan error)
 		go func() { served <- s.Serve(listener) }()
 		t.Cleanup(func() { s.Close(); <-served })
@@ -261,7 +266,8 @@ func TestMutualTLS(t *testing.T) {
 			t.Errorf("%s is let in: %q", what, got)
 		}
 	}
-	if _, err := get(d.load(t, "operator").Client(proto.RoleCoordinator), serve(d.load(t, "learner"))); !errors.Is(err, ErrRole) {
+	if _, err := get(d.load(t, "operator").Client(proto.RoleCoordinator), serve(d.load(t, "learner"))); !errors.Is(err,
+		ErrRole) {
 		t.Errorf("a learner for a coordinator: %v", err)
 	}
 	if _, _, err := Peer(nil); !errors.Is(err, ErrRole) {
@@ -273,7 +279,8 @@ func TestMutualTLS(t *testing.T) {
 func TestServerOfItsOwn(t *testing.T) {
 	d := create(t)
 	binary := filepath.Join(t.TempDir(), "nats-server")
-	if output, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-o", binary,
+		"github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
 		t.Fatalf("build nats-server: %v\n%s", err, output)
 	}
 	at := filepath.Join(d.path, "nats")
@@ -294,7 +301,8 @@ func TestServerOfItsOwn(t *testing.T) {
 	if err := logIn(t, "nats://"+address, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no credentials: %v", err)
 	}
-	c, err := bus.Connect(deadline(t), "tls://"+address, bus.ConnConfig{Log: quiet, Identity: d.load(t, "learner").Identity()})
+	c, err := bus.Connect(deadline(t), "tls://"+address,
+		bus.ConnConfig{Log: quiet, Identity: d.load(t, "learner").Identity()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Tokens is the name of a file of tokens, with which programs that have no certificate prove their role to a
-// coordinator. Each line has a token's SHA-256, a role and a name; the tokens themselves are nowhere. Removing a line
-// revokes the token at once.
+// Tokens is the name of a file of tokens, which prove a role to a coordinator without a certificate. Each line has the
+// SHA-256 of a token, its role and its name; tokens themselves are not stored. Removing a line revokes its token at
+// once.
 type Tokens string
 
 // Add makes a token, which it returns, for a role.
@@ -39,15 +39,16 @@ func (t Tokens) Add(name string, role proto.Role) (token string, err error) {
 	return token, err
 }
 
-// Token returns what a client with a token and no certificate needs: the token that a file holds, and the configuration
-// by which it knows a coordinator, given the authority's ca.pem.
+// Token returns a client's token, which a file contains, and the TLS configuration that verifies a coordinator by the
+// authority's ca.pem, for a client without a certificate.
 func Token(file, authority string) (token string, config *tls.Config, err error) {
 	data, err := readSecret(filepath.Dir(file), filepath.Base(file))
 	if err != nil {
 		return "", nil, fmt.Errorf("--token-file: %w", err)
 	}
 	if authority == "" {
-		return "", nil, errors.New("--token-file: give --ca too, the authority's ca.pem, so that nobody else gets the token")
+		return "", nil, errors.New("--token-file: give --ca too, the authority's ca.pem, so that nobody else gets " +
+			"the token")
 	}
 	pem, err := os.ReadFile(authority)
 	if err != nil {

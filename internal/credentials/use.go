@@ -26,7 +26,8 @@ func (c *Credentials) Format(f fmt.State, _ rune) {
 // Require returns an error that wraps [ErrRole] unless the member has one of the roles.
 func (c *Credentials) Require(roles ...proto.Role) error {
 	if !slices.Contains(roles, c.role) {
-		return fmt.Errorf("credentials in %s: %w: they are for role %s, required is %s", c.directory, ErrRole, c.role, list(roles))
+		return fmt.Errorf("credentials in %s: %w: they are for role %s, required is %s", c.directory, ErrRole, c.role,
+			list(roles))
 	}
 	return nil
 }
@@ -39,8 +40,8 @@ func (c *Credentials) Identity() *bus.Identity {
 	return &bus.Identity{Role: c.role, Key: *c.key, TLS: c.Client()}
 }
 
-// ServerAuth returns what an embedded NATS server needs to admit the members. The credentials must be a learner's or
-// [proto.RoleNATS]'s.
+// ServerAuth returns the accounts and the TLS configuration of an embedded NATS server. The credentials must be a
+// learner's or [proto.RoleNATS]'s.
 func (c *Credentials) ServerAuth() (*bus.ServerAuth, error) {
 	if err := c.Require(proto.RoleLearner, proto.RoleNATS); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (c *Credentials) ServerAuth() (*bus.ServerAuth, error) {
 }
 
 // Server returns a TLS server's configuration. Given roles, it admits only clients with a certificate of one of them
-// (mutual TLS); without roles it admits anybody, who must then be authenticated otherwise.
+// (mutual TLS); without roles it admits any client, to be authenticated otherwise.
 func (c *Credentials) Server(clients ...proto.Role) *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS13,

@@ -51,7 +51,7 @@ func (n Normalizer) Apply(dst []float64, x []float32) {
 	}
 }
 
-// Scale returns what observations are divided by: Std + 1e-8.
+// Scale returns the divisors of observations: Std + 1e-8.
 func (n Normalizer) Scale() []float64 {
 	scale := make([]float64, len(n.Std))
 	for i, std := range n.Std {

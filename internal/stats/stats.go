@@ -1,5 +1,4 @@
-// Package stats is what a handful of runs can tell: robust means, and intervals for them that claim no more than the
-// runs support.
+// Package stats summarises a handful of runs: robust means, with intervals that claim no more than the runs support.
 //
 // A few training runs scatter widely and have outliers, so that their plain mean says little and its usual error bar
 // less. Following Agarwal, Schwarzer, Castro, Courville and Bellemare, "Deep Reinforcement Learning at the Edge of the
@@ -43,8 +42,8 @@ func StdDev(x []float64) float64 {
 	return deviation
 }
 
-// IQM returns the interquartile mean: the mean of what is left of x without its lowest and highest quarter, each
-// rounded down to whole values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty or has a NaN.
+// IQM returns the interquartile mean: the mean of x without its lowest and highest quarter, each rounded down to whole
+// values, as in rliable (scipy.stats.trim_mean with 0.25). It is NaN if x is empty or has a NaN.
 func IQM(x []float64) float64 {
 	if floats.HasNaN(x) {
 		return math.NaN()
@@ -75,9 +74,9 @@ type Estimate struct{ Value, Low, High float64 }
 // confidence is the share of the resampled values in an interval.
 const confidence = 0.95
 
-// Bootstrap returns the statistic of the strata with its percentile interval over that many resamples, in each of which
-// every stratum is drawn again from itself, with replacement. Strata of one value stay what they are: an interval
-// from them alone has no width and means nothing. The statistic must not keep its argument.
+// Bootstrap returns the statistic of the strata with its percentile interval over resamples, each of which draws every
+// stratum from itself with replacement. A stratum of one value never varies: an interval from such strata alone has no
+// width, and no meaning. The statistic must not keep its argument.
 func Bootstrap(strata [][]float64, resamples int, rng *rand.Rand, statistic func(strata [][]float64) float64) Estimate {
 	drawn := make([][]float64, len(strata))
 	for i, stratum := range strata {

@@ -209,7 +209,8 @@ func TestRliable(t *testing.T) {
 		}
 		return tasks
 	}
-	same := func(what string, strata [][]float64, statistic func([][]float64) float64, value, low, high, tolerance float64) {
+	same := func(what string, strata [][]float64, statistic func([][]float64) float64, value, low, high,
+		tolerance float64) {
 		t.Helper()
 		e := Bootstrap(strata, 20000, rand.New(rand.NewPCG(1, 2)), statistic)
 		near(t, what, e.Value, value, 1e-12)
@@ -218,9 +219,12 @@ func TestRliable(t *testing.T) {
 	}
 	x, y := byTask(want.X), byTask(want.Y)
 	same("IQM", x, Pooled(IQM), want.IQM[0], want.IQM[1], want.IQM[2], 0.01)
-	same("probability of improvement", slices.Concat(x, y), ProbabilityOfImprovement, want.Improvement[0], want.Improvement[1], want.Improvement[2], 0.012)
+	same("probability of improvement", slices.Concat(x, y), ProbabilityOfImprovement, want.Improvement[0],
+		want.Improvement[1], want.Improvement[2], 0.012)
 	for i, threshold := range want.Thresholds {
-		same(fmt.Sprintf("profile at %g", threshold), x, Pooled(Above(threshold)), want.Profile[i], want.Low[i], want.High[i], 1e-9) // of 18 runs
+		// of 18 runs
+		same(fmt.Sprintf("profile at %g", threshold), x, Pooled(Above(threshold)), want.Profile[i], want.Low[i],
+			want.High[i], 1e-9)
 	}
 }
 
@@ -230,7 +234,8 @@ func TestTrimmedMean(t *testing.T) {
 	x := []float64{1, 2, 4, 9}
 	e := TrimmedMean(x, 0)
 	near(t, "mean", e.Value, 4, 1e-12)
-	near(t, "half width", (e.High-e.Low)/2, 3.182446305*StdDev(x)/2, 1e-6) // the t distribution with three degrees of freedom
+	// the t distribution with three degrees of freedom
+	near(t, "half width", (e.High-e.Low)/2, 3.182446305*StdDev(x)/2, 1e-6)
 	const trials, seed = 4000, 11
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, trim := range []float64{0, 0.25} {
@@ -248,7 +253,8 @@ func TestTrimmedMean(t *testing.T) {
 				covered++
 			}
 		}
-		near(t, fmt.Sprintf("coverage with %v trimmed", trim), float64(covered)/trials, 0.95, 0.02) // it is an approximation
+		// it is an approximation
+		near(t, fmt.Sprintf("coverage with %v trimmed", trim), float64(covered)/trials, 0.95, 0.02)
 	}
 	if e := TrimmedMean([]float64{3}, 0); e.Value != 3 || e.Low == e.Low {
 		t.Errorf("of one value: %v", e)

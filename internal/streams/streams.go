@@ -1,6 +1,5 @@
-// Package streams gives every use of randomness its own stream. A stream is a function of the run's seed and a
-// few labels that say what it is for, and of nothing else: not of what other streams have drawn, nor of who
-// draws. That makes an episode independent of who plays it, and a run independent of interruptions.
+// Package streams gives every use of randomness its own stream, a function of the run's seed and a few labels alone. So
+// an episode is independent of the actor that plays it, and a run of interruptions.
 package streams
 
 import (

@@ -17,8 +17,8 @@ import (
 // open opens a device and returns what it logged.
 func open(t *testing.T, text string) (compute.Backend, string, error) {
 	t.Helper()
-	want, err := config.ParseDevice(text)
-	if err != nil {
+	var want config.Device
+	if err := want.Set(text); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
