@@ -84,6 +84,13 @@ func (s Slot) String() string { return fmt.Sprintf("%s/%d", s.Actor, s.Number) }
 
 func (s *Slot) check() error { return checkName("actor", s.Actor) }
 
+// A Request is a message from one of an actor's slots: an [Ask], [Offer], [Chunk] or [Return].
+type Request interface {
+	Message
+	// Sender returns the message's Slot.
+	Sender() *Slot
+}
+
 // Ask asks for a ticket. A slot that asks holds none: one issued to it earlier is
 // free again.
 type Ask struct {
@@ -95,6 +102,9 @@ type Ask struct {
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
 }
+
+// Sender implements [Request].
+func (m *Ask) Sender() *Slot { return &m.Slot }
 
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
@@ -108,6 +118,9 @@ type Offer struct {
 	Ticket Ticket
 	Size   uint64
 }
+
+// Sender implements [Request].
+func (m *Offer) Sender() *Slot { return &m.Slot }
 
 func (m *Offer) kind() string { return "offer" }
 func (m *Offer) limit() int   { return MaxControl }
@@ -129,6 +142,9 @@ type Chunk struct {
 	Data Bytes
 }
 
+// Sender implements [Request].
+func (m *Chunk) Sender() *Slot { return &m.Slot }
+
 func (m *Chunk) kind() string { return "chunk" }
 func (m *Chunk) limit() int   { return MaxChunk }
 func (m *Chunk) check() error {
@@ -148,6 +164,9 @@ type Return struct {
 	Ticket Ticket
 	Reason string
 }
+
+// Sender implements [Request].
+func (m *Return) Sender() *Slot { return &m.Slot }
 
 func (m *Return) kind() string { return "return" }
 func (m *Return) limit() int   { return MaxControl }

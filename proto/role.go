@@ -38,9 +38,9 @@ func CheckRole(r Role) error {
 }
 
 // EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of a key's requests to learners.
-func EveryRun(key string) (positions string, requests []string) {
-	for _, m := range []Message{new(Ask), new(Offer), new(Chunk), new(Return)} {
-		requests = append(requests, "dbqpg.*.*."+m.kind()+"."+key)
+func EveryRun(key string) (positions string, subjects []string) {
+	for _, m := range []Request{new(Ask), new(Offer), new(Chunk), new(Return)} {
+		subjects = append(subjects, "dbqpg.*.*."+m.kind()+"."+key)
 	}
-	return SubjectsOf("*").Positions(), requests
+	return SubjectsOf("*").Positions(), subjects
 }

@@ -269,7 +269,7 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 
 // request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is done:
 // the reply may bring a ticket, which must not be lost.
-func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Message) (*proto.Reply, error) {
+func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Request) (*proto.Reply, error) {
 	var err error
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {
 		return nil, err

@@ -128,7 +128,7 @@ func (d *dispatcher) answer(subject string, data []byte, now time.Time) proto.Re
 	if err != nil {
 		return d.refuse(err)
 	}
-	if reason := d.trust.shut[accountable(slotOf(request))]; reason != "" {
+	if reason := d.trust.shut[accountable(*request.Sender())]; reason != "" {
 		return proto.Reply{Status: proto.Refused, Reason: reason}
 	}
 	switch r := request.(type) {

@@ -56,21 +56,6 @@ func accountable(slot proto.Slot) string {
 	return key
 }
 
-// slotOf returns a request's sender.
-func slotOf(request proto.Message) proto.Slot {
-	switch r := request.(type) {
-	case *proto.Ask:
-		return r.Slot
-	case *proto.Offer:
-		return r.Slot
-	case *proto.Chunk:
-		return r.Slot
-	case *proto.Return:
-		return r.Slot
-	}
-	return proto.Slot{}
-}
-
 // sample returns the sum of an encoded episode if it is to be audited, or nil. Actors cannot know.
 func (d *dispatcher) sample(data []byte) *sum {
 	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits || rand.Float64() >= d.config.audit {
