@@ -103,7 +103,7 @@ server, an actor plays for all of them, according to their demand.`,
 	return root
 }
 
-// newEnvironments returns what makes environments of built-in tasks and of those in task files.
+// newEnvironments returns a maker of environments, for the built-in tasks and the task files.
 func newEnvironments(paths []string) (*external.Environments, error) {
 	var files []*external.File
 	for _, path := range paths {

@@ -97,7 +97,7 @@ type Ask struct {
 	Slot Slot
 	// Engine is the slot's engine, as in [Episode].
 	Engine string
-	// Digest is of what the actor's build computes for the run's task (rollout.Digest).
+	// Digest identifies the results of the actor's build for the run's task (rollout.Digest).
 	Digest string
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
@@ -179,7 +179,7 @@ type Status uint64
 
 // The answers.
 const (
-	// OK grants what was asked, or acknowledges what was sent.
+	// OK grants a request, or acknowledges an episode.
 	OK Status = iota
 	// Wait: nothing to do now, or no credit; ask again later. An upload in progress
 	// starts over with its offer.
@@ -232,8 +232,8 @@ func (m *Reply) check() error {
 	return firstError(m.Start.check(), m.Next.check())
 }
 
-// Reason shortens an error's text to what a message may hold. It leaves out the middle: a text begins with what failed, and
-// that of another program may end with why.
+// Reason shortens an error's text to MaxReason bytes. It omits the middle: a text begins with the failure and may end
+// with its cause.
 func Reason(err error) string {
 	const gap = " ... "
 	text := strings.ToValidUTF8(err.Error(), "?")

@@ -197,8 +197,9 @@ func (s *slot) logOf(t proto.Ticket) *slog.Logger {
 	return s.Log.With("run", t.Run, "batch", t.Batch)
 }
 
-// upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every failure;
-// sending twice does no harm. The reply brings the next ticket if there are many and the slot stays with the run.
+// upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every
+// failure; sending twice does no harm. The reply brings the next ticket if there are many and the slot stays with the
+// run.
 func (s *slot) upload(ctx context.Context) {
 	t := *s.ticket
 	defer s.span("upload", t)(nil)
@@ -267,8 +268,8 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 	}
 }
 
-// request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is done:
-// the reply may bring a ticket, which must not be lost.
+// request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is
+// done: the reply may bring a ticket, which must not be lost.
 func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Request) (*proto.Reply, error) {
 	var err error
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {

@@ -271,8 +271,8 @@ func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Repl
 	return d.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
-// record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
-// one; later the slot has to ask for it, which it does when it can play it at once.
+// record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if
+// it wants one; later the slot has to ask for it, which it does when it can play it at once.
 func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, sum *sum, now time.Time) proto.Reply {
 	l := d.current.ledger
 	if !d.enter(r.Ticket, episodes, after, now) {
@@ -309,7 +309,7 @@ func (d *dispatcher) enter(t proto.Ticket, episodes []*proto.Episode, after Stre
 	return true
 }
 
-// finish ends the iteration for the actors: what is still being played is not wanted any more.
+// finish ends the iteration for the actors: episodes in progress are no longer wanted.
 func (d *dispatcher) finish(now time.Time) {
 	d.stats.Elapsed = now.Sub(d.current.started)
 	d.position.Batch++

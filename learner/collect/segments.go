@@ -9,9 +9,9 @@ import (
 
 // A Stream is one of the sequences of episodes that are played in segments, a segment a batch.
 type Stream struct {
-	// State is where it stands; nil: at its beginning.
+	// State is the state to continue from; nil means the beginning.
 	State *proto.State
-	// Before is what was played of the current episode.
+	// Before is the part of the current episode that was played.
 	Before proto.Before
 }
 
@@ -28,7 +28,7 @@ func NewStreams(n, timeLimit int) []Stream {
 	return streams
 }
 
-// segments is what an iteration of segments knows beyond its ledger, in which ticket i is that of stream i.
+// segments is the state of an iteration of segments besides its ledger; ticket i is stream i's.
 type segments struct {
 	steps         int // of all of them
 	before, after []Stream
@@ -80,7 +80,7 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 	return nil
 }
 
-// start returns where a ticket's segment starts, nil for the ticket of an episode.
+// start returns the start of a ticket's segment, nil for an episode.
 func (s *segments) start(t proto.Ticket) *proto.Start {
 	if s == nil {
 		return nil

@@ -109,7 +109,7 @@ func ConnectInProcess(server nats.InProcessConnProvider, config ConnConfig) (*Co
 	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(server))
 }
 
-// checkAddress refuses what isn't a server's address, or several separated by commas. It returns the address
+// checkAddress checks the address of a server, or several separated by commas, and returns it
 // without passwords, for display.
 func checkAddress(address string) (shown string, err error) {
 	var parts []string

@@ -35,7 +35,7 @@ type File struct {
 	Limits       Limits `yaml:"limits,flow,omitempty"`  //
 }
 
-// Limits are how long a process may take before it is taken for hung, and killed. 0 stands for the default.
+// Limits are the times after which a process counts as hung and is killed. 0 means the default.
 type Limits struct {
 	Start time.Duration `yaml:"start,omitempty"` // until it has made its environments: 2m
 	Step  time.Duration `yaml:"step,omitempty"`  // for a step or a reset of one environment: 10s
@@ -52,7 +52,7 @@ const (
 	maxEpisode = 16<<20 - 4<<10
 )
 
-// namePattern is what task names look like.
+// namePattern is the syntax of task names.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Load reads a task file.
@@ -144,8 +144,8 @@ func (f *File) checkBounds() error {
 // String is the file's contents on a line.
 func (f *File) String() string { return flow(f) }
 
-// Identity is what makes the task what it is, as a file on a line: two files of the same identity have the same
-// results. It lacks what may differ between machines: the program's path, the directory, and how processes are run.
+// Identity returns the part of the file that determines results, on a line. It lacks the properties of a machine: the
+// program's path, the directory, environments and limits.
 func (f *File) Identity() string {
 	same := *f
 	same.Command = append([]string{"-"}, f.Command[1:]...)
@@ -167,8 +167,8 @@ func flow(f *File) string {
 	return strings.TrimSpace(string(data))
 }
 
-// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it, runs
-// and actors know each other's tasks.
+// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it,
+// runs and actors know each other's tasks.
 func (f *File) Spec() sim.Spec {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	low, high := f.Low, f.High
