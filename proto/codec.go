@@ -93,11 +93,12 @@ func decode(data []byte, m Message) error {
 	switch {
 	case lengthErr != nil || err != nil || parts != 3:
 		return fmt.Errorf("%w: not a message", ErrMalformed)
-	case version < Version:
-		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrOlder, version, Version)
-	case version > Version:
-		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrVersion, version,
-			Version)
+	case version != Version:
+		other := ErrVersion
+		if version < Version {
+			other = ErrOlder
+		}
+		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", other, version, Version)
 	}
 	if err := checkLengths(data); err != nil {
 		return err

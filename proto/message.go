@@ -109,7 +109,8 @@ func (m *Ask) Sender() *Slot { return &m.Slot }
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
 func (m *Ask) check() error {
-	return firstError(m.Slot.check(), checkLength("engine", m.Engine, MaxName), checkLength("digest", m.Digest, MaxName))
+	return firstError(m.Slot.check(),
+		checkLength("engine", m.Engine, MaxName), checkLength("digest", m.Digest, MaxName))
 }
 
 // Offer asks for credit to send an encoded episode of Size bytes.

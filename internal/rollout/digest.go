@@ -98,7 +98,9 @@ var ErrNoEnvironment = errors.New("no environment")
 
 // Replay plays a ticket, from start if that is not nil, under a policy, and returns its encoded episode or segment, as
 // an actor on that engine sends it. Before each step it calls stop; if that returns true, the error is ErrStopped.
-func (r *Replayer) Replay(p *proto.Policy, t proto.Ticket, start *proto.Start, engine string, stop func() bool) ([]byte, error) {
+func (r *Replayer) Replay(
+	p *proto.Policy, t proto.Ticket, start *proto.Start, engine string, stop func() bool,
+) ([]byte, error) {
 	if err := r.executor.prepare(p, r.newEnv); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEnvironment, err)
 	}

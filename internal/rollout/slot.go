@@ -43,7 +43,8 @@ type outcome struct {
 }
 
 func newSlot(a *actor, number int) *slot {
-	return &slot{actor: a, id: proto.Slot{Actor: a.name, Number: uint64(number)}, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
+	id := proto.Slot{Actor: a.name, Number: uint64(number)}
+	return &slot{actor: a, id: id, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
 }
 
 // run plays tickets and sends the episodes, until ctx is done.
@@ -176,7 +177,8 @@ func (s *slot) giveBack(reason string) {
 	}
 	t := *s.ticket
 	s.ticket = nil
-	if _, err := s.request(context.Background(), s.of, t.Epoch, &proto.Return{Slot: s.id, Ticket: t, Reason: reason}); err != nil {
+	farewell := &proto.Return{Slot: s.id, Ticket: t, Reason: reason}
+	if _, err := s.request(context.Background(), s.of, t.Epoch, farewell); err != nil {
 		s.logOf(t).Info("could not return a ticket, which will expire", "ticket", t, "reason", err)
 	}
 }

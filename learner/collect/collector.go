@@ -129,8 +129,8 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		config.Log = slog.Default()
 	}
 	if least := 2 * proto.InlineEpisode; conn.MaxPayload() < least {
-		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload "+
-			"to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
+		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload to %d or more",
+			conn.MaxPayload(), least)
 	}
 	if err := config.inspect(); err != nil {
 		return nil, err

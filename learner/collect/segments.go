@@ -66,8 +66,8 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 		t.Index = uint64(i)
 		if stream.State != nil {
 			if stream.Before.Steps != int(stream.State.Step) {
-				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state", i, proto.ErrInvalid,
-					stream.Before.Steps, stream.State.Step)
+				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state",
+					i, proto.ErrInvalid, stream.Before.Steps, stream.State.Step)
 			}
 			if err := c.checkState(stream.State); err != nil {
 				return fmt.Errorf("stream %d: %w", i, err)
@@ -139,8 +139,8 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 	for i, how := range g.Ends {
 		played++
 		if how != proto.Terminated && (played == task.TimeLimit) != (how == proto.TimeLimit) {
-			return fmt.Errorf("%w: step %d of a segment is the %dth of its episode and ends "+
-				"with %d, with a time limit of %d",
+			return fmt.Errorf(
+				"%w: step %d of a segment is the %dth of its episode and ends with %d, with a time limit of %d",
 				proto.ErrInvalid, i, played, how, task.TimeLimit)
 		}
 		if how != proto.GoesOn {
@@ -148,8 +148,8 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 		}
 	}
 	if g.State.Step != uint64(played) {
-		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d", proto.ErrInvalid,
-			g.State.Step, played)
+		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d",
+			proto.ErrInvalid, g.State.Step, played)
 	}
 	return c.checkState(&g.State)
 }
@@ -158,10 +158,10 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 func (c *Config) checkState(s *proto.State) error {
 	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.stateSize ||
 		s.Step >= uint64(c.Task.TimeLimit) {
-		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and "+
-			"%d, at most %d steps an episode",
-			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim,
-			c.stateSize, c.Task.TimeLimit)
+		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, "+
+			"for %s with %d and %d, at most %d steps an episode",
+			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step,
+			c.Task.Name, c.Task.ObservationDim, c.stateSize, c.Task.TimeLimit)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func accountable(slot proto.Slot) string {
 
 // sample returns the sum of an encoded episode if it is to be audited, or nil. Actors cannot know.
 func (d *dispatcher) sample(data []byte) *sum {
-	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits || rand.Float64() >= d.config.audit {
+	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits ||
+		rand.Float64() >= d.config.audit {
 		return nil
 	}
 	s := sha256.Sum256(data)
@@ -67,7 +68,8 @@ func (d *dispatcher) sample(data []byte) *sum {
 }
 
 func (d *dispatcher) newCase(t proto.Ticket, slot proto.Slot, engine string, sum *sum) *ticketCase {
-	return &ticketCase{of: d.current, ticket: t, start: d.current.segments.start(t), slot: slot, engine: engine, sum: sum}
+	start := d.current.segments.start(t)
+	return &ticketCase{of: d.current, ticket: t, start: start, slot: slot, engine: engine, sum: sum}
 }
 
 // dispute reserves a ticket that a slot failed, for replay by the learner. A learner without environments issues it
@@ -119,10 +121,12 @@ func (d *dispatcher) fail(c *ticketCase, err error, now time.Time) {
 		return
 	}
 	if s := d.current.segments; s == nil || !s.restart(c.ticket) {
-		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w", errFailed, c.ticket, c.slot, c.reason, err))
+		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w",
+			errFailed, c.ticket, c.slot, c.reason, err))
 		return
 	}
-	d.config.Log.Warn("an episode is given up, and its stream starts anew: nobody can go on from its state", "stream", c.ticket.Index, "error", err)
+	d.config.Log.Warn("an episode is given up, and its stream starts anew: nobody can go on from its state",
+		"stream", c.ticket.Index, "error", err)
 	d.current.ledger.Release(c.ticket)
 	d.wake(now)
 }
@@ -143,7 +147,8 @@ func (d *dispatcher) decide(c *ticketCase, data []byte, now time.Time) {
 		return
 	}
 	who := accountable(c.slot)
-	d.complain("an actor failed a ticket that the learner has played", "ticket", c.ticket, "slot", c.slot, "reason", c.reason)
+	d.complain("an actor failed a ticket that the learner has played",
+		"ticket", c.ticket, "slot", c.slot, "reason", c.reason)
 	if d.config.Exact && len(d.trust.faults) < maxActors { // others' environments may fail now and then
 		d.trust.faults[who]++
 	}
@@ -174,8 +179,9 @@ func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 		discarded = d.current.ledger.Disown(func(slot proto.Slot) bool { return accountable(slot) == who })
 		d.wake(now)
 	}
-	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who, "engine", c.engine, "reason", reason,
-		"discarded", discarded, "batch", c.ticket.Batch, "current", d.current == c.of)
+	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who,
+		"engine", c.engine, "reason", reason, "discarded", discarded,
+		"batch", c.ticket.Batch, "current", d.current == c.of)
 }
 
 // readShut reads the list of blocked actors; a missing file means none.

@@ -67,8 +67,8 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	}
 	if c.Part > up.received || c.Parts != up.parts {
 		u.drop(c.Slot)
-		return nil, fmt.Errorf("%w: part %d of %d came where part %d of %d belongs", errRestart, c.Part, c.Parts,
-			up.received, up.parts)
+		return nil, fmt.Errorf("%w: part %d of %d came where part %d of %d belongs",
+			errRestart, c.Part, c.Parts, up.received, up.parts)
 	}
 	up.expires = now.Add(u.lease)
 	if c.Part < up.received {

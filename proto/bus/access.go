@@ -43,9 +43,9 @@ func accessOf(role proto.Role, key string) access {
 	case proto.RoleLearner:
 		return access{
 			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
-				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies,
-					"$KV." + policies + ".>"}),
-			// the first is what Subjects.Requests covers
+				within("$JS.API", readStore), within("$JS.API", []string{"INFO", "STREAM.CREATE.KV_" + policies}),
+				[]string{"$KV." + policies + ".>"}),
+			// The first covers Subjects.Requests.
 			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject},
 		}
 	case proto.RoleActor:

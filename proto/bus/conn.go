@@ -126,8 +126,8 @@ func checkAddress(address string) (shown string, err error) {
 			return "", fmt.Errorf("%q names no host: give the address of a NATS server, like nats://127.0.0.1:4222",
 				u.Redacted())
 		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss":
-			return "", fmt.Errorf("%q has scheme %q: the address of a NATS server begins with "+
-				"nats://, tls://, ws:// or wss://", u.Redacted(), u.Scheme)
+			return "", fmt.Errorf("%q has scheme %q: the address of a NATS server begins with nats://, tls://, "+
+				"ws:// or wss://", u.Redacted(), u.Scheme)
 		}
 		parts = append(parts, u.Redacted())
 	}
@@ -136,8 +136,10 @@ func checkAddress(address string) (shown string, err error) {
 
 // dial connects to address, which logs and errors refer to as shown.
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
-	c := &Conn{key: proto.Anyone, log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}),
-		refused: make(chan error, 1)}
+	c := &Conn{
+		key: proto.Anyone, log: config.Log,
+		connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1),
+	}
 	if c.log == nil {
 		c.log = slog.Default()
 	}

@@ -50,9 +50,8 @@ func (e *Environments) New(name string) (sim.Env, error) {
 			return e.open(f, spec)
 		}
 		if f.Name == task {
-			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all "+
-				"but the path of the command's "+
-				"program, directory, environments and limits", task)
+			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but "+
+				"the path of the command's program, directory, environments and limits", task)
 		}
 	}
 	return nil, fmt.Errorf("%s is not a built-in task: give the task file that its learner has, --task FILE", task)
