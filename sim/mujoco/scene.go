@@ -31,10 +31,11 @@ type Scene struct {
 
 // A Geom is a shape that is fixed to a body.
 type Geom struct {
-	Name        string     `json:"name"`
-	Type        string     `json:"type"` // plane, sphere, capsule, ellipsoid, cylinder, box or mesh
-	Body        int        `json:"body"`
-	Size        [3]float64 `json:"size"` // as in MJCF: radii and half lengths; a plane's half sides, 0 for infinite
+	Name string `json:"name"`
+	Type string `json:"type"` // plane, sphere, capsule, ellipsoid, cylinder, box or mesh
+	Body int    `json:"body"`
+	// as in MJCF: radii and halves of lengths; of a plane, halves of its sides, 0 for infinite
+	Size        [3]float64 `json:"size"`
 	Position    [3]float64 `json:"position"`
 	Quaternion  [4]float64 `json:"quaternion"`
 	Color       [4]float32 `json:"color"`
@@ -114,10 +115,10 @@ func (m *Model) Scene() *Scene {
 		}
 	}
 	for i := range int(c.nmesh) {
-		vertices := unsafe.Slice((*float32)(unsafe.Pointer(c.mesh_vert)), 3*int(c.nmeshvert))
-		vertices = vertices[3*at[int32](c.mesh_vertadr, i):]
-		faces := unsafe.Slice((*int32)(unsafe.Pointer(c.mesh_face)), 3*int(c.nmeshface))
-		faces = faces[3*at[int32](c.mesh_faceadr, i):]
+		vertices := unsafe.Slice((*float32)(unsafe.Pointer(c.mesh_vert)),
+			3*int(c.nmeshvert))[3*at[int32](c.mesh_vertadr, i):]
+		faces := unsafe.Slice((*int32)(unsafe.Pointer(c.mesh_face)),
+			3*int(c.nmeshface))[3*at[int32](c.mesh_faceadr, i):]
 		s.Meshes = append(s.Meshes, Mesh{
 			append([]float32{}, vertices[:3*at[int32](c.mesh_vertnum, i)]...),
 			append([]int32{}, faces[:3*at[int32](c.mesh_facenum, i)]...),
@@ -152,7 +153,8 @@ func (m *Model) geom(i int, kind string, textures []int, tints [][3]float32) Geo
 		Name: m.name(C.mjOBJ_GEOM, i), Type: kind, Body: int(at[int32](c.geom_bodyid, i)), Size: triple(c.geom_size, i),
 		Position: triple(c.geom_pos, i), Quaternion: at[[4]float64](c.geom_quat, i),
 		Color: at[[4]float32](c.geom_rgba, i),
-		Mesh:  -1, Texture: -1, Specular: 0.5, Shininess: 0.5, Repeat: [2]float32{1, 1}, // MuJoCo's defaults
+		// as without a material in MuJoCo
+		Mesh: -1, Texture: -1, Specular: 0.5, Shininess: 0.5, Repeat: [2]float32{1, 1},
 	}
 	if kind == "mesh" {
 		g.Mesh = int(at[int32](c.geom_dataid, i))
@@ -189,8 +191,8 @@ func (s *Scene) addTextures(c *C.mjModel) (indices []int, tints [][3]float32) {
 	for i := range int(c.ntex) {
 		width, height, channels := int(at[int32](c.tex_width, i)), int(at[int32](c.tex_height, i)),
 			int(at[int32](c.tex_nchannel, i))
-		pixels := unsafe.Slice((*byte)(unsafe.Pointer(c.tex_data)), int(c.ntexdata))
-		pixels = pixels[at[int64](c.tex_adr, i):][:width*height*channels]
+		pixels := unsafe.Slice((*byte)(unsafe.Pointer(c.tex_data)),
+			int(c.ntexdata))[at[int64](c.tex_adr, i):][:width*height*channels]
 		picture := image.NewNRGBA(image.Rect(0, 0, width, height))
 		var sums [3]float64
 		for p := range width * height {
@@ -211,8 +213,8 @@ func (s *Scene) addTextures(c *C.mjModel) (indices []int, tints [][3]float32) {
 			s.Textures = append(s.Textures, Texture{file.Bytes()})
 		}
 		scale := 1 / (255 * float64(width*height))
-		indices = append(indices, index)
-		tints = append(tints, [3]float32{float32(sums[0] * scale), float32(sums[1] * scale), float32(sums[2] * scale)})
+		indices, tints = append(indices, index),
+			append(tints, [3]float32{float32(sums[0] * scale), float32(sums[1] * scale), float32(sums[2] * scale)})
 	}
 	return indices, tints
 }
