@@ -79,8 +79,7 @@ server, an actor plays for all of them, according to their demand.`,
 	flags.StringArrayVar(&taskFiles, "task", nil,
 		"task file of a learner that has one, to play for it too; may be repeated (docs/environments.md)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0),
-		"number of episodes to play at the same time; with --task, by default as many per core "+
-			"as a process has environments")
+		"number of concurrent episodes; with --task, by default as many per core as a process has environments")
 	flags.StringVar(&s.observe.Listen, "metrics-listen", "",
 		"host:port of an HTTP server for metrics, health and readiness, such as 127.0.0.1:9465 (docs/observability.md)")
 	flags.BoolVar(&s.observe.Pprof, "pprof", false, "also serve Go's profiles there")
@@ -103,7 +102,7 @@ server, an actor plays for all of them, according to their demand.`,
 	return root
 }
 
-// newEnvironments returns what makes environments of built-in tasks and of those in task files.
+// newEnvironments returns a maker of environments, for the built-in tasks and the task files.
 func newEnvironments(paths []string) (*external.Environments, error) {
 	var files []*external.File
 	for _, path := range paths {
@@ -122,8 +121,8 @@ func play(ctx context.Context, s settings, environments *external.Environments) 
 		return errors.New("give the URL that the learner prints: --nats nats://host:port")
 	}
 	if strings.Contains(s.nats, "@") {
-		return errors.New("--nats: a password in the URL is visible in the process list; authenticate " +
-			"with --credentials DIR instead")
+		return errors.New("--nats: a password in the URL is visible in the process list; " +
+			"authenticate with --credentials DIR instead")
 	}
 	if s.slots < 1 {
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)

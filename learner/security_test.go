@@ -248,7 +248,7 @@ func (h *hostile) spoil(ctx context.Context) {
 }
 
 // request returns the learner's answer, or nil if there was none.
-func (h *hostile) request(ctx context.Context, m proto.Message) *proto.Reply {
+func (h *hostile) request(ctx context.Context, m proto.Request) *proto.Reply {
 	data, err := proto.Marshal(nil, m)
 	if err != nil {
 		h.t.Error(err)
@@ -270,7 +270,7 @@ func (h *hostile) flood(ctx context.Context) {
 	subjects := proto.SubjectsOf(h.run)
 	for ctx.Err() == nil {
 		for range 50 {
-			for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
+			for _, m := range []proto.Request{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
 				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Key()), noise) // until the server is gone
 			}
 		}

@@ -18,7 +18,7 @@ type Message interface {
 	kind() string
 	// limit is the largest encoding accepted, in bytes.
 	limit() int
-	// check validates what types cannot express: sizes, and which values make sense together.
+	// check validates sizes and the consistency of values.
 	check() error
 }
 
@@ -93,11 +93,12 @@ func decode(data []byte, m Message) error {
 	switch {
 	case lengthErr != nil || err != nil || parts != 3:
 		return fmt.Errorf("%w: not a message", ErrMalformed)
-	case version < Version:
-		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrOlder, version, Version)
-	case version > Version:
-		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", ErrVersion, version,
-			Version)
+	case version != Version:
+		other := ErrVersion
+		if version < Version {
+			other = ErrOlder
+		}
+		return fmt.Errorf("%w: %d, this program has %d: run the same release on both sides", other, version, Version)
 	}
 	if err := checkLengths(data); err != nil {
 		return err
@@ -114,15 +115,14 @@ func decode(data []byte, m Message) error {
 	return nil
 }
 
-// checkLengths returns an error unless data is one value of the types that messages consist of and holds as many bytes
-// as it declares: the library's decoder allocates what is declared before it has seen that many. A list has at most 15
-// elements.
+// checkLengths returns an error unless data is one value, of the types that messages consist of, and as long as it
+// declares: the library's decoder allocates the declared length before reading. A list has at most 15 elements.
 func checkLengths(data []byte) error {
 	for values := 1; values > 0; values-- {
 		if len(data) == 0 {
 			return fmt.Errorf("%w: it is cut short", ErrMalformed)
 		}
-		c, length, size := data[0], 0, 0 // bytes of the length, and of what follows
+		c, length, size := data[0], 0, 0 // bytes of the length, and of the rest
 		data = data[1:]
 		switch {
 		case c <= msgpcode.PosFixedNumHigh, c == msgpcode.Nil, c == msgpcode.False, c == msgpcode.True:

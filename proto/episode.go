@@ -25,15 +25,14 @@ type Episode struct {
 	// Terminated reports that the task ended the episode; otherwise the time limit did.
 	Terminated bool
 
-	// Before is what was played of the episode in earlier segments, and GoesOn reports that it continues in the next
-	// one. They are not sent: an episode of its own ticket is complete.
+	// Before is the part of the episode in earlier segments, and GoesOn reports that it continues in the next one.
+	// They are not sent: an episode of its own ticket is complete.
 	Before Before `msgpack:"-"`
 	GoesOn bool   `msgpack:"-"`
 }
 
 // Before is the part of an episode that was played before: the number of its steps and the sum of their rewards.
-// Partial marks the first episode of a stream that counts steps that were never played ([Start]), so that it ends
-// early.
+// Partial marks a stream's first episode, which ends early because it counts steps that were never played ([Start]).
 type Before struct {
 	Steps   int
 	Return  float64

@@ -84,22 +84,33 @@ func (s Slot) String() string { return fmt.Sprintf("%s/%d", s.Actor, s.Number) }
 
 func (s *Slot) check() error { return checkName("actor", s.Actor) }
 
+// A Request is a message from one of an actor's slots: an [Ask], [Offer], [Chunk] or [Return].
+type Request interface {
+	Message
+	// Sender returns the message's Slot.
+	Sender() *Slot
+}
+
 // Ask asks for a ticket. A slot that asks holds none: one issued to it earlier is
 // free again.
 type Ask struct {
 	Slot Slot
 	// Engine is the slot's engine, as in [Episode].
 	Engine string
-	// Digest is of what the actor's build computes for the run's task (rollout.Digest).
+	// Digest identifies the results of the actor's build for the run's task (rollout.Digest).
 	Digest string
 	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
 	Abandoned uint64
 }
 
+// Sender implements [Request].
+func (m *Ask) Sender() *Slot { return &m.Slot }
+
 func (m *Ask) kind() string { return "ask" }
 func (m *Ask) limit() int   { return MaxControl }
 func (m *Ask) check() error {
-	return firstError(m.Slot.check(), checkLength("engine", m.Engine, MaxName), checkLength("digest", m.Digest, MaxName))
+	return firstError(m.Slot.check(),
+		checkLength("engine", m.Engine, MaxName), checkLength("digest", m.Digest, MaxName))
 }
 
 // Offer asks for credit to send an encoded episode of Size bytes.
@@ -108,6 +119,9 @@ type Offer struct {
 	Ticket Ticket
 	Size   uint64
 }
+
+// Sender implements [Request].
+func (m *Offer) Sender() *Slot { return &m.Slot }
 
 func (m *Offer) kind() string { return "offer" }
 func (m *Offer) limit() int   { return MaxControl }
@@ -129,6 +143,9 @@ type Chunk struct {
 	Data Bytes
 }
 
+// Sender implements [Request].
+func (m *Chunk) Sender() *Slot { return &m.Slot }
+
 func (m *Chunk) kind() string { return "chunk" }
 func (m *Chunk) limit() int   { return MaxChunk }
 func (m *Chunk) check() error {
@@ -149,6 +166,9 @@ type Return struct {
 	Reason string
 }
 
+// Sender implements [Request].
+func (m *Return) Sender() *Slot { return &m.Slot }
+
 func (m *Return) kind() string { return "return" }
 func (m *Return) limit() int   { return MaxControl }
 func (m *Return) check() error {
@@ -160,7 +180,7 @@ type Status uint64
 
 // The answers.
 const (
-	// OK grants what was asked, or acknowledges what was sent.
+	// OK grants a request, or acknowledges an episode.
 	OK Status = iota
 	// Wait: nothing to do now, or no credit; ask again later. An upload in progress
 	// starts over with its offer.
@@ -213,8 +233,8 @@ func (m *Reply) check() error {
 	return firstError(m.Start.check(), m.Next.check())
 }
 
-// Reason shortens an error's text to what a message may hold. It leaves out the middle: a text begins with what failed, and
-// that of another program may end with why.
+// Reason shortens an error's text to MaxReason bytes. It omits the middle: a text begins with the failure and may end
+// with its cause.
 func Reason(err error) string {
 	const gap = " ... "
 	text := strings.ToValidUTF8(err.Error(), "?")

@@ -371,7 +371,7 @@ func TestReasonKeepsBothEndsAndRunesWhole(t *testing.T) {
 
 func TestSubjects(t *testing.T) {
 	s := proto.SubjectsOf("Swimmer-v2/npg")
-	for _, m := range []proto.Message{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
+	for _, m := range []proto.Request{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
 		subject := s.Request(7, m, "KEY")
 		if prefix := strings.TrimSuffix(s.Requests(7), "*.*"); !strings.HasPrefix(subject, prefix) {
 			t.Errorf("%q is not under %q", subject, prefix)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Role is what a member's key and certificate entitle it to do.
+// A Role is the set of rights that a member's key and certificate confer.
 type Role string
 
 // The roles.
@@ -16,7 +16,7 @@ const (
 	RoleActor Role = "actor"
 	// RoleCoordinator keeps track of experiments.
 	RoleCoordinator Role = "coordinator"
-	// RoleOperator is a person, or a program acting for one, who submits and controls experiments.
+	// RoleOperator submits and controls experiments.
 	RoleOperator Role = "operator"
 	// RoleObserver only reads.
 	RoleObserver Role = "observer"
@@ -29,7 +29,7 @@ func Roles() []Role {
 	return []Role{RoleLearner, RoleActor, RoleCoordinator, RoleOperator, RoleObserver, RoleNATS}
 }
 
-// CheckRole returns an error for what is not a role.
+// CheckRole returns an error unless r is a role.
 func CheckRole(r Role) error {
 	if !slices.Contains(Roles(), r) {
 		return fmt.Errorf("role: %w: %.20q; it is one of %v", ErrInvalid, string(r), Roles())
@@ -37,10 +37,10 @@ func CheckRole(r Role) error {
 	return nil
 }
 
-// EveryRun returns the subjects of all runs, with wildcards: those of announcements and those of a key's requests to learners.
-func EveryRun(key string) (positions string, requests []string) {
-	for _, m := range []Message{new(Ask), new(Offer), new(Chunk), new(Return)} {
-		requests = append(requests, "dbqpg.*.*."+m.kind()+"."+key)
+// EveryRun returns the subjects of all runs, with wildcards: for announcements, and for a key's requests to learners.
+func EveryRun(key string) (positions string, subjects []string) {
+	for _, m := range []Request{new(Ask), new(Offer), new(Chunk), new(Return)} {
+		subjects = append(subjects, "dbqpg.*.*."+m.kind()+"."+key)
 	}
-	return SubjectsOf("*").Positions(), requests
+	return SubjectsOf("*").Positions(), subjects
 }

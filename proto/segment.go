@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// A State is where a stream of episodes stands between two steps: another actor plays on from it, and every later step
-// is the same to the last bit.
+// A State is the state of a stream of episodes between two steps: another actor continues from it, and every later
+// step is the same to the last bit.
 type State struct {
 	// Task names the task.
 	Task string
@@ -14,7 +14,7 @@ type State struct {
 	Step uint64
 	// Random is the state of the stream's random numbers, as math/rand/v2's ChaCha8 encodes it.
 	Random Array[byte]
-	// Observation is that on which the next action is taken, of length o.
+	// Observation is the one for the next action, of length o.
 	Observation Array[float32]
 	// Physics is the environment's state, as sim.Saver has it.
 	Physics Array[float64]
@@ -42,14 +42,14 @@ func (s *State) check() error {
 	return firstError(finite("observation", s.Observation, 1), finite("physics", s.Physics, 1))
 }
 
-// A Start is where the segment of a ticket starts. The ticket's Index is then the number of its stream.
+// A Start is the beginning of a ticket's segment. The ticket's Index is then the number of its stream.
 type Start struct {
 	// Steps is the segment's length.
 	Steps uint64
 	// Counted is the number of steps that a stream's first episode counts before it has begun, so that its time limit
 	// comes sooner, and not all streams' at the same time.
 	Counted uint64
-	// State is where the stream stands; nil: at its beginning.
+	// State is the stream's state; nil means its beginning.
 	State *State
 }
 
@@ -91,7 +91,7 @@ type Segment struct {
 	Ends Array[End]
 	// Finals has a row for each episode that ended: the observation after its last action.
 	Finals Array[float32]
-	// State is where the stream stands after the segment.
+	// State is the stream's state after the segment.
 	State State
 }
 
@@ -107,8 +107,8 @@ func (s *Segment) ObservationDim() int { return len(s.State.Observation) }
 // ActionDim returns a.
 func (s *Segment) ActionDim() int { return len(s.Actions) / max(s.Steps(), 1) }
 
-// Episodes returns the segment as episodes, of which the first may have begun before it, as before says, and the last
-// may go on after it, for which after is the next segment's before. They share the segment's memory.
+// Episodes splits the segment into episodes, which share its memory. before is the part of the first episode that was
+// played in earlier segments; after is the same for the next segment.
 func (s *Segment) Episodes(before Before) (episodes []*Episode, after Before) {
 	o, a, finals := s.ObservationDim(), s.ActionDim(), s.Finals
 	first := 0

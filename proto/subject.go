@@ -44,9 +44,9 @@ func (s Subjects) Positions() string { return "dbqpg." + s.run + ".position" }
 // Anyone stands for the key of a sender on a server without credentials.
 const Anyone = "anyone"
 
-// Request returns the subject on which an epoch's learner receives requests of m's kind, [Ask], [Offer], [Chunk] or [Return],
-// from the owner of a public key, or [Anyone]. A server with credentials lets nobody else publish there.
-func (s Subjects) Request(epoch uint64, m Message, key string) string {
+// Request returns the subject on which an epoch's learner receives requests of m's kind from the owner of a public
+// key, or [Anyone]. A server with credentials lets nobody else publish there.
+func (s Subjects) Request(epoch uint64, m Request, key string) string {
 	return fmt.Sprintf("dbqpg.%s.%d.%s.%s", s.run, epoch, m.kind(), key)
 }
 
@@ -55,32 +55,27 @@ func (s Subjects) Requests(epoch uint64) string {
 	return fmt.Sprintf("dbqpg.%s.%d.*.*", s.run, epoch)
 }
 
-// DecodeRequest decodes a message that arrived on one of the subjects that Requests covers. Unless the sender is Anyone, its
-// key precedes the actor's name in the message's Slot, so that nobody can act under another's name.
-func DecodeRequest(subject string, data []byte) (Message, error) {
+// DecodeRequest decodes a message that arrived on one of the subjects that Requests covers. Unless the sender is
+// Anyone, its key precedes the actor's name in the message's Slot, so that nobody can act under another's name.
+func DecodeRequest(subject string, data []byte) (Request, error) {
 	rest, key := cutLast(subject)
 	_, kind := cutLast(rest)
-	var m Message
-	var slot *Slot
+	var m Request
 	switch kind {
 	case "ask":
-		r := new(Ask)
-		m, slot = r, &r.Slot
+		m = new(Ask)
 	case "offer":
-		r := new(Offer)
-		m, slot = r, &r.Slot
+		m = new(Offer)
 	case "chunk":
-		r := new(Chunk)
-		m, slot = r, &r.Slot
+		m = new(Chunk)
 	case "return":
-		r := new(Return)
-		m, slot = r, &r.Slot
+		m = new(Return)
 	default:
 		return nil, fmt.Errorf("%w: a request of kind %.20q", ErrInvalid, kind)
 	}
 	err := Unmarshal(data, m)
 	if key != Anyone {
-		slot.Actor = key + " " + slot.Actor
+		m.Sender().Actor = key + " " + m.Sender().Actor
 	}
 	return m, err
 }

@@ -1,4 +1,4 @@
-// Package sim says what an environment is and which tasks there are. The tasks themselves are in sim/tasks.
+// Package sim defines environments and lists the tasks, which package tasks implements.
 package sim
 
 import (
@@ -68,7 +68,7 @@ func Newest() (names []string) {
 	return names
 }
 
-// SplitName splits a task's name into what its versions have in common and the version: "Ant-v5" into "Ant" and 5.
+// SplitName splits a task's name into its family and version: "Ant-v5" into "Ant" and 5.
 // A name without a version is returned whole, with version 0.
 func SplitName(name string) (family string, version int) {
 	if i := strings.LastIndex(name, "-v"); i >= 0 {
@@ -111,7 +111,7 @@ type Env interface {
 	Close() error
 }
 
-// ErrNotReset is what Step answers before the first Reset and after an error.
+// ErrNotReset is Step's error before the first Reset and after another error.
 var ErrNotReset = errors.New("step without a reset after the start or an error")
 
 // CheckLength panics, in the name of an Env's package, unless one of its arguments has the Spec's length.
@@ -145,7 +145,7 @@ type Saver interface {
 	LoadState(state []float64) error
 }
 
-// A Remote is an Env that another process simulates: whoever plays it waits most of the time.
+// A Remote is an Env that another process simulates: its caller waits most of the time.
 type Remote interface {
 	Env
 	Remote()

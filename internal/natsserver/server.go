@@ -21,7 +21,7 @@ const (
 	// serverPayload is the largest message that an embedded server accepts. Only a policy with
 	// very wide layers is larger than a stock server's 1 MiB.
 	serverPayload = 8 << 20
-	// serverMemory bounds what the embedded server's store holds.
+	// serverMemory bounds the embedded server's store.
 	serverMemory = 256 << 20
 	// serverConnections bounds the connections to an embedded server; an actor has one.
 	serverConnections = 4096
@@ -29,7 +29,7 @@ const (
 	startTimeout = 10 * time.Second
 )
 
-// Config says where an embedded server listens. The zero value is a free port of
+// Config is the configuration of a server. The zero value is a free port of
 // 127.0.0.1.
 type Config struct {
 	// Host is the address to listen on; "" is 127.0.0.1. 0.0.0.0 lets other machines in.
@@ -40,7 +40,7 @@ type Config struct {
 	Connections int
 	// Log records the server's warnings; nil means slog.Default.
 	Log *slog.Logger
-	// Auth says whom the server admits; nil admits everybody, without TLS.
+	// Auth holds the admitted users; nil admits everybody, without TLS.
 	Auth *bus.ServerAuth
 }
 

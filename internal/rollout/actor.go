@@ -37,20 +37,20 @@ type Config struct {
 	// Run names the runs to play for: a name, a pattern of path.Match, or several separated by commas. "" means every
 	// run that has a learner on the server.
 	Run string
-	// Slots is how many episodes are played at the same time. The learners see twice as many slots: half of them
+	// Slots is the number of concurrent episodes. The learners see twice as many slots: half of them
 	// play while the others upload.
 	Slots int
 	// NewEnv makes an environment of the named task; concurrent episodes have separate ones.
 	NewEnv func(task string) (sim.Env, error)
 	// Engine names the physics engine, its version and the class of CPU, for the episodes.
 	Engine string
-	// Log records what an operator should know; nil means slog.Default.
+	// Log is for the operator; nil means slog.Default.
 	Log *slog.Logger
-	// Metrics counts what is played; nil: none.
+	// Metrics counts steps and episodes; nil means none.
 	Metrics *observe.Actor
 }
 
-// actor is what its slots share.
+// actor is the state that its slots share.
 type actor struct {
 	Config
 	name     string
@@ -182,9 +182,9 @@ func fatal(err error) bool {
 	return errors.Is(err, proto.ErrVersion) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed)
 }
 
-// reserve leaves the Go runtime one processor (P) that no executor occupies. Executors are nearly always in the engine,
-// outside of Go. If they held all processors, the runtime's monitor would keep retaking them and waking threads that
-// find no work: on two cores that cost a tenth of the steps.
+// reserve leaves the Go runtime one processor (P) that no executor occupies. Executors are nearly always in the
+// engine, outside of Go. If they held all processors, the runtime's monitor would keep retaking them and waking
+// threads that find no work: on two cores that cost a tenth of the steps.
 func reserve(executors int) {
 	if runtime.GOMAXPROCS(0) <= executors {
 		runtime.GOMAXPROCS(executors + 1)

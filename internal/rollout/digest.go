@@ -19,10 +19,10 @@ const (
 	digestSteps    = 20 // of each, at most
 )
 
-// Digest returns a SHA-256 of what this build, with its model and its engine, computes on this machine for env's task:
-// the task's description and the beginnings of a few episodes of a fixed policy with large actions, bit by bit. Two
-// that differ would train different policies. It is "" for a task of another process, whose name has a digest of its
-// file already. The environment may be used afterwards, beginning with a reset.
+// Digest returns a SHA-256 of this machine's results for env's task, bit by bit: its description and the beginnings of
+// a few episodes of a fixed policy with large actions. Machines with different digests would train different policies.
+// It is "" for a task of another process, whose name has a digest of its file already. The environment must be reset
+// afterwards.
 func Digest(env sim.Env) (string, error) {
 	if _, remote := env.(sim.Remote); remote {
 		return "", nil
@@ -97,9 +97,10 @@ func NewReplayer(newEnv func(task string) (sim.Env, error)) *Replayer {
 var ErrNoEnvironment = errors.New("no environment")
 
 // Replay plays a ticket, from start if that is not nil, under a policy, and returns its encoded episode or segment, as
-// one who plays on that engine sends it. Before each step it calls stop; if that returns true, the error is ErrStopped.
-func (r *Replayer) Replay(p *proto.Policy, t proto.Ticket, start *proto.Start, engine string, stop func() bool) ([]byte,
-	error) {
+// an actor on that engine sends it. Before each step it calls stop; if that returns true, the error is ErrStopped.
+func (r *Replayer) Replay(
+	p *proto.Policy, t proto.Ticket, start *proto.Start, engine string, stop func() bool,
+) ([]byte, error) {
 	if err := r.executor.prepare(p, r.newEnv); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEnvironment, err)
 	}

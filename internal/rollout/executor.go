@@ -28,7 +28,8 @@ func newExecutor() *executor {
 
 // run plays for one ready slot after the other, until there are no more. A slot is nearly always ready when another's
 // episode ends, so the thread never sleeps, and stays on its core. Goroutines that change threads with each episode
-// wake up on one core again and again, while another stands idle but for some messages: that took a tenth of the steps.
+// wake up on one core again and again, while another stands idle but for some messages: that took a tenth of the
+// steps.
 func (e *executor) run(ctx context.Context, ready <-chan *slot) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -78,8 +79,8 @@ type result interface {
 	PlayedOn(engine string)
 }
 
-// play plays a ticket, on the caller's thread, an executor's own, if it is the engine's: those that wait for another
-// process in turn share threads at half the cost (BenchmarkGymnasium).
+// play plays a ticket: on the executor's own thread if the environment is the engine's; executors that wait for another
+// process share threads, at half the cost (BenchmarkGymnasium).
 func (e *executor) play(ticket proto.Ticket, start *proto.Start, stop func() bool) (result, error) {
 	if e.remote {
 		runtime.UnlockOSThread()

@@ -52,8 +52,9 @@ func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool
 }
 
 // PlaySegment plays a segment: start.Steps steps of the ticket's stream, from start.State on. It is otherwise as Play.
-func (p *Player) PlaySegment(actor *policy.Actor, ticket proto.Ticket, start *proto.Start,
-	stop func() bool) (*proto.Segment, error) {
+func (p *Player) PlaySegment(
+	actor *policy.Actor, ticket proto.Ticket, start *proto.Start, stop func() bool,
+) (*proto.Segment, error) {
 	saver, ok := p.env.(sim.Saver)
 	if !ok {
 		return nil, fmt.Errorf("%s cannot be played in segments: the state of its environment cannot be saved",
@@ -105,9 +106,10 @@ func (p *Player) resume(env sim.Saver, start *proto.Start) (step uint64, err err
 	}
 	if state.Task != spec.Name || len(state.Observation) != spec.ObservationDim ||
 		state.Step >= uint64(spec.TimeLimit) {
-		return 0, fmt.Errorf("%w: a state of %s after %d steps, with %d observations, for %s with "+
-			"%d and a time limit of %d steps", proto.ErrInvalid,
-			state.Task, state.Step, len(state.Observation), spec.Name, spec.ObservationDim, spec.TimeLimit)
+		return 0, fmt.Errorf(
+			"%w: a state of %s after %d steps, with %d observations, for %s with %d and a time limit of %d steps",
+			proto.ErrInvalid, state.Task, state.Step, len(state.Observation),
+			spec.Name, spec.ObservationDim, spec.TimeLimit)
 	}
 	if err := p.source.UnmarshalBinary(state.Random); err != nil {
 		return 0, fmt.Errorf("resume: random numbers: %w", err)

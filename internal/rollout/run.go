@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// run is what an actor knows about one run.
+// run is an actor's view of one run.
 type run struct {
 	name     string
 	task     string

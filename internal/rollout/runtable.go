@@ -18,13 +18,12 @@ const (
 	forgetAfter = 10 * proto.AnnounceInterval
 	// missAfter is the same if the server also reports that nobody receives the run's requests.
 	missAfter = 3 * proto.AnnounceInterval
-	// maxRuns and maxNeed bound what an attacker can make an actor believe.
+	// maxRuns and maxNeed bound the effect of hostile announcements.
 	maxRuns = 4096
 	maxNeed = 1 << 20
 )
 
-// runTable is what an actor knows about the runs that it may play for. It is plain data: time and randomness are passed
-// in.
+// runTable lists the runs that an actor may play for. It is plain data: time and randomness are passed in.
 type runTable struct {
 	accepts func(run string) bool
 	log     *slog.Logger
@@ -114,7 +113,7 @@ func (t *runTable) choose(u float64) *run {
 	panic("rollout: the runs' needs do not add up")
 }
 
-// replied records what a learner's reply says about its run. refused means that an Ask brought no ticket.
+// replied records a learner's reply. refused means that an Ask brought no ticket.
 func (t *runTable) replied(r *run, reply *proto.Reply, refused bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -43,7 +43,8 @@ type outcome struct {
 }
 
 func newSlot(a *actor, number int) *slot {
-	return &slot{actor: a, id: proto.Slot{Actor: a.name, Number: uint64(number)}, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
+	id := proto.Slot{Actor: a.name, Number: uint64(number)}
+	return &slot{actor: a, id: id, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
 }
 
 // run plays tickets and sends the episodes, until ctx is done.
@@ -176,7 +177,8 @@ func (s *slot) giveBack(reason string) {
 	}
 	t := *s.ticket
 	s.ticket = nil
-	if _, err := s.request(context.Background(), s.of, t.Epoch, &proto.Return{Slot: s.id, Ticket: t, Reason: reason}); err != nil {
+	farewell := &proto.Return{Slot: s.id, Ticket: t, Reason: reason}
+	if _, err := s.request(context.Background(), s.of, t.Epoch, farewell); err != nil {
 		s.logOf(t).Info("could not return a ticket, which will expire", "ticket", t, "reason", err)
 	}
 }
@@ -197,8 +199,9 @@ func (s *slot) logOf(t proto.Ticket) *slog.Logger {
 	return s.Log.With("run", t.Run, "batch", t.Batch)
 }
 
-// upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every failure;
-// sending twice does no harm. The reply brings the next ticket if there are many and the slot stays with the run.
+// upload sends the ticket's episode until the learner has acknowledged or refused it. It starts over after every
+// failure; sending twice does no harm. The reply brings the next ticket if there are many and the slot stays with the
+// run.
 func (s *slot) upload(ctx context.Context) {
 	t := *s.ticket
 	defer s.span("upload", t)(nil)
@@ -267,9 +270,9 @@ func (s *slot) send(ctx context.Context, t proto.Ticket) (*proto.Reply, error) {
 	}
 }
 
-// request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is done:
-// the reply may bring a ticket, which must not be lost.
-func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Message) (*proto.Reply, error) {
+// request sends one request to a run's learner in an epoch and processes the reply. It isn't cancelled when ctx is
+// done: the reply may bring a ticket, which must not be lost.
+func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Request) (*proto.Reply, error) {
 	var err error
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {
 		return nil, err

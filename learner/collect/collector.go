@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// defaultLease is how long an actor may keep a ticket: twenty times what the slowest task's 1,000 steps take.
+	// defaultLease is how long an actor may keep a ticket: twenty times as long as the slowest task's 1,000 steps.
 	defaultLease = 10 * time.Second
 	// assertInterval is how often the collector makes sure that the store still has the policy, which a
 	// restarted server has lost.
@@ -32,7 +32,7 @@ type Config struct {
 	Epoch uint64
 	// Seed is the run's seed, from which all episodes' random streams are derived.
 	Seed uint64
-	// Task is what the actors play.
+	// Task is the run's task.
 	Task sim.Spec
 	// NewEnv makes an environment of the named task, in which the learner replays tickets that actors fail to play. If
 	// it is nil, these are issued again.
@@ -45,7 +45,7 @@ type Config struct {
 	ShutOut string
 	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
 	Lease time.Duration
-	// Log records what an operator should know; nil means slog.Default.
+	// Log is for the operator; nil means slog.Default.
 	Log *slog.Logger
 
 	digest    string  // of this build, "" if any will do
@@ -108,7 +108,7 @@ type Stats struct {
 	Bytes int
 	// Refused counts invalid messages.
 	Refused int
-	// Audited and Disputed count tickets that the learner replayed: of a random sample, and those that an actor failed.
+	// Audited and Disputed count tickets that the learner replayed: in a random sample, and after an actor failed.
 	Audited, Disputed int
 	// Duplicate, Stale and Rejected count episodes that were not used: sent again, no longer wanted, and complete but
 	// invalid.
@@ -129,8 +129,8 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		config.Log = slog.Default()
 	}
 	if least := 2 * proto.InlineEpisode; conn.MaxPayload() < least {
-		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload "+
-			"to %d or more (1 MiB is usual)", conn.MaxPayload(), least)
+		return nil, fmt.Errorf("the NATS server takes messages of %d bytes: set its max_payload to %d or more",
+			conn.MaxPayload(), least)
 	}
 	if err := config.inspect(); err != nil {
 		return nil, err

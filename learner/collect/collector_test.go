@@ -185,7 +185,7 @@ func TestBetweenBatches(t *testing.T) {
 	l := newLab(t)
 	stop := l.actor(2, simtest.New)
 	c := l.client("watcher")
-	expect := func(m proto.Message, status proto.Status, iteration uint64) {
+	expect := func(m proto.Request, status proto.Status, iteration uint64) {
 		t.Helper()
 		reply := c.request(1, m)
 		if reply.Status != status || reply.Next != nil ||

@@ -56,7 +56,8 @@ func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, poli
 	d.position.Batch = number
 	lengths := d.lengths
 	if segments != nil {
-		lengths = Lengths{Mean: float64(segments.length(0))} // none is longer, so that no more tickets than streams are issued
+		// none is longer, so that no more tickets than streams are issued
+		lengths = Lengths{Mean: float64(segments.length(0))}
 	}
 	clear(d.trust.faults)
 	d.current = &iteration{
@@ -128,7 +129,7 @@ func (d *dispatcher) answer(subject string, data []byte, now time.Time) proto.Re
 	if err != nil {
 		return d.refuse(err)
 	}
-	if reason := d.trust.shut[accountable(slotOf(request))]; reason != "" {
+	if reason := d.trust.shut[accountable(*request.Sender())]; reason != "" {
 		return proto.Reply{Status: proto.Refused, Reason: reason}
 	}
 	switch r := request.(type) {
@@ -164,8 +165,9 @@ func (d *dispatcher) complain(what string, args ...any) {
 // ask issues a ticket, if there is one.
 func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 	if d.config.digest != "" && r.Digest != d.config.digest {
-		return d.refuse(fmt.Errorf("%w: %s computes %s otherwise (digest %.12s on %s) than the learner (%.12s): run the same release on machines "+
-			"whose results agree", proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
+		return d.refuse(fmt.Errorf("%w: %s computes %s otherwise (digest %.12s on %s) than the learner (%.12s): "+
+			"run the same release on machines whose results agree",
+			proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
 	}
 	// Bound the sum against hostile numbers.
 	d.stats.Wasted += int(min(r.Abandoned, uint64(max(d.config.Task.TimeLimit, d.segmentSteps()))))
@@ -194,7 +196,8 @@ func (d *dispatcher) grant(slot proto.Slot, now time.Time) (reply proto.Reply) {
 // offer grants the credit to send an episode, if it is wanted and there is credit.
 func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
 	if most := d.maxEpisode(); r.Size > most {
-		return d.refuse(fmt.Errorf("%w: an episode of %d bytes, %s has at most %d", proto.ErrTooLarge, r.Size, d.config.Task.Name, most))
+		return d.refuse(fmt.Errorf("%w: an episode of %d bytes, %s has at most %d",
+			proto.ErrTooLarge, r.Size, d.config.Task.Name, most))
 	}
 	if !d.wanted(r.Ticket, r.Slot) {
 		return d.stale(r.Ticket)
@@ -271,9 +274,11 @@ func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Repl
 	return d.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
-// record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if it wants
-// one; later the slot has to ask for it, which it does when it can play it at once.
-func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, sum *sum, now time.Time) proto.Reply {
+// record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if
+// it wants one; later the slot has to ask for it, which it does when it can play it at once.
+func (d *dispatcher) record(
+	r *proto.Chunk, episodes []*proto.Episode, after Stream, sum *sum, now time.Time,
+) proto.Reply {
 	l := d.current.ledger
 	if !d.enter(r.Ticket, episodes, after, now) {
 		return d.stale(r.Ticket)
@@ -309,7 +314,7 @@ func (d *dispatcher) enter(t proto.Ticket, episodes []*proto.Episode, after Stre
 	return true
 }
 
-// finish ends the iteration for the actors: what is still being played is not wanted any more.
+// finish ends the iteration for the actors: episodes in progress are no longer wanted.
 func (d *dispatcher) finish(now time.Time) {
 	d.stats.Elapsed = now.Sub(d.current.started)
 	d.position.Batch++
@@ -360,7 +365,8 @@ func (c *Config) check(e *proto.Episode, t proto.Ticket) error {
 		return fmt.Errorf("%w: %d observations and %d actions a step, %s has %d and %d",
 			proto.ErrShape, e.ObservationDim(), e.ActionDim(), task.Name, task.ObservationDim, task.ActionDim)
 	case e.Steps() > task.TimeLimit || e.Steps() < task.TimeLimit && !e.Terminated:
-		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d", proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
+		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d",
+			proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
 	}
 	return nil
 }

@@ -4,8 +4,8 @@
 // # The prefix rule
 //
 // The tickets of a batch are numbered from 0. The batch is the shortest prefix of
-// completed tickets that holds at least the requested number of steps: exactly what a serial
-// sampler would have collected. Closing the batch with whichever episodes arrive first would
+// completed tickets that holds at least the requested number of steps: exactly the batch of a serial
+// sampler. Closing the batch with whichever episodes arrive first would
 // favour short ones. With the prefix rule the batch does not depend on how many actors there
 // are, how fast they are, or which of them die.
 //
@@ -37,27 +37,27 @@
 //
 // # Segments
 //
-// A batch may also consist of segments ([Order]): ticket i is the next n steps of stream i, a sequence
-// of episodes one after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from
-// one batch to the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all
-// are useful until they are completed, none is wasted, and nothing is decided by which came first. A segment is a
-// function of its ticket, the policy and the state, so everything above holds for it.
+// A batch may also consist of segments ([Order]): ticket i is the next n steps of stream i, a sequence of episodes one
+// after another, and comes with the state at which the stream stands (proto.Start). Episodes go on from one batch to
+// the next. Tickets have the same number of steps, give or take one, so the prefix is all S streams: all are useful
+// until they are completed, none is wasted, and nothing is decided by which came first. A segment is a function of its
+// ticket, the policy and the state, so everything above holds for it.
 //
-// A segment is checked against what the learner knows: its first observation is the state's, the ends of episodes agree
+// The learner checks a segment: its first observation is the state's, the ends of episodes agree
 // with the time limit, the state after it is of the task and after the right number of steps. What the engine's state
 // contains, like rewards, is checked by replay.
 //
-// # Who gets tickets
+// # Distribution of tickets
 //
 // Learners announce how many tickets they would issue (proto.Announcement): every second, when a new actor asks, and
 // when tickets become available after there were none. Each reply says so too. Actors use this to choose whom to ask:
 // see package rollout.
 //
-// # Whom to believe
+// # Trust
 //
 // An episode is a function of its ticket, so the learner judges any case by playing the ticket itself (trust.go). It
-// plays what an actor fails to play, or does not answer for, and takes its own result; if it fails, too, the run ends.
-// It also replays a random sample and compares bits: who sends something else is shut out by its key. Actors whose
+// replays tickets that an actor fails, or does not answer for, and takes its own result; if it fails, too, the run
+// ends. It also replays a random sample and compares bits: a key that sends another result is blocked. Actors whose
 // build computes the task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say
 // something.
 //
@@ -66,5 +66,5 @@
 // [Collector] publishes policies, subscribes, and waits for batches (collector.go, publication.go); it serves requests
 // and announces the learner's position (serve.go, announce.go). Decisions are made by plain data without clock or
 // network: dispatcher answers requests, [Ledger] implements the prefix rule, uploads assembles episodes from chunks,
-// within a credit, and trust keeps who is shut out.
+// within a credit, and trust keeps the list of blocked actors.
 package collect

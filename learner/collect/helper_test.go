@@ -277,7 +277,7 @@ func (s *sender) encode(t proto.Ticket) ([]byte, error) {
 	return s.room[headroom-len(beginning):], nil
 }
 
-func (s *sender) request(ctx context.Context, epoch uint64, m proto.Message) (*proto.Reply, error) {
+func (s *sender) request(ctx context.Context, epoch uint64, m proto.Request) (*proto.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var err error

@@ -212,7 +212,7 @@ func (l *lab) client(name string) *client {
 }
 
 // request sends m to the learner of the epoch.
-func (c *client) request(epoch uint64, m proto.Message) *proto.Reply {
+func (c *client) request(epoch uint64, m proto.Request) *proto.Reply {
 	c.t.Helper()
 	data, err := proto.Marshal(nil, m)
 	if err != nil {

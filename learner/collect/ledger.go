@@ -23,8 +23,8 @@ const (
 // errUnknown reports a ticket that was never issued.
 var errUnknown = errors.New("no such ticket was issued")
 
-// Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch. It
-// is plain data: the time is passed in.
+// Ledger records the tickets of one iteration: which are issued, which are completed, and whether they make a batch.
+// It is plain data: the time is passed in.
 type Ledger struct {
 	first    proto.Ticket // ticket 0
 	minSteps int
@@ -39,11 +39,11 @@ type Ledger struct {
 	lost     []proto.Ticket // whose leases have run out too often, since they were last taken from here
 }
 
-// entry is what the ledger knows about a ticket.
+// entry is the state of a ticket.
 type entry struct {
 	episodes []*proto.Episode // nil until completed: one, or those of a segment
 	steps    int              // of these
-	holder   proto.Slot       // who plays it, or has completed it
+	holder   proto.Slot       // the slot that plays it, or has completed it
 	granted  time.Time
 	expires  time.Time // zero if no slot holds it
 	times    int       // that its lease has run out
@@ -114,9 +114,9 @@ func (l *Ledger) extend() {
 	}
 }
 
-// Grant issues a ticket to the slot until now + lease: the first useful one that nobody holds. A slot holds at most one
-// ticket, so one it held before is free again. A ticket that was never answered for too often is not issued again: it
-// is among l.lost.
+// Grant issues a ticket to the slot until now + lease: the first useful one that nobody holds. A slot holds at most
+// one ticket, so one it held before is free again. A ticket that was never answered for too often is not issued again:
+// it is among l.lost.
 func (l *Ledger) Grant(slot proto.Slot, now time.Time) (t proto.Ticket, ok bool) {
 	for i := l.prefix; i < len(l.entries); i++ {
 		if e := &l.entries[i]; e.episodes == nil && e.holder == slot {
@@ -162,9 +162,9 @@ var (
 	never   = time.Unix(1<<40, 0)
 )
 
-// useful visits the useful tickets, as defined in the package's documentation: uncompleted ones that do not clearly lie
-// beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may be
-// new ones.
+// useful visits the useful tickets, as defined in the package's documentation: uncompleted ones that do not clearly
+// lie beyond the end of the batch. The first uncompleted ticket is always useful. Beyond the issued tickets there may
+// be new ones.
 func (l *Ledger) useful(yield func(index int) bool) {
 	if l.Complete() {
 		return
@@ -183,7 +183,7 @@ func (l *Ledger) useful(yield func(index int) bool) {
 	}
 }
 
-// Useful returns how many concurrent episodes are useful now: the issued ones and those that Grant would still issue.
+// Useful returns the number of useful concurrent episodes: the issued tickets and those that Grant would still issue.
 func (l *Ledger) Useful() int {
 	n := 0
 	for range l.useful {
@@ -233,15 +233,15 @@ func (l *Ledger) Holds(t proto.Ticket, slot proto.Slot) bool {
 	return err == nil && e.episodes == nil && e.holder == slot
 }
 
-// Release takes a ticket back from whom holds it, so that it is issued again.
+// Release takes a ticket back from its holder, so that it is issued again.
 func (l *Ledger) Release(t proto.Ticket) {
 	if e, err := l.find(t); err == nil && e.episodes == nil {
 		e.free()
 	}
 }
 
-// Disown takes from the slots for which it holds what they hold, and discards what they have completed. It returns the
-// number of discarded tickets, which are issued again; a complete batch stays as it is.
+// Disown takes the tickets of disowned slots back and discards their results. It returns the number of discarded
+// results, whose tickets are issued again; a complete batch stays as it is.
 func (l *Ledger) Disown(disowned func(proto.Slot) bool) (discarded int) {
 	if l.Complete() {
 		return 0

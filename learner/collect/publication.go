@@ -138,8 +138,8 @@ func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload
 		return nil, err
 	}
 	if most := maxPayload - proto.ChunkMargin; len(data) > most {
-		return nil, fmt.Errorf("policy of %d bytes, the NATS server takes %d: make the hidden layers %v "+
-			"smaller or its max_payload larger",
+		return nil, fmt.Errorf("policy of %d bytes, the NATS server takes %d: "+
+			"make the hidden layers %v smaller or its max_payload larger",
 			len(data), most, p.Hidden)
 	}
 	return &publication{store, p.Run, p.Position(), data}, nil

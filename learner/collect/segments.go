@@ -9,9 +9,9 @@ import (
 
 // A Stream is one of the sequences of episodes that are played in segments, a segment a batch.
 type Stream struct {
-	// State is where it stands; nil: at its beginning.
+	// State is the state to continue from; nil means the beginning.
 	State *proto.State
-	// Before is what was played of the current episode.
+	// Before is the part of the current episode that was played.
 	Before proto.Before
 }
 
@@ -28,7 +28,7 @@ func NewStreams(n, timeLimit int) []Stream {
 	return streams
 }
 
-// segments is what an iteration of segments knows beyond its ledger, in which ticket i is that of stream i.
+// segments is the state of an iteration of segments besides its ledger; ticket i is stream i's.
 type segments struct {
 	steps         int // of all of them
 	before, after []Stream
@@ -66,8 +66,8 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 		t.Index = uint64(i)
 		if stream.State != nil {
 			if stream.Before.Steps != int(stream.State.Step) {
-				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state", i, proto.ErrInvalid,
-					stream.Before.Steps, stream.State.Step)
+				return fmt.Errorf("stream %d: %w: %d steps of the episode, and %d in its state",
+					i, proto.ErrInvalid, stream.Before.Steps, stream.State.Step)
 			}
 			if err := c.checkState(stream.State); err != nil {
 				return fmt.Errorf("stream %d: %w", i, err)
@@ -80,7 +80,7 @@ func (s *segments) check(c *Config, t proto.Ticket) error {
 	return nil
 }
 
-// start returns where a ticket's segment starts, nil for the ticket of an episode.
+// start returns the start of a ticket's segment, nil for an episode.
 func (s *segments) start(t proto.Ticket) *proto.Start {
 	if s == nil {
 		return nil
@@ -139,8 +139,8 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 	for i, how := range g.Ends {
 		played++
 		if how != proto.Terminated && (played == task.TimeLimit) != (how == proto.TimeLimit) {
-			return fmt.Errorf("%w: step %d of a segment is the %dth of its episode and ends "+
-				"with %d, with a time limit of %d",
+			return fmt.Errorf(
+				"%w: step %d of a segment is the %dth of its episode and ends with %d, with a time limit of %d",
 				proto.ErrInvalid, i, played, how, task.TimeLimit)
 		}
 		if how != proto.GoesOn {
@@ -148,8 +148,8 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 		}
 	}
 	if g.State.Step != uint64(played) {
-		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d", proto.ErrInvalid,
-			g.State.Step, played)
+		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d",
+			proto.ErrInvalid, g.State.Step, played)
 	}
 	return c.checkState(&g.State)
 }
@@ -158,10 +158,10 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 func (c *Config) checkState(s *proto.State) error {
 	if s.Task != c.Task.Name || len(s.Observation) != c.Task.ObservationDim || len(s.Physics) != c.stateSize ||
 		s.Step >= uint64(c.Task.TimeLimit) {
-		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, for %s with %d and "+
-			"%d, at most %d steps an episode",
-			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step, c.Task.Name, c.Task.ObservationDim,
-			c.stateSize, c.Task.TimeLimit)
+		return fmt.Errorf("%w: a state of %s with %d observations and %d numbers after %d steps, "+
+			"for %s with %d and %d, at most %d steps an episode",
+			proto.ErrInvalid, s.Task, len(s.Observation), len(s.Physics), s.Step,
+			c.Task.Name, c.Task.ObservationDim, c.stateSize, c.Task.TimeLimit)
 	}
 	return nil
 }

@@ -22,26 +22,27 @@ const (
 	auditShare = 0.01
 	// maxAudits bounds the audits that wait, so that a learner which cannot keep up makes fewer.
 	maxAudits = 8
-	// maxFaults is how often an actor may wrongly say in a batch that a ticket fails, or spoil one, before it is shut out.
+	// maxFaults is how often an actor may wrongly say in a batch that a ticket fails, or spoil one, before it is shut
+	// out.
 	maxFaults = 3
 )
 
-// trust is what the dispatcher knows about who can be trusted. An episode is a function of its ticket, so the learner judges
-// any case by playing the ticket itself.
+// trust records which actors are blocked, and why. An episode is a function of its ticket, so the learner judges any
+// case by replaying the ticket.
 type trust struct {
 	cases  []*ticketCase
-	faults map[string]int    // of this batch, by who is accountable
-	shut   map[string]string // why requests are refused, by who is accountable
+	faults map[string]int    // of this batch, by accountable actor
+	shut   map[string]string // reasons of refusal, by accountable actor
 }
 
-// ticketCase is a ticket that the learner is to replay.
+// ticketCase is a ticket that the learner will replay.
 type ticketCase struct {
 	of     *iteration
 	ticket proto.Ticket
 	start  *proto.Start
 	slot   proto.Slot // that played it, the zero value if nobody did
 	engine string     // on which
-	sum    *sum       // of what it sent; nil: it is disputed whether the ticket can be played
+	sum    *sum       // of its result; nil: it is disputed whether the ticket can be played
 	reason string     // why it is disputed
 	tries  int        // that have failed
 }
@@ -49,31 +50,17 @@ type ticketCase struct {
 // sum identifies an encoded episode or segment.
 type sum = [sha256.Size]byte
 
-// accountable returns who answers for what a slot does: the owner of its key or, without credentials, the actor by its name, of
-// which anybody may have any number.
+// accountable returns the name that answers for a slot: its key or, without credentials, its actor's name, of which
+// anybody may have any number.
 func accountable(slot proto.Slot) string {
 	key, _, _ := strings.Cut(slot.Actor, " ")
 	return key
 }
 
-// slotOf returns a request's sender.
-func slotOf(request proto.Message) proto.Slot {
-	switch r := request.(type) {
-	case *proto.Ask:
-		return r.Slot
-	case *proto.Offer:
-		return r.Slot
-	case *proto.Chunk:
-		return r.Slot
-	case *proto.Return:
-		return r.Slot
-	}
-	return proto.Slot{}
-}
-
 // sample returns the sum of an encoded episode if it is to be audited, or nil. Actors cannot know.
 func (d *dispatcher) sample(data []byte) *sum {
-	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits || rand.Float64() >= d.config.audit {
+	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits ||
+		rand.Float64() >= d.config.audit {
 		return nil
 	}
 	s := sha256.Sum256(data)
@@ -81,11 +68,12 @@ func (d *dispatcher) sample(data []byte) *sum {
 }
 
 func (d *dispatcher) newCase(t proto.Ticket, slot proto.Slot, engine string, sum *sum) *ticketCase {
-	return &ticketCase{of: d.current, ticket: t, start: d.current.segments.start(t), slot: slot, engine: engine, sum: sum}
+	start := d.current.segments.start(t)
+	return &ticketCase{of: d.current, ticket: t, start: start, slot: slot, engine: engine, sum: sum}
 }
 
-// dispute has the learner play a ticket of which a slot says, or shows, that it fails, and which nobody else gets meanwhile. A
-// learner that plays nothing itself issues it again.
+// dispute reserves a ticket that a slot failed, for replay by the learner. A learner without environments issues it
+// again.
 func (d *dispatcher) dispute(t proto.Ticket, slot proto.Slot, reason string) {
 	if l := d.current.ledger; slot != (proto.Slot{}) && !l.Holds(t, slot) {
 		return
@@ -103,7 +91,7 @@ func (d *dispatcher) open(c *ticketCase) bool {
 	return c.sum != nil || d.current == c.of && d.current.ledger.Holds(c.ticket, learner)
 }
 
-// settle closes a case: data is what the learner's own replay gave, err why it gave nothing.
+// settle closes a case with the result of the learner's own replay, or its error.
 func (d *dispatcher) settle(c *ticketCase, data []byte, err error, now time.Time) {
 	switch {
 	case errors.Is(err, rollout.ErrNoEnvironment) || errors.Is(err, rollout.ErrStopped):
@@ -125,17 +113,20 @@ func (d *dispatcher) settle(c *ticketCase, data []byte, err error, now time.Time
 	}
 }
 
-// fail ends the iteration because of a ticket that fails for the learner, too, unless it is a stream's that can start anew.
+// fail ends the iteration because of a ticket that fails for the learner, too, unless it is a stream's that can start
+// anew.
 func (d *dispatcher) fail(c *ticketCase, err error, now time.Time) {
 	if c.tries++; !d.config.Exact && c.tries < maxFaults { // another environment of its process may be at fault
 		d.trust.cases = append(d.trust.cases, c)
 		return
 	}
 	if s := d.current.segments; s == nil || !s.restart(c.ticket) {
-		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w", errFailed, c.ticket, c.slot, c.reason, err))
+		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w",
+			errFailed, c.ticket, c.slot, c.reason, err))
 		return
 	}
-	d.config.Log.Warn("an episode is given up, and its stream starts anew: nobody can go on from its state", "stream", c.ticket.Index, "error", err)
+	d.config.Log.Warn("an episode is given up, and its stream starts anew: nobody can go on from its state",
+		"stream", c.ticket.Index, "error", err)
 	d.current.ledger.Release(c.ticket)
 	d.wake(now)
 }
@@ -156,7 +147,8 @@ func (d *dispatcher) decide(c *ticketCase, data []byte, now time.Time) {
 		return
 	}
 	who := accountable(c.slot)
-	d.complain("an actor failed a ticket that the learner has played", "ticket", c.ticket, "slot", c.slot, "reason", c.reason)
+	d.complain("an actor failed a ticket that the learner has played",
+		"ticket", c.ticket, "slot", c.slot, "reason", c.reason)
 	if d.config.Exact && len(d.trust.faults) < maxActors { // others' environments may fail now and then
 		d.trust.faults[who]++
 	}
@@ -166,7 +158,7 @@ func (d *dispatcher) decide(c *ticketCase, data []byte, now time.Time) {
 	}
 }
 
-// shutOut refuses all further requests of who is accountable for a case, and discards what it sent for the current batch.
+// shutOut refuses all further requests of the actor accountable for a case, and discards its results for this batch.
 func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 	who := accountable(c.slot)
 	if d.trust.shut[who] != "" {
@@ -180,18 +172,19 @@ func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
 	}
 	d.trust.shut[who] = fmt.Sprintf("%s is shut out of this run: %s", who, proto.Reason(errors.New(reason)))
 	if err := d.trust.write(d.config.ShutOut); err != nil {
-		d.config.Log.Warn("who is shut out will be forgotten when this learner ends", "error", err)
+		d.config.Log.Warn("the list of blocked actors will be lost when this learner ends", "error", err)
 	}
 	discarded := 0
 	if d.current != nil {
 		discarded = d.current.ledger.Disown(func(slot proto.Slot) bool { return accountable(slot) == who })
 		d.wake(now)
 	}
-	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who, "engine", c.engine, "reason", reason,
-		"discarded", discarded, "batch", c.ticket.Batch, "current", d.current == c.of)
+	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who,
+		"engine", c.engine, "reason", reason, "discarded", discarded,
+		"batch", c.ticket.Batch, "current", d.current == c.of)
 }
 
-// readShut reads who is shut out, and why, from a file that there may not be.
+// readShut reads the list of blocked actors; a missing file means none.
 func readShut(path string) (shut map[string]string, err error) {
 	shut = map[string]string{}
 	data, err := os.ReadFile(path)
@@ -202,12 +195,12 @@ func readShut(path string) (shut map[string]string, err error) {
 		err = json.Unmarshal(data, &shut)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("who is shut out of the run: %s: %w; without the file, all are admitted", path, err)
+		return nil, fmt.Errorf("the list of blocked actors %s: %w; without the file, all are admitted", path, err)
 	}
 	return shut, nil
 }
 
-// write writes who is shut out to a file, if there is one.
+// write writes the list of blocked actors, unless path is "".
 func (t *trust) write(path string) error {
 	if path == "" {
 		return nil

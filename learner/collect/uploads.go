@@ -17,7 +17,7 @@ var (
 )
 
 // uploads assembles episodes from their chunks. Each slot has one upload at a time, and all of them together stay
-// within a credit, so that no actor sends what the learner has no room for. Episodes of one chunk up to
+// within a credit, so that no actor sends more than the learner has room for. Episodes of one chunk up to
 // proto.InlineEpisode need no credit. uploads is plain data: the time is passed in.
 type uploads struct {
 	credit int // bytes that may still be offered
@@ -67,8 +67,8 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 	}
 	if c.Part > up.received || c.Parts != up.parts {
 		u.drop(c.Slot)
-		return nil, fmt.Errorf("%w: part %d of %d came where part %d of %d belongs", errRestart, c.Part, c.Parts,
-			up.received, up.parts)
+		return nil, fmt.Errorf("%w: part %d of %d came where part %d of %d belongs",
+			errRestart, c.Part, c.Parts, up.received, up.parts)
 	}
 	up.expires = now.Add(u.lease)
 	if c.Part < up.received {
@@ -80,7 +80,7 @@ func (u *uploads) add(c *proto.Chunk, now time.Time) ([]byte, error) {
 // inline reports whether a chunk is a complete episode that needed no offer.
 func inline(c *proto.Chunk) bool { return c.Parts == 1 && len(c.Data) <= proto.InlineEpisode }
 
-// extend adds the next chunk. The buffer grows with what has arrived, up to fourfold, not with what was offered: with
+// extend adds the next chunk. The buffer grows with the data received, up to fourfold, not with the size offered: with
 // few chunks it grows once.
 func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
 	if up.data == nil {

@@ -186,7 +186,7 @@ func TestKeyIsShutOut(t *testing.T) {
 	done := make(chan *collect.Batch)
 	go func() { done <- l.collect(1) }()
 	c := l.client("a")
-	as := func(key, actor string, m proto.Message) *proto.Reply {
+	as := func(key, actor string, m proto.Request) *proto.Reply {
 		switch m := m.(type) {
 		case *proto.Ask:
 			m.Slot.Actor, m.Digest = actor, toyDigest(t)

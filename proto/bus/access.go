@@ -10,12 +10,12 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// A server with credentials has two accounts with separate subjects. Learners have the inner one.
-// Everyone else is in the outer one, from which only messages on exported subjects cross over, as requests whose
-// replies return to the outer account. Permissions alone would not suffice. A server checks where a client publishes,
-// but not where it wants the reply: an actor could ask for a ticket, or for the store's state, and have the reply
-// delivered to the subject that holds a run's policy. With two accounts that reply subject is in the requester's own
-// account, where nobody listens.
+// A server with credentials has two accounts with separate subjects. Learners have the inner one. Everyone else is in
+// the outer one, from which only messages on exported subjects cross over, as requests whose replies return to the
+// outer account. Permissions alone would not suffice. A server checks where a client publishes, but not where it wants
+// the reply: an actor could ask for a ticket, or for the store's state, and have the reply delivered to the subject
+// that holds a run's policy. With two accounts that reply subject is in the requester's own account, where nobody
+// listens.
 const (
 	insideAccount  = "TRAINING"
 	outsideAccount = "OUTSIDE"
@@ -27,7 +27,7 @@ const outsideStore = "dbqpg-store"
 // responseTime is how long a client may take to answer a request.
 const responseTime = "5m"
 
-// access is what a role may do. In addition every user has its own inboxes, see inbox.
+// access is the permissions of a role. In addition every user has its own inboxes, see inbox.
 type access struct {
 	outside            bool
 	publish, subscribe []string
@@ -43,9 +43,9 @@ func accessOf(role proto.Role, key string) access {
 	case proto.RoleLearner:
 		return access{
 			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
-				within("$JS.API", readStore), []string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + policies,
-					"$KV." + policies + ".>"}),
-			// the first is what Subjects.Requests covers
+				within("$JS.API", readStore), within("$JS.API", []string{"INFO", "STREAM.CREATE.KV_" + policies}),
+				[]string{"$KV." + policies + ".>"}),
+			// The first covers Subjects.Requests.
 			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject},
 		}
 	case proto.RoleActor:

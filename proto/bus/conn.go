@@ -109,7 +109,7 @@ func ConnectInProcess(server nats.InProcessConnProvider, config ConnConfig) (*Co
 	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(server))
 }
 
-// checkAddress refuses what isn't a server's address, or several separated by commas. It returns the address
+// checkAddress checks the address of a server, or several separated by commas, and returns it
 // without passwords, for display.
 func checkAddress(address string) (shown string, err error) {
 	var parts []string
@@ -126,8 +126,8 @@ func checkAddress(address string) (shown string, err error) {
 			return "", fmt.Errorf("%q names no host: give the address of a NATS server, like nats://127.0.0.1:4222",
 				u.Redacted())
 		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss":
-			return "", fmt.Errorf("%q has scheme %q: the address of a NATS server begins with "+
-				"nats://, tls://, ws:// or wss://", u.Redacted(), u.Scheme)
+			return "", fmt.Errorf("%q has scheme %q: the address of a NATS server begins with nats://, tls://, "+
+				"ws:// or wss://", u.Redacted(), u.Scheme)
 		}
 		parts = append(parts, u.Redacted())
 	}
@@ -136,8 +136,10 @@ func checkAddress(address string) (shown string, err error) {
 
 // dial connects to address, which logs and errors refer to as shown.
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
-	c := &Conn{key: proto.Anyone, log: config.Log, connected: make(chan struct{}), closed: make(chan struct{}),
-		refused: make(chan error, 1)}
+	c := &Conn{
+		key: proto.Anyone, log: config.Log,
+		connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1),
+	}
 	if c.log == nil {
 		c.log = slog.Default()
 	}

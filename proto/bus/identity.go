@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Identity is what a client authenticates itself with.
+// Identity holds a client's credentials.
 type Identity struct {
 	// Role is the client's role, which decides how it reaches the server's store.
 	Role proto.Role
@@ -30,7 +30,7 @@ func (i *Identity) options() []nats.Option {
 	}
 }
 
-// ServerAuth says whom an embedded server admits.
+// ServerAuth holds the accounts and the certificate of an embedded server.
 type ServerAuth struct {
 	// Accounts is the result of the function of that name.
 	Accounts string
@@ -45,7 +45,7 @@ func final(err error) bool {
 		errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrNkeysNotSupported)
 }
 
-// advise adds what to do when the server refuses this client, or this client the server.
+// advise adds advice to the error of a refused login or certificate.
 func advise(err error, identity *Identity) error {
 	var expired x509.CertificateInvalidError
 	var name x509.HostnameError

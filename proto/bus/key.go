@@ -39,7 +39,7 @@ func newKey(pair nkeys.KeyPair) (Key, error) {
 	return Key{pair, public}, nil
 }
 
-// CheckPublicKey returns an error for what is not the public part of a user's key.
+// CheckPublicKey returns an error unless public is the public part of a user's key.
 func CheckPublicKey(public string) error {
 	if !nkeys.IsValidPublicUserKey(public) {
 		return fmt.Errorf("%.60q is not the public part of a user's nkey, which begins with U", public)

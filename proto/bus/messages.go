@@ -59,7 +59,7 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// translate maps the library's errors to those that callers distinguish.
+// translate maps the library's errors to this package's.
 func translate(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):

@@ -132,8 +132,7 @@ func (s *Store) create(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, err
 }
 
-// explain maps the library's errors to those that callers distinguish, and says what to do about a server without
-// JetStream.
+// explain maps the library's errors to this package's, with advice about a server without JetStream.
 func (s *Store) explain(ctx context.Context, verb, key string, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrDisconnected):

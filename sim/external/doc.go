@@ -24,9 +24,9 @@
 //	["reset", observation]           o numbers
 //	["step", [i, j, ...], actions]   takes a step in each of n different environments; n × a
 //	["step", observations, rewards, ends, errors]
-//	["error", text]                  says what is wrong, in place of any answer
+//	["error", text]                  an error, in place of any answer
 //
-// The answer to a step has n × o numbers, n numbers, and a byte of bits for each of the n: 1, the task has ended
-// the episode; 2, a time limit has; 4, the environment has failed, which has no other numbers than zeros, and a text in
+// The answer to a step has n × o numbers, n numbers, and a byte of bits for each of the n: 1, the task has ended the
+// episode; 2, a time limit has; 4, the environment has failed, which has no other numbers than zeros, and a text in
 // the list of errors, in order. An episode is reproducible if the environment is a function of seed and actions.
 package external

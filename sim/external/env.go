@@ -83,9 +83,8 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 	}
 	if c.truncated && !c.terminated && e.steps < e.spec.TimeLimit {
 		e.ready = false
-		return 0, false, e.wrap(fmt.Errorf(
-			"it ended the episode for a time limit at step %d: set steps to its own time limit, %d at most", e.steps,
-			e.steps))
+		return 0, false, e.wrap(fmt.Errorf("it ended the episode for a time limit at step %d: "+
+			"set steps to its own time limit, %d at most", e.steps, e.steps))
 	}
 	return c.reward, c.terminated, nil
 }

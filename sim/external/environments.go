@@ -18,7 +18,7 @@ type Environments struct {
 	processes []*process // that have not failed
 }
 
-// New returns what makes environments of the files' tasks, and of all others by builtin, which is tasks.New.
+// New returns a maker of environments of the files' tasks, and of all others by builtin, which is tasks.New.
 func New(builtin func(name string) (sim.Env, error), files ...*File) (*Environments, error) {
 	for i, f := range files {
 		if slices.ContainsFunc(files[:i], func(other *File) bool { return other.Name == f.Name }) {
@@ -28,8 +28,7 @@ func New(builtin func(name string) (sim.Env, error), files ...*File) (*Environme
 	return &Environments{builtin: builtin, files: files}, nil
 }
 
-// Slots is how many episodes to play at the same time on so many cores: enough for a full process of each file's
-// command on each of them.
+// Slots returns the number of concurrent episodes that fills a process of each file's command on each core.
 func (e *Environments) Slots(cores int) int {
 	most := 1
 	for _, f := range e.files {
@@ -51,9 +50,8 @@ func (e *Environments) New(name string) (sim.Env, error) {
 			return e.open(f, spec)
 		}
 		if f.Name == task {
-			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all "+
-				"but the path of the command's "+
-				"program, directory, environments and limits", task)
+			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but "+
+				"the path of the command's program, directory, environments and limits", task)
 		}
 	}
 	return nil, fmt.Errorf("%s is not a built-in task: give the task file that its learner has, --task FILE", task)

@@ -21,26 +21,23 @@ import (
 
 // A File is the contents of a task file: a task, and the command that simulates it.
 type File struct {
-	Name         string `yaml:"name"`
-	Observations int    `yaml:"observations"` // numbers in an observation
-	Actions      int    `yaml:"actions"`      // numbers in an action
-	// bounds of an action, to which it is clipped; none: unbounded
-	Low     []float64 `yaml:"low,flow,omitempty"`
-	High    []float64 `yaml:"high,flow,omitempty"` //
-	Steps   int       `yaml:"steps"`               // time limit
-	Command []string  `yaml:"command,flow"`        // program and arguments
-	// where it runs; relative to the file's, which is the default
-	Directory    string `yaml:"directory,omitempty"`
-	Environments int    `yaml:"environments,omitempty"` // a process; 0: 8
-	Limits       Limits `yaml:"limits,flow,omitempty"`  //
+	Name         string    `yaml:"name"`
+	Observations int       `yaml:"observations"`           // numbers in an observation
+	Actions      int       `yaml:"actions"`                // numbers in an action
+	Low          []float64 `yaml:"low,flow,omitempty"`     // bounds of an action; none: unbounded
+	High         []float64 `yaml:"high,flow,omitempty"`    //
+	Steps        int       `yaml:"steps"`                  // time limit
+	Command      []string  `yaml:"command,flow"`           // program and arguments
+	Directory    string    `yaml:"directory,omitempty"`    // where it runs; default: the file's
+	Environments int       `yaml:"environments,omitempty"` // a process; 0: 8
+	Limits       Limits    `yaml:"limits,flow,omitempty"`  //
 }
 
-// Limits are how long a process may take before it is taken for hung, and killed. 0 stands for the default.
+// Limits are the times after which a process counts as hung and is killed. 0 means the default.
 type Limits struct {
-	Start time.Duration `yaml:"start,omitempty"` // until it has made its environments: 2m
-	Step  time.Duration `yaml:"step,omitempty"`  // for a step or a reset of one environment: 10s
-	// for an episode, after which its ticket is issued to another actor: 1m
-	Episode time.Duration `yaml:"episode,omitempty"`
+	Start   time.Duration `yaml:"start,omitempty"`   // until it has made its environments: 2m
+	Step    time.Duration `yaml:"step,omitempty"`    // for a step or a reset of one environment: 10s
+	Episode time.Duration `yaml:"episode,omitempty"` // lease of a ticket: 1m
 }
 
 const (
@@ -52,7 +49,7 @@ const (
 	maxEpisode = 16<<20 - 4<<10
 )
 
-// namePattern is what task names look like.
+// namePattern is the syntax of task names.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Load reads a task file.
@@ -85,8 +82,8 @@ func Parse(data []byte) (*File, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d bytes, the limit for a task", maxFile)
 	}
-	f := &File{Environments: defaultEnvironments,
-		Limits: Limits{Start: 2 * time.Minute, Step: 10 * time.Second, Episode: time.Minute}}
+	limits := Limits{Start: 2 * time.Minute, Step: 10 * time.Second, Episode: time.Minute}
+	f := &File{Environments: defaultEnvironments, Limits: limits}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(f); errors.Is(err, io.EOF) {
@@ -144,8 +141,8 @@ func (f *File) checkBounds() error {
 // String is the file's contents on a line.
 func (f *File) String() string { return flow(f) }
 
-// Identity is what makes the task what it is, as a file on a line: two files of the same identity have the same
-// results. It lacks what may differ between machines: the program's path, the directory, and how processes are run.
+// Identity returns the part of the file that determines results, on a line. It lacks the properties of a machine: the
+// program's path, the directory, environments and limits.
 func (f *File) Identity() string {
 	same := *f
 	same.Command = append([]string{"-"}, f.Command[1:]...)
@@ -167,8 +164,8 @@ func flow(f *File) string {
 	return strings.TrimSpace(string(data))
 }
 
-// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it, runs
-// and actors know each other's tasks.
+// Spec describes the task. Its name is the file's and a digest of the file's identity, "Name@1f2e3d4c5b6a": by it,
+// runs and actors know each other's tasks.
 func (f *File) Spec() sim.Spec {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	low, high := f.Low, f.High

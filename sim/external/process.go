@@ -49,7 +49,7 @@ type process struct {
 // less than one for each, and those who don't come are rare: they leave an episode before its end.
 const patience = 5 * time.Millisecond
 
-// call is what is asked of one environment: a reset, or a step if there is an action.
+// call is a request to one environment: a reset, or a step if there is an action.
 type call struct {
 	index       int
 	seed        uint32
@@ -337,7 +337,7 @@ func (p *process) close() error {
 	return p.out.Close()
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

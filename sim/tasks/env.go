@@ -52,7 +52,7 @@ func (e *env) SetState(qpos, qvel, observation []float64) error {
 	return e.start(qpos, qvel, observation)
 }
 
-// checkNumbers refuses what the engine cannot take.
+// checkNumbers refuses numbers that are not finite.
 func checkNumbers(name string, v []float64, want int) error {
 	if len(v) != want {
 		return fmt.Errorf("%s has %d numbers, want %d", name, len(v), want)

@@ -1,5 +1,5 @@
-// Package tasks holds the MuJoCo tasks, one file each: what a task observes, what it rewards, when it ends and how
-// it starts. The -v4 and -v5 tasks follow Gymnasium's environments of these names number by number
+// Package tasks holds the MuJoCo tasks, one file each: a task's observation, reward, termination and
+// reset noise. The -v4 and -v5 tasks follow Gymnasium's environments of these names number by number
 // (gymnasium/envs/mujoco/*_v4.py, *_v5.py). The -v2 tasks are the v4 ones but for the external contact forces on the
 // bodies: these are zero, as they were with MuJoCo 2.0, on which the published results of the -v2 tasks were obtained.
 package tasks
@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim/mujoco"
 )
 
-// A task is what makes one environment differ from another. Its functions read the engine's state.
+// A task defines an environment. Its functions read the engine's state.
 type task struct {
 	// perturb adds the reset noise to the initial positions and velocities.
 	perturb func(rng *rand.Rand, qpos, qvel []float64)
@@ -22,7 +22,8 @@ type task struct {
 	contactForces bool
 	// observe writes the observation.
 	observe func(d *mujoco.Data, observation []float64)
-	// measure is what a reward compares before and after a step: mostly where the robot is along x, in m.
+	// measure is a quantity that the reward compares before and after a step: mostly the robot's position along x, in
+	// m.
 	measure func(d *mujoco.Data) float64
 	// reward is a step's reward.
 	reward func(s step) float64
@@ -30,7 +31,7 @@ type task struct {
 	healthy func(d *mujoco.Data) bool
 }
 
-// A step is what its reward depends on.
+// A step holds the inputs of its reward.
 type step struct {
 	*mujoco.Data            // the state after it
 	action        []float64 // as given, not clamped

@@ -158,8 +158,8 @@ func (s *server) answer(request []any) ([]any, error) {
 				end, errs = 4, append(errs, "ValueError: the gripper is lost")
 			}
 		}
-		observations, rewards, ends = append(observations, floats(observation...)...),
-			append(rewards, floats(reward)...), append(ends, end)
+		observations, rewards = append(observations, floats(observation...)...), append(rewards, floats(reward)...)
+		ends = append(ends, end)
 	}
 	switch s.wrong {
 	case "wrong shape":
