@@ -101,7 +101,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	return cmd
 }
 
-// train trains the run of the settings and says what it has reached.
+// train trains the run of the settings and prints a summary.
 func train(ctx context.Context, settings *config.Settings) error {
 	display := runs.NewDisplay(os.Stderr)
 	log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)

@@ -1,5 +1,5 @@
-// Package dashboard is `learner dashboard` and `learner play`, which serve the pages of package web for the runs that
-// lie in a directory or a bucket.
+// Package dashboard implements `learner dashboard` and `learner play`, which serve the pages of package web for the
+// runs in a directory or a bucket.
 package dashboard
 
 import (
@@ -50,7 +50,7 @@ func open(ctx context.Context, name string) (*web.Directory, error) {
 // addHTTP adds the flag --http.
 func addHTTP(cmd *cobra.Command, address *string) {
 	cmd.Flags().StringVar(address, "http", observe.AutoListen,
-		"host:port to serve on, for whoever can reach it; auto is 127.0.0.1:8080, or a free port if that one is in use")
+		"host:port to serve on; auto is 127.0.0.1:8080, or a free port if that one is in use")
 }
 
 // serve serves the pages of a source until the command is interrupted, and logs the address of a page.

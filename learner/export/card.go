@@ -8,8 +8,7 @@ import (
 	"text/template"
 )
 
-// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then what a reader
-// wants.
+// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then text for readers.
 var cardTemplate = template.Must(template.New("card").Funcs(template.FuncMap{"quote": quote}).Parse(`---
 library_name: dbqpg
 tags:

@@ -98,8 +98,8 @@ func files(p *Policy, r *results) (map[string][]byte, error) {
 		return nil, err
 	}
 	all := map[string][]byte{
-		tensorsName: tensors, onnxName: p.onnx(), examplesName: archive.Bytes(), configName: indented(p.description()),
-		cardName: card(p, r),
+		tensorsName: tensors, onnxName: p.onnx(), examplesName: archive.Bytes(),
+		configName: indented(p.description()), cardName: card(p, r),
 	}
 	if r != nil {
 		all[resultsName] = indented(r)
@@ -110,7 +110,7 @@ func files(p *Policy, r *results) (map[string][]byte, error) {
 func indented(v any) []byte {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		panic(err) // what is described is finite
+		panic(err) // all numbers are finite
 	}
 	return append(text, '\n')
 }

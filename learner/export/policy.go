@@ -16,7 +16,7 @@ import (
 
 const policyFormat = "dbqpg policy 1"
 
-// Policy is a trained policy with all that playing it takes.
+// Policy is a trained policy with its normaliser and the bounds of its actions.
 type Policy struct {
 	*runs.Policy
 	Low, High  []float64 // bounds of actions
@@ -91,8 +91,8 @@ func (p *Policy) tensors() ([]byte, error) {
 
 const numExamples = 64
 
-// examples are observations and the actions that this program computes for them, with which the policy can be checked
-// where it is deployed. Half of the observations are far from those of training.
+// examples returns observations and this program's actions for them, to check a deployment with. Half of the
+// observations are far from those in training.
 func (p *Policy) examples() (npz.Arrays, error) {
 	actor, err := policy.NewActor(p.Shape, p.Params, p.Normalizer)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// Default is what the replay of a model folder shows.
+// Default is the film in a model folder.
 var Default = Film{Episodes: 1, Seed: evaluate.DefaultSeed, Width: 480, Height: 480}
 
 // Command is `learner record`.
@@ -43,8 +43,8 @@ OSMesa where there are both), but no display.`,
 				return fmt.Errorf("record: %w", err)
 			}
 			for i, e := range episodes {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n", out, i,
-					c.Task(), c.State.Iteration, e.Return, e.Length)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n",
+					out, i, c.Task(), c.State.Iteration, e.Return, e.Length)
 			}
 			return nil
 		},

@@ -12,7 +12,7 @@ import (
 
 const (
 	paramsSuffix = ".params"
-	// logStdName is the tensor of what follows the layers in the policy's parameters.
+	// logStdName is the tensor after the layers in the policy's parameters.
 	policyName, logStdName = "policy", "log_std"
 )
 

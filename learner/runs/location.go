@@ -40,7 +40,7 @@ type Checkpoint struct {
 	Settings map[string]string // of its run, by name
 }
 
-// Argument is what a command requires that takes one run or checkpoint. It is a cobra.PositionalArgs.
+// Argument requires one argument, a run or checkpoint. It is a cobra.PositionalArgs.
 func Argument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-uapg-s1, or one checkpoint's file", cmd.Name())
@@ -48,13 +48,14 @@ func Argument(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Flag adds the flag --checkpoint, which says which of a run's checkpoints such a command opens.
+// Flag adds the flag --checkpoint, which chooses among a run's checkpoints.
 func Flag(flags *pflag.FlagSet, which *string) {
-	flags.StringVar(which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	flags.StringVar(which, "checkpoint", "", "checkpoint of a run: best, newest or an iteration's number (default best)")
 }
 
-// Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,
-// s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("": Best).
+// OpenCheckpoint returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these
+// in a bucket, s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("":
+// Best).
 func OpenCheckpoint(ctx context.Context, name, which string) (*Checkpoint, error) {
 	r, err := Find(ctx, name)
 	if err != nil {
@@ -95,8 +96,8 @@ func Find(ctx context.Context, name string) (r Location, err error) {
 	return r, err
 }
 
-// List returns the names that Open takes: best if there is one, then the iterations that have checkpoints, in order. The
-// error wraps ErrNone if there are none. For a single checkpoint List returns nothing.
+// List returns the names that Open takes: best if there is one, then the iterations that have checkpoints, in order.
+// The error wraps ErrNone if there are none. For a single checkpoint List returns nothing.
 func (l Location) List(ctx context.Context) (names []string, err error) {
 	if strings.HasSuffix(l.Key, fileSuffix) {
 		return nil, nil
@@ -121,8 +122,8 @@ func (l Location) List(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// Open returns the checkpoint that which names, as [OpenCheckpoint] does. If workers trained several runs of that name, it
-// is the last one's, and of that the latest epoch's.
+// Open returns the checkpoint that which names, as [OpenCheckpoint] does. If workers trained several runs of that name,
+// it is the last one's, and of that the latest epoch's.
 func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	key, single := l.Key, strings.HasSuffix(l.Key, fileSuffix)
 	if single && which != "" {
@@ -156,8 +157,8 @@ func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Directory returns the directory of a run's files: its own, or if workers trained it that of its latest epoch; of several
-// runs of the name, that of the last.
+// Directory returns the directory of a run's files: its own, or if workers trained it that of its latest epoch; of
+// several runs of the name, that of the last.
 func Directory(run string) (string, error) {
 	var directories []string
 	for _, pattern := range []string{"epoch-*", "id-*/epoch-*"} {
@@ -197,8 +198,8 @@ func (f file) compare(other file) int {
 	return cmp.Or(cmp.Compare(f.id, other.id), cmp.Compare(f.epoch, other.epoch), cmp.Compare(f.iteration, other.iteration))
 }
 
-// checkpoints returns the checkpoints of the run, of the last of its name, in order. The error wraps ErrNone if there are
-// none.
+// checkpoints returns the checkpoints of the run, of the last of its name, in order. The error wraps ErrNone if there
+// are none.
 func (l Location) checkpoints(ctx context.Context) ([]file, error) {
 	stored, err := l.Store.Files(ctx, l.Key)
 	if err != nil {
@@ -251,7 +252,7 @@ func (c *Checkpoint) Spec() (sim.Spec, error) {
 	return f.Spec(), nil
 }
 
-// Policy is what an actor plays: see policy.NewActor, which checks it.
+// Policy is a trained policy; policy.NewActor checks it.
 type Policy struct {
 	Shape      policy.Shape
 	Params     []float64

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// plan is what Open will do with a directory.
+// plan describes how Open treats a directory.
 type plan struct {
 	directory string
 	aside     string // where an existing run is moved to; "" if it stays or there is none
@@ -106,7 +106,7 @@ func inspect(directory string) (empty, run bool, err error) {
 	return empty, run, err
 }
 
-// reached describes how far a run has got, by its newest checkpoint, if there is one.
+// reached describes a run's progress by its newest checkpoint, if there is one.
 func reached(newest uint64, begun bool) string {
 	if !begun {
 		return "which has no checkpoint yet"
@@ -114,7 +114,7 @@ func reached(newest uint64, begun bool) string {
 	return fmt.Sprintf("which has completed %d iterations", newest)
 }
 
-// Done returns how far the run in settings.RunDir has come and how far it is to come, in iterations or steps. As for Open, an existing
+// Done returns the completed part and the length of the run in settings.RunDir, in iterations or steps. As for Open, a
 // run that was made with other settings is an error.
 func Done(settings *config.Settings) (done, all uint64, err error) {
 	state, err := Peek(Checkpoints(settings.RunDir), settings.Identity())

@@ -21,9 +21,9 @@ type Run struct {
 	events      *events
 }
 
-// Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what happens
-// to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins with
-// [Run.Start]. Warnings go to log.
+// Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what
+// happens to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins
+// with [Run.Start]. Warnings go to log.
 func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 	plan, err := newPlan(settings)
 	if err != nil {
@@ -117,11 +117,11 @@ func (r *Run) Start(state *State, evaluation *Evaluation) error {
 	return r.checkpoints.Save(state)
 }
 
-// Commit saves an iteration: its row, the evaluation of the state after it, nil for none, and that state. It sets state.Best. After
-// an error the run can be resumed from the preceding state.
+// Commit saves an iteration: its row, the evaluation of the state after it, nil for none, and that state. It sets
+// state.Best. After an error the run can be resumed from the preceding state.
 //
-// The best state is the one with the highest evaluation. In a run without any it is the one whose policy played the
-// best batch, which is the preceding one and has the row's number.
+// The best state has the highest evaluation. In a run without evaluations its policy played the best batch: that is the
+// preceding state, of the row's number.
 func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
 		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
@@ -134,7 +134,8 @@ func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 
 func (r *Run) commit(state *State, row Row, evaluation *Evaluation) error {
 	// A batch of segments in which no episode ended has no return.
-	if best := state.Best; best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
+	best := state.Best
+	if best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
 		state.Best = &Best{Return: row.ReturnMean, Iteration: row.Iteration}
 		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err

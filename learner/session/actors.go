@@ -70,8 +70,8 @@ type Sampling struct {
 	Actors int    // local ones; config.AutoActors: one a core
 }
 
-// Sample calls body with a collector whose tickets local actors play, over a private NATS server, so that batches of
-// any policies can be collected as in training.
+// Sample calls body with a collector of episodes by local actors, over a private NATS server. It collects batches of
+// any policy as training does.
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)
