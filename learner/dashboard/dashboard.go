@@ -20,9 +20,10 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard DIR|s3://bucket/prefix",
 		Short: "Show runs in a browser",
-		Long: `Serves pages that show the runs in a directory, such as runs, or in a bucket of workers' checkpoints:
-their curves, grouped by any setting, and each run's details. Runs in training grow. The pages only
-read, and only this machine can open them unless --http says otherwise (docs/dashboard.md).`,
+		Long: `Serves pages that show the runs in a directory, such as runs, or in a bucket of workers'
+checkpoints: their curves, grouped by any setting, and the details of each. Runs in training
+grow. The pages only read, and only this machine can open them unless --http says otherwise
+(docs/dashboard.md).`,
 		Example: `  learner dashboard runs
   learner dashboard s3://bucket/prefix --http 127.0.0.1:8081`,
 		Args: cobra.ExactArgs(1),

@@ -30,8 +30,8 @@ func Summarize(episodes []Episode) Summary {
 	}
 	s := Summary{
 		IQM: stats.IQM(returns), Min: slices.Min(returns), Max: slices.Max(returns),
-		LengthMean: float64(steps) / float64(len(episodes)), LengthMin: slices.Min(lengths),
-		LengthMax: slices.Max(lengths),
+		LengthMean: float64(steps) / float64(len(episodes)),
+		LengthMin:  slices.Min(lengths), LengthMax: slices.Max(lengths),
 	}
 	mean, deviation := stats.MeanStdDev(returns)
 	s.Mean, s.StandardError = mean, deviation/math.Sqrt(float64(len(returns)))

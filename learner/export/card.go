@@ -71,8 +71,8 @@ func card(p *Policy, r *results) []byte {
 	}{
 		Task: c.Task(), Name: strings.ToUpper(c.Settings["algorithm"] + "-" + c.Settings["estimator"]),
 		Algorithm: c.Settings["algorithm"], Estimator: c.Settings["estimator"], Seed: c.Settings["seed"],
-		Iteration: c.State.Iteration, Steps: c.State.Steps, Observation: p.Shape.Observation, Action: p.Shape.Action,
-		Results: r,
+		Iteration: c.State.Iteration, Steps: c.State.Steps,
+		Observation: p.Shape.Observation, Action: p.Shape.Action, Results: r,
 	}
 	if r != nil {
 		data.Reward = fmt.Sprintf("%.2f +/- %.2f", r.MeanReward, r.StdReward)

@@ -31,8 +31,8 @@ func newPolicy(c *runs.Checkpoint) (*Policy, error) {
 	}
 	p := &Policy{Policy: inner, Low: c.State.Arrays["action.low"], High: c.State.Arrays["action.high"], checkpoint: c}
 	if a := p.Shape.Action; len(p.Low) != a || len(p.High) != a {
-		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d", c.Location, len(p.Low),
-			len(p.High), a)
+		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d",
+			c.Location, len(p.Low), len(p.High), a)
 	}
 	for i, low := range p.Low {
 		if !(low <= p.High[i]) {

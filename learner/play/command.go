@@ -29,8 +29,8 @@ type Command struct {
 	//	speed                go at Speed times real time
 	//	reset                begin the episode of Seed and Episode
 	//	action               take the Action "mean" or "sampled"
-	//	checkpoint           play another Checkpoint, as runs.Location.Open takes it; with "newest", follow the training
-	//	push                 push Body at Point, in its frame, with Force, in the world; it lasts a quarter of a second
+	//	checkpoint           play another Checkpoint, as runs.Location.Open takes it; "newest" follows the training
+	//	push                 push Body at Point, in its frame, with Force, in the world, for a quarter of a second
 	//	contacts             send contacts, if On
 	Do         string     `json:"do"`
 	Speed      float64    `json:"speed"`
@@ -85,8 +85,8 @@ func parse(data []byte) (c Command, err error) {
 
 // checkWhich returns an error unless which names a checkpoint.
 func checkWhich(which string) error {
-	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != runs.BestCheckpoint &&
-		which != runs.NewestCheckpoint {
+	_, err := strconv.ParseUint(which, 10, 64)
+	if err != nil && which != runs.BestCheckpoint && which != runs.NewestCheckpoint {
 		return fmt.Errorf("checkpoint %.20q: must be best, newest or an iteration", which)
 	}
 	return nil

@@ -50,11 +50,10 @@ type Message struct {
 	Task        string        `json:"task,omitempty"`
 	Scene       *mujoco.Scene `json:"scene,omitempty"`
 	StepSeconds float64       `json:"stepSeconds,omitempty"`
-	TimeLimit   int           `json:"timeLimit,omitempty"`  // in steps
-	Checkpoint  string        `json:"checkpoint,omitempty"` // as asked for
-	Iteration   uint64        `json:"iteration,omitempty"`  // that it has
-	// that could be asked for; none: the viewer watches a single one
-	Checkpoints []string `json:"checkpoints,omitempty"`
+	TimeLimit   int           `json:"timeLimit,omitempty"`   // in steps
+	Checkpoint  string        `json:"checkpoint,omitempty"`  // as asked for
+	Iteration   uint64        `json:"iteration,omitempty"`   // that it has
+	Checkpoints []string      `json:"checkpoints,omitempty"` // to choose from; none for a single one
 }
 
 // hopeless is an error that trying again does not mend.
@@ -265,15 +264,15 @@ func (v *viewer) load(ctx context.Context) error {
 	if !changed {
 		return nil
 	}
-	return v.send(Message{Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration,
-		Checkpoints: names})
+	return v.send(Message{
+		Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration, Checkpoints: names,
+	})
 }
 
 // play makes a checkpoint's policy the one that is played.
 func (v *viewer) play(c *runs.Checkpoint) error {
 	if c.Settings["task"] != "" {
-		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn here",
-			c.Task())}
+		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn", c.Task())}
 	}
 	p, err := c.Policy()
 	if err != nil {

@@ -20,9 +20,9 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record RUN|CHECKPOINT --out FILE.mp4",
 		Short: "Film a trained policy",
-		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's renderer. The
-episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes
-OSMesa where there are both), but no display.`,
+		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's
+renderer. The episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or
+OSMesa (MUJOCO_GL=osmesa takes OSMesa where there are both), but no display.`,
 		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
 		Args:    runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {

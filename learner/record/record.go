@@ -94,11 +94,11 @@ func (f Film) newCamera(env sim.Env, scene tasks.Scene, every int, out io.Writer
 	model, data := scene.Simulation()
 	r, err := mujoco.NewRenderer(model, f.Width, f.Height)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: install one (Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri, or libosmesa6)",
-			ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w: install one "+
+			"(Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
 	}
-	return &camera{Env: env, data: data, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out},
-		nil
+	rgb := make([]byte, 3*f.Width*f.Height)
+	return &camera{Env: env, data: data, every: every, renderer: r, rgb: rgb, out: out}, nil
 }
 
 func (c *camera) Reset(rng *rand.Rand, observation []float64) error {

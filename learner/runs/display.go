@@ -191,7 +191,8 @@ func (p *Progress) draw() {
 	_, all := p.length.Of(0, 0)
 	line := fmt.Sprintf("%d/%d %s", p.done, all, p.length.Unit())
 	if !math.IsNaN(p.row.ReturnMean) {
-		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, strings.ReplaceAll(p.bestName, "_", " "), p.best)
+		best := strings.ReplaceAll(p.bestName, "_", " ")
+		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, best, p.best)
 	}
 	if p.pace != 0 {
 		line += fmt.Sprintf("  %.0f steps/s  %s left", p.rate, p.left())

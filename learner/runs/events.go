@@ -77,7 +77,10 @@ func session(settings *config.Settings) tensorboard.Session {
 	s := tensorboard.Session{
 		Settings: "```yaml\n" + settings.YAML() + "```\n",
 		Metrics: []tensorboard.Metric{
-			{Tag: "evaluation/mean_action_return", Title: "evaluation", Description: "Mean return of the last evaluation with the mean action"},
+			{
+				Tag: "evaluation/mean_action_return", Title: "evaluation",
+				Description: "Mean return of the last evaluation with the mean action",
+			},
 			{Tag: "return/mean", Title: "return", Description: "Mean return of the last batch"},
 			{Tag: "run/steps", Title: "steps", Description: "Environment steps"},
 			{Tag: "seconds/elapsed", Title: "seconds", Description: "Duration of the run"},

@@ -61,9 +61,9 @@ func newPlan(settings *config.Settings) (plan, error) {
 		p.resume = true
 		if !begun {
 			if rows, err := ReadCSV[Row](ProgressFile(p.directory)); err == nil && len(rows) > 0 {
-				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on "+
-					"from: --force starts over and keeps these files aside, --run-dir and --from start another run from their best policy",
-					p.directory, len(rows))
+				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, "+
+					"checkpoints/iteration-*.safetensors, to go on from: --force starts over and keeps these files aside, "+
+					"--run-dir and --from start another run from their best policy", p.directory, len(rows))
 			}
 		}
 		state, err := Peek(Checkpoints(p.directory), settings.Identity())
@@ -76,7 +76,8 @@ func newPlan(settings *config.Settings) (plan, error) {
 		return p, err
 	}
 	resume := "--resume"
-	if state, _, err := Read(Checkpoints(p.directory), newest); err == nil && settings.Reached(state.Iteration, state.Steps) {
+	state, _, err := Read(Checkpoints(p.directory), newest)
+	if err == nil && settings.Reached(state.Iteration, state.Steps) {
 		resume += " " + settings.Longer(state.Iteration, state.Steps)
 	}
 	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+

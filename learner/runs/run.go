@@ -59,7 +59,8 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}
-	next, evaluated, beyond := uint64(0), uint64(0), false // the first rows to write; whether the run is longer than asked for
+	var next, evaluated uint64 // the first rows to write
+	beyond := false            // the run is longer than the settings ask for
 	if state != nil {
 		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
 		done, all := settings.Of(state.Iteration, state.Steps)
@@ -79,7 +80,8 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 		return nil, err
 	}
 	if uint64(len(rows)) < next {
-		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory), "rows", len(rows), "iterations", next)
+		log.Warn("rows are missing from the progress so far",
+			"file", ProgressFile(directory), "rows", len(rows), "iterations", next)
 	}
 	r.events, err = openEvents(settings, rows, evaluations)
 	return state, err
@@ -124,7 +126,8 @@ func (r *Run) Start(state *State, evaluation *Evaluation) error {
 // preceding state, of the row's number.
 func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
-		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
+		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d",
+			state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row, evaluation); err != nil {
 		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)

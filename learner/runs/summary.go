@@ -37,7 +37,8 @@ func Summary(settings *config.Settings) (string, error) {
 				best = e
 			}
 		}
-		reached += fmt.Sprintf("; best evaluation %.1f ± %.1f (mean action), at checkpoint %d", best.MeanReturn, best.MeanStandardError, best.Iteration)
+		reached += fmt.Sprintf("; best evaluation %.1f ± %.1f (mean action), at checkpoint %d",
+			best.MeanReturn, best.MeanStandardError, best.Iteration)
 	}
 	return fmt.Sprintf(`
 The run is complete: %s.

@@ -52,8 +52,8 @@ func (l localActors) alongside(ctx context.Context, body func(context.Context) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return rollout.Run(ctx, rollout.Config{
-			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(), Log: l.log,
-			Metrics: l.metrics,
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(),
+			Log: l.log, Metrics: l.metrics,
 		})
 	})
 	group.Go(func() error {
@@ -91,7 +91,8 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 		return err
 	}
 	collector, err := collect.New(ctx, conn, collect.Config{
-		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, NewEnv: environments.New, Exact: true, Log: log,
+		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size,
+		NewEnv: environments.New, Exact: true, Log: log,
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,9 @@ func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, me
 
 // loadCredentials returns the learner's identity and the authorization of a server in this process. Both are nil
 // without credentials in the settings.
-func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*bus.Identity, *bus.ServerAuth, error) {
+func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (
+	*bus.Identity, *bus.ServerAuth, error,
+) {
 	if settings.Credentials == "" {
 		return nil, nil, nil
 	}

@@ -53,7 +53,10 @@ func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counter
 		return nil, busy, nil
 	}
 	row := evaluate.Row(at, mean, sampled)
-	numbers := []any{"checkpoint", at.Iteration, "mean_action_return", round(row.MeanReturn), "standard_error", round(row.MeanStandardError)}
+	numbers := []any{
+		"checkpoint", at.Iteration,
+		"mean_action_return", round(row.MeanReturn), "standard_error", round(row.MeanStandardError),
+	}
 	if len(sampled) > 0 {
 		numbers = append(numbers, "sampled_action_return", round(row.SampledReturn))
 	}

@@ -55,7 +55,8 @@ func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.PolicyOf(policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden})
+	shape := policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden}
+	_, err = c.PolicyOf(shape)
 	return c, err
 }
 
@@ -65,11 +66,13 @@ func (s *session) goOn(err error, resume string) string {
 	switch {
 	case s.Lease == nil:
 	case device.TooLarge(err):
-		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
+		return "it is too large for a GPU like this one: " +
+			"submit it with a smaller batch, or retry it where workers have larger ones"
 	default:
 		return ""
 	}
-	return "the last checkpoint is intact: continue with " + resume + ", on another device with --device cpu or --device cuda:N"
+	return "the last checkpoint is intact: continue with " + resume + ", " +
+		"on another device with --device cpu or --device cuda:N"
 }
 
 // fitting returns how many steps of a batch fit into so many bytes, or 0 if unknown.

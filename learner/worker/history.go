@@ -114,8 +114,8 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 	if known != nil {
 		home := homeOf(run.Name, known.Location)
 		if home == "" || run.Checkpoint != nil && !locates(*run.Checkpoint) {
-			return nil, fmt.Errorf("%w: %q is not a location of iteration %d", errDamaged, known.Location,
-				known.Iteration)
+			return nil, fmt.Errorf("%w: %q is not a location of iteration %d",
+				errDamaged, known.Location, known.Iteration)
 		}
 		if home != homes[0] { // the run was reset
 			homes = append(homes, home)
@@ -143,15 +143,17 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 		}
 	}
 	if run.Start != nil && len(all) == 0 {
-		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset", errMissing, in,
-			run.Start.Iteration)
+		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset",
+			errMissing, in, run.Start.Iteration)
 	}
 	return nil, failed
 }
 
 // chains returns the resumptions that the chains in a home offer; in another home than the run's own, only the known
 // one.
-func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption, err error) {
+func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (
+	all []*resumption, err error,
+) {
 	keys, err := store.List(ctx, in, home)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -168,8 +170,8 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errStore, err)
 		}
-		// first is the first that the coordinator does not know
-		chain, known, first := parseChain(run.Name, text), -1, 0
+		chain, known := parseChain(run.Name, text), -1
+		first := 0 // unknown to the coordinator
 		switch {
 		case run.Checkpoint != nil:
 			known = slices.IndexFunc(chain, func(l link) bool { return l.Checkpoint == *run.Checkpoint })
@@ -184,7 +186,9 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		for i, l := range chain {
 			if i == known || i > known && own && slices.Contains(keys, l.Location) {
 				unknown := chain[min(first, i+1) : i+1]
-				all = append(all, &resumption{chain: chain[:i+1], unknown: unknown, directory: path.Dir(key), epoch: epoch})
+				all = append(all, &resumption{
+					chain: chain[:i+1], unknown: unknown, directory: path.Dir(key), epoch: epoch,
+				})
 			}
 		}
 	}
@@ -219,8 +223,9 @@ func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.
 		return err
 	}
 	own := path.Join(runs.CheckpointsName, runs.FileName(r.checkpoint().Iteration))
-	names := []string{runs.ProgressName, runs.EvaluationsName, runs.ShutOutName,
-		path.Join(runs.CheckpointsName, runs.BestName)}
+	names := []string{
+		runs.ProgressName, runs.EvaluationsName, runs.ShutOutName, path.Join(runs.CheckpointsName, runs.BestName),
+	}
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
 			names = append(names, path.Join(runs.CheckpointsName, runs.FileName(iteration)))

@@ -126,8 +126,8 @@ func (j *journal) events() (events []file, err error) {
 func summary(row runs.Row) map[string]float64 {
 	all := map[string]float64{
 		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax,
-		"length_mean": row.LengthMean,
-		"kl":          row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
+		"length_mean": row.LengthMean, "kl": row.KL,
+		"episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
 	}
 	for name, value := range all {
 		if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -146,7 +146,20 @@ type interruptible struct {
 // Collect collects a batch.
 func (p interruptible) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
 	failpoint.Hit("publishing")
-	batch, err := p.Collector.Collect(ctx, order)
+	batch, err := p.Collector.Collect(ctx, policy, minSteps)
+	if err == nil {
+		p.played(batch.Stats.Actors)
+		failpoint.Hit("collected")
+	}
+	return batch, err
+}
+
+// CollectSegments plays a policy.
+func (p interruptible) CollectSegments(
+	ctx context.Context, policy *proto.Policy, streams []collect.Stream, steps int,
+) (*collect.Batch, error) {
+	failpoint.Hit("publishing")
+	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
 	if err == nil {
 		p.played(batch.Stats.Actors)
 		failpoint.Hit("collected")

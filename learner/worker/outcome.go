@@ -97,7 +97,8 @@ func (w *worker) logOutcome(ctx context.Context, l *lease, what string, err erro
 		l.log.Warn("the run is no longer this worker's", "because", refusal)
 		return
 	case err != nil:
-		l.log.Warn("the coordinator could not be told; it finds out when the lease expires", "the run is", what, "error", err)
+		l.log.Warn("the coordinator could not be told; it finds out when the lease expires",
+			"the run is", what, "error", err)
 		return
 	}
 	l.log.Info("the run is " + what)

@@ -77,8 +77,8 @@ func serve(ctx context.Context, settings *config.Worker, c session.Config) error
 	}
 	defer temporary.Close()
 	w := &worker{
-		Config: c, settings: settings, name: cmp.Or(settings.Name, defaultName()), coordinator: coordinator, store: checkpoints,
-		bus: bus, scratch: temporary, news: make(chan struct{}, 1),
+		Config: c, settings: settings, name: cmp.Or(settings.Name, defaultName()),
+		coordinator: coordinator, store: checkpoints, bus: bus, scratch: temporary, news: make(chan struct{}, 1),
 	}
 	var beating sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
@@ -134,7 +134,8 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return w.coordinator.Take(ctx, registry.Take{Learner: w.name, TTL: w.settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
+	take := registry.Take{Learner: w.name, TTL: w.settings.LeaseTerm.Seconds(), NATS: w.bus.URL()}
+	return w.coordinator.Take(ctx, take)
 }
 
 // wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.
@@ -224,7 +225,9 @@ type lossError struct{ error }
 func (e *lossError) Unwrap() error { return e.error }
 
 // train resumes the run from its last commit. It returns nil once all its iterations are committed.
-func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger) error {
+func (w *worker) train(
+	ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger,
+) error {
 	settings, err := w.runSettings(run)
 	if err != nil {
 		return err
@@ -244,7 +247,8 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector) {
 		j := &journal{
-			ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: map[string]string{}, log: l.text,
+			ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text,
+			stored: map[string]string{}, log: l.text,
 		}
 		return j, interruptible{collector, w.played}
 	}
