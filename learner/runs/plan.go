@@ -62,8 +62,8 @@ func newPlan(settings *config.Settings) (plan, error) {
 		if !begun {
 			if rows, err := ReadCSV[Row](ProgressFile(p.directory)); err == nil && len(rows) > 0 {
 				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, "+
-					"checkpoints/iteration-*.safetensors, to go on from: --force starts over and keeps these files aside, "+
-					"--run-dir and --from start another run from their best policy", p.directory, len(rows))
+					"checkpoints/iteration-*.safetensors, to go on from: --force starts over and keeps these files "+
+					"aside, --run-dir and --from start another run from their best policy", p.directory, len(rows))
 			}
 		}
 		state, err := Peek(Checkpoints(p.directory), settings.Identity())

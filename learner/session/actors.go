@@ -91,8 +91,7 @@ func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect
 		return err
 	}
 	collector, err := collect.New(ctx, conn, collect.Config{
-		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, StateSize: size,
-		NewEnv: environments.New, Exact: true, Log: log,
+		Run: run, Epoch: 1, Seed: s.Seed, Task: s.Task, NewEnv: environments.New, Exact: true, Log: log,
 	})
 	if err != nil {
 		return err

@@ -146,20 +146,7 @@ type interruptible struct {
 // Collect collects a batch.
 func (p interruptible) Collect(ctx context.Context, order collect.Order) (*collect.Batch, error) {
 	failpoint.Hit("publishing")
-	batch, err := p.Collector.Collect(ctx, policy, minSteps)
-	if err == nil {
-		p.played(batch.Stats.Actors)
-		failpoint.Hit("collected")
-	}
-	return batch, err
-}
-
-// CollectSegments plays a policy.
-func (p interruptible) CollectSegments(
-	ctx context.Context, policy *proto.Policy, streams []collect.Stream, steps int,
-) (*collect.Batch, error) {
-	failpoint.Hit("publishing")
-	batch, err := p.Collector.CollectSegments(ctx, policy, streams, steps)
+	batch, err := p.Collector.Collect(ctx, order)
 	if err == nil {
 		p.played(batch.Stats.Actors)
 		failpoint.Hit("collected")
