@@ -75,8 +75,8 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	loader := config.NewLoader(cmd.Flags())
 	helpAll := cmd.Flags().Bool("help-all", false, "help with all flags")
 	commandline.GroupFlags(cmd, func() []commandline.Group {
-		return append(loader.Usage(*helpAll),
-			commandline.Group{Title: "Help", Flags: []string{"help", "help-all", "version"}})
+		help := commandline.Group{Title: "Help", Flags: []string{"help", "help-all", "version"}}
+		return append(loader.Usage(*helpAll), help)
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *helpAll {
@@ -101,7 +101,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	return cmd
 }
 
-// train trains the run of the settings and says what it has reached.
+// train trains the run of the settings and prints a summary.
 func train(ctx context.Context, settings *config.Settings) error {
 	display := runs.NewDisplay(os.Stderr)
 	log, err := observe.NewLogger(display, settings.LogFormat, settings.LogLevel)
@@ -119,7 +119,8 @@ func train(ctx context.Context, settings *config.Settings) error {
 		return err
 	}
 	defer stop()
-	if err := session.Train(ctx, session.Config{Settings: settings, Display: display, Log: log, Metrics: metrics}); err != nil {
+	training := session.Config{Settings: settings, Display: display, Log: log, Metrics: metrics}
+	if err := session.Train(ctx, training); err != nil {
 		return err
 	}
 	summary, err := runs.Summary(settings)
@@ -135,8 +136,8 @@ func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http
 	own := web.NewOwn(settings.Name(), settings.RunDir)
 	handler := web.Handler(web.Config{Source: own, Live: live.Handler(own), Log: log})
 	level, _ := observe.ParseLevel(settings.LogLevel) // which Load has checked
-	shown := slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})
-	return handler, slog.New(slog.NewMultiHandler(log.Handler(), shown))
+	lines := slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})
+	return handler, slog.New(slog.NewMultiHandler(log.Handler(), lines))
 }
 
 // noArguments rejects arguments that are neither a flag nor a command.

@@ -71,7 +71,7 @@ func SyncDir(path string) error {
 	return err
 }
 
-// Clean removes what killed writers left in a directory. No Write may be in progress there.
+// Clean removes the unfinished files of killed writers in a directory. No Write may be in progress there.
 func Clean(directory string) error {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

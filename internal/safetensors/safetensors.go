@@ -196,8 +196,8 @@ func decode(data []byte) (*File, error) {
 	}
 	length := binary.LittleEndian.Uint64(data)
 	if length > MaxHeader || length > uint64(len(data)-8) {
-		return nil, fmt.Errorf("a header of %d bytes where %d remain and %d are allowed", length, len(data)-8,
-			MaxHeader)
+		return nil, fmt.Errorf("a header of %d bytes where %d remain and %d are allowed",
+			length, len(data)-8, MaxHeader)
 	}
 	f := new(File)
 	entries, err := f.decodeHeader(data[8 : 8+length])
@@ -207,8 +207,8 @@ func decode(data []byte) (*File, error) {
 	body, at := data[8+length:], 0
 	for _, e := range entries {
 		if len(e.Offsets) != 2 || e.Offsets[0] != at || e.Offsets[1] < at || e.Offsets[1] > len(body) {
-			return nil, fmt.Errorf("tensor %.40q: data_offsets %.5v where %d bytes of %d are taken", e.name, e.Offsets,
-				at, len(body))
+			return nil, fmt.Errorf("tensor %.40q: data_offsets %.5v where %d bytes of %d are taken",
+				e.name, e.Offsets, at, len(body))
 		}
 		t := Tensor{Name: e.name, Type: e.Type, Shape: e.Shape, Data: body[at:e.Offsets[1]:e.Offsets[1]]}
 		if !t.filled() {

@@ -46,8 +46,8 @@ func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if value, err := keys.GetWithContext(client.CredContext()); err != nil || value.AccessKeyID == "" {
-		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or put them "+
-			"into the file AWS_SHARED_CREDENTIALS_FILE", name)
+		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "+
+			"or put them into the file AWS_SHARED_CREDENTIALS_FILE", name)
 	}
 	switch there, err := client.BucketExists(ctx, bucket); {
 	case err != nil:
@@ -62,8 +62,8 @@ func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 func parseBucket(name string) (bucket, prefix string, err error) {
 	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(name, Scheme), "/")
 	if strings.Contains(bucket, "@") { // and is not repeated here
-		return "", "", errors.New("s3://: keys do not belong in the name, where others see them: set " +
-			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return "", "", errors.New("s3://: keys do not belong in the name, where others see them: " +
+			"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
 	prefix = strings.Trim(prefix, "/")
 	if bucket == "" || strings.ContainsAny(bucket, "?#:") || prefix != "" && checkKey(prefix) != nil {
@@ -92,8 +92,8 @@ func endpointOf() (endpoint string, secure bool, err error) {
 		return "s3.amazonaws.com", true, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" ||
-		u.User != nil {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return "", false, errors.New("AWS_ENDPOINT_URL in the environment: must be like https://s3.example.org")
 	}
 	return u.Host, u.Scheme == "https", nil
@@ -118,10 +118,11 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	options := minio.PutObjectOptions{DisableMultipart: true, SendContentMd5: true,
-		ContentType: "application/octet-stream"}
-	if _, err := b.client.PutObject(ctx, b.bucket, b.prefix+key, bytes.NewReader(data), int64(len(data)),
-		options); err != nil {
+	options := minio.PutObjectOptions{
+		DisableMultipart: true, SendContentMd5: true, ContentType: "application/octet-stream",
+	}
+	_, err := b.client.PutObject(ctx, b.bucket, b.prefix+key, bytes.NewReader(data), int64(len(data)), options)
+	if err != nil {
 		return fmt.Errorf("put %s in %v: %w", key, b, err)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package dashboard is `learner dashboard` and `learner play`, which serve the pages of package web for the runs that
-// lie in a directory or a bucket.
+// Package dashboard implements `learner dashboard` and `learner play`, which serve the pages of package web for the
+// runs in a directory or a bucket.
 package dashboard
 
 import (
@@ -20,9 +20,10 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard DIR|s3://bucket/prefix",
 		Short: "Show runs in a browser",
-		Long: `Serves pages that show the runs in a directory, such as runs, or in a bucket of workers' checkpoints:
-their curves, grouped by any setting, and each run's details. Runs in training grow. The pages only
-read, and only this machine can open them unless --http says otherwise (docs/dashboard.md).`,
+		Long: `Serves pages that show the runs in a directory, such as runs, or in a bucket of workers'
+checkpoints: their curves, grouped by any setting, and the details of each. Runs in training
+grow. The pages only read, and only this machine can open them unless --http says otherwise
+(docs/dashboard.md).`,
 		Example: `  learner dashboard runs
   learner dashboard s3://bucket/prefix --http 127.0.0.1:8081`,
 		Args: cobra.ExactArgs(1),
@@ -50,7 +51,7 @@ func open(ctx context.Context, name string) (*web.Directory, error) {
 // addHTTP adds the flag --http.
 func addHTTP(cmd *cobra.Command, address *string) {
 	cmd.Flags().StringVar(address, "http", observe.AutoListen,
-		"host:port to serve on, for whoever can reach it; auto is 127.0.0.1:8080, or a free port if that one is in use")
+		"host:port to serve on; auto is 127.0.0.1:8080, or a free port if that one is in use")
 }
 
 // serve serves the pages of a source until the command is interrupted, and logs the address of a page.

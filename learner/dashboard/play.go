@@ -19,9 +19,10 @@ func PlayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play RUN",
 		Short: "Watch a policy play in a browser",
-		Long: `Serves a page on which a run's policy plays its task, and prints its address. The robot can be followed,
-slowed down, stopped and pushed, and policies compared (docs/dashboard.md). The episodes are those of
-learner evaluate. A run is its directory or s3://bucket/prefix/RUN; --checkpoint newest follows training.`,
+		Long: `Serves the page on which a run's policy plays its task, and prints its address. There the
+robot can be followed, slowed down, stopped and pushed, and policies compared (docs/watch.md).
+It plays the episodes of learner evaluate. A run is its directory or s3://bucket/prefix/RUN; a
+run in training plays its newest policy with --checkpoint newest.`,
 		Example: `  learner play runs/Swimmer-v5/trpo-uapg-s1
   learner play runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest`,
 		Args: runs.Argument,
@@ -40,8 +41,8 @@ learner evaluate. A run is its directory or s3://bucket/prefix/RUN; --checkpoint
 			case len(found) == 0:
 				return fmt.Errorf("play: %s is no run: it has no config.yaml", args[0])
 			case len(found) > 1:
-				return fmt.Errorf("play: %s has %d runs: name one, or see them all with learner dashboard", args[0],
-					len(found))
+				return fmt.Errorf("play: %s has %d runs: name one, or see them all with learner dashboard",
+					args[0], len(found))
 			}
 			which = cmp.Or(which, runs.BestCheckpoint)
 			if _, err := runs.OpenCheckpoint(cmd.Context(), args[0], which); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-// maxEpisodes bounds what is kept in memory.
+// maxEpisodes bounds the results in memory.
 const maxEpisodes = 1_000_000
 
-// Report is what `learner evaluate --json` prints.
+// Report is the output of `learner evaluate --json`.
 type Report struct {
 	Checkpoint string `json:"checkpoint"` // where it was found
 	SHA256     string `json:"sha256"`     // of its file
@@ -33,7 +33,7 @@ type Report struct {
 	Sampled    played `json:"sampled_action"`
 }
 
-// played is a summary with what it summarizes, in order of the episodes' indices.
+// played is a summary with its returns and lengths, by the episodes' indices.
 type played struct {
 	Summary
 	Returns []float64 `json:"returns"`
@@ -47,7 +47,7 @@ func Command() *cobra.Command {
 	e := Episodes{Seed: DefaultSeed, Count: 100}
 	cmd := &cobra.Command{
 		Use:   "evaluate RUN|CHECKPOINT",
-		Short: "Play a trained policy, and say how good it is",
+		Short: "Measure the return of a trained policy",
 		Long: `Plays the policy of a run's checkpoint with the mean action, without noise, and as often with actions
 sampled as in training. A run is its directory or s3://bucket/prefix/RUN, a checkpoint a file *.safetensors in
 either. Episode i starts from the same state for every policy and each kind of action; training
@@ -85,12 +85,12 @@ engine class, for any number of cores (docs/evaluate.md).`,
 	runs.Flag(flags, &which)
 	flags.StringVar(&task, "task", "", "task file, if the run had one (docs/environments.md)")
 	flags.IntVar(&e.Count, "episodes", e.Count, "episodes with each kind of action")
-	flags.Uint64Var(&e.Seed, "seed", e.Seed, "of the episodes; evaluations while training have the default")
+	flags.Uint64Var(&e.Seed, "seed", e.Seed, "evaluation seed; evaluations during training use the default")
 	flags.BoolVar(&asJSON, "json", false, "print JSON, with each episode's return and length")
 	return cmd
 }
 
-// TaskFiles returns what the flag --task of a command names: one task file, or none for "".
+// TaskFiles returns the task file that a command's flag --task names, none for "".
 func TaskFiles(path string) ([]*external.File, error) {
 	if path == "" {
 		return nil, nil
@@ -110,8 +110,8 @@ func CheckCount(episodes int) error {
 	return nil
 }
 
-// Of returns e, which says how many episodes of which seed and with which action, for a checkpoint's policy on its
-// task, which may be that of a task file.
+// Of returns e, which has the count, the seed and the action, completed with a checkpoint's policy and its task, which
+// may be a task file's.
 func Of(c *runs.Checkpoint, e Episodes, files ...*external.File) (Episodes, error) {
 	p, err := c.Policy()
 	if err != nil {
@@ -156,8 +156,8 @@ func describe(episodes []Episode) played {
 
 // print writes the report as a table.
 func (r *Report) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n", r.Checkpoint, r.Task,
-		r.Iteration, r.Episodes, r.Seed)
+	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n",
+		r.Checkpoint, r.Task, r.Iteration, r.Episodes, r.Seed)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\tmean action\tsampled action\t\n")
 	for _, row := range []struct {

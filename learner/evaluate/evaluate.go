@@ -1,11 +1,11 @@
-// Package evaluate plays a policy to see how good it is. It implements `learner evaluate`, and what a run does every
-// --evaluate-every iterations.
+// Package evaluate measures a policy's return. It implements `learner evaluate`, and the evaluations during training
+// (--evaluate-every).
 //
 // Episode i of an evaluation has the random stream of (seed, i) under a purpose of its own (package streams), so that
-// no evaluation plays an episode that training has seen, whatever their seeds. Its initial state is the same for every
-// policy, with the mean action and with sampled ones: differences between policies are not differences of luck at the
-// start. An evaluation is a function of policy, task, seed and number of episodes, the same bits on any number of cores
-// of an engine class (package tasks).
+// no evaluation plays an episode of training, for any seed. Its initial state is the same for every policy, with the
+// mean action and with sampled ones: differences between policies are not differences of luck at the start. An
+// evaluation is a function of policy, task, seed and number of episodes, the same bits on any number of cores of an
+// engine class (package tasks).
 package evaluate
 
 import (
@@ -23,25 +23,25 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// DefaultSeed is the seed of evaluations of which nothing else is said: the same for all runs.
+// DefaultSeed is the default seed of evaluations, the same for all runs.
 const DefaultSeed = 1
 
 // attempts is how often an episode is begun before its error counts. The engine makes the same error each time, but an
 // environment in another process may have been killed.
 const attempts = 3
 
-// Action says which action the policy takes.
+// Action is the kind of action that the policy takes.
 type Action int
 
 // The actions.
 const (
-	// Mean is the mean of the policy's distribution, within the task's bounds: what an exported policy does.
+	// Mean is the mean of the policy's distribution, within the task's bounds, as in exported policies.
 	Mean Action = iota
 	// Sampled is drawn from the distribution, as in training: without bounds.
 	Sampled
 )
 
-// Episodes says what is played.
+// Episodes describes an evaluation.
 type Episodes struct {
 	NewEnv     func() (sim.Env, error)
 	Shape      policy.Shape
@@ -64,7 +64,7 @@ type Episode struct {
 	Terminated bool    // by the task's own rules, and not by the time limit
 }
 
-// Both is Play with the mean action and with sampled ones, whatever e.Action is.
+// Both is Play with the mean action and with sampled ones; it ignores e.Action.
 func Both(ctx context.Context, e Episodes) (mean, sampled []Episode, err error) {
 	e.Action = Mean
 	if mean, err = Play(ctx, e); err != nil {
@@ -75,8 +75,8 @@ func Both(ctx context.Context, e Episodes) (mean, sampled []Episode, err error) 
 	return mean, sampled, err
 }
 
-// Play plays the episodes and returns them in order: all, or those within MaxSteps. The error is that of an
-// environment, or ctx's.
+// Play plays the episodes, all or as many as fit into MaxSteps, and returns them in order. The error is an
+// environment's, or ctx's.
 func Play(ctx context.Context, e Episodes) ([]Episode, error) {
 	results, turns := make([]Episode, e.Count), newTurns(&e)
 	group, ctx := errgroup.WithContext(ctx)

@@ -8,7 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// Summary is what a number of episodes tell.
+// Summary summarises a number of episodes.
 type Summary struct {
 	Mean          float64 `json:"mean"`           // return
 	StandardError float64 `json:"standard_error"` // of that mean
@@ -30,16 +30,16 @@ func Summarize(episodes []Episode) Summary {
 	}
 	s := Summary{
 		IQM: stats.IQM(returns), Min: slices.Min(returns), Max: slices.Max(returns),
-		LengthMean: float64(steps) / float64(len(episodes)), LengthMin: slices.Min(lengths),
-		LengthMax: slices.Max(lengths),
+		LengthMean: float64(steps) / float64(len(episodes)),
+		LengthMin:  slices.Min(lengths), LengthMax: slices.Max(lengths),
 	}
 	mean, deviation := stats.MeanStdDev(returns)
 	s.Mean, s.StandardError = mean, deviation/math.Sqrt(float64(len(returns)))
 	return s
 }
 
-// Row returns the row of evaluations.csv for a checkpoint's policy that has played some episodes with the mean action,
-// and some or none with sampled ones.
+// Row returns the row of evaluations.csv for a checkpoint's episodes with the mean action, and those with sampled
+// actions, of which there may be none.
 func Row(at runs.Counters, mean, sampled []Episode) runs.Evaluation {
 	m, none := Summarize(mean), math.NaN()
 	s := Summary{Mean: none, StandardError: none, IQM: none, Min: none, Max: none, LengthMean: none}
@@ -48,9 +48,9 @@ func Row(at runs.Counters, mean, sampled []Episode) runs.Evaluation {
 	}
 	return runs.Evaluation{
 		Iteration: at.Iteration, Steps: at.Steps, Episodes: uint64(len(mean)),
-		MeanReturn: m.Mean, MeanStandardError: m.StandardError, MeanIQM: m.IQM, MeanMin: m.Min, MeanMax: m.Max,
-		MeanLength:    m.LengthMean,
-		SampledReturn: s.Mean, SampledStandardError: s.StandardError, SampledIQM: s.IQM, SampledMin: s.Min,
-		SampledMax: s.Max, SampledLength: s.LengthMean,
+		MeanReturn: m.Mean, MeanStandardError: m.StandardError, MeanIQM: m.IQM,
+		MeanMin: m.Min, MeanMax: m.Max, MeanLength: m.LengthMean,
+		SampledReturn: s.Mean, SampledStandardError: s.StandardError, SampledIQM: s.IQM,
+		SampledMin: s.Min, SampledMax: s.Max, SampledLength: s.LengthMean,
 	}
 }

@@ -26,8 +26,8 @@ func newTurns(e *Episodes) *turns {
 	return t
 }
 
-// next returns the next episode, false if there is none. It waits for episodes whose lengths decide whether there is
-// one, so that nothing depends on the number of workers.
+// next returns the next episode, false if there is none. It waits for the end of episodes if their lengths decide that,
+// so the result does not depend on the number of workers.
 func (t *turns) next() (index int, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"text/template"
 )
 
-// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then what a reader
-// wants.
+// cardTemplate is the model card: metadata as the Hub indexes them for reinforcement learning, then text for readers.
 var cardTemplate = template.Must(template.New("card").Funcs(template.FuncMap{"quote": quote}).Parse(`---
 library_name: dbqpg
 tags:
@@ -72,8 +71,8 @@ func card(p *Policy, r *results) []byte {
 	}{
 		Task: c.Task(), Name: strings.ToUpper(c.Settings["algorithm"] + "-" + c.Settings["estimator"]),
 		Algorithm: c.Settings["algorithm"], Estimator: c.Settings["estimator"], Seed: c.Settings["seed"],
-		Iteration: c.State.Iteration, Steps: c.State.Steps, Observation: p.Shape.Observation, Action: p.Shape.Action,
-		Results: r,
+		Iteration: c.State.Iteration, Steps: c.State.Steps,
+		Observation: p.Shape.Observation, Action: p.Shape.Action, Results: r,
 	}
 	if r != nil {
 		data.Reward = fmt.Sprintf("%.2f +/- %.2f", r.MeanReward, r.StdReward)

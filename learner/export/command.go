@@ -101,8 +101,8 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s: %s of iteration %d (%s)\n", o.directory, c.Task(), c.State.Iteration, c.Location)
 	if r != nil {
-		fmt.Fprintf(out, "mean return of %d episodes with the mean action: %.2f +/- %.2f\n", r.Episodes, r.MeanReward,
-			r.StdReward)
+		fmt.Fprintf(out, "mean return of %d episodes with the mean action: %.2f +/- %.2f\n",
+			r.Episodes, r.MeanReward, r.StdReward)
 	}
 	fmt.Fprintf(out, "upload it with: huggingface-cli upload %s %s\n", filepath.Base(o.directory), o.directory)
 	return nil
@@ -113,8 +113,8 @@ func (o *options) evaluate(ctx context.Context, c *runs.Checkpoint, taskFiles []
 	if o.episodes == 0 {
 		return nil, nil
 	}
-	e, err := evaluate.Of(c, evaluate.Episodes{Action: evaluate.Mean, Seed: evaluate.DefaultSeed, Count: o.episodes},
-		taskFiles...)
+	e := evaluate.Episodes{Action: evaluate.Mean, Seed: evaluate.DefaultSeed, Count: o.episodes}
+	e, err := evaluate.Of(c, e, taskFiles...)
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,8 @@ func (p *Policy) description() description {
 	c := p.checkpoint
 	return description{
 		"dbqpg", c.Task(), p.Shape.Observation, p.Shape.Action, p.Shape.Hidden, "tanh", p.Normalizer.Clip,
-		json.RawMessage(array(p.Low)), json.RawMessage(array(p.High)), c.State.Iteration, c.State.Steps, c.SHA256,
-		c.Settings,
+		json.RawMessage(array(p.Low)), json.RawMessage(array(p.High)),
+		c.State.Iteration, c.State.Steps, c.SHA256, c.Settings,
 	}
 }
 
@@ -98,8 +98,8 @@ func files(p *Policy, r *results) (map[string][]byte, error) {
 		return nil, err
 	}
 	all := map[string][]byte{
-		tensorsName: tensors, onnxName: p.onnx(), examplesName: archive.Bytes(), configName: indented(p.description()),
-		cardName: card(p, r),
+		tensorsName: tensors, onnxName: p.onnx(), examplesName: archive.Bytes(),
+		configName: indented(p.description()), cardName: card(p, r),
 	}
 	if r != nil {
 		all[resultsName] = indented(r)
@@ -110,7 +110,7 @@ func files(p *Policy, r *results) (map[string][]byte, error) {
 func indented(v any) []byte {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		panic(err) // what is described is finite
+		panic(err) // all numbers are finite
 	}
 	return append(text, '\n')
 }
@@ -122,9 +122,10 @@ func write(directory string, all map[string][]byte, replace bool) error {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	for _, name := range names {
-		if _, err := os.Lstat(filepath.Join(directory, name)); !replace && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("%s is there already: --force replaces it, or choose another folder",
-				filepath.Join(directory, name)), err)
+		path := filepath.Join(directory, name)
+		if _, err := os.Lstat(path); !replace && !errors.Is(err, fs.ErrNotExist) {
+			there := fmt.Errorf("%s is there already: --force replaces it, or choose another folder", path)
+			return errors.Join(there, err)
 		}
 	}
 	for _, name := range names {

@@ -120,8 +120,8 @@ func (p *Policy) onnx() []byte {
 	g.node("Sub", "centred", nil, g.constant("normalizer.mean", p.Normalizer.Mean, o))
 	g.node("Div", "normalized", nil, g.constant("normalizer.scale", p.Normalizer.Scale(), o))
 	if clip := p.Normalizer.Clip; clip > 0 {
-		g.node("Clip", "clipped", nil, g.constant("observation_low", []float64{-clip}),
-			g.constant("observation_high", []float64{clip}))
+		low, high := g.constant("observation_low", []float64{-clip}), g.constant("observation_high", []float64{clip})
+		g.node("Clip", "clipped", nil, low, high)
 	}
 	layers := p.Shape.Mean().Layers()
 	for i, l := range layers {

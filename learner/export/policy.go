@@ -16,7 +16,7 @@ import (
 
 const policyFormat = "dbqpg policy 1"
 
-// Policy is a trained policy with all that playing it takes.
+// Policy is a trained policy with its normaliser and the bounds of its actions.
 type Policy struct {
 	*runs.Policy
 	Low, High  []float64 // bounds of actions
@@ -31,8 +31,8 @@ func newPolicy(c *runs.Checkpoint) (*Policy, error) {
 	}
 	p := &Policy{Policy: inner, Low: c.State.Arrays["action.low"], High: c.State.Arrays["action.high"], checkpoint: c}
 	if a := p.Shape.Action; len(p.Low) != a || len(p.High) != a {
-		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d", c.Location, len(p.Low),
-			len(p.High), a)
+		return nil, fmt.Errorf("%s: bounds of %d and %d actions for a policy of %d",
+			c.Location, len(p.Low), len(p.High), a)
 	}
 	for i, low := range p.Low {
 		if !(low <= p.High[i]) {
@@ -91,8 +91,8 @@ func (p *Policy) tensors() ([]byte, error) {
 
 const numExamples = 64
 
-// examples are observations and the actions that this program computes for them, with which the policy can be checked
-// where it is deployed. Half of the observations are far from those of training.
+// examples returns observations and this program's actions for them, to check a deployment with. Half of the
+// observations are far from those in training.
 func (p *Policy) examples() (npz.Arrays, error) {
 	actor, err := policy.NewActor(p.Shape, p.Params, p.Normalizer)
 	if err != nil {

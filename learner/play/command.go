@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// Bounds on what a viewer asks for.
+// Bounds on a viewer's commands.
 const (
 	minSpeed, maxSpeed = 1. / 8, 4
 	maxPoint           = 100 // distance in m, from the body, of where it is pushed
@@ -21,16 +21,16 @@ const (
 	maxSeed            = 1 << 53 // JavaScript's numbers are exact up to here
 )
 
-// Command is what a viewer asks for.
+// Command is a viewer's command.
 type Command struct {
-	// Do is what to do:
+	// Do is the verb:
 	//
 	//	pause, play, step    stop, go on, or take a single step
 	//	speed                go at Speed times real time
 	//	reset                begin the episode of Seed and Episode
 	//	action               take the Action "mean" or "sampled"
-	//	checkpoint           play another Checkpoint, as runs.Location.Open takes it; with "newest", follow the training
-	//	push                 push Body at Point, in its frame, with Force, in the world; it lasts a quarter of a second
+	//	checkpoint           play another Checkpoint, as runs.Location.Open takes it; "newest" follows the training
+	//	push                 push Body at Point, in its frame, with Force, in the world, for a quarter of a second
 	//	contacts             send contacts, if On
 	Do         string     `json:"do"`
 	Speed      float64    `json:"speed"`
@@ -47,7 +47,7 @@ type Command struct {
 // actions are the names of the kinds of actions.
 var actions = map[string]evaluate.Action{"mean": evaluate.Mean, "sampled": evaluate.Sampled}
 
-// parse returns a viewer's command, checked but for what depends on the model.
+// parse returns a viewer's command, checked except against the model.
 func parse(data []byte) (c Command, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -83,10 +83,10 @@ func parse(data []byte) (c Command, err error) {
 	return c, nil
 }
 
-// checkWhich returns an error for what names no checkpoint.
+// checkWhich returns an error unless which names a checkpoint.
 func checkWhich(which string) error {
-	if _, err := strconv.ParseUint(which, 10, 64); err != nil && which != runs.BestCheckpoint &&
-		which != runs.NewestCheckpoint {
+	_, err := strconv.ParseUint(which, 10, 64)
+	if err != nil && which != runs.BestCheckpoint && which != runs.NewestCheckpoint {
 		return fmt.Errorf("checkpoint %.20q: must be best, newest or an iteration", which)
 	}
 	return nil

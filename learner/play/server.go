@@ -53,8 +53,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Handler serves the viewers of a source's runs: the query says which run, by its name or its key in the store, which
-// is its name at a coordinator, and the rest for [Server.ServeRun].
+// Handler serves the viewers of a source's runs: the query names the run, by its name or its key in the store, and has
+// the parameters of [Server.ServeRun].
 func (s *Server) Handler(source web.Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all, err := source.Runs(r.Context())
@@ -78,10 +78,10 @@ func home(directory string) string {
 	return epochs.Run(directory)
 }
 
-// ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query says
-// what to begin with: checkpoint, as runs.Location.Open takes it (default newest), seed, episode, and action (mean or
-// sampled). Pages of other origins are refused; a server on this machine alone should also refuse other names than its
-// own (package sameorigin).
+// ServeRun upgrades a request to a WebSocket, and plays a run's policies there until the viewer leaves. The query has
+// the initial checkpoint, as runs.Location.Open takes it (default newest), seed, episode, and action (mean or sampled).
+// Pages of other origins are refused; a server on this machine alone should also refuse foreign host names (package
+// sameorigin).
 func (s *Server) ServeRun(w http.ResponseWriter, r *http.Request, run runs.Location) {
 	v, err := newViewer(r, run)
 	if err != nil {

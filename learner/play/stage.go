@@ -30,7 +30,7 @@ const (
 
 const frameHeader = 28 // bytes
 
-// A stage is an environment that shows what happens in it.
+// A stage is an environment that draws its state.
 type stage struct {
 	sim.Env
 	spec sim.Spec

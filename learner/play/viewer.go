@@ -22,8 +22,8 @@ import (
 const (
 	// frameInterval is the time between frames, at least.
 	frameInterval = time.Second / 60
-	// burst is how far ahead of time steps are taken: those of a Humanoid, 15 ms long, in pairs. The processor wakes,
-	// and the engine's data come into its caches, half as often, and the page moves smoothly between frames.
+	// burst is how far ahead of time steps are taken: a Humanoid's, 15 ms long, in pairs. The processor wakes half as
+	// often, and the page moves smoothly between frames.
 	burst = 20 * time.Millisecond
 	// retryInterval is how long a viewer of a run without a policy waits before it looks again.
 	retryInterval = time.Second
@@ -37,9 +37,9 @@ const (
 	loadTimeout = 30 * time.Second
 )
 
-// Message is what a viewer is told.
+// Message is a message to a viewer.
 type Message struct {
-	// Type says what it is about:
+	// Type is the message's subject:
 	//
 	//	scene     the model, once, before the first frame
 	//	policy    which checkpoint is being played from now on, and which there are
@@ -50,11 +50,10 @@ type Message struct {
 	Task        string        `json:"task,omitempty"`
 	Scene       *mujoco.Scene `json:"scene,omitempty"`
 	StepSeconds float64       `json:"stepSeconds,omitempty"`
-	TimeLimit   int           `json:"timeLimit,omitempty"`  // in steps
-	Checkpoint  string        `json:"checkpoint,omitempty"` // as asked for
-	Iteration   uint64        `json:"iteration,omitempty"`  // that it has
-	// that could be asked for; none: the viewer watches a single one
-	Checkpoints []string `json:"checkpoints,omitempty"`
+	TimeLimit   int           `json:"timeLimit,omitempty"`   // in steps
+	Checkpoint  string        `json:"checkpoint,omitempty"`  // as asked for
+	Iteration   uint64        `json:"iteration,omitempty"`   // that it has
+	Checkpoints []string      `json:"checkpoints,omitempty"` // to choose from; none for a single one
 }
 
 // hopeless is an error that trying again does not mend.
@@ -265,15 +264,15 @@ func (v *viewer) load(ctx context.Context) error {
 	if !changed {
 		return nil
 	}
-	return v.send(Message{Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration,
-		Checkpoints: names})
+	return v.send(Message{
+		Type: "policy", Checkpoint: cmp.Or(v.which, which), Iteration: v.iteration, Checkpoints: names,
+	})
 }
 
 // play makes a checkpoint's policy the one that is played.
 func (v *viewer) play(c *runs.Checkpoint) error {
 	if c.Settings["task"] != "" {
-		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn here",
-			c.Task())}
+		return hopeless{fmt.Errorf("%s is simulated by another program (its task file): it cannot be drawn", c.Task())}
 	}
 	p, err := c.Policy()
 	if err != nil {
@@ -287,8 +286,8 @@ func (v *viewer) play(c *runs.Checkpoint) error {
 	if err != nil {
 		return hopeless{err}
 	}
-	if spec.ObservationDim != p.Shape.Observation || spec.ActionDim != p.Shape.Action || v.stage != nil &&
-		v.stage.spec.Name != spec.Name {
+	if spec.ObservationDim != p.Shape.Observation || spec.ActionDim != p.Shape.Action ||
+		v.stage != nil && v.stage.spec.Name != spec.Name {
 		return hopeless{fmt.Errorf("%s: its policy is for another task than %s", c.Location, spec.Name)}
 	}
 	if v.stage == nil {
@@ -309,8 +308,8 @@ func (v *viewer) open(spec sim.Spec) error {
 	model, data := env.(tasks.Scene).Simulation()
 	scene := model.Scene()
 	s := &stage{Env: env, spec: spec, data: data, mass: scene.Mass, dt: env.(tasks.Scene).StepSeconds(), show: v.show}
-	if err := v.send(Message{Type: "scene", Task: spec.Name, Scene: scene, StepSeconds: s.dt,
-		TimeLimit: spec.TimeLimit}); err != nil {
+	m := Message{Type: "scene", Task: spec.Name, Scene: scene, StepSeconds: s.dt, TimeLimit: spec.TimeLimit}
+	if err := v.send(m); err != nil {
 		return errors.Join(err, env.Close())
 	}
 	v.stage, v.player = s, rollout.NewPlayer(s)

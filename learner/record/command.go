@@ -10,7 +10,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// Default is what the replay of a model folder shows.
+// Default is the film in a model folder.
 var Default = Film{Episodes: 1, Seed: evaluate.DefaultSeed, Width: 480, Height: 480}
 
 // Command is `learner record`.
@@ -20,9 +20,9 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record RUN|CHECKPOINT --out FILE.mp4",
 		Short: "Film a trained policy",
-		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's renderer. The
-episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or OSMesa (MUJOCO_GL=osmesa takes
-OSMesa where there are both), but no display.`,
+		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's
+renderer. The episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or
+OSMesa (MUJOCO_GL=osmesa takes OSMesa where there are both), but no display.`,
 		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
 		Args:    runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,8 +43,8 @@ OSMesa where there are both), but no display.`,
 				return fmt.Errorf("record: %w", err)
 			}
 			for i, e := range episodes {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n", out, i,
-					c.Task(), c.State.Iteration, e.Return, e.Length)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: episode %d of %s, iteration %d: return %.2f, %d steps\n",
+					out, i, c.Task(), c.State.Iteration, e.Return, e.Length)
 			}
 			return nil
 		},

@@ -22,13 +22,13 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-// ErrUnavailable is wrapped by errors about what this machine or the task lacks for a film.
+// ErrUnavailable is wrapped by errors about missing programs and libraries, and about tasks that cannot be drawn.
 var ErrUnavailable = errors.New("cannot film")
 
 // mostFrames is about how many frames a second of the simulation has at most.
 const mostFrames = 30
 
-// Film says what is filmed.
+// Film describes a film.
 type Film struct {
 	Episodes      int    // the first ones of an evaluation
 	Seed          uint64 // of that evaluation
@@ -94,11 +94,11 @@ func (f Film) newCamera(env sim.Env, scene tasks.Scene, every int, out io.Writer
 	model, data := scene.Simulation()
 	r, err := mujoco.NewRenderer(model, f.Width, f.Height)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: install one (Debian, Ubuntu: apt install libegl1 "+
-			"libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w: install one "+
+			"(Debian, Ubuntu: apt install libegl1 libgl1-mesa-dri, or libosmesa6)", ErrUnavailable, err)
 	}
-	return &camera{Env: env, data: data, every: every, renderer: r, rgb: make([]byte, 3*f.Width*f.Height), out: out},
-		nil
+	rgb := make([]byte, 3*f.Width*f.Height)
+	return &camera{Env: env, data: data, every: every, renderer: r, rgb: rgb, out: out}, nil
 }
 
 func (c *camera) Reset(rng *rand.Rand, observation []float64) error {
@@ -135,7 +135,7 @@ func (c *camera) Close() error {
 type encoder struct {
 	command *exec.Cmd
 	frames  io.WriteCloser
-	words   bytes.Buffer // what it complains of
+	words   bytes.Buffer // its error messages
 }
 
 // errEncoder is wrapped by errors that ffmpeg explains when it ends.

@@ -15,12 +15,11 @@ import (
 // Build is the program and the machine that trained a run from an iteration on.
 type Build struct {
 	Iteration uint64
-	Program   string // its commit, and the versions of what computes
+	Program   string // its commit, and the versions of its numerical libraries
 	Machine   string
 }
 
-// Builds returns the programs that trained the run in a directory, in order: none of a run of an earlier program, which
-// kept no record.
+// Builds returns the builds that trained the run in a directory, in order; none for a run that has not begun.
 func Builds(directory string) ([]Build, error) {
 	path := filepath.Join(directory, buildsName)
 	data, err := os.ReadFile(path)
@@ -32,7 +31,7 @@ func Builds(directory string) ([]Build, error) {
 		err = yaml.Unmarshal(data, &builds)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read who trained the run: %s: %w", path, err)
+		return nil, fmt.Errorf("read the builds of the run: %s: %w", path, err)
 	}
 	return builds, nil
 }
@@ -61,7 +60,7 @@ func TrainedBy(directory string, build Build) error {
 		err = atomicfile.Write(filepath.Join(directory, buildsName), data)
 	}
 	if err != nil {
-		return fmt.Errorf("record who trains the run: %w", err)
+		return fmt.Errorf("record the build that trains the run: %w", err)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ type CSV[T any] struct {
 }
 
 // OpenCSV opens the file at path for the rows of iterations from next on, creating it with its header. In an existing
-// file it keeps the rows before next, which it returns; whatever a killed run wrote beyond its last checkpoint, including
-// half a line, is cut off by replacing the file atomically. A file with other columns, or damaged before its last line, is
-// an error and remains unchanged.
+// file it keeps and returns the rows before next. Rows beyond the last checkpoint of a killed run, and half a line, are
+// cut off by replacing the file atomically. A file with other columns, or damaged before its last line, is an error and
+// remains unchanged.
 func OpenCSV[T any](path string, next uint64) (c *CSV[T], kept []T, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,8 +127,9 @@ func parseLine[T any](line string) (row T, err error) {
 	return row, nil
 }
 
-// parse returns a file's rows of iterations before next, and the length in bytes of that part of it with its header, 0 for
-// a file without one. A torn or unreadable last line is left out; such a line elsewhere, or a row out of order, is an error.
+// parse returns a file's rows of iterations before next, and the length in bytes of that part of it with its header, 0
+// for a file without one. A torn or unreadable last line is left out; such a line elsewhere, or a row out of order, is
+// an error.
 func parse[T any](data []byte, next uint64) (rows []T, size int, err error) {
 	size = bytes.IndexByte(data, '\n') + 1
 	if size == 0 && strings.HasPrefix(header[T](), string(data)) {

@@ -99,7 +99,7 @@ type Progress struct {
 	row      Row     // of the last completed iteration
 	done     uint64  // of the length, in its unit
 	best     float64 // return; NaN: unknown
-	bestName string  // what kind of return that is
+	bestName string  // best or best_evaluation
 	rate     float64 // environment steps a second in the last iteration
 	pace     float64 // seconds for one of the length's unit, averaged; 0: unknown
 	sampling string
@@ -143,7 +143,7 @@ func (p *Progress) setBest(best *Best) {
 	}
 }
 
-// Done reports a completed iteration, whose batch has so many steps, and the best policy so far.
+// Done reports a completed iteration, the steps in its batch, and the best policy so far.
 func (p *Progress) Done(row Row, steps int, best *Best) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,8 @@ func (p *Progress) draw() {
 	_, all := p.length.Of(0, 0)
 	line := fmt.Sprintf("%d/%d %s", p.done, all, p.length.Unit())
 	if !math.IsNaN(p.row.ReturnMean) {
-		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, strings.ReplaceAll(p.bestName, "_", " "), p.best)
+		best := strings.ReplaceAll(p.bestName, "_", " ")
+		line += fmt.Sprintf("  return %.1f  %s %.1f", p.row.ReturnMean, best, p.best)
 	}
 	if p.pace != 0 {
 		line += fmt.Sprintf("  %.0f steps/s  %s left", p.rate, p.left())

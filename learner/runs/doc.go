@@ -1,13 +1,13 @@
-// Package runs keeps a run's files, and is the only one that knows their names:
+// Package runs reads and writes the files of training runs. A run's directory contains
 //
 //	config.yaml                     the resolved settings
-//	builds.yaml                     the commit, the versions and the machine that trained it, from which iteration on
+//	builds.yaml                     commits, library versions and machines that trained the run, with first iterations
 //	progress.csv                    a row per iteration
 //	evaluations.csv                 a row per evaluated checkpoint
-//	shut-out.json                   actors that lied, and will be heard no more
+//	shut-out.json                   actors that sent false results and are blocked
 //	events.out.tfevents.*           both for TensorBoard, with the settings, written anew at each start
 //	environment_steps/              the same for the returns, at environment steps in place of iterations
-//	checkpoints/                    the newest states, the best, and those named in the settings
+//	checkpoints/                    the newest states, the best, and --keep-checkpoints
 //
 // An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A
 // resumed run cuts off the rows of the iteration that it repeats, so that all files end up as if it had never been
@@ -28,7 +28,6 @@
 //
 // # The directory
 //
-// A [Store] holds the newest two states, the one with the best policy, and those that Keep names. Files
-// are written completely before they replace anything, and at least one of the newest two is always intact, whatever
-// happens to the other.
+// A [Store] holds the newest two states, the one with the best policy, and the iterations given to Keep. Files are
+// replaced atomically, and at least one of the newest two is always intact.
 package runs

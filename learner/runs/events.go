@@ -20,8 +20,8 @@ type events struct {
 	elapsed           float64   // seconds, in the last row
 }
 
-// openEvents starts event files with all rows so far. They replace those of earlier starts: the rows are the one record of
-// a run, and killed processes leave nothing to repair.
+// openEvents starts event files with all rows so far. They replace the files of earlier starts, so a killed process
+// leaves nothing to repair.
 func openEvents(settings *config.Settings, rows []Row, evaluations []Evaluation) (e *events, err error) {
 	directory := settings.RunDir
 	if err := os.MkdirAll(filepath.Join(directory, stepsName), 0o755); err != nil {
@@ -71,13 +71,16 @@ func (e *events) write(iteration uint64, row any) error {
 
 func (e *events) close() error { return errors.Join(e.iterations.Close(), e.steps.Close()) }
 
-// session describes a run for TensorBoard: its settings as text, those that determine its results as hyperparameters, and
-// the metrics to compare them by.
+// session describes a run for TensorBoard: all settings as text, the reproducible ones as hyperparameters, and the
+// metrics to compare runs by.
 func session(settings *config.Settings) tensorboard.Session {
 	s := tensorboard.Session{
 		Settings: "```yaml\n" + settings.YAML() + "```\n",
 		Metrics: []tensorboard.Metric{
-			{Tag: "evaluation/mean_action_return", Title: "evaluation", Description: "Mean return of the last evaluation with the mean action"},
+			{
+				Tag: "evaluation/mean_action_return", Title: "evaluation",
+				Description: "Mean return of the last evaluation with the mean action",
+			},
 			{Tag: "return/mean", Title: "return", Description: "Mean return of the last batch"},
 			{Tag: "run/steps", Title: "steps", Description: "Environment steps"},
 			{Tag: "seconds/elapsed", Title: "seconds", Description: "Duration of the run"},

@@ -82,8 +82,8 @@ func Newest(directory string) (iteration uint64, ok bool, err error) {
 	return all[len(all)-1], true, nil
 }
 
-// Files returns the names of those files of a run that another machine needs to resume it, relative to its directory: the
-// checkpoints last, and of these the newest.
+// Files returns the names of the files with which another machine resumes a run, relative to its directory; the newest
+// checkpoint is the last.
 func Files(directory string) (names []string, err error) {
 	iterations, err := Iterations(Checkpoints(directory))
 	if err != nil {

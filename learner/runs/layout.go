@@ -12,7 +12,7 @@ import (
 
 const (
 	paramsSuffix = ".params"
-	// logStdName is the tensor of what follows the layers in the policy's parameters.
+	// logStdName is the tensor after the layers in the policy's parameters.
 	policyName, logStdName = "policy", "log_std"
 )
 
@@ -45,7 +45,8 @@ func (s *State) tensors() []safetensors.Tensor {
 		if rest := values[mlp.NumParams():]; network == policyName {
 			all = append(all, safetensors.New(logStdName, []int{len(rest)}, rest))
 		} else if len(rest) > 0 {
-			panic(fmt.Sprintf("runs: %s has %d numbers, and a network of sizes %v has %d", name, len(values), sizes, mlp.NumParams()))
+			panic(fmt.Sprintf("runs: %s has %d numbers, and a network of sizes %v has %d",
+				name, len(values), sizes, mlp.NumParams()))
 		}
 	}
 	slices.SortFunc(all, func(a, b safetensors.Tensor) int { return cmp.Compare(a.Name, b.Name) })

@@ -40,21 +40,23 @@ type Checkpoint struct {
 	Settings map[string]string // of its run, by name
 }
 
-// Argument is what a command requires that takes one run or checkpoint. It is a cobra.PositionalArgs.
+// Argument requires one argument, a run or checkpoint. It is a cobra.PositionalArgs.
 func Argument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-uapg-s1, or one checkpoint's file", cmd.Name())
+		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-uapg-s1, or a checkpoint's file", cmd.Name())
 	}
 	return nil
 }
 
-// Flag adds the flag --checkpoint, which says which of a run's checkpoints such a command opens.
+// Flag adds the flag --checkpoint, which chooses among a run's checkpoints.
 func Flag(flags *pflag.FlagSet, which *string) {
-	flags.StringVar(which, "checkpoint", "", "of a run: best, newest or an iteration's number (default best)")
+	flags.StringVar(which, "checkpoint", "",
+		"checkpoint of a run: best, newest or an iteration's number (default best)")
 }
 
-// Open returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these in a bucket,
-// s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("": Best).
+// OpenCheckpoint returns a checkpoint. name is a run's directory, a checkpoint's file (*.safetensors), or one of these
+// in a bucket, s3://bucket/...; which says which of a run's checkpoints: Best, Newest, or an iteration's number ("":
+// Best).
 func OpenCheckpoint(ctx context.Context, name, which string) (*Checkpoint, error) {
 	r, err := Find(ctx, name)
 	if err != nil {
@@ -95,8 +97,8 @@ func Find(ctx context.Context, name string) (r Location, err error) {
 	return r, err
 }
 
-// List returns the names that Open takes: best if there is one, then the iterations that have checkpoints, in order. The
-// error wraps ErrNone if there are none. For a single checkpoint List returns nothing.
+// List returns the names that Open takes: best if there is one, then the iterations that have checkpoints, in order.
+// The error wraps ErrNone if there are none. For a single checkpoint List returns nothing.
 func (l Location) List(ctx context.Context) (names []string, err error) {
 	if strings.HasSuffix(l.Key, fileSuffix) {
 		return nil, nil
@@ -121,8 +123,8 @@ func (l Location) List(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// Open returns the checkpoint that which names, as [OpenCheckpoint] does. If workers trained several runs of that name, it
-// is the last one's, and of that the latest epoch's.
+// Open returns the checkpoint that which names, as [OpenCheckpoint] does. If workers trained several runs of that name,
+// it is the last one's, and of that the latest epoch's.
 func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	key, single := l.Key, strings.HasSuffix(l.Key, fileSuffix)
 	if single && which != "" {
@@ -145,7 +147,8 @@ func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	c := &Checkpoint{Location: strings.TrimSuffix(l.Store.String(), "/") + "/" + key, SHA256: hex.EncodeToString(sum[:])}
+	location := strings.TrimSuffix(l.Store.String(), "/") + "/" + key
+	c := &Checkpoint{Location: location, SHA256: hex.EncodeToString(sum[:])}
 	if c.State, c.Settings, err = Decode(data); err != nil {
 		err = fmt.Errorf("%s: %w", c.Location, err)
 		if errors.Is(err, ErrCorrupt) && which != NewestCheckpoint && !single {
@@ -156,8 +159,8 @@ func (l Location) Open(ctx context.Context, which string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Directory returns the directory of a run's files: its own, or if workers trained it that of its latest epoch; of several
-// runs of the name, that of the last.
+// Directory returns the directory of a run's files: its own, or if workers trained it that of its latest epoch; of
+// several runs of the name, that of the last.
 func Directory(run string) (string, error) {
 	var directories []string
 	for _, pattern := range []string{"epoch-*", "id-*/epoch-*"} {
@@ -194,11 +197,11 @@ func newFile(name string) (f file, rest string) {
 
 // compare orders files from the oldest to the newest.
 func (f file) compare(other file) int {
-	return cmp.Or(cmp.Compare(f.id, other.id), cmp.Compare(f.epoch, other.epoch), cmp.Compare(f.iteration, other.iteration))
+	return slices.Compare([]uint64{f.id, f.epoch, f.iteration}, []uint64{other.id, other.epoch, other.iteration})
 }
 
-// checkpoints returns the checkpoints of the run, of the last of its name, in order. The error wraps ErrNone if there are
-// none.
+// checkpoints returns the checkpoints of the run, of the last of its name, in order. The error wraps ErrNone if there
+// are none.
 func (l Location) checkpoints(ctx context.Context) ([]file, error) {
 	stored, err := l.Store.Files(ctx, l.Key)
 	if err != nil {
@@ -226,7 +229,8 @@ func choose(run string, files []file, which string) (string, error) {
 	var names []string
 	number, err := strconv.ParseUint(which, 10, 64)
 	for _, f := range slices.Backward(files) {
-		if f.best && which == BestCheckpoint || !f.best && (which == NewestCheckpoint || err == nil && f.iteration == number) {
+		if f.best && which == BestCheckpoint ||
+			!f.best && (which == NewestCheckpoint || err == nil && f.iteration == number) {
 			return f.key, nil
 		}
 		names = append(names, strings.TrimSuffix(path.Base(f.key), fileSuffix))
@@ -251,7 +255,7 @@ func (c *Checkpoint) Spec() (sim.Spec, error) {
 	return f.Spec(), nil
 }
 
-// Policy is what an actor plays: see policy.NewActor, which checks it.
+// Policy is a trained policy; policy.NewActor checks it.
 type Policy struct {
 	Shape      policy.Shape
 	Params     []float64
@@ -278,7 +282,7 @@ func (c *Checkpoint) Policy() (*Policy, error) {
 	shape := policy.Shape{Observation: sizes[0], Hidden: sizes[1:last], Action: sizes[last]}
 	if shape.Validate() != nil || len(params) != shape.NumParams() ||
 		len(moments.Mean) != shape.Observation || len(moments.M2) != shape.Observation {
-		return nil, fmt.Errorf("%s: its policy's parameters or normaliser do not have the size of its network", c.Location)
+		return nil, fmt.Errorf("%s: its policy's parameters or normaliser do not fit its network", c.Location)
 	}
 	return &Policy{shape, params, moments.Normalizer(recorded.Clip), moments}, nil
 }
@@ -289,8 +293,9 @@ func (c *Checkpoint) PolicyOf(shape policy.Shape) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own := p.Shape; own.Observation != shape.Observation || own.Action != shape.Action || !slices.Equal(own.Hidden, shape.Hidden) {
-		return nil, fmt.Errorf("%s: its policy has %s, but this run's has %s: choose another --env or --hidden", c.Location, describe(own), describe(shape))
+	if !slices.Equal(p.Shape.Mean().Sizes, shape.Mean().Sizes) {
+		return nil, fmt.Errorf("%s: its policy has %s, but this run's has %s: choose another --env or --hidden",
+			c.Location, describe(p.Shape), describe(shape))
 	}
 	if _, err := policy.NewActor(p.Shape, p.Params, p.Normalizer); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Location, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// plan is what Open will do with a directory.
+// plan describes how Open treats a directory.
 type plan struct {
 	directory string
 	aside     string // where an existing run is moved to; "" if it stays or there is none
@@ -61,9 +61,9 @@ func newPlan(settings *config.Settings) (plan, error) {
 		p.resume = true
 		if !begun {
 			if rows, err := ReadCSV[Row](ProgressFile(p.directory)); err == nil && len(rows) > 0 {
-				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, checkpoints/iteration-*.safetensors, to go on "+
-					"from: --force starts over and keeps these files aside, --run-dir and --from start another run from their best policy",
-					p.directory, len(rows))
+				return p, fmt.Errorf("%s has rows of %d iterations and no checkpoint, "+
+					"checkpoints/iteration-*.safetensors, to go on from: --force starts over and keeps these files "+
+					"aside, --run-dir and --from start another run from their best policy", p.directory, len(rows))
 			}
 		}
 		state, err := Peek(Checkpoints(p.directory), settings.Identity())
@@ -76,7 +76,8 @@ func newPlan(settings *config.Settings) (plan, error) {
 		return p, err
 	}
 	resume := "--resume"
-	if state, _, err := Read(Checkpoints(p.directory), newest); err == nil && settings.Reached(state.Iteration, state.Steps) {
+	state, _, err := Read(Checkpoints(p.directory), newest)
+	if err == nil && settings.Reached(state.Iteration, state.Steps) {
 		resume += " " + settings.Longer(state.Iteration, state.Steps)
 	}
 	return p, fmt.Errorf("%s already contains a run, %s: %s continues it, --force starts over and keeps it aside, "+
@@ -106,7 +107,7 @@ func inspect(directory string) (empty, run bool, err error) {
 	return empty, run, err
 }
 
-// reached describes how far a run has got, by its newest checkpoint, if there is one.
+// reached describes a run's progress by its newest checkpoint, if there is one.
 func reached(newest uint64, begun bool) string {
 	if !begun {
 		return "which has no checkpoint yet"
@@ -114,7 +115,7 @@ func reached(newest uint64, begun bool) string {
 	return fmt.Sprintf("which has completed %d iterations", newest)
 }
 
-// Done returns how far the run in settings.RunDir has come and how far it is to come, in iterations or steps. As for Open, an existing
+// Done returns the completed part and the length of the run in settings.RunDir, in iterations or steps. As for Open, a
 // run that was made with other settings is an error.
 func Done(settings *config.Settings) (done, all uint64, err error) {
 	state, err := Peek(Checkpoints(settings.RunDir), settings.Identity())

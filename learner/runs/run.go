@@ -21,9 +21,9 @@ type Run struct {
 	events      *events
 }
 
-// Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what happens
-// to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins with
-// [Run.Start]. Warnings go to log.
+// Open opens the directory of a run for writing, creating it if necessary; settings.Resume and Force decide what
+// happens to an existing run. It returns the state to resume from, or nil for a run that has none yet, which begins
+// with [Run.Start]. Warnings go to log.
 func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 	plan, err := newPlan(settings)
 	if err != nil {
@@ -59,7 +59,8 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 	if state, err = r.checkpoints.Load(); err != nil {
 		return nil, advise(err)
 	}
-	next, evaluated, beyond := uint64(0), uint64(0), false // the first rows to write; whether the run is longer than asked for
+	var next, evaluated uint64 // the first rows to write
+	beyond := false            // the run is longer than the settings ask for
 	if state != nil {
 		next, evaluated = state.Iteration, state.Iteration+1 // a checkpoint is evaluated before it is saved
 		done, all := settings.Of(state.Iteration, state.Steps)
@@ -79,7 +80,8 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 		return nil, err
 	}
 	if uint64(len(rows)) < next {
-		log.Warn("rows are missing from the progress so far", "file", ProgressFile(directory), "rows", len(rows), "iterations", next)
+		log.Warn("rows are missing from the progress so far",
+			"file", ProgressFile(directory), "rows", len(rows), "iterations", next)
 	}
 	r.events, err = openEvents(settings, rows, evaluations)
 	return state, err
@@ -117,14 +119,15 @@ func (r *Run) Start(state *State, evaluation *Evaluation) error {
 	return r.checkpoints.Save(state)
 }
 
-// Commit saves an iteration: its row, the evaluation of the state after it, nil for none, and that state. It sets state.Best. After
-// an error the run can be resumed from the preceding state.
+// Commit saves an iteration: its row, the evaluation of the state after it, nil for none, and that state. It sets
+// state.Best. After an error the run can be resumed from the preceding state.
 //
-// The best state is the one with the highest evaluation. In a run without any it is the one whose policy played the
-// best batch, which is the preceding one and has the row's number.
+// The best state has the highest evaluation. In a run without evaluations its policy played the best batch: that is the
+// preceding state, of the row's number.
 func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 	if state.Iteration != row.Iteration+1 {
-		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d", state.Iteration, row.Iteration))
+		panic(fmt.Sprintf("runs: state after %d iterations with the row of iteration %d",
+			state.Iteration, row.Iteration))
 	}
 	if err := r.commit(state, row, evaluation); err != nil {
 		return fmt.Errorf("%w; checkpoint %d is safe: fix this, then continue with --resume", err, row.Iteration)
@@ -134,7 +137,8 @@ func (r *Run) Commit(state *State, row Row, evaluation *Evaluation) error {
 
 func (r *Run) commit(state *State, row Row, evaluation *Evaluation) error {
 	// A batch of segments in which no episode ended has no return.
-	if best := state.Best; best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
+	best := state.Best
+	if best == nil && !math.IsNaN(row.ReturnMean) || best != nil && !best.Evaluated && row.ReturnMean > best.Return {
 		state.Best = &Best{Return: row.ReturnMean, Iteration: row.Iteration}
 		if err := r.checkpoints.KeepBest(*state.Best); err != nil {
 			return err

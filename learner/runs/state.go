@@ -7,12 +7,12 @@ type State struct {
 	Counters
 	// Arrays are the numbers, by name: docs/policy-format.md lists them.
 	Arrays map[string][]float64
-	// Networks are the sizes of the layers of multilayer perceptrons (package nn), by name: the array NAME.params has the
-	// parameters of the network NAME, followed by the log standard deviations if that is the policy.
+	// Networks are the sizes of the layers of multilayer perceptrons (package nn), by name: the array NAME.params has
+	// the parameters of the network NAME, followed by the log standard deviations if that is the policy.
 	Networks map[string][]int
 }
 
-// Counters say how far a run has got.
+// Counters measure a run's progress.
 type Counters struct {
 	Iteration uint64        // completed iterations; the next one, of this number, plays the policy in the state
 	Epoch     uint64        // the run's epoch
@@ -29,7 +29,7 @@ type Counters struct {
 type Best struct {
 	Return    float64 // mean undiscounted return of its episodes
 	Iteration uint64  // of the checkpoint that has it
-	// Evaluated reports whether the episodes are those of an evaluation, with the mean action. Otherwise they are those
-	// of the iteration's batch, and no policy has been evaluated.
+	// Evaluated reports whether Return is an evaluation's, with the mean action. Otherwise it is the return of the
+	// iteration's batch, and no policy has been evaluated.
 	Evaluated bool
 }

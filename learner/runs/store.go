@@ -114,8 +114,7 @@ func Read(directory string, iteration uint64) (*State, map[string]string, error)
 	return state, settings, nil
 }
 
-// Save makes state the newest checkpoint and removes those that are no longer kept. After an error all earlier
-// checkpoints still exist.
+// Save makes state the newest checkpoint and removes old ones. After an error all earlier checkpoints still exist.
 func (s *Store) Save(state *State) error {
 	path := s.path(state.Iteration)
 	data, err := Encode(state, s.settings)
@@ -150,8 +149,7 @@ func (s *Store) KeepBest(best Best) error {
 	return s.SaveBest(state)
 }
 
-// SaveBest keeps state as the best checkpoint. Call it before state is saved: a run killed in between comes to the same
-// state again, and one killed the other way round would not.
+// SaveBest keeps state as the best checkpoint. Call it before Save: a run killed in between then repeats the iteration.
 func (s *Store) SaveBest(state *State) error {
 	data, err := Encode(state, s.settings)
 	if err == nil {

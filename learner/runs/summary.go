@@ -10,7 +10,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// Summary returns what the complete run in settings.RunDir has reached, where it is, and the commands to go on with, for a terminal.
+// Summary returns the results and the directory of the complete run in settings.RunDir, and commands to continue with,
+// as text for a terminal.
 func Summary(settings *config.Settings) (string, error) {
 	directory := settings.RunDir
 	rows, err := ReadCSV[Row](ProgressFile(directory))
@@ -36,7 +37,8 @@ func Summary(settings *config.Settings) (string, error) {
 				best = e
 			}
 		}
-		reached += fmt.Sprintf("; best evaluation %.1f ± %.1f (mean action), at checkpoint %d", best.MeanReturn, best.MeanStandardError, best.Iteration)
+		reached += fmt.Sprintf("; best evaluation %.1f ± %.1f (mean action), at checkpoint %d",
+			best.MeanReturn, best.MeanStandardError, best.Iteration)
 	}
 	return fmt.Sprintf(`
 The run is complete: %s.

@@ -52,8 +52,8 @@ func (l localActors) alongside(ctx context.Context, body func(context.Context) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return rollout.Run(ctx, rollout.Config{
-			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(), Log: l.log,
-			Metrics: l.metrics,
+			Conn: conn, Run: l.run, Slots: slots, NewEnv: l.environments.New, Engine: tasks.Engine(),
+			Log: l.log, Metrics: l.metrics,
 		})
 	})
 	group.Go(func() error {
@@ -70,8 +70,8 @@ type Sampling struct {
 	Actors int    // local ones; config.AutoActors: one a core
 }
 
-// Sample calls body with a collector whose tickets local actors play, over a private NATS server, so that batches of
-// any policies can be collected as in training.
+// Sample calls body with a collector of episodes by local actors, over a private NATS server. It collects batches of
+// any policy as training does.
 func Sample(ctx context.Context, s Sampling, body func(context.Context, *collect.Collector) error) error {
 	const run = "sampling"
 	log := slog.New(slog.DiscardHandler)

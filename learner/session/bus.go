@@ -27,7 +27,7 @@ type Bus struct {
 // URL returns the address at which actors reach the bus.
 func (b *Bus) URL() string { return b.url }
 
-// Withdraw removes the policy of a leased run that has ended: what a server holds in its memory would only grow.
+// Withdraw removes the policy of a leased run that has ended from the server's memory.
 func (b *Bus) Withdraw(ctx context.Context, run string, epoch uint64) error {
 	conn, err := b.connect("learner")
 	if err != nil {
@@ -74,10 +74,11 @@ func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, me
 	return &Bus{url: server.URL(), connect: connect, stop: server.Close, slowConsumers: server.SlowConsumers}, nil
 }
 
-// loadCredentials returns the learner's identity and whom a server in this process admits. Both are nil if the settings
-// name no credentials.
-func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (*bus.Identity,
-	*bus.ServerAuth, error) {
+// loadCredentials returns the learner's identity and the authorization of a server in this process. Both are nil
+// without credentials in the settings.
+func loadCredentials(settings *config.Machine, log *slog.Logger, metrics *observe.Learner) (
+	*bus.Identity, *bus.ServerAuth, error,
+) {
 	if settings.Credentials == "" {
 		return nil, nil, nil
 	}

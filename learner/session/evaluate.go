@@ -15,12 +15,15 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// evaluationEpisodes is the number of episodes with each kind of action, unless that is more steps than an evaluation may take.
+// evaluationEpisodes is the number of episodes with each kind of action, unless that is more steps than an evaluation
+// may take.
 const evaluationEpisodes = 10
 
-// evaluate evaluates a checkpoint's policy in this process, with so many steps at most. Where the episodes cannot be played, as on a
-// machine without the environment, it logs why and returns nil; the training can do without.
-func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (*runs.Evaluation, time.Duration, error) {
+// evaluate evaluates a checkpoint's policy in this process, with so many steps at most. If the episodes cannot be
+// played, as on a machine without the environment, it logs the error and returns nil, and training continues.
+func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counters, steps train.EvaluationSteps) (
+	*runs.Evaluation, time.Duration, error,
+) {
 	var nanoseconds atomic.Int64
 	episodes := evaluate.Episodes{
 		NewEnv:     func() (sim.Env, error) { return s.environments.New(s.task.Name) },
@@ -50,7 +53,10 @@ func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counter
 		return nil, busy, nil
 	}
 	row := evaluate.Row(at, mean, sampled)
-	numbers := []any{"checkpoint", at.Iteration, "mean_action_return", round(row.MeanReturn), "standard_error", round(row.MeanStandardError)}
+	numbers := []any{
+		"checkpoint", at.Iteration,
+		"mean_action_return", round(row.MeanReturn), "standard_error", round(row.MeanStandardError),
+	}
 	if len(sampled) > 0 {
 		numbers = append(numbers, "sampled_action_return", round(row.SampledReturn))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
-// reporter carries what is counted elsewhere over to the metrics that Prometheus scrapes.
+// reporter sets the metrics for Prometheus from counts made elsewhere.
 type reporter struct {
 	*observe.Learner
 	directory *runs.Run
@@ -21,7 +21,7 @@ type reporter struct {
 	steps, episodes uint64 // of the run, as counted so far
 }
 
-// newReporter counts what comes after from.
+// newReporter returns a reporter of a run that continues from these counters.
 func newReporter(metrics *observe.Learner, from runs.Counters, directory *runs.Run, backend compute.Backend) *reporter {
 	return &reporter{metrics, directory, backend, from.Steps, from.Episodes}
 }
@@ -66,7 +66,7 @@ func (r *reporter) collected(stats collect.Stats) {
 	r.ActorsSending.Set(float64(stats.Actors))
 }
 
-// others returns what fetches the metrics that change within an iteration.
+// others returns a function that sets the metrics that change within an iteration.
 func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *Bus) func() {
 	dropped, slow := observe.NewTotal(r.DroppedMessages), observe.NewTotal(r.SlowConsumers)
 	return func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of any
-// earlier learner.
+// begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of
+// any earlier learner.
 func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (epoch uint64, err error) {
 	if s.Lease != nil {
 		epoch = s.Lease.Epoch
@@ -37,8 +37,8 @@ func (s *session) begin(ctx context.Context, r *train.Run, state *runs.State) (e
 	return epoch, nil
 }
 
-// source returns the checkpoint that the run starts from, nil for none. A run that has a checkpoint of its own no longer
-// needs it.
+// source returns the checkpoint that the run starts from, nil for none. A run that has a checkpoint of its own no
+// longer needs it.
 func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 	if s.Settings.From == "" {
 		return nil, nil
@@ -55,21 +55,24 @@ func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.PolicyOf(policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden})
+	shape := policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden}
+	_, err = c.PolicyOf(shape)
 	return c, err
 }
 
-// goOn says how to continue a run whose device has failed with an error; resume is the command for a run without a lease.
-// For a leased run, whose directory is removed, that is up to its worker.
+// goOn returns advice on continuing a run whose device has failed; resume is the command for a run without a lease. A
+// leased run is continued by a worker.
 func (s *session) goOn(err error, resume string) string {
 	switch {
 	case s.Lease == nil:
 	case device.TooLarge(err):
-		return "it is too large for a GPU like this one: submit it with a smaller batch, or retry it where workers have larger ones"
+		return "it is too large for a GPU like this one: " +
+			"submit it with a smaller batch, or retry it where workers have larger ones"
 	default:
 		return ""
 	}
-	return "the last checkpoint is intact: continue with " + resume + ", on another device with --device cpu or --device cuda:N"
+	return "the last checkpoint is intact: continue with " + resume + ", " +
+		"on another device with --device cpu or --device cuda:N"
 }
 
 // fitting returns how many steps of a batch fit into so many bytes, or 0 if unknown.

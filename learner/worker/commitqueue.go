@@ -59,11 +59,13 @@ type commitQueue struct {
 	sent    map[string]int // bytes of event files that the store has, by key
 }
 
-// newCommitQueue returns the queue of a run whose commits so far end with chain. The store keeps most checkpoints, and
-// those to keep.
+// newCommitQueue returns the queue of a run whose commits so far end with chain. The store keeps the newest
+// checkpoints, most of them, and the iterations to keep.
 func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(iteration uint64) bool) *commitQueue {
-	c := &commitQueue{lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting),
-		patience: commitWait, most: most, keep: keep, sent: map[string]int{}}
+	c := &commitQueue{
+		lease: l, store: s, log: l.log, pending: make(chan *pendingCommit, maxWaiting), patience: commitWait,
+		most: most, keep: keep, sent: map[string]int{},
+	}
 	if len(chain) > 0 {
 		c.last = chain[len(chain)-1].SHA256
 		c.kept = slices.Clone(chain[max(0, len(chain)-most):])
@@ -71,9 +73,9 @@ func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(i
 	return c
 }
 
-// add queues an iteration to be committed, and waits a while for the commit: if the store or the coordinator takes
-// longer, training goes on, and whoever takes the run after this worker's death repeats what was not committed. commit
-// lacks its hold and the previous hash. The error is ctx's cause.
+// add queues an iteration and waits a while for its commit. If the store or the coordinator takes longer, training
+// continues; should this worker die, the next one repeats the iterations without a commit. commit lacks its hold and
+// the previous hash. The error is ctx's cause.
 func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files, events []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
@@ -166,9 +168,9 @@ func (c *commitQueue) put(ctx context.Context, f file) error {
 	return c.store.Put(ctx, f.key, f.data)
 }
 
-// committed does what follows a commit, as far as it succeeds: it writes TensorBoard's events, marks the store, and
-// removes what is no longer needed. Of this epoch these are earlier checkpoints, and of earlier epochs everything but
-// the last ones. It does not touch later epochs, nor what the run had before a reset.
+// committed follows a commit: it writes TensorBoard's events, marks the store, and removes this epoch's older
+// checkpoints and earlier epochs' files, except the checkpoints to keep. It touches neither later epochs nor the files
+// from before a reset. Errors are logged.
 func (c *commitQueue) committed(ctx context.Context, l *pendingCommit) {
 	ctx, cancel := context.WithTimeout(ctx, c.lease.grace())
 	defer cancel()

@@ -25,8 +25,8 @@
 //
 // Commits then wait, in order, and training continues for [graceTerms] terms of the lease, or until [maxWaiting]
 // iterations wait. That is longer than the lease, on purpose: nobody can take the run while the coordinator is
-// unavailable. If only this worker is cut off, another one takes the run after one term, and whatever this one trains
-// after that is lost, but nothing else. When the coordinator is back the commits are made, or refused if another worker
+// unavailable. If only this worker is cut off, another one takes the run after one term, and only the iterations that
+// this one trains after that are lost. When the coordinator is back the commits are made, or refused if another worker
 // has the run.
 //
 // # The store

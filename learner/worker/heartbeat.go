@@ -45,7 +45,8 @@ func (w *worker) beat(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
 			if err := w.coordinator.Heartbeat(ctx, client.Heartbeat{Learner: w.name, Gone: true}); err != nil {
-				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent", "error", err)
+				w.Log.Warn("the coordinator does not know that this worker leaves, and will call it silent",
+					"error", err)
 			}
 			return
 		case <-ticker.C:

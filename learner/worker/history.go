@@ -66,8 +66,8 @@ func parseChain(run string, text []byte) (chain []link) {
 	return chain
 }
 
-// homeOf returns the home that a checkpoint's location is in, one of those that a run of that name may have had, or ""
-// for what is not a location.
+// homeOf returns the run directory that holds a checkpoint of a run of that name, or "" if location is not a
+// checkpoint's.
 func homeOf(run, location string) string {
 	directory := path.Dir(path.Dir(location))
 	home := path.Dir(directory)
@@ -96,7 +96,7 @@ func epochOf(home, key string) (epoch uint64, ok bool) {
 // resumption is a checkpoint from which a run may go on.
 type resumption struct {
 	chain     []link // up to the checkpoint
-	unknown   []link // those of the chain that the coordinator does not know, the last ones
+	unknown   []link // the chain's end, which the coordinator does not know
 	directory string // has the newest files that go with it
 	epoch     uint64 // of the directory
 	data      []byte // the checkpoint
@@ -105,17 +105,17 @@ type resumption struct {
 // checkpoint returns the one to resume from.
 func (r *resumption) checkpoint() link { return r.chain[len(r.chain)-1] }
 
-// find returns the newest intact checkpoint of a run that follows the one that the coordinator has, or is that one, or
-// nil for a run without any. There are later ones if the coordinator was restored from a backup, or if a worker was
-// killed before it had committed what it had stored.
+// find returns the newest intact checkpoint of a run, from the coordinator's on, or nil for a run without one. There
+// are later ones if the coordinator was restored from a backup, or if a worker was killed between storing a checkpoint
+// and its commit.
 func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, error) {
 	known := cmp.Or(run.Checkpoint, run.Start)
 	homes := []string{run.Home()}
 	if known != nil {
 		home := homeOf(run.Name, known.Location)
 		if home == "" || run.Checkpoint != nil && !locates(*run.Checkpoint) {
-			return nil, fmt.Errorf("%w: %q is not a location of iteration %d", errDamaged, known.Location,
-				known.Iteration)
+			return nil, fmt.Errorf("%w: %q is not a location of iteration %d",
+				errDamaged, known.Location, known.Iteration)
 		}
 		if home != homes[0] { // the run was reset
 			homes = append(homes, home)
@@ -143,16 +143,17 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 		}
 	}
 	if run.Start != nil && len(all) == 0 {
-		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset", errMissing, in,
-			run.Start.Iteration)
+		failed = fmt.Errorf("%w: %v has none of iteration %d, to which the run was reset",
+			errMissing, in, run.Start.Iteration)
 	}
 	return nil, failed
 }
 
-// chains returns the resumptions that the chains in a home offer. Only in the run's own are those later than the one
-// known.
-func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (all []*resumption,
-	err error) {
+// chains returns the resumptions that the chains in a home offer; in another home than the run's own, only the known
+// one.
+func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (
+	all []*resumption, err error,
+) {
 	keys, err := store.List(ctx, in, home)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -169,8 +170,8 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errStore, err)
 		}
-		// first is the first that the coordinator does not know
-		chain, known, first := parseChain(run.Name, text), -1, 0
+		chain, known := parseChain(run.Name, text), -1
+		first := 0 // unknown to the coordinator
 		switch {
 		case run.Checkpoint != nil:
 			known = slices.IndexFunc(chain, func(l link) bool { return l.Checkpoint == *run.Checkpoint })
@@ -184,8 +185,10 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 		}
 		for i, l := range chain {
 			if i == known || i > known && own && slices.Contains(keys, l.Location) {
-				all = append(all, &resumption{chain: chain[:i+1], unknown: chain[min(first, i+1) : i+1],
-					directory: path.Dir(key), epoch: epoch})
+				unknown := chain[min(first, i+1) : i+1]
+				all = append(all, &resumption{
+					chain: chain[:i+1], unknown: unknown, directory: path.Dir(key), epoch: epoch,
+				})
 			}
 		}
 	}
@@ -213,15 +216,16 @@ func (r *resumption) get(ctx context.Context, in store.Store) error {
 }
 
 // fill fills a run's new directory with the checkpoint and the files beside it: the settings, the rows, the best policy
-// and the iterations to keep. Some may be of later iterations: these give the same results when repeated, and rows
+// and the iterations to keep. Files of later iterations do no harm: repeated iterations give the same results, and rows
 // beyond the checkpoint are cut off.
 func (r *resumption) fill(ctx context.Context, in store.Store, settings *config.Settings) error {
 	if err := os.MkdirAll(runs.Checkpoints(settings.RunDir), 0o755); err != nil {
 		return err
 	}
 	own := path.Join(runs.CheckpointsName, runs.FileName(r.checkpoint().Iteration))
-	names := []string{runs.ProgressName, runs.EvaluationsName, runs.ShutOutName,
-		path.Join(runs.CheckpointsName, runs.BestName)}
+	names := []string{
+		runs.ProgressName, runs.EvaluationsName, runs.ShutOutName, path.Join(runs.CheckpointsName, runs.BestName),
+	}
 	for _, iteration := range settings.KeepCheckpoints {
 		if iteration < r.checkpoint().Iteration {
 			names = append(names, path.Join(runs.CheckpointsName, runs.FileName(iteration)))

@@ -29,7 +29,7 @@ type journal struct {
 	commits   *commitQueue
 	chain     []byte // the commits, as the store has them
 	log       *runLog
-	stored    map[string]string // SHA-256 of what the store has, by the file's path in the directory
+	stored    map[string]string // SHA-256 of the store's files, by path in the directory
 }
 
 // Start saves and commits iteration 0.
@@ -61,7 +61,7 @@ func (j *journal) commit(state *runs.State, summary map[string]float64) error {
 		events, err = j.events()
 	}
 	if err != nil {
-		return fmt.Errorf("read what is to be committed: %w", err)
+		return fmt.Errorf("read the files of the commit: %w", err)
 	}
 	newest := registry.Checkpoint{Iteration: state.Iteration, SHA256: hash, Location: files[len(files)-1].key}
 	j.chain = appendLink(j.chain, link{newest, state.Steps})
@@ -103,8 +103,7 @@ func (j *journal) key(name string) string {
 	return path.Join(epochs.Directory(j.commits.lease.home, j.commits.lease.Epoch), name)
 }
 
-// events returns the event files, for TensorBoard, which only grow. Neither the next epoch nor a reader of progress.csv
-// needs them.
+// events returns the event files, for TensorBoard, which only grow. Resuming does not need them.
 func (j *journal) events() (events []file, err error) {
 	files := os.DirFS(j.directory)
 	for _, pattern := range runs.EventPatterns {
@@ -127,8 +126,8 @@ func (j *journal) events() (events []file, err error) {
 func summary(row runs.Row) map[string]float64 {
 	all := map[string]float64{
 		"return_mean": row.ReturnMean, "return_min": row.ReturnMin, "return_max": row.ReturnMax,
-		"length_mean": row.LengthMean,
-		"kl":          row.KL, "episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
+		"length_mean": row.LengthMean, "kl": row.KL,
+		"episodes": float64(row.Episodes), "seconds_elapsed": row.SecondsElapsed,
 	}
 	for name, value := range all {
 		if math.IsNaN(value) || math.IsInf(value, 0) {

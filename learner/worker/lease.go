@@ -90,8 +90,8 @@ func (l *lease) keep(ctx context.Context, lose context.CancelCauseFunc) {
 			lose(silent(l.grace(), err))
 			return
 		case !warned:
-			l.log.Warn("the coordinator does not answer; training goes on for a while", "while", l.grace(), "error",
-				err)
+			l.log.Warn("the coordinator does not answer; training goes on for a while",
+				"while", l.grace(), "error", err)
 			warned = true
 		}
 	}

@@ -17,7 +17,7 @@ const (
 	logTimeout = 3 * time.Second
 )
 
-// runLog is what a worker logs of a run, for "coordinator logs".
+// runLog is a worker's log of a run, for "coordinator logs".
 type runLog struct {
 	key string // in the store
 	*observe.Tail

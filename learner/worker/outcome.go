@@ -21,20 +21,19 @@ import (
 // maxReason bounds the reason for a failure sent to the coordinator, in bytes.
 const maxReason = 1000
 
-// conclude reports to the coordinator how the training of a run has ended. It returns the error if that is this worker's
-// fault.
+// conclude reports the end of a run's training to the coordinator. It returns the error if it is this worker's fault.
 func (w *worker) conclude(ctx, holding context.Context, l *lease, err error) error {
 	var lost *lostError
 	var loss *lossError
 	switch {
 	case errors.As(err, &lost):
-		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", lost.why)
+		l.log.Warn("gave the run up; another worker continues it from the last commit", "because", lost.why)
 		if errors.Is(lost.why, client.NotRunning) { // it was cancelled
 			w.withdraw(ctx, l)
 		}
 		return nil
 	case errors.Is(err, collect.ErrSuperseded):
-		l.log.Warn("gave the run up; whoever takes it goes on from the last commit", "because", err)
+		l.log.Warn("gave the run up; another worker continues it from the last commit", "because", err)
 		w.release(ctx, l, "")
 		return nil
 	case ctx.Err() != nil:
@@ -73,8 +72,8 @@ func (w *worker) withdraw(ctx context.Context, l *lease) {
 	}
 }
 
-// release releases the run, even if the worker is being stopped, and describes what happens to it. fault is a failure that
-// the run may have caused, "" for none.
+// release releases the run, even if the worker is being stopped, and returns the consequence as text. fault is a
+// failure that the run may have caused, "" for none.
 func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -87,7 +86,7 @@ func (w *worker) release(ctx context.Context, l *lease, fault string) string {
 	return "the run is given back, and another worker goes on from its last commit"
 }
 
-// logOutcome logs what was reported to the coordinator, or that it could not be, in which case the lease will expire.
+// logOutcome logs the report to the coordinator, or that it failed, in which case the lease will expire.
 func (w *worker) logOutcome(ctx context.Context, l *lease, what string, err error) {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // such as a renewal that was refused meanwhile
@@ -98,14 +97,15 @@ func (w *worker) logOutcome(ctx context.Context, l *lease, what string, err erro
 		l.log.Warn("the run is no longer this worker's", "because", refusal)
 		return
 	case err != nil:
-		l.log.Warn("the coordinator does not know yet; another learner will tell it", "the run is", what, "error", err)
+		l.log.Warn("the coordinator could not be told; it finds out when the lease expires",
+			"the run is", what, "error", err)
 		return
 	}
 	l.log.Info("the run is " + what)
 }
 
-// ownFault reports whether an error is the fault of this worker or its machine rather than the run's, so that another run
-// could meet it as well. A run too large for the memory of such a GPU is itself at fault.
+// ownFault reports whether an error is the fault of this worker or its machine rather than the run's, so that another
+// run could meet it as well. A run too large for the memory of such a GPU is itself at fault.
 func ownFault(err error) bool {
 	if device.TooLarge(err) {
 		return false

@@ -53,8 +53,9 @@ type worker struct {
 	actors  atomic.Int64           // number of actors that played its last batch
 }
 
-// serve trains one run of a coordinator after another until ctx is done, which is not an error, or until this worker is at
-// fault rather than a run: a full disk, an unreachable store. It then releases its current run. c lacks a run's settings.
+// serve trains one run of a coordinator after another until ctx is done, which is not an error, or until this worker is
+// at fault rather than a run: a full disk, an unreachable store. It then releases its current run. c lacks a run's
+// settings.
 func serve(ctx context.Context, settings *config.Worker, c session.Config) error {
 	coordinator, err := client.Open(client.Config{URLs: settings.Coordinators(), Log: c.Log}, settings.Credentials)
 	if err != nil {
@@ -76,8 +77,8 @@ func serve(ctx context.Context, settings *config.Worker, c session.Config) error
 	}
 	defer temporary.Close()
 	w := &worker{
-		Config: c, settings: settings, name: cmp.Or(settings.Name, defaultName()), coordinator: coordinator, store: checkpoints,
-		bus: bus, scratch: temporary, news: make(chan struct{}, 1),
+		Config: c, settings: settings, name: cmp.Or(settings.Name, defaultName()),
+		coordinator: coordinator, store: checkpoints, bus: bus, scratch: temporary, news: make(chan struct{}, 1),
 	}
 	var beating sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
@@ -133,7 +134,8 @@ func (w *worker) take(ctx context.Context) (*registry.Run, error) {
 func (w *worker) tryTake(ctx context.Context) (*registry.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return w.coordinator.Take(ctx, registry.Take{Learner: w.name, TTL: w.settings.LeaseTerm.Seconds(), NATS: w.bus.URL()})
+	take := registry.Take{Learner: w.name, TTL: w.settings.LeaseTerm.Seconds(), NATS: w.bus.URL()}
+	return w.coordinator.Take(ctx, take)
 }
 
 // wait returns when there may be a run to take, and at intervals, since the node asked may be cut off from the others.
@@ -170,9 +172,9 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 	return w.conclude(ctx, holding, l, err)
 }
 
-// resume fetches the checkpoint to resume a run from into its directory, and commits what the coordinator does not know of it. It
-// returns the run's commits so far. A shared file system may lag, so a checkpoint that is missing or unreadable is looked for
-// again before it is a [lossError], unless the store itself does not answer as the one that workers write to.
+// resume fetches the checkpoint of a run into its directory, and makes the commits that the coordinator missed. It
+// returns the run's commits so far. A shared file system may lag, so resume tries again before a missing or unreadable
+// checkpoint is a [lossError]. If the store lacks its marker too, it is this worker's error.
 func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settings *config.Settings) ([]link, error) {
 	patient, cancel := context.WithTimeout(ctx, findTerms*l.term)
 	defer cancel()
@@ -198,7 +200,7 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 		l.log.Info("the store is ahead of the coordinator", "iteration", r.checkpoint().Iteration, "commits", n)
 	}
 	settings.Resume = config.ResumeYes
-	if _, recorded, err := runs.Decode(r.data); err == nil { // rundir reports an error
+	if _, recorded, err := runs.Decode(r.data); err == nil { // Train reports an error
 		if err := errors.Join(settings.Recall(recorded), settings.Validate()); err != nil {
 			return nil, fmt.Errorf("the settings in %s: %w", r.checkpoint().Location, err)
 		}
@@ -216,13 +218,16 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 	return r.chain, r.fill(ctx, w.store, settings)
 }
 
-// lossError reports that what the coordinator has of a run is not in the store: a loss of that run, not of the worker.
+// lossError reports that the store lacks the checkpoint of the run's last commit: a loss of the run, not this worker's
+// fault.
 type lossError struct{ error }
 
 func (e *lossError) Unwrap() error { return e.error }
 
 // train resumes the run from its last commit. It returns nil once all its iterations are committed.
-func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger) error {
+func (w *worker) train(
+	ctx context.Context, lose context.CancelCauseFunc, l *lease, run *registry.Run, whole *slog.Logger,
+) error {
 	settings, err := w.runSettings(run)
 	if err != nil {
 		return err
@@ -242,7 +247,8 @@ func (w *worker) train(ctx context.Context, lose context.CancelCauseFunc, l *lea
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector) {
 		j := &journal{
-			ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text, stored: map[string]string{}, log: l.text,
+			ctx: ctx, local: directory, directory: settings.RunDir, commits: c, chain: text,
+			stored: map[string]string{}, log: l.text,
 		}
 		return j, interruptible{collector, w.played}
 	}
