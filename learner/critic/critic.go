@@ -1,7 +1,6 @@
 package critic
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 const (
@@ -210,13 +210,11 @@ func (c *Critic) TryFeatures(e *Evaluation, features compute.Block) (undo func()
 		return nil, err
 	}
 	phi := c.params[:c.embedding()]
-	before, optimizer := slices.Clone(phi), c.process.State()
+	before, optimizer := slices.Clone(phi), c.process.Clone()
 	c.process.Step(phi, gradient)
 	return func() {
 		copy(phi, before)
-		if err := c.process.Restore(optimizer); err != nil {
-			panic(fmt.Errorf("critic: an optimiser refuses its own state: %w", err))
-		}
+		c.process = optimizer
 	}, nil
 }
 
@@ -235,55 +233,20 @@ func inverseSoftplus(y float64) float64 {
 // sigmoid returns the derivative of softplus.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// State returns a copy of everything the critic has learned, optimisers included.
-func (c *Critic) State() optim.State {
-	s := optim.State{
-		"params": append([]float64(nil), c.params...),
-		"raw":    append([]float64(nil), c.raw...),
-	}
-	s.Join("value", c.value.State())
-	s.Join("process", c.process.State())
-	return s
+// Visit visits all that the critic has learned, and its optimisers.
+func (c *Critic) Visit(v *state.Visitor) {
+	c.Learned(true)(v)
+	v.Part("value", c.value.Visit)
+	v.Part("process", c.process.Visit)
 }
 
-// Restore sets the state to one returned by State. If an array is missing, has the wrong
-// length or is not finite, it returns an error and changes nothing.
-func (c *Critic) Restore(s optim.State) error {
-	params, err := s.Array("params", len(c.params))
-	if err != nil {
-		return fmt.Errorf("critic: %w", err)
-	}
-	raw, err := s.Array("raw", len(c.raw))
-	if err != nil {
-		return fmt.Errorf("critic: %w", err)
-	}
-	before := c.value.State()
-	if err := c.value.Restore(s.Part("value")); err != nil {
-		return fmt.Errorf("critic: value: %w", err)
-	}
-	if err := c.process.Restore(s.Part("process")); err != nil {
-		return errors.Join(fmt.Errorf("critic: process: %w", err), c.value.Restore(before))
-	}
-	copy(c.params, params)
-	copy(c.raw, raw)
-	return nil
-}
-
-// Adopt takes over what another critic of the same observations has learned, from its State: the networks, and with
-// hyper the process's hyperparameters. The optimisers start anew. If an array is missing, has the wrong length or is
-// not finite, Adopt returns an error and changes nothing.
-func (c *Critic) Adopt(s optim.State, hyper bool) error {
-	params, err := s.Array("params", len(c.params))
-	if err != nil {
-		return fmt.Errorf("critic: %w", err)
-	}
-	raw := c.raw
-	if hyper {
-		if raw, err = s.Array("raw", len(c.raw)); err != nil {
-			return fmt.Errorf("critic: %w", err)
+// Learned returns a visit of all that the critic has learned without the optimisers: the networks, and with hyper the
+// process's hyperparameters.
+func (c *Critic) Learned(hyper bool) func(v *state.Visitor) {
+	return func(v *state.Visitor) {
+		v.Array("params", c.params)
+		if hyper {
+			v.Array("raw", c.raw)
 		}
 	}
-	copy(c.params, params)
-	copy(c.raw, raw)
-	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 func each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
@@ -428,12 +429,12 @@ func TestRestoredCriticContinues(t *testing.T) {
 			c.update(t, p, b)
 		}
 		restored := New(3, kind, rng)
-		if err := restored.Restore(c.State()); err != nil {
+		if err := state.Restore(state.Save(c.Visit), restored.Visit); err != nil {
 			t.Fatal(err)
 		}
 		c.update(t, p, b)
 		restored.update(t, p, b)
-		got, want := restored.State(), c.State()
+		got, want := state.Save(restored.Visit), state.Save(c.Visit)
 		for name, x := range want {
 			for i, v := range x {
 				if got[name][i] != v {
@@ -452,13 +453,13 @@ func TestRefusedStateChangesNothing(t *testing.T) {
 		"params": "params", "raw": "raw", "value.first": "value", "process.steps": "process",
 		"process.second": "process",
 	} {
-		c, s := New(3, Kind{}, rand.New(rand.NewPCG(10, 0))), other.State()
+		c, s := New(3, Kind{}, rand.New(rand.NewPCG(10, 0))), state.Save(other.Visit)
 		before := append([]float64(nil), c.params...)
 		s[name] = s[name][1:]
-		if err := c.Restore(s); err == nil || !strings.Contains(err.Error(), want) {
+		if err := state.Restore(s, c.Visit); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s too short: error %v", name, err)
 		}
-		if c.params[0] != before[0] || c.value.State()["steps"][0] != 0 {
+		if c.params[0] != before[0] || state.Save(c.value.Visit)["steps"][0] != 0 {
 			t.Errorf("%s too short: the critic was changed", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn"
 	"github.com/dbqpg/dbqpg/internal/nn/blocks"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 const (
@@ -111,7 +112,7 @@ func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, tar
 	}
 	s := compute.NewScope(b)
 	defer s.Release()
-	before := v.State()
+	before := state.Save(v.Visit)
 	v.passes = v.next(b, observations, v.standardized(s, targets), epochs)
 	v.moments.add(targets)
 	y := v.standardized(s, targets)
@@ -122,7 +123,7 @@ func (v *ValueFunction) Learn(b compute.Backend, observations compute.Block, tar
 		v.pass(b, observations, y)
 	}
 	if err := optim.CheckFinite("step of the value function", v.params); err != nil {
-		return 0, errors.Join(err, v.Restore(before))
+		return 0, errors.Join(err, state.Restore(before, v.Visit))
 	}
 	return v.passes, nil
 }
@@ -182,69 +183,17 @@ func (v *ValueFunction) gradient(b compute.Backend, observations, y compute.Bloc
 	return compute.ToSlice(b, dst)
 }
 
-// State returns a copy of everything that is learned, the optimiser included.
-func (v *ValueFunction) State() optim.State {
-	s := optim.State{
-		"params":  slices.Clone(v.params),
-		"moments": {v.moments.batches, v.moments.mean, v.moments.variance},
-		"passes":  {float64(v.passes)},
-		"halfway": slices.Clone(v.halfway),
-	}
-	s.Join("optimizer", v.optimizer.State())
-	return s
+// Visit visits all that the value function has learned, and its optimiser.
+func (v *ValueFunction) Visit(s *state.Visitor) {
+	v.Learned(s)
+	s.Int("passes", &v.passes)
+	s.Array("halfway", v.halfway)
+	s.Part("optimizer", v.optimizer.Visit)
 }
 
-// Restore sets the state to one returned by State. If an array is missing, has the wrong length or an impossible
-// number, it returns an error and changes nothing.
-func (v *ValueFunction) Restore(s optim.State) error {
-	params, m, err := v.learned(s)
-	if err != nil {
-		return err
-	}
-	halfway, err := s.Array("halfway", len(v.halfway))
-	if err != nil {
-		return fmt.Errorf("value function: %w", err)
-	}
-	passes, err := s.Array("passes", 1)
-	if err != nil {
-		return fmt.Errorf("value function: %w", err)
-	}
-	if p := passes[0]; !(p >= 0 && p <= math.MaxInt32) || p != math.Trunc(p) {
-		return fmt.Errorf("value function: %v passes", p)
-	}
-	if err := v.optimizer.Restore(s.Part("optimizer")); err != nil {
-		return fmt.Errorf("value function: %w", err)
-	}
-	copy(v.params, params)
-	copy(v.halfway, halfway)
-	v.moments, v.passes = m, int(passes[0])
-	return nil
-}
-
-// Adopt takes over what another value function has learned, from its State. The optimiser starts anew. Errors are those
-// of Restore.
-func (v *ValueFunction) Adopt(s optim.State) error {
-	params, m, err := v.learned(s)
-	if err != nil {
-		return err
-	}
-	copy(v.params, params)
-	v.moments = m
-	return nil
-}
-
-// learned checks and returns the parameters and the moments of a state.
-func (v *ValueFunction) learned(s optim.State) (params []float64, m moments, err error) {
-	if params, err = s.Array("params", len(v.params)); err != nil {
-		return nil, m, fmt.Errorf("value function: %w", err)
-	}
-	numbers, err := s.Array("moments", 3)
-	if err != nil {
-		return nil, m, fmt.Errorf("value function: %w", err)
-	}
-	m = moments{batches: numbers[0], mean: numbers[1], variance: numbers[2]}
-	if m.batches < 0 || m.batches != math.Trunc(m.batches) || m.variance < 0 {
-		return nil, m, fmt.Errorf("value function: moments of %v batches with the variance %v", m.batches, m.variance)
-	}
-	return params, m, nil
+// Learned visits all that the value function has learned without the optimiser.
+func (v *ValueFunction) Learned(s *state.Visitor) {
+	s.Array("params", v.params)
+	s.Numbers("moments", state.Number{To: &v.moments.batches, Check: state.Count}, state.Number{To: &v.moments.mean},
+		state.Number{To: &v.moments.variance, Check: state.NotNegative})
 }

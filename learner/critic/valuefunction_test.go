@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/gorgoniatest"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/learner/optim"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // lambdaReturnTwin is the definition: the returns over 1, 2, ... steps of an episode whose last step is followed by the
@@ -173,10 +174,10 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(19, 0))
 	v, twin := NewValueFunction(3, rng), NewValueFunction(3, rng)
-	distance := func(state optim.State, params string, p problem) float64 {
+	distance := func(from state.Arrays, params string, p problem) float64 {
 		w := NewValueFunction(3, rng)
-		w.moments = moments{state["moments"][0], state["moments"][1], state["moments"][2]}
-		copy(w.params, state[params])
+		w.moments = moments{from["moments"][0], from["moments"][1], from["moments"][2]}
+		copy(w.params, from[params])
 		return floats.Distance(w.Values(s, p.observations), p.returns, 2)
 	}
 	want, more, fewer := epochs, 0, 0
@@ -185,16 +186,16 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 		for i := range p.returns {
 			p.returns[i] += float64(30*batch) * rng.NormFloat64() // ever more to learn by heart
 		}
-		state := v.State()
+		before := state.Save(v.Visit)
 		if batch > 0 {
 			quarter := int(math.Ceil(float64(want) / 4))
-			if distance(state, "params", p) < distance(state, "halfway", p) {
+			if distance(before, "params", p) < distance(before, "halfway", p) {
 				want, more = min(epochs, want+quarter), more+1
 			} else {
 				want, fewer = max(1, want-quarter), fewer+1
 			}
 		}
-		if err := twin.Restore(state); err != nil {
+		if err := state.Restore(before, twin.Visit); err != nil {
 			t.Fatal(err)
 		}
 		passes, err := v.Learn(b, p.observations, p.returns, epochs)
@@ -220,7 +221,7 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 	}
 }
 
-func requireState(t *testing.T, got, want optim.State) {
+func requireState(t *testing.T, got, want state.Arrays) {
 	t.Helper()
 	for name, x := range want {
 		if !slices.Equal(got[name], x) {
@@ -244,16 +245,16 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	}
 	learn(v)
 	restored, adopted := NewValueFunction(3, rng), NewValueFunction(3, rng)
-	if err := errors.Join(restored.Restore(v.State()), adopted.Adopt(v.State())); err != nil {
+	if err := errors.Join(state.Restore(state.Save(v.Visit), restored.Visit), state.Restore(state.Save(v.Visit), adopted.Learned)); err != nil {
 		t.Fatal(err)
 	}
 	near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)
-	if steps := adopted.State()["optimizer.steps"][0]; steps != 0 {
+	if steps := state.Save(adopted.Visit)["optimizer.steps"][0]; steps != 0 {
 		t.Errorf("the optimiser begins with %v steps", steps)
 	}
 	learn(v)
 	learn(restored)
-	requireState(t, restored.State(), v.State())
+	requireState(t, state.Save(restored.Visit), state.Save(v.Visit))
 }
 
 func TestRefusedStateChangesNoValue(t *testing.T) {
@@ -266,24 +267,24 @@ func TestRefusedStateChangesNoValue(t *testing.T) {
 		"optimizer.first": {2}, "optimizer.second": {-1},
 	} {
 		v := NewValueFunction(3, rng)
-		before, s := v.State(), other.State()
+		before, s := state.Save(v.Visit), state.Save(other.Visit)
 		s[name] = bad
 		last := name[strings.LastIndexByte(name, '.')+1:]
-		if err := v.Restore(s); err == nil || !strings.Contains(err.Error(), last) {
+		if err := state.Restore(s, v.Visit); err == nil || !strings.Contains(err.Error(), last) {
 			t.Errorf("%s of %d numbers: error %v", name, len(bad), err)
 		}
-		requireState(t, v.State(), before)
+		requireState(t, state.Save(v.Visit), before)
 	}
 	for _, bad := range [][]float64{{-1, 0, 1}, {0.5, 0, 1}, {1, 0, -1}, {1, math.NaN(), 1}, {math.Inf(1), 0, 1}} {
 		v := NewValueFunction(3, rng)
-		before, s := v.State(), other.State()
+		before, s := state.Save(v.Visit), state.Save(other.Visit)
 		s["moments"] = bad
-		for _, take := range []func(optim.State) error{v.Restore, v.Adopt} {
-			if err := take(s); err == nil || !strings.Contains(err.Error(), "moments") {
+		for _, take := range []func(*state.Visitor){v.Visit, v.Learned} {
+			if err := state.Restore(s, take); err == nil || !strings.Contains(err.Error(), "moments") {
 				t.Errorf("moments %v: error %v", bad, err)
 			}
 		}
-		requireState(t, v.State(), before)
+		requireState(t, state.Save(v.Visit), before)
 	}
 }
 
@@ -294,7 +295,7 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 	defer s.Release()
 	rng := rand.New(rand.NewPCG(22, 0))
 	v, p := NewValueFunction(3, rng), distant(s, 300, rng)
-	before := v.State()
+	before := state.Save(v.Visit)
 	observations := compute.ToSlice(b, p.observations)
 	observations[301] = math.NaN()
 	infinite := slices.Clone(p.returns)
@@ -309,7 +310,7 @@ func TestNotFiniteTargetsTeachNothing(t *testing.T) {
 		if _, err := learn(); !errors.As(err, &notFinite) {
 			t.Errorf("%s: error %v", what, err)
 		}
-		requireState(t, v.State(), before)
+		requireState(t, state.Save(v.Visit), before)
 	}
 	for what, learn := range map[string]func(){
 		"no epochs":   func() { _, _ = v.Learn(b, p.observations, p.returns, 0) },

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // Adam's constants, which are PyTorch's defaults.
@@ -52,37 +54,16 @@ func (a *Adam) Step(params, gradient []float64) {
 	}
 }
 
-// State returns a copy of the number of steps and the two running means.
-func (a *Adam) State() State {
-	return State{"steps": {a.steps}, "first": slices.Clone(a.first), "second": slices.Clone(a.second)}
+// Visit visits the number of steps and the two running means.
+func (a *Adam) Visit(v *state.Visitor) {
+	v.Numbers("steps", state.Number{To: &a.steps, Check: state.Count})
+	v.Array("first", a.first)
+	v.Array("second", a.second, state.NotNegative)
 }
 
-// Restore sets the state to a copy of one returned by State. If an array is missing, has
-// the wrong length or contains an impossible number, it returns an error and changes
-// nothing.
-func (a *Adam) Restore(s State) error {
-	steps, err := s.Array("steps", 1)
-	if err != nil {
-		return err
-	}
-	first, err := s.Array("first", len(a.first))
-	if err != nil {
-		return err
-	}
-	second, err := s.Array("second", len(a.second))
-	if err != nil {
-		return err
-	}
-	if steps[0] < 0 || steps[0] != math.Trunc(steps[0]) {
-		return fmt.Errorf("optim: Adam's number of steps is %v", steps[0])
-	}
-	for i, v := range second {
-		if v < 0 {
-			return fmt.Errorf("optim: Adam's mean square %d is %v", i, v)
-		}
-	}
-	a.steps = steps[0]
-	copy(a.first, first)
-	copy(a.second, second)
-	return nil
+// Clone returns a copy with the same state.
+func (a *Adam) Clone() *Adam {
+	c := *a
+	c.first, c.second = slices.Clone(a.first), slices.Clone(a.second)
+	return &c
 }

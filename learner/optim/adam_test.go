@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // torchAdam follows the algorithm box of torch.optim.Adam's documentation, with L2
@@ -72,7 +74,7 @@ func TestAdamRestores(t *testing.T) {
 	gradient := func() []float64 { return []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()} }
 	a.Step(x, gradient())
 	a.Step(x, gradient())
-	if err := b.Restore(a.State()); err != nil {
+	if err := state.Restore(state.Save(a.Visit), b.Visit); err != nil {
 		t.Fatal(err)
 	}
 	y, g := append([]float64(nil), x...), gradient()
@@ -86,27 +88,27 @@ func TestAdamRestores(t *testing.T) {
 }
 
 func TestAdamRefusesBadState(t *testing.T) {
-	good := func() State { return State{"steps": {2}, "first": {1, 2}, "second": {1, 2}} }
-	for want, breakIt := range map[string]func(State){
-		`no array "first"`:                 func(s State) { delete(s, "first") },
-		`"second" has 1 elements, want 2`:  func(s State) { s["second"] = s["second"][:1] },
-		`element 1 of the state's`:         func(s State) { s["first"][1] = math.NaN() },
-		"number of steps is -1":            func(s State) { s["steps"][0] = -1 },
-		"number of steps is 1.5":           func(s State) { s["steps"][0] = 1.5 },
-		"mean square 0 is -1":              func(s State) { s["second"][0] = -1 },
-		`"steps" has 0 elements, want 1`:   func(s State) { s["steps"] = nil },
-		`element 0 of the state's array "`: func(s State) { s["steps"][0] = math.Inf(1) },
+	good := func() state.Arrays { return state.Arrays{"steps": {2}, "first": {1, 2}, "second": {1, 2}} }
+	for want, breakIt := range map[string]func(state.Arrays){
+		`no array "first"`:                               func(s state.Arrays) { delete(s, "first") },
+		`"second" has 1 elements, want 2`:                func(s state.Arrays) { s["second"] = s["second"][:1] },
+		`element 1 of the state's`:                       func(s state.Arrays) { s["first"][1] = math.NaN() },
+		`"steps" is -1`:                                  func(s state.Arrays) { s["steps"][0] = -1 },
+		`"steps" is 1.5`:                                 func(s state.Arrays) { s["steps"][0] = 1.5 },
+		`element 0 of the state's array "second" is -1`:  func(s state.Arrays) { s["second"][0] = -1 },
+		`"steps" has 0 elements, want 1`:                 func(s state.Arrays) { s["steps"] = nil },
+		`element 0 of the state's array "steps" is +Inf`: func(s state.Arrays) { s["steps"][0] = math.Inf(1) },
 	} {
 		a, s := NewAdam(2, 1, 0), good()
 		breakIt(s)
-		if err := a.Restore(s); err == nil || !strings.Contains(err.Error(), want) {
+		if err := state.Restore(s, a.Visit); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 		if a.steps != 0 || a.first[0] != 0 || a.second[0] != 0 {
 			t.Errorf("%q: a refused state changed the optimiser: %+v", want, a)
 		}
 	}
-	if err := NewAdam(2, 1, 0).Restore(good()); err != nil {
+	if err := state.Restore(good(), NewAdam(2, 1, 0).Visit); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // Objective is what a policy step maximises, estimated at the current parameters from
@@ -48,10 +49,8 @@ type Algorithm interface {
 	// Step takes one ascent step on params, all the parameters of o.Policy. An error is a
 	// [*NotFiniteError] or linop's breakdown, and leaves params unchanged.
 	Step(params []float64, o Objective) (Report, error)
-	// State returns a copy of the algorithm's state; Restore sets it, or returns an error
-	// and changes nothing.
-	State() State
-	Restore(State) error
+	// Visit visits the algorithm's state.
+	Visit(v *state.Visitor)
 }
 
 // NotFiniteError reports that a step's direction is NaN or infinite, so that no step

@@ -19,6 +19,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 func random(rng *rand.Rand, n int) []float64 {
@@ -380,7 +381,7 @@ func TestStatesRoundTrip(t *testing.T) {
 		f.TargetVariance = 3
 		step(pair[0], params)
 		f.TargetVariance = 0.3
-		if err := pair[1].Restore(pair[0].State()); err != nil {
+		if err := state.Restore(state.Save(pair[0].Visit), pair[1].Visit); err != nil {
 			t.Fatal(err)
 		}
 		restored := clone(params)

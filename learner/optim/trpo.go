@@ -2,10 +2,10 @@ package optim
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // TRPO steps along the natural gradient to the boundary of a trust region (Schulman et
@@ -121,26 +121,10 @@ func (t *TRPO) accepts(candidate []float64, promised, maxKL float64, reference c
 	return true
 }
 
-// State implements [Algorithm].
-func (t *TRPO) State() State {
-	if !t.Adaptive {
-		return State{}
+// Visit implements [Algorithm].
+func (t *TRPO) Visit(v *state.Visitor) {
+	if t.Adaptive {
+		v.Numbers("variance", state.Number{To: &t.batches, Check: state.Count},
+			state.Number{To: &t.variance, Check: state.NotNegative})
 	}
-	return State{"variance": {t.batches, t.variance}}
-}
-
-// Restore implements [Algorithm].
-func (t *TRPO) Restore(s State) error {
-	if !t.Adaptive {
-		return nil
-	}
-	x, err := s.Array("variance", 2)
-	if err != nil {
-		return err
-	}
-	if x[0] < 0 || x[0] != math.Trunc(x[0]) || x[1] < 0 {
-		return fmt.Errorf("a mean variance of %v after %v batches", x[1], x[0])
-	}
-	t.batches, t.variance = x[0], x[1]
-	return nil
 }

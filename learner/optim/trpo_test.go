@@ -7,6 +7,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
+	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 func TestTRPOStaysInTheTrustRegionAndGains(t *testing.T) {
@@ -181,12 +182,12 @@ func TestTRPOAdaptive(t *testing.T) {
 }
 
 func TestTRPORestoreRefusesImpossibleStates(t *testing.T) {
-	for _, s := range []State{
+	for _, s := range []state.Arrays{
 		nil, {"variance": {1}}, {"variance": {0.5, 1}}, {"variance": {-1, 1}}, {"variance": {2, -1}},
 		{"variance": {2, math.NaN()}},
 	} {
 		trpo := &TRPO{Adaptive: true}
-		if err := trpo.Restore(s); err == nil || trpo.batches != 0 {
+		if err := state.Restore(s, trpo.Visit); err == nil || trpo.batches != 0 {
 			t.Errorf("%v is restored, %+v", s, trpo)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/learner/state"
 	"github.com/dbqpg/dbqpg/sim"
 )
 
@@ -33,12 +33,12 @@ func TestDeferredPartsBesideTheStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		type state struct {
+		type learned struct {
 			Params        []float64
-			Value, Critic optim.State
+			Value, Critic state.Arrays
 			Rows          []runs.Row
 		}
-		learn := func(last bool) (all state) {
+		learn := func(last bool) (all learned) {
 			b := compute.Backend(cpu.New(2))
 			if last {
 				b = faraway{b}
@@ -54,9 +54,9 @@ func TestDeferredPartsBesideTheStep(t *testing.T) {
 				s.Release()
 				all.Rows = append(all.Rows, row)
 			}
-			all.Params, all.Value = l.Params, l.Value.State()
+			all.Params, all.Value = l.Params, state.Save(l.Value.Visit)
 			if l.Critic != nil {
-				all.Critic = l.Critic.State()
+				all.Critic = state.Save(l.Critic.Visit)
 			}
 			return all
 		}
@@ -116,7 +116,7 @@ func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	s := compute.NewScope(b)
 	defer s.Release()
 	l, row := New(b, &settings, task), runs.NewRow()
-	episodes, before := randomEpisodes(rand.New(rand.NewPCG(18, 0)), task, 600), l.Value.State()
+	episodes, before := randomEpisodes(rand.New(rand.NewPCG(18, 0)), task, 600), state.Save(l.Value.Visit)
 	episodes[0].Rewards[0] = math.Inf(1)
 	x := NewSamples(s, episodes, nil, policy.Identity(task.ObservationDim, 5))
 	if err := l.Update(x, s, NewRandom(18, 0), &row, nil); err == nil {
@@ -124,7 +124,7 @@ func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	if !reflect.DeepEqual(l.Value.State(), before) {
+	if !reflect.DeepEqual(state.Save(l.Value.Visit), before) {
 		t.Error("the value function has learned from an infinite reward")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/learner/state"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -86,8 +87,8 @@ func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper)
 	quadrature := *l.Quadrature
 	quadrature.Converge = quadrature.Converge && hyper == nil
 	l.Quadrature = &quadrature
-	before := l.Critic.State()
-	defer func() { err = errors.Join(err, l.Critic.Restore(before)) }()
+	before := state.Save(l.Critic.Visit)
+	defer func() { err = errors.Join(err, state.Restore(before, l.Critic.Visit)) }()
 	var estimator estimators.Estimator
 	if hyper == nil {
 		row := runs.NewRow()
@@ -199,9 +200,9 @@ func (b *Sampled) direction(s *compute.Scope, d []float64) compute.Block {
 // Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and
 // the process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
 func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
-	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), runs.NewRow(), r.Critic.State()
+	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), runs.NewRow(), state.Save(r.Critic.Visit)
 	at, err := r.judged(s, x, &row)
-	if err := errors.Join(err, r.Critic.Restore(before)); err != nil {
+	if err := errors.Join(err, state.Restore(before, r.Critic.Visit)); err != nil {
 		return nil, gp.Kernel{}, err
 	}
 	at.Features = r.Critic.Embed(s, x.observations).Features()

@@ -15,6 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/learner/state"
 	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/proto"
 )
@@ -53,12 +54,12 @@ func sample(t *testing.T, run *train.Run, episodes []*proto.Episode) *train.Samp
 
 func quadrature(t *testing.T, run *train.Run, sampled *train.Sampled, hyper *gp.Hyper) (dbqpg, uapg train.Gradient) {
 	t.Helper()
-	before := run.Critic.State()
+	before := state.Save(run.Critic.Visit)
 	dbqpg, uapg, err := sampled.Quadrature(run.Targets, hyper, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(run.Critic.State(), before) {
+	if !reflect.DeepEqual(state.Save(run.Critic.Visit), before) {
 		t.Error("the critic was changed")
 	}
 	return dbqpg, uapg
@@ -78,8 +79,7 @@ func TestGradientsAreTheUpdates(t *testing.T) {
 		}
 		want, downhill := slices.Clone(run.Params), slices.Clone(along)
 		adam := optim.NewAdam(len(want), s.LearningRate, optim.DefaultWeightDecay)
-		state := run.Optimizer.State()
-		if err := adam.Restore(state); err != nil {
+		if err := state.Restore(state.Save(run.Optimizer.Visit), adam.Visit); err != nil {
 			t.Fatal(err)
 		}
 		floats.Scale(-1, downhill)
@@ -122,7 +122,7 @@ func TestGivenHyperparameters(t *testing.T) {
 // hyperparameters'.
 func TestUncertainDirections(t *testing.T) {
 	run, s, episodes := trained(t, config.Vanilla, config.Step)
-	sampled, hyper, before := sample(t, run, episodes), run.Critic.Hyper(), run.Critic.State()
+	sampled, hyper, before := sample(t, run, episodes), run.Critic.Hyper(), state.Save(run.Critic.Visit)
 	var all [2][]train.Uncertain
 	for i := range all {
 		var err error
@@ -132,7 +132,7 @@ func TestUncertainDirections(t *testing.T) {
 		hyper.OutputScale, hyper.FisherVariance, hyper.Noise = 4*hyper.OutputScale, 4*hyper.FisherVariance,
 			4*hyper.Noise
 	}
-	if !reflect.DeepEqual(run.Critic.State(), before) {
+	if !reflect.DeepEqual(state.Save(run.Critic.Visit), before) {
 		t.Error("the critic was changed")
 	}
 	if len(all[0]) != s.Rank {

@@ -3,19 +3,19 @@ package train
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/collect"
-	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// streamsName is the checkpoint's array of the streams, which a run has from its first batch of segments on: a row a
+// streamsArray is the checkpoint's array of the streams, which a run has from its first batch of segments on: a row a
 // stream, of equal lengths, with
 //
 //	steps of the current episode, its rewards' sum, whether it is partial (1) or not (0),
 //	the random numbers' state (12 words of 32 bits), the observation (o numbers), the environment's state.
-const streamsName = "streams"
+const streamsArray = "streams"
 
 // The lengths of a row's first parts.
 const (
@@ -53,12 +53,8 @@ func (r *Run) gradientSteps(batch *collect.Batch) int {
 	return batch.Steps - (r.numStreams()*r.Segment - r.BatchSteps)
 }
 
-// saveStreams adds the streams to a checkpoint's arrays.
-func (r *Run) saveStreams(arrays optim.State) {
-	if r.streams == nil {
-		return
-	}
-	var all []float64
+// streamRows returns the array of the streams, nil if there are none.
+func (r *Run) streamRows() (all []float64) {
 	for _, stream := range r.streams {
 		state := stream.State
 		partial := 0.0
@@ -74,27 +70,19 @@ func (r *Run) saveStreams(arrays optim.State) {
 		}
 		all = append(all, state.Physics...)
 	}
-	arrays[streamsName] = all
+	return all
 }
 
-// resumeStreams sets the streams to those of a checkpoint. The collector checks the states.
-func (r *Run) resumeStreams(arrays optim.State) error {
-	all, there := arrays[streamsName]
-	if !there || r.Segment == 0 {
-		return nil
-	}
-	all, err := arrays.Array(streamsName, len(all)) // finite
-	if err != nil {
-		return err
-	}
+// parseStreams returns what sets the streams to those of an array. The collector checks the states.
+func (r *Run) parseStreams(all []float64) (set func(), err error) {
 	n, fixed := r.numStreams(), streamCounters+streamRandom+r.Shape.Observation
 	size := len(all) / n
 	if len(all)%n != 0 || size <= fixed {
-		return fmt.Errorf("the array %q has %d elements, want %d rows of more than %d", streamsName, len(all), n, fixed)
+		return nil, fmt.Errorf("%d elements, want %d rows of more than %d", len(all), n, fixed)
 	}
-	r.streams = make([]collect.Stream, n)
-	for i := range r.streams {
-		row := all[i*size : (i+1)*size]
+	streams := make([]collect.Stream, n)
+	for i := range streams {
+		row := slices.Clone(all[i*size : (i+1)*size])
 		state := &proto.State{Task: r.Task, Step: uint64(row[0]), Physics: row[fixed:]}
 		for _, word := range row[streamCounters : streamCounters+streamRandom] {
 			state.Random = binary.LittleEndian.AppendUint32(state.Random, uint32(word))
@@ -102,8 +90,8 @@ func (r *Run) resumeStreams(arrays optim.State) error {
 		for _, x := range row[streamCounters+streamRandom : fixed] {
 			state.Observation = append(state.Observation, float32(x))
 		}
-		r.streams[i] = collect.Stream{State: state,
-			Before: proto.Before{Steps: int(state.Step), Return: row[1], Partial: row[2] != 0}}
+		before := proto.Before{Steps: int(state.Step), Return: row[1], Partial: row[2] != 0}
+		streams[i] = collect.Stream{State: state, Before: before}
 	}
-	return nil
+	return func() { r.streams = streams }, nil
 }

@@ -110,7 +110,7 @@ func TestStartFromOtherMethods(t *testing.T) {
 		trainSerially(t, converging).states[0].Arrays["value_function.params"])
 	learned.State.Arrays["value_function.moments"] = nil
 	if err := newRun(t, converging, nil, nil).StartFrom(learned, 1); err == nil ||
-		!strings.Contains(err.Error(), "runs/source: value function") {
+		!strings.Contains(err.Error(), `runs/source: the state's array "value_function.moments"`) {
 		t.Errorf("error %v", err)
 	}
 
@@ -132,7 +132,7 @@ func TestStartFromAnotherShape(t *testing.T) {
 	}
 	c.State.Arrays["critic.params"] = c.State.Arrays["critic.params"][1:]
 	if err := newRun(t, small(t, config.UAPG), nil, nil).StartFrom(c, 1); err == nil ||
-		!strings.Contains(err.Error(), "runs/source: critic") {
+		!strings.Contains(err.Error(), `runs/source: the state's array "critic.params"`) {
 		t.Errorf("error %v", err)
 	}
 }
