@@ -245,7 +245,8 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	}
 	learn(v)
 	restored, adopted := NewValueFunction(3, rng), NewValueFunction(3, rng)
-	if err := errors.Join(state.Restore(state.Save(v.Visit), restored.Visit), state.Restore(state.Save(v.Visit), adopted.Learned)); err != nil {
+	saved := state.Save(v.Visit)
+	if err := errors.Join(state.Restore(saved, restored.Visit), state.Restore(saved, adopted.Learned)); err != nil {
 		t.Fatal(err)
 	}
 	near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)

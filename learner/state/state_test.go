@@ -52,7 +52,8 @@ func saved() state.Arrays {
 
 func TestRestoreIsTheInverseOfSave(t *testing.T) {
 	want := saved()
-	names := []string{"array", "bounds", "inner.array", "inner.bounds", "inner.moments", "inner.steps", "moments", "rows", "steps"}
+	names := []string{"array", "bounds", "inner.array", "inner.bounds", "inner.moments", "inner.steps",
+		"moments", "rows", "steps"}
 	if got := slices.Sorted(maps.Keys(want)); !slices.Equal(got, names) {
 		t.Errorf("saved %v, want %v", got, names)
 	}
@@ -76,8 +77,9 @@ func TestRestoreIsTheInverseOfSave(t *testing.T) {
 func TestRefusedArraysChangeNothing(t *testing.T) {
 	before := state.Save(blank().Visit)
 	for name, bad := range map[string][][]float64{
-		"array": {nil, {1}, {1, -1}, {math.NaN(), 1}, {1, math.Inf(1)}}, "moments": {nil, {1, -1}, {math.NaN(), 1}, {1, 2, 3}},
-		"steps": {nil, {-1}, {1.5}, {math.Inf(1)}, {1e300}}, "bounds": {nil, {0, 1}}, "rows": {{1}, {1, math.NaN()}},
+		"array":   {nil, {1}, {1, -1}, {math.NaN(), 1}, {1, math.Inf(1)}},
+		"moments": {nil, {1, -1}, {math.NaN(), 1}, {1, 2, 3}},
+		"steps":   {nil, {-1}, {1.5}, {math.Inf(1)}, {1e300}}, "bounds": {nil, {0, 1}}, "rows": {{1}, {1, math.NaN()}},
 		"inner.steps": {nil, {-1}}, "inner.array": {nil, {}},
 	} {
 		for _, x := range bad {
