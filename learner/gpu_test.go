@@ -84,7 +84,7 @@ func TestGPUWorkerLosesItsDevice(t *testing.T) {
 }
 
 // TestGPUWorkerGoesOnBeyondTooLargeRun gives a worker a run that its device has not the memory for: the run fails, and
-// the coordinator knows what would fit; the same worker trains the next.
+// the coordinator knows why; the same worker trains the next.
 func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 	c := newEmulatedCluster(t, "CUDA_EMULATOR_MEMORY=134217728")
 	large := c.submit(&example{flags: "--env Swimmer-v2 --batch 40000", iterations: 3}, "large")
@@ -96,7 +96,7 @@ func TestGPUWorkerGoesOnBeyondTooLargeRun(t *testing.T) {
 		t.Fatalf("%+v, %v", failed, err)
 	}
 	for _, want := range []string{
-		"iteration 0: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a batch of about",
+		"iteration 0: the GPU is out of memory", "asked for", "free of 128.0 MiB", "a smaller --batch needs less memory",
 		"smaller batch, or retry it",
 	} {
 		if !strings.Contains(failed.Reason, want) {

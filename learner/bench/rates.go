@@ -26,6 +26,17 @@ func gemm(b compute.Backend, m, k, n int) float64 {
 	return 2 * float64(m) * float64(k) * float64(n) / best.Seconds() / 1e9
 }
 
+// wait waits until a distant device has done all it was told.
+func wait(b compute.Backend) {
+	if !b.Distant() {
+		return
+	}
+	s := compute.NewScope(b)
+	defer s.Release()
+	var element [1]float64
+	b.Download(element[:], s.FromSlice(1, 1, element[:]))
+}
+
 // median returns that of x, the upper of two.
 func median[T ~int64 | ~float64](x []T) T {
 	return slices.Sorted(slices.Values(x))[len(x)/2]

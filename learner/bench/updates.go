@@ -28,7 +28,7 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 		if err != nil {
 			return err
 		}
-		all = append(all, &measured{settings: settings, stages: map[string]*stage{},
+		all = append(all, &measured{settings: settings, stages: map[string][]time.Duration{},
 			do: func(b compute.Backend, lap lap) (time.Duration, error) {
 				return Update(b, &settings, task, batch.Episodes, n, lap)
 			}})
@@ -42,9 +42,6 @@ func (o options) updates(w io.Writer, b compute.Backend, task sim.Spec, batch *c
 	}
 	for _, m := range all {
 		m.print(w, all[0])
-	}
-	if err := printProducts(w, b, all); err != nil {
-		return err
 	}
 	fmt.Fprintf(w, "  peak memory so far   %8.0f MB\n", float64(device.PeakMemory())/1e6)
 	if device, ok := b.(interface{ PeakBytes() int64 }); ok {
@@ -63,13 +60,7 @@ type measured struct {
 	do       func(b compute.Backend, lap lap) (time.Duration, error)
 	took     []time.Duration
 	names    []string // of the stages, in order
-	stages   map[string]*stage
-}
-
-// stage is a part of an update.
-type stage struct {
-	took  []time.Duration
-	flops float64
+	stages   map[string][]time.Duration
 }
 
 // update does one, and keeps its times if it counts; and another by stages, each of which is waited for. In the former
@@ -82,20 +73,22 @@ func (m *measured) update(b compute.Backend, counts bool) error {
 	if counts {
 		m.took = append(m.took, took)
 	}
-	counter := newCounter(b)
-	_, err = m.do(counter, func(name string, took time.Duration) {
+	_, err = m.do(serial{b}, func(name string, took time.Duration) {
 		asked := time.Now()
 		wait(b)
-		took += time.Since(asked)
-		flops := counter.take()
-		if !counts {
-			m.names, m.stages[name] = append(m.names, name), &stage{flops: flops}
-			return
+		if took += time.Since(asked); counts {
+			m.stages[name] = append(m.stages[name], took)
+		} else {
+			m.names = append(m.names, name)
 		}
-		m.stages[name].took = append(m.stages[name].took, took)
 	})
 	return err
 }
+
+// serial is a backend that computes nothing beside a stage.
+type serial struct{ compute.Backend }
+
+func (serial) Distant() bool { return true }
 
 // print shows the medians, and that of the rounds' ratios to another's updates.
 func (m *measured) print(w io.Writer, other *measured) {
@@ -105,10 +98,7 @@ func (m *measured) print(w io.Writer, other *measured) {
 	}
 	fmt.Fprintf(w, "  update %-13s %8.1f ms   %.2f x mc\n", m.name(), milliseconds(median(m.took)), median(ratios))
 	for _, name := range m.names {
-		s := m.stages[name]
-		took := median(s.took)
-		fmt.Fprintf(w, "    %-18s %8.1f ms   %6.1f GFLOP   %6.1f GFLOP/s\n", name, milliseconds(took), s.flops/1e9,
-			s.flops/1e9/took.Seconds())
+		fmt.Fprintf(w, "    %-18s %8.1f ms\n", name, milliseconds(median(m.stages[name])))
 	}
 }
 

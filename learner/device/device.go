@@ -54,20 +54,15 @@ func TooLarge(err error) bool {
 	return errors.As(err, &memory) && memory.TooLarge()
 }
 
-// Advise adds advice to the error of a failed device: the clause goOn, unless it is "". fits, called when memory ran
-// out, returns how many steps of a batch fit into so many bytes, or 0 if unknown.
-func Advise(err error, goOn string, fits func(bytes float64) int) error {
+// Advise adds advice to the error of a failed device: the clause goOn, unless it is "".
+func Advise(err error, goOn string) error {
 	var failure *compute.Failure
 	if !errors.As(err, &failure) {
 		return err
 	}
 	var outOfMemory interface{ Available() int64 }
 	if errors.As(err, &outOfMemory) {
-		// The pool rounds sizes up by at most an eighth; libraries and scratch take their share.
-		const share, scratch = 0.8, 64 << 20
-		if steps := fits(share * (float64(outOfMemory.Available()) - scratch)); steps > 0 {
-			err = fmt.Errorf("%w; a batch of about %d steps would fit (a new run with --batch %d)", err, steps, steps)
-		}
+		err = fmt.Errorf("%w; a new run with a smaller --batch needs less memory", err)
 	}
 	if goOn == "" {
 		return err

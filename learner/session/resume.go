@@ -3,13 +3,11 @@ package session
 import (
 	"context"
 
-	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/train"
-	"github.com/dbqpg/dbqpg/sim"
 )
 
 // begin sets r to the state from which it resumes, in the lease's epoch, or without a lease in an epoch above that of
@@ -73,15 +71,4 @@ func (s *session) goOn(err error, resume string) string {
 	}
 	return "the last checkpoint is intact: continue with " + resume + ", " +
 		"on another device with --device cpu or --device cuda:N"
-}
-
-// fitting returns how many steps of a batch fit into so many bytes, or 0 if unknown.
-func fitting(settings *config.Settings, task sim.Spec) func(bytes float64) int {
-	return func(bytes float64) int {
-		footprint, err := train.MeasureFootprint(settings, task)
-		if err != nil {
-			return 0
-		}
-		return footprint.Fits(bytes)
-	}
 }

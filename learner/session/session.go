@@ -115,7 +115,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	resume := commandline.Program() + " --run-dir " + commandline.Quote(s.Settings.RunDir) + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, s.goOn(err, resume), fitting(s.Settings, s.task)), directory.Close())
+		err = errors.Join(device.Advise(err, s.goOn(err, resume)), directory.Close())
 		if errors.Is(err, context.Canceled) && s.Lease == nil {
 			s.Log.Info("stopped", "go on with", resume)
 		}

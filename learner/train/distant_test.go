@@ -16,11 +16,13 @@ import (
 
 // distant counts how often the host waits for a backend that is as far away as a GPU.
 type distant struct {
-	meter
+	compute.Backend
 	waits int
 }
 
 func (d *distant) Distant() bool { return true }
+
+func (d *distant) NumPanels(int) int { return 1 }
 
 func (d *distant) Panels(rows int, body func(b compute.Backend, panel, lo, hi int)) {
 	body(d, 0, 0, rows)
@@ -56,10 +58,10 @@ func TestUpdateSeldomWaits(t *testing.T) {
 		}
 		var waits []int
 		for _, steps := range []int{3000, 6000} {
-			b := &distant{meter: meter{Backend: cpu.New(0)}}
+			b := &distant{Backend: cpu.New(0)}
 			learner, row, rng := New(b, &settings, task), runs.NewRow(), rand.New(rand.NewPCG(1, 0))
 			scope := compute.NewScope(b)
-			samples := NewSamples(scope, madeUp(task, steps, rng), nil,
+			samples := NewSamples(scope, randomEpisodes(rng, task, steps), nil,
 				policy.Identity(task.ObservationDim, settings.Clip))
 			if err := learner.Update(samples, scope, NewRandom(1, 1), &row, nil); err != nil {
 				t.Fatal(err)

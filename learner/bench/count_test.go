@@ -1,10 +1,62 @@
 package bench
 
 import (
+	"context"
+	"strings"
 	"sync/atomic"
+	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
+	"github.com/dbqpg/dbqpg/estimators/compute/cpu"
+	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/device"
+	"github.com/dbqpg/dbqpg/sim"
 )
+
+// Floating-point operations of each stage of an update, and their rate.
+func BenchmarkStages(b *testing.B) {
+	task, err := sim.Lookup("Swimmer-v2")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, estimator := range []config.Estimator{config.MonteCarlo, config.DBQPG, config.UAPG} {
+		b.Run(string(estimator), func(b *testing.B) {
+			settings, err := options{algorithm: "npg"}.learner(task.Name, estimator)
+			if err != nil {
+				b.Fatal(err)
+			}
+			err = withSampler(b.Context(), task, device.Cores(), func(ctx context.Context, s *sampler) error {
+				batch, err := s.collect(ctx, 15000)
+				if err != nil {
+					return err
+				}
+				counter, normalizer := newCounter(cpu.New(0)), s.moments.Normalizer(5)
+				flops, seconds := map[string]float64{}, map[string]float64{}
+				for b.Loop() {
+					lap := func(stage string, took time.Duration) {
+						flops[stage] += counter.take()
+						seconds[stage] += took.Seconds()
+					}
+					if _, err := Update(counter, &settings, task, batch.Episodes, normalizer, lap); err != nil {
+						return err
+					}
+				}
+				for stage, n := range flops {
+					if n > 0 {
+						name := strings.ReplaceAll(stage, " ", "-")
+						b.ReportMetric(n/1e9/float64(b.N), name+"-GFLOP")
+						b.ReportMetric(n/1e9/seconds[stage], name+"-GFLOP/s")
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
 
 // counter is a backend that counts the floating-point operations of what it passes
 // on to another: of products, sketches and interpolation, the parts that grow faster
