@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/state"
 )
 
-// Objective is what a policy step maximises, estimated at the current parameters from
+// Objective is the objective of a policy step, estimated at the current parameters from
 // a batch of n samples.
 type Objective struct {
 	Policy  *gaussian.Policy // the current policy over the batch
@@ -34,7 +34,6 @@ type Objective struct {
 type Report struct {
 	GradientNorm float64 // of U w, before the correction
 	KL           float64 // mean divergence from the old to the new policy over the batch
-	Entropy      float64 // of the new policy
 	// Solve is the result of solving for the natural gradient; zero for VanillaPG. A
 	// solution that has not converged is used as it is.
 	Solve linop.Result
@@ -96,6 +95,3 @@ func (o Objective) corrected(s *compute.Scope, x compute.Block) compute.Block {
 
 // norm returns the gradient's norm.
 func (o Objective) norm(b compute.Backend) float64 { return math.Sqrt(b.Dot(o.Gradient, o.Gradient)) }
-
-// arrive completes a report with the new policy.
-func (r *Report) arrive(from, to *gaussian.Policy) { r.KL, r.Entropy = from.KL(to), to.Entropy() }

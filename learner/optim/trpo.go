@@ -15,11 +15,6 @@ import (
 type TRPO struct {
 	// MaxKL bounds the divergence of a step; 0 means 0.01.
 	MaxKL float64
-	// MaxHalvings bounds the halvings; 0 means 10. After that there is no step.
-	MaxHalvings int
-	// AcceptRatio is the smallest acceptable gain of the surrogate relative to the
-	// gain that the gradient predicts for the step; 0 means 0.1.
-	AcceptRatio float64
 	// StdRate multiplies the log standard deviations' part of the step; 0 means 1. Below 1 the
 	// policy keeps exploring while its mean moves on (Abdolmaleki et al., 2018, bound the
 	// divergences of the two apart).
@@ -37,6 +32,8 @@ type TRPO struct {
 }
 
 const (
+	maxHalvings = 10  // after which there is no step
+	acceptRatio = 0.1 // the least gain of the surrogate, relative to the gain that the gradient predicts for the step
 	// varianceWeight is the weight of a batch in the running mean S. The first batches weigh more: of k, each 1/k.
 	varianceWeight = 0.02
 	// varianceTolerance is how many times the variance may be below S before the step is shorter.
@@ -52,7 +49,7 @@ func (t *TRPO) Step(params []float64, o Objective) (Report, error) {
 	b := o.Policy.Backend()
 	s := compute.NewScope(b)
 	defer s.Release()
-	report := Report{GradientNorm: o.norm(b), Entropy: o.Policy.Entropy(), Rejected: true}
+	report := Report{GradientNorm: o.norm(b), Rejected: true}
 	natural, solve, err := o.natural(s)
 	if report.Solve = solve; err != nil {
 		return report, err
@@ -87,12 +84,11 @@ func (t *TRPO) share(variance float64) float64 {
 // search halves the step length*d from params until it is accepted; promised is the
 // surrogate's first-order gain at full length.
 func (t *TRPO) search(params, d []float64, length, promised, maxKL float64, o Objective, report *Report) {
-	most := cmp.Or(t.MaxHalvings, 10)
 	s := compute.NewScope(o.Policy.Backend())
 	defer s.Release()
 	reference := o.Policy.LogProb(s, o.Actions)
 	candidate := make([]float64, len(params))
-	for ; report.Halvings <= most; report.Halvings++ {
+	for ; report.Halvings <= maxHalvings; report.Halvings++ {
 		fraction := math.Ldexp(1, -report.Halvings)
 		for i := range candidate {
 			candidate[i] = params[i] + fraction*length*d[i]
@@ -102,7 +98,7 @@ func (t *TRPO) search(params, d []float64, length, promised, maxKL float64, o Ob
 			return
 		}
 	}
-	report.Halvings = most
+	report.Halvings = maxHalvings
 }
 
 // accepts compares a candidate's gain with the predicted one, and completes the report
@@ -113,11 +109,14 @@ func (t *TRPO) accepts(candidate []float64, promised, maxKL float64, reference c
 	defer s.Release()
 	next := o.Policy.At(s, candidate)
 	gain := next.Surrogate(o.Actions, o.Weights, reference)
-	if !(gain > 0 && gain >= cmp.Or(t.AcceptRatio, 0.1)*promised && o.Policy.KL(next) <= maxKL) {
+	if !(gain > 0 && gain >= acceptRatio*promised) {
 		return false
 	}
-	report.arrive(o.Policy, next)
-	report.Rejected = false
+	kl := o.Policy.KL(next)
+	if !(kl <= maxKL) {
+		return false
+	}
+	report.KL, report.Rejected = kl, false
 	return true
 }
 

@@ -32,6 +32,6 @@ func (a *Adam) ascend(s *compute.Scope, params []float64, o Objective, name stri
 	}
 	floats.Scale(-1, d)
 	a.Step(params, d)
-	report.arrive(o.Policy, o.Policy.At(s, params))
+	report.KL = o.Policy.KL(o.Policy.At(s, params))
 	return nil
 }
